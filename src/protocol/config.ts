@@ -1,0 +1,91 @@
+import { z } from 'zod';
+import { type FullLimits, fullLimits, Limits } from './limits.ts';
+import { Mode } from './message.ts';
+
+export const CONFIG_SCHEMA_PATH = '.agentd/schemas/agentd.schema.json';
+
+const Prices = z.strictObject({
+  input: z.number().min(0).describe('Price of a million prompt tokens.'),
+  output: z.number().min(0).describe('Price of a million answer tokens.'),
+});
+
+export const ModelSettings = z.strictObject({
+  base_url: z.url().optional().describe('An OpenAI-compatible endpoint, such as http://127.0.0.1:11434/v1.'),
+  name: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('The model; "runbook" and "scripted:<file>" are built in and need no endpoint.'),
+  api_key_env: z.string().min(1).optional().describe('The environment variable that holds the key.'),
+  timeout_s: z.number().positive().optional().describe('Longest silence of the endpoint, in seconds.'),
+  context_window: z.int().min(1000).optional().describe("Size of the model's window in tokens."),
+  prices: Prices.optional(),
+});
+export type ModelSettings = z.infer<typeof ModelSettings>;
+
+const shared = {
+  $schema: z.string().optional(),
+  version: z.literal(1).optional(),
+  model: ModelSettings.optional(),
+  mode: Mode.optional(),
+  limits: Limits.optional(),
+  on_limit: z.enum(['pause', 'extend']).optional().describe('"extend" goes on up to five times `limits.iterations`.'),
+  sandbox: z.enum(['none']).optional().describe('Tools run as this user, without a sandbox.'),
+  language: z
+    .enum(['en', 'zh'])
+    .optional()
+    .describe("Language of the daemon's own words; by default that of the message."),
+  instructions: z.string().optional().describe('Added to the system message.'),
+  read_also: z.array(z.string()).optional().describe('Absolute folders the file tools may read besides work/.'),
+};
+
+/** `session.json`: one session's own settings, written by people. */
+export const Settings = z.strictObject({
+  ...shared,
+  title: z.string().optional().describe('A title a person gave; never replaced.'),
+});
+export type Settings = z.infer<typeof Settings>;
+
+/** `agentd.json`: the workspace's configuration. */
+export const Config = z.strictObject({
+  ...shared,
+  concurrency: z.strictObject({ runs: z.int().min(1).optional().describe('Runs at work at once.') }).optional(),
+});
+export type Config = z.infer<typeof Config>;
+
+/** Configuration with every default filled in: what the engine and the core go by. */
+export type Rules = {
+  mode: Mode;
+  limits: FullLimits;
+  onLimit: 'pause' | 'extend';
+  language: 'en' | 'zh' | undefined;
+  instructions: string;
+  contextWindow: number;
+  model: string | undefined;
+};
+
+export const DEFAULT_CONTEXT_WINDOW = 128_000;
+export const EXTEND_FACTOR = 5;
+
+/** Lays configurations over each other, later wins key by key, and fills in the defaults. */
+export function resolveRules(...layers: Array<Config | Settings | undefined>): Rules {
+  const rules: Rules = {
+    mode: 'linear',
+    limits: fullLimits(...layers.map((layer) => layer?.limits)),
+    onLimit: 'pause',
+    language: undefined,
+    instructions: '',
+    contextWindow: DEFAULT_CONTEXT_WINDOW,
+    model: undefined,
+  };
+  for (const layer of layers) {
+    if (!layer) continue;
+    rules.mode = layer.mode ?? rules.mode;
+    rules.onLimit = layer.on_limit ?? rules.onLimit;
+    rules.language = layer.language ?? rules.language;
+    rules.instructions = [rules.instructions, layer.instructions].filter(Boolean).join('\n\n');
+    rules.contextWindow = layer.model?.context_window ?? rules.contextWindow;
+    rules.model = layer.model?.name ?? rules.model;
+  }
+  return rules;
+}

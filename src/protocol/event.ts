@@ -1,0 +1,165 @@
+import { z } from 'zod';
+import { Limits } from './limits.ts';
+import { MessageOptions, Mode } from './message.ts';
+import { CompletedBy, PlanStatus, Progress, Step, StepStatus } from './plan.ts';
+import { Reply, Usage } from './reply.ts';
+
+/** A dropped file as the file system knows it: the same three values are the same drop. */
+export const FileIdentity = z.object({ ino: z.string(), mtime_ns: z.string(), sha256: z.string() });
+export type FileIdentity = z.infer<typeof FileIdentity>;
+
+/** A text in the record: inline, or the content hash of a file in `blobs/` where it is long. */
+export const Recorded = z.union([
+  z.object({ text: z.string() }),
+  z.object({ blob: z.string(), head: z.string(), chars: z.int() }),
+]);
+export type Recorded = z.infer<typeof Recorded>;
+
+export const ToolCall = z.object({
+  id: z.string(),
+  name: z.string(),
+  args: z.string().describe('The arguments as the model wrote them: JSON, if it kept to the form.'),
+});
+export type ToolCall = z.infer<typeof ToolCall>;
+
+export const RestStatus = z.enum(['done', 'paused', 'waiting', 'failed', 'cancelled']);
+export type RestStatus = z.infer<typeof RestStatus>;
+
+/** Who or what did it: a person (by message id or by hand), the model, or the daemon's own rule. */
+export const By = z.enum(['person', 'model', 'daemon']);
+export type By = z.infer<typeof By>;
+
+/** One thing a person changed in `plan.json`. */
+export const PlanChange = z.discriminatedUnion('what', [
+  z.object({ what: z.literal('goal'), to: z.string(), from: z.string() }),
+  z.object({ what: z.literal('limits'), to: z.object({ iterations: z.int(), step_iterations: z.int() }) }),
+  z.object({ what: z.literal('order'), to: z.array(z.string()) }),
+  z.object({ what: z.literal('added'), step: Step, at: z.int() }),
+  z.object({ what: z.literal('removed'), step: z.string(), description: z.string() }),
+  z.object({ what: z.literal('status'), step: z.string(), from: StepStatus, to: StepStatus }),
+  z.object({
+    what: z.literal('step'),
+    step: z.string(),
+    set: Step.pick({ description: true, needs: true, done_when: true, notes: true, agent: true })
+      .partial()
+      .describe('The new values.'),
+    unset: z.array(z.enum(['needs', 'done_when', 'notes', 'agent'])),
+  }),
+]);
+export type PlanChange = z.infer<typeof PlanChange>;
+
+const event = <T extends string, S extends z.ZodRawShape>(type: T, shape: S) =>
+  z.object({ type: z.literal(type), ...shape });
+
+const EVENTS = [
+  event('session.opened', { format: z.literal(1), key: z.string() }),
+  event('message.received', {
+    id: z.string(),
+    name: z.string().describe('Name of the reply file this message gets.'),
+    from: z.string().optional(),
+    body: Recorded,
+    command: z.string().optional(),
+    options: MessageOptions.optional(),
+    attachments: z.array(z.string()).optional(),
+    file: FileIdentity,
+  }),
+  event('run.started', {
+    message: z.string(),
+    limits: Limits,
+    beside: z.string().optional().describe('The paused plan this run leaves alone.'),
+    model: z.string().optional(),
+    mode: Mode,
+  }),
+  event('run.resumed', {
+    message: z.string(),
+    by: By,
+    limits: Limits,
+    plan: z.string().optional().describe('A plan that had been set aside and is taken up again.'),
+    model: z.string().optional(),
+  }),
+  event('model.answered', {
+    text: z.string(),
+    calls: z.array(ToolCall),
+    usage: Usage.omit({ iterations: true }),
+    model: z.string(),
+    ms: z.number(),
+    carried: z.array(z.string()).describe('Messages this call was the first to carry.'),
+    seen: z.int().describe('The record up to this seq was in the request.'),
+  }),
+  event('model.failed', {
+    error: z.string(),
+    kind: z.enum(['unreachable', 'overloaded', 'rejected', 'malformed', 'aborted', 'unconfigured']),
+    attempt: z.int().min(1),
+    retry_at: z.string().nullable().describe('When it is tried again; null: it is not.'),
+  }),
+  event('tool.started', {
+    call: z.string().describe('`<seq of the answer>.<place in it>`: never used twice.'),
+    name: z.string(),
+    args: z.string(),
+    replay: z.enum(['safe', 'never']),
+  }),
+  event('tool.finished', { call: z.string(), ok: z.boolean(), output: Recorded, ms: z.number() }),
+  event('tool.interrupted', {
+    call: z.string(),
+    outcome: z.enum(['unknown', 'not_started']),
+    why: z.string(),
+    output: Recorded.optional(),
+  }),
+  event('plan.started', {
+    id: z.string(),
+    goal: z.string(),
+    mode: Mode,
+    limits: z.object({ iterations: z.int(), step_iterations: z.int() }),
+  }),
+  event('plan.edited', {
+    by: By,
+    changes: z.array(PlanChange),
+    ignored: z.array(z.string()).describe('What the daemon did not take over, in words.'),
+  }),
+  event('plan.ended', { plan: z.string(), status: PlanStatus, reason: z.string() }),
+  event('step.added', { step: Step, by: By }),
+  event('step.started', { step: z.string() }),
+  event('step.progressed', { step: z.string(), progress: Progress }),
+  event('step.claimed', { step: z.string(), tier: CompletedBy, evidence: z.string(), veto: z.string() }),
+  event('step.asked', { step: z.string(), iterations: z.int() }),
+  event('step.completed', {
+    step: z.string(),
+    by: CompletedBy,
+    evidence: z.string(),
+    markers: z.int().optional().describe('Markers in this answer, where there was more than one.'),
+    result: z.string(),
+    to: z.string().optional().describe('The step the answer named as the one it goes on with.'),
+  }),
+  event('step.reopened', { step: z.string(), by: By, message: z.string().optional() }),
+  event('context.compacted', { upto: z.int(), summary: z.string().describe('Empty: a fresh conversation.') }),
+  event('run.rested', {
+    message: z.string(),
+    status: RestStatus,
+    reason: z.string(),
+    text: z.string().describe('What the reply says.'),
+    spent: Usage,
+  }),
+  event('reply.committed', { message: z.string(), reply: Reply, file: FileIdentity.optional() }),
+  event('reply.published', {
+    message: z.string(),
+    idle: z.boolean().describe('Nothing was open in the session after this.'),
+  }),
+  event('recovery.started', { open: z.array(z.string()).describe('What the last daemon left open, in words.') }),
+] as const;
+
+export const EventBody = z.discriminatedUnion('type', EVENTS);
+export type EventBody = z.infer<typeof EventBody>;
+
+const Stamp = z.object({
+  v: z.literal(1),
+  seq: z.int().min(1).describe('Without gaps from 1.'),
+  epoch: z.int().min(1).describe('Which owner of the workspace wrote it.'),
+  at: z.iso.datetime().describe('Wall time, for people; order is `seq` alone.'),
+});
+export type Stamp = z.infer<typeof Stamp>;
+
+/** One line of `events.jsonl`, without its crc. */
+export const Event = z.intersection(Stamp, EventBody);
+export type Event = Stamp & EventBody;
+export type EventType = EventBody['type'];
+export type EventOf<T extends EventType> = Stamp & Extract<EventBody, { type: T }>;

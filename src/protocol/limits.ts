@@ -1,0 +1,43 @@
+import { z } from 'zod';
+
+const count = z.int().min(1);
+
+/** What a run may spend. A value of `null` means no limit. */
+export const Limits = z
+  .strictObject({
+    iterations: count.describe('Model calls per slice (from a start or a "continue" to the next rest).'),
+    step_iterations: count.describe('Iterations in one step without a sign before the model is asked about it.'),
+    repeats: z
+      .int()
+      .min(0)
+      .describe('The same call with the same result this often in a row is noticed; 0 turns it off.'),
+    tokens: count.nullable().describe('Tokens per slice, prompt and answer together.'),
+    cost: z.number().positive().nullable().describe('Cost per slice, in the currency of `prices`.'),
+    minutes: z.number().positive().nullable().describe('Minutes per slice, waiting for the endpoint included.'),
+    outage_minutes: z.number().min(0).describe('How long an endpoint that cannot be reached is tried again.'),
+    steps: count.describe('Steps that may run at once, in modes that run several.'),
+  })
+  .partial();
+export type Limits = z.infer<typeof Limits>;
+
+/** Limits with nothing left open. */
+export type FullLimits = { [K in keyof Limits]-?: Exclude<Limits[K], undefined> };
+
+export const DEFAULT_LIMITS: FullLimits = {
+  iterations: 50,
+  step_iterations: 5,
+  repeats: 3,
+  tokens: null,
+  cost: null,
+  minutes: null,
+  outage_minutes: 720,
+  steps: 4,
+};
+
+/** Limits laid over the defaults; keys that are not there change nothing. */
+export function fullLimits(...layers: Array<Limits | undefined>): FullLimits {
+  const full: FullLimits = { ...DEFAULT_LIMITS };
+  for (const layer of layers)
+    Object.assign(full, Object.fromEntries(Object.entries(layer ?? {}).filter(([, value]) => value !== undefined)));
+  return full;
+}

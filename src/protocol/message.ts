@@ -1,0 +1,45 @@
+import { z } from 'zod';
+import { Limits } from './limits.ts';
+
+export const MODES = ['linear'] as const;
+export const Mode = z.enum(MODES);
+export type Mode = z.infer<typeof Mode>;
+
+export const MessageOptions = z.strictObject({
+  mode: Mode.optional().describe('The planning mode of the run this message starts.'),
+  limits: Limits.optional().describe('Limits of the slice this message starts.'),
+  model: z.string().min(1).optional().describe('The model of the run this message starts.'),
+  when: z.enum(['now', 'after']).optional().describe('"after": do not join a run that is busy, wait for its end.'),
+});
+export type MessageOptions = z.infer<typeof MessageOptions>;
+
+/** What a `.json` message file holds. Any other text file is `{ text: <its content> }`. */
+export const MessageFile = z
+  .strictObject({
+    $schema: z.string().optional(),
+    id: z
+      .string()
+      .min(1)
+      .max(200)
+      .optional()
+      .describe('Given by the sender. The same id with the same content is one message, however often it is dropped.'),
+    text: z.string().optional().describe('What the person says.'),
+    from: z.string().max(200).optional().describe('Who says it; shown to the model and in the record, nothing else.'),
+    command: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('A command without its slash, such as "continue"; `text` is its argument.'),
+    attachments: z
+      .array(z.string().regex(/^\.files\/[^/]+$/, 'wanted ".files/<name>", a file put into inbox/.files/ first'))
+      .optional()
+      .describe('Files put into `inbox/.files/` beforehand; they are moved to `work/uploads/`.'),
+    options: MessageOptions.optional(),
+  })
+  .refine(
+    (message) => (message.text ?? '').trim() !== '' || message.command !== undefined || message.attachments?.length,
+    {
+      message: 'wanted "text", "command" or "attachments"; none of them is there',
+    },
+  );
+export type MessageFile = z.infer<typeof MessageFile>;

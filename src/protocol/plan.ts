@@ -1,0 +1,96 @@
+import { z } from 'zod';
+import { Mode } from './message.ts';
+
+export const PLAN_STATUSES = ['running', 'paused', 'waiting', 'completed', 'failed', 'cancelled'] as const;
+export const PlanStatus = z.enum(PLAN_STATUSES);
+export type PlanStatus = z.infer<typeof PlanStatus>;
+
+export const STEP_STATUSES = ['pending', 'running', 'completed', 'failed', 'blocked', 'skipped'] as const;
+export const StepStatus = z.enum(STEP_STATUSES);
+export type StepStatus = z.infer<typeof StepStatus>;
+
+export const COMPLETED_BY = ['marker', 'transition', 'timeout', 'person'] as const;
+export const CompletedBy = z.enum(COMPLETED_BY);
+export type CompletedBy = z.infer<typeof CompletedBy>;
+
+/** A check that must pass before a step counts as done. */
+export const DoneWhen = z.union([
+  z.strictObject({ file: z.string().min(1), min_bytes: z.int().min(0).optional(), matches: z.string().optional() }),
+  z.strictObject({ command: z.string().min(1), exit: z.int().default(0) }),
+  z.strictObject({ url: z.url(), status: z.int().default(200) }),
+  z.strictObject({ person: z.string().min(1) }),
+]);
+export type DoneWhen = z.infer<typeof DoneWhen>;
+
+export const Progress = z.object({ current: z.int().min(0), total: z.int().min(0) });
+
+export const Step = z.object({
+  id: z.string().min(1),
+  description: z.string().min(1).describe('What is to be done. A tag like [CHART] at its beginning may name an agent.'),
+  status: StepStatus,
+  result: z.string().optional().describe('What came out of it, in a few words.'),
+  completed_by: CompletedBy.optional().describe('What decided that it is done; `timeout` means assumed.'),
+  evidence: z.string().optional().describe('The words that decided it.'),
+  error: z.string().optional(),
+  progress: Progress.optional(),
+  needs: z.array(z.string()).optional().describe('Ids of steps that must be completed first.'),
+  done_when: z.array(DoneWhen).optional(),
+  notes: z.string().optional(),
+  agent: z.string().optional(),
+  tools: z.array(z.string()).optional(),
+  model: z.string().optional(),
+  parent: z.string().optional(),
+  attachments: z.array(z.string()).optional(),
+  iterations: z.int().min(0).optional().describe('Model calls spent in this step.'),
+  started_at: z.string().optional(),
+  completed_at: z.string().optional(),
+});
+export type Step = z.infer<typeof Step>;
+
+/** From a session folder to the schema the daemon writes at its start, so that an editor checks a plan without a network. */
+export const PLAN_SCHEMA_PATH = '../../.agentd/schemas/plan.schema.json';
+
+/** `plan.json`: shown to people and edited by people. Times are ISO 8601 in UTC. */
+export const Plan = z.object({
+  $schema: z.string().optional(),
+  version: z.literal(1),
+  id: z.string().min(1),
+  goal: z.string().describe('What the person asked for, as typed.'),
+  mode: Mode,
+  status: PlanStatus,
+  reason: z.string().optional().describe('Why the plan rests.'),
+  steps: z.array(Step),
+  current_step_index: z.int().min(0),
+  iteration_count: z.int().min(0),
+  limits: z.object({ iterations: z.int().min(1), step_iterations: z.int().min(1) }),
+  revision: z
+    .int()
+    .min(0)
+    .describe('Goes up with every change; says which version of the plan a hand edit began from.'),
+  created_at: z.string(),
+  updated_at: z.string(),
+});
+export type Plan = z.infer<typeof Plan>;
+
+/**
+ * What the daemon understands of a `plan.json` that a person saved. Looser than `Plan`: a person may leave out what the
+ * daemon keeps anyway, and add a step as `{ "description": "…" }`.
+ */
+export const EditedPlan = z.object({
+  id: z.string().optional(),
+  goal: z.string().optional(),
+  revision: z.int().optional(),
+  limits: z.object({ iterations: z.int().min(1).optional(), step_iterations: z.int().min(1).optional() }).optional(),
+  steps: z.array(
+    z.object({
+      id: z.string().min(1).optional(),
+      description: z.string().trim().min(1),
+      status: StepStatus.optional(),
+      needs: z.array(z.string()).optional(),
+      done_when: z.array(DoneWhen).optional(),
+      notes: z.string().optional(),
+      agent: z.string().optional(),
+    }),
+  ),
+});
+export type EditedPlan = z.infer<typeof EditedPlan>;

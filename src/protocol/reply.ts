@@ -1,0 +1,33 @@
+import { z } from 'zod';
+
+export const REPLY_STATUSES = ['done', 'paused', 'waiting', 'failed', 'cancelled', 'joined', 'rejected'] as const;
+export const ReplyStatus = z.enum(REPLY_STATUSES);
+export type ReplyStatus = z.infer<typeof ReplyStatus>;
+
+export const Usage = z.object({
+  iterations: z.int().min(0).describe('Model calls since the run started or was resumed.'),
+  tokens: z.int().min(0),
+  cost: z.number().nullable().describe('Null unless the endpoint or the configured `prices` tell it.'),
+});
+export type Usage = z.infer<typeof Usage>;
+
+/** One file in `outbox/`: exactly one for each message. */
+export const Reply = z.object({
+  id: z.string().describe('The name of the reply file.'),
+  in_reply_to: z.string().describe('The id of the message.'),
+  session: z.string(),
+  status: ReplyStatus,
+  text: z.string(),
+  reason: z.string().optional().describe('Why the run rests, where it does.'),
+  plan: z
+    .object({
+      id: z.string(),
+      completed: z.int().min(0),
+      total: z.int().min(0),
+      current: z.string().nullable().describe('Description of the current step.'),
+    })
+    .nullable(),
+  usage: Usage.nullable(),
+  attachments: z.array(z.string()).describe('Paths under `work/`.'),
+});
+export type Reply = z.infer<typeof Reply>;

@@ -1,0 +1,25 @@
+import { z } from 'zod';
+import { Config, Settings } from './config.ts';
+import { Event } from './event.ts';
+import { MessageFile } from './message.ts';
+import { Plan } from './plan.ts';
+import { Reply } from './reply.ts';
+
+const FORMATS = {
+  message: { schema: MessageFile, title: 'A .json message file in inbox/' },
+  reply: { schema: Reply, title: 'A reply to a .json message, in outbox/' },
+  plan: { schema: Plan, title: 'plan.json' },
+  event: { schema: Event, title: 'One line of events.jsonl, without its crc' },
+  agentd: { schema: Config, title: 'agentd.json, the configuration of a workspace' },
+  session: { schema: Settings, title: 'session.json, the settings of one session' },
+} as const;
+
+/** JSON Schemas of every file format, by file name. Generated: the zod schemas are the one place where a format is said. */
+export function publishedSchemas(): Record<string, object> {
+  return Object.fromEntries(
+    Object.entries(FORMATS).map(([name, { schema, title }]) => [
+      `${name}.schema.json`,
+      { ...z.toJSONSchema(schema, { io: 'input' }), title },
+    ]),
+  );
+}
