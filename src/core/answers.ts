@@ -1,0 +1,110 @@
+import { COMMANDS, commandOf, type Kind } from './commands.ts';
+import { classifyMessage } from './intent/index.ts';
+import type { Message, Session, Standing } from './session.ts';
+import { standing } from './session.ts';
+
+/** What is done about a message. Each has its function in `respond.ts`. */
+export type Answer =
+  | 'start'
+  | 'start_beside'
+  | 'join'
+  | 'resume'
+  | 'rest_paused'
+  | 'abort_paused'
+  | 'abort_cancelled'
+  | 'abort_fresh'
+  | 'wait_to_paused'
+  | 'to_cancelled'
+  | 'reopen'
+  | 'fresh'
+  | 'show_status'
+  | 'show_plan'
+  | 'show_help'
+  | 'tell_nothing_runs'
+  | 'tell_paused'
+  | 'tell_ended'
+  | 'tell_nothing_to_continue';
+
+// biome-ignore format: a table reads as a table
+/** What a message does in each state: the whole behaviour of a session towards people, on one screen. */
+export const ANSWERS: Readonly<Record<Kind, Readonly<Record<Standing, Answer>>>> = {
+  //           no run                    running                    waiting               paused                completed              failed or cancelled
+  task:     { none: 'start',             running: 'join',            waiting: 'resume',         paused: 'start_beside', completed: 'start',       failed: 'start' },
+  continue: { none: 'tell_nothing_to_continue', running: 'join',     waiting: 'resume',         paused: 'resume',       completed: 'tell_nothing_to_continue', failed: 'resume' },
+  pause:    { none: 'tell_nothing_runs', running: 'rest_paused',     waiting: 'wait_to_paused', paused: 'tell_paused',  completed: 'tell_nothing_runs', failed: 'tell_nothing_runs' },
+  stop:     { none: 'tell_nothing_runs', running: 'abort_paused',    waiting: 'wait_to_paused', paused: 'tell_paused',  completed: 'tell_nothing_runs', failed: 'tell_nothing_runs' },
+  cancel:   { none: 'tell_nothing_runs', running: 'abort_cancelled', waiting: 'to_cancelled',   paused: 'to_cancelled', completed: 'tell_ended',  failed: 'tell_ended' },
+  undo:     { none: 'reopen',            running: 'reopen',          waiting: 'reopen',         paused: 'reopen',       completed: 'reopen',      failed: 'reopen' },
+  new:      { none: 'fresh',             running: 'abort_fresh',     waiting: 'fresh',          paused: 'fresh',        completed: 'fresh',       failed: 'fresh' },
+  status:   { none: 'show_status',       running: 'show_status',     waiting: 'show_status',    paused: 'show_status',  completed: 'show_status', failed: 'show_status' },
+  plan:     { none: 'show_plan',         running: 'show_plan',       waiting: 'show_plan',      paused: 'show_plan',    completed: 'show_plan',   failed: 'show_plan' },
+  help:     { none: 'show_help',         running: 'show_help',       waiting: 'show_help',      paused: 'show_help',    completed: 'show_help',   failed: 'show_help' },
+};
+
+/** A message as the table sees it: its kind, or the name of a command that is not known. */
+export function kindOf(session: Session, message: Message): { kind: Kind } | { unknown: string } {
+  const command = commandOf(message);
+  if (command) {
+    const known = Object.hasOwn(COMMANDS, command.name) ? COMMANDS[command.name] : undefined;
+    return known ? { kind: known.kind } : { unknown: command.name };
+  }
+  const { kind } = classifyMessage(message.text, {
+    planStatus: standing(session) === 'none' ? null : standing(session),
+  });
+  return { kind: kind === 'append' || kind === 'correction' || kind === 'command' ? 'task' : kind };
+}
+
+/** Kinds that are heard at once while a run is on, whatever waits before them. */
+const HEARD_AT_ONCE: ReadonlySet<Answer> = new Set<Answer>([
+  'rest_paused',
+  'abort_paused',
+  'abort_cancelled',
+  'abort_fresh',
+  'reopen',
+  'show_status',
+  'show_plan',
+  'show_help',
+]);
+
+/** The first queued message that a busy session must not keep waiting, and what is done about it. */
+export function urgent(session: Session): { message: Message; answer: Answer | { unknown: string } } | undefined {
+  if (!session.run) return undefined;
+  for (const id of session.queue) {
+    const message = session.messages[id];
+    if (!message) continue;
+    const kind = kindOf(session, message);
+    if ('unknown' in kind) return { message, answer: kind };
+    const answer = ANSWERS[kind.kind].running;
+    if (HEARD_AT_ONCE.has(answer)) return { message, answer };
+  }
+  return undefined;
+}
+
+/** Whether a call in flight must be cut short for a message that has come in. */
+export function abortsNow(session: Session): boolean {
+  const answer = urgent(session)?.answer;
+  return answer === 'abort_paused' || answer === 'abort_cancelled' || answer === 'abort_fresh';
+}
+
+/** Queued messages that the next model call of the run carries along. */
+export function joining(session: Session): string[] {
+  if (!session.run) return [];
+  return session.queue.filter((id) => {
+    const message = session.messages[id];
+    return message?.during === true && !waitsItsTurn(message) && answersBy(session, message) === 'join';
+  });
+}
+
+function answersBy(session: Session, message: Message): Answer | null {
+  const kind = kindOf(session, message);
+  return 'unknown' in kind ? null : ANSWERS[kind.kind][standing(session)];
+}
+
+/** "after", "New task: …" or a mode of its own: not for the run that is on. */
+function waitsItsTurn(message: Message): boolean {
+  return (
+    message.options?.when === 'after' ||
+    message.options?.mode !== undefined ||
+    /^\s*(?:new task|新任务|新任務)\s*[:：]/i.test(message.text)
+  );
+}

@@ -1,0 +1,39 @@
+import type { Message } from './session.ts';
+
+/** What a message asks for: the rows of the table in `answers.ts`. */
+export type Kind = 'task' | 'continue' | 'pause' | 'stop' | 'cancel' | 'undo' | 'new' | 'status' | 'plan' | 'help';
+
+type Command = { kind: Kind; usage: string; does: string };
+
+/** Every command, once: the code, `/help` and the docs read this table. */
+export const COMMANDS: Readonly<Record<string, Command>> = {
+  continue: {
+    kind: 'continue',
+    usage: '/continue [plan id] [note]',
+    does: 'goes on where the run rests; the note goes along',
+  },
+  pause: { kind: 'pause', usage: '/pause', does: 'finishes the call in flight, then rests' },
+  stop: { kind: 'stop', usage: '/stop', does: 'aborts the call in flight and rests' },
+  cancel: { kind: 'cancel', usage: '/cancel', does: 'aborts the call in flight and ends the plan' },
+  undo: { kind: 'undo', usage: '/undo', does: 'opens the step that was closed last' },
+  new: { kind: 'new', usage: '/new', does: 'puts the plan away and starts a fresh conversation' },
+  status: { kind: 'status', usage: '/status', does: 'says what runs and what was spent' },
+  plan: { kind: 'plan', usage: '/plan', does: 'shows the plan' },
+  help: { kind: 'help', usage: '/help', does: 'lists the commands' },
+};
+
+/** The command of a message, from its `command` field or a first line that begins with a slash, and what follows it. */
+export function commandOf(message: Pick<Message, 'text' | 'command'>): { name: string; rest: string } | null {
+  if (message.command !== undefined) {
+    const [name = '', ...words] = message.command.replace(/^\//, '').split(/\s+/);
+    return { name: name.toLowerCase(), rest: [words.join(' '), message.text].filter(Boolean).join('\n') };
+  }
+  const found = /^\/([a-z][\w-]*)(?=\s|$)/i.exec(message.text.trimStart());
+  if (!found?.[1]) return null;
+  return { name: found[1].toLowerCase(), rest: message.text.trimStart().slice(found[0].length).trim() };
+}
+
+/** What a person said, without the command it came with. A word like "continue" is kept as it was typed. */
+export function spokenText(message: Pick<Message, 'text' | 'command'>): string {
+  return commandOf(message)?.rest ?? message.text;
+}

@@ -1,0 +1,145 @@
+import type { Rules } from '../protocol/config.ts';
+import type { EventBody } from '../protocol/event.ts';
+import { joining, urgent } from './answers.ts';
+import { spokenText } from './commands.ts';
+import { parseStepDeclarations } from './declarations.ts';
+import { newPlanId } from './ids.ts';
+import { judge } from './judge.ts';
+import { POLICIES } from './modes/index.ts';
+import { sessionLanguage } from './prompt/request.ts';
+import { replyTo } from './reply.ts';
+import { aside, carryOut, respond } from './respond.ts';
+import { ending, limitReached, outage, planEnd, restEvents, stuck } from './rest.ts';
+import { SAYINGS } from './sayings.ts';
+import { activePlan, type Call, runningStep, type Session } from './session.ts';
+
+/** Everything a session can want of the world. The list is closed: a mode that needs another entry needs another design. */
+export type Decision =
+  /** put these on record and decide anew */
+  | { do: 'record'; events: EventBody[] }
+  /** put the committed reply of this message into the outbox */
+  | { do: 'publish'; message: string }
+  /** call the model, not before `notBefore` (ISO time); it is the first to carry these messages */
+  | { do: 'think'; carry: string[]; notBefore: string | null }
+  /** run this call */
+  | { do: 'act'; call: Call }
+  /** nothing, until something is dropped */
+  | { do: 'rest' };
+
+/**
+ * What now? Pure: no clock, no chance, no waiting. Deciding again on the same session gives the same answer, and each event it
+ * asks for takes away the reason to ask for it, so a crash at any point is followed by the rest of the same story.
+ */
+export function decide(session: Session, rules: Rules): Decision {
+  const unpublished = Object.keys(session.unpublished)[0];
+  if (unpublished !== undefined) return { do: 'publish', message: unpublished };
+  const events = due(session, rules);
+  if (events.length > 0) return { do: 'record', events };
+  return session.run ? work(session, rules) : { do: 'rest' };
+}
+
+/** What may be done while a call is in flight: replies, and answers that need no run. Null: nothing. */
+export function decideMeanwhile(session: Session, rules: Rules): Decision | null {
+  const unpublished = Object.keys(session.unpublished)[0];
+  if (unpublished !== undefined) return { do: 'publish', message: unpublished };
+  const first = urgent(session);
+  if (!first) return null;
+  if (typeof first.answer !== 'string') return { do: 'record', events: respond(session, first.message, rules) };
+  const shows = first.answer === 'show_status' || first.answer === 'show_plan' || first.answer === 'show_help';
+  return shows ? { do: 'record', events: carryOut(first.answer, session, first.message, rules) } : null;
+}
+
+/** Facts that follow from what is known already, the first kind that has any. */
+function due(session: Session, rules: Rules): EventBody[] {
+  const end = planEnd(session);
+  if (end) return [end];
+  const owed = oweReply(session, rules);
+  if (owed.length > 0) return owed;
+  const heard = urgent(session);
+  if (heard) return respond(session, heard.message, rules);
+  return session.run ? [] : nextInQueue(session, rules);
+}
+
+/** A rest owes its message the reply, and a model call owes one to each message that joined. */
+function oweReply(session: Session, rules: Rules): EventBody[] {
+  const language = sessionLanguage(session, rules);
+  const { rest } = session;
+  const message = rest && session.messages[rest.message];
+  if (rest && message && !message.replied) {
+    const usage = rest.spent;
+    return [
+      replyTo(
+        session,
+        message.id,
+        { status: rest.status, text: rest.text, reason: rest.reason, usage, ...(rest.beside && { plan: null }) },
+        language,
+      ),
+    ];
+  }
+  const dealtWith = new Set([...session.queue, ...session.uncarried, session.run?.message]);
+  const joined = session.unanswered.find((id) => !dealtWith.has(id));
+  return joined !== undefined
+    ? [replyTo(session, joined, { status: 'joined', text: SAYINGS[language].joined }, language)]
+    : [];
+}
+
+function nextInQueue(session: Session, rules: Rules): EventBody[] {
+  const message = session.messages[session.queue[0] ?? ''];
+  return message ? respond(session, message, rules) : [];
+}
+
+/** A run is on: finish the turn at hand, then call the model again, unless there is a reason to rest. */
+function work(session: Session, rules: Rules): Decision {
+  const planned = planning(session);
+  if (planned.length > 0) return { do: 'record', events: planned };
+  const open = session.turn?.calls.find((call) => call.state === 'asked' || call.state === 'started');
+  if (open) return perform(open);
+  const verdict = judge(session);
+  if (verdict.length > 0) return { do: 'record', events: verdict };
+  const rest = ending(session) ?? stuck(session, rules) ?? outage(session, rules) ?? limitReached(session, rules);
+  if (rest) return { do: 'record', events: restEvents(session, rules, rest) };
+  const chosen = choosing(session);
+  if (chosen.length > 0) return { do: 'record', events: chosen };
+  return {
+    do: 'think',
+    carry: [...session.uncarried, ...joining(session)],
+    notBefore: session.run?.failure?.last.retry_at ?? null,
+  };
+}
+
+/** A call that was started and has no end was open when a daemon died: only a safe one is run again. */
+function perform(call: Call): Decision {
+  if (call.state === 'started' && call.replay !== 'safe') {
+    return {
+      do: 'record',
+      events: [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why: 'the daemon ended while it ran' }],
+    };
+  }
+  return { do: 'act', call };
+}
+
+/** The plan an answer brings about: it begins with the first call or declared step of a run, and grows by what is declared. */
+function planning(session: Session): EventBody[] {
+  const { run, turn } = session;
+  if (!run || !turn) return [];
+  if (!activePlan(session)) {
+    const begins = turn.calls.length > 0 || parseStepDeclarations(turn.text).length > 0;
+    if (!begins) return [];
+    const limits = { iterations: run.limits.iterations, step_iterations: run.limits.step_iterations };
+    const goal = spokenText(session.messages[run.message] ?? { text: '' });
+    return [
+      ...(run.beside ? [aside(run.beside)] : []),
+      { type: 'plan.started', id: newPlanId(session), goal, mode: run.mode, limits },
+    ];
+  }
+  const added = POLICIES[run.mode].declare(session, turn);
+  return added.length > 0 ? added : turn.advanced ? [] : choosing(session);
+}
+
+/** A plan at work has a step at work, as long as one is ready. */
+function choosing(session: Session): EventBody[] {
+  const plan = activePlan(session);
+  if (!plan || runningStep(plan)) return [];
+  const step = POLICIES[plan.mode].choose(session);
+  return step ? [{ type: 'step.started', step: step.id }] : [];
+}

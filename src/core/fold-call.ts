@@ -1,0 +1,141 @@
+import type { EventOf } from '../protocol/event.ts';
+import { clip, shownText } from '../protocol/recorded.ts';
+import type { ChatMessage } from './chat.ts';
+import { grown } from './grow.ts';
+import { spoken } from './prompt/spoken.ts';
+import { activePlan, type Call, type Run, runningStep, type Session, type Trace, type Turn } from './session.ts';
+import { openSteps, touched, withStep } from './steps.ts';
+
+/** An answer joins the conversation behind the messages it was the first to carry, and becomes the turn at hand. */
+export function foldTurn(session: Session, event: EventOf<'model.answered'>): Session {
+  const carried: ChatMessage[] = event.carried.flatMap((id) => {
+    const message = session.messages[id];
+    return message ? [{ role: 'user' as const, content: spoken(message) }] : [];
+  });
+  const turn: Turn = {
+    seq: event.seq,
+    userTurn: event.carried.length > 0,
+    text: event.text,
+    calls: event.calls.map((call, place) => ({
+      key: `${event.seq}.${place}`,
+      id: call.id,
+      name: call.name,
+      args: call.args,
+      main: mainArgument(call.args),
+      state: 'asked',
+      replay: 'never',
+      ok: false,
+      head: '',
+    })),
+    advanced: false,
+    judged: false,
+    declared: [],
+  };
+  const gone = new Set(event.carried);
+  return counted(
+    {
+      ...session,
+      conversation: grown(session.conversation, ...carried, answerMessage(event)),
+      turn,
+      trail: trailed(session),
+      queue: session.queue.filter((id) => !gone.has(id)),
+      uncarried: session.uncarried.filter((id) => !gone.has(id)),
+      notices: session.notices.filter((notice) => notice.seq > event.seen),
+    },
+    event,
+  );
+}
+
+/** Turns kept for the judge; a step that takes longer has said what it is about by then. */
+const TRAIL = 30;
+
+/** The turn before this one joins the trail of its step, unless it closed it. */
+function trailed({ turn, trail }: Session): Session['trail'] {
+  if (!turn || turn.advanced) return trail;
+  const trace: Trace = {
+    text: turn.text,
+    tools: turn.calls.map((call) => call.name),
+    args: turn.calls.map((call) => call.main),
+  };
+  return [...trail, trace].slice(-TRAIL);
+}
+
+/** The first text among the arguments of a call: by convention its path or command. */
+function mainArgument(args: string): string {
+  return /^\s*\{\s*"[^"]*"\s*:\s*"((?:[^"\\]|\\.)*)/.exec(args)?.[1] ?? args;
+}
+
+function answerMessage(event: EventOf<'model.answered'>): ChatMessage {
+  if (event.calls.length === 0) return { role: 'assistant', content: event.text };
+  const tool_calls = event.calls.map((call) => ({
+    id: call.id,
+    type: 'function' as const,
+    function: { name: call.name, arguments: call.args },
+  }));
+  return { role: 'assistant', content: event.text === '' ? null : event.text, tool_calls };
+}
+
+/** One iteration more for the run, for its plan and for the step it is in. */
+function counted(session: Session, event: EventOf<'model.answered'>): Session {
+  const { run } = session;
+  if (!run) return session;
+  const plan = activePlan(session);
+  const step = runningStep(plan);
+  const one = plan && touched({ ...plan, iteration_count: plan.iteration_count + 1 }, event.at);
+  const talksOn = event.calls.length === 0 && plan !== null && openSteps(plan).length > 0;
+  return {
+    ...session,
+    run: { ...run, spent: spentMore(run.spent, event.usage), quiet: talksOn ? run.quiet + 1 : 0, failure: null },
+    plan:
+      one && step
+        ? withStep(one, step.id, (it) => ({ ...it, iterations: (it.iterations ?? 0) + 1 }), event.at)
+        : (one ?? session.plan),
+  };
+}
+
+function spentMore(spent: Run['spent'], usage: { tokens: number; cost: number | null }): Run['spent'] {
+  return {
+    iterations: spent.iterations + 1,
+    tokens: spent.tokens + usage.tokens,
+    cost: spent.cost === null || usage.cost === null ? null : spent.cost + usage.cost,
+  };
+}
+
+/** A call of the turn at hand goes from asked to started to finished or interrupted; each end is a tool message. */
+export function foldCall(
+  session: Session,
+  event: EventOf<'tool.started'> | EventOf<'tool.finished'> | EventOf<'tool.interrupted'>,
+): Session {
+  const call = session.turn?.calls.find((one) => one.key === event.call);
+  if (!session.turn || !call) return session;
+  if (event.type === 'tool.started') return withCall(session, { ...call, state: 'started', replay: event.replay });
+  const output = event.type === 'tool.finished' ? shownText(event.output) : interruptedText(event);
+  const ok = event.type === 'tool.finished' && event.ok;
+  const state = event.type === 'tool.finished' ? 'finished' : 'interrupted';
+  const after = withCall(session, { ...call, state, ok, head: clip(output, 400) });
+  return {
+    ...after,
+    conversation: grown(session.conversation, { role: 'tool', tool_call_id: call.id, content: output }),
+    run: after.run && { ...after.run, repeat: repeated(after.run, call, output) },
+  };
+}
+
+function interruptedText(event: EventOf<'tool.interrupted'>): string {
+  if (event.outcome === 'not_started') return `[not run: ${event.why}]`;
+  const so = `[interrupted: ${event.why}. This call may or may not have run, in part or in whole; look before you repeat it.]`;
+  return event.output ? `${so}\n${shownText(event.output)}` : so;
+}
+
+function withCall(session: Session, call: Call): Session {
+  const { turn } = session;
+  return turn
+    ? { ...session, turn: { ...turn, calls: turn.calls.map((one) => (one.key === call.key ? call : one)) } }
+    : session;
+}
+
+function repeated(run: Run, call: Call, output: string): Run['repeat'] {
+  const key = `${call.name}\n${call.args}\n${output}`;
+  return key === run.repeat.key
+    ? { ...run.repeat, count: run.repeat.count + 1 }
+    : { key, count: 1, call: `${call.name} ${clip(call.args, 120)}` };
+}

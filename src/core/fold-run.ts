@@ -1,0 +1,95 @@
+import type { EventOf } from '../protocol/event.ts';
+import { fullLimits } from '../protocol/limits.ts';
+import type { Plan } from '../protocol/plan.ts';
+import { spokenText } from './commands.ts';
+import { activePlan, type Rest, type Run, type Session } from './session.ts';
+import { touched } from './steps.ts';
+
+/** A run begins: its message leaves the queue and goes into the next model call. */
+export function foldStarted(session: Session, event: EventOf<'run.started'>): Session {
+  const run = fresh(event, event.mode, event.beside);
+  return { ...session, ...taken(session, event.message), run, turn: null, rest: null };
+}
+
+/** A run goes on: same plan, same history, a new slice of its limits. */
+export function foldResumed(session: Session, event: EventOf<'run.resumed'>): Session {
+  const back = event.plan === undefined ? undefined : session.setAside[event.plan];
+  const plan = back ?? (resumable(session) ? session.plan : null);
+  const { [event.plan ?? '']: _, ...setAside } = session.setAside;
+  const run = fresh(event, plan?.mode ?? 'linear', undefined);
+  return {
+    ...session,
+    ...taken(session, event.message),
+    run,
+    turn: null,
+    rest: null,
+    plan: plan ? reopened(plan, run.limits, event.at) : session.plan,
+    setAside: back ? setAside : session.setAside,
+    ...(back && { closed: [], stepNo: highestStepNo(back), handLimits: null, trail: [] }),
+  };
+}
+
+export function foldRest(session: Session, event: EventOf<'run.rested'>): Session {
+  const { run } = session;
+  const rest: Rest = {
+    message: event.message,
+    status: event.status,
+    reason: event.reason,
+    text: event.text,
+    seq: event.seq,
+    beside: run?.beside !== undefined,
+    plan: activePlan(session)?.id ?? null,
+    spent: event.spent,
+  };
+  const status = event.status === 'paused' || event.status === 'waiting' ? event.status : null;
+  const plan =
+    session.plan && status && !rest.beside && (session.plan.status === 'running' || session.plan.status === 'waiting')
+      ? touched({ ...session.plan, status, reason: event.reason }, event.at)
+      : session.plan;
+  return { ...session, run: null, rest, plan };
+}
+
+function fresh(
+  event: EventOf<'run.started'> | EventOf<'run.resumed'>,
+  mode: Run['mode'],
+  beside: string | undefined,
+): Run {
+  return {
+    message: event.message,
+    since: event.at,
+    mode,
+    model: event.model,
+    limits: fullLimits(event.limits),
+    beside,
+    spent: { iterations: 0, tokens: 0, cost: 0 },
+    quiet: 0,
+    repeat: { key: '', count: 0, call: '' },
+    failure: null,
+    aside: null,
+  };
+}
+
+/** A message with nothing to say ("/continue") is taken without going into the conversation. */
+function taken(session: Session, id: string): Pick<Session, 'queue' | 'uncarried'> {
+  const message = session.messages[id];
+  const speaks = message !== undefined && (spokenText(message).trim() !== '' || message.attachments !== undefined);
+  return {
+    queue: session.queue.filter((other) => other !== id),
+    uncarried: speaks ? [...session.uncarried, id] : session.uncarried,
+  };
+}
+
+/** Whether the plan at hand is the one that rests: a finished one stays finished whatever is resumed beside it. */
+function resumable({ plan, rest }: Session): boolean {
+  return plan?.status === 'paused' || plan?.status === 'waiting' || (plan !== null && rest?.plan === plan.id);
+}
+
+function reopened(plan: Plan, { iterations, step_iterations }: Run['limits'], at: string): Plan {
+  const { reason: _, ...open } = plan;
+  return touched({ ...open, status: 'running', limits: { iterations, step_iterations } }, at);
+}
+
+/** The largest n of any `step_<n>`. */
+export function highestStepNo(plan: Plan): number {
+  return Math.max(0, ...plan.steps.map((step) => Number(/^step_(\d{1,9})$/.exec(step.id)?.[1] ?? 0)));
+}

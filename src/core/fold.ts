@@ -1,0 +1,118 @@
+import type { Event, EventOf } from '../protocol/event.ts';
+import { shownText } from '../protocol/recorded.ts';
+import { foldCall, foldTurn } from './fold-call.ts';
+import { foldPlan } from './fold-plan.ts';
+import { foldRest, foldResumed, foldStarted } from './fold-run.ts';
+import { growing } from './grow.ts';
+import { dropKey, type Message, type Session } from './session.ts';
+import { titleOf } from './title.ts';
+
+/** What an event means for a session. Pure and total: the same events give the same session, always. */
+export function fold(session: Session, event: Event): Session {
+  return meaning({ ...session, seq: event.seq, at: event.at }, event);
+}
+
+function meaning(session: Session, event: Event): Session {
+  switch (event.type) {
+    case 'session.opened':
+    case 'recovery.started':
+      return session;
+    case 'message.received':
+      return received(session, event);
+    case 'run.started':
+      return foldStarted(session, event);
+    case 'run.resumed':
+      return foldResumed(session, event);
+    case 'run.rested':
+      return foldRest(session, event);
+    case 'model.answered':
+      return foldTurn(session, event);
+    case 'model.failed':
+      return session.run
+        ? {
+            ...session,
+            run: { ...session.run, failure: { first_at: session.run.failure?.first_at ?? event.at, last: event } },
+          }
+        : session;
+    case 'tool.started':
+    case 'tool.finished':
+    case 'tool.interrupted':
+      return foldCall(session, event);
+    case 'context.compacted':
+      return {
+        ...session,
+        conversation: growing(),
+        plan: null,
+        turn: null,
+        rest: null,
+        uncarried: [],
+        notices: [],
+        closed: [],
+        stepNo: 0,
+      };
+    case 'reply.committed':
+      return committed(session, event);
+    case 'reply.published':
+      return { ...session, unpublished: omit(session.unpublished, event.message) };
+    case 'plan.started':
+    case 'plan.edited':
+    case 'plan.ended':
+    case 'step.added':
+    case 'step.started':
+    case 'step.progressed':
+    case 'step.claimed':
+    case 'step.asked':
+    case 'step.completed':
+    case 'step.reopened':
+      return foldPlan(session, event);
+    default:
+      return event satisfies never;
+  }
+}
+
+function received(session: Session, event: EventOf<'message.received'>): Session {
+  const message: Message = {
+    id: event.id,
+    name: event.name,
+    at: event.at,
+    text: shownText(event.body),
+    sha256: event.file.sha256,
+    during: session.run !== null,
+    replied: false,
+    ...(event.from !== undefined && { from: event.from }),
+    ...(event.command !== undefined && { command: event.command }),
+    ...(event.options && { options: event.options }),
+    ...(event.attachments && { attachments: event.attachments }),
+  };
+  return {
+    ...session,
+    title: session.title ?? titleOf(message.text),
+    messages: { ...session.messages, [message.id]: message },
+    names: { ...session.names, [message.name]: true },
+    drops: { ...session.drops, [dropKey(event.file)]: { seq: event.seq, message: event.id } },
+    unanswered: [...session.unanswered, message.id],
+    queue: [...session.queue, message.id],
+  };
+}
+
+function committed(session: Session, event: EventOf<'reply.committed'>): Session {
+  const message = session.messages[event.message];
+  return {
+    ...session,
+    messages: message ? { ...session.messages, [message.id]: { ...message, replied: true } } : session.messages,
+    names: { ...session.names, [event.reply.id]: true },
+    drops: event.file
+      ? { ...session.drops, [dropKey(event.file)]: { seq: event.seq, message: event.message } }
+      : session.drops,
+    unanswered: session.unanswered.filter((id) => id !== event.message),
+    queue: session.queue.filter((id) => id !== event.message),
+    unpublished: { ...session.unpublished, [event.message]: event.reply },
+    // The reply has said it.
+    planProblem: event.reply.status === 'rejected' ? session.planProblem : null,
+  };
+}
+
+function omit<T>(record: Readonly<Record<string, T>>, key: string): Record<string, T> {
+  const { [key]: _, ...rest } = record;
+  return rest;
+}

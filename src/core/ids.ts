@@ -1,0 +1,38 @@
+import type { Session } from './session.ts';
+
+/**
+ * The id of a plan that begins with the event after `seq`: the moment of the last event in ms, which the record has, so that
+ * the same record gives the same id. Never one that is known already.
+ */
+export function newPlanId(session: Session): string {
+  let at = Date.parse(session.at) || session.seq;
+  const known = new Set([session.plan?.id, ...Object.keys(session.setAside)]);
+  while (known.has(`plan_${at}`)) at += 1;
+  return `plan_${at}`;
+}
+
+/** Longest name in bytes, with room for a number and a temporary ending. */
+const NAME_BYTES = 230;
+
+/** A name no other message's reply has: `1.md`, then `1-2.md`, `1-3.md`. */
+export function freeName(wanted: string, taken: (name: string) => boolean): string {
+  const name = fitting(wanted);
+  if (!taken(name)) return name;
+  const dot = name.search(/(?:\.msg)?\.[^.]*$/);
+  const [stem, ending] = dot > 0 ? [name.slice(0, dot), name.slice(dot)] : [name, ''];
+  for (let n = 2; ; n++) if (!taken(`${stem}-${n}${ending}`)) return `${stem}-${n}${ending}`;
+}
+
+/** The name cut in its middle where it is too long for a file system, its ending kept. */
+function fitting(name: string): string {
+  const bytes = new TextEncoder();
+  if (bytes.encode(name).length <= NAME_BYTES) return name;
+  const points = [...name];
+  const ending = points.slice(-20).join('');
+  let stem = '';
+  for (const point of points.slice(0, -20)) {
+    if (bytes.encode(stem + point + ending).length > NAME_BYTES) break;
+    stem += point;
+  }
+  return stem + ending;
+}

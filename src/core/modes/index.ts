@@ -1,0 +1,5 @@
+import type { Mode } from '../../protocol/message.ts';
+import { linear } from './linear.ts';
+import type { Policy } from './policy.ts';
+
+export const POLICIES: Readonly<Record<Mode, Policy>> = { linear };

@@ -1,0 +1,82 @@
+import type { Plan, Step } from '../../protocol/plan.ts';
+import { clip } from '../../protocol/recorded.ts';
+import { activePlan, runningStep, type Session } from '../session.ts';
+import { completedSteps, openSteps } from '../steps.ts';
+import type { Wording } from './wording.ts';
+
+/**
+ * What the daemon tells the model at the end of each request: the plan as it stands, questions, differences. It stands alone
+ * in the last message and is never part of the stored conversation, so earlier messages stay as they were and a provider's
+ * prefix cache keeps its worth. Null where there is nothing to say.
+ */
+export function daemonBlock(session: Session, words: Wording): string | null {
+  const lines = [
+    ...beside(session, words),
+    ...planLines(session, words),
+    ...noticeLines(session, words),
+    ...nudges(session, words),
+  ];
+  return lines.length === 0 ? null : `<daemon>\n${lines.join('\n')}\n</daemon>`;
+}
+
+function beside(session: Session, words: Wording): string[] {
+  const { plan, run } = session;
+  return plan && run?.beside ? [words.beside(clip(plan.goal, 300), completedSteps(plan), plan.steps.length)] : [];
+}
+
+function planLines(session: Session, words: Wording): string[] {
+  const plan = activePlan(session);
+  if (!plan) return [];
+  const resumed = session.turn === null && plan.iteration_count > 0 ? [words.resumed] : [];
+  return [`${words.goal}: ${clip(plan.goal, 2000)}`, ...planContext(plan, words), ...resumed];
+}
+
+/** The steps as the model is told them: what is finished with its results, what is current, what is open. */
+export function planContext(plan: Plan, words: Wording): string[] {
+  if (plan.steps.length === 0) return [words.planning];
+  const closed = plan.steps.filter((step) => step.status !== 'pending' && step.status !== 'running');
+  const current = runningStep(plan);
+  const later = openSteps(plan).filter((step) => step !== current);
+  return [
+    ...(closed.length > 0 ? [`${words.finished}:`, ...closed.map((step) => `- ${closedLine(step, words)}`)] : []),
+    ...(current ? [currentLine(plan, current, words)] : []),
+    ...(later.length > 0 ? [`${words.later}:`, ...later.map((step) => `- ${step.id}: ${step.description}`)] : []),
+    openSteps(plan).length === 0 ? words.allDone : words.whenDone,
+  ];
+}
+
+function closedLine(step: Step, words: Wording): string {
+  const how = step.status === 'completed' ? (step.completed_by === 'timeout' ? `${words.assumed}` : '✓') : step.status;
+  const outcome = step.result ?? step.error;
+  return `${step.id} ${how}: ${step.description}${outcome ? ` → ${clip(outcome, 500)}` : ''}`;
+}
+
+function currentLine(plan: Plan, step: Step, words: Wording): string {
+  const progress = step.progress ? ` (${step.progress.current}/${step.progress.total})` : '';
+  const notes = step.notes ? `\n  ${step.notes}` : '';
+  return `${words.current(plan.steps.indexOf(step) + 1, plan.steps.length)}: ${step.description}${progress}${notes}`;
+}
+
+/** Notices are stored as facts and put into words here, so that the record holds no prose of ours. */
+function noticeLines(session: Session, words: Wording): string[] {
+  const named = (id: string) => session.plan?.steps.find((step) => step.id === id)?.description ?? id;
+  return session.notices.map(({ text }) => {
+    if (text.startsWith('edited:')) return `${words.edited}: ${text.slice(7)}`;
+    if (text.startsWith('reopened:')) return words.reopened(named(text.slice(9)));
+    return words.vetoed(named(text.split(':')[1] ?? ''));
+  });
+}
+
+function nudges(session: Session, words: Wording): string[] {
+  const plan = activePlan(session);
+  const { run } = session;
+  if (!run || !plan) return [];
+  const step = runningStep(plan) ?? openSteps(plan)[0];
+  const asked = step && session.asked === step.id ? [words.asked(step.description, step.iterations ?? 0)] : [];
+  const reminder = step && run.quiet > 0 ? [words.reminder(step.description)] : [];
+  const { repeats } = run.limits;
+  const over = repeats > 0 ? run.repeat.count - repeats : -1;
+  const repeat =
+    over === 0 ? [words.nudge(run.repeat.call, run.repeat.count)] : over > 0 ? [words.another(run.repeat.call)] : [];
+  return [...asked, ...reminder, ...repeat];
+}

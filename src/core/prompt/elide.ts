@@ -1,0 +1,48 @@
+import type { ChatMessage } from '../chat.ts';
+
+/** Share of the window that a conversation may fill before outputs are left out; the rest is for the answer. */
+const FILL = 0.75;
+/** Outputs are left out in groups of this size, so that the beginning of the request changes seldom (providers cache it). */
+const GROUP = 8;
+const SHORT = 200;
+
+/**
+ * The conversation with its oldest tool outputs left out where it nears the model's window. Calls and results stay paired and
+ * nothing a person or the model said is touched. `window` is in tokens. The same conversation always gives the same answer.
+ */
+export function elided(conversation: readonly ChatMessage[], window: number): readonly ChatMessage[] {
+  let size = conversation.reduce((sum, message) => sum + tokensOf(message), 0);
+  const room = window * FILL;
+  if (size <= room) return conversation;
+  const outputs = conversation.flatMap((message, place) =>
+    message.role === 'tool' && message.content.length > SHORT ? [place] : [],
+  );
+  const gone = new Set<number>();
+  // The newest outputs are what the model is working with; they stay whatever happens.
+  for (let from = 0; from + GROUP < outputs.length && size > room; from += GROUP) {
+    for (const place of outputs.slice(from, from + GROUP)) {
+      const message = conversation[place];
+      if (message) size -= tokensOf(message) - tokensOf(stub(message));
+      gone.add(place);
+    }
+  }
+  return conversation.map((message, place) => (gone.has(place) ? stub(message) : message));
+}
+
+function stub(message: ChatMessage): ChatMessage {
+  return message.role === 'tool'
+    ? {
+        ...message,
+        content: `[output of ${message.content.length} characters left out; call the tool again if you need it]`,
+      }
+    : message;
+}
+
+/** A rough count: about four characters a token, one for each character outside Latin scripts. */
+function tokensOf(message: ChatMessage): number {
+  const calls = message.role === 'assistant' && message.tool_calls ? JSON.stringify(message.tool_calls) : '';
+  const text = (message.content ?? '') + calls;
+  let wide = 0;
+  for (let place = 0; place < text.length; place++) if (text.charCodeAt(place) > 0x2e7f) wide++;
+  return wide + (text.length - wide) / 4 + 4;
+}

@@ -1,0 +1,63 @@
+import type { EventBody } from '../protocol/event.ts';
+import type { Plan } from '../protocol/plan.ts';
+import type { Reply, ReplyStatus } from '../protocol/reply.ts';
+import type { Language } from './language.ts';
+import { SAYINGS } from './sayings.ts';
+import type { Session } from './session.ts';
+import { completedSteps, currentIndex } from './steps.ts';
+
+/** The event of one reply, before it has its place in the record. */
+export type Committed = Extract<EventBody, { type: 'reply.committed' }>;
+
+type Facts = { status: ReplyStatus; text: string; reason?: string; usage?: Reply['usage']; plan?: Plan | null };
+
+/** The one reply of a message, as an event. A fault in `plan.json` that nobody was told of yet is told here. */
+export function replyTo(session: Session, id: string, facts: Facts, language: Language): Committed {
+  const { status, text, reason, usage = null } = facts;
+  const plan = facts.plan === undefined ? session.plan : facts.plan;
+  const note =
+    session.planProblem && status !== 'rejected' ? `\n\n${SAYINGS[language].planNote(session.planProblem)}` : '';
+  return {
+    type: 'reply.committed',
+    message: id,
+    reply: {
+      id: session.messages[id]?.name ?? id,
+      in_reply_to: id,
+      session: session.name,
+      status,
+      text: text + note,
+      ...(reason !== undefined && { reason }),
+      plan: plan && planFacts(plan),
+      usage,
+      attachments: [],
+    },
+  };
+}
+
+function planFacts(plan: Plan): Reply['plan'] {
+  const current = plan.steps[currentIndex(plan.steps)];
+  const open = current && (current.status === 'running' || current.status === 'pending');
+  return {
+    id: plan.id,
+    completed: completedSteps(plan),
+    total: plan.steps.length,
+    current: open ? current.description : null,
+  };
+}
+
+/** The bytes of a reply file: JSON for a JSON message, else Markdown with the same facts in front matter. */
+export function replyText(reply: Reply): string {
+  if (/\.json$/i.test(reply.id)) return `${JSON.stringify(reply, null, 2)}\n`;
+  const { text, ...facts } = reply;
+  const lines = Object.entries(facts).map(
+    ([key, value]) => `${key}: ${typeof value === 'string' ? quoted(value) : JSON.stringify(value)}`,
+  );
+  return `---\n${lines.join('\n')}\n---\n\n${text}\n`;
+}
+
+/** A string that YAML reads back as itself: plain where that is safe, else as JSON, which YAML includes. */
+function quoted(value: string): string {
+  return /^[A-Za-z_][\w.-]*$/.test(value) && !/^(?:true|false|null|yes|no|on|off|y|n)$/i.test(value)
+    ? value
+    : JSON.stringify(value);
+}

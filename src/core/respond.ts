@@ -1,0 +1,206 @@
+import type { Rules } from '../protocol/config.ts';
+import type { EventBody } from '../protocol/event.ts';
+import { fullLimits } from '../protocol/limits.ts';
+import type { ReplyStatus } from '../protocol/reply.ts';
+import { ANSWERS, type Answer, kindOf } from './answers.ts';
+import { COMMANDS, commandOf } from './commands.ts';
+import { type Language, languageOf } from './language.ts';
+import { sessionLanguage } from './prompt/request.ts';
+import { replyTo } from './reply.ts';
+import { restEvents } from './rest.ts';
+import { SAYINGS } from './sayings.ts';
+import { type Message, type Session, standing } from './session.ts';
+import { statusText } from './status.ts';
+import { planSummary } from './summary.ts';
+
+/** What a queued message makes happen, when its turn has come: the events of its answer in the table. */
+export function respond(session: Session, message: Message, rules: Rules): EventBody[] {
+  const kind = kindOf(session, message);
+  if ('unknown' in kind) {
+    const known = Object.values(COMMANDS).map((command) => command.usage);
+    return say(session, message, rules, (words) => words.unknown(kind.unknown, known.join(', ')), 'rejected');
+  }
+  return carryOut(ANSWERS[kind.kind][standing(session)], session, message, rules);
+}
+
+/** The events of one answer. `join` has none: the message waits for the next model call. */
+export function carryOut(answer: Answer, session: Session, message: Message, rules: Rules): EventBody[] {
+  switch (answer) {
+    case 'join':
+      return [];
+    case 'start':
+      return [start(message, rules)];
+    case 'start_beside':
+      return [{ ...start(message, rules), ...(session.plan && { beside: session.plan.id }) }];
+    case 'resume':
+      return resume(session, message, rules);
+    case 'rest_paused':
+    case 'abort_paused':
+      return [
+        ...restEvents(session, rules, { status: 'paused', reason: answer === 'abort_paused' ? 'stopped' : 'asked' }),
+        ...say(session, message, rules, (words) => (answer === 'abort_paused' ? words.stopped : words.pausing)),
+      ];
+    case 'abort_cancelled':
+      return [
+        ...restEvents(session, rules, { status: 'cancelled', reason: 'asked' }),
+        ...say(session, message, rules, (words) => words.cancelled),
+      ];
+    case 'abort_fresh':
+      // The rest comes first; the message stays in the queue and finds a session at rest.
+      return restEvents(session, rules, { status: 'cancelled', reason: 'new conversation' });
+    case 'wait_to_paused':
+      return [
+        standstill(session, message, 'paused', 'asked'),
+        ...say(session, message, rules, (words) => words.nowPaused),
+      ];
+    case 'to_cancelled':
+      return [
+        standstill(session, message, 'cancelled', 'asked'),
+        ...(session.plan
+          ? [{ type: 'plan.ended' as const, plan: session.plan.id, status: 'cancelled' as const, reason: 'asked' }]
+          : []),
+        ...say(session, message, rules, (words) => words.cancelled),
+      ];
+    case 'reopen':
+      return reopen(session, message, rules);
+    case 'fresh':
+      return fresh(session, message, rules);
+    case 'show_status':
+      return [
+        replyTo(
+          session,
+          message.id,
+          { status: 'done', text: statusText(session, languageFor(session, message, rules)) },
+          languageFor(session, message, rules),
+        ),
+      ];
+    case 'show_plan':
+      return say(session, message, rules, (words, language) =>
+        session.plan ? planSummary(session.plan, language) : words.noPlan,
+      );
+    case 'show_help':
+      return say(session, message, rules, () =>
+        Object.values(COMMANDS)
+          .map((it) => `${it.usage}: ${it.does}`)
+          .join('\n'),
+      );
+    case 'tell_nothing_runs':
+      return say(session, message, rules, (words) => words.nothingRuns);
+    case 'tell_paused':
+      return say(session, message, rules, (words) => words.alreadyPaused);
+    case 'tell_ended':
+      return say(session, message, rules, (words) => words.alreadyEnded);
+    case 'tell_nothing_to_continue':
+      return tellNothing(session, message, rules);
+    default:
+      return answer satisfies never;
+  }
+}
+
+function say(
+  session: Session,
+  message: Message,
+  rules: Rules,
+  text: (words: (typeof SAYINGS)[Language], language: Language) => string,
+  status: ReplyStatus = 'done',
+): EventBody[] {
+  const language = languageFor(session, message, rules);
+  return [replyTo(session, message.id, { status, text: text(SAYINGS[language], language) }, language)];
+}
+
+/** A command has no language of its own; it is answered in that of the plan. */
+function languageFor(session: Session, message: Message, rules: Rules): Language {
+  return commandOf(message) ? sessionLanguage(session, rules) : (rules.language ?? languageOf(message.text));
+}
+
+function start(message: Message, rules: Rules): EventBody & { type: 'run.started' } {
+  const model = message.options?.model ?? rules.model;
+  return {
+    type: 'run.started',
+    message: message.id,
+    mode: message.options?.mode ?? rules.mode,
+    limits: fullLimits(rules.limits, message.options?.limits),
+    ...(model !== undefined && { model }),
+  };
+}
+
+/** The plan at hand goes on, or the one that is named if it was set aside. */
+function resume(session: Session, message: Message, rules: Rules): EventBody[] {
+  const [first = ''] = (commandOf(message)?.rest ?? '').split(/\s/);
+  const named = Object.hasOwn(session.setAside, first) ? first : undefined;
+  if (named === undefined && /^plan_\d+/.test(first) && first !== session.plan?.id) {
+    const known = Object.keys(session.setAside).join(', ') || '–';
+    return say(session, message, rules, (words) => words.noSuchPlan(first, known));
+  }
+  const away = named !== undefined && session.plan?.status === 'paused' ? [aside(session.plan.id)] : [];
+  const { model: _, mode: __, ...began } = start(message, rules);
+  const model = message.options?.model ?? rules.model;
+  return [
+    ...away,
+    {
+      ...began,
+      type: 'run.resumed',
+      by: 'person',
+      limits: fullLimits(rules.limits, session.handLimits ?? undefined, message.options?.limits),
+      ...(named !== undefined && { plan: named }),
+      ...(model !== undefined && { model }),
+    },
+  ];
+}
+
+/** A paused plan leaves `plan.json` and can be brought back. */
+export function aside(plan: string): EventBody {
+  return { type: 'plan.ended', plan, status: 'paused', reason: 'set aside' };
+}
+
+/** A run that rests already comes to rest in another way. */
+function standstill(session: Session, message: Message, status: 'paused' | 'cancelled', reason: string): EventBody {
+  return {
+    type: 'run.rested',
+    message: message.id,
+    status,
+    reason,
+    text: '',
+    spent: session.rest?.spent ?? { iterations: 0, tokens: 0, cost: null },
+  };
+}
+
+function reopen(session: Session, message: Message, rules: Rules): EventBody[] {
+  const last = session.closed.at(-1);
+  const step = session.plan?.steps.find((one) => one.id === last);
+  if (!step) return say(session, message, rules, (words) => words.nothingToUndo);
+  const runs = session.run !== null;
+  return [
+    { type: 'step.reopened', step: step.id, by: 'person', message: message.id },
+    ...say(session, message, rules, (words) =>
+      runs ? words.reopened(step.description) : words.reopenedRests(step.description),
+    ),
+  ];
+}
+
+function fresh(session: Session, message: Message, rules: Rules): EventBody[] {
+  const { plan } = session;
+  const open = plan && (plan.status === 'paused' || plan.status === 'waiting' || plan.status === 'running');
+  const language = languageFor(session, message, rules);
+  const words = SAYINGS[language];
+  return [
+    ...(open ? [aside(plan.id)] : []),
+    { type: 'context.compacted', upto: session.seq, summary: '' },
+    replyTo(
+      session,
+      message.id,
+      { status: 'done', text: plan ? words.freshArchived(plan.goal) : words.fresh, plan: null },
+      language,
+    ),
+  ];
+}
+
+/** The bare command has nothing to go on with; a "continue" with more to say is a task like any other. */
+function tellNothing(session: Session, message: Message, rules: Rules): EventBody[] {
+  const rest = commandOf(message)?.rest ?? message.text;
+  if (rest.trim() !== '')
+    return Object.hasOwn(session.setAside, rest.split(/\s/)[0] ?? '')
+      ? resume(session, message, rules)
+      : [start(message, rules)];
+  return say(session, message, rules, (words) => words.nothingToContinue);
+}

@@ -1,0 +1,142 @@
+import { EXTEND_FACTOR, type Rules } from '../protocol/config.ts';
+import type { EventBody, RestStatus } from '../protocol/event.ts';
+import type { Language } from './language.ts';
+import { sessionLanguage } from './prompt/request.ts';
+import { SAYINGS } from './sayings.ts';
+import { activePlan, type Run, type Session } from './session.ts';
+import { openSteps } from './steps.ts';
+import { planSummary } from './summary.ts';
+
+type Why = { status: RestStatus; reason: string /** what the reply says before anything else */; text?: string };
+
+/** The run comes to rest: open calls are closed, the run ends, and its plan with it where that is an end. */
+export function restEvents(session: Session, rules: Rules, why: Why): EventBody[] {
+  const { run } = session;
+  if (!run) return [];
+  const language = sessionLanguage(session, rules);
+  const ends = why.status === 'failed' || why.status === 'cancelled';
+  const plan = activePlan(session);
+  return [
+    ...interruptions(session, SAYINGS[language].byPerson),
+    {
+      type: 'run.rested',
+      message: run.message,
+      status: why.status,
+      reason: why.reason,
+      text: restText(session, run, why, language),
+      spent: run.spent,
+    },
+    ...(plan && ends
+      ? [
+          {
+            type: 'plan.ended' as const,
+            plan: plan.id,
+            status: why.status as 'failed' | 'cancelled',
+            reason: why.reason,
+          },
+        ]
+      : []),
+  ];
+}
+
+/** Calls that will not be run, or of which nobody knows how far they got. */
+export function interruptions(session: Session, why: string): EventBody[] {
+  return (session.turn?.calls ?? []).flatMap((call): EventBody[] => {
+    if (call.state === 'asked') return [{ type: 'tool.interrupted', call: call.key, outcome: 'not_started', why }];
+    if (call.state === 'started') return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why }];
+    return [];
+  });
+}
+
+function restText(session: Session, run: Run, why: Why, language: Language): string {
+  const words = SAYINGS[language];
+  const plan = activePlan(session);
+  const said =
+    why.text ??
+    (why.status === 'cancelled' ? words.cancelled : why.reason === 'stopped' ? words.stopped : words.pausing);
+  const summary = plan && why.status !== 'done' && why.status !== 'waiting' ? [planSummary(plan, language)] : [];
+  const how =
+    why.status === 'paused' ? [words.goOn] : why.status === 'failed' && why.reason !== 'ceiling' ? [words.again] : [];
+  const aside = run.aside ? [words.aside(run.aside.goal, run.aside.id)] : [];
+  return [said, ...summary, ...how, ...aside].join('\n\n');
+}
+
+/** The reason to stop before another model call, if there is one. */
+export function limitReached(session: Session, rules: Rules): Why | null {
+  const { run } = session;
+  if (!run) return null;
+  const language = sessionLanguage(session, rules);
+  const words = SAYINGS[language];
+  const paused = (setting: string, value: number): Why => ({
+    status: 'paused',
+    reason: 'limit',
+    text: words.limit(`limits.${setting}`, value),
+  });
+  const { limits, spent } = run;
+  const iterations = rules.onLimit === 'extend' ? limits.iterations * EXTEND_FACTOR : limits.iterations;
+  if (spent.iterations >= iterations) {
+    return rules.onLimit === 'extend'
+      ? { status: 'failed', reason: 'ceiling', text: words.ceiling(iterations, 'limits.iterations') }
+      : paused('iterations', iterations);
+  }
+  if (limits.tokens !== null && spent.tokens >= limits.tokens) return paused('tokens', limits.tokens);
+  if (limits.cost !== null && (spent.cost ?? 0) >= limits.cost) return paused('cost', limits.cost);
+  if (limits.minutes !== null && minutesBetween(run.since, session.at) >= limits.minutes)
+    return paused('minutes', limits.minutes);
+  return null;
+}
+
+/** A model that does not answer: kept trying, given up for now, or not worth another try. */
+export function outage(session: Session, rules: Rules): Why | null {
+  const failure = session.run?.failure;
+  if (!session.run || !failure || failure.last.kind === 'aborted') return null;
+  const words = SAYINGS[sessionLanguage(session, rules)];
+  if (failure.last.retry_at === null)
+    return { status: 'failed', reason: failure.last.kind, text: words.failed(failure.last.error) };
+  const minutes = session.run.limits.outage_minutes;
+  if (minutesBetween(failure.first_at, failure.last.at) < minutes) return null;
+  return { status: 'paused', reason: 'outage', text: words.outage(minutes, failure.last.error) };
+}
+
+/** The same call with the same result, nudged and asked for another approach, and once more. */
+export function stuck(session: Session, rules: Rules): Why | null {
+  const { run } = session;
+  if (!run || run.limits.repeats === 0 || run.repeat.count < run.limits.repeats + 2) return null;
+  const words = SAYINGS[sessionLanguage(session, rules)];
+  const output = session.turn?.calls.at(-1)?.head ?? '';
+  return { status: 'paused', reason: 'repeats', text: words.repeats(run.repeat.call, run.repeat.count, output) };
+}
+
+/** How a run ends at an answer without tool calls; null where it goes on. */
+export function ending(session: Session): Why | null {
+  const { run, turn } = session;
+  if (!run || !turn || turn.calls.length > 0) return null;
+  const plan = activePlan(session);
+  if (!plan || openSteps(plan).length === 0)
+    return { status: 'done', reason: plan && plan.steps.length > 0 ? 'completed' : 'answered', text: turn.text };
+  return run.quiet >= 2 ? { status: 'waiting', reason: 'question', text: turn.text } : null;
+}
+
+/** What a plan comes to when its run is done, computed from its steps alone. */
+export function planEnd(session: Session): EventBody | null {
+  const { plan, rest, run } = session;
+  if (run || !plan || plan.status !== 'running' || rest?.status !== 'done') return null;
+  const failed = plan.steps.filter((step) => step.status === 'failed' || step.status === 'blocked');
+  if (failed.length > 0)
+    return {
+      type: 'plan.ended',
+      plan: plan.id,
+      status: 'failed',
+      reason: `not reached: ${failed.map((step) => step.id).join(', ')}`,
+    };
+  return {
+    type: 'plan.ended',
+    plan: plan.id,
+    status: 'completed',
+    reason: plan.steps.length > 0 ? 'all steps are closed' : 'answered',
+  };
+}
+
+function minutesBetween(from: string, to: string): number {
+  return (Date.parse(to) - Date.parse(from)) / 60_000;
+}

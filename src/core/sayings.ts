@@ -1,0 +1,79 @@
+import type { Language } from './language.ts';
+
+const en = {
+  stopped: 'Stopped.',
+  pausing: 'Paused.',
+  cancelled: 'Cancelled.',
+  nothingRuns: 'Nothing is running.',
+  alreadyPaused: 'The run is paused already.',
+  nowPaused: 'It was waiting for an answer; it is paused now.',
+  alreadyEnded: 'The last run has ended already.',
+  nothingToContinue: 'There is nothing to continue. Send a task as an ordinary message.',
+  noSuchPlan: (id: string, known: string) => `There is no paused plan "${id}". Paused: ${known}.`,
+  nothingToUndo: 'No step of this plan has been closed.',
+  reopened: (step: string) => `"${step}" is open again.`,
+  reopenedRests: (step: string) => `"${step}" is open again. Say "continue" to go on with it.`,
+  fresh: 'A fresh conversation has begun.',
+  freshArchived: (goal: string) => `A fresh conversation has begun. The plan "${goal}" was put into plans/.`,
+  unknown: (name: string, known: string) => `There is no command "/${name}". Known: ${known}.`,
+  joined: 'This was taken up by the run that is on; its result comes with that reply.',
+  limit: (setting: string, value: number | string) => `Paused: ${setting} = ${value} is reached.`,
+  goOn: 'Say "continue" to go on from here.',
+  ceiling: (value: number, setting: string) =>
+    `Ended: the limit was extended as far as it goes (${value} iterations, five times ${setting}). Raise ${setting} in agentd.json or session.json.`,
+  outage: (minutes: number, why: string) =>
+    `Paused: the model could not be reached for ${minutes} minutes (limits.outage_minutes). Last: ${why}`,
+  failed: (why: string) => `The model gave no answer: ${why}`,
+  again: 'Say "continue" to try again.',
+  repeats: (call: string, times: number, output: string) =>
+    `Paused: the same call gave the same result ${times} times in a row, also after another approach was asked for.\nCall: ${call}\nResult: ${output}`,
+  aside: (goal: string, id: string) =>
+    `The plan "${goal}" was set aside, still paused; "/continue ${id}" brings it back.`,
+  planNote: (problem: string) => `Note on plan.json: ${problem}`,
+  idle: 'Nothing is running.',
+  working: (goal: string) => `At work on: ${goal}`,
+  noPlan: 'There is no plan.',
+  rests: (status: string, reason: string) => `The last run rests: ${status} (${reason}).`,
+  retrying: (why: string, attempt: number, at: string) =>
+    `The model cannot be reached (attempt ${attempt}: ${why}); next try at ${at}.`,
+  byPerson: 'asked by a person',
+};
+
+const zh: typeof en = {
+  stopped: '已停止。',
+  pausing: '已暂停。',
+  cancelled: '已取消。',
+  nothingRuns: '没有正在运行的任务。',
+  alreadyPaused: '任务已经暂停。',
+  nowPaused: '之前在等待回答，现在已暂停。',
+  alreadyEnded: '上一次运行已经结束。',
+  nothingToContinue: '没有可以继续的任务。请直接发送任务。',
+  noSuchPlan: (id, known) => `没有暂停的计划“${id}”。已暂停：${known}。`,
+  nothingToUndo: '这个计划还没有完成的步骤。',
+  reopened: (step) => `“${step}”已重新打开。`,
+  reopenedRests: (step) => `“${step}”已重新打开。回复“继续”即可接着做。`,
+  fresh: '新的对话已开始。',
+  freshArchived: (goal) => `新的对话已开始。计划“${goal}”已放入 plans/。`,
+  unknown: (name, known) => `没有命令“/${name}”。可用：${known}。`,
+  joined: '正在进行的任务已收到这条消息，结果会随那条回复一起给出。',
+  limit: (setting, value) => `已暂停：达到 ${setting} = ${value}。`,
+  goOn: '回复“继续”（continue）即可从这里接着做。',
+  ceiling: (value, setting) =>
+    `已结束：限额已延长到上限（${value} 次迭代，即 ${setting} 的五倍）。请在 agentd.json 或 session.json 中提高 ${setting}。`,
+  outage: (minutes, why) => `已暂停：模型连续 ${minutes} 分钟无法连接（limits.outage_minutes）。最后一次：${why}`,
+  failed: (why) => `模型没有回答：${why}`,
+  again: '回复“继续”（continue）可以重试。',
+  repeats: (call, times, output) =>
+    `已暂停：同样的调用连续 ${times} 次得到同样的结果，要求换方法后仍然如此。\n调用：${call}\n结果：${output}`,
+  aside: (goal, id) => `计划“${goal}”已放到一边，仍为暂停；“/continue ${id}”可以取回。`,
+  planNote: (problem) => `关于 plan.json：${problem}`,
+  idle: '没有正在运行的任务。',
+  working: (goal) => `正在处理：${goal}`,
+  noPlan: '没有计划。',
+  rests: (status, reason) => `上一次运行：${status}（${reason}）。`,
+  retrying: (why, attempt, at) => `无法连接模型（第 ${attempt} 次：${why}）；下次尝试：${at}。`,
+  byPerson: '由用户要求',
+};
+
+/** The daemon's words to a person. */
+export const SAYINGS: Record<Language, typeof en> = { en, zh };

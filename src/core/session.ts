@@ -1,0 +1,204 @@
+import type { EventOf, RestStatus } from '../protocol/event.ts';
+import type { FullLimits } from '../protocol/limits.ts';
+import type { MessageOptions, Mode } from '../protocol/message.ts';
+import type { Plan, Step } from '../protocol/plan.ts';
+import type { Reply } from '../protocol/reply.ts';
+import type { ChatMessage } from './chat.ts';
+import { type Grow, growing } from './grow.ts';
+
+/** Everything a session's record means: the result of folding its events. Never changed in place. */
+export type Session = {
+  name: string;
+  /** Last event folded in; 0 before the first. */
+  seq: number;
+  /** Wall time of that event. The core has no other clock. */
+  at: string;
+  title: string | null;
+  messages: Readonly<Record<string, Message>>;
+  /** Reply names in use, so that no two messages share one. */
+  names: Readonly<Record<string, true>>;
+  /** Dropped files that were taken, by `dropKey`. */
+  drops: Readonly<Record<string, { seq: number; message: string }>>;
+  /** Messages without a reply, in order. */
+  unanswered: readonly string[];
+  /** Received and not yet dealt with, in order. */
+  queue: readonly string[];
+  /** Part of a run, and in no answered model call yet. */
+  uncarried: readonly string[];
+  /** Committed replies that are not yet in `outbox/`. */
+  unpublished: Readonly<Record<string, Reply>>;
+  conversation: Grow<ChatMessage>;
+  run: Run | null;
+  turn: Turn | null;
+  rest: Rest | null;
+  plan: Plan | null;
+  /** Paused plans that made room for another, by id. */
+  setAside: Readonly<Record<string, Plan>>;
+  /** Ids of the steps of the current plan that were closed, the last one last. */
+  closed: readonly string[];
+  /** Highest number given to a step of the current plan, so that no id is used twice. */
+  stepNo: number;
+  /** The step that was asked whether it is done. */
+  asked: string | null;
+  /** Iterations of the current step that no longer count towards its timeout, since the model said it is not done. */
+  patience: number;
+  /** Earlier turns of the current step, for the judge; bounded. */
+  trail: ReadonlyArray<Trace>;
+  /** Limits a person set in `plan.json`: they outlive the slice. */
+  handLimits: Plan['limits'] | null;
+  /** The step the model named as the next one. */
+  next: string | null;
+  /** What the next model call must be told, each with the event it comes from. */
+  notices: ReadonlyArray<{ seq: number; text: string }>;
+  /** Why the `plan.json` on disk could not be read, until it can. */
+  planProblem: string | null;
+};
+
+export type Message = {
+  id: string;
+  /** Name of its reply file. */
+  name: string;
+  at: string;
+  text: string;
+  from?: string;
+  command?: string;
+  options?: MessageOptions;
+  attachments?: string[];
+  sha256: string;
+  /** It came while a run was on, so it may join that run. */
+  during: boolean;
+  replied: boolean;
+};
+
+export type Run = {
+  message: string;
+  since: string;
+  mode: Mode;
+  model: string | undefined;
+  limits: FullLimits;
+  /** Id of a paused plan this run leaves alone. */
+  beside: string | undefined;
+  spent: { iterations: number; tokens: number; cost: number | null };
+  /** Answers in a row without a tool call and without a step being closed, while steps were open. */
+  quiet: number;
+  repeat: { key: string; count: number; call: string };
+  failure: { first_at: string; last: EventOf<'model.failed'> } | null;
+  /** The paused plan that made room for this run's own. */
+  aside: { id: string; goal: string } | null;
+};
+
+/** What of a turn the judge looks back at. */
+export type Trace = { text: string; tools: string[]; args: string[] };
+
+export type Turn = {
+  seq: number;
+  /** A person spoke just before it. */
+  userTurn: boolean;
+  text: string;
+  calls: readonly Call[];
+  /** A step was closed by this answer: it closes no other. */
+  advanced: boolean;
+  /** A claim of this answer was refused or a question asked: it is not judged again. */
+  judged: boolean;
+  /** Descriptions this answer declared that were added. */
+  declared: readonly string[];
+};
+
+export type Call = {
+  key: string;
+  id: string;
+  name: string;
+  args: string;
+  /** Its main argument: a path, a command. */
+  main: string;
+  state: 'asked' | 'started' | 'finished' | 'interrupted';
+  replay: 'safe' | 'never';
+  ok: boolean;
+  /** First words of its output. */
+  head: string;
+};
+
+export type Rest = {
+  message: string;
+  status: RestStatus;
+  reason: string;
+  text: string;
+  seq: number;
+  beside: boolean;
+  /** The plan that rests with it. */
+  plan: string | null;
+  spent: Run['spent'];
+};
+
+export function emptySession(name: string): Session {
+  return {
+    name,
+    seq: 0,
+    at: '',
+    title: null,
+    messages: {},
+    names: {},
+    drops: {},
+    unanswered: [],
+    queue: [],
+    uncarried: [],
+    unpublished: {},
+    conversation: growing(),
+    run: null,
+    turn: null,
+    rest: null,
+    plan: null,
+    setAside: {},
+    closed: [],
+    stepNo: 0,
+    asked: null,
+    patience: 0,
+    trail: [],
+    handLimits: null,
+    next: null,
+    notices: [],
+    planProblem: null,
+  };
+}
+
+/** The plan the current run works on: none while it answers beside a paused one. */
+export function activePlan(session: Session): Plan | null {
+  return session.run && !session.run.beside && session.plan?.status === 'running' ? session.plan : null;
+}
+
+export function runningStep(plan: Plan | null): Step | undefined {
+  return plan?.steps.find((step) => step.status === 'running');
+}
+
+/** How a session stands to a new message: the columns of the table in `answers.ts`. */
+export type Standing = 'none' | 'running' | 'waiting' | 'paused' | 'completed' | 'failed';
+
+/** A run that rests keeps its say until another one has ended with an answer; an open plan outlives what is answered beside it. */
+export function standing(session: Session): Standing {
+  if (session.run) return 'running';
+  const open = session.plan && (session.plan.status === 'paused' || session.plan.status === 'waiting');
+  if (open && (!session.rest || session.rest.status === 'done'))
+    return session.plan?.status === 'waiting' ? 'waiting' : 'paused';
+  switch (session.rest?.status) {
+    case undefined:
+      return 'none';
+    case 'done':
+      return session.plan
+        ? session.plan.status === 'failed' || session.plan.status === 'cancelled'
+          ? 'failed'
+          : 'completed'
+        : 'none';
+    case 'paused':
+      return 'paused';
+    case 'waiting':
+      return 'waiting';
+    case 'failed':
+    case 'cancelled':
+      return 'failed';
+  }
+}
+
+/** One name for a drop: the same file with the same content at the same time of change. */
+export function dropKey(file: { ino: string; mtime_ns: string; sha256: string }): string {
+  return `${file.ino}:${file.mtime_ns}:${file.sha256}`;
+}

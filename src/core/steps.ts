@@ -1,0 +1,66 @@
+import { Plan, Step } from '../protocol/plan.ts';
+
+/** Steps still to be worked on. */
+export function openSteps(plan: Plan): Step[] {
+  return plan.steps.filter((step) => step.status === 'pending' || step.status === 'running');
+}
+
+/**
+ * Steps that may start now: pending, and everything they need is completed. A failed, skipped or unknown need never makes a
+ * step ready; what that means is for the mode to decide.
+ */
+export function ready(steps: readonly Step[]): Step[] {
+  const completed = new Set(steps.filter((step) => step.status === 'completed').map((step) => step.id));
+  return steps.filter((step) => step.status === 'pending' && (step.needs ?? []).every((need) => completed.has(need)));
+}
+
+export function completedSteps(plan: Plan): number {
+  return plan.steps.filter((step) => step.status === 'completed').length;
+}
+
+/** Where the plan is: the running step, else the first open one, else the last. */
+export function currentIndex(steps: readonly Step[]): number {
+  const running = steps.findIndex((step) => step.status === 'running');
+  if (running >= 0) return running;
+  const pending = steps.findIndex((step) => step.status === 'pending');
+  return pending >= 0 ? pending : Math.max(0, steps.length - 1);
+}
+
+/** The same plan with one step changed, its index brought up to date and its revision counted up. */
+export function withStep(plan: Plan, id: string, change: (step: Step) => Step, at: string): Plan {
+  return withSteps(
+    plan,
+    plan.steps.map((step) => (step.id === id ? change(step) : step)),
+    at,
+  );
+}
+
+export function withSteps(plan: Plan, steps: Step[], at: string): Plan {
+  return touched({ ...plan, steps, current_step_index: currentIndex(steps) }, at);
+}
+
+export function touched(plan: Plan, at: string): Plan {
+  return { ...plan, revision: plan.revision + 1, updated_at: at };
+}
+
+/** A step without the keys named: JSON has no undefined, and neither has a plan. */
+export function without<K extends keyof Step>(step: Step, ...keys: K[]): Step {
+  const copy = { ...step };
+  for (const key of keys) delete copy[key];
+  return copy;
+}
+
+const PLAN_KEYS = Object.keys(Plan.shape) as Array<keyof Plan>;
+const STEP_KEYS = Object.keys(Step.shape) as Array<keyof Step>;
+
+/** The bytes of `plan.json`: keys in the order of the schema, whatever order the plan grew in. */
+export function planText(plan: Plan): string {
+  const steps = plan.steps.map((step) => inOrder(step, STEP_KEYS));
+  return `${JSON.stringify(inOrder({ ...plan, steps }, PLAN_KEYS), null, 2)}\n`;
+}
+
+function inOrder<T extends object>(value: T, keys: Array<keyof T>): Partial<T> {
+  const ordered: Partial<T> = {};
+  for (const key of keys) if (value[key] !== undefined) ordered[key] = value[key];
+  return ordered;
+}

@@ -1,0 +1,71 @@
+import type { Plan, Step } from '../protocol/plan.ts';
+import { clip } from '../protocol/recorded.ts';
+import type { Language } from './language.ts';
+import { runningStep } from './session.ts';
+import { completedSteps } from './steps.ts';
+
+/** One mark for each status of a step. */
+export const MARKS: Readonly<Record<Step['status'], string>> = {
+  pending: '○',
+  running: '▶',
+  completed: '✓',
+  failed: '✗',
+  blocked: '⚑',
+  skipped: '–',
+};
+
+const WORDS = {
+  en: {
+    goal: 'Goal',
+    progress: 'Progress',
+    steps: 'steps done',
+    planning: 'planning, no steps declared yet',
+    current: 'Current step',
+    spent: 'Iterations',
+    assumed: 'assumed done',
+    by: 'done by hand',
+  },
+  zh: {
+    goal: '目标',
+    progress: '进度',
+    steps: '步已完成',
+    planning: '计划中，还没有步骤',
+    current: '当前步骤',
+    spent: '已用迭代',
+    assumed: '推定完成',
+    by: '手动完成',
+  },
+};
+
+/** Where a plan stands, for a person: goal, count, current step with its progress, iterations spent, all steps with results. */
+export function planSummary(plan: Plan, language: Language): string {
+  const words = WORDS[language];
+  const current = runningStep(plan);
+  const count =
+    plan.steps.length === 0 ? words.planning : `${completedSteps(plan)}/${plan.steps.length} ${words.steps}`;
+  return [
+    `${words.goal}: ${clip(plan.goal, 400)}`,
+    `${words.progress}: ${count}`,
+    ...(current ? [`${words.current}: ${current.description}${progressOf(current)}`] : []),
+    `${words.spent}: ${plan.iteration_count}`,
+    ...(plan.steps.length > 0 ? [''] : []),
+    ...plan.steps.map((step, place) => stepLine(step, place + 1, language)),
+  ].join('\n');
+}
+
+/** One step in a line: number, mark, description, progress, and what came out of it. */
+export function stepLine(step: Step, number: number, language: Language): string {
+  const words = WORDS[language];
+  const how =
+    step.completed_by === 'timeout' ? ` (${words.assumed})` : step.completed_by === 'person' ? ` (${words.by})` : '';
+  const outcome = step.error ?? step.result;
+  return `${number}. ${MARKS[step.status]} ${step.description}${step.status === 'completed' ? '' : progressOf(step)}${how}${outcome ? ` — ${clip(oneLine(outcome), 160)}` : ''}`;
+}
+
+function progressOf(step: Step): string {
+  return step.progress ? ` (${step.progress.current}/${step.progress.total})` : '';
+}
+
+function oneLine(text: string): string {
+  return text.replace(/\s+/g, ' ').trim();
+}
