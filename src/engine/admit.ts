@@ -1,0 +1,113 @@
+import { freeName } from '../core/ids.ts';
+import { replyText, replyTo } from '../core/reply.ts';
+import { dropKey, type Session } from '../core/session.ts';
+import { errorText, UserError } from '../protocol/errors.ts';
+import type { Event } from '../protocol/event.ts';
+import type { Reply } from '../protocol/reply.ts';
+import { cut } from './cut.ts';
+import type { Ledger } from './ledger.ts';
+import type { Drop, SessionStore } from './ports.ts';
+
+/** Longest message kept in a line of the record, in code points. */
+const MESSAGE_LIMIT = 64_000;
+
+/** Whether there is reason to look again soon: something not ready yet, or more than fits in one round. */
+export type Admitted = { pending: boolean; more: boolean };
+
+/**
+ * Takes what is ready in the inbox. The commit point is the durable `message.received`; only then does the file leave the
+ * inbox, so a crash in between finds it again, knows it by its identity, and only repeats the leaving.
+ */
+export async function admit(store: SessionStore, ledger: Ledger): Promise<Admitted> {
+  const { drops, pending, more } = await store.inbox.look();
+  const leave: Array<() => Promise<void>> = [];
+  for (const drop of drops) leave.push(await take(drop, store, ledger));
+  if (leave.length > 0) await ledger.sync();
+  for (const one of leave) await one();
+  return { pending, more };
+}
+
+/** Puts one drop on record; the answer takes its file out of the inbox once that is durable. */
+async function take(drop: Drop, store: SessionStore, ledger: Ledger): Promise<() => Promise<void>> {
+  const known = ledger.session.drops[dropKey(drop.identity)];
+  if (known) return again(drop, known, store, ledger.session);
+  if (!drop.ok) return refuse(drop, drop.why, store, ledger);
+  const { id } = drop.message;
+  const earlier =
+    id !== undefined && Object.hasOwn(ledger.session.messages, id) ? ledger.session.messages[id] : undefined;
+  if (earlier) {
+    if (earlier.sha256 === drop.identity.sha256) return republish(drop, earlier.id, store, ledger);
+    return refuse(
+      drop,
+      `The id "${id}" was used before for another message. Wanted: a new id, or the same content.`,
+      store,
+      ledger,
+    );
+  }
+  return receive(drop, store, ledger);
+}
+
+async function receive(drop: Drop & { ok: true }, store: SessionStore, ledger: Ledger): Promise<() => Promise<void>> {
+  const { text = '', id, from, command, options, attachments = [] } = drop.message;
+  let places: string[];
+  try {
+    places = await store.inbox.place(attachments);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    return refuse(drop, errorText(error), store, ledger);
+  }
+  const name = nameFor(ledger.session, drop.name);
+  const seq = await ledger.record([
+    {
+      type: 'message.received',
+      id: id ?? name,
+      name,
+      body: await cut(text, MESSAGE_LIMIT, store.blobs),
+      file: drop.identity,
+      ...(from !== undefined && { from }),
+      ...(command !== undefined && { command }),
+      ...(options && { options }),
+      ...(places.length > 0 && { attachments: places }),
+    },
+  ]);
+  return () => store.inbox.settle(drop, seq, paired(attachments, places));
+}
+
+async function refuse(drop: Drop, why: string, store: SessionStore, ledger: Ledger): Promise<() => Promise<void>> {
+  const name = nameFor(ledger.session, drop.name);
+  const reply = replyTo(ledger.session, name, { status: 'rejected', text: why, plan: null }, 'en');
+  await ledger.record([{ ...reply, file: drop.identity }]);
+  return () => store.inbox.refuse(drop, why);
+}
+
+/** On record already: only the leaving was cut short. */
+function again(
+  drop: Drop,
+  known: { seq: number; message: string },
+  store: SessionStore,
+  session: Session,
+): () => Promise<void> {
+  const message = session.messages[known.message];
+  if (!message || !drop.ok) return () => store.inbox.refuse(drop, drop.ok ? 'It was refused before.' : drop.why);
+  return () => store.inbox.settle(drop, known.seq, paired(drop.message.attachments ?? [], message.attachments ?? []));
+}
+
+/** The same id with the same content: nothing runs, and the reply that was given is put in place again. */
+async function republish(drop: Drop, id: string, store: SessionStore, ledger: Ledger): Promise<() => Promise<void>> {
+  let reply: Reply | undefined;
+  await store.journal.read((event: Event) => {
+    if (event.type === 'reply.committed' && event.message === id) reply = event.reply;
+  });
+  return async () => {
+    if (reply) await store.outbox.publishAgain(reply.id, replyText(reply));
+    await store.inbox.settle(drop, ledger.session.seq, []);
+  };
+}
+
+function nameFor(session: Session, name: string): string {
+  return freeName(name, (one) => Object.hasOwn(session.names, one) || Object.hasOwn(session.messages, one));
+}
+
+function paired(from: string[], to: string[]): Array<{ from: string; to: string }> {
+  return from.flatMap((path, place) => (to[place] === undefined ? [] : [{ from: path, to: to[place] }]));
+}

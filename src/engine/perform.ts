@@ -1,0 +1,80 @@
+import type { Decision } from '../core/decide.ts';
+import { requestMessages } from '../core/prompt/request.ts';
+import type { Rules } from '../protocol/config.ts';
+import type { EventBody } from '../protocol/event.ts';
+import { INLINE_LIMIT } from '../protocol/recorded.ts';
+import { cut } from './cut.ts';
+import type { Ledger } from './ledger.ts';
+import { ModelFault, type World } from './ports.ts';
+
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 60_000;
+/** An endpoint may ask for a longer pause than ours, up to this. */
+const LONGEST_WISH_MS = 3_600_000;
+
+/** The pause before the next try of a call that failed `attempt` times in a row: doubled each time, a minute at most. */
+export function pauseAfter(attempt: number): number {
+  return Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(attempt - 1, 20));
+}
+
+/** One model call. Whatever comes of it is one event; the signal ends it within moments. */
+export async function think(
+  decision: Decision & { do: 'think' },
+  world: World,
+  ledger: Ledger,
+  rules: Rules,
+  signal: AbortSignal,
+): Promise<EventBody[]> {
+  const { session } = ledger;
+  const messages = requestMessages(session, rules, decision.carry);
+  const began = world.clock.now().getTime();
+  world.store.live.begin();
+  await ledger.sync();
+  try {
+    const request = { messages, tools: world.tools.specs, model: session.run?.model };
+    const answer = await world.model.ask(request, { signal, onText: (delta) => world.store.live.write(delta) });
+    const ms = world.clock.now().getTime() - began;
+    return [{ type: 'model.answered', ...answer, ms, carried: decision.carry, seen: session.seq }];
+  } catch (error) {
+    return [failure(error, (session.run?.failure?.last.attempt ?? 0) + 1, world.clock.now(), signal)];
+  }
+}
+
+function failure(error: unknown, attempt: number, now: Date, signal: AbortSignal): EventBody {
+  if (signal.aborted) return { type: 'model.failed', kind: 'aborted', error: 'stopped', attempt, retry_at: null };
+  if (!(error instanceof ModelFault)) throw error;
+  const pause = error.retry ? (Math.min(error.waitMs ?? pauseAfter(attempt), LONGEST_WISH_MS)) : null;
+  const retry_at = pause === null ? null : new Date(now.getTime() + pause).toISOString();
+  return { type: 'model.failed', kind: error.kind, error: error.message, attempt, retry_at };
+}
+
+/** One tool call: on record before it begins and when it has ended. An aborted one is left open, for whoever knows why. */
+export async function act(
+  decision: Decision & { do: 'act' },
+  world: World,
+  ledger: Ledger,
+  signal: AbortSignal,
+): Promise<EventBody[]> {
+  const { call } = decision;
+  const work = await world.store.work();
+  // A call that may run twice may also be repeated by a crash: it need not wait for the disk.
+  if (world.tools.replay(call.name) === 'never') await ledger.sync();
+  const began = world.clock.now().getTime();
+  try {
+    const context = { work, signal, blob: (hash: string) => world.store.blobs.get(hash) };
+    const result = await world.tools.run({ name: call.name, args: call.args }, context);
+    const ms = world.clock.now().getTime() - began;
+    return [
+      {
+        type: 'tool.finished',
+        call: call.key,
+        ok: result.ok,
+        output: await cut(result.text, INLINE_LIMIT, world.store.blobs),
+        ms,
+      },
+    ];
+  } catch (error) {
+    if (signal.aborted) return [];
+    throw error;
+  }
+}

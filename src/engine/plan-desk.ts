@@ -1,0 +1,137 @@
+import { mergeEdit } from '../core/edit/merge.ts';
+import { planText } from '../core/steps.ts';
+import { EditedPlan, type Plan } from '../protocol/plan.ts';
+import { jsonFault, placeOf } from '../store/json-position.ts';
+import type { Ledger } from './ledger.ts';
+import type { Clock, PlanFile } from './ports.ts';
+
+/** Longest time `plan.json` may lag behind the record, and least time between two of its versions in a busy run, in ms. */
+const LAG_MS = 200;
+/** A save that does not parse is a save in the making until it has stayed so for this long. */
+const SETTLE_MS = 300;
+const TRIES = 5;
+
+/** Keeps `plan.json` and the record together: people's saves become events, the plan of the record becomes the file. */
+export type PlanDesk = {
+  /** Takes in what people saved. One lstat where nobody did. Answers whether a save is in the making, to be looked at again. */
+  read(): Promise<{ settling: boolean }>;
+  /** Brings the file up to the record, unless a save that cannot be read is in it. */
+  flush(): Promise<void>;
+  /** The same within 200 ms, in the background of a call. */
+  touch(): void;
+};
+
+export function planDesk(
+  file: PlanFile,
+  ledger: Ledger,
+  clock: Clock,
+  guard: (task: () => Promise<void>) => Promise<void>,
+): PlanDesk {
+  let written: string | null = null;
+  let broken: { bytes: string; since: number; told: boolean } | null = null;
+  let timer: (() => void) | null = null;
+  let last = 0;
+
+  const understand = async (bytes: string): Promise<void> => {
+    const now = ledger.session.plan;
+    if (!now || bytes === planText(now)) return accepted(bytes);
+    const read = readEdit(bytes);
+    if ('fault' in read) return unreadable(bytes, read.fault);
+    const base = (await baseOf(read.edit, ledger)) ?? now;
+    if (bytes === planText(base)) return accepted(bytes);
+    const edit = mergeEdit(base, read.edit, now, ledger.session.stepNo, read.raw);
+    const news = edit.changes.length + edit.ignored.length > 0 || ledger.session.planProblem !== null;
+    if (news) await ledger.record([{ type: 'plan.edited', by: 'person', ...edit }]);
+    accepted(bytes);
+  };
+
+  const accepted = (bytes: string): void => {
+    broken = null;
+    written = bytes;
+    file.accept(bytes);
+  };
+
+  const unreadable = async (bytes: string, fault: string): Promise<void> => {
+    const at = clock.now().getTime();
+    if (broken?.bytes !== bytes) broken = { bytes, since: at, told: false };
+    if (broken.told || at - broken.since < SETTLE_MS) return;
+    broken.told = true;
+    await ledger.record([
+      {
+        type: 'plan.edited',
+        by: 'person',
+        changes: [],
+        ignored: [`${fault}. The file stays as it was saved; work goes on from the last good plan`],
+      },
+    ]);
+  };
+
+  const read = async (): Promise<{ settling: boolean }> => {
+    const seen = await file.look();
+    if (seen.is === 'edited') for (const save of seen.saves) await understand(save);
+    if (seen.is === 'missing') {
+      broken = null;
+      written = null;
+    }
+    return { settling: broken !== null && !broken.told };
+  };
+
+  const flush = async (): Promise<void> => {
+    timer?.();
+    timer = null;
+    for (const plan of ledger.left()) {
+      await file.archive(plan.id, planText(plan));
+      written = null;
+    }
+    for (let n = 0; n < TRIES && broken === null; n++) {
+      const { plan } = ledger.session;
+      if (!plan || planText(plan) === written) return;
+      const content = planText(plan);
+      const seen = await file.write(content);
+      last = clock.now().getTime();
+      if (seen.is !== 'edited') {
+        written = content;
+        return;
+      }
+      for (const save of seen.saves) await understand(save);
+    }
+  };
+
+  return {
+    read,
+    flush,
+    touch() {
+      const due = Math.min(LAG_MS, Math.max(0, last + LAG_MS - clock.now().getTime()));
+      timer ??= clock.after(due, () => {
+        timer = null;
+        void guard(flush);
+      });
+    },
+  };
+}
+
+/** The version of the plan a save began from, by its revision. */
+async function baseOf(edit: EditedPlan, ledger: Ledger): Promise<Plan | undefined> {
+  const now = ledger.session.plan;
+  if (!now || edit.revision === undefined || edit.revision === now.revision) return undefined;
+  return ledger.planAt(edit.id ?? now.id, edit.revision);
+}
+
+type Read = { edit: EditedPlan; raw: Record<string, unknown> } | { fault: string };
+
+function readEdit(bytes: string): Read {
+  const fault = jsonFault(bytes);
+  if (fault)
+    return {
+      fault: `plan.json does not parse: line ${fault.line}, column ${fault.column}: wanted ${fault.wanted}, came ${fault.came}`,
+    };
+  const raw: unknown = JSON.parse(bytes);
+  const parsed = EditedPlan.safeParse(raw);
+  if (parsed.success) return { edit: parsed.data, raw: Object(raw) };
+  const issue = parsed.error.issues[0];
+  const path = issue?.path ?? [];
+  const place = placeOf(bytes, path) ?? placeOf(bytes, path.slice(0, -1));
+  return {
+    fault: `plan.json is not a plan: ${place ? `line ${place.line}, column ${place.column}, ` : ''}at ${path.join('.') || 'the top'}: ${issue?.message}`,
+  };
+}

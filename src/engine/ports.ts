@@ -1,0 +1,200 @@
+import type { ChatMessage } from '../core/chat.ts';
+import type { Event, EventBody, FileIdentity, Recorded, ToolCall } from '../protocol/event.ts';
+import type { MessageFile } from '../protocol/message.ts';
+
+export type { ChatMessage } from '../core/chat.ts';
+
+/** The world as the engine sees it: a few functions a room. Each port has a twin in memory that keeps the same promises. */
+export type World = {
+  store: SessionStore;
+  model: Model;
+  tools: Toolbox;
+  clock: Clock;
+  slots: Slots;
+  /** A line for operators. The session's own story is its record, not this. */
+  log: (level: 'debug' | 'info' | 'warn' | 'error', text: string) => void;
+};
+
+export type Clock = {
+  now(): Date;
+  /** Calls `run` once after `ms`; the answer takes it back. */
+  after(ms: number, run: () => void): () => void;
+};
+
+/** How many runs may be at work. */
+export type Slots = {
+  /** Waits for a place, the longest waiting first (`since`: ms since 1970). Throws the signal's reason where it was aborted. */
+  take(since: number, signal: AbortSignal): Promise<() => void>;
+};
+
+// --- the session folder -----------------------------------------------------------------------------------------------
+
+/** One session's folder, opened by its only writer. */
+export type SessionStore = {
+  name: string;
+  journal: Journal;
+  blobs: Blobs;
+  inbox: Inbox;
+  outbox: Outbox;
+  plan: PlanFile;
+  live: Live;
+  /** Absolute path of `work/`, made if it is missing. */
+  work(): Promise<string>;
+  /** Gives back descriptors and watches nothing. */
+  close(): Promise<void>;
+};
+
+/** `events.jsonl`. Appends of one session happen one after another, in the order they were asked for. */
+export type Journal = {
+  /**
+   * Reads the record from its start, checking seq and crc of each line. A torn last line is cut off and kept beside the
+   * record; anything else that is wrong throws `RecordCorrupt` and leaves every byte as it is.
+   */
+  read(each: (event: Event) => void): Promise<void>;
+  /** Stamps and writes events as one piece. They may be lost by a power cut until `sync` has returned. */
+  append(bodies: EventBody[]): Promise<Event[]>;
+  /** Everything appended before this call survives a power cut. Costs nothing where nothing is open. */
+  sync(): Promise<void>;
+};
+
+/** Texts too long for a line of the record, by the hash of their content. */
+export type Blobs = {
+  /** Durable when it returns. The same text twice is one blob. Returns the sha256 in hex. */
+  put(text: string): Promise<string>;
+  get(hash: string): Promise<string | undefined>;
+};
+
+/** A dropped file that is ready: it was read whole, and nobody is writing to it. */
+export type Drop = {
+  /** The file's name in `inbox/`, as text fit to be shown; never used to build another path. */
+  name: string;
+  identity: FileIdentity;
+} & (
+  | { ok: true; message: MessageFile /** whether the reply is wanted as JSON */; json: boolean; handle: DropHandle }
+  | { ok: false /** what was wanted, what came, what to do */; why: string; handle: DropHandle }
+);
+
+/** What the store needs to find the file again; opaque to the engine. */
+export type DropHandle = { readonly path: string };
+
+export type Inbox = {
+  /**
+   * What is ready, oldest first, at most `max` (64). `pending`: something is there but not ready yet (empty, or open for
+   * writing), so look again within a second. Never follows a link, never hangs on a pipe, never deletes.
+   */
+  look(max?: number): Promise<{ drops: Drop[]; pending: boolean; more: boolean }>;
+  /** Where the attachments of a message will go: names under `work/`, none of them taken. Throws UserError if one is missing. */
+  place(attachments: string[]): Promise<string[]>;
+  /** After the message is durable: moves attachments to their places and the file to `done/<seq>-<name>`. Idempotent. */
+  settle(drop: Drop, seq: number, attachments: Array<{ from: string; to: string }>): Promise<void>;
+  /** Moves the file to `rejected/` with `<name>.why.json` beside it. Idempotent. */
+  refuse(drop: Drop, why: string): Promise<void>;
+};
+
+export type Outbox = {
+  /**
+   * Puts a reply file in place, whole and durable, exactly once: a name that is already in `outbox/` or `outbox/read/` is
+   * left as it is.
+   */
+  publish(name: string, content: string): Promise<void>;
+  /** For a message that was sent again: puts the reply in place even if it had been consumed. */
+  publishAgain(name: string, content: string): Promise<void>;
+};
+
+/** What is in `plan.json` now, compared with what this daemon last put there. */
+export type PlanSeen =
+  | { is: 'ours' }
+  | { is: 'missing' }
+  /** Somebody saved it: the bytes they saved. There may be several saves, oldest first. */
+  | { is: 'edited'; saves: string[] };
+
+export type PlanFile = {
+  /** One lstat where nothing happened. After a restart everything that is there counts as edited until `accept`. */
+  look(): Promise<PlanSeen>;
+  /** The bytes now in the file are understood (merged, or left alone because they do not parse) and count as seen. */
+  accept(bytes: string): void;
+  /**
+   * Replaces the file without losing a save: the old name is moved to `plans/history/` and read there, the new one linked in.
+   * Where somebody saved meanwhile, theirs stays in place, nothing is written and it answers `edited`.
+   */
+  write(content: string): Promise<PlanSeen>;
+  /** Puts `plans/<id>.json` in place and takes `plan.json` away (moved to history, never deleted). */
+  archive(id: string, content: string): Promise<void>;
+};
+
+/** Text of the model call in flight. Never synced; errors writing it are of no consequence. */
+export type Live = {
+  begin(): void;
+  write(text: string): void;
+};
+
+// --- the model --------------------------------------------------------------------------------------------------------
+
+export type ToolSpec = {
+  name: string;
+  description: string /** JSON Schema of the arguments */;
+  parameters: Record<string, unknown>;
+};
+
+export type ModelRequest = {
+  messages: ChatMessage[];
+  tools: ToolSpec[] /** overrides the configured name */;
+  model: string | undefined;
+};
+
+export type ModelAnswer = {
+  text: string;
+  calls: ToolCall[];
+  usage: { tokens: number; cost: number | null };
+  model: string;
+};
+
+export type Model = {
+  /** One call, streamed: `onText` gets the text as it comes. Throws `ModelFault`, or the signal's reason where it was aborted. */
+  ask(request: ModelRequest, options: { signal: AbortSignal; onText: (delta: string) => void }): Promise<ModelAnswer>;
+};
+
+export type FaultKind = 'unreachable' | 'overloaded' | 'rejected' | 'malformed' | 'unconfigured';
+
+/** Bad news from the endpoint. `retry` says whether the same request may do better later. */
+export class ModelFault extends Error {
+  readonly kind: FaultKind;
+  readonly retry: boolean;
+  /** What the endpoint asked us to wait, in ms. */
+  readonly waitMs: number | undefined;
+
+  constructor(kind: FaultKind, message: string, options: { retry: boolean; waitMs?: number | undefined }) {
+    super(message);
+    this.name = 'ModelFault';
+    this.kind = kind;
+    this.retry = options.retry;
+    this.waitMs = options.waitMs;
+  }
+}
+
+// --- the tools --------------------------------------------------------------------------------------------------------
+
+export type ToolResult = { ok: boolean; text: string };
+
+export type ToolContext = {
+  /** Absolute path of the session's `work/`: all a tool may touch, besides what the person allowed to be read. */
+  work: string;
+  /** Aborted when a person stops the run or the daemon goes down: the tool ends with everything it started. */
+  signal: AbortSignal;
+  /** Reads on in an output that was too long to show. */
+  blob: (hash: string) => Promise<string | undefined>;
+};
+
+export type Toolbox = {
+  specs: ToolSpec[];
+  /** `safe`: running it twice is the same as once, so a call that was open at a crash runs again. */
+  replay(name: string): 'safe' | 'never';
+  /**
+   * Runs one call. Arguments that do not parse or do not fit, an unknown name, a failing program: all are results with
+   * `ok: false` in words the model can act on. Throws only where the signal was aborted (its reason) or on a bug.
+   */
+  run(call: { name: string; args: string }, context: ToolContext): Promise<ToolResult>;
+};
+
+/** Cuts a long text for the record: what the model is shown, and the whole as a blob. */
+export type Cut = (text: string) => Promise<Recorded>;

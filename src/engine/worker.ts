@@ -1,0 +1,230 @@
+import { abortsNow } from '../core/answers.ts';
+import { type Decision, decide, decideMeanwhile } from '../core/decide.ts';
+import { replyText } from '../core/reply.ts';
+import { interruptions } from '../core/rest.ts';
+import type { Session } from '../core/session.ts';
+import type { Rules } from '../protocol/config.ts';
+import type { EventBody } from '../protocol/event.ts';
+import { admit } from './admit.ts';
+import { type Ledger, openLedger } from './ledger.ts';
+import { oneAtATime } from './lock.ts';
+import { act, think } from './perform.ts';
+import { type PlanDesk, planDesk } from './plan-desk.ts';
+import type { World } from './ports.ts';
+
+/** How soon an inbox is looked at again while a file in it is not ready. */
+const PENDING_MS = 100;
+
+/** The one worker of a session: wakes it, beats until it rests, hears what comes in meanwhile. */
+export type Worker = {
+  /** Something may have changed: look. Costs nothing to call too often; a wake is never lost. */
+  wake(): void;
+  /** Nothing is going on and nothing is known to be due. */
+  readonly idle: boolean;
+  /** Ends the beat: the call in flight may take `graceMs`, then it is aborted and put on record as interrupted. */
+  stop(graceMs: number): Promise<void>;
+  /** Resolves when the worker is idle. */
+  rested(): Promise<void>;
+};
+
+/**
+ * The beat of one session: admit, decide, perform, record, fold, until there is nothing left to do. `rules` is asked anew each
+ * time it begins to beat. What goes wrong here stays here: `onFault` hears of it, and the next wake reads everything from disk again.
+ */
+export async function openWorker(
+  world: World,
+  rules: () => Promise<Rules>,
+  onFault: (error: unknown) => void,
+): Promise<Worker> {
+  const { store, clock } = world;
+  const ledger = await openLedger(store.name, store.journal);
+  const exclusively = oneAtATime();
+  const desk = planDesk(store.plan, ledger, clock, (task) => exclusively(task).catch(fault));
+
+  let woken = false;
+  let beating: Promise<void> | null = null;
+  let stopping = false;
+  let broken = false;
+  let inFlight: AbortController | null = null;
+  let place: (() => void) | null = null;
+  let queueing = false;
+  let alarm: (() => void) | null = null;
+
+  function fault(error: unknown): void {
+    broken = true;
+    inFlight?.abort(error);
+    onFault(error);
+  }
+
+  function wake(): void {
+    woken = true;
+    if (stopping || broken) return;
+    if (!beating) beating = beats().catch(fault).finally(rest);
+    else if (inFlight) void exclusively(glance).catch(fault);
+  }
+
+  function rest(): void {
+    beating = null;
+    leavePlace();
+    if (woken && !stopping && !broken) wake();
+  }
+
+  function leavePlace(): void {
+    place?.();
+    place = null;
+  }
+
+  function later(ms: number): void {
+    alarm?.();
+    alarm = clock.after(ms, () => {
+      alarm = null;
+      wake();
+    });
+  }
+
+  /** Beats until the session rests, waits for a time, or the daemon goes down. */
+  async function beats(): Promise<void> {
+    const ruled = await rules();
+    for (;;) {
+      const decision = await exclusively(() => beat(ruled));
+      if (stopping || decision.do === 'rest') return;
+      if (decision.do === 'think' || decision.do === 'act') {
+        if (!(await performed(decision, ruled))) return;
+      }
+    }
+  }
+
+  /** One decision, and all of it that needs no waiting. */
+  async function beat(ruled: Rules): Promise<Decision> {
+    if (woken) await look();
+    const decision = decide(ledger.session, ruled);
+    if (decision.do === 'record') await ledger.record(decision.events);
+    else if (decision.do === 'publish') await publish(decision.message, ruled);
+    else if (decision.do === 'rest') {
+      await desk.flush();
+      await ledger.sync();
+      if (woken) return beat(ruled);
+    }
+    if (!ledger.session.run) leavePlace();
+    return decision;
+  }
+
+  async function look(): Promise<void> {
+    woken = false;
+    const { pending, more } = await admit(store, ledger);
+    const { settling } = await desk.read();
+    if (more) woken = true;
+    else if (pending || settling) later(PENDING_MS);
+  }
+
+  /** The model or a tool: with a place among the runs, under a signal, and with an ear for what is dropped meanwhile. */
+  async function performed(decision: Decision & { do: 'think' | 'act' }, ruled: Rules): Promise<boolean> {
+    const wait =
+      decision.do === 'think' && decision.notBefore ? Date.parse(decision.notBefore) - clock.now().getTime() : 0;
+    if (wait > 0) {
+      await exclusively(() => desk.flush());
+      later(wait);
+      return false;
+    }
+    const control = new AbortController();
+    inFlight = control;
+    try {
+      if (abortsNow(ledger.session)) return true;
+      const since = ledger.session.messages[ledger.session.run?.message ?? '']?.at ?? ledger.session.at;
+      queueing = true;
+      place ??= await world.slots.take(Date.parse(since), control.signal);
+      queueing = false;
+      desk.touch();
+      if (decision.do === 'act' && decision.call.state === 'asked') {
+        const { key, name, args } = decision.call;
+        await exclusively(() =>
+          ledger.record([{ type: 'tool.started', call: key, name, args, replay: world.tools.replay(name) }]),
+        );
+      }
+      const events =
+        decision.do === 'think'
+          ? await think(decision, world, ledger, ruled, control.signal)
+          : await act(decision, world, ledger, control.signal);
+      await exclusively(async () => {
+        await ledger.record(stopping && events.length === 0 ? cutShort(ledger.session) : events);
+      });
+    } catch (error) {
+      if (!control.signal.aborted || broken) throw error;
+    } finally {
+      inFlight = null;
+      queueing = false;
+      woken = true;
+    }
+    return true;
+  }
+
+  /** While a call is in flight: take what came in, answer what can be answered, and end the call if a person says so. */
+  async function glance(): Promise<void> {
+    const ruled = await rules();
+    if (woken) await look();
+    for (
+      let decision = decideMeanwhile(ledger.session, ruled);
+      decision;
+      decision = decideMeanwhile(ledger.session, ruled)
+    ) {
+      if (decision.do === 'record') await ledger.record(decision.events);
+      else if (decision.do === 'publish') await publish(decision.message, ruled);
+    }
+    await ledger.sync();
+    if (abortsNow(ledger.session)) inFlight?.abort(new Error('stopped by a person'));
+  }
+
+  async function publish(message: string, ruled: Rules): Promise<void> {
+    const reply = ledger.session.unpublished[message];
+    if (!reply) return;
+    await desk.flush();
+    await ledger.sync();
+    await store.outbox.publish(reply.id, replyText(reply));
+    const { [message]: _, ...unpublished } = ledger.session.unpublished;
+    const idle = decide({ ...ledger.session, unpublished }, ruled).do === 'rest';
+    await ledger.record([{ type: 'reply.published', message, idle }]);
+  }
+
+  await recover(ledger, desk);
+  return {
+    wake,
+    get idle() {
+      return beating === null && !woken && alarm === null && ledger.session.run === null;
+    },
+    async rested() {
+      while (beating) await beating;
+    },
+    async stop(graceMs) {
+      stopping = true;
+      alarm?.();
+      if (queueing) inFlight?.abort(new Error('the daemon was stopped'));
+      const cancel = clock.after(graceMs, () => inFlight?.abort(new Error('the daemon was stopped')));
+      while (beating) await beating;
+      cancel();
+      if (!broken) await exclusively(() => desk.flush()).catch(fault);
+      await ledger.sync().catch(onFault);
+      await store.close();
+    },
+  };
+}
+
+/** A call that the daemon's own end cut short. */
+function cutShort(session: Session): EventBody[] {
+  return interruptions(session, 'the daemon was stopped').filter(
+    (event) => event.type === 'tool.interrupted' && event.outcome === 'unknown',
+  );
+}
+
+/** What the last daemon left open is put on record; the beat then goes on from there like from anywhere else. */
+async function recover(ledger: Ledger, desk: PlanDesk): Promise<void> {
+  const { run, turn, unpublished } = ledger.session;
+  const open = [
+    ...(run ? [`the run of ${run.message}`] : []),
+    ...(turn?.calls.filter((call) => call.state === 'started').map((call) => `the call ${call.key} (${call.name})`) ??
+      []),
+    ...Object.keys(unpublished).map((id) => `the reply to ${id}`),
+  ];
+  if (open.length === 0) return;
+  await ledger.record([{ type: 'recovery.started', open }]);
+  await desk.read();
+}

@@ -1,0 +1,184 @@
+import type { ModelAnswer, ModelRequest, ToolResult, World } from '../../src/engine/ports.ts';
+import { ModelFault } from '../../src/engine/ports.ts';
+import { openWorker, type Worker } from '../../src/engine/worker.ts';
+import { type Config, type Rules, resolveRules } from '../../src/protocol/config.ts';
+import type { Event, EventBody } from '../../src/protocol/event.ts';
+import type { Plan } from '../../src/protocol/plan.ts';
+import { type MemoryStore, memoryStore } from '../../src/store/index.ts';
+
+/** What the model does at one call. A function sees the request; `hold` waits until it is let go or aborted. */
+export type Move =
+  | { text?: string; calls?: Array<{ name: string; args?: unknown }> }
+  | { fault: ConstructorParameters<typeof ModelFault> }
+  /** Waits until it is let go or aborted; then says `next`. */
+  | { hold: true; next?: () => Move };
+export type Script = (request: ModelRequest, n: number) => Move;
+
+export type Rig = {
+  store: MemoryStore;
+  requests: ModelRequest[];
+  toolRuns: Array<{ name: string; args: string }>;
+  worker: Worker;
+  faults: unknown[];
+  drop(name: string, content: string): void;
+  settle(): Promise<void>;
+  /** Lets virtual time pass and runs what is due. */
+  pass(ms: number): Promise<void>;
+  /** Lets a held model call or tool go on. */
+  release(): void;
+  plan(): Plan | undefined;
+  archived(): string[];
+  reply(name: string): string | undefined;
+  events(): Event[];
+  types(): string[];
+  restart(how?: { powerCut?: boolean }): Promise<void>;
+  kill(): void;
+};
+
+export type RigOptions = {
+  script: Script;
+  tool?: (call: { name: string; args: string }, n: number) => ToolResult | 'hold';
+  replay?: (name: string) => 'safe' | 'never';
+  config?: Config;
+  store?: MemoryStore;
+  before?: EventBody[];
+};
+
+/** A session in memory with a scripted model, scripted tools and a clock that stands still unless told. */
+export async function rig(options: RigOptions): Promise<Rig> {
+  let now = Date.parse('2026-01-05T08:00:00.000Z');
+  const clockNow = () => new Date(now++);
+  let store = options.store ?? memoryStore('demo', { now: clockNow });
+  if (options.before) await store.journal.append(options.before);
+  await store.journal.sync();
+  let timers: Array<{ at: number; run: () => void }> = [];
+  const requests: ModelRequest[] = [];
+  const toolRuns: Rig['toolRuns'] = [];
+  const faults: unknown[] = [];
+  let letGo: Array<() => void> = [];
+  const rules: Rules = resolveRules(options.config);
+
+  const held = (signal: AbortSignal) =>
+    new Promise<void>((resolve, reject) => {
+      letGo.push(resolve);
+      signal.addEventListener('abort', () => reject(signal.reason));
+    });
+
+  const world = (): World => ({
+    store,
+    clock: {
+      now: clockNow,
+      after(ms, run) {
+        const timer = { at: now + ms, run };
+        timers.push(timer);
+        return () => {
+          timers = timers.filter((other) => other !== timer);
+        };
+      },
+    },
+    slots: { take: async () => () => {} },
+    log: () => {},
+    model: {
+      async ask(request, { signal, onText }): Promise<ModelAnswer> {
+        requests.push(request);
+        let move = options.script(request, requests.length - 1);
+        if ('hold' in move) {
+          await held(signal);
+          move = move.next?.() ?? {};
+        }
+        if ('fault' in move) throw new ModelFault(...move.fault);
+        const said = 'hold' in move ? {} : move;
+        onText(said.text ?? '');
+        return {
+          text: said.text ?? '',
+          calls: (said.calls ?? []).map((call, place) => ({
+            id: `c${requests.length}_${place}`,
+            name: call.name,
+            args: JSON.stringify(call.args ?? {}),
+          })),
+          usage: { tokens: 10, cost: null },
+          model: 'scripted',
+        };
+      },
+    },
+    tools: {
+      specs: [],
+      replay: options.replay ?? (() => 'never'),
+      async run(call, { signal }) {
+        toolRuns.push(call);
+        const result = options.tool?.(call, toolRuns.length - 1) ?? { ok: true, text: `output ${toolRuns.length}` };
+        if (result !== 'hold') return result;
+        await held(signal);
+        return { ok: true, text: 'let go' };
+      },
+    },
+  });
+
+  const open = () =>
+    openWorker(
+      world(),
+      async () => rules,
+      (error) => faults.push(error),
+    );
+  let worker = await open();
+  const self: Rig = {
+    get store() {
+      return store;
+    },
+    requests,
+    toolRuns,
+    faults,
+    get worker() {
+      return worker;
+    },
+    drop(name, content) {
+      store.hands.drop(name, content);
+      worker.wake();
+    },
+    async settle() {
+      for (let n = 0; n < 50; n++) await new Promise((done) => setImmediate(done));
+    },
+    async pass(ms) {
+      now += ms;
+      for (const timer of timers.filter((one) => one.at <= now)) {
+        timers = timers.filter((other) => other !== timer);
+        timer.run();
+      }
+      await self.settle();
+    },
+    release() {
+      const waiting = letGo;
+      letGo = [];
+      for (const go of waiting) go();
+    },
+    plan: () => JSON.parse(store.hands.planText() ?? 'null') ?? undefined,
+    archived: () => [...store.hands.plans().keys()],
+    reply: (name) => store.hands.replies().get(name),
+    events: () => store.hands.events(),
+    types: () => store.hands.events().map((event) => event.type),
+    async restart(how) {
+      store = store.hands.restart(how);
+      timers = [];
+      worker = await open();
+      worker.wake();
+      await self.settle();
+    },
+    kill() {
+      timers = [];
+      letGo = [];
+    },
+  };
+  return self;
+}
+
+/** A script that gives one move after another and keeps to the last. */
+export function moves(...list: Move[]): Script {
+  return (_request, n) => list[Math.min(n, list.length - 1)] ?? { text: 'nothing more' };
+}
+
+/** A shell call whose arguments differ each time, so that nothing repeats. */
+let counter = 0;
+export function shell(): { name: string; args: unknown } {
+  counter += 1;
+  return { name: 'shell', args: { command: `echo ${counter}` } };
+}
