@@ -1,0 +1,128 @@
+/** A place in a text, both counted from 1; columns are counted in code points. */
+export type Place = { line: number; column: number };
+
+/** Why a text is not JSON, and where. */
+export type JsonFault = Place & { wanted: string; came: string };
+
+const NUMBER_OR_WORD = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
+const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
+const SPACE = /[ \t\n\r]*/y;
+const DEEPEST = 1000;
+
+type Visit = (path: ReadonlyArray<string | number>, offset: number) => void;
+
+class Fault extends Error {
+  readonly at: number;
+  readonly wanted: string;
+
+  constructor(at: number, wanted: string) {
+    super(wanted);
+    this.at = at;
+    this.wanted = wanted;
+  }
+}
+
+/** The first thing that keeps a text from being JSON (RFC 8259); undefined where it is JSON. */
+export function jsonFault(text: string): JsonFault | undefined {
+  try {
+    scan(text, () => {});
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    const char = text.codePointAt(error.at);
+    const came = char === undefined ? 'the end of the file' : JSON.stringify(String.fromCodePoint(char));
+    return { ...placeAt(text, error.at), wanted: error.wanted, came };
+  }
+}
+
+/** Where a path stands in a JSON text: its key, or the item of a list. Undefined where the text has no such path. */
+export function placeOf(text: string, path: readonly PropertyKey[]): Place | undefined {
+  const wanted = JSON.stringify(path.map(String));
+  let found: number | undefined;
+  scan(text, (here, offset) => {
+    // Of a key that is there twice the last one counts, as for JSON.parse.
+    if (here.length === path.length && JSON.stringify(here.map(String)) === wanted) found = offset;
+  });
+  return found === undefined ? undefined : placeAt(text, found);
+}
+
+function placeAt(text: string, offset: number): Place {
+  const before = text.slice(0, offset);
+  const lineStart = before.lastIndexOf('\n') + 1;
+  return { line: before.split('\n').length, column: [...before.slice(lineStart)].length + 1 };
+}
+
+function scan(text: string, visit: Visit): void {
+  let at = 0;
+  const path: Array<string | number> = [];
+
+  const match = (pattern: RegExp): boolean => {
+    pattern.lastIndex = at;
+    const found = pattern.test(text);
+    if (found) at = pattern.lastIndex;
+    return found;
+  };
+  const take = (char: string): boolean => {
+    match(SPACE);
+    if (text[at] !== char) return false;
+    at++;
+    return true;
+  };
+  const must = (done: boolean, wanted: string): void => {
+    if (!done) throw new Fault(at, wanted);
+  };
+
+  const string = (): string => {
+    const start = at;
+    must(take('"'), 'a key in double quotes');
+    while (text[at] !== '"') {
+      must(at < text.length, 'a closing double quote');
+      must(text.charCodeAt(at) >= 0x20, 'no line break or control character inside a string');
+      if (text[at] === '\\') must(match(ESCAPE), 'an escape such as \\n or \\\\');
+      else at++;
+    }
+    at++;
+    const content: unknown = JSON.parse(text.slice(start, at));
+    return String(content);
+  };
+
+  const object = () => {
+    if (take('}')) return;
+    do {
+      match(SPACE);
+      const keyAt = at;
+      path.push(string());
+      visit(path, keyAt);
+      must(take(':'), '":" after the key');
+      value();
+      path.pop();
+    } while (take(','));
+    must(take('}'), '"," or "}"');
+  };
+
+  const list = () => {
+    if (take(']')) return;
+    let index = 0;
+    do {
+      match(SPACE);
+      path.push(index++);
+      visit(path, at);
+      value();
+      path.pop();
+    } while (take(','));
+    must(take(']'), '"," or "]"');
+  };
+
+  const value = () => {
+    must(path.length < DEEPEST, `at most ${DEEPEST} levels of nesting`);
+    match(SPACE);
+    if (take('{')) object();
+    else if (take('[')) list();
+    else if (text[at] === '"') string();
+    else must(match(NUMBER_OR_WORD), 'a value');
+  };
+
+  value();
+  match(SPACE);
+  must(at === text.length, 'nothing after the value');
+}

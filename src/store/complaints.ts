@@ -1,0 +1,87 @@
+import { field } from './field.ts';
+import { jsonFault } from '../protocol/json-position.ts';
+
+/** What a zod schema offers, so far as this room needs it. */
+export type Schema<T> = {
+  safeParse(value: unknown): { success: true; data: T } | { success: false; error: { issues: ReadonlyArray<Issue> } };
+  toJSONSchema(): unknown;
+};
+export type Issue = { code?: string; path: PropertyKey[]; message: string; keys?: string[] };
+
+/** One thing that is wrong with a value: where, and what was wanted and came. */
+export type Complaint = { path: PropertyKey[]; text: string; unknownKey: boolean };
+
+/** A JSON text as a value, or why it is none, with line and column. */
+export function parseJson(text: string): { ok: true; value: unknown } | { ok: false; why: string } {
+  try {
+    return { ok: true, value: JSON.parse(text) };
+  } catch (error) {
+    const fault = jsonFault(text);
+    const why = fault
+      ? `line ${fault.line}, column ${fault.column}: wanted ${fault.wanted}, came ${fault.came}`
+      : String(error);
+    return { ok: false, why };
+  }
+}
+
+/** zod's issues in words a person can act on; an unknown key is told the nearest known one. */
+export function complaints(issues: ReadonlyArray<Issue>, value: unknown, schema: Schema<unknown>): Complaint[] {
+  return issues.flatMap((issue): Complaint[] => {
+    if (issue.code !== 'unrecognized_keys') {
+      return [{ path: issue.path, text: labelled(issue.path, wantedAndCame(issue, value)), unknownKey: false }];
+    }
+    const known = knownKeys(schema, issue.path);
+    return (issue.keys ?? []).map((key) => {
+      const path = [...issue.path, key];
+      return { path, text: `unknown key "${path.map(String).join('.')}"${suggestion(key, known)}`, unknownKey: true };
+    });
+  });
+}
+
+const labelled = (path: PropertyKey[], text: string) =>
+  path.length > 0 ? `${path.map(String).join('.')}: ${text}` : text;
+
+function wantedAndCame(issue: Issue, value: unknown): string {
+  const wanted = issue.message.replace(/^[A-Z][a-z ]*: expected /, 'wanted ').replace(/, received .*$/s, '');
+  const came = at(value, issue.path);
+  return came === undefined || issue.code === 'custom' ? wanted : `${wanted}, came ${shown(came)}`;
+}
+
+function shown(value: unknown): string {
+  const points = [...(JSON.stringify(value) ?? String(value))];
+  return points.length > 60 ? `${points.slice(0, 60).join('')}…` : points.join('');
+}
+
+function suggestion(key: string, known: string[]): string {
+  const [nearest] = known
+    .map((name) => ({ name, distance: editDistance(key.toLowerCase(), name) }))
+    .sort((a, b) => a.distance - b.distance);
+  if (!nearest) return '';
+  const isNear = nearest.distance <= Math.max(2, nearest.name.length / 3);
+  return isNear ? `; the nearest known one is "${nearest.name}"` : `; known are ${known.join(', ')}`;
+}
+
+function knownKeys(schema: Schema<unknown>, path: PropertyKey[]): string[] {
+  let here: unknown = schema.toJSONSchema();
+  for (const key of path) here = typeof key === 'number' ? at(here, ['items']) : at(here, ['properties', key]);
+  const properties = at(here, ['properties']);
+  return typeof properties === 'object' && properties !== null ? Object.keys(properties) : [];
+}
+
+export function at(value: unknown, path: PropertyKey[]): unknown {
+  return path.reduce<unknown>(field, value);
+}
+
+/** Levenshtein's distance: letters added, removed or replaced. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (const [i, left] of [...a].entries()) {
+    const next = [i + 1];
+    for (const [j, right] of [...b].entries()) {
+      const replaced = (row[j] ?? 0) + (left === right ? 0 : 1);
+      next.push(Math.min(replaced, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row.at(-1) ?? 0;
+}

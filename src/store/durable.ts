@@ -1,0 +1,105 @@
+import { randomBytes } from 'node:crypto';
+import * as fs from 'node:fs';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { errorCode, UserError } from '../protocol/errors.ts';
+import { ifThere, inWords, saying } from './errors.ts';
+
+const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.constants;
+const fdatasync = promisify(fs.fdatasync);
+const fsync = promisify(fs.fsync);
+
+export type Write = (fd: number, bytes: Uint8Array, offset: number) => number;
+const plainWrite: Write = (fd, bytes, offset) => fs.writeSync(fd, bytes, offset);
+
+/** Writes every byte: a write may take fewer than it was given, and says so only by its count. */
+export function writeAll(fd: number, bytes: Uint8Array, write: Write = plainWrite): void {
+  for (let done = 0; done < bytes.length; ) done += write(fd, bytes, done);
+}
+
+/** Names made, moved or removed in this folder before the call survive a power cut. */
+export async function syncFolder(path: string): Promise<void> {
+  try {
+    const fd = fs.openSync(path, O_RDONLY | O_DIRECTORY);
+    try {
+      await fsync(fd);
+    } finally {
+      fs.closeSync(fd);
+    }
+  } catch (error) {
+    throw inWords(error, 'sync the folder', path);
+  }
+}
+
+/** A name nobody has and nobody guesses; `.tmp-` marks it as litter should we die before its end. */
+export const stagingName = () => `.tmp-${randomBytes(8).toString('hex')}`;
+
+/** Makes a new file with these bytes on disk; the folder is not synced. On any failure the file is gone again. */
+export async function createFile(path: string, bytes: Uint8Array | string): Promise<fs.BigIntStats> {
+  try {
+    const fd = fs.openSync(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
+    try {
+      writeAll(fd, typeof bytes === 'string' ? Buffer.from(bytes) : bytes);
+      await fdatasync(fd);
+      return fs.fstatSync(fd, { bigint: true });
+    } catch (error) {
+      fs.rmSync(path, { force: true });
+      throw error;
+    } finally {
+      fs.closeSync(fd);
+    }
+  } catch (error) {
+    throw inWords(error, 'write', path);
+  }
+}
+
+/** Gives the file at `from` the name `to` as well. False where that name is taken; its file is left as it is. */
+export function linkInPlace(from: string | Buffer, to: string | Buffer): boolean {
+  try {
+    fs.linkSync(from, to);
+    return true;
+  } catch (error) {
+    const code = errorCode(error) ?? '';
+    if (code === 'EEXIST') return false;
+    // File systems without hard links (exFAT, some FUSE) say one of these; there a look before a rename must do.
+    if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'].includes(code)) throw inWords(error, 'link', String(to));
+    if (ifThere(() => fs.lstatSync(to))) return false;
+    saying('rename', String(to), () => fs.renameSync(from, to));
+    return true;
+  }
+}
+
+/**
+ * Puts a new file in place, whole and durable, or not at all: written under a staging name, linked, the folder synced.
+ * False where the name was taken.
+ */
+export async function putInPlace(staging: string, target: string, bytes: Uint8Array | string): Promise<boolean> {
+  await createFile(staging, bytes);
+  try {
+    return linkInPlace(staging, target);
+  } finally {
+    // A reader that found us between link and unlink may have taken the staging name away already.
+    fs.rmSync(staging, { force: true });
+    await syncFolder(dirname(target));
+  }
+}
+
+/** A folder of ours: made (0700) if missing. A link or a file in its place is refused, never followed. */
+export function ownFolder(path: string): string {
+  saying('make the folder', path, () => {
+    try {
+      fs.mkdirSync(path, { mode: 0o700 });
+    } catch (error) {
+      if (errorCode(error) !== 'EEXIST') throw error;
+    }
+  });
+  if (fs.lstatSync(path).isDirectory()) return path;
+  throw new UserError(`${path} must be a folder, but something else is there. Move it away; links are not followed.`);
+}
+
+/** Removes what an earlier process left half-made under staging names. Only for folders nobody else writes to. */
+export function sweepStaging(folder: string): void {
+  for (const name of fs.readdirSync(folder)) {
+    if (name.startsWith('.tmp-')) fs.rmSync(join(folder, name), { force: true });
+  }
+}

@@ -1,0 +1,44 @@
+import { join } from 'node:path';
+
+/** Every path of a workspace. Pure: nothing is looked at or made. */
+export const workspacePaths = (root: string) => ({
+  root,
+  config: join(root, 'agentd.json'),
+  instructions: join(root, 'AGENTS.md'),
+  /** Session folders a person put away. */
+  archive: join(root, '.archive'),
+  sessions: join(root, '.sessions'),
+  session: (name: string) => join(root, '.sessions', name),
+  /** The daemon's own. */
+  own: join(root, '.agentd'),
+  lock: join(root, '.agentd', 'lock'),
+  owner: join(root, '.agentd', 'owner.json'),
+  log: join(root, '.agentd', 'daemon.log'),
+  schemas: join(root, '.agentd', 'schemas'),
+});
+export type WorkspacePaths = ReturnType<typeof workspacePaths>;
+
+/** Every path of one session. Pure: nothing is looked at or made. */
+export const sessionPaths = (folder: string) => ({
+  folder,
+  settings: join(folder, 'session.json'),
+  events: join(folder, 'events.jsonl'),
+  /** Bytes cut off the end of the record at `offset`. */
+  torn: (offset: number) => join(folder, `events.torn-${offset}`),
+  blobs: join(folder, 'blobs'),
+  inbox: join(folder, 'inbox'),
+  /** Where a sender writes before it links: on the same file system, out of sight. */
+  inboxStaging: join(folder, 'inbox', '.tmp'),
+  inboxFiles: join(folder, 'inbox', '.files'),
+  outbox: join(folder, 'outbox'),
+  outboxStaging: join(folder, 'outbox', '.tmp'),
+  outboxRead: join(folder, 'outbox', 'read'),
+  plan: join(folder, 'plan.json'),
+  plans: join(folder, 'plans'),
+  planHistory: join(folder, 'plans', 'history'),
+  work: join(folder, 'work'),
+  live: join(folder, 'live'),
+  done: join(folder, 'done'),
+  rejected: join(folder, 'rejected'),
+});
+export type SessionPaths = ReturnType<typeof sessionPaths>;

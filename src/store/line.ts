@@ -1,0 +1,48 @@
+import { crc32 } from 'node:zlib';
+import { errorText } from '../protocol/errors.ts';
+import { Event, EventBody, type Stamp } from '../protocol/event.ts';
+import { field } from './field.ts';
+
+/** Bytes of `,"crc":"xxxxxxxx"}`, the end of every line. */
+const END = 18;
+const TYPES: ReadonlySet<string> = new Set(EventBody.options.map((option) => option.shape.type.value));
+
+/** One line of the record, with its crc32 (of the bytes before `,"crc"`) and its line feed. */
+export function encodeLine(stamp: Stamp, body: EventBody): string {
+  const { v, seq, epoch, at } = stamp;
+  const head = JSON.stringify({ v, seq, epoch, at, ...body }).slice(0, -1);
+  return `${head},"crc":"${checksum(Buffer.from(head))}"}\n`;
+}
+
+/**
+ * What a line says. `torn`: its checksum is missing or wrong, as after a power cut. Not `torn`: it was written just so, but
+ * not by a program that keeps to this version of the format.
+ */
+export type Line = { ok: true; event: Event } | { ok: false; torn: boolean; why: string };
+
+/** Reads one line, given without its line feed. Never throws. */
+export function decodeLine(bytes: Buffer): Line {
+  const end = /^,"crc":"([0-9a-f]{8})"\}$/.exec(bytes.toString('latin1', Math.max(0, bytes.length - END)));
+  const head = bytes.subarray(0, Math.max(0, bytes.length - END));
+  if (!end) return { ok: false, torn: true, why: 'it does not end with a checksum' };
+  if (end[1] !== checksum(head)) return { ok: false, torn: true, why: 'its checksum does not fit its content' };
+  try {
+    return understand(JSON.parse(`${head.toString()}}`));
+  } catch (error) {
+    return { ok: false, torn: false, why: `it is not JSON (${errorText(error)})` };
+  }
+}
+
+function understand(value: unknown): Line {
+  const [v, type] = [field(value, 'v'), field(value, 'type')];
+  if (v !== 1 || (typeof type === 'string' && !TYPES.has(type))) {
+    const what = v !== 1 ? `format ${JSON.stringify(v)}` : `an event of type "${type}"`;
+    return { ok: false, torn: false, why: `it holds ${what}, which a newer version of agentd wrote` };
+  }
+  const event = Event.safeParse(value);
+  if (event.success) return { ok: true, event: event.data };
+  const [issue] = event.error.issues;
+  return { ok: false, torn: false, why: `its content does not fit: ${issue?.path.join('.')}: ${issue?.message}` };
+}
+
+const checksum = (bytes: Buffer) => crc32(bytes).toString(16).padStart(8, '0');

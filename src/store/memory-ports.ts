@@ -1,0 +1,164 @@
+import type { Drop, PlanSeen, SessionStore } from '../engine/ports.ts';
+import { UserError } from '../protocol/errors.ts';
+import type { Event } from '../protocol/event.ts';
+import { sha256 } from './blobs.ts';
+import { decodeLine } from './line.ts';
+import { MAX_MESSAGE_BYTES, readMessage } from './message-file.ts';
+import { checkReplyName, freeName, isIgnored, orderOf, promisesWhole, safeName } from './names.ts';
+import { stampLines } from './stamp.ts';
+
+type File = { bytes: Buffer; ino: string; mtimeNs: bigint };
+
+/** What a session folder holds, so far as its ports show it. */
+export type Contents = {
+  lines: string[];
+  synced: number;
+  blobs: Map<string, string>;
+  inbox: Map<string, File>;
+  files: Set<string>;
+  uploads: Set<string>;
+  done: Map<string, string>;
+  rejected: Map<string, string>;
+  outbox: Map<string, string>;
+  read: Map<string, string>;
+  plan: string | undefined;
+  plans: Map<string, string>;
+  live: string;
+  drops: number;
+};
+
+/** The record as lines, so that what is appended is checked and read back as on disk. */
+export function memoryJournal(contents: Contents, now: () => Date, epoch: number): SessionStore['journal'] {
+  return {
+    async read(each) {
+      for (const event of eventsOf(contents)) each(event);
+      contents.synced = contents.lines.length;
+    },
+    async append(bodies) {
+      const { text, events } = stampLines(bodies, { seq: contents.lines.length, epoch, at: now().toISOString() });
+      contents.lines.push(...text.split('\n').slice(0, -1));
+      return events;
+    },
+    async sync() {
+      contents.synced = contents.lines.length;
+    },
+  };
+}
+
+/** The events of the record so far. */
+export function eventsOf({ lines }: Contents): Event[] {
+  return lines.flatMap((text) => {
+    const line = decodeLine(Buffer.from(text));
+    return line.ok ? [line.event] : [];
+  });
+}
+
+/** The inbox, with the rules for names and content that the disk has; an empty file of the plain way waits for ever. */
+export function memoryInbox(contents: Contents): SessionStore['inbox'] {
+  const isGone = (drop: Drop) => contents.inbox.get(drop.handle.path)?.ino !== drop.identity.ino;
+  return {
+    async look(max = 64) {
+      const ordered = [...contents.inbox]
+        .filter(([file]) => !isIgnored(Buffer.from(file)))
+        .map(([file, at]) => ({ file, at, order: orderOf(Buffer.from(file), at.mtimeNs) }))
+        .sort((a, b) => (a.order === b.order ? (a.file < b.file ? -1 : 1) : a.order < b.order ? -1 : 1));
+      const isReady = ({ file, at }: { file: string; at: File }) =>
+        promisesWhole(Buffer.from(file)) || at.bytes.length > 0;
+      const ready = ordered.filter(isReady);
+      return {
+        drops: ready.slice(0, max).map(({ file, at }) => toDrop(file, at)),
+        pending: ready.length < ordered.length,
+        more: ready.length > max,
+      };
+    },
+    async place(attachments) {
+      const places: string[] = [];
+      for (const attachment of attachments) {
+        const file = attachment.slice('.files/'.length);
+        if (!contents.files.has(file)) throw new UserError(`The attachment ${attachment} is not there.`);
+        const isTaken = (free: string) => contents.uploads.has(`uploads/${free}`) || places.includes(`uploads/${free}`);
+        places.push(`uploads/${freeName(safeName(file), isTaken)}`);
+      }
+      return places;
+    },
+    async settle(drop, seq, attachments) {
+      for (const { from, to } of attachments) {
+        if (contents.files.delete(from.slice('.files/'.length))) contents.uploads.add(to);
+      }
+      if (isGone(drop)) return;
+      contents.done.set(`${seq}-${safeName(drop.name)}`, contents.inbox.get(drop.handle.path)?.bytes.toString() ?? '');
+      contents.inbox.delete(drop.handle.path);
+    },
+    async refuse(drop, why) {
+      if (isGone(drop)) return;
+      contents.rejected.set(
+        freeName(safeName(drop.name), (taken) => contents.rejected.has(taken)),
+        why,
+      );
+      contents.inbox.delete(drop.handle.path);
+    },
+  };
+}
+
+function toDrop(file: string, { bytes, ino, mtimeNs }: File): Drop {
+  const identity = { ino, mtime_ns: String(mtimeNs), sha256: sha256(bytes) };
+  const said =
+    bytes.length > MAX_MESSAGE_BYTES
+      ? ({ ok: false, why: `too large: ${bytes.length} bytes` } as const)
+      : readMessage(file, bytes);
+  return { name: file, identity, handle: { path: file }, ...said };
+}
+
+/** `plan.json` without races: nobody saves in the middle of a write. */
+export function memoryPlan(contents: Contents): SessionStore['plan'] {
+  let seen: string | undefined;
+  const look = (): PlanSeen => {
+    if (contents.plan === undefined) return { is: 'missing' };
+    return contents.plan === seen ? { is: 'ours' } : { is: 'edited', saves: [contents.plan] };
+  };
+  return {
+    look: async () => look(),
+    accept: (bytes) => {
+      seen = bytes;
+    },
+    async write(content) {
+      const before = look();
+      if (before.is === 'edited') return before;
+      contents.plan = content;
+      seen = content;
+      return { is: 'ours' };
+    },
+    async archive(id, content) {
+      checkReplyName(id);
+      contents.plans.set(id, content);
+      contents.plan = undefined;
+      seen = undefined;
+    },
+  };
+}
+
+/** Texts by the hash of their UTF-8 bytes. */
+export function memoryBlobs(contents: Contents): SessionStore['blobs'] {
+  return {
+    async put(text) {
+      const hash = sha256(text);
+      contents.blobs.set(hash, Buffer.from(text).toString());
+      return hash;
+    },
+    get: async (hash) => contents.blobs.get(hash),
+  };
+}
+
+/** Reply files: the first content of a name stays. */
+export function memoryOutbox(contents: Contents): SessionStore['outbox'] {
+  return {
+    async publish(file, content) {
+      checkReplyName(file);
+      if (!contents.outbox.has(file) && !contents.read.has(file)) contents.outbox.set(file, content);
+    },
+    async publishAgain(file, content) {
+      checkReplyName(file);
+      if (!contents.outbox.has(file)) contents.outbox.set(file, content);
+    },
+  };
+}

@@ -1,0 +1,136 @@
+import type { SessionStore } from '../engine/ports.ts';
+import type { Event } from '../protocol/event.ts';
+import {
+  type Contents,
+  eventsOf,
+  memoryBlobs,
+  memoryInbox,
+  memoryJournal,
+  memoryOutbox,
+  memoryPlan,
+} from './memory-ports.ts';
+
+export type MemoryOptions = { now?: () => Date; epoch?: number; work?: string };
+
+/** What people, frontends and accidents do to a session folder. */
+export type Hands = {
+  drop(name: string, content: string | Buffer): void;
+  /** Puts a file into `inbox/.files/`. */
+  attach(name: string): void;
+  /** Saves `plan.json`. */
+  edit(content: string): void;
+  deletePlan(): void;
+  planText(): string | undefined;
+  /** Ended plans by id. */
+  plans(): ReadonlyMap<string, string>;
+  /** What is in `outbox/` now. */
+  replies(): ReadonlyMap<string, string>;
+  /** Moves a reply to `outbox/read/`. */
+  consume(name: string): void;
+  events(): Event[];
+  /** Names in `inbox/`, in `done/`; and what was refused, with its reason. */
+  waiting(): string[];
+  done(): string[];
+  rejected(): ReadonlyMap<string, string>;
+  uploads(): string[];
+  live(): string;
+  /** The same folder opened by the next daemon. `powerCut`: what was not synced is gone. */
+  restart(how?: { powerCut?: boolean }): MemoryStore;
+};
+
+export type MemoryStore = SessionStore & { hands: Hands };
+
+/** A session folder without a disk: the same promises (tests/store/promises.ts), and hands to play the other side. */
+export function memoryStore(name: string, options: MemoryOptions = {}): MemoryStore {
+  const contents: Contents = {
+    lines: [],
+    synced: 0,
+    blobs: new Map(),
+    inbox: new Map(),
+    files: new Set(),
+    uploads: new Set(),
+    done: new Map(),
+    rejected: new Map(),
+    outbox: new Map(),
+    read: new Map(),
+    plan: undefined,
+    plans: new Map(),
+    live: '',
+    drops: 0,
+  };
+  return open(name, contents, options);
+}
+
+function open(name: string, contents: Contents, options: MemoryOptions): MemoryStore {
+  const { now = () => new Date(0), epoch = 1, work = `/nowhere/${name}/work` } = options;
+  return {
+    name,
+    journal: memoryJournal(contents, now, epoch),
+    blobs: memoryBlobs(contents),
+    inbox: memoryInbox(contents),
+    outbox: memoryOutbox(contents),
+    plan: memoryPlan(contents),
+    live: {
+      begin: () => {
+        contents.live = '';
+      },
+      write: (text) => {
+        contents.live += text;
+      },
+    },
+    work: async () => work,
+    close: async () => {},
+    hands: hands(name, contents, options),
+  };
+}
+
+const copyOf = (contents: Contents): Contents => ({
+  ...contents,
+  lines: [...contents.lines],
+  blobs: new Map(contents.blobs),
+  inbox: new Map(contents.inbox),
+  files: new Set(contents.files),
+  uploads: new Set(contents.uploads),
+  done: new Map(contents.done),
+  rejected: new Map(contents.rejected),
+  outbox: new Map(contents.outbox),
+  read: new Map(contents.read),
+  plans: new Map(contents.plans),
+});
+
+function hands(name: string, contents: Contents, options: MemoryOptions): Hands {
+  return {
+    drop(file, content) {
+      const count = ++contents.drops;
+      contents.inbox.set(file, { bytes: Buffer.from(content), ino: String(count), mtimeNs: BigInt(count) });
+    },
+    attach: (file) => {
+      contents.files.add(file);
+    },
+    edit: (content) => {
+      contents.plan = content;
+    },
+    deletePlan: () => {
+      contents.plan = undefined;
+    },
+    planText: () => contents.plan,
+    plans: () => contents.plans,
+    replies: () => contents.outbox,
+    consume(file) {
+      contents.read.set(file, contents.outbox.get(file) ?? '');
+      contents.outbox.delete(file);
+    },
+    events: () => eventsOf(contents),
+    waiting: () => [...contents.inbox.keys()],
+    done: () => [...contents.done.keys()],
+    rejected: () => contents.rejected,
+    uploads: () => [...contents.uploads],
+    live: () => contents.live,
+    restart({ powerCut = false } = {}) {
+      // A copy: what the old daemon still does, were it alive, would be lost with it.
+      const left = copyOf(contents);
+      if (powerCut) left.lines.length = left.synced;
+      return open(name, left, options);
+    },
+  };
+}

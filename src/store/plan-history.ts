@@ -1,0 +1,77 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { linkInPlace } from './durable.ts';
+import { ifThere } from './errors.ts';
+
+const KEPT = 100;
+/** An editor that writes in place may still be writing to a file it opened before we moved it away; this many are watched. */
+const WATCHED = 8;
+
+/**
+ * One earlier `plan.json`. `<n>.json` is understood: ours, or accepted. `<n>.save.json` holds a save the engine has not
+ * accepted, and is never removed; the name says so across a restart.
+ */
+export type Earlier = { number: number; path: string };
+
+/** The numbered files in `plans/history/`. */
+export function openPlanHistory(folder: string) {
+  const numbers = new Set<number>();
+  const saves: Earlier[] = [];
+  for (const name of fs.readdirSync(folder)) {
+    const [, digits, save] = /^(\d+)(\.save)?\.json$/.exec(name) ?? [];
+    if (digits === undefined) continue;
+    numbers.add(Number(digits));
+    if (save) saves.push({ number: Number(digits), path: join(folder, name) });
+  }
+  saves.sort((a, b) => a.number - b.number);
+  let next = Math.max(0, ...numbers) + 1;
+  const understood = (number: number) => join(folder, `${number}.json`);
+
+  const rename = (file: Earlier, path: string): Earlier => {
+    if (file.path !== path) fs.renameSync(file.path, path);
+    return { ...file, path };
+  };
+
+  return {
+    /** Saves that an earlier daemon had not accepted when it ended. */
+    saves,
+    /** The name for the next file. */
+    next: (): Earlier => {
+      const number = next++;
+      numbers.add(number);
+      return { number, path: understood(number) };
+    },
+    /** The last understood files, oldest first, whose inodes an editor may still hold. */
+    recent: (): Earlier[] =>
+      [...numbers]
+        .sort((a, b) => a - b)
+        .slice(-WATCHED)
+        .map((number) => ({ number, path: understood(number) })),
+    watched: WATCHED,
+    asSave: (file: Earlier) => rename(file, join(folder, `${file.number}.save.json`)),
+    asUnderstood: (file: Earlier) => rename(file, understood(file.number)),
+    /** Keeps the last 100; a save that was not accepted has another name and stays. */
+    prune() {
+      const old = [...numbers].sort((a, b) => a - b).slice(0, -KEPT);
+      for (const number of old) {
+        ifThere(() => fs.unlinkSync(understood(number)));
+        numbers.delete(number);
+      }
+    },
+  };
+}
+
+/** Name for the file that will replace `plan.json`; its number tells a later daemon which file was being replaced. */
+export const stagedFor = ({ number }: Earlier, chance: string) => `.tmp-${number}-${chance}`;
+
+/** Finishes or undoes a replacement that a crash cut in two: a `plan.json` that was moved away comes back. */
+export function healReplacement(folder: string, plan: string): void {
+  for (const name of fs.readdirSync(folder)) {
+    const number = /^\.tmp-(\d+)-/.exec(name)?.[1];
+    if (number === undefined) continue;
+    const moved = join(folder, `${number}.json`);
+    const isCut = !ifThere(() => fs.lstatSync(plan)) && ifThere(() => fs.lstatSync(moved));
+    if (isCut && linkInPlace(moved, plan)) fs.rmSync(moved, { force: true });
+    fs.rmSync(join(folder, name), { force: true });
+  }
+}

@@ -1,0 +1,66 @@
+import { basename } from 'node:path';
+import type { SessionStore } from '../engine/ports.ts';
+import { openBlobs } from './blobs.ts';
+import { ownFolder, sweepStaging } from './durable.ts';
+import { type InboxOptions, openInbox } from './inbox.ts';
+import { type JournalOptions, openJournal } from './journal.ts';
+import { sessionPaths } from './layout.ts';
+import { openLive } from './live.ts';
+import { openOutbox } from './outbox.ts';
+import { openPlanFile } from './plan-file.ts';
+
+export type SessionOptions = Pick<JournalOptions, 'now' | 'disk'> &
+  Pick<InboxOptions, 'askWriters'> & {
+    /** Which owner of the workspace writes; 1 where ownership is not counted. */
+    epoch?: number;
+    /** Milliseconds of a clock that never goes back. */
+    elapsed?: () => number;
+  };
+
+/**
+ * Opens a session's folder for its only writer. Makes the folders that are missing and removes what an earlier writer left
+ * half-made; throws UserError where something else stands in a folder's place.
+ */
+export function openSessionFolder(folder: string, options: SessionOptions): SessionStore {
+  const paths = sessionPaths(folder);
+  const world = { epoch: 1, elapsed: () => performance.now(), ...options };
+  for (const path of foldersOf(folder)) ownFolder(path);
+  for (const path of [paths.blobs, paths.outboxStaging, paths.rejected]) sweepStaging(path);
+  const journal = openJournal(paths, world);
+  const inbox = openInbox(paths, world);
+  const live = openLive(paths.live);
+  return {
+    name: basename(folder),
+    journal,
+    blobs: openBlobs(paths.blobs),
+    inbox,
+    outbox: openOutbox(paths),
+    plan: openPlanFile(paths, world.elapsed),
+    live,
+    work: async () => ownFolder(paths.work),
+    async close() {
+      await journal.close();
+      inbox.close();
+      live.close();
+    },
+  };
+}
+
+/** The folders of a session, parents first. */
+export function foldersOf(folder: string): string[] {
+  const paths = sessionPaths(folder);
+  return [
+    paths.inbox,
+    paths.inboxStaging,
+    paths.inboxFiles,
+    paths.outbox,
+    paths.outboxStaging,
+    paths.outboxRead,
+    paths.plans,
+    paths.planHistory,
+    paths.blobs,
+    paths.work,
+    paths.done,
+    paths.rejected,
+  ];
+}

@@ -1,0 +1,48 @@
+import { Config, Settings } from '../protocol/config.ts';
+import { UserError } from '../protocol/errors.ts';
+import { at, type Complaint, complaints, parseJson, type Schema } from './complaints.ts';
+import { placeOf } from '../protocol/json-position.ts';
+
+/** Settings that hold, and what in the file was not understood and left out. */
+export type Checked<T> = { value: T; warnings: string[] };
+
+/** Checks the text of `agentd.json`. Throws UserError naming file, line, what was wanted and what came. */
+export const checkConfig = (text: string | undefined, file: string): Checked<Config> => check(text, file, Config);
+
+/** Checks the text of a `session.json`, likewise. */
+export const checkSettings = (text: string | undefined, file: string): Checked<Settings> => check(text, file, Settings);
+
+function check<T>(text: string | undefined, file: string, schema: Schema<T>): Checked<T> {
+  const source = (text ?? '{}').replace(/^\uFEFF/, '');
+  const parsed = parseJson(source);
+  if (!parsed.ok) throw new UserError(`${file} is not JSON: ${parsed.why}.`);
+  const warnings: string[] = [];
+  for (;;) {
+    const result = schema.safeParse(parsed.value);
+    if (result.success) return { value: result.data, warnings };
+    const found = complaints(result.error.issues, parsed.value, schema);
+    const unknown = found.filter((complaint) => complaint.unknownKey);
+    // A key we do not know may be one of a newer version: it is named and left out, and the rest must fit without it.
+    if (unknown.length === 0)
+      throw new UserError(found.map((complaint) => located(complaint, source, file)).join('\n'));
+    for (const complaint of unknown) {
+      warnings.push(located(complaint, source, file));
+      remove(parsed.value, complaint.path);
+    }
+  }
+}
+
+function located({ path, text }: Complaint, source: string, file: string): string {
+  // A key that is missing has no line of its own: its nearest parent that is there has one.
+  for (let depth = path.length; depth > 0; depth--) {
+    const place = placeOf(source, path.slice(0, depth));
+    if (place) return `${file}, line ${place.line}: ${text}`;
+  }
+  return `${file}: ${text}`;
+}
+
+function remove(value: unknown, path: PropertyKey[]): void {
+  const parent = at(value, path.slice(0, -1));
+  const last = path.at(-1);
+  if (typeof parent === 'object' && parent !== null && last !== undefined) Reflect.deleteProperty(parent, last);
+}

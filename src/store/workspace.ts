@@ -1,0 +1,137 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import type { SessionStore } from '../engine/ports.ts';
+import { UserError } from '../protocol/errors.ts';
+import type { Event } from '../protocol/event.ts';
+import { isSessionFolder } from '../protocol/names.ts';
+import { ownFolder, stagingName, syncFolder } from './durable.ts';
+import { ifThere, saying } from './errors.ts';
+import { sessionPaths, type WorkspacePaths, workspacePaths } from './layout.ts';
+import { freeName } from './names.ts';
+import { lastEventOf, readRecord } from './record.ts';
+import { foldersOf, openSessionFolder, type SessionOptions } from './session-folder.ts';
+
+const MAX_SETTINGS_BYTES = 1024 * 1024;
+
+export type Workspace = {
+  paths: WorkspacePaths;
+  /** Names of all session folders, sorted. Anything else in `.sessions/` is left alone. */
+  sessions(): string[];
+  /** Whether there is a session of that name. */
+  has(name: string): boolean;
+  /** Opens a session for its only writer. Throws UserError where there is none of that name. */
+  session(name: string): SessionStore;
+  /** The last event of a session's record, read from the end of the file alone; undefined where there is none. */
+  lastEvent(name: string): Promise<Event | undefined>;
+  /** Reads a record as anybody may, while its writer is at work: an unfinished last line is left alone and not told. */
+  events(name: string, each: (event: Event) => void): Promise<void>;
+  /** Text of `agentd.json`, or of a session's `session.json`; undefined where there is none. */
+  configText(): string | undefined;
+  /** Text of the workspace's `AGENTS.md`. */
+  instructionsText(): string | undefined;
+  settingsText(name: string): string | undefined;
+  /** Makes an empty session, whole or not at all. Throws UserError where the name is taken. */
+  create(name: string): Promise<void>;
+  rename(from: string, to: string): Promise<void>;
+  /** Puts a session away to `.archive/`; returns its path there. */
+  archive(name: string): Promise<string>;
+  /** Deletes a session with everything in it. */
+  remove(name: string): Promise<void>;
+};
+
+/** Opens a workspace, made (0700) if missing. Throws UserError where others could write to it. */
+export function openWorkspace(root: string, options: SessionOptions): Workspace {
+  const paths = workspacePaths(root);
+  prepare(paths);
+
+  const isThere = (name: string) =>
+    isSessionFolder(name) && ifThere(() => fs.lstatSync(paths.session(name)))?.isDirectory() === true;
+  const sessions = () => fs.readdirSync(paths.sessions).filter(isThere).sort();
+  const known = (name: string): string => {
+    if (isThere(name)) return paths.session(name);
+    throw new UserError(`No session ${JSON.stringify(name)}. Known: ${sessions().join(', ') || 'none yet'}.`);
+  };
+  const free = (name: string): string => {
+    if (!isSessionFolder(name)) {
+      throw new UserError(
+        `${JSON.stringify(name)} cannot be the name of a session folder. Wanted one plain name of at most 255 bytes that does not begin with a dot.`,
+      );
+    }
+    if (ifThere(() => fs.lstatSync(paths.session(name)))) {
+      throw new UserError(`There is a session ${name} already. Use another name, or archive that one first.`);
+    }
+    return paths.session(name);
+  };
+  const move = async (from: string, to: string) => {
+    saying('move a session to', to, () => fs.renameSync(from, to));
+    await syncFolder(paths.sessions);
+  };
+
+  return {
+    paths,
+    sessions,
+    has: isThere,
+    session: (name) => openSessionFolder(known(name), options),
+    lastEvent: async (name) => await lastEventOf(sessionPaths(known(name)).events),
+    async events(name, each) {
+      await readRecord(sessionPaths(known(name)).events, each);
+    },
+    configText: () => readSmallText(paths.config, 0),
+    instructionsText: () => readSmallText(paths.instructions, 0),
+    settingsText: (name) => readSmallText(sessionPaths(known(name)).settings, fs.constants.O_NOFOLLOW),
+    async create(name) {
+      const target = free(name);
+      const staged = join(paths.sessions, stagingName());
+      for (const folder of [staged, ...foldersOf(staged)]) ownFolder(folder);
+      await syncFolder(staged);
+      await move(staged, target);
+    },
+    rename: async (from, to) => await move(known(from), free(to)),
+    async archive(name) {
+      const source = known(name);
+      ownFolder(paths.archive);
+      const target = join(
+        paths.archive,
+        freeName(name, (taken) => fs.existsSync(join(paths.archive, taken))),
+      );
+      await move(source, target);
+      await syncFolder(paths.archive);
+      return target;
+    },
+    async remove(name) {
+      // Under another name first: a crash half-way leaves no half session behind.
+      const doomed = join(paths.sessions, stagingName());
+      await move(known(name), doomed);
+      saying('delete', doomed, () => fs.rmSync(doomed, { recursive: true, force: true }));
+    },
+  };
+}
+
+function prepare(paths: WorkspacePaths): void {
+  saying('make the workspace', paths.root, () => fs.mkdirSync(paths.root, { recursive: true, mode: 0o700 }));
+  const stat = fs.statSync(paths.root);
+  if ((stat.mode & 0o022) !== 0) {
+    const mode = (stat.mode & 0o777).toString(8);
+    throw new UserError(
+      `Others may write to the workspace ${paths.root} (mode ${mode}), and what is dropped there is run. Run: chmod 700 ${paths.root}`,
+    );
+  }
+  for (const folder of [paths.sessions, paths.own, paths.schemas]) ownFolder(folder);
+}
+
+function readSmallText(path: string, flags: number): string | undefined {
+  return saying('read', path, () =>
+    ifThere(() => {
+      const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK | flags);
+      try {
+        const stat = fs.fstatSync(fd);
+        if (stat.isFile() && stat.size <= MAX_SETTINGS_BYTES) return fs.readFileSync(fd, 'utf8');
+        throw new UserError(
+          `${path} must be a file of at most 1 MiB with settings as JSON. Put one there, or remove it.`,
+        );
+      } finally {
+        fs.closeSync(fd);
+      }
+    }),
+  );
+}

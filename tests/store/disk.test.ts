@@ -1,0 +1,42 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { openSessionFolder, sessionPaths } from '../../src/store/index.ts';
+import { storePromises } from './promises.ts';
+import { at, diskRig, tempFolder } from './rig.ts';
+
+storePromises('on disk', () => diskRig());
+
+test.each(['inbox', 'outbox', 'work', 'plans', 'blobs'])(
+  'a link in the place of %s/ is refused, not followed',
+  (name) => {
+    const [folder, elsewhere] = [tempFolder(), tempFolder()];
+    fs.symlinkSync(elsewhere, join(folder, name));
+    expect(() => openSessionFolder(folder, { now: at })).toThrow(/must be a folder/);
+    expect(fs.readdirSync(elsewhere)).toEqual([]);
+  },
+);
+
+test('files half-made by an earlier daemon are swept, others are not', async () => {
+  const rig = diskRig();
+  const folder = join(await rig.store.work(), '..');
+  const { blobs, outboxStaging, rejected } = sessionPaths(folder);
+  for (const place of [blobs, outboxStaging, rejected]) fs.writeFileSync(join(place, '.tmp-0123456789abcdef'), 'half');
+  fs.writeFileSync(join(blobs, 'kept'), 'whole');
+  await rig.reopen();
+  expect([blobs, outboxStaging, rejected].map((place) => fs.readdirSync(place))).toEqual([['kept'], [], []]);
+});
+
+test('a blob whose bytes were changed is not handed out', async () => {
+  const rig = diskRig();
+  const hash = await rig.store.blobs.put('the truth');
+  fs.writeFileSync(join(await rig.store.work(), '..', 'blobs', hash), 'a lie');
+  await expect(rig.store.blobs.get(hash)).rejects.toThrow('not what its name says');
+});
+
+test('errors writing the text of a call are of no consequence', async () => {
+  const rig = diskRig();
+  fs.mkdirSync(join(await rig.store.work(), '..', 'live'));
+  rig.store.live.begin();
+  rig.store.live.write('lost');
+});

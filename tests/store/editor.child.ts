@@ -1,0 +1,26 @@
+import * as fs from 'node:fs';
+
+// An editor: opens the plan, adds a line with the next token, saves it, `saves` times, at 0-6 ms. `how`: by rename or in place.
+const [path = '', how = '', saves = '0'] = process.argv.slice(2);
+const pause = () => new Promise((done) => setTimeout(done, Math.random() * 6));
+
+function content(): string {
+  for (;;) {
+    try {
+      return fs.readFileSync(path, 'utf8');
+    } catch {
+      // The name is away for some microseconds while the daemon replaces it.
+    }
+  }
+}
+
+for (let n = 0; n < Number(saves); n++) {
+  const text = `${content()}${how}-${n}\n`;
+  if (how === 'rename') {
+    fs.writeFileSync(`${path}.editor`, text);
+    fs.renameSync(`${path}.editor`, path);
+  } else {
+    fs.writeFileSync(path, text);
+  }
+  await pause();
+}

@@ -1,0 +1,182 @@
+import { spawn, spawnSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { openSessionFolder, sessionPaths } from '../../src/store/index.ts';
+import { at, tempFolder } from './rig.ts';
+
+/** With a clock that stands still unless it is given another: then no file ever counts as unchanged for long. */
+function session(folder = tempFolder(), elapsed = () => 0) {
+  const { plan } = openSessionFolder(folder, { now: at, elapsed });
+  const paths = sessionPaths(folder);
+  const history = () =>
+    fs
+      .readdirSync(paths.planHistory)
+      .sort()
+      .map((name) => [name, fs.readFileSync(join(paths.planHistory, name), 'utf8')]);
+  return { folder, plan, paths, history, text: () => fs.readFileSync(paths.plan, 'utf8') };
+}
+
+describe('a plan that is replaced', () => {
+  test('leaves its old version in plans/history/, and no litter', async () => {
+    const { plan, history, text } = session();
+    for (const content of ['A', 'B', 'C']) await plan.write(content);
+    expect(text()).toBe('C');
+    expect(history().map(([, content]) => content)).toEqual(['A', 'B']);
+  });
+
+  test('keeps the last hundred versions', async () => {
+    const { plan, history } = session();
+    for (let n = 1; n <= 120; n++) await plan.write(`version ${n}`);
+    const kept = history().map(([, content]) => content);
+    expect(kept.length).toBeLessThanOrEqual(100);
+    expect(kept).toContain('version 119');
+    expect(kept).not.toContain('version 1');
+  });
+
+  test('under an editor that still holds the old file tells what that editor saved', async () => {
+    const { plan, paths, history } = session();
+    await plan.write('A');
+    const editor = fs.openSync(paths.plan, 'r+');
+    await plan.write('B');
+    fs.ftruncateSync(editor);
+    fs.writeSync(editor, 'mine', 0);
+    expect(await plan.look()).toEqual({ is: 'edited', saves: ['mine'] });
+    expect(history().map(([name]) => name)).toEqual([expect.stringMatching(/^\d+\.save\.json$/)]);
+    fs.writeSync(editor, 'mine, all', 0);
+    expect(await plan.write('C')).toEqual({ is: 'edited', saves: ['mine, all'] });
+    plan.accept('mine, all');
+    expect(await plan.write('C')).toEqual({ is: 'ours' });
+    expect(history().map(([, content]) => content)).toEqual(['mine, all', 'B']);
+    fs.closeSync(editor);
+  });
+
+  test('two saves are told oldest first', async () => {
+    const { plan, paths } = session();
+    await plan.write('A');
+    const editor = fs.openSync(paths.plan, 'r+');
+    await plan.write('B');
+    fs.writeSync(editor, 'X', 0);
+    fs.writeFileSync(paths.plan, 'Y');
+    expect(await plan.look()).toEqual({ is: 'edited', saves: ['X', 'Y'] });
+    fs.closeSync(editor);
+  });
+
+  test('a save of the same size within one tick of the clock is seen', async () => {
+    const { plan, paths } = session();
+    await plan.write('A');
+    fs.utimesSync(paths.plan, 1, 1);
+    expect(await plan.look()).toEqual({ is: 'ours' });
+    fs.writeFileSync(paths.plan, 'B');
+    fs.utimesSync(paths.plan, 1, 1);
+    expect(await plan.look()).toEqual({ is: 'edited', saves: ['B'] });
+  });
+
+  test('a save that came too late for an ended plan is told at the next look', async () => {
+    const { plan, paths } = session();
+    await plan.write('A');
+    fs.writeFileSync(paths.plan, 'late');
+    await plan.archive('plan_1', 'ended');
+    expect(await plan.look()).toEqual({ is: 'edited', saves: ['late'] });
+    expect(await session(paths.folder).plan.look()).toEqual({ is: 'edited', saves: ['late'] });
+    plan.accept('late');
+    expect(await plan.look()).toEqual({ is: 'missing' });
+  });
+});
+
+test('a plan that has been the same for a while costs one lstat: it is not read again', async () => {
+  let ms = 0;
+  const { plan, paths } = session(tempFolder(), () => (ms += 1000));
+  await plan.write('A');
+  for (let n = 0; n < 3; n++) {
+    fs.utimesSync(paths.plan, 1, 1);
+    expect(await plan.look()).toEqual({ is: 'ours' });
+  }
+  // The same inode, size and time: what lstat cannot tell apart is not looked into.
+  fs.writeFileSync(paths.plan, 'B');
+  fs.utimesSync(paths.plan, 1, 1);
+  expect(await plan.look()).toEqual({ is: 'ours' });
+});
+
+describe('a plan file that is none', () => {
+  test.each([
+    ['a link', (path: string) => fs.symlinkSync('/etc/hostname', path)],
+    ['a folder', (path: string) => fs.mkdirSync(path)],
+    ['a pipe', (path: string) => void spawnSync('mkfifo', [path])],
+  ])('%s is neither followed nor replaced', async (_, put) => {
+    const { plan, paths } = session();
+    await plan.write('A');
+    fs.unlinkSync(paths.plan);
+    put(paths.plan);
+    const before = fs.lstatSync(paths.plan).ino;
+    await expect(plan.look()).rejects.toThrow('not a regular file');
+    await expect(plan.write('B')).rejects.toThrow('Move it away');
+    expect(fs.lstatSync(paths.plan).ino).toBe(before);
+  });
+});
+
+describe('a crash while the plan is replaced', () => {
+  test('after the old file was moved away: it is back, and counts as edited', async () => {
+    const { plan, paths, folder } = session();
+    await plan.write('A');
+    fs.renameSync(paths.plan, join(paths.planHistory, '7.json'));
+    fs.writeFileSync(join(paths.planHistory, '.tmp-7-abc'), 'B');
+    const next = session(folder);
+    expect(await next.plan.look()).toEqual({ is: 'edited', saves: ['A'] });
+    expect(next.history()).toEqual([]);
+  });
+
+  test('after the new file was linked: the new one stays', async () => {
+    const { plan, paths, folder } = session();
+    await plan.write('B');
+    fs.writeFileSync(join(paths.planHistory, '7.json'), 'A');
+    fs.linkSync(paths.plan, join(paths.planHistory, '.tmp-7-abc'));
+    const next = session(folder);
+    expect(await next.plan.look()).toEqual({ is: 'edited', saves: ['B'] });
+    expect(next.history()).toEqual([['7.json', 'A']]);
+  });
+});
+
+describe('an editor against a busy daemon', () => {
+  test.each(['rename', 'in-place'])(
+    'that saves by %s loses nothing: each save is told, in the plan or in its history',
+    async (how) => {
+      const saves = 300;
+      const { plan, paths, history, text } = session(tempFolder(), () => performance.now());
+      const found = new Set<string>();
+      const learn = (content: string) => {
+        for (const token of content.match(/^(?:rename|in-place)-\d+$/gm) ?? []) found.add(token);
+      };
+      // Merges as the engine does: what a person saved is taken over into the next version.
+      const beat = async (n: number) => {
+        const seen = await plan.write(`daemon ${n}\n${[...found].map((token) => `${token}\n`).join('')}`);
+        for (const save of seen.is === 'edited' ? seen.saves : []) {
+          learn(save);
+          plan.accept(save);
+        }
+      };
+      await plan.write('daemon\n');
+      const child = join(import.meta.dirname, 'editor.child.ts');
+      const editor = spawn(process.execPath, ['--import', 'tsx', child, paths.plan, how, String(saves)]);
+      let running = true;
+      const ended = new Promise((done) =>
+        editor.once('close', (code) => {
+          running = false;
+          done(code);
+        }),
+      );
+      for (let n = 0; running; n++) {
+        await beat(n);
+        await new Promise((done) => setTimeout(done, 3));
+      }
+      expect(await ended).toBe(0);
+      const told = found.size;
+      learn(text());
+      for (const [, content] of history()) learn(content ?? '');
+      expect([...Array(saves).keys()].map((n) => `${how}-${n}`).filter((token) => !found.has(token))).toEqual([]);
+      // Nearly all must have been told, else history alone kept them and people would have to look there.
+      expect(told).toBeGreaterThanOrEqual(saves - 1);
+    },
+    60_000,
+  );
+});

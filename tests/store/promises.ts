@@ -1,0 +1,319 @@
+import { describe, expect, test } from 'vitest';
+import type { Drop } from '../../src/engine/ports.ts';
+import { eventsOf, opened, progressed, type Rig } from './rig.ts';
+
+/** What every store keeps, on disk or in memory. */
+export function storePromises(where: string, make: () => Rig): void {
+  const first = async (rig: Rig): Promise<Drop> => {
+    const [drop] = (await rig.store.inbox.look()).drops;
+    if (!drop) throw new Error('nothing was dropped');
+    return drop;
+  };
+
+  describe(`a session's record ${where}`, () => {
+    test('is empty at first', async () => {
+      expect(await eventsOf(make().store)).toEqual([]);
+    });
+
+    test('stamps events with seq from 1, epoch and time, and gives them back the same after a restart', async () => {
+      const rig = make();
+      const [one] = await rig.store.journal.append([opened]);
+      const more = await rig.store.journal.append([progressed(1), progressed(2)]);
+      await rig.store.journal.sync();
+      expect(one).toEqual({ v: 1, seq: 1, epoch: 1, at: '2026-01-02T03:04:05.678Z', ...opened });
+      expect(await eventsOf((await rig.reopen()).store)).toEqual([one, ...more]);
+    });
+
+    test('goes on with the next seq after a restart, also where it was not read first', async () => {
+      const rig = make();
+      await rig.store.journal.append([opened]);
+      const next = await rig.reopen();
+      expect((await next.store.journal.append([progressed(1)])).map(({ seq }) => seq)).toEqual([2]);
+    });
+
+    test('keeps the order in which appends were asked for', async () => {
+      const { store } = make();
+      await Promise.all(Array.from({ length: 50 }, (_, n) => store.journal.append([progressed(n)])));
+      const events = await eventsOf(store);
+      expect(events.map((event) => (event.type === 'step.progressed' ? event.progress.current : -1))).toEqual(
+        Array.from({ length: 50 }, (_, n) => n),
+      );
+      expect(events.map(({ seq }) => seq)).toEqual(Array.from({ length: 50 }, (_, n) => n + 1));
+    });
+
+    test('appends of nothing change nothing', async () => {
+      const { store } = make();
+      expect(await store.journal.append([])).toEqual([]);
+      await store.journal.sync();
+      expect(await eventsOf(store)).toEqual([]);
+    });
+
+    test('refuses an event that could not be read back, and takes the next one', async () => {
+      const { store } = make();
+      await expect(store.journal.append([{ ...opened, key: 7 } as never])).rejects.toThrow('could not be read back');
+      expect((await store.journal.append([opened])).map(({ seq }) => seq)).toEqual([1]);
+    });
+  });
+
+  describe(`blobs ${where}`, () => {
+    test('come back by the hash of their content; the same text twice is one', async () => {
+      const { store } = make();
+      const text = 'a long output, 输出\n'.repeat(5000);
+      const hash = await store.blobs.put(text);
+      expect(hash).toMatch(/^[0-9a-f]{64}$/);
+      expect(await store.blobs.put(text)).toBe(hash);
+      expect(await store.blobs.get(hash)).toBe(text);
+    });
+
+    test('that nobody put are undefined, whatever the hash looks like', async () => {
+      const { store } = make();
+      expect(await store.blobs.get('0'.repeat(64))).toBeUndefined();
+      expect(await store.blobs.get('../events.jsonl')).toBeUndefined();
+    });
+  });
+
+  describe(`an inbox ${where}`, () => {
+    test('hands out a text file as it was typed, without its byte order mark', async () => {
+      const rig = make();
+      rig.drop('1.md', '\uFEFFcount the words\n  in notes.txt\n');
+      const { drops, pending, more } = await rig.store.inbox.look();
+      expect(drops).toMatchObject([
+        { name: '1.md', ok: true, json: false, message: { text: 'count the words\n  in notes.txt\n' } },
+      ]);
+      expect([pending, more]).toEqual([false, false]);
+    });
+
+    test('hands out a .json file as the message it holds', async () => {
+      const rig = make();
+      rig.drop('1.JSON', '{"id":"a","text":"hi","options":{"when":"after"}}');
+      expect(await first(rig)).toMatchObject({
+        ok: true,
+        json: true,
+        message: { id: 'a', text: 'hi', options: { when: 'after' } },
+      });
+    });
+
+    test('orders by time, except that names with a ULID go by that', async () => {
+      const rig = make();
+      rig.drop('z.md', 'first');
+      rig.drop('a.md', 'second');
+      rig.drop('01HF7YAT31JZHHJZ3PF41S0VZP.cli.msg.json', '{"text":"ulid two"}');
+      rig.drop('01HF7YAT30JZHHJZ3PF41S0VZP.cli.msg.json', '{"text":"ulid one"}');
+      const texts = (await rig.store.inbox.look()).drops.map((drop) => drop.ok && drop.message.text);
+      expect(texts.filter((text) => !String(text).startsWith('ulid'))).toEqual(['first', 'second']);
+      expect(texts.filter((text) => String(text).startsWith('ulid'))).toEqual(['ulid one', 'ulid two']);
+    });
+
+    test('hands out at most as many as asked for, and says that there are more', async () => {
+      const rig = make();
+      for (const n of [1, 2, 3]) rig.drop(`${n}.md`, `task ${n}`);
+      const some = await rig.store.inbox.look(2);
+      expect([some.drops.map(({ name }) => name), some.more]).toEqual([['1.md', '2.md'], true]);
+      const all = await rig.store.inbox.look(3);
+      expect([all.drops.length, all.more]).toEqual([3, false]);
+    });
+
+    test('leaves hidden and half-made files alone', async () => {
+      const rig = make();
+      for (const name of ['.x.md', 'x~', 'x.tmp', 'x.part', '.x.swp', 'x.SWP', 'x.crdownload', '.#x', '#x#']) {
+        rig.drop(name, 'not a message');
+      }
+      expect(await rig.store.inbox.look()).toEqual({ drops: [], pending: false, more: false });
+    });
+
+    test.each([
+      ['white space', 'x.md', ' \n\t\n', 'the file is empty'],
+      ['a NUL', 'x.md', 'ab\0c', 'byte 2 is a NUL'],
+      ['what is not UTF-8', 'x.md', Buffer.from([0x61, 0xe4, 0xb8, 0x61]), 'byte 1'],
+      ['broken JSON', 'x.json', '{\n  "text": "a"\n  "id": 1}', 'line 3, column 3: wanted "," or "}"'],
+      ['an unknown key', 'x.json', '{"txt":"hi","text":"x"}', 'unknown key "txt"; the nearest known one is "text"'],
+      ['an id that is too long', 'x.json', `{"text":"x","id":"${'i'.repeat(201)}"}`, 'id: wanted string to have <=200'],
+      ['a wrong type', 'x.json', '{"text":5}', 'text: wanted string, came 5'],
+      ['nothing to say', 'x.json', '{}', 'wanted "text", "command" or "attachments"'],
+      [
+        'a path as attachment',
+        'x.json',
+        '{"text":"x","attachments":["/etc/passwd"]}',
+        'attachments.0: wanted ".files/',
+      ],
+      ['more than 10 MiB', 'x.md', Buffer.alloc(11 * 1024 * 1024, 'a'), 'too large: 11534336 bytes'],
+      ['an empty file that came in whole', 'x.msg.md', '', 'the file is empty'],
+    ])('says why %s is no message', async (_, name, content, why) => {
+      const rig = make();
+      rig.drop(name, content);
+      const drop = await first(rig);
+      expect(drop).toMatchObject({ ok: false, why: expect.stringContaining(why) });
+      await rig.store.inbox.refuse(drop, 'no');
+      expect([rig.waiting(), rig.rejected()]).toEqual([[], [name]]);
+    });
+
+    test('keeps an empty file waiting', async () => {
+      const rig = make();
+      rig.drop('now.md', '');
+      const { drops, pending } = await rig.store.inbox.look();
+      // On disk its old time makes it refused; the promise is that it is never a message.
+      expect(drops.filter((drop) => drop.ok)).toEqual([]);
+      expect(pending || drops.length === 1).toBe(true);
+    });
+
+    test('settles a message to done/ once; again is the same as once', async () => {
+      const rig = make();
+      rig.drop('1.md', 'hi');
+      const drop = await first(rig);
+      await rig.store.inbox.settle(drop, 7, []);
+      await rig.store.inbox.settle(drop, 7, []);
+      expect([rig.waiting(), rig.done()]).toEqual([[], ['7-1.md']]);
+    });
+
+    test('a file put under the same name after it was read stays, and is a new drop', async () => {
+      const rig = make();
+      rig.drop('1.md', 'one');
+      const drop = await first(rig);
+      await rig.store.inbox.settle(drop, 1, []);
+      rig.drop('1.md', 'two');
+      await rig.store.inbox.settle(drop, 1, []);
+      await rig.store.inbox.refuse(drop, 'late');
+      const next = await first(rig);
+      expect(next).toMatchObject({ ok: true, message: { text: 'two' } });
+      expect(next.identity).not.toEqual(drop.identity);
+    });
+
+    test('the same file looked at twice is the same drop', async () => {
+      const rig = make();
+      rig.drop('1.md', 'one');
+      expect((await first(rig)).identity).toEqual((await first(await rig.reopen())).identity);
+    });
+
+    test('refuses two files of one name side by side', async () => {
+      const rig = make();
+      for (const text of ['a', 'b']) {
+        rig.drop('1.md', text);
+        await rig.store.inbox.refuse(await first(rig), 'no');
+      }
+      expect(rig.rejected()).toEqual(['1-2.md', '1.md']);
+    });
+
+    test('moves attachments to free places under work/, once', async () => {
+      const rig = make();
+      rig.drop('1.json', '{"text":"see","attachments":[".files/a.png"]}');
+      rig.attach('a.png');
+      const drop = await first(rig);
+      const [to] = await rig.store.inbox.place(['.files/a.png']);
+      expect(to).toBe('uploads/a.png');
+      const moves = [{ from: '.files/a.png', to: to ?? '' }];
+      await rig.store.inbox.settle(drop, 1, moves);
+      await rig.store.inbox.settle(drop, 1, moves);
+      expect(rig.uploads()).toEqual(['a.png']);
+      rig.attach('a.png');
+      expect(await rig.store.inbox.place(['.files/a.png', '.files/a.png'])).toEqual([
+        'uploads/a-2.png',
+        'uploads/a-3.png',
+      ]);
+    });
+
+    test('says which attachment is missing', async () => {
+      await expect(make().store.inbox.place(['.files/b.png'])).rejects.toThrow('.files/b.png');
+    });
+  });
+
+  describe(`an outbox ${where}`, () => {
+    test('publishes a reply once; the first content stays', async () => {
+      const rig = make();
+      await rig.store.outbox.publish('1.md', 'one');
+      await rig.store.outbox.publish('1.md', 'two');
+      expect(rig.replies()).toEqual({ '1.md': 'one' });
+    });
+
+    test('leaves a consumed reply consumed, unless it is asked for again', async () => {
+      const rig = make();
+      await rig.store.outbox.publish('1.md', 'one');
+      rig.consume('1.md');
+      await (await rig.reopen()).store.outbox.publish('1.md', 'one');
+      expect(rig.replies()).toEqual({});
+      await rig.store.outbox.publishAgain('1.md', 'one');
+      expect(rig.replies()).toEqual({ '1.md': 'one' });
+    });
+
+    test.each(['', '.', '../x', 'a/b', '.tmp', 'x'.repeat(256)])('takes no name that is a path: %j', async (name) => {
+      await expect(make().store.outbox.publish(name, 'x')).rejects.toThrow('Not a name');
+    });
+  });
+
+  describe(`a plan file ${where}`, () => {
+    test('is missing at first, and ours after a write', async () => {
+      const rig = make();
+      expect(await rig.store.plan.look()).toEqual({ is: 'missing' });
+      expect(await rig.store.plan.write('{"n":1}')).toEqual({ is: 'ours' });
+      expect(await rig.store.plan.look()).toEqual({ is: 'ours' });
+      expect(rig.planText()).toBe('{"n":1}');
+    });
+
+    test('a save is told until it is accepted, and is not overwritten before', async () => {
+      const rig = make();
+      await rig.store.plan.write('{"n":1}');
+      rig.edit('{"n":"mine"}');
+      const edited = { is: 'edited', saves: ['{"n":"mine"}'] };
+      expect(await rig.store.plan.look()).toEqual(edited);
+      expect(await rig.store.plan.write('{"n":2}')).toEqual(edited);
+      expect(rig.planText()).toBe('{"n":"mine"}');
+      rig.store.plan.accept('{"n":"mine"}');
+      expect(await rig.store.plan.look()).toEqual({ is: 'ours' });
+      expect(await rig.store.plan.write('{"n":2}')).toEqual({ is: 'ours' });
+      expect(rig.planText()).toBe('{"n":2}');
+    });
+
+    test('a save that goes back to an older text is a save', async () => {
+      const rig = make();
+      await rig.store.plan.write('A');
+      rig.edit('B');
+      rig.store.plan.accept('B');
+      rig.edit('A');
+      expect(await rig.store.plan.look()).toEqual({ is: 'edited', saves: ['A'] });
+    });
+
+    test('the same bytes saved again are no edit', async () => {
+      const rig = make();
+      await rig.store.plan.write('A');
+      rig.edit('A');
+      expect(await rig.store.plan.look()).toEqual({ is: 'ours' });
+      expect(await rig.store.plan.write('B')).toEqual({ is: 'ours' });
+    });
+
+    test('after a restart all that is there counts as edited, until it is accepted', async () => {
+      const rig = make();
+      await rig.store.plan.write('A');
+      const next = await rig.reopen();
+      expect(await next.store.plan.look()).toEqual({ is: 'edited', saves: ['A'] });
+      next.store.plan.accept('A');
+      expect(await next.store.plan.write('B')).toEqual({ is: 'ours' });
+    });
+
+    test('a deleted plan is missing, and comes back with the next write', async () => {
+      const rig = make();
+      await rig.store.plan.write('A');
+      rig.deletePlan();
+      expect(await rig.store.plan.look()).toEqual({ is: 'missing' });
+      expect(await rig.store.plan.write('B')).toEqual({ is: 'ours' });
+      expect(rig.planText()).toBe('B');
+    });
+
+    test('an ended plan is put under its id, and plan.json is gone', async () => {
+      const rig = make();
+      await rig.store.plan.write('A');
+      await rig.store.plan.archive('plan_1', 'ended');
+      expect(await rig.store.plan.look()).toEqual({ is: 'missing' });
+      expect([rig.archived('plan_1'), rig.planText()]).toEqual(['ended', undefined]);
+      expect(await (await rig.reopen()).store.plan.look()).toEqual({ is: 'missing' });
+    });
+  });
+
+  test(`the text of the call in flight ${where} begins anew with each call`, () => {
+    const rig = make();
+    rig.store.live.begin();
+    rig.store.live.write('first');
+    rig.store.live.begin();
+    rig.store.live.write('sec');
+    rig.store.live.write('ond');
+    expect(rig.live()).toBe('second');
+  });
+}

@@ -1,0 +1,12 @@
+import { errorText } from '../../src/protocol/errors.ts';
+import { replaceFile } from '../../src/store/index.ts';
+
+// Replaces a file by one larger than this process may write: the first write takes a part of it.
+// Without a handler the signal would end us before the error is told.
+process.on('SIGXFSZ', () => {});
+try {
+  await replaceFile(process.argv[2] ?? '', 'x'.repeat(300_000));
+  console.log('replaced');
+} catch (error) {
+  console.log(errorText(error));
+}

@@ -1,0 +1,150 @@
+import { spawnSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { openWorkspace, replaceFile, sessionPaths, ulids } from '../../src/store/index.ts';
+import { at, eventsOf, opened, progressed, tempFolder } from './rig.ts';
+
+const workspace = (root = join(tempFolder(), 'ws')) => ({ root, ...openWorkspace(root, { now: at }) });
+const mode = (path: string) => (fs.statSync(path).mode & 0o777).toString(8);
+
+describe('a workspace', () => {
+  test('is made for its owner alone', () => {
+    const { root, paths, sessions } = workspace();
+    expect([root, paths.sessions, paths.own].map(mode)).toEqual(['700', '700', '700']);
+    expect(sessions()).toEqual([]);
+  });
+
+  test.each([0o770, 0o707, 0o722])('that others may write to (%o) is refused', (bits) => {
+    const { root } = workspace();
+    fs.chmodSync(root, bits);
+    expect(() => workspace(root)).toThrow(`chmod 700 ${root}`);
+  });
+
+  test('takes any plain folder for a session, and nothing else', () => {
+    const { paths, sessions } = workspace();
+    for (const name of ['demo', 'My Notes', '输出', '.tmp-1']) fs.mkdirSync(join(paths.sessions, name));
+    fs.writeFileSync(join(paths.sessions, 'file'), '');
+    fs.symlinkSync('/tmp', join(paths.sessions, 'link'));
+    fs.mkdirSync(Buffer.concat([Buffer.from(`${paths.sessions}/`), Buffer.from([0xff])]));
+    expect(sessions()).toEqual(['My Notes', 'demo', '输出']);
+  });
+
+  test('opens a session that a person made with mkdir -p', async () => {
+    const { paths, session } = workspace();
+    fs.mkdirSync(join(paths.sessions, 'demo', 'inbox'), { recursive: true });
+    const store = session('demo');
+    expect([store.name, await store.work()]).toEqual(['demo', join(paths.session('demo'), 'work')]);
+    await store.journal.append([opened]);
+    expect(await eventsOf(session('demo'))).toHaveLength(1);
+    expect(mode(sessionPaths(paths.session('demo')).events)).toBe('600');
+  });
+
+  test.each(['nobody', '..', '../..', '', '.', '.tmp-1', 'a/b'])(
+    'has no session %j, and names those it has',
+    async (name) => {
+      const { session, create, remove } = workspace();
+      await create('demo');
+      expect(() => session(name)).toThrow('Known: demo');
+      await expect(remove(name)).rejects.toThrow('Known: demo');
+    },
+  );
+
+  test('makes, renames, archives and deletes sessions', async () => {
+    const { paths, ...ws } = workspace();
+    for (const name of ['a', 'b']) await ws.create(name);
+    await ws.session('a').journal.append([opened]);
+    await expect(ws.create('a')).rejects.toThrow('There is a session a already');
+    await expect(ws.rename('b', 'a')).rejects.toThrow('There is a session a already');
+    await expect(ws.create('../x')).rejects.toThrow('cannot be the name');
+    await ws.rename('a', 'c');
+    expect([ws.sessions(), await ws.lastEvent('c')]).toEqual([['b', 'c'], expect.objectContaining({ seq: 1 })]);
+    expect(await ws.archive('b')).toBe(join(paths.archive, 'b'));
+    await ws.create('b');
+    expect(await ws.archive('b')).toBe(join(paths.archive, 'b-2'));
+    await ws.remove('c');
+    expect([ws.sessions(), fs.readdirSync(paths.sessions)]).toEqual([[], []]);
+  });
+
+  test('tells the last event from the end of a long record, past a torn line', async () => {
+    const { paths, ...ws } = workspace();
+    await ws.create('demo');
+    expect(await ws.lastEvent('demo')).toBeUndefined();
+    const { journal } = ws.session('demo');
+    const long = { type: 'recovery.started' as const, open: ['x'.repeat(200_000)] };
+    await journal.append([opened, progressed(1), long]);
+    fs.appendFileSync(sessionPaths(paths.session('demo')).events, '{"v":1,"seq":4,');
+    expect(await ws.lastEvent('demo')).toMatchObject({ seq: 3 });
+    const seen: number[] = [];
+    await ws.events('demo', ({ seq }) => seen.push(seq));
+    expect(seen).toEqual([1, 2, 3]);
+  });
+
+  test('hands out the texts of settings; a pipe in their place is not waited for', async () => {
+    const { paths, ...ws } = workspace();
+    await ws.create('demo');
+    expect([ws.configText(), ws.settingsText('demo')]).toEqual([undefined, undefined]);
+    fs.writeFileSync(paths.config, '{"version":1}');
+    fs.writeFileSync(sessionPaths(paths.session('demo')).settings, '{}');
+    expect([ws.configText(), ws.settingsText('demo')]).toEqual(['{"version":1}', '{}']);
+    fs.rmSync(paths.config);
+    fs.mkdirSync(paths.config);
+    expect(() => ws.configText()).toThrow('must be a file');
+  });
+});
+
+describe('replacing a file', () => {
+  test('shows the old or the new content, for the owner alone, and leaves nothing beside it', async () => {
+    const folder = tempFolder();
+    const path = join(folder, 'owner.json');
+    await replaceFile(path, 'one');
+    await replaceFile(path, 'two', { durable: true });
+    expect([fs.readFileSync(path, 'utf8'), mode(path), fs.readdirSync(folder)]).toEqual(['two', '600', ['owner.json']]);
+  });
+
+  test('through a link replaces the link, not what it leads to', async () => {
+    const [folder, victim] = [tempFolder(), join(tempFolder(), 'victim')];
+    fs.writeFileSync(victim, 'precious');
+    fs.symlinkSync(victim, join(folder, 'x.json'));
+    await replaceFile(join(folder, 'x.json'), 'new');
+    expect([fs.readFileSync(victim, 'utf8'), fs.readFileSync(join(folder, 'x.json'), 'utf8')]).toEqual([
+      'precious',
+      'new',
+    ]);
+  });
+
+  test('on a disk that takes only a part of it keeps the old content whole, and says so', () => {
+    const folder = tempFolder();
+    const path = join(folder, 'owner.json');
+    fs.writeFileSync(path, 'old');
+    const child = join(import.meta.dirname, 'short-write.child.ts');
+    const run = spawnSync('bash', ['-c', 'ulimit -f 256; exec node --import tsx "$0" "$1"', child, path]);
+    expect(run.stdout.toString()).toContain('only 262144 of 300000 bytes fit');
+    expect([fs.readFileSync(path, 'utf8'), fs.readdirSync(folder)]).toEqual(['old', ['owner.json']]);
+  });
+
+  test('that fails says so in words and leaves nothing half-made', async () => {
+    const folder = tempFolder();
+    fs.mkdirSync(join(folder, 'x.json'));
+    await expect(replaceFile(join(folder, 'x.json'), 'new')).rejects.toThrow(`Could not write ${folder}/x.json`);
+    expect(fs.readdirSync(folder)).toEqual(['x.json']);
+  });
+});
+
+describe('ids', () => {
+  test('have 26 characters and begin with the time', () => {
+    const id = ulids(
+      () => new Date(1469918176385),
+      () => Buffer.alloc(10),
+    )();
+    expect(id).toBe('01ARYZ6S410000000000000000');
+  });
+
+  test('go up, also within a millisecond and where the clock goes back', () => {
+    const times = [5, 5, 5, 9, 3, 3, 10];
+    const next = ulids(() => new Date(times.shift() ?? 11));
+    const ids = Array.from({ length: 9 }, next);
+    expect(ids.toSorted()).toEqual(ids);
+    expect(new Set(ids).size).toBe(9);
+  });
+});
