@@ -139,6 +139,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
       for (let n = 0; n < 50; n++) await new Promise((done) => setImmediate(done));
     },
     async pass(ms) {
+      await self.settle();
       now += ms;
       for (const timer of timers.filter((one) => one.at <= now)) {
         timers = timers.filter((other) => other !== timer);

@@ -1,0 +1,90 @@
+import { type Model, ModelFault } from '../engine/ports.ts';
+import type { ModelSettings } from '../protocol/config.ts';
+import { errorText } from '../protocol/errors.ts';
+import { localFetch } from './local-fetch.ts';
+import { openaiModel } from './openai-model.ts';
+import { runbookAnswer } from './runbook/answer.ts';
+import { readScript, scriptedFetch } from './scripted.ts';
+
+export type Environment = Record<string, string | undefined>;
+
+const OPENAI_URL = 'https://api.openai.com/v1';
+/** Node's own fetch gives up after the same five minutes without a byte, so a longer time would promise too much. */
+const DEFAULT_TIMEOUT_S = 300;
+const SCRIPTED = 'scripted:';
+/** Built-in models never touch the network; their address must not exist. */
+const NOWHERE = 'http://built-in.invalid/v1';
+/** The longest a timer can be set: a script may wait as long as it likes. */
+const NEVER_MS = 2 ** 31 - 1;
+
+/**
+ * The model that settings and environment name. A request's own `model` may name another one: `runbook` and
+ * `scripted:<file>` are built in, any other name goes to the endpoint (`base_url`, else OPENAI_BASE_URL, else OpenAI
+ * where there is a key). Without an endpoint or a name, each `ask` throws an `unconfigured` fault that says what to do.
+ * Throws `UserError` for a script that cannot be read.
+ */
+export function chooseModel(settings: ModelSettings, env: Environment): Model {
+  const configured = settings.name || env['OPENAI_MODEL'] || undefined;
+  const builtIns = new Map<string, Model>();
+  const endpoint = endpointModel(settings, env, configured);
+  const named = (name: string | undefined): Model => {
+    if (name !== 'runbook' && !name?.startsWith(SCRIPTED)) return endpoint;
+    const model = builtIns.get(name) ?? builtIn(name);
+    builtIns.set(name, model);
+    return model;
+  };
+  named(configured);
+  return {
+    ask: async (request, options) => modelOrFault(() => named(request.model ?? configured)).ask(request, options),
+  };
+}
+
+/** A script named while the daemon runs may be missing: news for the run, not for the daemon. */
+function modelOrFault(find: () => Model): Model {
+  try {
+    return find();
+  } catch (error) {
+    throw new ModelFault('rejected', errorText(error), { retry: false });
+  }
+}
+
+function builtIn(name: string): Model {
+  const fetch = name.startsWith(SCRIPTED)
+    ? scriptedFetch(readScript(name.slice(SCRIPTED.length)))
+    : localFetch(runbookAnswer, { free: true });
+  return openaiModel({ baseUrl: NOWHERE, apiKey: undefined, name, timeoutMs: NEVER_MS, fetch });
+}
+
+function endpointModel(settings: ModelSettings, env: Environment, name: string | undefined): Model {
+  const keyName = settings.api_key_env ?? 'OPENAI_API_KEY';
+  const apiKey = env[keyName] || undefined;
+  const baseUrl = settings.base_url || env['OPENAI_BASE_URL'] || (apiKey && OPENAI_URL);
+  if (!baseUrl) return unconfigured(NO_ENDPOINT);
+  if (settings.api_key_env && !apiKey) return unconfigured(`model.api_key_env names ${keyName}, which is not set.`);
+  const timeoutMs = Math.ceil((settings.timeout_s ?? DEFAULT_TIMEOUT_S) * 1000);
+  const model = openaiModel({ baseUrl, apiKey, keyName, name: name ?? '', timeoutMs, prices: settings.prices });
+  const nameless = unconfigured(`${baseUrl} is set, but no model is named. ${HOW_TO_NAME}`);
+  return {
+    ask: async (request, options) => ((request.model ?? name) ? model : nameless).ask(request, options),
+  };
+}
+
+function unconfigured(text: string): Model {
+  return {
+    ask: async () => {
+      throw new ModelFault('unconfigured', text, { retry: false });
+    },
+  };
+}
+
+const HOW_TO_NAME =
+  'Start agentd with --model NAME, or set "model": { "name": "NAME" } in agentd.json, or OPENAI_MODEL.';
+
+const NO_ENDPOINT = [
+  'No model is configured. Any one of these helps:',
+  '- flags: `agentd --base-url http://127.0.0.1:11434/v1 --model NAME` (any OpenAI-compatible endpoint)',
+  '- environment: OPENAI_API_KEY for OpenAI, or OPENAI_BASE_URL for another endpoint, with the name in OPENAI_MODEL',
+  '- agentd.json: `{ "model": { "base_url": "…", "name": "…", "api_key_env": "OPENAI_API_KEY" } }`',
+  '- `--model runbook`: built in, no network and no AI; it works through a list of commands that you send',
+  'Start agentd again after that and send "continue". More in docs/models.md.',
+].join('\n');

@@ -1,0 +1,103 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import type { ChatMessage } from '../engine/ports.ts';
+import { estimateTokens } from './usage.ts';
+import type { Fetch } from './wire.ts';
+
+/** What a built-in model gets to see: the conversation and the names of the tools on offer. */
+export type LocalChat = { messages: ChatMessage[]; tools: string[] };
+
+/** What it answers. A call without an id gets one further on, like any endpoint's. */
+export type LocalAnswer = { text: string; calls: Array<{ id?: string | undefined; name: string; args: string }> };
+
+/** Or an HTTP error; either after a while. */
+export type LocalReply = (LocalAnswer | { status: number; message: string; retryAfter?: number | undefined }) & {
+  delayMs?: number | undefined;
+};
+
+const Call = z.object({
+  id: z.string(),
+  type: z.literal('function'),
+  function: z.object({ name: z.string(), arguments: z.string() }),
+});
+const Message = z.discriminatedUnion('role', [
+  z.object({ role: z.literal('system'), content: z.string() }),
+  z.object({ role: z.literal('user'), content: z.string() }),
+  z.object({ role: z.literal('assistant'), content: z.string().nullable(), tool_calls: z.array(Call).optional() }),
+  z.object({ role: z.literal('tool'), tool_call_id: z.string(), content: z.string() }),
+]);
+const Body = z.object({
+  model: z.string(),
+  messages: z.array(Message),
+  tools: z.array(z.object({ function: z.object({ name: z.string() }) })).default([]),
+  stream: z.boolean().default(false),
+  stream_options: z.object({ include_usage: z.boolean() }).optional(),
+});
+type Body = z.infer<typeof Body>;
+
+/**
+ * A `fetch` behind which a function answers in the OpenAI wire format, streamed or plain, with usage: built-in models
+ * take the same road as any endpoint. Usage is estimated from the characters; with `free` it is nothing at no cost.
+ */
+export function localFetch(answer: (chat: LocalChat) => LocalReply, { free = false } = {}): Fetch {
+  return async (_url, init) => {
+    const body = Body.parse(JSON.parse(String(init?.body)));
+    const chat = { messages: body.messages.map(plain), tools: body.tools.map((tool) => tool.function.name) };
+    const reply = answer(chat);
+    if (reply.delayMs) await sleep(reply.delayMs, undefined, init?.signal ? { signal: init.signal } : {});
+    if ('status' in reply) return errorResponse(reply);
+    const usage = free ? { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0, cost: 0 } : usageOf(chat, reply);
+    return body.stream ? streamed(body, reply, usage) : whole(body, reply, usage);
+  };
+}
+
+/** Without the `undefined` that an optional key may carry. */
+function plain(message: Body['messages'][number]): ChatMessage {
+  if (message.role !== 'assistant') return message;
+  const { tool_calls, ...rest } = message;
+  return tool_calls ? { ...rest, tool_calls } : rest;
+}
+
+function errorResponse(reply: { status: number; message: string; retryAfter?: number | undefined }): Response {
+  const headers = new Headers({ 'content-type': 'application/json' });
+  if (reply.retryAfter !== undefined) headers.set('retry-after', String(reply.retryAfter));
+  return new Response(JSON.stringify({ error: { message: reply.message } }), { status: reply.status, headers });
+}
+
+function usageOf({ messages }: LocalChat, { text, calls }: LocalAnswer) {
+  const prompt = messages.reduce((sum, message) => sum + estimateTokens(message.content ?? ''), 0);
+  const completion = calls.reduce((sum, call) => sum + estimateTokens(call.args), estimateTokens(text));
+  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion };
+}
+
+const wireCalls = ({ calls }: LocalAnswer) =>
+  calls.map(({ id, name, args }, index) => ({
+    index,
+    id: id ?? '',
+    type: 'function',
+    function: { name, arguments: args },
+  }));
+
+const finishReason = ({ calls }: LocalAnswer) => (calls.length > 0 ? 'tool_calls' : 'stop');
+
+function whole({ model }: Body, answer: LocalAnswer, usage: object): Response {
+  const message = { role: 'assistant', content: answer.text, tool_calls: wireCalls(answer) };
+  const choices = [{ index: 0, message, finish_reason: finishReason(answer) }];
+  const content = JSON.stringify({ object: 'chat.completion', model, choices, usage });
+  return new Response(content, { headers: { 'content-type': 'application/json' } });
+}
+
+/** Text goes line by line, as a person reads it in `live`. */
+function streamed({ model, stream_options }: Body, answer: LocalAnswer, usage: object): Response {
+  const piece = (delta: object, finish_reason: string | null = null) => ({
+    object: 'chat.completion.chunk',
+    model,
+    choices: [{ index: 0, delta, finish_reason }],
+  });
+  const pieces: object[] = answer.text.split(/(?<=\n)/).map((content) => piece({ content }));
+  if (answer.calls.length > 0) pieces.push(piece({ tool_calls: wireCalls(answer) }));
+  pieces.push(piece({}, finishReason(answer)));
+  if (stream_options?.include_usage) pieces.push({ object: 'chat.completion.chunk', model, choices: [], usage });
+  const lines = [...pieces.map((one) => JSON.stringify(one)), '[DONE]'].map((data) => `data: ${data}\n\n`);
+  return new Response(lines.join(''), { headers: { 'content-type': 'text/event-stream' } });
+}

@@ -1,0 +1,129 @@
+import OpenAI from 'openai';
+import type { ChatMessage, Model, ModelAnswer, ModelRequest } from '../engine/ports.ts';
+import { finishCalls, mendArguments } from './calls.ts';
+import { asFault, type Endpoint, refusesConversation, refusesUsageOption } from './faults.ts';
+import { assemble, type Draft, malformed } from './stream.ts';
+import { measure, type Prices } from './usage.ts';
+import { type Fetch, openWire, type Wire } from './wire.ts';
+
+export type EndpointSettings = {
+  /** The address before `/chat/completions`, such as `http://127.0.0.1:11434/v1`. */
+  baseUrl: string;
+  /** Undefined: no Authorization header is sent. */
+  apiKey: string | undefined;
+  /** The environment variable that holds the key, for the words of a refusal. */
+  keyName?: string;
+  /** The model where a request names none. */
+  name: string;
+  /** Longest silence of the endpoint. */
+  timeoutMs: number;
+  prices?: Prices | undefined;
+  fetch?: Fetch;
+};
+
+type AskOptions = Parameters<Model['ask']>[1];
+
+/**
+ * A model behind an OpenAI-compatible endpoint. One `ask` is one streamed call; nothing is retried here, since the engine
+ * records each attempt, except what cannot be known beforehand: an endpoint that refuses `stream_options` is asked
+ * again without it (and remembered), one that refuses a conversation with broken tool arguments in it gets them mended.
+ */
+export function openaiModel(settings: EndpointSettings): Model {
+  let usageOption = true;
+  return {
+    async ask(request, options) {
+      const model = request.model ?? settings.name;
+      let messages = request.messages;
+      for (;;) {
+        const withUsage = usageOption;
+        try {
+          return await askOnce(settings, { ...request, model, messages }, withUsage, options);
+        } catch (error) {
+          options.signal.throwIfAborted();
+          if (withUsage && refusesUsageOption(error)) {
+            usageOption = false;
+            continue;
+          }
+          const mended = messages === request.messages && refusesConversation(error) && mendArguments(messages);
+          if (!mended) throw asFault(error, endpoint(settings, model)) ?? error;
+          messages = mended;
+        }
+      }
+    },
+  };
+}
+
+async function askOnce(
+  settings: EndpointSettings,
+  request: ModelRequest & { model: string },
+  withUsage: boolean,
+  { signal, onText }: AskOptions,
+): Promise<ModelAnswer> {
+  signal.throwIfAborted();
+  const wire = openWire(settings.fetch ?? globalThis.fetch, settings.timeoutMs);
+  // The client never lets go of a signal it listens to, and a run's signal outlives many calls: it gets one of its own.
+  const call = new AbortController();
+  const abort = () => call.abort();
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    const stream = await clientFor(settings, wire).chat.completions.create(body(request, withUsage), {
+      signal: call.signal,
+    });
+    const draft = await assemble(stream, onText);
+    signal.throwIfAborted();
+    return finished(draft, wire, request, settings.prices);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
+/** A client is a few objects; connections are kept alive below `fetch`, for all of them. */
+function clientFor(settings: EndpointSettings, wire: Wire): OpenAI {
+  return new OpenAI({
+    baseURL: settings.baseUrl,
+    apiKey: settings.apiKey ?? 'none',
+    adminAPIKey: null,
+    ...(settings.apiKey === undefined ? { defaultHeaders: { Authorization: null } } : {}),
+    maxRetries: 0,
+    timeout: settings.timeoutMs,
+    fetch: wire.fetch,
+    logLevel: 'off',
+  });
+}
+
+function body({ model, messages, tools }: ModelRequest & { model: string }, withUsage: boolean) {
+  return {
+    model,
+    messages,
+    ...(tools.length > 0 ? { tools: tools.map((spec) => ({ type: 'function' as const, function: spec })) } : {}),
+    stream: true as const,
+    ...(withUsage ? { stream_options: { include_usage: true } } : {}),
+  };
+}
+
+/** Throws `ModelFault` (malformed) for an answer that was cut off or says nothing. */
+function finished(
+  draft: Draft,
+  wire: Wire,
+  request: { model: string; messages: ChatMessage[] },
+  prices: Prices | undefined,
+): ModelAnswer {
+  if (draft.finish === '' && !wire.notes.done) throw malformed('the stream ended before the answer did');
+  if (draft.text.trim() === '' && draft.calls.length === 0) {
+    throw malformed(`an empty answer${draft.finish ? ` (finish_reason "${draft.finish}")` : ''}`);
+  }
+  return {
+    text: draft.text,
+    calls: finishCalls(draft.calls, request.messages),
+    usage: measure(draft, request.messages, prices),
+    model: draft.model || request.model,
+  };
+}
+
+const endpoint = ({ baseUrl, apiKey, keyName, timeoutMs }: EndpointSettings, model: string): Endpoint => ({
+  baseUrl,
+  apiKey,
+  keyName: keyName ?? 'OPENAI_API_KEY',
+  timeoutMs,
+  model,
+});

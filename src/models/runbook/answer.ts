@@ -1,0 +1,132 @@
+import { isPersons } from '../daemon-block.ts';
+import type { LocalAnswer, LocalChat } from '../local-fetch.ts';
+import { parseRunbook, type Step } from './parse.ts';
+import { DONE, readProgress, TOOL } from './progress.ts';
+
+const MAX_LINE = 100;
+const FAILURE_LINES = 10;
+/** A plan takes so many open steps; of a longer list one more is declared with each step that begins. */
+const OPEN_STEPS = 50;
+
+const INTRODUCTION =
+  'This is the built-in runbook model: no AI. It runs the commands of your list one by one and stops at the first that fails.';
+
+const HELP = `This is the built-in runbook model: no AI, so it cannot answer questions. It works through a list of steps with commands, for example:
+
+    1. Make a folder for the report: \`mkdir -p report\`
+    2. Count the lines of the data: \`wc -l data.csv > report/lines.txt\`
+    3. Show the result: \`cat report/lines.txt\`
+
+The command of a step is the code at the end of its line, or a fenced block under it. Each step runs when the one before it has succeeded.`;
+
+/**
+ * The built-in runbook model, as a pure function of the conversation. It works through the newest message of a person that
+ * is a list of steps with commands: declares the steps, asks for one command at a time, marks each success `[Done]`,
+ * stops at a failure and runs the failed step again once a person has written something. It keeps nothing in memory.
+ */
+export function runbookAnswer({ messages, tools }: LocalChat): LocalAnswer {
+  const at = messages.findLastIndex((message) => isPersons(message) && parseRunbook(message.content ?? ''));
+  const runbook = at < 0 ? undefined : parseRunbook(messages[at]?.content ?? '');
+  if (!runbook) return say(HELP);
+  const { steps, problems } = runbook;
+  const { done, asked, result, spokenTo } = readProgress(messages.slice(at + 1));
+  if (done.length >= steps.length && steps.length > 0) return say(spokenTo ? HELP : summary(done));
+  if (problems.length > 0) return say(refusal(problems));
+  if (!tools.includes(TOOL)) return say(`The runbook model needs the ${TOOL} tool, which is not on offer here.`);
+  const step = steps[done.length];
+  if (!step) return say(HELP);
+  const turn = `Step ${done.length + 1}: ${titled(step)}`;
+  if (!asked && done.length === 0)
+    return run(step, [INTRODUCTION, '', ...declared(steps.slice(0, OPEN_STEPS)), '', turn].join('\n'));
+  if (!asked)
+    return run(step, [turn, ...declared(steps.slice(done.length).slice(OPEN_STEPS - 1, OPEN_STEPS))].join('\n'));
+  if (result !== undefined && /^exit 0\b/.test(result)) return succeeded(steps, done, step, result);
+  if (spokenTo) return run(step, `Step ${done.length + 1} again: ${titled(step)}`);
+  return say(failure(done.length + 1, step, result ?? 'interrupted: no result was recorded'));
+}
+
+const say = (text: string): LocalAnswer => ({ text, calls: [] });
+
+const declared = (steps: Step[]) => steps.map((step) => `[Step] ${titled(step)}`);
+
+const run = ({ command }: Step, text: string): LocalAnswer => ({
+  text,
+  calls: [{ name: TOOL, args: JSON.stringify({ command }) }],
+});
+
+function succeeded(steps: Step[], done: string[], step: Step, result: string): LocalAnswer {
+  const line = lastLine(result);
+  // Behind code the output is the first thing said after the marker: "[Done] … if" would be no claim.
+  const outcome = `${titled(step)}: ${speaks(step) ? asCode(line) : quoted(line)}`;
+  // The next command is not asked for in the same breath: the plan says which step is at work before its command runs.
+  const last = done.length + 1 === steps.length;
+  return say(last ? `${DONE} ${outcome}\n\n${summary([...done, outcome])}` : `${DONE} ${outcome}`);
+}
+
+function summary(outcomes: string[]): string {
+  const count = outcomes.length === 1 ? 'The step is done' : `All ${outcomes.length} steps are done`;
+  return [`${count}:`, '', ...outcomes.map((outcome, at) => `${at + 1}. ${outcome}`)].join('\n');
+}
+
+function refusal(problems: string[]): string {
+  const list = problems.map((problem) => `- ${problem}`);
+  return ['Nothing was run, since not every item of the list is a step with one command:', '', ...list, '', HELP].join(
+    '\n',
+  );
+}
+
+function failure(number: number, step: Step, result: string): string {
+  const [headline = ''] = result.split('\n', 1);
+  const exit = /^exit (-?\d+)/.exec(headline)?.[0];
+  const unknown = /^\[?interrupted/i.test(headline);
+  const reason = exit ?? (unknown ? 'outcome unknown' : clip(headline.replace(/^\[|\]$/g, '')));
+  const lines = outputLines(result, exit ? 1 : 0).slice(-FAILURE_LINES);
+  const advice = unknown
+    ? 'The command was interrupted: it may have run wholly, partly or not at all, and this model cannot look. Look for yourself, then say "continue": the step runs again.'
+    : 'Mend the cause, then say "continue": the step runs again. To change the commands, send the whole list again.';
+  return [`Step ${number} failed: ${titled(step)}. [Blocked: ${reason}]`, ...fenced(lines), '', advice].join('\n');
+}
+
+/** A fence that no line of the output can close. */
+function fenced(lines: string[]): string[] {
+  if (lines.length === 0) return [];
+  const longest = Math.max(2, ...lines.map((line) => /^\s*(`*)/.exec(line)?.[1]?.length ?? 0));
+  const fence = '`'.repeat(longest + 1);
+  return ['', fence, ...lines, fence];
+}
+
+/** What the tool says itself, beside the command's output. */
+const REMARK = /^(?:\(no output\)|\[left behind: .*\])$/;
+
+/** Lines of output that hold something, without the terminal's colours. The first `skip` lines are the tool's headline. */
+function outputLines(result: string, skip: number): string[] {
+  const lines = result.split(/\r\n?|\n/).slice(skip);
+  return lines
+    .map((line) => line.replace(/\u001b\[[0-9;]*[A-Za-z]/g, '').trimEnd())
+    .filter((line) => line.trim() !== '');
+}
+
+const lastLine = (result: string) =>
+  clip(
+    outputLines(result, 1)
+      .findLast((line) => !REMARK.test(line))
+      ?.trim() ?? 'no output',
+  );
+
+function clip(text: string): string {
+  const points = [...text];
+  return points.length > MAX_LINE ? `${points.slice(0, MAX_LINE - 1).join('')}…` : text;
+}
+
+/** Brackets in an output could read as markers of ours; as code they are nobody's words. */
+const quoted = (line: string) => (/[[\]【】［］`]/.test(line) ? asCode(line) : line);
+const asCode = (line: string) => `\`${line.replaceAll('`', "'")}\``;
+
+/** A bracket, words that take back the `[Done]` before them, the news of a next step, nothing to read at all. */
+const SPEAKS =
+  /[[\]【】［］]|^\P{L}*(?:[?？]|(?:is|was|has|have|does|do|can)(?:\s+not|n['’]t)\b|not yet|了?[吗嗎]|$)|\b(?:next|following) (?:step|task|phase|item|part)\b|\bmov(?:e|ing) on\b|下一|次のステップ/iu;
+const WHOLE_SPANS = /^[^`]*(?:`[^`]+`[^`]*)*$/;
+
+/** Whether a description, said in an answer, could be taken for a word about the plan, or hide what follows it. */
+const speaks = ({ description }: Step) => SPEAKS.test(description) || !WHOLE_SPANS.test(description);
+const titled = (step: Step) => (speaks(step) ? asCode(step.description) : step.description);

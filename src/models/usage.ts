@@ -1,0 +1,60 @@
+import { z } from 'zod';
+import type { ChatMessage, ModelAnswer } from '../engine/ports.ts';
+import type { Draft } from './stream.ts';
+
+/** Prices of a million tokens, in whatever currency the person counts. */
+export type Prices = { input: number; output: number };
+
+const Reported = z.object({
+  prompt_tokens: z.number().nullish(),
+  completion_tokens: z.number().nullish(),
+  total_tokens: z.number().nullish(),
+  /** OpenRouter tells the cost of each answer here, in its credits (US dollars). */
+  cost: z.number().nullish(),
+});
+
+/**
+ * What an answer used. Tokens as the endpoint told them, else estimated from the characters. Cost from `prices` where a
+ * person set them, else from the endpoint's `usage.cost`, else null: it is not known.
+ */
+export function measure(draft: Draft, messages: ChatMessage[], prices: Prices | undefined): ModelAnswer['usage'] {
+  const reported = Reported.safeParse(draft.usage).data;
+  const told = reported && (reported.total_tokens ?? reported.prompt_tokens ?? reported.completion_tokens) != null;
+  const { input, output } = told ? split(reported) : estimated(draft, messages);
+  const total = told ? (reported.total_tokens ?? input + output) : input + output;
+  const cost = prices ? (input * prices.input + output * prices.output) / 1e6 : (reported?.cost ?? null);
+  return { tokens: total, cost };
+}
+
+function split(reported: z.infer<typeof Reported>) {
+  const total = reported.total_tokens ?? 0;
+  const output = reported.completion_tokens ?? Math.max(0, total - (reported.prompt_tokens ?? total));
+  return { input: reported.prompt_tokens ?? Math.max(0, total - output), output };
+}
+
+/** Endpoints that tell no usage: near enough for a limit, not for a bill. */
+function estimated(draft: Draft, messages: ChatMessage[]) {
+  const calls = draft.calls.reduce((sum, call) => sum + estimateTokens(call.name) + estimateTokens(call.args), 0);
+  return {
+    input: messages.reduce((sum, message) => sum + messageTokens(message), 0),
+    output: estimateTokens(draft.text) + calls,
+  };
+}
+
+function messageTokens(message: ChatMessage): number {
+  const calls = message.role === 'assistant' ? (message.tool_calls ?? []) : [];
+  return calls.reduce(
+    (sum, call) => sum + estimateTokens(call.function.arguments),
+    estimateTokens(message.content ?? ''),
+  );
+}
+
+/**
+ * Tokens of a text by rule of thumb: four characters a token, one and a half in Chinese, Japanese and Korean. Off by up to
+ * half for code and rare languages.
+ */
+export function estimateTokens(text: string): number {
+  let wide = 0;
+  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) >= 0x2e80) wide++;
+  return Math.ceil(wide / 1.5 + (text.length - wide) / 4);
+}

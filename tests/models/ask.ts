@@ -1,0 +1,43 @@
+import type { ChatMessage, Model, ModelAnswer, ModelRequest } from '../../src/engine/ports.ts';
+import { ModelFault } from '../../src/engine/ports.ts';
+
+export const shell = { name: 'shell', description: 'Runs a command.', parameters: { type: 'object' } };
+
+export const user = (content: string): ChatMessage => ({ role: 'user', content });
+export const tool = (id: string, content: string): ChatMessage => ({ role: 'tool', tool_call_id: id, content });
+
+/** The assistant's message that an answer becomes in the next request. */
+export function said({ text, calls }: Pick<ModelAnswer, 'text' | 'calls'>): ChatMessage {
+  const tool_calls = calls.map(({ id, name, args }) => ({
+    id,
+    type: 'function' as const,
+    function: { name, arguments: args },
+  }));
+  return { role: 'assistant', content: text, ...(tool_calls.length > 0 ? { tool_calls } : {}) };
+}
+
+export const request = (messages: ChatMessage[], more: Partial<ModelRequest> = {}): ModelRequest => ({
+  messages,
+  tools: [shell],
+  model: undefined,
+  ...more,
+});
+
+/** Asks with a conversation (a string: one user message); also gives the deltas. */
+export async function ask(model: Model, what: string | ChatMessage[], more: Partial<ModelRequest> = {}) {
+  const deltas: string[] = [];
+  const messages = typeof what === 'string' ? [user(what)] : what;
+  const options = { signal: new AbortController().signal, onText: (delta: string) => void deltas.push(delta) };
+  return { ...(await model.ask(request(messages, more), options)), deltas };
+}
+
+/** The fault that asking ends with. */
+export async function fault(model: Model, what: string | ChatMessage[] = 'hello'): Promise<ModelFault> {
+  try {
+    await ask(model, what);
+  } catch (error) {
+    if (error instanceof ModelFault) return error;
+    throw error;
+  }
+  throw new Error('it answered, where a fault was expected');
+}

@@ -1,0 +1,80 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { chooseModel } from '../../src/models/choose.ts';
+import { type OpenAIServer, startOpenAI } from '../support/openai-server.ts';
+import { ask, fault } from './ask.ts';
+
+const servers: OpenAIServer[] = [];
+afterEach(async () => {
+  await Promise.all(servers.splice(0).map((server) => server.close()));
+});
+
+async function endpoint() {
+  const server = await startOpenAI({ text: 'from the endpoint' });
+  servers.push(server);
+  return server;
+}
+
+describe('no model', () => {
+  test('without an endpoint is a fault that names every way to configure one', async () => {
+    const { kind, retry, message } = await fault(chooseModel({}, {}));
+    expect({ kind, retry }).toEqual({ kind: 'unconfigured', retry: false });
+    for (const way of [
+      'OPENAI_BASE_URL',
+      'OPENAI_API_KEY',
+      '--base-url',
+      '--model NAME',
+      'agentd.json',
+      '--model runbook',
+    ]) {
+      expect(message).toContain(way);
+    }
+  });
+
+  test('with an endpoint but no name, or with a named key that is not set, is a fault that says what is missing', async () => {
+    const nameless = await fault(chooseModel({}, { OPENAI_API_KEY: 'k' }));
+    expect(nameless).toMatchObject({ kind: 'unconfigured', message: expect.stringContaining('no model is named') });
+    const keyless = await fault(chooseModel({ base_url: 'http://x.invalid', name: 'm', api_key_env: 'MY_KEY' }, {}));
+    expect(keyless).toMatchObject({ kind: 'unconfigured', message: expect.stringContaining('MY_KEY') });
+  });
+});
+
+describe('an endpoint', () => {
+  test('comes from the environment, with key and name', async () => {
+    const server = await endpoint();
+    const env = { OPENAI_BASE_URL: server.url, OPENAI_API_KEY: 'k1', OPENAI_MODEL: 'm1' };
+    expect((await ask(chooseModel({}, env), 'hello')).text).toBe('from the endpoint');
+    expect(server.requests[0]?.body.model).toBe('m1');
+    expect(server.requests[0]?.headers.authorization).toBe('Bearer k1');
+  });
+
+  test('comes from the settings first', async () => {
+    const server = await endpoint();
+    const settings = { base_url: server.url, name: 'm2', api_key_env: 'MY_KEY' };
+    const env = { OPENAI_BASE_URL: 'http://x.invalid', OPENAI_API_KEY: 'k1', OPENAI_MODEL: 'm1', MY_KEY: 'k2' };
+    await ask(chooseModel(settings, env), 'hello');
+    expect(server.requests[0]?.body.model).toBe('m2');
+    expect(server.requests[0]?.headers.authorization).toBe('Bearer k2');
+  });
+});
+
+describe('a request that names a model of its own', () => {
+  test('gets the built-in one beside an endpoint, and the endpoint beside a built-in one', async () => {
+    const server = await endpoint();
+    const settings = { base_url: server.url, name: 'm' };
+    expect((await ask(chooseModel(settings, {}), 'hello', { model: 'runbook' })).text).toContain('no AI');
+    expect(server.requests).toHaveLength(0);
+    const beside = chooseModel({ ...settings, name: 'runbook' }, {});
+    expect((await ask(beside, 'hello')).text).toContain('no AI');
+    expect((await ask(beside, 'hello', { model: 'm3' })).text).toBe('from the endpoint');
+    expect(server.requests[0]?.body.model).toBe('m3');
+  });
+
+  test('is told of a script that is missing', async () => {
+    const model = chooseModel({ name: 'runbook' }, {});
+    await expect(ask(model, 'hello', { model: 'scripted:none.json' })).rejects.toMatchObject({ kind: 'rejected' });
+  });
+});
+
+test('the runbook model is never chosen by itself', async () => {
+  expect(await fault(chooseModel({}, {}), '1. List: `ls`')).toMatchObject({ kind: 'unconfigured' });
+});

@@ -1,0 +1,267 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { type EndpointSettings, openaiModel } from '../../src/models/openai-model.ts';
+import { type OpenAIServer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
+import { ask, request, said, shell, tool, user } from './ask.ts';
+
+const servers: OpenAIServer[] = [];
+afterEach(async () => {
+  await Promise.all(servers.splice(0).map((server) => server.close()));
+});
+
+async function endpoint(script: ScriptEntry[] | ScriptEntry, more: Partial<EndpointSettings> = {}) {
+  const server = await startOpenAI(script);
+  servers.push(server);
+  const settings = { baseUrl: server.url, apiKey: 'sk-test', name: 'gpt-test', timeoutMs: 10_000, ...more };
+  return { server, model: openaiModel(settings) };
+}
+
+const delta = (delta: object, finish_reason: string | null = null) => ({
+  choices: [{ index: 0, delta, finish_reason }],
+});
+
+describe('the request', () => {
+  test('carries model, messages and tools as they are, asks for a stream with usage, and sends the key', async () => {
+    const { server, model } = await endpoint([{ text: 'hi' }]);
+    const messages = [{ role: 'system' as const, content: 'sys' }, user('héllo 你好')];
+    await ask(model, messages);
+    const [seen] = server.requests;
+    expect(seen?.path).toBe('/v1/chat/completions');
+    expect(seen?.body).toEqual({
+      model: 'gpt-test',
+      messages,
+      tools: [{ type: 'function', function: shell }],
+      stream: true,
+      stream_options: { include_usage: true },
+    });
+    expect(seen?.headers.authorization).toBe('Bearer sk-test');
+  });
+
+  test('has no tools where none are on offer, the model it names, and no Authorization without a key', async () => {
+    const { server, model } = await endpoint([{ text: 'hi' }], { apiKey: undefined });
+    await ask(model, 'hello', { tools: [], model: 'other' });
+    expect(server.requests[0]?.body.tools).toBeUndefined();
+    expect(server.requests[0]?.body.model).toBe('other');
+    expect(server.requests[0]?.headers.authorization).toBeUndefined();
+  });
+
+  test('one connection serves calls that follow each other', async () => {
+    const { server, model } = await endpoint({ text: 'hi' });
+    for (let n = 0; n < 3; n++) {
+      await ask(model, 'hello');
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    expect(new Set(server.requests.map((one) => one.port)).size).toBe(1);
+  });
+
+  test('an endpoint that refuses stream_options is asked without it, and from then on never with it', async () => {
+    const no = { status: 400, body: { error: { message: "Unknown field 'stream_options'", param: 'stream_options' } } };
+    const { server, model } = await endpoint((seen) => (seen.body.stream_options ? no : { text: 'hi', usage: null }));
+    // Two at once: the refusal of the second comes when the first has already been understood.
+    await Promise.all([ask(model, 'a'), ask(model, 'b')]);
+    await ask(model, 'c');
+    const options = server.requests.map((one) => one.body.stream_options !== undefined);
+    expect(options.filter(Boolean)).toHaveLength(2);
+    expect(options.at(-1)).toBe(false);
+    expect(options).toHaveLength(5);
+  });
+
+  test('a conversation refused for broken arguments in it is sent once more with them mended', async () => {
+    const broken = (seen: { body: { messages: Array<{ tool_calls?: Array<{ function: { arguments: string } }> }> } }) =>
+      seen.body.messages[1]?.tool_calls?.[0]?.function.arguments === '{"command": ';
+    const { server, model } = await endpoint((seen) =>
+      broken(seen) ? { status: 500, text: 'Failed to parse tool call arguments' } : { text: 'fine' },
+    );
+    const call = { text: '', calls: [{ id: 'a', name: 'shell', args: '{"command": ' }] };
+    const messages = [user('go'), said(call), tool('a', 'these arguments are no JSON')];
+    expect((await ask(model, messages)).text).toBe('fine');
+    expect(server.requests[1]?.body.messages[1]?.tool_calls?.[0]?.function.arguments).toBe(
+      '{"unparsed":"{\\"command\\": "}',
+    );
+  });
+});
+
+describe('the answer', () => {
+  test('text comes in fragments and as a whole, with usage and the model that answered', async () => {
+    const { model } = await endpoint([{ text: ['Hel', 'lo ', '世界'], model: 'gpt-test-2026' }]);
+    expect(await ask(model, 'hello')).toEqual({
+      text: 'Hello 世界',
+      deltas: ['Hel', 'lo ', '世界'],
+      calls: [],
+      usage: { tokens: 15, cost: null },
+      model: 'gpt-test-2026',
+    });
+  });
+
+  test('tool calls are put together from fragments by index, also when these arrive interleaved', async () => {
+    const part = (index: number, more: object) => delta({ tool_calls: [{ index, ...more }] });
+    const { model } = await endpoint([
+      {
+        pieces: [
+          part(0, { id: 'a', function: { name: 'shell', arguments: '{"comm' } }),
+          part(1, { id: 'b', function: { name: 'read', arguments: '' } }),
+          part(0, { function: { arguments: 'and":"ls"}' } }),
+          part(1, { function: { arguments: '{"path":"x"}' } }),
+          delta({}, 'tool_calls'),
+        ],
+      },
+    ]);
+    expect((await ask(model, 'go')).calls).toEqual([
+      { id: 'a', name: 'shell', args: '{"command":"ls"}' },
+      { id: 'b', name: 'read', args: '{"path":"x"}' },
+    ]);
+  });
+
+  test('calls that all claim index 0, or none, stay apart', async () => {
+    const one = (id: string, index: object) =>
+      delta({ tool_calls: [{ ...index, id, function: { name: 'shell', arguments: `{"command":"${id}"}` } }] });
+    for (const index of [{ index: 0 }, {}]) {
+      const { model } = await endpoint([{ pieces: [one('a', index), one('b', index), delta({}, 'stop')] }]);
+      expect((await ask(model, 'go')).calls.map((call) => call.args)).toEqual(['{"command":"a"}', '{"command":"b"}']);
+    }
+  });
+
+  test('an id and a name that every fragment repeats make one call', async () => {
+    const part = (args: string) =>
+      delta({ tool_calls: [{ index: 0, id: 'a', function: { name: 'shell', arguments: args } }] });
+    const { model } = await endpoint([{ pieces: [part('{"a"'), part(':1}'), delta({}, 'tool_calls')] }]);
+    expect((await ask(model, 'go')).calls).toEqual([{ id: 'a', name: 'shell', args: '{"a":1}' }]);
+  });
+
+  test('broken arguments are passed on as they were written, an object as its JSON, a call without a name with none', async () => {
+    const { model } = await endpoint([
+      { calls: [{ id: 'a', name: 'shell', args: '{"command": "ls' }] },
+      {
+        pieces: [
+          delta({ tool_calls: [{ index: 0, id: 'a', function: { name: 'shell', arguments: { command: 'ls' } } }] }),
+          delta({ tool_calls: [{ index: 1, id: 'b', function: { arguments: '{}' } }] }),
+          delta({}, 'tool_calls'),
+        ],
+      },
+    ]);
+    expect((await ask(model, 'go')).calls).toEqual([{ id: 'a', name: 'shell', args: '{"command": "ls' }]);
+    expect((await ask(model, 'go')).calls).toEqual([
+      { id: 'a', name: 'shell', args: '{"command":"ls"}' },
+      { id: 'b', name: '', args: '{}' },
+    ]);
+  });
+
+  test('missing ids are made, and no id comes twice in an answer or a conversation', async () => {
+    const call = { name: 'shell', args: '{}' };
+    const { model } = await endpoint([
+      { calls: [call, call] },
+      { calls: [{ ...call, id: 'x' }, { ...call, id: 'x' }, call] },
+      { calls: [{ ...call, id: 'x' }] },
+    ]);
+    const first = await ask(model, 'go');
+    expect(first.calls.map(({ id }) => id)).toEqual(['call_0', 'call_1']);
+    const second = await ask(model, [user('go'), said(first)]);
+    expect(second.calls.map(({ id }) => id)).toEqual(['x', 'x_2', 'call_4']);
+    const third = await ask(model, [user('go'), said(first), said(second)]);
+    expect(third.calls.map(({ id }) => id)).toEqual(['x_3']);
+  });
+
+  test('content in parts is joined, reasoning is left aside, a refusal is text', async () => {
+    const { model } = await endpoint([
+      {
+        pieces: [
+          delta({ reasoning_content: 'hm' }),
+          delta({
+            content: [
+              { type: 'text', text: 'one ' },
+              { type: 'thinking', thinking: [] },
+              { type: 'text', text: 'two' },
+            ],
+          }),
+          delta({ refusal: ' no' }),
+          delta({}, 'stop'),
+        ],
+      },
+    ]);
+    expect((await ask(model, 'hello')).text).toBe('one two no');
+  });
+
+  test('an endpoint that ignores `stream` and answers plain JSON is understood', async () => {
+    const { model } = await endpoint([
+      { plain: true, text: 'whole', calls: [{ id: 'a', name: 'shell', args: '{"x": 1}' }] },
+    ]);
+    expect(await ask(model, 'hello')).toMatchObject({
+      text: 'whole',
+      calls: [{ id: 'a', name: 'shell', args: '{"x": 1}' }],
+      usage: { tokens: 15 },
+    });
+  });
+
+  test('a stream ends with [DONE], though the connection stays open, or with a finish_reason and no [DONE]', async () => {
+    const { model } = await endpoint([
+      { pieces: [delta({ content: 'a' }), '[DONE]'], end: 'open' },
+      { text: 'b', end: 'quiet' },
+    ]);
+    expect((await ask(model, 'hello')).text).toBe('a');
+    expect((await ask(model, 'hello')).text).toBe('b');
+  });
+});
+
+describe('usage', () => {
+  test('an endpoint that tells none has its tokens estimated from the characters', async () => {
+    const { model } = await endpoint([
+      { text: 'x'.repeat(40), usage: null },
+      { text: '完'.repeat(15), usage: null },
+    ]);
+    expect((await ask(model, 'y'.repeat(400))).usage).toEqual({ tokens: 110, cost: null });
+    expect((await ask(model, 'y'.repeat(400))).usage).toEqual({ tokens: 110, cost: null });
+  });
+
+  test("cost is what prices make of the tokens, else the endpoint's own, else unknown", async () => {
+    const usage = { prompt_tokens: 1000, completion_tokens: 500, total_tokens: 1500, cost: 0.25 };
+    const priced = await endpoint([{ text: 'a', usage }], { prices: { input: 2, output: 8 } });
+    const told = await endpoint([{ text: 'a', usage }]);
+    expect((await ask(priced.model, 'hello')).usage).toEqual({ tokens: 1500, cost: 0.006 });
+    expect((await ask(told.model, 'hello')).usage).toEqual({ tokens: 1500, cost: 0.25 });
+  });
+});
+
+describe('an abort', () => {
+  const reason = new Error('a person said stop');
+
+  test('before the first byte ends the call with its reason, and the endpoint sees the connection close', async () => {
+    const { server, model } = await endpoint([{ text: 'late', hang: 'before' }]);
+    const stop = new AbortController();
+    const asked = model.ask(request([user('hello')]), { signal: stop.signal, onText: () => undefined });
+    const seen = await server.arrived(1);
+    stop.abort(reason);
+    await expect(asked).rejects.toBe(reason);
+    expect(await seen.hungUp).toBe(true);
+  });
+
+  test('in the middle of a stream does the same', async () => {
+    const { server, model } = await endpoint([{ text: ['first', 'second'], hang: 'first' }]);
+    const stop = new AbortController();
+    const asked = model.ask(request([user('hello')]), { signal: stop.signal, onText: () => stop.abort(reason) });
+    await expect(asked).rejects.toBe(reason);
+    expect(await server.requests[0]?.hungUp).toBe(true);
+  });
+
+  test('after the last word but before the end of the stream counts all the same', async () => {
+    const { model } = await endpoint([{ pieces: [delta({ content: 'all' }, 'stop')], end: 'open' }]);
+    const stop = new AbortController();
+    const asked = model.ask(request([user('hello')]), { signal: stop.signal, onText: () => stop.abort(reason) });
+    await expect(asked).rejects.toBe(reason);
+  });
+
+  test('before the call asks nobody', async () => {
+    const { server, model } = await endpoint([{ text: 'never' }]);
+    const asked = model.ask(request([user('hello')]), { signal: AbortSignal.abort(reason), onText: () => undefined });
+    await expect(asked).rejects.toBe(reason);
+    expect(server.requests).toHaveLength(0);
+  });
+
+  test('an error of the listener ends the call as what it is', async () => {
+    const { model } = await endpoint([{ text: 'hi' }]);
+    const bug = new RangeError('a bug');
+    const onText = () => {
+      throw bug;
+    };
+    const { signal } = new AbortController();
+    await expect(model.ask(request([user('hello')]), { signal, onText })).rejects.toBe(bug);
+  });
+});
