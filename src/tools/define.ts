@@ -1,0 +1,38 @@
+import { z } from 'zod';
+import type { ToolContext, ToolResult, ToolSpec } from '../engine/ports.ts';
+import { readArgs } from './args.ts';
+
+/** A tool as the toolbox keeps it: its arguments come as the text the model wrote. */
+export type Tool = {
+  spec: ToolSpec;
+  replay: 'safe' | 'never';
+  /** Throws UserError where the arguments do not parse or do not fit. */
+  call(args: string, context: ToolContext): Promise<ToolResult>;
+};
+
+/**
+ * One tool: what the model is told about it, and what it does. `replay: 'safe'` promises that a second run changes
+ * nothing the first has not changed. What `run` throws is shown to the model as the call's result.
+ */
+export function defineTool<Args extends z.ZodObject>(tool: {
+  name: string;
+  description: string;
+  args: Args;
+  replay: 'safe' | 'never';
+  run(args: z.output<Args>, context: ToolContext): Promise<ToolResult>;
+}): Tool {
+  const { $schema, ...parameters } = z.toJSONSchema(tool.args, { io: 'input' });
+  return {
+    spec: { name: tool.name, description: tool.description, parameters },
+    replay: tool.replay,
+    call: async (args, context) => tool.run(readArgs(tool.name, tool.args, args), context),
+  };
+}
+
+/** An argument that may be left out. Null means left out: some endpoints make the model name every key. */
+export function optional<Schema extends z.ZodType>(schema: Schema) {
+  return schema
+    .nullable()
+    .optional()
+    .transform((value) => value ?? undefined);
+}

@@ -1,0 +1,102 @@
+import { z } from 'zod';
+import { UserError } from '../protocol/errors.ts';
+import { clip } from '../protocol/recorded.ts';
+import { defineTool, optional, type Tool } from './define.ts';
+import { bytesInWords } from './file-errors.ts';
+import { utf8 } from './file-kind.ts';
+import { likenessTo } from './nearest.ts';
+import { withFile } from './open-file.ts';
+import { openFence } from './paths.ts';
+import { replaceFile } from './replace-file.ts';
+
+const MAX_BYTES = 8 * 1024 * 1024;
+const MAX_SHOWN_LINES = 12;
+const MAX_LINE = 300;
+/** Lines looked at for the nearest one: a look at more would hold up the daemon. */
+const MAX_COMPARED = 20_000;
+
+/** `edit_file`: replaces an exact piece of a file's text. */
+export function editFileTool(readAlso: string[]): Tool {
+  return defineTool({
+    name: 'edit_file',
+    description: 'Replaces a piece of a text file. `old` must be in the file exactly, and once unless `all` is true.',
+    args: z.strictObject({
+      path: z.string().min(1).describe('The file, relative to the work folder.'),
+      old: z.string().min(1).describe('The text to be replaced, exactly as it stands in the file.'),
+      new: z.string().describe('What takes its place.'),
+      all: optional(z.boolean().describe('Replace it everywhere.')),
+    }),
+    replay: 'never',
+    async run({ path, old, new: replacement, all = false }, context) {
+      const fence = await openFence(context.work, readAlso);
+      const place = await fence.toWrite(path);
+      const text = await withFile(place, fence, async (handle, size) => {
+        if (size > MAX_BYTES) throw new UserError(tooLong(place.shown, size));
+        return utf8(await handle.readFile());
+      });
+      if (text === undefined) throw new UserError(`\`${place.shown}\` is not UTF-8 text; edit it with shell.`);
+      if (old === replacement) throw new UserError('`old` and `new` are the same text; nothing to do.');
+      const lines = linesWith(old, text);
+      if (lines.length === 0) throw new UserError(notFound(place.shown, old, text));
+      if (lines.length > 1 && !all) throw new UserError(ambiguous(place.shown, lines));
+      await replaceFile(place, text.split(old).join(replacement), fence);
+      return { ok: true, text: `replaced ${inPlaces(lines)} of \`${place.shown}\`` };
+    },
+  });
+}
+
+function tooLong(shown: string, size: number): string {
+  return `\`${shown}\` has ${bytesInWords(size)}, more than the ${MAX_BYTES} that can be edited; use shell, with sed for instance.`;
+}
+
+/** The line of each place where the text stands, in order. */
+function linesWith(old: string, text: string): number[] {
+  const lines: number[] = [];
+  let line = 1;
+  let from = 0;
+  for (let at = text.indexOf(old); at >= 0; at = text.indexOf(old, at + old.length)) {
+    for (let next = text.indexOf('\n', from); next >= 0 && next < at; next = text.indexOf('\n', from)) {
+      line++;
+      from = next + 1;
+    }
+    lines.push(line);
+  }
+  return lines;
+}
+
+function inPlaces(lines: number[]): string {
+  const named = lines.slice(0, MAX_SHOWN_LINES).join(', ') + (lines.length > MAX_SHOWN_LINES ? ', …' : '');
+  return lines.length === 1 ? `line ${named}` : `${lines.length} places (lines ${named})`;
+}
+
+function ambiguous(shown: string, lines: number[]): string {
+  return `\`old\` is in \`${shown}\` at ${inPlaces(lines)}. Give more of the text around the one you mean, or all: true.`;
+}
+
+function notFound(shown: string, old: string, text: string): string {
+  if (text.includes('\r\n') && text.replaceAll('\r\n', '\n').includes(old)) {
+    return `\`old\` is not in \`${shown}\` as written: its lines end in \\r\\n. Write the line ends so.`;
+  }
+  const near = nearestLines(old, text);
+  const help = near ? `Nearest is:\n${near}\nCopy the text exactly.` : 'Read the file again.';
+  return `\`old\` is not in \`${shown}\`. ${help}`;
+}
+
+/** The part of the file that begins most like `old`, as many lines as `old` has, with their numbers. */
+function nearestLines(old: string, text: string): string {
+  const wanted = old.split('\n');
+  const lead = wanted.findIndex((line) => line.trim() !== '');
+  const lines = text.split('\n');
+  const like = likenessTo(clip(wanted[lead] ?? '', MAX_LINE));
+  let best = { score: 0, at: -1 };
+  lines.slice(0, MAX_COMPARED).forEach((line, at) => {
+    const score = line.length > 0 && line.length <= 4 * MAX_LINE ? like(line) : 0;
+    if (score > best.score) best = { score, at };
+  });
+  if (best.at < 0) return '';
+  const from = Math.max(0, best.at - Math.max(0, lead));
+  return lines
+    .slice(from, from + Math.min(wanted.length, MAX_SHOWN_LINES))
+    .map((line, index) => `${from + index + 1}: ${clip(line, MAX_LINE)}`)
+    .join('\n');
+}

@@ -1,0 +1,35 @@
+import { isAbsolute } from 'node:path';
+import { UserError } from '../protocol/errors.ts';
+import type { Tool } from './define.ts';
+import { editFileTool } from './edit-file.ts';
+import { listFilesTool } from './list-files.ts';
+import { readFileTool } from './read-file.ts';
+import { searchFilesTool } from './search-files.ts';
+import { shell } from './shell.ts';
+import { writeFileTool } from './write-file.ts';
+
+export { defineTool, optional, type Tool } from './define.ts';
+export { toolbox } from './toolbox.ts';
+
+export type BuiltinOptions = {
+  /** Absolute folders a person allowed the file tools to read besides `work/`. */
+  readAlso: string[];
+  /** The daemon's environment; a command sees only what names no secret of it. */
+  env?: NodeJS.ProcessEnv | undefined;
+  /** What a command may take where the model does not say. */
+  shellTimeoutMs?: number | undefined;
+};
+
+/** The tools every session has, for `toolbox`. Throws UserError where a folder in `readAlso` is not absolute. */
+export function builtinTools({ readAlso, env, shellTimeoutMs }: BuiltinOptions): Tool[] {
+  const odd = readAlso.find((folder) => !isAbsolute(folder));
+  if (odd !== undefined) throw new UserError(`\`read_also\` wants absolute folders, came \`${odd}\`.`);
+  return [
+    shell({ env, timeoutMs: shellTimeoutMs }),
+    readFileTool(readAlso),
+    writeFileTool(readAlso),
+    editFileTool(readAlso),
+    listFilesTool(readAlso),
+    searchFilesTool(readAlso),
+  ];
+}

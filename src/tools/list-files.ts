@@ -1,0 +1,72 @@
+import { lstat, readlink } from 'node:fs/promises';
+import { z } from 'zod';
+import { defineTool, optional, type Tool } from './define.ts';
+import { bytesInWords, inWords, printable } from './file-errors.ts';
+import { type Fence, openFence, type Place } from './paths.ts';
+import { type Entry, walk } from './walk.ts';
+
+const DEFAULT_DEPTH = 2;
+const MAX_ENTRIES = 500;
+/** Entries beyond this are not even counted. */
+const MAX_COUNTED = 100_000;
+
+/** `list_files`: what is in a folder. */
+export function listFilesTool(readAlso: string[]): Tool {
+  return defineTool({
+    name: 'list_files',
+    description: 'Lists a folder with sizes. Folders end in `/`, links are shown as `name -> target` and not followed.',
+    args: z.strictObject({
+      path: optional(z.string().describe('The folder, relative to the work folder; that itself if left out.')),
+      depth: optional(z.int().min(1).max(20).describe(`Levels shown; ${DEFAULT_DEPTH} if left out.`)),
+    }),
+    replay: 'safe',
+    async run({ path = '.', depth = DEFAULT_DEPTH }, context) {
+      const fence = await openFence(context.work, readAlso);
+      const place = await fence.toRead(path);
+      const only = await entryAt(place);
+      if (only.kind !== 'folder') return { ok: true, text: await lineOf(only, fence) };
+      const lines: string[] = [];
+      let count = 0;
+      for await (const entry of walk(place.real, depth)) {
+        context.signal.throwIfAborted();
+        if (++count <= MAX_ENTRIES) lines.push(await lineOf(entry, fence));
+        if (count >= MAX_COUNTED) break;
+      }
+      if (count === 0) return { ok: true, text: '(the folder is empty)' };
+      if (count > MAX_ENTRIES) lines.push(`… and ${left(count)} more; name a folder in \`path\`, or a smaller depth`);
+      return { ok: true, text: lines.join('\n') };
+    },
+  });
+}
+
+function left(count: number): string {
+  return count >= MAX_COUNTED ? `over ${MAX_COUNTED - MAX_ENTRIES}` : String(count - MAX_ENTRIES);
+}
+
+async function entryAt({ real, shown }: Place): Promise<Entry> {
+  const stat = await lstat(real).catch((error) => {
+    throw inWords(error, shown);
+  });
+  return { real, kind: stat.isDirectory() ? 'folder' : stat.isFile() ? 'file' : 'other' };
+}
+
+async function lineOf({ real, kind }: Entry, fence: Fence): Promise<string> {
+  const name = fence.shown(real);
+  switch (kind) {
+    case 'folder':
+      return `${name}/`;
+    case 'link':
+      return `${name} -> ${printable(await readlink(real).catch(() => '?'))}`;
+    case 'file': {
+      const size = await lstat(real).then(
+        (stat) => bytesInWords(stat.size),
+        () => 'gone',
+      );
+      return `${name}  ${size}`;
+    }
+    case 'other':
+      return `${name}  (a device, a pipe or a socket)`;
+    default:
+      return kind satisfies never;
+  }
+}

@@ -1,0 +1,106 @@
+import { readlink, realpath } from 'node:fs/promises';
+import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
+import { errorCode, UserError } from '../protocol/errors.ts';
+import { inWords, printable } from './file-errors.ts';
+
+/** A path that was found to lie inside the fence, links resolved, and the name the model knows it by. */
+export type Place = { real: string; shown: string };
+
+/** The folders the file tools may touch: `work/`, and for reading those a person named. */
+export type Fence = {
+  /** Where a path leads for reading. It may not exist. Throws UserError where it leads out. */
+  toRead(asked: string): Promise<Place>;
+  /** Where a file is to be written: inside `work/`, its last part no link. Throws UserError otherwise. */
+  toWrite(asked: string): Promise<Place>;
+  mayRead(real: string): boolean;
+  mayWrite(real: string): boolean;
+  /** The name of a real path for the model: relative to `work/` where it is inside. */
+  shown(real: string): string;
+};
+
+/** A folder by the name it was given and by its real one: a model may use either, after a `pwd` for instance. */
+type Root = { named: string; real: string };
+
+export async function openFence(work: string, readAlso: string[]): Promise<Fence> {
+  const home = await rootAt(work);
+  if (!home) throw new UserError('The work folder is not there.');
+  const others = (await Promise.all(readAlso.map(rootAt))).filter((root) => root !== undefined);
+  const mayWrite = (real: string) => isInside(home.real, real);
+  const mayRead = (real: string) => [home, ...others].some((root) => isInside(root.real, real));
+  const shown = (real: string) => printable(mayWrite(real) ? relative(home.real, real) || '.' : real);
+  const leadsOut = (asked: string) =>
+    new UserError(
+      `\`${printable(asked)}\` leads out of the work folder. Name a path inside it, such as \`notes.txt\`` +
+        `${others.map((root) => `, or one in ${root.named}`).join('')}.`,
+    );
+
+  /** The absolute path that the words mean, before the disk is asked: `x`, `work/x` and its absolute name are one. */
+  const meant = (asked: string): string => {
+    if (asked.includes('\0')) throw new UserError('A path cannot have a NUL character in it.');
+    if (isAbsolute(asked)) {
+      const path = resolve(asked);
+      const root = [home, ...others].find(({ named, real }) => isInside(named, path) || isInside(real, path));
+      if (!root) throw leadsOut(asked);
+      return path;
+    }
+    const path = resolve(home.real, asked.replace(/^(?:\.\/+)*work(?:\/+|$)/, ''));
+    if (!isInside(home.real, path)) throw leadsOut(asked);
+    return path;
+  };
+
+  return {
+    mayRead,
+    mayWrite,
+    shown,
+    async toRead(asked) {
+      const real = await realOf(meant(asked), asked);
+      if (!mayRead(real)) throw leadsOut(asked);
+      return { real, shown: shown(real) };
+    },
+    async toWrite(asked) {
+      const path = meant(asked);
+      const link = await readlink(path).catch(() => undefined);
+      if (link !== undefined) throw new UserError(`${isLink(asked, link)} Write to that file by its own name.`);
+      const real = await realOf(path, asked);
+      if (!mayWrite(real)) {
+        throw mayRead(real) ? new UserError(`\`${printable(asked)}\` may be read, not written.`) : leadsOut(asked);
+      }
+      if (real === home.real || asked.endsWith('/')) throw new UserError(`\`${printable(asked)}\` names a folder.`);
+      return { real, shown: shown(real) };
+    },
+  };
+}
+
+async function rootAt(folder: string): Promise<Root | undefined> {
+  const real = await realpath(folder).catch(() => undefined);
+  return real === undefined ? undefined : { named: resolve(folder), real };
+}
+
+/** The path with every link on its way resolved, as far as it exists. */
+async function realOf(path: string, asked: string): Promise<string> {
+  const missing: string[] = [];
+  for (let at = path; ; at = dirname(at)) {
+    try {
+      return join(await realpath(at), ...missing);
+    } catch (error) {
+      if (errorCode(error) !== 'ENOENT') throw inWords(error, asked);
+      const target = await readlink(at).catch(() => undefined);
+      if (target !== undefined) throw new UserError(`${isLink(basename(at), target)} That is not there.`);
+      missing.unshift(basename(at));
+    }
+  }
+}
+
+function isLink(name: string, target: string): string {
+  return `\`${printable(name)}\` is a link to \`${printable(target)}\`.`;
+}
+
+/** Whether a path is a folder or lies below it. Both absolute and normal. */
+export function isInside(folder: string, path: string): boolean {
+  return path === folder || path.startsWith(folder.endsWith('/') ? folder : `${folder}/`);
+}
+
+/** Whether nothing was swapped for a link since the path was resolved. */
+export async function isStillReal(real: string): Promise<boolean> {
+  return (await realpath(real).catch(() => undefined)) === real;
+}

@@ -1,0 +1,78 @@
+import type { FileHandle } from 'node:fs/promises';
+import { z } from 'zod';
+import type { ToolContext, ToolResult } from '../engine/ports.ts';
+import { UserError } from '../protocol/errors.ts';
+import { INLINE_LIMIT } from '../protocol/recorded.ts';
+import { defineTool, optional, type Tool } from './define.ts';
+import { bytesInWords } from './file-errors.ts';
+import { binaryKind, KIND_BYTES } from './file-kind.ts';
+import { type Page, pageOf } from './lines.ts';
+import { withFile } from './open-file.ts';
+import { openFence } from './paths.ts';
+
+const MAX_LINES = 2000;
+/** A page with its header is shown to the model whole, never cut again. */
+const MAX_CHARACTERS = INLINE_LIMIT - 500;
+const PIECE_BYTES = 64 * 1024;
+
+/** `read_file`: a page of a text file, or of an output that was too long to show. */
+export function readFileTool(readAlso: string[]): Tool {
+  return defineTool({
+    name: 'read_file',
+    description:
+      `Reads a text file, or an output named \`blob:<hash>\`. At most ${MAX_LINES} lines or ${MAX_CHARACTERS} characters ` +
+      'at a time; where that is not all, a first line says which lines these are.' +
+      (readAlso.length > 0 ? ` Besides the work folder these may be read: ${readAlso.join(', ')}.` : ''),
+    args: z.strictObject({
+      path: z.string().describe('The file, relative to the work folder.'),
+      offset: optional(z.int().min(1).describe('The first line wanted, from 1.')),
+      limit: optional(z.int().min(1).describe('How many lines.')),
+    }),
+    replay: 'safe',
+    async run({ path, offset = 1, limit = MAX_LINES }, context) {
+      const want = { first: offset, lines: Math.min(limit, MAX_LINES), characters: MAX_CHARACTERS };
+      if (path.startsWith('blob:')) return answer(path, await pageOf([await blob(path, context)], want));
+      const fence = await openFence(context.work, readAlso);
+      const place = await fence.toRead(path);
+      return withFile(place, fence, async (handle, size) => {
+        const kind = binaryKind(await startOf(handle));
+        if (kind) return { ok: false, text: `\`${place.shown}\` is binary: ${bytesInWords(size)}, ${kind}.` };
+        return answer(place.shown, await pageOf(piecesOf(handle, context.signal), want));
+      });
+    },
+  });
+}
+
+async function blob(path: string, context: ToolContext): Promise<Buffer> {
+  const hash = /^blob:([0-9a-f]{64})$/.exec(path)?.[1];
+  if (!hash) throw new UserError(`Wanted \`blob:\` and 64 hex digits, came \`${path}\`.`);
+  const text = await context.blob(hash);
+  if (text === undefined) throw new UserError(`No output \`${path}\` is kept in this session.`);
+  return Buffer.from(text);
+}
+
+async function startOf(handle: FileHandle): Promise<Buffer> {
+  const { buffer, bytesRead } = await handle.read(Buffer.alloc(KIND_BYTES), 0, KIND_BYTES, 0);
+  return buffer.subarray(0, bytesRead);
+}
+
+async function* piecesOf(handle: FileHandle, signal: AbortSignal): AsyncGenerator<Buffer> {
+  for (let at = 0; ; ) {
+    signal.throwIfAborted();
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(PIECE_BYTES), 0, PIECE_BYTES, at);
+    if (bytesRead === 0) return;
+    yield buffer.subarray(0, bytesRead);
+    at += bytesRead;
+  }
+}
+
+function answer(shown: string, { text, first, last, total, cut }: Page): ToolResult {
+  if (total === 0) return { ok: true, text: '(the file is empty)' };
+  if (first > total) {
+    return { ok: false, text: `\`${shown}\` has ${total} lines; offset ${first} is past its end.` };
+  }
+  if (first === 1 && last === total && !cut) return { ok: true, text };
+  const more = last < total ? `; read on with offset ${last + 1}` : '';
+  const long = cut ? `; line ${first} is longer than shown` : '';
+  return { ok: true, text: `lines ${first}-${last} of ${total}${long}${more}\n${text}` };
+}

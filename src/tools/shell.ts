@@ -1,0 +1,83 @@
+import { z } from 'zod';
+import type { ToolContext, ToolResult } from '../engine/ports.ts';
+import { UserError } from '../protocol/errors.ts';
+import { defineTool, optional, type Tool } from './define.ts';
+import { boundedOutput } from './output.ts';
+import { type Ending, runGroup } from './process-group.ts';
+
+const DEFAULT_TIMEOUT_MS = 120_000;
+const MAX_TIMEOUT_S = 3600;
+/** Linux takes at most 128 KiB in one argument. */
+const MAX_COMMAND_BYTES = 120_000;
+/** Gives both outputs one pipe, so that they stay in order, then becomes the shell with the command as its text. */
+const LAUNCH = 'exec 2>&1; exec "$(command -v bash || echo sh)" -c "$0"';
+
+export type ShellOptions = { env?: NodeJS.ProcessEnv | undefined; timeoutMs?: number | undefined };
+
+/** `shell`: runs a command in `work/`, as the daemon's user. Whatever it started has ended when it answers. */
+export function shell(options: ShellOptions = {}): Tool {
+  const defaultMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+  return defineTool({
+    name: 'shell',
+    description:
+      'Runs a command with bash in the work folder. Answers with its exit code, then stdout and stderr as they came. ' +
+      'There is no input and no terminal. All processes it starts end with it, those in the background too.',
+    args: z.strictObject({
+      command: z.string().min(1).describe('What bash runs; may have several lines.'),
+      timeout_s: optional(
+        z
+          .number()
+          .positive()
+          .max(MAX_TIMEOUT_S)
+          .describe(`Seconds it may take; ${defaultMs / 1000} if left out.`),
+      ),
+    }),
+    replay: 'never',
+    run: ({ command, timeout_s }, context) =>
+      runCommand(command, timeout_s === undefined ? defaultMs : timeout_s * 1000, options.env ?? process.env, context),
+  });
+}
+
+async function runCommand(
+  command: string,
+  timeoutMs: number,
+  env: NodeJS.ProcessEnv,
+  { work, signal }: ToolContext,
+): Promise<ToolResult> {
+  if (command.includes('\0')) throw new UserError('The command has a NUL character in it; write it without.');
+  const bytes = Buffer.byteLength(command);
+  if (bytes > MAX_COMMAND_BYTES) {
+    const limit = `The command has ${bytes} bytes, more than ${MAX_COMMAND_BYTES}.`;
+    throw new UserError(`${limit} Put the long part into a file with write_file first.`);
+  }
+  const output = boundedOutput();
+  const program = { file: '/bin/sh', args: ['-c', LAUNCH, command], cwd: work, env: cleanEnv(env, work) };
+  const ending = await runGroup(program, output.write, { signal, timeoutMs });
+  const text = output.text() || '(no output)';
+  const note = noteOn(ending);
+  const ok = ending.how === 'exit' && ending.code === 0;
+  return { ok, text: `${headline(ending, timeoutMs)}\n${text}${note && !text.endsWith('\n') ? '\n' : ''}${note}` };
+}
+
+function headline(ending: Ending, timeoutMs: number): string {
+  if (ending.how === 'timeout') return `timed out after ${timeoutMs / 1000} s`;
+  return ending.signal ? `ended by signal ${ending.signal}` : `exit ${ending.code}`;
+}
+
+function noteOn(ending: Ending): string {
+  if (ending.how === 'timeout' || ending.leftBehind === 'nothing') return '';
+  return ending.leftBehind === 'ended'
+    ? '[left behind: processes were ended; what a command starts in the background ends with it]'
+    : '[left behind: a process that left the command’s group keeps its output open; it was not ended]';
+}
+
+/**
+ * What a command may know of the daemon's environment: where programs are, the language and where temporary files go.
+ * A name that speaks of a secret is never passed on.
+ */
+function cleanEnv(env: NodeJS.ProcessEnv, work: string): NodeJS.ProcessEnv {
+  const kept = Object.entries(env).filter(
+    ([name]) => /^(?:PATH|LANG|LC_\w+|TMPDIR)$/.test(name) && !/KEY|TOKEN|SECRET|PASSWORD/i.test(name),
+  );
+  return { PATH: '/usr/local/bin:/usr/bin:/bin', ...Object.fromEntries(kept), HOME: work, TERM: 'dumb' };
+}

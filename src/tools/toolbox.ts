@@ -1,0 +1,28 @@
+import type { Toolbox } from '../engine/ports.ts';
+import { errorText } from '../protocol/errors.ts';
+import type { Tool } from './define.ts';
+import { nearest } from './nearest.ts';
+
+/** The Toolbox port over a list of tools, whose names must differ. */
+export function toolbox(tools: Tool[]): Toolbox {
+  const byName = new Map(tools.map((tool) => [tool.spec.name, tool]));
+  if (byName.size < tools.length) throw new Error('Two tools have the same name.');
+  return {
+    specs: tools.map((tool) => tool.spec),
+    replay: (name) => byName.get(name)?.replay ?? 'never',
+    async run({ name, args }, context) {
+      context.signal.throwIfAborted();
+      const tool = byName.get(name);
+      if (!tool) {
+        const known = nearest(name, byName.keys()).join(', ');
+        return { ok: false, text: `No tool \`${name}\`. There are: ${known || 'none'}.` };
+      }
+      try {
+        return await tool.call(args, context);
+      } catch (error) {
+        if (context.signal.aborted) throw context.signal.reason;
+        return { ok: false, text: errorText(error) };
+      }
+    },
+  };
+}

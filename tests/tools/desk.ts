@@ -1,0 +1,44 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { onTestFinished } from 'vitest';
+import type { ToolResult } from '../../src/engine/ports.ts';
+import { type BuiltinOptions, builtinTools, type Tool, toolbox } from '../../src/tools/index.ts';
+
+/** A work folder with the built-in tools at it, and beside it a folder they may not touch. Removed after the test. */
+export function desk(options: Partial<BuiltinOptions> & { tools?: Tool[]; blobs?: Record<string, string> } = {}) {
+  const root = mkdtempSync(join(tmpdir(), 'agentd-tools-'));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const work = join(root, 'work');
+  const outside = join(root, 'outside');
+  mkdirSync(work);
+  mkdirSync(outside);
+  const box = toolbox(options.tools ?? builtinTools({ readAlso: [], ...options }));
+  const use = (name: string, args: unknown, signal = new AbortController().signal): Promise<ToolResult> =>
+    box.run(
+      { name, args: typeof args === 'string' ? args : JSON.stringify(args) },
+      { work, signal, blob: async (hash) => options.blobs?.[hash] },
+    );
+  return { root, work, outside, box, use };
+}
+
+/** Waits until something holds; the test's own time limit ends it where it never does. */
+export async function eventually(holds: () => boolean): Promise<void> {
+  while (!holds()) await sleep(10);
+}
+
+/** Whether a process runs. One that has ended and was not asked for its exit code does not. */
+export function runs(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    return stat.slice(stat.lastIndexOf(')') + 2, stat.lastIndexOf(')') + 3) !== 'Z';
+  } catch {
+    return process.platform !== 'linux';
+  }
+}

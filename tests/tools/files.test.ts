@@ -1,0 +1,223 @@
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { INLINE_LIMIT } from '../../src/protocol/recorded.ts';
+import { pageOf } from '../../src/tools/lines.ts';
+import { desk } from './desk.ts';
+
+const numbered = (count: number) => Array.from({ length: count }, (_, at) => `line ${at + 1}\n`).join('');
+
+test('a short file is read as it is', async () => {
+  const { use, work } = desk();
+  writeFileSync(join(work, 'a'), '\ufeffone\r\ntwo');
+  expect(await use('read_file', { path: 'a' })).toEqual({ ok: true, text: '\ufeffone\r\ntwo' });
+  writeFileSync(join(work, 'empty'), '');
+  expect(await use('read_file', { path: 'empty' })).toEqual({ ok: true, text: '(the file is empty)' });
+});
+
+test('a part of a file says which lines it is and where to read on', async () => {
+  const { use, work } = desk();
+  writeFileSync(join(work, 'a'), numbered(10));
+  expect((await use('read_file', { path: 'a', offset: 3, limit: 2 })).text).toBe(
+    'lines 3-4 of 10; read on with offset 5\nline 3\nline 4\n',
+  );
+  expect((await use('read_file', { path: 'a', offset: 10 })).text).toBe('lines 10-10 of 10\nline 10\n');
+  expect(await use('read_file', { path: 'a', offset: 11 })).toEqual({
+    ok: false,
+    text: '`a` has 10 lines; offset 11 is past its end.',
+  });
+});
+
+test('a long file is read page by page, and every page is short enough to be shown whole', async () => {
+  const { use, work } = desk();
+  const whole = Array.from({ length: 5000 }, (_, at) => `${'漢'.repeat(at % 70)} ${at}\n`).join('');
+  writeFileSync(join(work, 'a'), whole);
+  let read = '';
+  for (let offset = 1; offset; ) {
+    const { text } = await use('read_file', { path: 'a', offset });
+    expect([...text].length).toBeLessThanOrEqual(INLINE_LIMIT);
+    const [header, ...rest] = text.split('\n');
+    read += rest.join('\n');
+    offset = Number(/offset (\d+)/.exec(header ?? '')?.[1] ?? 0);
+  }
+  expect(read).toBe(whole);
+});
+
+test('a page does not depend on the pieces a text comes in', async () => {
+  const bytes = Buffer.from(`a\n漢字😀\n\nlong ${'x'.repeat(30)}\nend`);
+  const ask = { first: 2, lines: 3, characters: 20 };
+  const whole = await pageOf([bytes], ask);
+  expect(whole).toEqual({ text: '漢字😀\n\n', first: 2, last: 3, total: 5, cut: false });
+  expect(
+    await pageOf(
+      Array.from(bytes, (byte) => Buffer.from([byte])),
+      ask,
+    ),
+  ).toEqual(whole);
+  expect(await pageOf([bytes], { ...ask, first: 4 })).toMatchObject({
+    text: `long ${'x'.repeat(15)}`,
+    last: 4,
+    cut: true,
+  });
+});
+
+test('a line that fills more than a page is cut and says so', async () => {
+  const { use, work } = desk();
+  writeFileSync(join(work, 'a'), `${'😀'.repeat(50_000)}\nnext\n`);
+  const { text } = await use('read_file', { path: 'a' });
+  expect(text).toMatch(/^lines 1-1 of 2; line 1 is longer than shown; read on with offset 2\n(?:😀)+$/u);
+});
+
+test('a binary file is named for what it is', async () => {
+  const { use, work } = desk();
+  writeFileSync(join(work, 'p.png'), Buffer.from('\x89PNG\r\n\x1a\nxxxx', 'latin1'));
+  writeFileSync(join(work, 'b'), Buffer.from([1, 0, 2]));
+  expect(await use('read_file', { path: 'p.png' })).toEqual({
+    ok: false,
+    text: '`p.png` is binary: 12 bytes, a PNG image.',
+  });
+  expect((await use('read_file', { path: 'b' })).text).toBe('`b` is binary: 3 bytes, of an unknown type.');
+});
+
+test('an output that was too long is read on by its hash', async () => {
+  const hash = 'a'.repeat(64);
+  const { use } = desk({ blobs: { [hash]: numbered(3000) } });
+  expect((await use('read_file', { path: `blob:${hash}`, offset: 2999 })).text).toBe(
+    'lines 2999-3000 of 3000\nline 2999\nline 3000\n',
+  );
+  expect((await use('read_file', { path: `blob:${'b'.repeat(64)}` })).text).toContain('No output');
+  expect((await use('read_file', { path: 'blob:../x' })).text).toContain('64 hex digits');
+});
+
+test('what cannot be read is said in words', async () => {
+  const { use, work } = desk();
+  mkdirSync(join(work, 'd'));
+  writeFileSync(join(work, 'f'), '');
+  await use('shell', { command: 'mkfifo pipe' });
+  const why = async (path: string) => (await use('read_file', { path })).text;
+  expect(await why('gone')).toBe('`gone` is not there; list_files shows what is.');
+  expect(await why('d')).toBe('`d` is a folder; list_files shows what is in it.');
+  expect(await why('f/x')).toBe('`f/x` has a file on its way where a folder is needed.');
+  expect(await why('pipe')).toBe('`pipe` is a device or a pipe, not a file.');
+  expect(await why('x'.repeat(300))).toContain('is too long a name');
+});
+
+test('a file is written whole, with its folders, and a second time is the same as once', async () => {
+  const { use, work } = desk();
+  const args = { path: 'a/b/c.txt', content: 'größer\n' };
+  expect(await use('write_file', args)).toEqual({ ok: true, text: 'created `a/b/c.txt`, 9 bytes' });
+  expect(await use('write_file', args)).toEqual({ ok: true, text: 'replaced `a/b/c.txt`, 9 bytes' });
+  expect(readFileSync(join(work, 'a/b/c.txt'), 'utf8')).toBe('größer\n');
+  expect(readdirSync(join(work, 'a/b'))).toEqual(['c.txt']);
+});
+
+test('a file that is replaced or edited keeps its mode', async () => {
+  const { use, work } = desk();
+  writeFileSync(join(work, 'run.sh'), 'echo 1\n');
+  chmodSync(join(work, 'run.sh'), 0o751);
+  await use('write_file', { path: 'run.sh', content: 'echo 2\n' });
+  await use('edit_file', { path: 'run.sh', old: '2', new: '3' });
+  expect(statSync(join(work, 'run.sh')).mode & 0o7777).toBe(0o751);
+});
+
+test('who reads while a file is replaced sees the old one or the new one', async () => {
+  const { use, work } = desk();
+  const contents = ['a'.repeat(300_000), 'b'.repeat(300_000)];
+  await use('write_file', { path: 'f', content: contents[0] });
+  let writing = true;
+  const writes = (async () => {
+    for (let round = 0; round < 30; round++) await use('write_file', { path: 'f', content: contents[round % 2] });
+    writing = false;
+  })();
+  while (writing) {
+    expect(contents).toContain(readFileSync(join(work, 'f'), 'utf8'));
+    await new Promise(setImmediate);
+  }
+  await writes;
+});
+
+test('a write that fails leaves nothing behind', async () => {
+  const { use, work } = desk();
+  mkdirSync(join(work, 'd'));
+  writeFileSync(join(work, 'f'), 'x');
+  expect((await use('write_file', { path: 'd', content: '' })).text).toContain('is a folder');
+  expect((await use('write_file', { path: 'd/', content: '' })).text).toContain('names a folder');
+  expect((await use('write_file', { path: 'f/x', content: '' })).text).toContain('has a file on its way');
+  expect(readdirSync(work)).toEqual(['d', 'f']);
+});
+
+test('an edit replaces the exact text, dollars and all', async () => {
+  const { use, work } = desk();
+  writeFileSync(join(work, 'a'), 'one\ntwo\nthree\n');
+  expect(await use('edit_file', { path: 'a', old: 'two', new: "$&$1$'" })).toEqual({
+    ok: true,
+    text: 'replaced line 2 of `a`',
+  });
+  expect(readFileSync(join(work, 'a'), 'utf8')).toBe("one\n$&$1$'\nthree\n");
+});
+
+test('an edit that fits several places asks which, or does all', async () => {
+  const { use, work } = desk();
+  writeFileSync(join(work, 'a'), 'x\ny x\n\nx\n');
+  expect(await use('edit_file', { path: 'a', old: 'x', new: 'z' })).toEqual({
+    ok: false,
+    text: '`old` is in `a` at 3 places (lines 1, 2, 4). Give more of the text around the one you mean, or all: true.',
+  });
+  expect((await use('edit_file', { path: 'a', old: 'x', new: 'z', all: true })).text).toBe(
+    'replaced 3 places (lines 1, 2, 4) of `a`',
+  );
+  expect(readFileSync(join(work, 'a'), 'utf8')).toBe('z\ny z\n\nz\n');
+});
+
+test('an edit that fits nowhere shows what is nearest', async () => {
+  const { use, work } = desk();
+  writeFileSync(join(work, 'a'), 'import x\n\nfunction total(items) {\n\treturn sum(items)\n}\n');
+  const miss = await use('edit_file', { path: 'a', old: 'function totals(items) {\n  return sum(items)', new: '' });
+  expect(miss).toEqual({
+    ok: false,
+    text: '`old` is not in `a`. Nearest is:\n3: function total(items) {\n4: \treturn sum(items)\nCopy the text exactly.',
+  });
+  writeFileSync(join(work, 'dos'), 'a\r\nb\r\n');
+  expect((await use('edit_file', { path: 'dos', old: 'a\nb', new: '' })).text).toContain('end in \\r\\n');
+});
+
+test('what is no text, too big or unchanged is not edited', async () => {
+  const { use, work } = desk();
+  writeFileSync(join(work, 'latin'), Buffer.from([0x61, 0xe9]));
+  writeFileSync(join(work, 'big'), Buffer.alloc(9 * 1024 * 1024, 0x61));
+  writeFileSync(join(work, 'a'), 'a');
+  const why = async (path: string) => (await use('edit_file', { path, old: 'a', new: 'a' })).text;
+  expect(await why('latin')).toContain('is not UTF-8 text');
+  expect(await why('big')).toContain('9437184 bytes, more than');
+  expect(await why('a')).toContain('nothing to do');
+  expect(await why('gone')).toBe('`gone` is not there; list_files shows what is.');
+});
+
+test('a listing is sorted, with sizes, two levels deep, and does not follow links', async () => {
+  const { use, work } = desk();
+  mkdirSync(join(work, 'src/deep/er'), { recursive: true });
+  for (const file of ['b.txt', 'a.txt', 'src/x', 'src/deep/y']) writeFileSync(join(work, file), 'abc');
+  writeFileSync(join(work, 'new\nline'), '');
+  symlinkSync('src', join(work, 'to-src'));
+  expect((await use('list_files', {})).text.split('\n')).toEqual([
+    'a.txt  3 bytes',
+    'b.txt  3 bytes',
+    'new\\nline  0 bytes',
+    'src/',
+    'src/deep/',
+    'src/x  3 bytes',
+    'to-src -> src',
+  ]);
+  expect((await use('list_files', { path: 'src', depth: 1 })).text).toBe('src/deep/\nsrc/x  3 bytes');
+  expect((await use('list_files', { path: 'a.txt' })).text).toBe('a.txt  3 bytes');
+  expect((await use('list_files', { path: 'src/deep/er' })).text).toBe('(the folder is empty)');
+  expect(await use('list_files', { path: 'gone' })).toMatchObject({ ok: false });
+});
+
+test('a long listing says how many are not shown', async () => {
+  const { use, work } = desk();
+  for (let at = 0; at < 520; at++) writeFileSync(join(work, `f${at}`), '');
+  const lines = (await use('list_files', {})).text.split('\n');
+  expect(lines).toHaveLength(501);
+  expect(lines.at(-1)).toContain('and 20 more');
+});

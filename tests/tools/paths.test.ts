@@ -1,0 +1,217 @@
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { errorCode, UserError } from '../../src/protocol/errors.ts';
+import { isInside, openFence } from '../../src/tools/paths.ts';
+import { desk } from './desk.ts';
+
+const MARK = 'not for the model';
+
+/** A desk with a secret beside it and every kind of link towards it. */
+function besieged() {
+  const at = desk();
+  writeFileSync(join(at.outside, 'secret'), MARK);
+  writeFileSync(join(at.root, 'workshop'), MARK);
+  symlinkSync(at.outside, join(at.work, 'folder-link'));
+  symlinkSync(join(at.outside, 'secret'), join(at.work, 'file-link'));
+  symlinkSync('../outside/not-yet', join(at.work, 'dangling'));
+  symlinkSync('loop', join(at.work, 'loop'));
+  const escapes = [
+    '..',
+    '../outside/secret',
+    'work/../../outside/secret',
+    'work/..',
+    'a/../../outside/secret',
+    './/..//outside/secret',
+    join(at.outside, 'secret'),
+    join(at.work, '../outside/secret'),
+    `${at.work}shop`,
+    '/etc/passwd',
+    '/proc/self/environ',
+    'folder-link/secret',
+    'folder-link/new',
+    'folder-link',
+    'file-link',
+    'dangling',
+    'dangling/x',
+    'loop',
+    'a\0b',
+    '../outside/secret\0.txt',
+  ];
+  return { ...at, escapes };
+}
+
+test('no way out is read, listed, searched, written or edited', async () => {
+  const { use, outside, escapes } = besieged();
+  for (const path of escapes) {
+    const calls = [
+      use('read_file', { path }),
+      use('list_files', { path }),
+      use('search_files', { path, pattern: '.' }),
+      use('write_file', { path, content: 'changed' }),
+      use('edit_file', { path, old: MARK, new: 'changed' }),
+    ];
+    for (const result of await Promise.all(calls)) {
+      expect(result, path).toMatchObject({ ok: false });
+      expect(result.text).not.toContain(MARK);
+    }
+  }
+  expect(readFileSync(join(outside, 'secret'), 'utf8')).toBe(MARK);
+  expect(readdirSync(outside)).toEqual(['secret']);
+});
+
+test('what is beyond the fence is not even asked about', async () => {
+  const { use } = besieged();
+  for (const path of ['../outside/secret/x', '../outside/not-there']) {
+    expect((await use('read_file', { path })).text).toContain('leads out of the work folder');
+  }
+});
+
+test('a search and a listing pass links by', async () => {
+  const { use } = besieged();
+  expect((await use('search_files', { pattern: MARK })).text).toBe('no hits in 0 files');
+  const listed = await use('list_files', { depth: 5 });
+  expect(listed.text).toContain('dangling -> ../outside/not-yet');
+  expect(listed.text).not.toContain('folder-link/');
+});
+
+test('x, work/x and the absolute name are one file', async () => {
+  const { use, work } = desk();
+  await use('write_file', { path: 'work/x', content: 'one' });
+  expect(readFileSync(join(work, 'x'), 'utf8')).toBe('one');
+  for (const path of ['x', './x', 'work/x', './work/x', 'work//x', 'a/../x', join(work, 'x')]) {
+    expect(await use('read_file', { path })).toEqual({ ok: true, text: 'one' });
+  }
+});
+
+test('a link that stays inside is read, and never written through', async () => {
+  const { use, work } = desk();
+  mkdirSync(join(work, 'v1'));
+  writeFileSync(join(work, 'v1/a'), 'one');
+  symlinkSync('v1', join(work, 'current'));
+  symlinkSync('v1/a', join(work, 'a'));
+  expect((await use('read_file', { path: 'current/a' })).text).toBe('one');
+  expect((await use('read_file', { path: 'a' })).text).toBe('one');
+  expect(await use('write_file', { path: 'a', content: 'two' })).toEqual({
+    ok: false,
+    text: '`a` is a link to `v1/a`. Write to that file by its own name.',
+  });
+  expect((await use('write_file', { path: 'current/a', content: 'two' })).text).toBe('replaced `v1/a`, 3 bytes');
+});
+
+test('a folder the person named is read and not written', async () => {
+  const notes = desk();
+  writeFileSync(join(notes.work, 'a.md'), 'the notes');
+  const { use, work } = desk({ readAlso: [notes.work, '/not/there'] });
+  symlinkSync(notes.work, join(work, 'notes'));
+  const path = join(notes.work, 'a.md');
+  expect((await use('read_file', { path })).text).toBe('the notes');
+  expect((await use('read_file', { path: 'notes/a.md' })).text).toBe('the notes');
+  expect((await use('search_files', { path: notes.work, pattern: 'notes' })).text).toBe(`${path}:1: the notes`);
+  for (const way of [path, 'notes/a.md', join(notes.work, 'new')]) {
+    expect((await use('write_file', { path: way, content: '' })).text).toBe(`\`${way}\` may be read, not written.`);
+  }
+  expect((await use('read_file', { path: '/etc/passwd' })).text).toContain(`or one in ${notes.work}`);
+  expect(() => desk({ readAlso: ['notes'] })).toThrow(UserError);
+});
+
+test('whatever the words of a path, it is refused or lies inside', async () => {
+  const { work } = besieged();
+  mkdirSync(join(work, 'a/b'), { recursive: true });
+  const fence = await openFence(work, []);
+  const part = fc.oneof(
+    fc.constantFrom(
+      '..',
+      '.',
+      '',
+      'work',
+      'a',
+      'b',
+      'folder-link',
+      'file-link',
+      'dangling',
+      'loop',
+      'secret',
+      'outside',
+      '~',
+    ),
+    fc.string(),
+    fc.string({ unit: 'binary' }),
+  );
+  const path = fc.oneof(
+    fc.string(),
+    fc.array(part, { maxLength: 6 }).map((parts) => parts.join('/')),
+    fc.array(part, { maxLength: 6 }).map((parts) => `${work}/${parts.join('/')}`),
+  );
+  const kept = async (resolving: Promise<{ real: string }>) => {
+    const place = await resolving.catch((error) => {
+      expect(error).toBeInstanceOf(UserError);
+      return undefined;
+    });
+    if (place) expect(isInside(work, place.real)).toBe(true);
+  };
+  await fc.assert(
+    fc.asyncProperty(path, async (asked) => {
+      await kept(fence.toRead(asked));
+      await kept(fence.toWrite(asked));
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test('a folder swapped for a link while a tool is at it lets nothing in or out', async () => {
+  const { use, work, outside } = desk();
+  writeFileSync(join(outside, 'x'), MARK);
+  mkdirSync(join(work, 'd'));
+  writeFileSync(join(work, 'd/x'), 'inside');
+  symlinkSync(outside, join(work, 'link'));
+  // A write may make the folder anew in the moment before a rename; then it is taken away again.
+  const put = (from: string, to: string) => {
+    for (let done = false; !done; ) {
+      rmSync(join(work, to), { recursive: true, force: true });
+      try {
+        renameSync(join(work, from), join(work, to));
+        done = true;
+      } catch (error) {
+        if (!['EISDIR', 'ENOTEMPTY'].includes(errorCode(error) ?? '')) throw error;
+      }
+    }
+  };
+  let open = true;
+  const turns = async (count: number) => {
+    for (let turn = 0; turn < count; turn++) await nextTurn();
+  };
+  // Uneven times, lest the swaps keep step with the tool's own.
+  const swapping = (async () => {
+    for (let round = 0; open; round++) {
+      put('d', 'aside');
+      put('link', 'd');
+      await turns(1 + (round % 7));
+      put('d', 'link');
+      put('aside', 'd');
+      await turns(1 + (round % 5));
+    }
+  })();
+  for (let round = 0; round < 400; round++) {
+    const [read, written] = await Promise.all([
+      use('read_file', { path: 'd/x' }),
+      use('write_file', { path: 'd/y', content: 'mine' }),
+    ]);
+    if (read.ok) expect(read.text).toBe('inside');
+    expect(existsSync(join(outside, 'y')), written.text).toBe(false);
+  }
+  open = false;
+  await swapping;
+  expect(readdirSync(outside)).toEqual(['x']);
+});

@@ -1,0 +1,90 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { globPattern } from '../../src/tools/glob.ts';
+import { searchFilesTool } from '../../src/tools/search-files.ts';
+import { desk } from './desk.ts';
+
+test('hits are named by path and line', async () => {
+  const { use, work } = desk();
+  mkdirSync(join(work, 'src'));
+  writeFileSync(join(work, 'src/a.ts'), 'one\r\ntwo 漢字\r\n');
+  writeFileSync(join(work, 'b.md'), 'two');
+  expect(await use('search_files', { pattern: '^two' })).toEqual({
+    ok: true,
+    text: 'b.md:1: two\nsrc/a.ts:2: two 漢字',
+  });
+  expect((await use('search_files', { pattern: '^two', path: 'src' })).text).toBe('src/a.ts:2: two 漢字');
+  expect((await use('search_files', { pattern: '^two', path: 'b.md' })).text).toBe('b.md:1: two');
+  expect((await use('search_files', { pattern: '\\p{Script=Han}', glob: '*.ts' })).text).toBe('src/a.ts:2: two 漢字');
+  expect((await use('search_files', { pattern: 'two', glob: '*.md' })).text).toBe('b.md:1: two');
+  expect((await use('search_files', { pattern: 'three' })).text).toBe('no hits in 2 files');
+  expect((await use('search_files', { pattern: 'x', path: 'gone' })).ok).toBe(false);
+});
+
+test('a pattern that is none is refused with the reason, and a needless backslash is no fault', async () => {
+  const { use, work } = desk();
+  writeFileSync(join(work, 'a'), 'a-b');
+  expect((await use('search_files', { pattern: '(a' })).text).toMatch(
+    /not a JavaScript regular expression: .*Unterminated group/,
+  );
+  expect((await use('search_files', { pattern: 'a\\-b' })).text).toBe('a:1: a-b');
+});
+
+test('at most 200 hits are given, long lines are cut', async () => {
+  const { use, work } = desk();
+  writeFileSync(join(work, 'a'), `${'hit '.repeat(500)}\n${'hit\n'.repeat(300)}`);
+  const lines = (await use('search_files', { pattern: 'hit' })).text.split('\n');
+  expect(lines).toHaveLength(201);
+  expect(lines[0]).toHaveLength('a:1: '.length + 200);
+  expect(lines.at(-1)).toContain('stopped at 200 hits');
+});
+
+test('binary and big files are passed by and named, .git and node_modules are entered only by name', async () => {
+  const { use, work } = desk();
+  mkdirSync(join(work, 'node_modules/p'), { recursive: true });
+  writeFileSync(join(work, 'node_modules/p/a'), 'hit');
+  writeFileSync(join(work, 'big'), Buffer.alloc(3 * 1024 * 1024, 0x61));
+  writeFileSync(join(work, 'bin'), Buffer.from('hit\0'));
+  expect((await use('search_files', { pattern: 'hit' })).text).toBe(
+    'no hits in 0 files\n[not searched: big (over 2 MiB), bin (binary)]',
+  );
+  expect((await use('search_files', { pattern: 'hit', path: 'node_modules' })).text).toBe('node_modules/p/a:1: hit');
+});
+
+test('a pattern that backtracks for ever is stopped while the daemon goes on, and keeps the hits before it', async () => {
+  const { use, work } = desk({ tools: [searchFilesTool([], 1000)] });
+  writeFileSync(join(work, 'a'), 'aaa');
+  writeFileSync(join(work, 'b'), `${'a'.repeat(60)}!`);
+  let turns = 0;
+  const timer = setInterval(() => turns++, 20);
+  const { ok, text } = await use('search_files', { pattern: '^(a+)+$' });
+  clearInterval(timer);
+  expect(ok).toBe(false);
+  expect(text).toMatch(/^a:1: aaa\n\[stopped after 1 s, in b: not everything was searched/);
+  expect(turns).toBeGreaterThan(5);
+});
+
+test('a glob that backtracks for ever is stopped too, and an abort stops any search', async () => {
+  const { use, work } = desk({ tools: [searchFilesTool([], 1000)] });
+  writeFileSync(join(work, 'a'.repeat(200)), `${'a'.repeat(60)}!`);
+  expect((await use('search_files', { pattern: 'a', glob: `${'*a'.repeat(40)}b` })).text).toContain('stopped after');
+  const stop = new AbortController();
+  const call = use('search_files', { pattern: 'x' }, stop.signal);
+  stop.abort('stop');
+  await expect(call).rejects.toBe('stop');
+});
+
+test('a glob is about names, or about paths where it has a slash', () => {
+  const fits = (glob: string, path: string) => globPattern(glob).test(path);
+  expect(fits('*.ts', 'src/a.ts')).toBe(true);
+  expect(fits('*.ts', 'src/a.tsx')).toBe(false);
+  expect(fits('src/*.ts', 'src/a.ts')).toBe(true);
+  expect(fits('src/*.ts', 'src/b/a.ts')).toBe(false);
+  expect(fits('src/**/*.ts', 'src/a.ts')).toBe(true);
+  expect(fits('src/**', 'src/b/a.ts')).toBe(true);
+  expect(fits('**/a.ts', 'a.ts')).toBe(true);
+  expect(fits('*.{js,t?}', 'x/a.ts')).toBe(true);
+  expect(fits('{a', '{a')).toBe(true);
+  expect(fits('a+(b).[c]', 'a+(b).[c]')).toBe(true);
+});

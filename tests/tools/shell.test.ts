@@ -1,0 +1,160 @@
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { boundedOutput } from '../../src/tools/output.ts';
+import { desk, eventually, runs } from './desk.ts';
+
+/** Waits for a file that a command writes a process id into. */
+async function pidIn(file: string): Promise<number> {
+  await eventually(() => existsSync(file) && readFileSync(file, 'utf8').endsWith('\n'));
+  return Number(readFileSync(file, 'utf8'));
+}
+
+test('a command runs in the work folder and answers with its exit code and output', async () => {
+  const { use, work } = desk();
+  writeFileSync(join(work, 'a.txt'), 'one\n');
+  expect(await use('shell', { command: 'cat a.txt; pwd' })).toEqual({ ok: true, text: `exit 0\none\n${work}\n` });
+  expect(await use('shell', { command: 'exit 3' })).toEqual({ ok: false, text: 'exit 3\n(no output)' });
+  expect((await use('shell', { command: 'kill -9 $$' })).text).toContain('ended by signal SIGKILL');
+});
+
+test('it is bash, and where there is none the plain shell', async () => {
+  const { use, work } = desk();
+  expect(await use('shell', { command: '[[ a == a ]]' })).toMatchObject({ ok: true });
+  const bin = join(work, 'bin');
+  mkdirSync(bin);
+  symlinkSync('/bin/sh', join(bin, 'sh'));
+  const bare = desk({ env: { PATH: bin } });
+  expect(await bare.use('shell', { command: 'echo it runs' })).toEqual({ ok: true, text: 'exit 0\nit runs\n' });
+});
+
+test('both outputs come in the order they were written, and bytes that are no UTF-8 are replaced', async () => {
+  const { use } = desk();
+  const command = 'for i in 1 2 3; do echo out$i; echo err$i >&2; done; printf "\\377\\n"';
+  expect((await use('shell', { command })).text).toBe('exit 0\nout1\nerr1\nout2\nerr2\nout3\nerr3\n\ufffd\n');
+});
+
+test('there is no input to wait for', async () => {
+  const { use } = desk();
+  expect(await use('shell', { command: 'cat; read x; echo "got $x"' })).toEqual({ ok: true, text: 'exit 0\ngot \n' });
+});
+
+test('the environment holds the language and the paths, no keys and nothing of the daemon', async () => {
+  const env = {
+    PATH: process.env['PATH'],
+    LANG: 'C.UTF-8',
+    LC_ALL: 'C',
+    TMPDIR: '/var/tmp',
+    OPENAI_API_KEY: 'k1',
+    GITHUB_TOKEN: 'k2',
+    LC_SECRET: 'k3',
+    DB_PASSWORD: 'k4',
+    AGENTD_WORKSPACE: '/somewhere',
+    HOME: '/home/of/the/daemon',
+    NODE_OPTIONS: '--no-warnings',
+    BASH_ENV: '/etc/profile',
+  };
+  const { use, work } = desk({ env });
+  const { text } = await use('shell', { command: 'env' });
+  const names = text.split('\n').flatMap((line) => /^(\w+)=/.exec(line)?.[1] ?? []);
+  expect(names.filter((name) => !['PWD', 'OLDPWD', 'SHLVL', '_'].includes(name)).sort()).toEqual([
+    'HOME',
+    'LANG',
+    'LC_ALL',
+    'PATH',
+    'TERM',
+    'TMPDIR',
+  ]);
+  expect(text).toContain(`HOME=${work}\n`);
+  expect(text).toContain('TERM=dumb\n');
+});
+
+test('a command that takes too long is ended with the processes it started', async () => {
+  const { use, work } = desk();
+  const command = 'echo begun; (sleep 300 & echo $! > pid; wait)';
+  expect(await use('shell', { command, timeout_s: 0.5 })).toEqual({
+    ok: false,
+    text: 'timed out after 0.5 s\nbegun\n',
+  });
+  expect(runs(await pidIn(join(work, 'pid')))).toBe(false);
+});
+
+test('the time it may take is a setting where the model does not say', async () => {
+  const { use } = desk({ shellTimeoutMs: 300 });
+  expect((await use('shell', { command: 'sleep 60' })).text).toContain('timed out after 0.3 s');
+  expect((await use('shell', { command: 'true', timeout_s: 4000 })).text).toContain('`timeout_s`');
+});
+
+test('an abort ends a grandchild that ignores SIGTERM, and the call throws the reason', async () => {
+  const { use, work } = desk();
+  const stop = new AbortController();
+  const stubborn = `trap '' TERM; bash -c 'trap "" TERM; echo $$ > pid; while :; do sleep 0.1; done' & wait`;
+  const call = use('shell', { command: stubborn }, stop.signal);
+  const pid = await pidIn(join(work, 'pid'));
+  expect(runs(pid)).toBe(true);
+  stop.abort('a person said stop');
+  await expect(call).rejects.toBe('a person said stop');
+  expect(runs(pid)).toBe(false);
+});
+
+test('an abort before the start starts nothing', async () => {
+  const { use, work } = desk();
+  await expect(use('shell', { command: 'touch made' }, AbortSignal.abort('no'))).rejects.toBe('no');
+  expect(existsSync(join(work, 'made'))).toBe(false);
+});
+
+test('a background process neither hangs the call nor outlives it', async () => {
+  const { use, work } = desk();
+  for (const command of [
+    'sleep 300 & echo $! > pid; echo ready',
+    'sleep 300 >/dev/null 2>&1 & echo $! > pid; echo ready',
+  ]) {
+    const result = await use('shell', { command });
+    expect(result.ok).toBe(true);
+    expect(result.text).toMatch(/^exit 0\nready\n\[left behind: processes were ended/);
+    expect(runs(await pidIn(join(work, 'pid')))).toBe(false);
+  }
+});
+
+test('a background process that ends by itself is not worth a note', async () => {
+  const { use } = desk();
+  expect((await use('shell', { command: '(sleep 0.05; echo late) & echo ready' })).text).toBe('exit 0\nready\nlate\n');
+});
+
+test.runIf(process.platform === 'linux')('a process that left the group does not hang the call', async () => {
+  const { use, work } = desk();
+  const { text } = await use('shell', {
+    command: 'setsid sh -c "echo \\$\\$ > pid; exec sleep 300" & sleep 0.1; echo ready',
+  });
+  process.kill(await pidIn(join(work, 'pid')));
+  expect(text).toContain('it was not ended');
+});
+
+test('a flood is kept to its beginning and its end, and says what is missing', async () => {
+  const { use } = desk();
+  const { ok, text } = await use('shell', { command: 'echo first; yes | head -c 20000000; echo last' });
+  expect(ok).toBe(true);
+  expect(text.length).toBeLessThan(6 * 1024 * 1024);
+  expect(text.startsWith('exit 0\nfirst\ny\n')).toBe(true);
+  expect(text.endsWith('y\nlast\n')).toBe(true);
+  const left = Number(/\n\[(\d+) bytes were left out here\]\n/.exec(text)?.[1]);
+  const note = `\n[${left} bytes were left out here]\n`;
+  expect(text.length - 'exit 0\n'.length - note.length + left).toBe(20_000_000 + 'first\nlast\n'.length);
+});
+
+test('output is cut between characters, never inside one', () => {
+  for (const text of ['a€b😀c漢字', '😀😀😀😀', '€€€€€€']) {
+    for (let head = 1; head < 9; head++) {
+      const output = boundedOutput(head, 5);
+      for (const byte of Buffer.from(text.repeat(4))) output.write(Buffer.from([byte]));
+      expect(output.text()).not.toContain('\ufffd');
+      expect(output.text()).toContain('bytes were left out');
+    }
+  }
+});
+
+test('a command that cannot be started says what to do', async () => {
+  const { use } = desk();
+  expect((await use('shell', { command: `: ${'x'.repeat(200_000)}` })).text).toContain('write_file first');
+  expect((await use('shell', { command: 'a\0b' })).text).toContain('NUL');
+});

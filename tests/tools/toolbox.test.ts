@@ -1,0 +1,132 @@
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+import { builtinTools, defineTool, optional, toolbox } from '../../src/tools/index.ts';
+import { faultAt } from '../../src/tools/json-fault.ts';
+import { desk } from './desk.ts';
+
+const echo = defineTool({
+  name: 'echo',
+  description: 'Says its arguments.',
+  args: z.strictObject({ text: z.string().min(1), times: optional(z.int().max(9)) }),
+  replay: 'safe',
+  run: async (args) => ({ ok: true, text: JSON.stringify(args) }),
+});
+const bare = defineTool({
+  name: 'bare',
+  description: 'Needs nothing.',
+  args: z.strictObject({ deep: optional(z.boolean()) }),
+  replay: 'never',
+  run: async (args) => ({ ok: true, text: JSON.stringify(args) }),
+});
+const broken = defineTool({
+  name: 'broken',
+  description: 'Fails.',
+  args: z.strictObject({}),
+  replay: 'never',
+  run: async () => {
+    throw new Error('the disk is on fire');
+  },
+});
+const tools = [echo, bare, broken];
+
+test('the model is given a JSON Schema of each tool, optional arguments not required', () => {
+  const { specs } = toolbox(tools);
+  expect(specs[0]?.parameters).toMatchObject({
+    type: 'object',
+    required: ['text'],
+    additionalProperties: false,
+    properties: { text: { type: 'string' } },
+  });
+  expect(specs[0]?.parameters).not.toHaveProperty('$schema');
+  for (const { spec } of builtinTools({ readAlso: [] })) expect(spec.parameters.type).toBe('object');
+});
+
+test('null and absent are the same for an optional argument', async () => {
+  const { use } = desk({ tools });
+  expect((await use('echo', { text: 'a', times: null })).text).toBe('{"text":"a"}');
+  expect((await use('echo', { text: 'a' })).text).toBe('{"text":"a"}');
+  expect((await use('echo', { text: 'a', times: 2 })).text).toBe('{"text":"a","times":2}');
+});
+
+test('arguments that are not JSON are refused with the place and what stood there', async () => {
+  const { use } = desk({ tools });
+  expect(await use('echo', '{"text": "a", }')).toEqual({
+    ok: false,
+    text: 'The arguments of `echo` are not JSON: at line 1, column 15, after `{"text": "a", `, came `}`. Wanted one JSON object: { text, times? }.',
+  });
+  expect((await use('echo', '{"text": "a')).text).toContain('end too early, after `{"text": "a` (11 characters came)');
+  expect((await use('echo', '{"text": "a\nb"}')).text).toContain('written \\n');
+  expect((await use('bare', '{"deep": }')).ok).toBe(false);
+});
+
+test('no text at all is an empty object only where nothing is required', async () => {
+  const { use } = desk({ tools });
+  expect(await use('bare', '')).toEqual({ ok: true, text: '{}' });
+  expect((await use('echo', ' ')).text).toContain('`text` is missing');
+});
+
+test('arguments that do not fit are refused by key, with what was wanted and what came', async () => {
+  const { use } = desk({ tools });
+  expect((await use('echo', { text: 5 })).text).toContain('`text`: wanted string, came 5');
+  expect((await use('echo', { text: 'a', times: 12 })).text).toMatch(/`times`: .*<=9, came 12/);
+  expect((await use('echo', { text: 'a', tmies: 2 })).text).toContain('there is no key `tmies`, the nearest is times');
+  expect((await use('echo', [1])).text).toContain('the whole: wanted object, came [1]');
+  expect((await use('broken', { a: 1 })).text).toContain('there is no key `a`, the nearest is none');
+});
+
+test('an unknown tool is answered with the known ones, nearest first', async () => {
+  const { use, box } = desk();
+  expect(await use('readfile', {})).toEqual({
+    ok: false,
+    text: expect.stringMatching(/^No tool `readfile`\. There are: read_file, .*shell/),
+  });
+  expect(box.replay('readfile')).toBe('never');
+});
+
+test('what a tool throws is its result, except after an abort', async () => {
+  const { use } = desk({ tools });
+  expect(await use('broken', {})).toEqual({ ok: false, text: 'the disk is on fire' });
+  await expect(use('broken', {}, AbortSignal.abort('stopped by a person'))).rejects.toBe('stopped by a person');
+});
+
+test('two tools of one name are a mistake of the program', () => {
+  expect(() => toolbox([echo, echo])).toThrow('same name');
+});
+
+test('only calls that change nothing a second time are safe to replay', () => {
+  const box = toolbox(builtinTools({ readAlso: [] }));
+  const safe = box.specs.map((spec) => spec.name).filter((name) => box.replay(name) === 'safe');
+  expect(safe).toEqual(['read_file', 'write_file', 'list_files', 'search_files']);
+});
+
+test('JSON has no fault, and what follows or is cut from it is found where it is', () => {
+  fc.assert(
+    fc.property(fc.json(), fc.nat(), (json, seed) => {
+      expect(faultAt(json)).toBe(json.length);
+      expect(faultAt(`${json} ]`)).toBe(json.length + 1);
+      const cut = json.slice(0, seed % (json.length + 1));
+      expect(faultAt(cut)).toBe(cut.length);
+    }),
+  );
+});
+
+test('a text that is no JSON has its fault inside the text', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: fc.constantFrom(...'{}[],:"\\u0 1.etrfalsn\n') }), (text) => {
+      const at = faultAt(text);
+      expect(at).toBeGreaterThanOrEqual(0);
+      expect(at).toBeLessThanOrEqual(text.length);
+    }),
+  );
+});
+
+test('the page about the tools names each tool and each argument', () => {
+  const page = readFileSync(new URL('../../docs/tools.md', import.meta.url), 'utf8');
+  for (const { spec } of builtinTools({ readAlso: [] })) {
+    const section = page.split(`## ${spec.name}\n`)[1]?.split('\n## ')[0] ?? '';
+    const { properties } = z.object({ properties: z.record(z.string(), z.unknown()) }).parse(spec.parameters);
+    for (const key of Object.keys(properties)) expect(section, spec.name).toContain(`\`${key}\``);
+  }
+});
