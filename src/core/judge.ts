@@ -16,8 +16,9 @@ export function judge(session: Session): EventBody[] {
   const { turn } = session;
   if (!plan || !step || !turn || turn.advanced || turn.judged) return [];
   const worked = Math.max(0, (step.iterations ?? 0) - 1);
+  const waited = Math.max(0, worked - session.patience);
   const verdict = detectStepCompletion(turn.text, {
-    iterationInStep: Math.max(0, worked - session.patience),
+    iterationInStep: waited,
     stepIterations: plan.limits.step_iterations,
     lastToolFailed: lastToolFailed(turn),
     stepDescription: step.description,
@@ -30,9 +31,14 @@ export function judge(session: Session): EventBody[] {
     textsInStep: session.trail.map((trace) => trace.text),
     final: turn.calls.length === 0,
     userTurn: turn.userTurn,
+    markersInRun: plan.steps.some((one) => one.completed_by === 'marker'),
   });
-  if (!verdict.done) return refusal(session, step, verdict);
-  if (verdict.tier === 'timeout' && session.asked !== step.id)
+  if (verdict.veto !== undefined) return refusal(session, step, verdict);
+  // The question costs a line in the next call, so it comes at the plain limit, also where there is movement.
+  const late = verdict.tier === 'timeout' || waited >= plan.limits.step_iterations;
+  if (!verdict.done && !late) return [];
+  const assumed = verdict.tier === 'timeout' || !verdict.done;
+  if (assumed && session.asked !== step.id)
     return [{ type: 'step.asked', step: step.id, iterations: step.iterations ?? 0 }];
   const to = verdict.advanceTo === undefined ? undefined : plan.steps[verdict.advanceTo];
   const markers = markersIn(turn.text);
@@ -40,7 +46,7 @@ export function judge(session: Session): EventBody[] {
     {
       type: 'step.completed',
       step: step.id,
-      by: verdict.tier ?? 'timeout',
+      by: assumed ? 'timeout' : (verdict.tier ?? 'timeout'),
       evidence: clip(verdict.evidence ?? '', 200),
       result: resultOf(turn),
       ...(markers > 1 && { markers }),

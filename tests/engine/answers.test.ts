@@ -1,0 +1,339 @@
+import { describe, expect, test } from 'vitest';
+import type { Standing } from '../../src/core/session.ts';
+import { givenRecord } from '../support/given.ts';
+import { type Move, moves, type Rig, rig, shell } from '../support/rig.ts';
+
+const STEPS = [
+  { id: 'step_1', status: 'completed', description: 'Find', result: '5 links' },
+  { id: 'step_2', status: 'running', description: 'Fetch', iterations: 2 },
+  { id: 'step_3', status: 'pending', description: 'Draw' },
+];
+
+/** A session that stands as named, with a model that answers at once or, while running, is silent. */
+async function standingAt(state: Standing, ...answers: Move[]): Promise<Rig> {
+  const steps = state === 'completed' ? STEPS.map((step) => ({ ...step, status: 'completed' })) : STEPS;
+  const status = state === 'completed' ? 'completed' : state === 'running' ? 'running' : 'paused';
+  const before = state === 'none' ? [] : givenRecord({ plan: { id: 'plan_1', goal: 'Report', status, steps } });
+  const it = await rig({
+    before:
+      state === 'waiting' || state === 'failed'
+        ? before.map((event) => (event.type === 'run.rested' ? { ...event, status: state } : event))
+        : before,
+    script: moves(...answers, { hold: true }),
+  });
+  it.worker.wake();
+  await it.settle();
+  return it;
+}
+
+const statusOf = (reply: string | undefined) => /^status: (\w+)$/m.exec(reply ?? '')?.[1];
+
+describe('what a message does', () => {
+  test.each([
+    ['/pause', 'none', 'done', 'Nothing is running'],
+    ['stop', 'none', 'done', 'Nothing is running'],
+    ['/continue', 'none', 'done', 'nothing to continue'],
+    ['/continue', 'completed', 'done', 'nothing to continue'],
+    ['/stop', 'paused', 'done', 'paused already'],
+    ['/cancel', 'completed', 'done', 'ended already'],
+    ['/status', 'paused', 'done', '1/3 steps done'],
+    ['/plan', 'running', 'done', '▶ Fetch'],
+    ['/help', 'running', 'done', '/continue [plan id] [note]'],
+    ['/status', 'running', 'done', 'At work on'],
+    ['/nonsense', 'paused', 'rejected', 'no command "/nonsense"'],
+    ['/undo', 'none', 'done', 'No step'],
+  ] as const)('%s while the session is %s is answered %s at once', async (text, state, status, part) => {
+    const it = await standingAt(state);
+    const before = it.requests.length;
+    it.drop('q.md', text);
+    await it.settle();
+    expect(it.faults).toEqual([]);
+    expect(statusOf(it.reply('q.md'))).toBe(status);
+    expect(it.reply('q.md')).toContain(part);
+    expect(it.requests.length).toBe(before);
+  });
+
+  test('a stop aborts the call in flight and the run rests paused, with one reply for each of the two messages', async () => {
+    const it = await standingAt('running');
+    it.drop('s.md', 'stop');
+    await it.settle();
+    expect(it.types()).toContain('model.failed');
+    expect(it.plan()).toMatchObject({ status: 'paused', reason: 'stopped' });
+    expect(statusOf(it.reply('s.md'))).toBe('done');
+    expect(statusOf(it.reply('m0.md'))).toBe('paused');
+  });
+
+  test('a stop ends a tool that is at work, and the model is told that its outcome is unknown', async () => {
+    const it = await rig({
+      script: moves({ text: '[Step] a\n[Step] b', calls: [shell(), shell()] }, { hold: true }),
+      tool: () => 'hold',
+    });
+    it.drop('1.md', 'go');
+    await it.settle();
+    it.drop('2.md', '/stop');
+    await it.settle();
+    const ends = it.events().filter((event) => event.type === 'tool.interrupted');
+    expect(ends).toMatchObject([{ outcome: 'unknown' }, { outcome: 'not_started' }]);
+    expect(it.plan()?.status).toBe('paused');
+    it.drop('3.md', 'continue');
+    await it.settle();
+    expect(JSON.stringify(it.requests.at(-1)?.messages)).toContain('may or may not have run');
+    expect(it.toolRuns).toHaveLength(1);
+  });
+
+  test('a pause lets the call in flight finish', async () => {
+    const it = await rig({
+      script: moves({ text: '[Step] a\n[Step] b', calls: [shell()] }, { text: 'more', calls: [shell()] }),
+      tool: () => 'hold',
+    });
+    it.drop('1.md', 'go');
+    await it.settle();
+    it.drop('2.md', '/pause');
+    await it.settle();
+    expect(it.plan()?.status).not.toBe('paused');
+    it.release();
+    await it.settle();
+    expect(it.types()).toContain('tool.finished');
+    expect(it.plan()).toMatchObject({ status: 'paused', reason: 'asked' });
+    expect(it.requests).toHaveLength(1);
+  });
+
+  test('a cancel ends the plan, and "continue" opens it again', async () => {
+    const it = await standingAt('running');
+    it.drop('c.md', '/cancel');
+    await it.settle();
+    expect(it.plan()).toMatchObject({ status: 'cancelled' });
+    expect(statusOf(it.reply('m0.md'))).toBe('cancelled');
+    it.drop('d.md', 'continue');
+    await it.pass(300);
+    expect(it.plan()).toMatchObject({ id: 'plan_1', status: 'running' });
+  });
+
+  test('cancel ends a paused plan', async () => {
+    const it = await standingAt('paused');
+    it.drop('c.md', '/cancel');
+    await it.settle();
+    expect(it.plan()).toMatchObject({ status: 'cancelled' });
+    expect(statusOf(it.reply('c.md'))).toBe('done');
+  });
+
+  test('an answer to a waiting run resumes it', async () => {
+    const it = await standingAt('waiting');
+    it.drop('a.md', 'The year 2023.');
+    await it.pass(300);
+    expect(it.plan()).toMatchObject({ status: 'running' });
+    expect(JSON.stringify(it.requests.at(-1)?.messages)).toContain('The year 2023.');
+  });
+
+  test('tasks found together while nothing runs are separate runs, in order', async () => {
+    const it = await rig({ script: (_request, n) => ({ text: `answer ${n + 1}` }) });
+    it.store.hands.drop('1.md', 'one');
+    it.store.hands.drop('2.md', 'two');
+    it.worker.wake();
+    await it.settle();
+    expect(it.reply('1.md')).toContain('answer 1');
+    expect(it.reply('2.md')).toContain('answer 2');
+    expect(statusOf(it.reply('2.md'))).toBe('done');
+  });
+
+  test.each(['{"text":"later","options":{"when":"after"}}', '{"text":"New task: later"}'])(
+    '%s waits for the end of the run that is on',
+    async (content) => {
+      const it = await rig({ script: moves({ hold: true, next: () => ({ text: 'first' }) }, { text: 'second' }) });
+      it.drop('1.md', 'now');
+      await it.settle();
+      it.drop('2.json', content);
+      await it.settle();
+      it.release();
+      await it.settle();
+      expect(it.reply('1.md')).toContain('first');
+      expect(JSON.parse(it.reply('2.json') ?? '{}')).toMatchObject({ status: 'done', text: 'second' });
+    },
+  );
+
+  test('what no call has carried when the run rests starts the next run', async () => {
+    const it = await rig({ script: moves({ hold: true, next: () => ({ text: 'first' }) }, { text: 'second' }) });
+    it.drop('1.md', 'one');
+    await it.settle();
+    it.drop('2.md', 'also this');
+    await it.settle();
+    it.release();
+    await it.settle();
+    expect(statusOf(it.reply('1.md'))).toBe('done');
+    expect(statusOf(it.reply('2.md'))).toBe('done');
+    expect(it.reply('2.md')).toContain('second');
+  });
+
+  test('a task beside a paused plan that uses a tool sets the plan aside, and /continue brings it back', async () => {
+    const it = await standingAt('paused', { text: 'working', calls: [shell()] }, { text: 'The chart is there.' });
+    it.drop('t.md', 'Draw me something else');
+    await it.settle();
+    expect(it.faults).toEqual([]);
+    expect(it.reply('t.md')).toContain('/continue plan_1');
+    expect(it.archived()).toEqual(['plan_1']);
+    expect(it.plan()).toMatchObject({ goal: 'Draw me something else', status: 'completed', reason: 'answered' });
+    it.drop('b.md', '/continue plan_1');
+    await it.pass(300);
+    expect(it.plan()).toMatchObject({ id: 'plan_1', status: 'running', current_step_index: 1 });
+    expect(it.archived()).toHaveLength(2);
+  });
+
+  test('/new while running stops first, then begins afresh', async () => {
+    const it = await standingAt('running');
+    it.drop('n.md', '/new');
+    await it.settle();
+    expect(statusOf(it.reply('m0.md'))).toBe('cancelled');
+    expect(statusOf(it.reply('n.md'))).toBe('done');
+    expect(it.plan()).toBeUndefined();
+    expect(it.archived()).toEqual(['plan_1']);
+    it.drop('x.md', 'hello');
+    await it.settle();
+    expect(it.requests.at(-1)?.messages.filter((message) => message.role !== 'system')).toEqual([
+      { role: 'user', content: 'hello' },
+    ]);
+  });
+
+  test('undo after the end opens the plan again', async () => {
+    const it = await standingAt('completed');
+    it.drop('u.md', 'not done yet');
+    await it.settle();
+    expect(it.plan()).toMatchObject({ status: 'paused', current_step_index: 2 });
+    expect(it.plan()?.steps[2]?.status).toBe('running');
+  });
+});
+
+describe('when a run rests', () => {
+  test('a plan that is over and an answer without a call: done, and the plan says completed', async () => {
+    const it = await standingAt(
+      'paused',
+      { text: 'Fetched. [Done]', calls: [shell()] },
+      { text: 'Drawn. [Done]', calls: [shell()] },
+      { text: 'Here it is.' },
+    );
+    it.drop('c.md', 'continue');
+    await it.settle();
+    expect(it.plan()).toMatchObject({ status: 'completed' });
+    expect(it.reply('c.md')).toContain('Here it is.');
+  });
+
+  test('an endpoint that is down is tried again with growing pauses, and a run in that state can be stopped', async () => {
+    const it = await rig({ script: moves({ fault: ['unreachable', 'connection refused', { retry: true }] }) });
+    it.drop('1.md', 'go');
+    await it.settle();
+    expect(it.requests).toHaveLength(1);
+    await it.pass(600);
+    expect(it.requests).toHaveLength(2);
+    await it.pass(600);
+    expect(it.requests).toHaveLength(2);
+    await it.pass(600);
+    expect(it.requests).toHaveLength(3);
+    it.drop('s.md', '/status');
+    await it.settle();
+    expect(it.reply('s.md')).toContain('connection refused');
+    it.drop('t.md', 'stop');
+    await it.settle();
+    expect(statusOf(it.reply('1.md'))).toBe('paused');
+  });
+
+  test('after limits.outage_minutes of silence the run is paused and says so', async () => {
+    const it = await rig({
+      script: moves({ fault: ['unreachable', 'connection refused', { retry: true }] }),
+      config: { limits: { outage_minutes: 1 } },
+    });
+    it.drop('1.md', 'go');
+    for (let n = 0; n < 10; n++) await it.pass(60_000);
+    expect(statusOf(it.reply('1.md'))).toBe('paused');
+    expect(it.reply('1.md')).toContain('limits.outage_minutes');
+  });
+
+  test('a request that will never be accepted fails the run with the reason, and "continue" tries again with the message', async () => {
+    const it = await rig({
+      script: moves(
+        { fault: ['rejected', '401: the key in OPENAI_API_KEY was refused', { retry: false }] },
+        { text: 'Now it works.' },
+      ),
+    });
+    it.drop('1.md', 'What is 2 + 2?');
+    await it.settle();
+    expect(statusOf(it.reply('1.md'))).toBe('failed');
+    expect(it.reply('1.md')).toContain('OPENAI_API_KEY');
+    it.drop('2.md', 'continue');
+    await it.settle();
+    expect(JSON.stringify(it.requests.at(-1)?.messages)).toContain('What is 2 + 2?');
+    expect(it.reply('2.md')).toContain('Now it works.');
+  });
+
+  test.each([
+    ['tokens', { tokens: 25 }, 3],
+    ['iterations', { iterations: 2 }, 2],
+  ] as const)('limits.%s pauses after the call that reaches it', async (name, limits, calls) => {
+    const it = await rig({ script: () => ({ text: '', calls: [shell()] }), config: { limits } });
+    it.drop('1.md', 'go');
+    await it.settle();
+    expect(it.requests).toHaveLength(calls);
+    expect(it.reply('1.md')).toContain(`limits.${name}`);
+    expect(it.plan()).toMatchObject({ status: 'paused', reason: 'limit' });
+  });
+
+  test('a message brings its own limits for its slice alone', async () => {
+    const it = await rig({ script: () => ({ text: '', calls: [shell()] }), config: { limits: { iterations: 3 } } });
+    it.drop('1.json', '{"text":"go","options":{"limits":{"iterations":1}}}');
+    await it.settle();
+    expect(it.requests).toHaveLength(1);
+    it.drop('2.md', 'continue');
+    await it.settle();
+    expect(it.requests).toHaveLength(4);
+  });
+
+  test('the same call with the same result is nudged, asked for another approach, then rests with a diagnosis', async () => {
+    const it = await rig({
+      script: () => ({ text: '', calls: [{ name: 'shell', args: { command: 'ls' } }] }),
+      tool: () => ({ ok: true, text: 'exit 0\nnothing' }),
+    });
+    it.drop('1.md', 'go');
+    await it.settle();
+    expect(it.requests).toHaveLength(5);
+    const blocks = it.requests.map((request) => String(request.messages.at(-1)?.content));
+    expect(blocks[3]).toContain('same call gave the same result 3 times');
+    expect(blocks[4]).toContain('take another approach');
+    expect(it.reply('1.md')).toContain('shell {"command":"ls"}');
+    expect(it.plan()).toMatchObject({ status: 'paused', reason: 'repeats' });
+  });
+
+  test('a step without a sign is asked about before it is assumed, and silence is what closes it', async () => {
+    const it = await rig({
+      script: (_request, n) =>
+        n === 0
+          ? { text: '[Step] Read the pages\n[Step] Draw', calls: [shell()] }
+          : n < 9
+            ? { text: 'still at it', calls: [shell()] }
+            : { hold: true },
+      config: { limits: { step_iterations: 3 } },
+    });
+    it.drop('1.md', 'go');
+    await it.pass(300);
+    const asked = it.events().findIndex((event) => event.type === 'step.asked');
+    const closed = it.events().findIndex((event) => event.type === 'step.completed');
+    expect(asked).toBeGreaterThan(0);
+    expect(closed).toBeGreaterThan(asked);
+    expect(it.events()[closed]).toMatchObject({ by: 'timeout' });
+    expect(it.requests.some((request) => String(request.messages.at(-1)?.content).includes('Is it done?'))).toBe(true);
+  });
+
+  test('an answer of "not done" is obeyed: the step stays open', async () => {
+    const it = await rig({
+      script: (request, n) => {
+        if (n === 0) return { text: '[Step] Read the pages\n[Step] Draw', calls: [shell()] };
+        const asked = String(request.messages.at(-1)?.content).includes('Is it done?');
+        return n < 9
+          ? { text: asked ? '[Not done] two pages are left' : 'still at it', calls: [shell()] }
+          : { hold: true };
+      },
+      config: { limits: { step_iterations: 3 } },
+    });
+    it.drop('1.md', 'go');
+    await it.pass(300);
+    expect(it.types()).toContain('step.asked');
+    expect(it.types()).not.toContain('step.completed');
+  });
+});

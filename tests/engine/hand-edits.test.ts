@@ -1,0 +1,178 @@
+import { expect, test } from 'vitest';
+import type { Plan } from '../../src/protocol/plan.ts';
+import { givenRecord } from '../support/given.ts';
+import { moves, type Rig, rig, shell } from '../support/rig.ts';
+
+const GIVEN = {
+  plan: {
+    id: 'plan_1',
+    goal: 'Report',
+    status: 'paused',
+    steps: [
+      { id: 'step_1', status: 'completed', description: 'Find', result: '5 links' },
+      { id: 'step_2', status: 'running', description: 'Fetch', iterations: 2 },
+      { id: 'step_3', status: 'pending', description: 'Draw' },
+    ],
+  },
+};
+
+/** A paused plan on disk, as the daemon wrote it. */
+async function paused(): Promise<Rig> {
+  const it = await rig({ before: givenRecord(GIVEN), script: moves({ hold: true }) });
+  it.worker.wake();
+  await it.settle();
+  return it;
+}
+
+async function edit(it: Rig, change: (plan: Plan) => unknown): Promise<void> {
+  const plan = it.plan();
+  if (!plan) throw new Error('no plan.json');
+  it.store.hands.edit(JSON.stringify(change(structuredClone(plan)), null, 4));
+  it.worker.wake();
+  await it.settle();
+}
+
+const edited = (it: Rig) => it.events().findLast((event) => event.type === 'plan.edited');
+
+test('a person rewords, adds, reorders and skips steps; the plan takes it and the model is told the difference', async () => {
+  const it = await paused();
+  await edit(it, (plan) => ({
+    ...plan,
+    goal: 'A shorter report',
+    steps: [
+      plan.steps[0],
+      { ...plan.steps[2], status: 'skipped' },
+      { ...plan.steps[1], description: 'Fetch two of them' },
+      { description: 'Mail it' },
+    ],
+  }));
+  expect(it.plan()).toMatchObject({ goal: 'A shorter report' });
+  expect(it.plan()?.steps.map((step) => [step.id, step.description, step.status])).toEqual([
+    ['step_1', 'Find', 'completed'],
+    ['step_3', 'Draw', 'skipped'],
+    ['step_2', 'Fetch two of them', 'running'],
+    ['step_4', 'Mail it', 'pending'],
+  ]);
+  it.drop('c.md', 'continue');
+  await it.settle();
+  const block = String(it.requests.at(-1)?.messages.at(-1)?.content);
+  for (const part of [
+    'Fetch two of them',
+    'step_4 was added: Mail it',
+    'step_3 was set from pending to skipped',
+    'the goal is now: A shorter report',
+  ])
+    expect(block).toContain(part);
+});
+
+test('a person closes a step, and may open it again', async () => {
+  const it = await paused();
+  await edit(it, (plan) => ({
+    ...plan,
+    steps: plan.steps.map((step) => (step.id === 'step_2' ? { ...step, status: 'completed' } : step)),
+  }));
+  expect(it.plan()?.steps[1]).toMatchObject({ status: 'completed', completed_by: 'person' });
+  await edit(it, (plan) => ({
+    ...plan,
+    steps: plan.steps.map((step) => (step.id === 'step_1' ? { ...step, status: 'pending' } : step)),
+  }));
+  expect(it.plan()?.steps[0]?.status).toBe('pending');
+  it.drop('c.md', 'continue');
+  await it.settle();
+  await it.pass(300);
+  expect(it.plan()?.steps[0]?.status).toBe('running');
+});
+
+test('limits a person sets hold from the next slice on', async () => {
+  const it = await rig({ before: givenRecord(GIVEN), script: () => ({ text: '', calls: [shell()] }) });
+  it.worker.wake();
+  await it.settle();
+  await edit(it, (plan) => ({ ...plan, limits: { iterations: 2, step_iterations: 20 } }));
+  it.drop('c.md', 'continue');
+  await it.settle();
+  expect(it.requests).toHaveLength(2);
+  it.drop('d.md', 'continue');
+  await it.settle();
+  expect(it.requests).toHaveLength(4);
+});
+
+test("status, index and counters of the plan are the daemon's own, and it says so", async () => {
+  const it = await paused();
+  await edit(it, (plan) => ({ ...plan, status: 'completed', iteration_count: 0 }));
+  expect(it.plan()).toMatchObject({ status: 'paused', iteration_count: 2 });
+  expect(edited(it)).toMatchObject({
+    changes: [],
+    ignored: [expect.stringContaining('"status"'), expect.stringContaining('"iteration_count"')],
+  });
+});
+
+test('a save that does not parse is left alone, work goes on, and the next reply names line and column', async () => {
+  const it = await rig({
+    before: givenRecord(GIVEN),
+    script: moves({ text: 'Fetched. [Done]', calls: [shell()] }, { text: 'Drawn. [Done]' }),
+  });
+  it.worker.wake();
+  await it.settle();
+  const broken = `${it.store.hands.planText()?.slice(0, 40)}\n  oops`;
+  it.store.hands.edit(broken);
+  it.worker.wake();
+  await it.pass(400);
+  await it.pass(400);
+  it.drop('c.md', 'continue');
+  await it.pass(400);
+  expect(it.faults).toEqual([]);
+  expect(it.store.hands.planText()).toBe(broken);
+  expect(it.reply('c.md')).toMatch(/line \d+, column \d+/);
+  expect(it.types()).toContain('plan.ended');
+  it.store.hands.deletePlan();
+  it.drop('s.md', '/status');
+  await it.settle();
+  expect(it.plan()).toMatchObject({ status: 'completed' });
+});
+
+test('an edit made while the daemon was down is merged against the version it began from', async () => {
+  const it = await paused();
+  const old = it.plan();
+  await it.restart();
+  it.store.hands.edit(
+    JSON.stringify({
+      ...old,
+      steps: old?.steps.map((step) => (step.id === 'step_3' ? { ...step, description: 'Draw in blue' } : step)),
+    }),
+  );
+  await it.restart();
+  expect(it.plan()?.steps[2]?.description).toBe('Draw in blue');
+  expect(edited(it)).toMatchObject({
+    changes: [{ what: 'step', step: 'step_3', set: { description: 'Draw in blue' } }],
+  });
+});
+
+test('a stale copy of our own is no edit', async () => {
+  const it = await rig({
+    script: moves(
+      { text: '[Step] a\n[Step] b', calls: [shell()] },
+      { text: 'a is there [Done]', calls: [shell()] },
+      { hold: true },
+    ),
+  });
+  it.drop('1.md', 'go');
+  await it.settle();
+  await it.pass(300);
+  await it.restart();
+  expect(it.types()).not.toContain('plan.edited');
+});
+
+test('a plan that a person deleted is written again', async () => {
+  const it = await paused();
+  it.store.hands.deletePlan();
+  it.worker.wake();
+  await it.settle();
+  expect(it.plan()).toMatchObject({ id: 'plan_1' });
+});
+
+test('another plan saved in its place changes nothing, and is kept', async () => {
+  const it = await paused();
+  await edit(it, (plan) => ({ ...plan, id: 'plan_other', steps: [] }));
+  expect(it.plan()?.steps).toHaveLength(3);
+  expect(edited(it)).toMatchObject({ changes: [], ignored: [expect.stringContaining('plan_other')] });
+});
