@@ -1,0 +1,130 @@
+import { basename } from 'node:path';
+import { realClock } from './daemon/clock.ts';
+import { type Daemon, startDaemon } from './daemon/daemon.ts';
+import { type Level, logger } from './daemon/log.ts';
+import type { SessionWorld } from './daemon/sessions.ts';
+import { runSlots } from './daemon/slots.ts';
+import type { Model, World } from './engine/ports.ts';
+import { chooseModel } from './models/index.ts';
+import { type Config, type ModelSettings, resolveRules, type Settings } from './protocol/config.ts';
+import { errorText } from './protocol/errors.ts';
+import { publishedSchemas } from './protocol/schemas.ts';
+import { type Checked, checkConfig, checkSettings, openWorkspace, replaceFile, type Workspace } from './store/index.ts';
+import { builtinTools, toolbox } from './tools/index.ts';
+
+const DEFAULT_RUNS = 8;
+
+export type DaemonOptions = {
+  root: string;
+  /** Another file than the workspace's `agentd.json`, with its text read by `readConfig`. */
+  readConfig?: () => string | undefined;
+  configFile: string;
+  /** Settings of flags: they win over files and environment. */
+  flags: ModelSettings;
+  logLevel: Level;
+  env: NodeJS.ProcessEnv;
+  onLost: (why: Error) => void;
+};
+
+/** Plugs the real things together and starts the daemon. Throws UserError for a configuration that does not hold. */
+export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
+  const log = logger(options.logLevel);
+  const workspace = openWorkspace(options.root, { now: realClock.now });
+  for (const [name, schema] of Object.entries(publishedSchemas())) {
+    await replaceFile(`${workspace.paths.schemas}/${name}`, `${JSON.stringify(schema, null, 2)}\n`);
+  }
+  const config = lastGood(log, options.configFile, () =>
+    checkConfig(options.readConfig ? options.readConfig() : workspace.configText(), options.configFile),
+  );
+  config.reload(true);
+  const slots = runSlots(config.value.concurrency?.runs ?? DEFAULT_RUNS);
+  const models = modelsBy(options.env);
+  models(modelSettings(config.value, undefined, options.flags));
+  const open = (name: string) =>
+    openSession(name, { workspace, config, flags: options.flags, env: options.env, slots, models, log });
+  return startDaemon(workspace, open, { log, settings: () => config.reload(false), onLost: options.onLost });
+}
+
+type Parts = {
+  workspace: Workspace;
+  config: Good<Config>;
+  flags: ModelSettings;
+  env: NodeJS.ProcessEnv;
+  slots: World['slots'];
+  models: (settings: ModelSettings) => Model;
+  log: World['log'];
+};
+
+function openSession(name: string, parts: Parts): SessionWorld | null {
+  const { workspace, config, log } = parts;
+  if (!workspace.has(name)) return null;
+  const settings = lastGood(log, `${name}/session.json`, () =>
+    checkSettings(workspace.settingsText(name), 'session.json'),
+  );
+  const model = () => parts.models(modelSettings(config.value, settings.value, parts.flags));
+  const readAlso = () => [...(config.value.read_also ?? []), ...(settings.value.read_also ?? [])];
+  const tools = toolbox(builtinTools({ readAlso: readAlso(), env: parts.env }));
+  const world: World = {
+    store: workspace.session(name),
+    model: { ask: (request, options) => model().ask(request, options) },
+    tools,
+    clock: realClock,
+    slots: parts.slots,
+    log: (level, text) => log(level, `${name}: ${text}`),
+  };
+  return {
+    world,
+    async rules() {
+      settings.reload(false);
+      const flags = { model: parts.flags };
+      const rules = resolveRules(config.value, settings.value, flags);
+      return {
+        ...rules,
+        instructions: [workspace.instructionsText(), rules.instructions].filter(Boolean).join('\n\n'),
+      };
+    },
+  };
+}
+
+/** Later wins, key by key: workspace, session, flags. */
+function modelSettings(config: Config, session: Settings | undefined, flags: ModelSettings): ModelSettings {
+  return { ...config.model, ...session?.model, ...flags };
+}
+
+/** One model for each set of settings: they share connections, and scripted ones their place. */
+function modelsBy(env: NodeJS.ProcessEnv): (settings: ModelSettings) => Model {
+  const known = new Map<string, Model>();
+  return (settings) => {
+    const key = JSON.stringify(settings);
+    const model = known.get(key) ?? chooseModel(settings, env);
+    known.set(key, model);
+    return model;
+  };
+}
+
+type Good<T> = { readonly value: T; reload(first: boolean): void };
+
+/** Settings as they were when they last held; a file that does not hold is said once, until it changes its complaint. */
+function lastGood<T extends object>(log: World['log'], file: string, read: () => Checked<T>): Good<T> {
+  let value = {} as T;
+  let said = '';
+  const say = (text: string, level: 'warn' | 'error') => {
+    if (text !== said && text !== '') log(level, text);
+    said = text;
+  };
+  return {
+    get value() {
+      return value;
+    },
+    reload(first) {
+      try {
+        const checked = read();
+        value = checked.value;
+        say(checked.warnings.join('\n'), 'warn');
+      } catch (error) {
+        if (first) throw error;
+        say(`${errorText(error)}\n${basename(file)} is left as it is; the last good settings stay in force.`, 'error');
+      }
+    },
+  };
+}
