@@ -9,6 +9,9 @@ const POLL_MS = 1_000;
 /** A change this recent may share its timestamp with one that comes after the look. */
 const RECENT_MS = 2_000;
 
+/** In place of an inode: there is no inbox yet. */
+const NO_INBOX = 0n;
+
 type Watched = { watcher: fs.FSWatcher | null; ino: bigint; seen: bigint };
 
 export type Watch = {
@@ -40,7 +43,10 @@ export async function watchWorkspace(
     const inbox = sessionPaths(paths.session(name)).inbox;
     const stat = inboxOf(inbox);
     const known = inboxes.get(name);
-    if (!stat) return;
+    if (!stat) {
+      awaitInbox(name, known);
+      return;
+    }
     if (known?.watcher && known.ino === stat.ino) {
       if (recent(stat, known)) hear.session(name);
       known.seen = stat.mtimeNs;
@@ -48,8 +54,28 @@ export async function watchWorkspace(
     }
     known?.watcher?.close();
     inboxes.set(name, { watcher: plainWatch(name, inbox, known === undefined), ino: stat.ino, seen: stat.mtimeNs });
-    if (known) hear.session(name);
+    if (known && known.ino !== NO_INBOX) hear.session(name);
     else hear.found(name);
+  }
+
+  /** A session folder without an inbox: the folder is watched until somebody makes one. */
+  function awaitInbox(name: string, known: Watched | undefined): void {
+    if (known?.ino === NO_INBOX) return;
+    known?.watcher?.close();
+    try {
+      const watcher = fs.watch(paths.session(name), () => adopt(name));
+      watcher.on('error', () => forget(name));
+      inboxes.set(name, { watcher, ino: NO_INBOX, seen: 0n });
+    } catch {
+      // The folder is gone again, or the sweep must do: either way it is looked at twice a minute.
+      inboxes.delete(name);
+    }
+    if (inboxOf(sessionPaths(paths.session(name)).inbox)) adopt(name);
+  }
+
+  function see(name: string): void {
+    if (workspace.has(name)) adopt(name);
+    else if (inboxes.has(name)) forget(name);
   }
 
   function plainWatch(name: string, inbox: string, first: boolean): fs.FSWatcher | null {
@@ -85,18 +111,12 @@ export async function watchWorkspace(
     for (const [name, inbox] of inboxes) if (!inbox.watcher) hear.session(name);
   }
 
-  const folders = await ready(
-    watchFiles([paths.sessions, paths.config, paths.instructions], {
-      depth: 0,
-      ignoreInitial: true,
-      ignored: (path) => path.startsWith(`${paths.sessions}/.`),
-    }),
-  );
-  folders.on('all', (_event, path) => {
-    if (path === paths.config || path === paths.instructions) hear.settings();
-    else sweep();
-  });
-  folders.on('error', (error) => log('warn', `watching ${paths.root}: ${errorText(error)}`));
+  // A plain watch, set before the first sweep: chokidar reads first and watches then (docs/decisions/0002).
+  const folders = fs.watch(paths.sessions, (_event, name) => (name === null ? sweep() : see(name)));
+  folders.on('error', (error) => log('warn', `watching ${paths.sessions}: ${errorText(error)}`));
+  const settings = await ready(watchFiles([paths.config, paths.instructions], { ignoreInitial: true }));
+  settings.on('all', hear.settings);
+  settings.on('error', (error) => log('warn', `watching the settings: ${errorText(error)}`));
   sweep();
   const timers = [setInterval(sweep, SWEEP_MS), setInterval(poll, POLL_MS)];
   return {
@@ -107,18 +127,13 @@ export async function watchWorkspace(
     async close() {
       for (const timer of timers) clearInterval(timer);
       for (const inbox of inboxes.values()) inbox.watcher?.close();
-      await folders.close();
+      folders.close();
+      await settings.close();
     },
   };
 }
 
-/** The inbox of a session folder, made where somebody made only the folder; undefined where that is gone again. */
 function inboxOf(inbox: string): fs.BigIntStats | undefined {
-  try {
-    fs.mkdirSync(inbox, { mode: 0o700 });
-  } catch {
-    // It is there already, which is the ordinary case, or the session is not: the lstat tells.
-  }
   const stat = fs.lstatSync(inbox, { bigint: true, throwIfNoEntry: false });
   return stat?.isDirectory() ? stat : undefined;
 }

@@ -219,19 +219,17 @@ const saved = fc.record({
     iterations: fc.integer({ min: 1, max: 9 }),
     step_iterations: fc.constant(DEFAULT_LIMITS.step_iterations),
   }),
-  steps: fc
-    .shuffledSubarray([...base.steps])
-    .chain((some) =>
-      fc.tuple(
-        ...some.map((one) =>
-          fc.record({
-            id: fc.constant(one.id),
-            description: fc.constantFrom(one.description, 'reworded'),
-            status: fc.constantFrom(one.status, 'completed' as const, 'pending' as const, 'skipped' as const),
-          }),
-        ),
+  steps: fc.shuffledSubarray([...base.steps]).chain((some) =>
+    fc.tuple(
+      ...some.map((one) =>
+        fc.record({
+          id: fc.constant(one.id),
+          description: fc.constantFrom(one.description, 'reworded'),
+          status: fc.constantFrom(one.status, 'completed' as const, 'pending' as const, 'skipped' as const),
+        }),
       ),
     ),
+  ),
 });
 const applied = (plan: Plan, changes: ReturnType<typeof mergeEdit>['changes']) => {
   const session = { ...emptySession('demo'), plan };

@@ -1,0 +1,32 @@
+/**
+ * Writes the pages that are generated from code: JSON Schemas, the tables of formats, commands and answers, and the help of both
+ * programs. `--check` writes nothing and fails where a page is not what the code would give.
+ */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { publishedSchemas } from '../src/protocol/schemas.ts';
+import { cliPage } from './docs/cli-page.ts';
+import { commandsPage } from './docs/commands-page.ts';
+import { formatsPage } from './docs/formats-page.ts';
+
+const schemas = Object.entries(publishedSchemas());
+const pages: Record<string, string> = {
+  ...Object.fromEntries(
+    schemas.map(([name, schema]) => [`docs/schemas/${name}`, `${JSON.stringify(schema, null, 2)}\n`]),
+  ),
+  'docs/formats.md': formatsPage(schemas),
+  'docs/commands.md': commandsPage(),
+  'docs/cli.md': await cliPage(),
+};
+
+const stale = Object.entries(pages).filter(([path, text]) => !existsSync(path) || readFileSync(path, 'utf8') !== text);
+if (process.argv.includes('--check')) {
+  for (const [path] of stale) console.error(`${path} is not what the code gives; run: npm run docs`);
+  process.exitCode = stale.length > 0 ? 1 : 0;
+} else {
+  for (const [path, text] of stale) {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, text);
+    console.log(`wrote ${path}`);
+  }
+}

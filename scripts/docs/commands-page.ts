@@ -1,0 +1,52 @@
+import { ANSWERS } from '../../src/core/answers.ts';
+import { COMMANDS } from '../../src/core/commands.ts';
+
+const MEANING: Record<string, string> = {
+  start: 'starts a run',
+  start_beside: 'answered beside the plan; its first tool call sets the plan aside',
+  join: 'joins the run: the next model call carries it',
+  resume: 'resumes the run where it rests',
+  rest_paused: 'rests `paused` after the call in flight',
+  abort_paused: 'aborts the call in flight, rests `paused`',
+  abort_cancelled: 'aborts the call in flight, rests `cancelled`',
+  abort_fresh: 'aborts, then begins afresh',
+  wait_to_paused: '`waiting` becomes `paused`',
+  to_cancelled: 'becomes `cancelled`',
+  reopen: 'opens the step closed last',
+  fresh: 'archives the plan, begins a fresh conversation',
+  show_status: 'answered at once',
+  show_plan: 'answered at once',
+  show_help: 'answered at once',
+  tell_nothing_runs: 'told that nothing runs',
+  tell_paused: 'told that it is paused',
+  tell_ended: 'told that it has ended',
+  tell_nothing_to_continue: 'a task like any other; the bare command is told there is nothing to continue',
+};
+
+/** The commands, and what every kind of message does in every state, from the tables the code goes by. */
+export function commandsPage(): string {
+  const commands = Object.values(COMMANDS).map(({ usage, does }) => `| \`${usage}\` | ${does} |`);
+  const states = Object.keys(ANSWERS.task) as Array<keyof typeof ANSWERS.task>;
+  const rows = Object.entries(ANSWERS).map(
+    ([kind, row]) => `| **${kind}** | ${states.map((state) => MEANING[row[state]]).join(' | ')} |`,
+  );
+  return [
+    '# Commands, and what a message does',
+    '',
+    'Generated from `src/core/commands.ts` and `src/core/answers.ts` by `npm run docs`.',
+    '',
+    'A message whose first line begins with `/`, or a JSON message with a `command`, is a command. "continue", "stop", "pause" and',
+    '"not done yet", said as a whole message, in English, Chinese and some other languages, mean the same as the command.',
+    '',
+    '| command | what it does |',
+    '|---|---|',
+    ...commands,
+    '',
+    '## What a message does in each state',
+    '',
+    `| | ${states.map((state) => (state === 'none' ? 'no run' : state === 'failed' ? 'failed or cancelled' : state)).join(' | ')} |`,
+    `|---|${states.map(() => '---').join('|')}|`,
+    ...rows,
+    '',
+  ].join('\n');
+}

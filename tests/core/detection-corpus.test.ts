@@ -1,0 +1,37 @@
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { detectStepCompletion } from '../../src/core/completion/index.ts';
+import { wordList } from '../detection/baseline.ts';
+import { loadCorpus, withMarkers } from '../detection/corpus.ts';
+import { type Detector, score } from '../detection/score.ts';
+
+const runs = loadCorpus(fileURLToPath(new URL('../detection/dev.jsonl', import.meta.url)));
+const detect: Detector = (text, iterationInStep, context) =>
+  detectStepCompletion(text, { iterationInStep, ...context });
+
+test('the scorer finds for the word list what was published for it', () => {
+  const { turns, positives, sync, cascade } = score(runs, wordList);
+  expect([turns, positives]).toEqual([3230, 540]);
+  expect(sync.f1).toBeCloseTo(0.243, 3);
+  expect(cascade.exact.f1).toBeCloseTo(0.281, 3);
+  expect(cascade.within1.f1).toBeCloseTo(0.5, 3);
+});
+
+test('on real transcripts four of five advances are right, and steps are not used up early', () => {
+  const { sync, falseAdvancesPer100, usedUpEarly } = score(runs, detect);
+  expect(sync.f1).toBeGreaterThanOrEqual(0.68);
+  expect(sync.precision).toBeGreaterThanOrEqual(0.8);
+  expect(falseAdvancesPer100).toBeLessThanOrEqual(2);
+  expect(usedUpEarly).toBeLessThanOrEqual(0.06);
+});
+
+test('without hindsight about the order of the steps it does nearly as well', () => {
+  const { sync, falseAdvancesPer100 } = score(runs, detect, 'plan');
+  expect(sync.f1).toBeGreaterThanOrEqual(0.65);
+  expect(sync.precision).toBeGreaterThanOrEqual(0.8);
+  expect(falseAdvancesPer100).toBeLessThanOrEqual(2);
+});
+
+test('where agents write markers, prose does not spoil them', () => {
+  expect(score(withMarkers(runs, 0.9), detect).sync.f1).toBeGreaterThanOrEqual(0.95);
+});

@@ -1,0 +1,74 @@
+import { createHash } from 'node:crypto';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+import { isSessionFolder, sessionFolder } from '../../src/protocol/names.ts';
+import { sha256 } from '../../src/protocol/sha256.ts';
+import { casesOf } from './case-file.ts';
+
+const Input = z.strictObject({ keys: z.tuple([z.string(), z.string()]) });
+const Expected = z.strictObject({ distinct: z.literal(true), safe: z.literal(true) });
+
+/** What a file system that ignores case and normal form compares. */
+const seen = (name: string): string => name.normalize('NFKD').toLowerCase();
+const isSafe = (name: string): boolean =>
+  /^[^./~\s-][^/~\\:*?"<>|\s]*$/u.test(name) &&
+  !/\p{Cc}|[. ]$/u.test(name) &&
+  !/^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/i.test(name) &&
+  Buffer.byteLength(name) <= 255 &&
+  isSessionFolder(name);
+
+for (const one of casesOf('folder-names', Input, Expected)) {
+  test(one.fact, () => {
+    const [first, second] = one.input.keys.map(sessionFolder);
+    expect(seen(first ?? '')).not.toBe(seen(second ?? ''));
+    expect(one.input.keys.map(sessionFolder).every(isSafe)).toBe(true);
+  });
+}
+
+const key = fc.oneof(
+  fc.string({ unit: 'binary', maxLength: 300 }),
+  fc.string({ unit: fc.constantFrom(...'aA=~:./\\ -_eu61hか\u3099がéé用户\uD800\u{1F469}'), maxLength: 12 }),
+  fc.constantFrom('con', 'CON', 'nul.txt', 'com1', '=empty', '', 'Demo', 'demo'),
+);
+
+test('two different keys never meet in one folder, whatever the file system ignores', () => {
+  fc.assert(
+    fc.property(key, key, (one, other) => {
+      expect(seen(sessionFolder(one)) === seen(sessionFolder(other))).toBe(one === other);
+    }),
+    { numRuns: 3000 },
+  );
+});
+
+test('the folder of any key is one harmless segment', () => {
+  fc.assert(
+    fc.property(key, (one) => {
+      expect(isSafe(sessionFolder(one)), sessionFolder(one)).toBe(true);
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+test('simple names and Chinese names stay readable', () => {
+  for (const name of ['demo', 'my-notes2', 'a.b_c', '用户1']) expect(sessionFolder(name)).toBe(name);
+});
+
+test('people may name a folder almost as they like; what hides or escapes is refused', () => {
+  for (const name of ['Demo', 'my notes', 'demo~step_1', 'Büro', '-x']) expect(isSessionFolder(name), name).toBe(true);
+  for (const name of ['', '.', '..', '.agentd', 'a/b', 'a\nb', 'a\0b', '长'.repeat(86)])
+    expect(isSessionFolder(name), name).toBe(false);
+});
+
+test("the hash for long keys is Node's SHA-256", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme', maxLength: 300 }), (text) => {
+      expect(sha256(text)).toBe(createHash('sha256').update(text).digest('hex'));
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('two code points for one Chinese character are two sessions', () => {
+  expect(sessionFolder('\uF900').normalize('NFC')).not.toBe(sessionFolder('\u8C48').normalize('NFC'));
+});

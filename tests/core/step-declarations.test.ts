@@ -1,0 +1,36 @@
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+import { MAX_STEPS, parseStepDeclarations } from '../../src/core/declarations.ts';
+import { casesOf } from './case-file.ts';
+
+const Input = z.strictObject({ text: z.string(), existing: z.array(z.string()).optional() });
+const Added = z.strictObject({ added: z.array(z.string()) });
+
+for (const one of casesOf('step-declarations', Input, Added)) {
+  test(one.fact, () => {
+    expect(parseStepDeclarations(one.input.text, one.input.existing)).toEqual(one.expect.added);
+  });
+}
+
+const many = (count: number): string => Array.from({ length: count }, (_, n) => `[Step] Number ${n}`).join('\n');
+
+test('a plan takes fifty steps and not one more', () => {
+  expect(parseStepDeclarations(many(80))).toHaveLength(MAX_STEPS);
+  expect(parseStepDeclarations(many(80), ['a', 'b'])).toHaveLength(MAX_STEPS - 2);
+});
+
+test('a colon after the tag, a checkbox and a count are dress, not description', () => {
+  expect(parseStepDeclarations('- [ ] [Step 1/3]: Find\n**[Step 2/3]:** Fetch\n[ステップ] 描く')).toEqual([
+    'Find',
+    'Fetch',
+    '描く',
+  ]);
+});
+
+test('a step quoted from someone else is not declared', () => {
+  expect(parseStepDeclarations('> [Step] Find the reports')).toEqual([]);
+});
+
+test('code inside a description stays in it', () => {
+  expect(parseStepDeclarations('[Step] Run `npm test`')).toEqual(['Run `npm test`']);
+});

@@ -1,0 +1,3 @@
+import { detectionCases } from './detection-cases.ts';
+
+detectionCases('timeout');

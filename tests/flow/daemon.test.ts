@@ -1,0 +1,210 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { ground, statusOf, until } from '../support/daemon.ts';
+import { startOpenAI } from '../support/openai-server.ts';
+
+const call = (command: string) => [{ name: 'shell', args: JSON.stringify({ command }) }];
+
+test('a second daemon is refused and names the first', async () => {
+  const on = ground();
+  const first = await on.start();
+  const second = on.launch();
+  expect(await second.ended).toBe(3);
+  expect(second.stderr()).toContain(`process ${first.process.pid}`);
+});
+
+test('of ten daemons started at once exactly one owns the workspace', async () => {
+  const on = ground();
+  const all = Array.from({ length: 10 }, () => on.launch());
+  const ends = await Promise.all(
+    all.map((daemon) =>
+      Promise.race([daemon.ended, new Promise((done) => daemon.process.stdout?.once('data', () => done('READY')))]),
+    ),
+  );
+  expect(ends.filter((end) => end === 'READY')).toHaveLength(1);
+  expect(ends.filter((end) => end === 3)).toHaveLength(9);
+});
+
+test('a daemon killed in the middle of a run goes on from where it was, and starts no command twice', async () => {
+  const server = await startOpenAI([
+    { text: '[Step] Write a line\n[Step] Write another', calls: call('echo one >> log; sleep 30') },
+    { text: 'The first is there. [Done]', calls: call('echo two >> log') },
+    { text: 'Both are there. [Done]' },
+  ]);
+  const on = ground();
+  const flags = ['--base-url', server.url, '--model', 'm'];
+  const first = await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "write two lines" > inbox/1.md');
+  await until(() => existsSync(join(on.session('demo'), 'work/log')), 'the first line');
+  first.process.kill('SIGKILL');
+  await first.ended;
+  expect(on.plan('demo')).toMatchObject({ status: 'running' });
+  await on.start(flags);
+  expect(await on.file('demo', 'outbox/1.md')).toContain('Both are there');
+  expect(on.sh('demo', 'cat work/log')).toBe('one\ntwo\n');
+  expect(JSON.stringify(server.requests[1]?.body)).toContain('may or may not have run');
+  expect(on.events('demo').map((event) => event.type)).toContain('recovery.started');
+  await server.close();
+});
+
+test('SIGTERM in the middle of a call ends politely, and the next daemon goes on', async () => {
+  const server = await startOpenAI([{ text: '', calls: call('sleep 0.5; echo finished') }, { text: 'All done.' }]);
+  const on = ground();
+  const flags = ['--base-url', server.url, '--model', 'm'];
+  const first = await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "wait a little" > inbox/1.md');
+  await until(() => on.events('demo').some((event) => event.type === 'tool.started'), 'the call');
+  first.process.kill('SIGTERM');
+  expect(await first.ended).toBe(0);
+  expect(on.events('demo').findLast((event) => event.type === 'tool.finished')).toMatchObject({ ok: true });
+  await on.start(flags);
+  expect(await on.file('demo', 'outbox/1.md')).toContain('All done.');
+  await server.close();
+});
+
+test('"stop" ends a command within a second, with everything it started', async () => {
+  const server = await startOpenAI([
+    { text: '[Step] Sleep', calls: call('echo $$ > pid; sleep 60 & sleep 60') },
+    { text: 'ok' },
+  ]);
+  const on = ground();
+  await on.start(['--base-url', server.url, '--model', 'm']);
+  on.sh('demo', 'mkdir inbox && echo "sleep" > inbox/1.md');
+  const pid = Number(await on.file('demo', 'work/pid'));
+  on.sh('demo', 'echo stop > inbox/2.md');
+  expect(statusOf(await on.file('demo', 'outbox/2.md'))).toBe('done');
+  expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('paused');
+  await until(() => !alive(-pid), 'the process group to be gone');
+  await server.close();
+});
+
+test('a stop is heard in the middle of a stream', async () => {
+  const server = await startOpenAI([{ text: ['Once upon', ' a time'], hang: 'first' }]);
+  const on = ground();
+  await on.start(['--base-url', server.url, '--model', 'm']);
+  on.sh('demo', 'mkdir inbox && echo "tell me a story" > inbox/1.md');
+  await until(
+    () =>
+      existsSync(join(on.session('demo'), 'live')) &&
+      readFileSync(join(on.session('demo'), 'live'), 'utf8').includes('Once upon'),
+    'the first words in live',
+  );
+  on.sh('demo', 'echo stop > inbox/2.md');
+  expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('paused');
+  expect(await server.requests[0]?.hungUp).toBe(true);
+  await server.close();
+});
+
+test('a run pauses at its limit and "continue" resumes it at the same step', async () => {
+  const server = await startOpenAI([
+    { text: '[Step] a\n[Step] b', calls: call('echo 1') },
+    { text: 'still reading', calls: call('echo 2') },
+    { text: 'a is there [Done]', calls: call('echo 3') },
+    { text: 'b is there [Done]' },
+  ]);
+  const on = ground();
+  on.config({ version: 1, limits: { iterations: 2 } });
+  await on.start(['--base-url', server.url, '--model', 'm']);
+  on.sh('demo', 'mkdir inbox && echo "do a and b" > inbox/1.md');
+  const paused = await on.file('demo', 'outbox/1.md');
+  expect(statusOf(paused)).toBe('paused');
+  expect(paused).toContain('limits.iterations = 2');
+  expect(on.plan('demo')).toMatchObject({ status: 'paused', reason: 'limit', current_step_index: 0 });
+  on.sh('demo', 'echo continue > inbox/2.md');
+  expect(statusOf(await on.file('demo', 'outbox/2.md'))).toBe('done');
+  expect(on.plan('demo')?.steps.map((step) => step.status)).toEqual(['completed', 'completed']);
+  await server.close();
+});
+
+test('a hand edit of plan.json with an editor is taken over while the run goes on', async () => {
+  const server = await startOpenAI([
+    { text: '[Step] a\n[Step] b', calls: call('echo 1') },
+    { text: 'working on it', hang: 'before', calls: call('echo 2') },
+    { text: 'a is there [Done]', calls: call('echo 3') },
+    { text: 'the new one is there [Done]' },
+  ]);
+  const on = ground();
+  await on.start(['--base-url', server.url, '--model', 'm']);
+  on.sh('demo', 'mkdir inbox && echo "do a and b" > inbox/1.md');
+  await server.arrived(2);
+  await until(() => on.plan('demo')?.steps.length === 2, 'the plan');
+  on.sh('demo', `sed -i 's/"description": "b"/"description": "b, but in blue"/' plan.json`);
+  server.release();
+  await on.file('demo', 'outbox/1.md');
+  expect(on.plan('demo')?.steps[1]).toMatchObject({ description: 'b, but in blue', status: 'completed' });
+  expect(JSON.stringify(server.requests[2]?.body.messages.at(-1))).toContain('b, but in blue');
+  await server.close();
+});
+
+test('eight runs at once, and the ninth waits for a place', async () => {
+  const server = await startOpenAI((request) => ({
+    text: `re: ${request.said}`,
+    ...(request.index < 8 && { hang: 'before' as const }),
+  }));
+  const on = ground();
+  await on.start(['--base-url', server.url, '--model', 'm']);
+  for (let n = 1; n <= 9; n++) on.sh(`s${n}`, `mkdir inbox && echo "hello ${n}" > inbox/1.md`);
+  await server.arrived(8);
+  on.sh('s9', 'sleep 0.3');
+  expect(server.requests).toHaveLength(8);
+  server.release();
+  await on.file('s9', 'outbox/1.md');
+  await server.close();
+});
+
+test('a broken agentd.json stops the start with its line, and later leaves the last good one in force', async () => {
+  const server = await startOpenAI((request) => ({ text: `re: ${request.said}` }));
+  const on = ground();
+  writeFileSync(join(on.root, 'agentd.json'), '{\n  "limits": { "iterations": "many" }\n}');
+  const refused = on.launch();
+  expect(await refused.ended).toBe(1);
+  expect(refused.stderr()).toMatch(/agentd\.json, line 2/);
+  on.config({ version: 1, model: { base_url: server.url, name: 'm' } });
+  const daemon = await on.start();
+  writeFileSync(join(on.root, 'agentd.json'), '{ "limits": ');
+  await until(() => daemon.stderr().includes('last good'), 'the complaint');
+  on.sh('demo', 'mkdir inbox && echo hi > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('re: hi');
+  await server.close();
+});
+
+test('an endpoint that comes up late is waited for', async () => {
+  const server = await startOpenAI((request) => ({ text: `re: ${request.said}` }));
+  const { port, url } = server;
+  await server.close();
+  const on = ground();
+  await on.start(['--base-url', url, '--model', 'm']);
+  on.sh('demo', 'mkdir inbox && echo hi > inbox/1.md');
+  await until(() => on.events('demo').some((event) => event.type === 'model.failed'), 'a failed try');
+  const late = await startOpenAI((request) => ({ text: `re: ${request.said}` }), port);
+  expect(await on.file('demo', 'outbox/1.md')).toContain('re: hi');
+  await late.close();
+});
+
+test('a corrupt record stops its session and no other', async () => {
+  const server = await startOpenAI((request) => ({ text: `re: ${request.said}` }));
+  const on = ground();
+  const flags = ['--base-url', server.url, '--model', 'm'];
+  const first = await on.start(flags);
+  on.sh('bad', 'mkdir inbox && echo hi > inbox/1.md');
+  await on.file('bad', 'outbox/1.md');
+  first.process.kill('SIGTERM');
+  await first.ended;
+  on.sh('bad', `sed -i '2s/hi/ho/' events.jsonl && cp events.jsonl before && echo again > inbox/2.md`);
+  const daemon = await on.start(flags);
+  await until(() => daemon.stderr().includes('events.jsonl'), 'the complaint');
+  on.sh('good', 'mkdir inbox && echo hello > inbox/1.md');
+  expect(await on.file('good', 'outbox/1.md')).toContain('re: hello');
+  on.sh('bad', 'cmp before events.jsonl && test -e inbox/2.md');
+  await server.close();
+});
+
+function alive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

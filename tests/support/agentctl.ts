@@ -1,0 +1,96 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import * as fs from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { workspacePaths } from '../../src/store/layout.ts';
+import { liveOwner } from '../../src/store/owner.ts';
+
+const AGENTCTL = resolve('dist/agentctl.js');
+const AGENTD = resolve('dist/agentd.js');
+
+export type Ran = { code: number | null; out: string; err: string };
+
+/** A workspace that is gone after the test, its daemon with it, and the built programs to use it with. */
+export type Desk = {
+  root: string;
+  /** Runs `agentctl --workspace <root> …words`; `input` is its standard input, which is empty otherwise. */
+  ctl(words: string[], input?: string): Promise<Ran>;
+  /** What a shell would offer after these words. */
+  complete(...words: string[]): Promise<Ran>;
+  /** Starts `agentd` in the foreground and waits for its READY line. */
+  serve(...flags: string[]): Promise<{ child: ChildProcess; out(): string; ended: Promise<Ran> }>;
+  path(...parts: string[]): string;
+};
+
+export function desk(): Desk {
+  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-cli-'));
+  const root = join(folder, 'ws');
+  const children: ChildProcess[] = [];
+  onTestFinished(() => {
+    for (const child of children) child.kill('SIGKILL');
+    const owner = liveOwner(workspacePaths(root));
+    if (owner) process.kill(owner.pid, 'SIGKILL');
+    fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+  });
+  const run = (program: string, words: string[], flags = ['--workspace', root]) => {
+    const env = { ...bareEnv(), HOME: folder, NO_COLOR: '1' };
+    const child = spawn(process.execPath, [program, ...flags, ...words], { env, cwd: folder });
+    children.push(child);
+    return child;
+  };
+  return {
+    root,
+    path: (...parts) => join(root, ...parts),
+    async ctl(words, input = '') {
+      const child = run(AGENTCTL, words);
+      child.stdin.on('error', () => {});
+      child.stdin.end(input);
+      return outcome(child).ended;
+    },
+    complete: (...words) =>
+      outcome(run(AGENTCTL, ['--get-yargs-completions', 'agentctl', '--workspace', root, ...words], [])).ended,
+    async serve(...flags) {
+      const child = run(AGENTD, flags);
+      const { out, ended } = outcome(child);
+      await new Promise<void>((ready, failed) => {
+        child.stdout.on('data', () => out().includes('\n') && ready());
+        void ended.then(({ code, err }) => failed(new Error(`agentd ended (${code}): ${err}`)));
+      });
+      return { child, out, ended };
+    },
+  };
+}
+
+/** Nothing of the developer's own settings reaches the programs. */
+function bareEnv(): NodeJS.ProcessEnv {
+  const env = { ...process.env };
+  for (const name of Object.keys(env)) if (/^(?:OPENAI_|AGENTD_|FORCE_COLOR)/.test(name)) delete env[name];
+  return env;
+}
+
+function outcome(child: ReturnType<typeof spawn>): { out(): string; ended: Promise<Ran> } {
+  let [out, err] = ['', ''];
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    out += text;
+  });
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    err += text;
+  });
+  const ended = new Promise<Ran>((done) => child.once('close', (code) => done({ code, out, err })));
+  return { out: () => out, ended };
+}
+
+/** Writes a script for `--model scripted:<file>` and answers that flag's value. */
+export function script({ root }: Desk, answers: object[]): string {
+  const file = join(root, '..', 'script.json');
+  fs.writeFileSync(file, JSON.stringify(answers));
+  return `scripted:${file}`;
+}
+
+/** Every file below a folder with its bytes, by its path in there. */
+export function filesIn(folder: string): Record<string, string> {
+  const names = fs.readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort();
+  const files = names.filter((name) => fs.statSync(join(folder, name)).isFile());
+  return Object.fromEntries(files.map((name) => [name, fs.readFileSync(join(folder, name), 'utf8')]));
+}

@@ -1,0 +1,112 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import type { Event } from '../../src/protocol/event.ts';
+import type { Plan } from '../../src/protocol/plan.ts';
+
+const AGENTD = new URL('../../dist/agentd.js', import.meta.url).pathname;
+
+export type RealDaemon = {
+  process: ChildProcess;
+  stderr(): string;
+  /** Waits for the end; answers exit code or signal. */
+  ended: Promise<number | NodeJS.Signals>;
+};
+
+export type Ground = {
+  root: string;
+  session(name: string): string;
+  start(flags?: string[], env?: NodeJS.ProcessEnv): Promise<RealDaemon>;
+  /** The same without waiting for READY. */
+  launch(flags?: string[], env?: NodeJS.ProcessEnv): RealDaemon;
+  /** Runs a line of shell in a session's folder, as a person would. */
+  sh(session: string, line: string): string;
+  config(settings: object): void;
+  /** Text of a file once it is there. */
+  file(session: string, path: string): Promise<string>;
+  plan(session: string): Plan | undefined;
+  events(session: string): Event[];
+};
+
+/** A workspace of its own with real daemons; everything ends with the test. */
+export function ground(): Ground {
+  const root = mkdtempSync(join(tmpdir(), 'agentd-flow-'));
+  const started: RealDaemon[] = [];
+  onTestFinished(async () => {
+    for (const daemon of started) daemon.process.kill('SIGKILL');
+    await Promise.all(started.map((daemon) => daemon.ended));
+    rmSync(root, { recursive: true, force: true });
+  });
+  const session = (name: string) => join(root, '.sessions', name);
+
+  function launch(flags: string[] = [], env: NodeJS.ProcessEnv = {}): RealDaemon {
+    const child = spawn(process.execPath, [AGENTD, '--workspace', root, ...flags], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
+    });
+    let stderr = '';
+    child.stderr.on('data', (data: Buffer) => {
+      stderr += data.toString();
+    });
+    const ended = new Promise<number | NodeJS.Signals>((resolve) =>
+      child.on('close', (code, signal) => resolve(code ?? signal ?? 0)),
+    );
+    const daemon = { process: child, stderr: () => stderr, ended };
+    started.push(daemon);
+    return daemon;
+  }
+
+  return {
+    root,
+    session,
+    launch,
+    async start(flags, env) {
+      const daemon = launch(flags, env);
+      await new Promise<void>((ready, failed) => {
+        daemon.process.stdout?.on('data', (data: Buffer) => data.toString().startsWith(`READY ${root}`) && ready());
+        void daemon.ended.then((how) => failed(new Error(`the daemon ended with ${how}: ${daemon.stderr()}`)));
+      });
+      return daemon;
+    },
+    sh(name, line) {
+      mkdirSync(session(name), { recursive: true });
+      return execFileSync('bash', ['-c', line], { cwd: session(name), encoding: 'utf8' });
+    },
+    config: (settings) => writeFileSync(join(root, 'agentd.json'), JSON.stringify(settings)),
+    file: (name, path) =>
+      until(
+        () => (existsSync(join(session(name), path)) ? readFileSync(join(session(name), path), 'utf8') : undefined),
+        path,
+      ),
+    plan(name) {
+      try {
+        return JSON.parse(readFileSync(join(session(name), 'plan.json'), 'utf8'));
+      } catch {
+        return undefined;
+      }
+    },
+    events(name) {
+      const path = join(session(name), 'events.jsonl');
+      if (!existsSync(path)) return [];
+      const whole = readFileSync(path, 'utf8').split('\n').slice(0, -1);
+      return whole.map((line) => JSON.parse(line));
+    },
+  };
+}
+
+/** Asks again and again until there is an answer; fails with what was waited for. */
+export async function until<T>(look: () => T | undefined | false, what: string, ms = 10_000): Promise<T> {
+  const end = Date.now() + ms;
+  for (;;) {
+    const found = look();
+    if (found !== undefined && found !== false) return found;
+    if (Date.now() > end) throw new Error(`waited ${ms} ms for ${what}`);
+    await new Promise((done) => setTimeout(done, 10));
+  }
+}
+
+export const statusOf = (reply: string) =>
+  /^status: (\w+)$/m.exec(reply)?.[1] ?? (JSON.parse(reply) as { status: string }).status;
+export const inFolder = (path: string) => (existsSync(path) ? readdirSync(path) : []);
