@@ -12,7 +12,7 @@ import { task } from './demo/task.ts';
 
 const AGENTD = new URL('../dist/agentd.js', import.meta.url).pathname;
 const AGENTCTL = new URL('../dist/agentctl.js', import.meta.url).pathname;
-const SLICE = 6;
+const SLICE = 7;
 
 const say = (text: string) => console.log(`\n\u001b[1m${text}\u001b[0m`);
 

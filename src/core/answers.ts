@@ -41,15 +41,29 @@ export const ANSWERS: Readonly<Record<Kind, Readonly<Record<Standing, Answer>>>>
   help:     { none: 'show_help',         running: 'show_help',       waiting: 'show_help',      paused: 'show_help',    completed: 'show_help',   failed: 'show_help' },
 };
 
+type Known = { kind: Kind } | { unknown: string };
+
+/** What was read of a message before, by how the session stood: a long queue is asked about at every decision. */
+const read = new WeakMap<Message, Map<Standing, Known>>();
+
 /** A message as the table sees it: its kind, or the name of a command that is not known. */
-export function kindOf(session: Session, message: Message): { kind: Kind } | { unknown: string } {
+export function kindOf(session: Session, message: Message): Known {
+  const state = standing(session);
+  const before = read.get(message)?.get(state);
+  if (before) return before;
+  const kind = kindAt(state, message);
+  read.set(message, (read.get(message) ?? new Map<Standing, Known>()).set(state, kind));
+  return kind;
+}
+
+function kindAt(state: Standing, message: Message): Known {
   const command = commandOf(message);
   if (command) {
     const known = Object.hasOwn(COMMANDS, command.name) ? COMMANDS[command.name] : undefined;
     return known ? { kind: known.kind } : { unknown: command.name };
   }
   const { kind } = classifyMessage(message.text, {
-    planStatus: standing(session) === 'none' ? null : standing(session),
+    planStatus: state === 'none' ? null : state,
   });
   return { kind: kind === 'append' || kind === 'correction' || kind === 'command' ? 'task' : kind };
 }

@@ -126,7 +126,7 @@ function planning(session: Session): EventBody[] {
     const begins = turn.calls.length > 0 || parseStepDeclarations(turn.text).length > 0;
     if (!begins) return [];
     const limits = { iterations: run.limits.iterations, step_iterations: run.limits.step_iterations };
-    const goal = spokenText(session.messages[run.message] ?? { text: '' });
+    const goal = spokenText(session.messages[run.message] ?? { text: '' }).trim();
     return [
       ...(run.beside ? [aside(run.beside)] : []),
       { type: 'plan.started', id: newPlanId(session), goal, mode: run.mode, limits },

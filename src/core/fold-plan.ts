@@ -3,8 +3,8 @@ import { PLAN_SCHEMA_PATH, type Plan, type Step } from '../protocol/plan.ts';
 import { applyChange } from './edit/apply.ts';
 import { changesInWords } from './edit/words.ts';
 import { highestStepNo } from './fold-run.ts';
-import type { Session } from './session.ts';
-import { touched, without, withStep, withSteps } from './steps.ts';
+import type { Notice, Session } from './session.ts';
+import { openSteps, touched, without, withStep, withSteps } from './steps.ts';
 
 type PlanEvent = EventOf<
   | 'plan.started'
@@ -102,7 +102,13 @@ function started(step: Step, session: Session, at: string): Step {
 
 function refused(session: Session, plan: Plan, event: EventOf<'step.claimed'>): Session {
   const iterations = plan.steps.find((step) => step.id === event.step)?.iterations ?? 0;
-  const notice = { seq: event.seq, text: `claim:${event.step}:${event.veto}` };
+  const notice: Notice = {
+    seq: event.seq,
+    about: 'refused',
+    step: event.step,
+    veto: event.veto,
+    evidence: event.evidence,
+  };
   return {
     ...session,
     asked: null,
@@ -153,13 +159,16 @@ function reopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>)
     patience: 0,
     trail: [],
     next: null,
-    notices: [...session.notices, { seq: event.seq, text: `reopened:${event.step}` }],
+    notices: [...session.notices, { seq: event.seq, about: 'reopened', step: event.step, message: event.message }],
     turn: session.turn && { ...session.turn, judged: true },
   };
 }
 
 function edited(session: Session, plan: Plan, event: EventOf<'plan.edited'>): Session {
-  const after = event.changes.reduce((so, change) => applyChange(so, change, event.at), plan);
+  const after = openAgain(
+    event.changes.reduce((so, change) => applyChange(so, change, event.at), plan),
+    event,
+  );
   const closed = event.changes.flatMap((it) => (it.what === 'status' && it.to === 'completed' ? [it.step] : []));
   const open = new Set(event.changes.flatMap((it) => (it.what === 'status' && it.to !== 'completed' ? [it.step] : [])));
   const limits = event.changes.find((it) => it.what === 'limits');
@@ -172,10 +181,17 @@ function edited(session: Session, plan: Plan, event: EventOf<'plan.edited'>): Se
     run: session.run && limits ? { ...session.run, limits: { ...session.run.limits, ...limits.to } } : session.run,
     notices: [
       ...session.notices,
-      ...changesInWords(event.changes).map((text) => ({ seq: event.seq, text: `edited:${text}` })),
+      ...changesInWords(event.changes).map((text): Notice => ({ seq: event.seq, about: 'edit', text })),
     ],
     planProblem: event.ignored.length > 0 ? event.ignored.join('; ') : null,
   };
+}
+
+/** A plan that had ended and has an open step again by hand rests paused: it can be continued. */
+function openAgain(plan: Plan, event: EventOf<'plan.edited'>): Plan {
+  const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';
+  const opened = event.changes.some((it) => (it.what === 'status' && it.to === 'pending') || it.what === 'added');
+  return over && opened && openSteps(plan).length > 0 ? { ...plan, status: 'paused', reason: 'reopened' } : plan;
 }
 
 /** A plan that pauses here makes room for another one; any other end leaves it in place until that comes. */

@@ -38,7 +38,7 @@ export function foldRest(session: Session, event: EventOf<'run.rested'>): Sessio
     text: event.text,
     seq: event.seq,
     beside: run?.beside !== undefined,
-    plan: activePlan(session)?.id ?? null,
+    plan: run ? (activePlan(session)?.id ?? null) : restingPlan(session),
     spent: event.spent,
   };
   const status = event.status === 'paused' || event.status === 'waiting' ? event.status : null;
@@ -77,6 +77,11 @@ function taken(session: Session, id: string): Pick<Session, 'queue' | 'uncarried
     queue: session.queue.filter((other) => other !== id),
     uncarried: speaks ? [...session.uncarried, id] : session.uncarried,
   };
+}
+
+/** The plan that was at rest already when it came to rest in another way. */
+function restingPlan({ plan, rest }: Session): string | null {
+  return plan?.status === 'paused' || plan?.status === 'waiting' ? plan.id : (rest?.plan ?? null);
 }
 
 /** Whether the plan at hand is the one that rests: a finished one stays finished whatever is resumed beside it. */

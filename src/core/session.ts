@@ -49,10 +49,17 @@ export type Session = {
   /** The step the model named as the next one. */
   next: string | null;
   /** What the next model call must be told, each with the event it comes from. */
-  notices: ReadonlyArray<{ seq: number; text: string }>;
+  notices: readonly Notice[];
   /** Why the `plan.json` on disk could not be read, until it can. */
   planProblem: string | null;
 };
+
+/** News for the model, as facts; the prompt puts them into words. */
+export type Notice = { seq: number } & (
+  | { about: 'edit'; text: string }
+  | { about: 'reopened'; step: string; message: string | undefined }
+  | { about: 'refused'; step: string; veto: string; evidence: string }
+);
 
 export type Message = {
   id: string;

@@ -44,7 +44,7 @@ export function planSummary(plan: Plan, language: Language): string {
   const count =
     plan.steps.length === 0 ? words.planning : `${completedSteps(plan)}/${plan.steps.length} ${words.steps}`;
   return [
-    `${words.goal}: ${clip(plan.goal, 400)}`,
+    `${words.goal}: ${firstLine(plan.goal)}`,
     `${words.progress}: ${count}`,
     ...(current ? [`${words.current}: ${current.description}${progressOf(current)}`] : []),
     `${words.spent}: ${plan.iteration_count}`,
@@ -64,6 +64,11 @@ export function stepLine(step: Step, number: number, language: Language): string
 
 function progressOf(step: Step): string {
   return step.progress ? ` (${step.progress.current}/${step.progress.total})` : '';
+}
+
+function firstLine(text: string): string {
+  const [line = '', ...rest] = text.trim().split('\n');
+  return clip(line, 300) + (rest.length > 0 ? ' …' : '');
 }
 
 function oneLine(text: string): string {

@@ -43,7 +43,7 @@ export async function think(
 function failure(error: unknown, attempt: number, now: Date, signal: AbortSignal): EventBody {
   if (signal.aborted) return { type: 'model.failed', kind: 'aborted', error: 'stopped', attempt, retry_at: null };
   if (!(error instanceof ModelFault)) throw error;
-  const pause = error.retry ? (Math.min(error.waitMs ?? pauseAfter(attempt), LONGEST_WISH_MS)) : null;
+  const pause = error.retry ? Math.min(error.waitMs ?? pauseAfter(attempt), LONGEST_WISH_MS) : null;
   const retry_at = pause === null ? null : new Date(now.getTime() + pause).toISOString();
   return { type: 'model.failed', kind: error.kind, error: error.message, attempt, retry_at };
 }

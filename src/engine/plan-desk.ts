@@ -1,7 +1,7 @@
 import { mergeEdit } from '../core/edit/merge.ts';
 import { planText } from '../core/steps.ts';
-import { EditedPlan, type Plan } from '../protocol/plan.ts';
 import { jsonFault, placeOf } from '../protocol/json-position.ts';
+import { EditedPlan, type Plan } from '../protocol/plan.ts';
 import type { Ledger } from './ledger.ts';
 import type { Clock, PlanFile } from './ports.ts';
 

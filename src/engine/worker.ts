@@ -23,8 +23,6 @@ export type Worker = {
   readonly idle: boolean;
   /** Ends the beat: the call in flight may take `graceMs`, then it is aborted and put on record as interrupted. */
   stop(graceMs: number): Promise<void>;
-  /** Resolves when the worker is idle. */
-  rested(): Promise<void>;
 };
 
 /**
@@ -191,15 +189,12 @@ export async function openWorker(
     get idle() {
       return beating === null && !woken && alarm === null && ledger.session.run === null;
     },
-    async rested() {
-      while (beating) await beating;
-    },
     async stop(graceMs) {
       stopping = true;
       alarm?.();
       if (queueing) inFlight?.abort(new Error('the daemon was stopped'));
       const cancel = clock.after(graceMs, () => inFlight?.abort(new Error('the daemon was stopped')));
-      while (beating) await beating;
+      while (beating !== null) await beating;
       cancel();
       if (!broken) await exclusively(() => desk.flush()).catch(fault);
       await ledger.sync().catch(onFault);

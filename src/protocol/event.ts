@@ -40,10 +40,10 @@ export const PlanChange = z.discriminatedUnion('what', [
   z.object({
     what: z.literal('step'),
     step: z.string(),
-    set: Step.pick({ description: true, needs: true, done_when: true, notes: true, agent: true })
+    set: Step.pick({ description: true, needs: true, done_when: true, notes: true })
       .partial()
       .describe('The new values.'),
-    unset: z.array(z.enum(['needs', 'done_when', 'notes', 'agent'])),
+    unset: z.array(z.enum(['needs', 'done_when', 'notes'])),
   }),
 ]);
 export type PlanChange = z.infer<typeof PlanChange>;

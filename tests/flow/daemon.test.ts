@@ -63,6 +63,23 @@ test('SIGTERM in the middle of a call ends politely, and the next daemon goes on
   await server.close();
 });
 
+test('a call that outlasts the ten seconds of grace is aborted and put on record as interrupted', async () => {
+  const server = await startOpenAI([{ text: '', calls: call('sleep 60') }, { text: 'I looked: nothing was done.' }]);
+  const on = ground();
+  const flags = ['--base-url', server.url, '--model', 'm'];
+  const first = await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "wait long" > inbox/1.md');
+  await until(() => on.events('demo').some((event) => event.type === 'tool.started'), 'the call');
+  first.process.kill('SIGTERM');
+  expect(await first.ended).toBe(0);
+  expect(on.events('demo').findLast((event) => event.type === 'tool.interrupted')).toMatchObject({
+    outcome: 'unknown',
+  });
+  await on.start(flags);
+  expect(await on.file('demo', 'outbox/1.md')).toContain('I looked');
+  await server.close();
+});
+
 test('"stop" ends a command within a second, with everything it started', async () => {
   const server = await startOpenAI([
     { text: '[Step] Sleep', calls: call('echo $$ > pid; sleep 60 & sleep 60') },

@@ -5,8 +5,8 @@ import type { EditedPlan, Plan, Step } from '../../protocol/plan.ts';
 export type Edit = { changes: PlanChange[]; ignored: string[] };
 
 type Theirs = EditedPlan['steps'][number];
-const FIELDS = ['description', 'needs', 'done_when', 'notes', 'agent'] as const;
-const OPTIONAL = ['needs', 'done_when', 'notes', 'agent'] as const;
+const FIELDS = ['description', 'needs', 'done_when', 'notes'] as const;
+const OPTIONAL = ['needs', 'done_when', 'notes'] as const;
 
 /**
  * Three-way merge by step id. `base` is the version of the plan the person began from, `theirs` what they saved, `now` the
@@ -81,7 +81,7 @@ function identified(base: Plan, theirs: EditedPlan, now: Plan, stepNo: number): 
 
 function added(step: Theirs & { id: string }): Step {
   const status = step.status === undefined || step.status === 'running' ? 'pending' : step.status;
-  const { id, description, needs, done_when, notes, agent } = step;
+  const { id, description, needs, done_when, notes } = step;
   return {
     id,
     description,
@@ -90,7 +90,6 @@ function added(step: Theirs & { id: string }): Step {
     ...(needs && { needs }),
     ...(done_when && { done_when }),
     ...(notes !== undefined && { notes }),
-    ...(agent !== undefined && { agent }),
   };
 }
 

@@ -57,14 +57,25 @@ function currentLine(plan: Plan, step: Step, words: Wording): string {
   return `${words.current(plan.steps.indexOf(step) + 1, plan.steps.length)}: ${step.description}${progress}${notes}`;
 }
 
-/** Notices are stored as facts and put into words here, so that the record holds no prose of ours. */
 function noticeLines(session: Session, words: Wording): string[] {
   const named = (id: string) => session.plan?.steps.find((step) => step.id === id)?.description ?? id;
-  return session.notices.map(({ text }) => {
-    if (text.startsWith('edited:')) return `${words.edited}: ${text.slice(7)}`;
-    if (text.startsWith('reopened:')) return words.reopened(named(text.slice(9)));
-    return words.vetoed(named(text.split(':')[1] ?? ''));
+  return session.notices.map((notice) => {
+    switch (notice.about) {
+      case 'edit':
+        return `${words.edited}: ${notice.text}`;
+      case 'reopened':
+        return words.reopened(named(notice.step), saidIn(session, notice.message));
+      case 'refused':
+        return words.vetoed(named(notice.step));
+      default:
+        return notice satisfies never;
+    }
   });
+}
+
+function saidIn(session: Session, message: string | undefined): string {
+  const text = message === undefined ? undefined : session.messages[message]?.text;
+  return clip((text ?? '').trim(), 500);
 }
 
 function nudges(session: Session, words: Wording): string[] {
