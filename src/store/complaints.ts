@@ -1,5 +1,5 @@
-import { field } from './field.ts';
 import { jsonFault } from '../protocol/json-position.ts';
+import { field } from './field.ts';
 
 /** What a zod schema offers, so far as this room needs it. */
 export type Schema<T> = {

@@ -1,7 +1,7 @@
 import { Config, Settings } from '../protocol/config.ts';
 import { UserError } from '../protocol/errors.ts';
-import { at, type Complaint, complaints, parseJson, type Schema } from './complaints.ts';
 import { placeOf } from '../protocol/json-position.ts';
+import { at, type Complaint, complaints, parseJson, type Schema } from './complaints.ts';
 
 /** Settings that hold, and what in the file was not understood and left out. */
 export type Checked<T> = { value: T; warnings: string[] };

@@ -9,7 +9,7 @@ import { liveOwner } from '../../src/store/owner.ts';
 const AGENTCTL = resolve('dist/agentctl.js');
 const AGENTD = resolve('dist/agentd.js');
 
-export type Ran = { code: number | null; out: string; err: string };
+type Ran = { code: number | null; out: string; err: string };
 
 /** A workspace that is gone after the test, its daemon with it, and the built programs to use it with. */
 export type Desk = {
@@ -21,6 +21,8 @@ export type Desk = {
   /** Starts `agentd` in the foreground and waits for its READY line. */
   serve(...flags: string[]): Promise<{ child: ChildProcess; out(): string; ended: Promise<Ran> }>;
   path(...parts: string[]): string;
+  /** Waits until there is a file of that path. */
+  has(path: string): Promise<void>;
 };
 
 export function desk(): Desk {
@@ -42,6 +44,9 @@ export function desk(): Desk {
   return {
     root,
     path: (...parts) => join(root, ...parts),
+    async has(path) {
+      while (!fs.existsSync(join(root, path))) await new Promise((later) => setTimeout(later, 20));
+    },
     async ctl(words, input = '') {
       const child = run(AGENTCTL, words);
       child.stdin.on('error', () => {});

@@ -1,0 +1,43 @@
+import * as fs from 'node:fs';
+import { isSessionFolder, sessionFolder } from '../protocol/names.ts';
+import { type SessionPaths, sessionPaths, type WorkspacePaths } from '../store/layout.ts';
+import { NoSuchSession } from './errors.ts';
+
+export type Folders = {
+  /** Names of all session folders, sorted; none where there is no workspace yet. Makes nothing. */
+  names(): string[];
+  /** The folder a key has; where it has none, the one it would get. */
+  nameOf(key: string): string;
+  /** Paths of a session that is there. Throws `NoSuchSession`. */
+  known(key: string): SessionPaths & { name: string };
+};
+
+/**
+ * Sessions by name. A folder of exactly that name is meant first, as people see it with `ls`. Any other key has the folder
+ * `sessionFolder` gives it, save that capitals and spaces stay where nothing else needs to be escaped.
+ */
+export function sessionFolders(paths: WorkspacePaths): Folders {
+  const isThere = (name: string) =>
+    isSessionFolder(name) && fs.lstatSync(paths.session(name), { throwIfNoEntry: false })?.isDirectory() === true;
+  const names = () => (fs.existsSync(paths.sessions) ? fs.readdirSync(paths.sessions).filter(isThere).sort() : []);
+  const nameOf = (key: string) => {
+    const escaped = sessionFolder(key);
+    if (isThere(key) || !(isThere(escaped) || !isPlain(key))) return key;
+    return escaped;
+  };
+  return {
+    names,
+    nameOf,
+    known(key) {
+      const name = nameOf(key);
+      if (!isThere(name)) throw new NoSuchSession(key, names());
+      return { ...sessionPaths(paths.session(name)), name };
+    },
+  };
+}
+
+/** Only the case of its letters and single spaces inside keep it from being a folder name as it is. */
+function isPlain(key: string): boolean {
+  const simple = key.toLowerCase().replace(/(?<=\S) (?=\S)/g, '_');
+  return sessionFolder(simple) === simple && isSessionFolder(key);
+}

@@ -1,0 +1,101 @@
+import * as fs from 'node:fs';
+import { fold } from '../core/fold.ts';
+import { emptySession, type Session, type Standing, standing } from '../core/session.ts';
+import { statusText } from '../core/status.ts';
+import { completedSteps } from '../core/steps.ts';
+import { errorText } from '../protocol/errors.ts';
+import type { PlanStatus } from '../protocol/plan.ts';
+import { ifThere } from '../store/errors.ts';
+import type { SessionPaths } from '../store/layout.ts';
+import { isIgnored } from '../store/names.ts';
+import { readRecord } from '../store/record.ts';
+import { checkSettings } from '../store/settings.ts';
+import { planFileProblem } from './plan-on-disk.ts';
+
+type Named = SessionPaths & { name: string };
+
+/** One session in a list. */
+export type Overview = {
+  name: string;
+  title: string | null;
+  standing: Standing | 'unreadable';
+  plan: { id: string; status: PlanStatus; completed: number; total: number } | null;
+  /** ISO 8601, UTC; null where nothing has happened yet. */
+  changed: string | null;
+  /** Messages in the inbox that nobody has taken yet. */
+  inbox: number;
+  /** Why the record cannot be read. */
+  problem: string | null;
+};
+
+/** One session, whole. */
+export type Shown = {
+  name: string;
+  title: string | null;
+  standing: Standing;
+  session: Session;
+  /** Where it stands, in words. */
+  summary: string;
+  /** Why the `plan.json` on disk cannot be read, or what of it was not taken over. */
+  planProblem: string | null;
+  inbox: number;
+};
+
+/** What a session's record means. Reads all of it: a second for some ten thousand events. Throws RecordCorrupt. */
+export async function foldRecord(paths: Named): Promise<Session> {
+  let session = emptySession(paths.name);
+  await readRecord(paths.events, (event) => {
+    session = fold(session, event);
+  });
+  return session;
+}
+
+/** A line about a session; a record that cannot be read is said, not thrown. */
+export async function overview(paths: Named): Promise<Overview> {
+  const inbox = waitingIn(paths);
+  try {
+    const session = await foldRecord(paths);
+    const { plan } = session;
+    return {
+      name: paths.name,
+      title: titleOf(paths, session),
+      standing: standing(session),
+      plan: plan && { id: plan.id, status: plan.status, completed: completedSteps(plan), total: plan.steps.length },
+      changed: session.at || null,
+      inbox,
+      problem: null,
+    };
+  } catch (error) {
+    const problem = errorText(error);
+    return { name: paths.name, title: null, standing: 'unreadable', plan: null, changed: null, inbox, problem };
+  }
+}
+
+export async function show(paths: Named): Promise<Shown> {
+  const session = await foldRecord(paths);
+  return {
+    name: paths.name,
+    title: titleOf(paths, session),
+    standing: standing(session),
+    session,
+    summary: statusText(session, 'en'),
+    planProblem: planFileProblem(paths.plan) ?? session.planProblem,
+    inbox: waitingIn(paths),
+  };
+}
+
+/** Messages dropped and not taken yet. */
+export function waitingIn(paths: SessionPaths): number {
+  const names = ifThere(() => fs.readdirSync(paths.inbox, { encoding: 'buffer' })) ?? [];
+  return names.filter((name) => !isIgnored(name)).length;
+}
+
+/** A person's title wins over the one made from the first message; settings that do not hold have none. */
+function titleOf(paths: SessionPaths, session: Session): string | null {
+  try {
+    const text = ifThere(() => fs.readFileSync(paths.settings, 'utf8'));
+    return checkSettings(text, 'session.json').value.title ?? session.title;
+  } catch {
+    return session.title;
+  }
+}

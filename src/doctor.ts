@@ -1,0 +1,153 @@
+import { spawnSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import { type Client, openClient } from './client/index.ts';
+import { ModelFault } from './engine/ports.ts';
+import type { Finding, Question } from './frontends/cli/command.ts';
+import { chooseModel } from './models/index.ts';
+import type { ModelSettings } from './protocol/config.ts';
+import { errorText } from './protocol/errors.ts';
+import { checkConfig, checkSettings, sessionPaths } from './store/index.ts';
+
+const WATCH_LIMIT = '/proc/sys/fs/inotify/max_user_watches';
+/** Watches of other programs of this user that are left room for. */
+const SPARE_WATCHES = 1000;
+const OLDEST_NODE = [20, 19] as const;
+
+/** Looks at everything a daemon would need, and changes nothing. Only with `ask` is anything sent anywhere. */
+export async function examine(question: Question): Promise<Finding[]> {
+  const client = openClient(question.root);
+  const config = configuration(question, client);
+  return [
+    node(),
+    ...workspace(client),
+    ...config.findings,
+    ...sessionSettings(client),
+    lock(question.env),
+    daemon(client),
+    watches(client),
+    await model({ ...config.model, ...question.flags }, question),
+    shell(question.env),
+    SANDBOX,
+  ];
+}
+
+const SANDBOX: Finding = {
+  what: 'sandbox',
+  is: 'note',
+  text: 'none: in this version tools run as your user, without a sandbox. See docs/tools.md.',
+};
+
+function node(): Finding {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  const isNew = major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1]);
+  const text = `${process.version}${isNew ? '' : `; wanted: ${OLDEST_NODE.join('.')} or newer`}`;
+  return { what: 'node', is: isNew ? 'ok' : 'wrong', text };
+}
+
+function workspace({ paths: { root } }: Client): Finding[] {
+  const finding = (is: Finding['is'], text: string): Finding[] => [{ what: 'workspace', is, text }];
+  const stat = fs.statSync(root, { throwIfNoEntry: false });
+  if (!stat) return finding('note', `${root} is not there yet; it is made at the first use`);
+  if (!stat.isDirectory()) return finding('wrong', `${root} is no folder. Move it away, or name another workspace.`);
+  const mode = (stat.mode & 0o777).toString(8);
+  if ((stat.mode & 0o022) !== 0) {
+    return finding(
+      'wrong',
+      `others may write to ${root} (mode ${mode}), and what is dropped there is run: chmod 700 ${root}`,
+    );
+  }
+  try {
+    fs.accessSync(root, fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK);
+  } catch {
+    return finding('wrong', `this user may not write to ${root} (mode ${mode}). Run as its owner.`);
+  }
+  const isOpen = (stat.mode & 0o044) !== 0;
+  return finding(
+    isOpen ? 'warning' : 'ok',
+    `${root} (mode ${mode}${isOpen ? `; others may read it: chmod 700 ${root}` : ''})`,
+  );
+}
+
+function configuration({ configFile }: Question, { paths }: Client): { findings: Finding[]; model: ModelSettings } {
+  const file = configFile ?? paths.config;
+  try {
+    const text = textOf(file);
+    if (text === undefined && configFile !== undefined) throw new Error(`${file} is not there.`);
+    const { value, warnings } = checkConfig(text, file);
+    const findings: Finding[] = warnings.map((warning) => ({ what: 'configuration', is: 'warning', text: warning }));
+    const found = text === undefined ? `no ${file}; defaults are in force` : file;
+    if (findings.length === 0) findings.push({ what: 'configuration', is: 'ok', text: found });
+    return { findings, model: value.model ?? {} };
+  } catch (error) {
+    return { findings: [{ what: 'configuration', is: 'wrong', text: errorText(error) }], model: {} };
+  }
+}
+
+function sessionSettings(client: Client): Finding[] {
+  return client.sessions().flatMap((name): Finding[] => {
+    const file = sessionPaths(client.paths.session(name)).settings;
+    try {
+      const { warnings } = checkSettings(textOf(file), file);
+      return warnings.map((text) => ({ what: 'settings', is: 'warning', text }));
+    } catch (error) {
+      return [{ what: 'settings', is: 'wrong', text: errorText(error) }];
+    }
+  });
+}
+
+function lock(env: NodeJS.ProcessEnv): Finding {
+  if (isProgram('flock', env)) return { what: 'lock', is: 'ok', text: 'flock: the kernel keeps a second daemon out' };
+  const text =
+    'no flock (util-linux) here: a lock folder with a heartbeat keeps a second daemon out. Install util-linux to be safe.';
+  return { what: 'lock', is: 'warning', text };
+}
+
+function daemon(client: Client): Finding {
+  const owner = client.daemon();
+  const text = owner
+    ? `running: process ${owner.pid}, since ${owner.at}`
+    : 'none is running; start one with: agentctl start';
+  return { what: 'daemon', is: owner ? 'ok' : 'note', text };
+}
+
+function watches(client: Client): Finding {
+  const sessions = client.sessions().length;
+  const limit = Number(textOf(WATCH_LIMIT) ?? Number.NaN);
+  if (Number.isNaN(limit))
+    return { what: 'watches', is: 'ok', text: `${sessions} sessions; this system tells no limit` };
+  const isEnough = sessions + SPARE_WATCHES <= limit;
+  const advice = '; inboxes beyond it are polled every second. Raise it: sysctl fs.inotify.max_user_watches=524288';
+  const text = `${sessions} sessions, ${limit} watches allowed${isEnough ? '' : advice}`;
+  return { what: 'watches', is: isEnough ? 'ok' : 'warning', text };
+}
+
+/** An aborted question is refused before anything is sent, yet only where there is somebody to ask. */
+async function model(settings: ModelSettings, { env, ask }: Question): Promise<Finding> {
+  const signal = ask ? new AbortController().signal : AbortSignal.abort(new Error('not asked'));
+  const request = {
+    messages: [{ role: 'user' as const, content: 'Answer with one word: ready' }],
+    tools: [],
+    model: undefined,
+  };
+  const name = settings.name ?? env['OPENAI_MODEL'] ?? '';
+  try {
+    const answer = await chooseModel(settings, env).ask(request, { signal, onText: () => {} });
+    return { what: 'model', is: 'ok', text: `${answer.model} answers` };
+  } catch (error) {
+    if (signal.aborted && !(error instanceof ModelFault)) {
+      return { what: 'model', is: 'ok', text: `${name} is configured; it was not called (--ask does)` };
+    }
+    return { what: 'model', is: 'wrong', text: errorText(error) };
+  }
+}
+
+function shell(env: NodeJS.ProcessEnv): Finding {
+  if (isProgram('bash', env)) return { what: 'shell', is: 'ok', text: 'bash' };
+  return { what: 'shell', is: 'warning', text: 'no bash here; commands are run with sh' };
+}
+
+const isProgram = (name: string, env: NodeJS.ProcessEnv): boolean => !spawnSync(name, ['--version'], { env }).error;
+
+function textOf(path: string): string | undefined {
+  return fs.existsSync(path) ? fs.readFileSync(path, 'utf8') : undefined;
+}

@@ -1,0 +1,133 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import yargs from 'yargs';
+import type { ModelSettings } from '../protocol/config.ts';
+import { errorText, UserError } from '../protocol/errors.ts';
+import {
+  checkOnce,
+  DOCS_WIDTH,
+  daemonOptions,
+  type LogLevel,
+  modelFlags,
+  WORKSPACE_OPTION,
+  workspaceRoot,
+} from './options.ts';
+
+/** What the flags say, for the one who plugs a daemon together. */
+export type DaemonStart = {
+  root: string;
+  /** Reads the file of `--config`; without it the workspace's own is read. */
+  readConfig?: () => string;
+  configFile: string;
+  flags: ModelSettings;
+  logLevel: LogLevel;
+  env: NodeJS.ProcessEnv;
+  /** Ownership of the workspace was lost: nothing may be written any more. */
+  onLost: (why: Error) => void;
+};
+
+const STOPPED_TWICE = 130;
+
+/**
+ * The daemon as a process: reads its flags, prints `READY <workspace>` once it serves, and stops at SIGTERM or SIGINT.
+ * Resolves with the exit code; a second signal ends the process at once.
+ */
+export async function agentd(
+  argv: string[],
+  run: (start: DaemonStart) => Promise<{ stop(): Promise<void> }>,
+): Promise<number> {
+  // Whoever started us may have closed the other end; that is no reason to end.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+  try {
+    const start = await startOf(argv);
+    if (!start) return 0;
+    const signalled = firstSignal();
+    const daemon = await run(start);
+    process.stdout.write(`READY ${start.root}\n`);
+    await signalled;
+    await daemon.stop();
+    return 0;
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    process.stderr.write(`${error.message}\n`);
+    return error.exit;
+  }
+}
+
+/** What `agentd --help` prints. */
+export async function agentdHelp(): Promise<string> {
+  return `${await command([]).wrap(DOCS_WIDTH).getHelp()}\n`;
+}
+
+async function startOf(argv: string[]): Promise<DaemonStart | null> {
+  const args = await command(argv).parse();
+  if (args['help'] || args['version']) return null;
+  const { config } = args;
+  const file = config === undefined ? undefined : resolve(config);
+  return {
+    root: workspaceRoot(args.workspace),
+    ...(file !== undefined && { readConfig: () => configText(file) }),
+    configFile: config ?? 'agentd.json',
+    flags: modelFlags(args),
+    logLevel: args.logLevel,
+    env: process.env,
+    onLost: (why) => {
+      process.stderr.write(
+        `The workspace is no longer ours: ${why.message}. Nothing more is written; start agentd again.\n`,
+      );
+      process.exit(1);
+    },
+  };
+}
+
+function command(argv: string[]) {
+  const cli = yargs(argv)
+    .scriptName('agentd')
+    .locale('en')
+    .usage(
+      [
+        'Usage: $0 [options]',
+        '',
+        'Serves the sessions of a workspace in the foreground: takes the messages dropped into',
+        '.sessions/<session>/inbox/, works on them, and puts one reply for each into outbox/.',
+        'Prints "READY <workspace>" once it serves; logs to stderr, one JSON object a line.',
+        'SIGTERM or SIGINT stops it within seconds; what it was at goes on at the next start.',
+        '"agentctl start" runs it in the background.',
+      ].join('\n'),
+    )
+    .option('workspace', WORKSPACE_OPTION)
+    .check((args) => {
+      checkOnce(args);
+      return true;
+    })
+    .strict()
+    .wrap(process.stdout.isTTY ? Math.min(DOCS_WIDTH, process.stdout.columns || 80) : DOCS_WIDTH)
+    .exitProcess(false)
+    .fail((message, error) => {
+      throw new UserError(`${message ?? errorText(error)}\nSee: agentd --help`, 2);
+    })
+    .epilogue('Exit codes: 0 stopped, 1 error, 2 usage, 3 the workspace has a daemon already, 130 second signal.');
+  return daemonOptions(cli);
+}
+
+function configText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new UserError(`--config ${file} cannot be read: ${errorText(error)}`);
+  }
+}
+
+/** Resolves at the first signal to stop; the second one does not wait for anything. */
+function firstSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    let asked = false;
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      process.on(signal, () => {
+        if (asked) process.exit(STOPPED_TWICE);
+        asked = true;
+        resolve();
+      });
+    }
+  });
+}

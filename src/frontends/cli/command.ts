@@ -1,0 +1,76 @@
+import type { ArgumentsCamelCase, Argv } from 'yargs';
+import type { Client } from '../../client/index.ts';
+import type { ModelSettings } from '../../protocol/config.ts';
+import { workspaceRoot } from '../options.ts';
+import type { Exit } from './exit-codes.ts';
+
+/** Options every command has. */
+export type Global = { workspace: string | undefined };
+
+/** What the CLI is given by the one who plugs things together, since it reaches beyond the client. */
+export type Parts = {
+  /** Path of the daemon's program. */
+  program: string;
+  doctor: (question: Question) => Promise<Finding[]>;
+};
+
+export type Question = {
+  root: string;
+  configFile?: string | undefined;
+  flags: ModelSettings;
+  env: NodeJS.ProcessEnv;
+  /** Calls the model once. */
+  ask: boolean;
+};
+
+/** One thing that was looked at. `wrong` must be mended, `warning` may matter, `note` is good to know. */
+export type Finding = { what: string; is: 'ok' | 'note' | 'warning' | 'wrong'; text: string };
+
+/** One command, told from the others only by what it says here. */
+export type Command = {
+  /** The command line, as in `send <session> [text..]`. */
+  usage: string;
+  addTo(cli: Argv<Global>, parts: Parts, ended: (exit: Exit) => void): Argv<Global>;
+};
+
+type Spec<T> = {
+  usage: string;
+  describe: string;
+  builder: (cli: Argv<Global>) => Argv<T>;
+  /** Does it and answers how it went. */
+  run: (args: ArgumentsCamelCase<T>, parts: Parts) => Promise<Exit>;
+};
+
+export function command<T extends Global>({ usage, describe, builder, run }: Spec<T>): Command {
+  return {
+    usage,
+    addTo: (cli, parts, ended) =>
+      cli.command<T>({
+        command: usage,
+        describe,
+        builder,
+        handler: async (args) => ended(await run(args, parts)),
+      }),
+  };
+}
+
+/** The client of the workspace that is meant. Loaded only where it is used: `--help` is quick. */
+export async function clientOf({ workspace }: Global): Promise<Client> {
+  const { openClient } = await import('../../client/index.ts');
+  return openClient(workspaceRoot(workspace));
+}
+
+export const SESSION = { type: 'string', demandOption: true, describe: 'Name of the session' } as const;
+export const JSON_OPTION = { type: 'boolean', describe: 'Print JSON' } as const;
+export const WAIT_OPTION = {
+  type: 'boolean',
+  describe: 'Wait for the reply and print its text',
+} as const;
+
+/** A whole number from 1 on, as yargs' `coerce` wants it. */
+export function wholeNumber(name: string): (value: number | undefined) => number | undefined {
+  return (value) => {
+    if (value === undefined || (Number.isSafeInteger(value) && value > 0)) return value;
+    throw new Error(`--${name} wants a whole number from 1 on.`);
+  };
+}

@@ -1,0 +1,29 @@
+import type { Command } from '../command.ts';
+import { archive } from './archive.ts';
+import { cancel } from './cancel.ts';
+import { goOn } from './continue.ts';
+import { doctor } from './doctor.ts';
+import { list } from './list.ts';
+import { log } from './log.ts';
+import { fresh } from './new.ts';
+import { pause } from './pause.ts';
+import { plan } from './plan.ts';
+import { rebuild } from './rebuild.ts';
+import { remove } from './remove.ts';
+import { rename } from './rename.ts';
+import { send } from './send.ts';
+import { show } from './show.ts';
+import { start } from './start.ts';
+import { status } from './status.ts';
+import { stop } from './stop.ts';
+import { stopRun } from './stop-run.ts';
+import { undo } from './undo.ts';
+import { watch } from './watch.ts';
+
+/** Every command, in the order of `--help`. */
+export const COMMANDS: readonly Command[] = [
+  ...[start, stop, status],
+  ...[send, goOn, pause, stopRun, cancel, undo, fresh],
+  ...[list, show, plan, watch, log],
+  ...[archive, remove, rename, rebuild, doctor],
+];

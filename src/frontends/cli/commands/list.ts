@@ -1,0 +1,48 @@
+import type { Overview } from '../../../client/index.ts';
+import { clientOf, command, JSON_OPTION } from '../command.ts';
+import { localTime, note, oneLine, paint, plain, say, sayJson, table } from '../print.ts';
+
+const WORDS: Record<Overview['standing'], string> = {
+  none: 'idle',
+  running: 'running',
+  waiting: 'waiting',
+  paused: 'paused',
+  completed: 'completed',
+  failed: 'failed',
+  unreadable: 'unreadable',
+};
+
+export const list = command({
+  usage: 'list',
+  describe: 'List the sessions',
+  builder: (cli) => cli.option('json', JSON_OPTION),
+  async run(args) {
+    const client = await clientOf(args);
+    const sessions: Overview[] = [];
+    for await (const session of client.list()) sessions.push(session);
+    if (args.json) sayJson(sessions);
+    else if (sessions.length === 0) note(`No sessions in ${client.paths.root}. Make one with: agentctl send demo "…"`);
+    else say(rows(sessions, client.daemon() !== undefined));
+    return 'ok';
+  },
+});
+
+function rows(sessions: Overview[], isServed: boolean): string {
+  const [head = '', ...lines] = table([
+    ['SESSION', 'STATE', 'STEPS', 'LAST CHANGE', 'TITLE'],
+    ...sessions.map((one) => [
+      plain(one.name),
+      stateOf(one, isServed),
+      one.plan ? `${one.plan.completed}/${one.plan.total}` : '-',
+      one.changed ? localTime(one.changed) : '-',
+      oneLine(one.problem ?? one.title ?? '', process.stdout.isTTY ? 60 : 200),
+    ]),
+  ]).split('\n');
+  return [paint('bold', head), ...lines.map((line) => line.trimEnd())].join('\n');
+}
+
+/** A run is only at work where a daemon is; messages nobody took yet are part of how a session stands. */
+function stateOf({ standing, inbox }: Overview, isServed: boolean): string {
+  const state = standing === 'running' && !isServed ? 'running (no daemon)' : WORDS[standing];
+  return inbox > 0 ? `${state} +${inbox}` : state;
+}

@@ -1,0 +1,60 @@
+import { text as readAll } from 'node:stream/consumers';
+import { UserError } from '../../../protocol/errors.ts';
+import { act, actingOptions } from '../act.ts';
+import { clientOf, command, SESSION, wholeNumber } from '../command.ts';
+import { EXITS } from '../exit-codes.ts';
+import { note } from '../print.ts';
+
+export const send = command({
+  usage: 'send <session> [text..]',
+  describe: 'Send a message; a session that is not there is made',
+  builder: (cli) =>
+    actingOptions(
+      cli
+        .positional('session', SESSION)
+        .positional('text', {
+          type: 'string',
+          array: true,
+          describe: 'What to say; "-" or nothing reads it from standard input',
+        })
+        .option('file', { type: 'string', array: true, requiresArg: true, describe: 'Send a copy of this file along' })
+        .option('stdin', {
+          type: 'boolean',
+          describe: 'Read the text from standard input, as "-" does',
+        })
+        .option('limit-iterations', {
+          type: 'number',
+          requiresArg: true,
+          coerce: wholeNumber('limit-iterations'),
+          describe: 'Model calls before the run pauses',
+        })
+        .option('model', { type: 'string', requiresArg: true, describe: 'Model of the run this message starts' })
+        .option('after', {
+          type: 'boolean',
+          describe: 'Do not join a run that is on, wait for its end',
+        })
+        .option('from', { type: 'string', requiresArg: true, describe: 'Who says it' })
+        .example('$0 send demo "Count the words in notes.txt" --wait', '')
+        .example('git diff | $0 send review - --file style.md', ''),
+    ),
+  async run(args) {
+    const { limitIterations: iterations, model, after, from, file } = args;
+    const words = [...(args.text ?? []), ...args._.slice(1).map(String)];
+    const text = words.length > 0 ? words.join(' ') : args.stdin || !file ? await fromStdin() : undefined;
+    const options = {
+      ...(iterations !== undefined && { limits: { iterations } }),
+      ...(model !== undefined && { model }),
+      ...(after && { when: 'after' as const }),
+    };
+    const message = { text, from, files: file, ...(Object.keys(options).length > 0 && { options }) };
+    return act(await clientOf(args), args.session, message, args, { mustExist: false });
+  },
+});
+
+async function fromStdin(): Promise<string> {
+  if (process.stdin.isTTY) note('Type the message; end it with Ctrl-D.');
+  const said = await readAll(process.stdin);
+  if (said.trim() === '')
+    throw new UserError('Nothing to send: no text was given and standard input is empty.', EXITS.usage.code);
+  return said;
+}

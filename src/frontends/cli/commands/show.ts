@@ -1,0 +1,62 @@
+import type { Shown } from '../../../client/index.ts';
+import { clientOf, command, JSON_OPTION, SESSION } from '../command.ts';
+import { localTime, paint, plain, say, sayJson } from '../print.ts';
+
+export const show = command({
+  usage: 'show <session>',
+  describe: 'Show the plan, how far it is and why it rests',
+  builder: (cli) => cli.positional('session', SESSION).option('json', JSON_OPTION),
+  async run(args) {
+    const client = await clientOf(args);
+    const shown = await client.show(args.session);
+    if (args.json) sayJson(asJson(shown));
+    else say(inWords(shown, client.daemon() !== undefined));
+    return 'ok';
+  },
+});
+
+function inWords({ name, title, session, summary, planProblem, inbox }: Shown, isServed: boolean): string {
+  const asked = session.rest?.status === 'waiting' ? session.rest.text : null;
+  return [
+    paint('bold', plain(title ? `${name}: ${title}` : name)),
+    ...(session.at ? [`Last change: ${localTime(session.at)}`] : []),
+    '',
+    plain(summary),
+    ...(asked ? ['', 'It asks:', plain(asked)] : []),
+    ...(planProblem ? ['', paint('yellow', plain(planProblem))] : []),
+    ...(inbox > 0 ? ['', `Messages not taken yet: ${inbox}`] : []),
+    ...(isServed || (!session.run && inbox === 0)
+      ? []
+      : ['', 'No daemon is running; it goes on after: agentctl start']),
+  ].join('\n');
+}
+
+function asJson({ name, title, standing, session, planProblem, inbox }: Shown): object {
+  const { plan, rest, run, unanswered, setAside } = session;
+  return {
+    name,
+    title,
+    standing,
+    changed: session.at || null,
+    plan,
+    plan_problem: planProblem,
+    set_aside: Object.keys(setAside),
+    run: run && {
+      message: run.message,
+      since: run.since,
+      mode: run.mode,
+      model: run.model ?? null,
+      spent: run.spent,
+      limits: run.limits,
+    },
+    rest: rest && {
+      message: rest.message,
+      status: rest.status,
+      reason: rest.reason,
+      text: rest.text,
+      spent: rest.spent,
+    },
+    unanswered,
+    inbox,
+  };
+}

@@ -1,0 +1,77 @@
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import type { Argv } from 'yargs';
+import type { ModelSettings } from '../protocol/config.ts';
+
+/** Width of help texts that are put into the docs. */
+export const DOCS_WIDTH = 100;
+const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+export const WORKSPACE_OPTION = {
+  type: 'string',
+  requiresArg: true,
+  describe: 'Folder of the workspace',
+  defaultDescription: '$AGENTD_WORKSPACE, else ~/.workspace',
+} as const;
+
+/** The absolute path of the workspace: flag, else environment, else `~/.workspace`. */
+export function workspaceRoot(flag: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
+  return resolve(flag || env['AGENTD_WORKSPACE'] || join(homedir(), '.workspace'));
+}
+
+/** The flags that say which configuration and model are meant, wherever a daemon is started or looked into. */
+export function settingOptions<T>(cli: Argv<T>) {
+  const text = (describe: string) => ({ type: 'string', requiresArg: true, describe }) as const;
+  return cli
+    .option('config', text("Configuration file, in place of the workspace's agentd.json"))
+    .option('model', text('Model name; "runbook" and "scripted:<file>" are built in'))
+    .option('base-url', text('OpenAI-compatible endpoint, such as http://127.0.0.1:11434/v1'))
+    .option('api-key-env', text('Environment variable that holds the API key'));
+}
+
+/** All flags of a daemon but its workspace. */
+export function daemonOptions<T>(cli: Argv<T>) {
+  return settingOptions(cli).option('log-level', {
+    choices: LOG_LEVELS,
+    requiresArg: true,
+    describe: 'Least level that is logged',
+    default: 'info' satisfies LogLevel as LogLevel,
+  });
+}
+
+export type SettingFlags = {
+  config?: string | undefined;
+  model?: string | undefined;
+  baseUrl?: string | undefined;
+  apiKeyEnv?: string | undefined;
+};
+export type DaemonFlags = SettingFlags & { logLevel: LogLevel };
+
+/** The model's settings that flags give. */
+export function modelFlags({ model, baseUrl, apiKeyEnv }: SettingFlags): ModelSettings {
+  return {
+    ...(model !== undefined && { name: model }),
+    ...(baseUrl !== undefined && { base_url: baseUrl }),
+    ...(apiKeyEnv !== undefined && { api_key_env: apiKeyEnv }),
+  };
+}
+
+const SCRIPTED = 'scripted:';
+
+/** The flags again, as words for a process in another folder. */
+export function daemonArgs({ config, model, baseUrl, apiKeyEnv, logLevel }: DaemonFlags): string[] {
+  const script = model?.startsWith(SCRIPTED) ? SCRIPTED + resolve(model.slice(SCRIPTED.length)) : model;
+  const flags = { config: config && resolve(config), model: script, 'base-url': baseUrl, 'api-key-env': apiKeyEnv };
+  const given = Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value]));
+  return [...given, '--log-level', logLevel];
+}
+
+/** A flag given twice where one is meant is a slip, not a list. */
+export function checkOnce(args: Record<string, unknown>, lists: readonly string[] = []): void {
+  for (const [name, value] of Object.entries(args)) {
+    if (Array.isArray(value) && name !== '_' && !lists.includes(name)) {
+      throw new Error(`--${name} was given ${value.length} times; it is wanted once.`);
+    }
+  }
+}

@@ -1,0 +1,144 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { desk, script } from '../support/agentctl.ts';
+
+test('the daemon is started, looked at and stopped, and each says so when it is not as it must be', async () => {
+  const { ctl, root } = desk();
+  expect((await ctl(['status'])).code).toBe(3);
+  expect((await ctl(['stop'])).code).toBe(3);
+  expect(existsSync(root)).toBe(false);
+  expect(await ctl(['start', '--model', 'runbook'])).toMatchObject({ code: 0, err: '' });
+  expect(await ctl(['start'])).toMatchObject({ code: 3, err: expect.stringContaining('running already') });
+  const status = await ctl(['status', '--json']);
+  expect(status.code).toBe(0);
+  expect(JSON.parse(status.out)).toMatchObject({
+    workspace: root,
+    sessions: { total: 0 },
+    daemon: { pid: expect.any(Number) },
+  });
+  expect(await ctl(['stop'])).toMatchObject({ code: 0, out: expect.stringContaining('has stopped') });
+  expect((await ctl(['status'])).code).toBe(3);
+});
+
+test('a script is looked for where the command is given', async () => {
+  const at = desk();
+  script(at, [{ text: 'Hello.' }]);
+  expect((await at.ctl(['start', '--model', 'scripted:script.json'])).code).toBe(0);
+  expect((await at.ctl(['send', 'demo', 'hello', '--wait'])).out).toBe('Hello.\n');
+});
+
+test('a daemon that ends at once tells why, and nothing is left running', async () => {
+  const at = desk();
+  const { code, err } = await at.ctl(['start', '--model', 'scripted:/nowhere/script.json']);
+  expect(code).toBe(1);
+  expect(err).toContain('/nowhere/script.json cannot be read');
+  expect((await at.ctl(['status'])).code).toBe(3);
+});
+
+test('agentd prints READY and nothing else, and ends with 0 at SIGTERM', async () => {
+  const at = desk();
+  const { child, ended } = await at.serve('--model', 'runbook');
+  child.kill('SIGTERM');
+  expect(await ended).toMatchObject({ code: 0, out: `READY ${at.root}\n` });
+});
+
+test('agentd that is told twice to stop does not wait for the call in flight', async () => {
+  const at = desk();
+  const { child, ended } = await at.serve('--model', script(at, [{ text: 'Thinking', delay_ms: 60_000 }]));
+  await at.ctl(['send', 'demo', 'think']);
+  await at.has('.sessions/demo/live');
+  child.kill('SIGTERM');
+  await at.ctl(['status']);
+  child.kill('SIGINT');
+  expect((await ended).code).toBe(130);
+});
+
+test('a second agentd ends with 3 and names the first', async () => {
+  const at = desk();
+  const { child } = await at.serve('--model', 'runbook');
+  await expect(at.serve('--model', 'runbook')).rejects.toThrow(
+    new RegExp(`agentd ended \\(3\\): .*process ${child.pid} `),
+  );
+});
+
+test('a configuration that does not hold ends agentd with its line and no stack', async () => {
+  const at = desk();
+  await at.ctl(['send', 'demo', 'hello']);
+  writeFileSync(at.path('agentd.json'), '{\n  "limits": { "iterations": 0 }\n}\n');
+  await expect(at.serve()).rejects.toThrow(/agentd ended \(1\): agentd\.json, line 2: .*iterations(?![\s\S]* at )/);
+});
+
+test('what is asked for while the daemon is down is done when it comes up', async () => {
+  const at = desk();
+  const answers = [
+    { text: '[Step] Look\n[Step] Tell', calls: [{ name: 'list_files', args: {} }] },
+    { text: '[Done] looked' },
+    { text: '[Done] told' },
+  ];
+  const model = script(at, answers);
+  await at.ctl(['start', '--model', model]);
+  expect((await at.ctl(['send', 'demo', 'Look and tell', '--limit-iterations', '1', '--wait'])).code).toBe(5);
+  await at.ctl(['stop']);
+  const asked = await at.ctl(['continue', 'demo', 'and be brief', '--json']);
+  expect(asked).toMatchObject({ code: 0, err: expect.stringContaining(`agentctl start --workspace ${at.root}`) });
+  await at.ctl(['start', '--model', model]);
+  expect((await at.ctl(['watch', 'demo'])).code).toBe(0);
+  const sent: unknown = JSON.parse(asked.out);
+  expect(sent).toMatchObject({ session: 'demo' });
+  const { plan } = JSON.parse((await at.ctl(['show', 'demo', '--json'])).out);
+  expect(plan).toMatchObject({ status: 'completed', steps: [{ status: 'completed' }, { status: 'completed' }] });
+});
+
+test('a session with a run on is neither archived, renamed, removed nor rebuilt', async () => {
+  const at = desk();
+  await at.serve('--model', script(at, [{ text: 'Thinking', delay_ms: 60_000 }]));
+  await at.ctl(['send', 'demo', 'think']);
+  await at.has('.sessions/demo/live');
+  for (const words of [
+    ['archive', 'demo'],
+    ['rename', 'demo', 'other'],
+    ['remove', 'demo', '--yes'],
+  ]) {
+    expect(await at.ctl(words)).toMatchObject({ code: 3, err: expect.stringContaining('stop-run demo') });
+  }
+  expect((await at.ctl(['rebuild', 'demo'])).code).toBe(3);
+  expect((await at.ctl(['stop-run', 'demo', '--wait'])).code).toBe(0);
+  expect((await at.ctl(['rename', 'demo', 'other'])).code).toBe(0);
+  expect((await at.ctl(['archive', 'other'])).out).toContain('.archive/other');
+  expect(existsSync(at.path('.archive/other/events.jsonl'))).toBe(true);
+});
+
+test('the log has one line an event, and its JSON is the record byte for byte', async () => {
+  const at = desk();
+  await at.serve('--model', script(at, [{ text: 'Hello.\u001b[31m' }]));
+  await at.ctl(['send', 'demo', 'hello', '--wait']);
+  const record = readFileSync(at.path('.sessions/demo/events.jsonl'), 'utf8');
+  const lines = (await at.ctl(['log', 'demo'])).out;
+  expect((await at.ctl(['log', 'demo', '--json', '--from', '2'])).out).toContain(
+    record.split('\n').slice(1, 6).join('\n'),
+  );
+  expect(lines.split('\n').length).toBeGreaterThanOrEqual(6);
+  expect(lines).toContain('message.received');
+  expect(lines).not.toContain('\u001b');
+});
+
+test('doctor finds a bad configuration, says that there is no sandbox, and ends with 1', async () => {
+  const at = desk();
+  expect((await at.ctl(['doctor', '--model', 'runbook'])).code).toBe(0);
+  expect(existsSync(at.root)).toBe(false);
+  await at.ctl(['send', 'demo', 'hello']);
+  writeFileSync(at.path('agentd.json'), '{ "limit": 3,\n "mode": "zigzag" }');
+  const { code, out } = await at.ctl(['doctor', '--model', 'runbook', '--json']);
+  expect(code).toBe(1);
+  const findings: unknown = JSON.parse(out);
+  expect(findings).toContainEqual({ what: 'configuration', is: 'wrong', text: expect.stringMatching(/line 2: mode/) });
+  expect(findings).toContainEqual({ what: 'sandbox', is: 'note', text: expect.stringContaining('without a sandbox') });
+});
+
+test('doctor calls a model that is not configured wrong, and does not call one that is', async () => {
+  const at = desk();
+  const none = await at.ctl(['doctor', '--json']);
+  expect([none.code, none.out]).toEqual([1, expect.stringContaining('No model is configured')]);
+  const deaf = await at.ctl(['doctor', '--base-url', 'http://127.0.0.1:9/v1', '--model', 'x']);
+  expect([deaf.code, deaf.out]).toEqual([0, expect.stringContaining('it was not called')]);
+});

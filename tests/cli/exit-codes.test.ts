@@ -1,0 +1,73 @@
+import { expect, test } from 'vitest';
+import { desk, script } from '../support/agentctl.ts';
+
+const steps = { text: 'A plan:\n[Step] Look around\n[Step] Tell what is there' };
+
+test('a message that is answered ends with 0 and prints the answer alone', async () => {
+  const at = desk();
+  await at.serve('--model', script(at, [{ text: 'Hello to you.' }]));
+  const { code, out, err } = await at.ctl(['send', 'demo', 'hello', '--wait']);
+  expect({ code, out, err }).toEqual({ code: 0, out: 'Hello to you.\n', err: '' });
+});
+
+test('a run that pauses, waits or fails ends with 5, 6 or 7', async () => {
+  const at = desk();
+  const talk = { text: 'Which room do you mean?' };
+  await at.serve(
+    '--model',
+    script(at, [
+      { when: 'pausing', ...steps },
+      { when: 'waiting', ...steps },
+      { when: 'waiting', ...talk },
+      { when: 'waiting', ...talk },
+      { when: 'failing', status: 401, text: 'no such key' },
+    ]),
+  );
+  const send = (name: string, ...more: string[]) => at.ctl(['send', name, name, '--wait', ...more]);
+  expect((await send('pausing', '--limit-iterations', '1')).code).toBe(5);
+  expect((await send('waiting')).code).toBe(6);
+  expect((await send('failing')).code).toBe(7);
+  expect((await at.ctl(['watch', 'waiting'])).code).toBe(6);
+  const cancelled = await at.ctl(['cancel', 'pausing', '--wait']);
+  expect(cancelled.code).toBe(0);
+  expect((await at.ctl(['watch', 'pausing'])).code).toBe(7);
+});
+
+test('a message the daemon rejects ends with 1', async () => {
+  const at = desk();
+  await at.serve('--model', script(at, [{ text: 'Hello.' }]));
+  await at.ctl(['send', 'demo', 'hello', '--wait']);
+  const { code, err } = await at.ctl(['send', 'demo', '/zork', '--wait']);
+  expect([code, err]).toEqual([1, '[rejected]\n']);
+});
+
+test('a reply that does not come in time ends with 124, and the message stays in the inbox', async () => {
+  const at = desk();
+  const { code, err } = await at.ctl(['send', 'demo', 'hello', '--wait', '--timeout', '0.2']);
+  expect(code).toBe(124);
+  expect(err).toContain('The message is not lost');
+  expect((await at.ctl(['list'])).out).toContain('+1');
+});
+
+test('a session that is not there ends with 4, names the known ones, and is not made', async () => {
+  const at = desk();
+  await at.ctl(['send', 'demo', 'hello']);
+  for (const words of [
+    ['show'],
+    ['continue'],
+    ['pause'],
+    ['stop-run'],
+    ['cancel'],
+    ['undo'],
+    ['new'],
+    ['log'],
+    ['rebuild'],
+    ['archive'],
+    ['plan'],
+    ['watch'],
+  ]) {
+    const { code, err } = await at.ctl([...words, 'nobody']);
+    expect([words, code, err]).toEqual([words, 4, 'No session "nobody". Known: demo.\n']);
+  }
+  expect((await at.ctl(['list', '--json'])).out).not.toContain('nobody');
+});

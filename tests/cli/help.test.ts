@@ -1,0 +1,59 @@
+import { readdirSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { agentdHelp } from '../../src/frontends/agentd.ts';
+import { commandHelp } from '../../src/frontends/cli/cli.ts';
+import { EXITS } from '../../src/frontends/cli/exit-codes.ts';
+import { desk } from '../support/agentctl.ts';
+
+test('the help of agentctl and of each command reads as it was agreed', async () => {
+  const pages = await commandHelp();
+  expect(pages.map(({ command, help }) => `## ${command}\n\n${help}`).join('\n')).toMatchSnapshot();
+});
+
+test('the help of agentd reads as it was agreed', async () => {
+  expect(await agentdHelp()).toMatchSnapshot();
+});
+
+test('every command has a file of its own, a help page, and no line wider than 100', async () => {
+  const pages = await commandHelp();
+  const files = readdirSync('src/frontends/cli/commands').filter((file) => file !== 'all.ts');
+  const commands = pages.map(({ command }) => command.replace(/^agentctl ?/, '')).filter((name) => name !== '');
+  expect([...commands].sort()).toEqual(files.map((file) => file.replace('.ts', '')).sort());
+  for (const { help } of pages) for (const line of help.split('\n')) expect([...line].length).toBeLessThanOrEqual(100);
+});
+
+test('the program prints the pages the docs are made of, with every exit code on the first', async () => {
+  const { ctl } = desk();
+  const [first] = await commandHelp();
+  const { out, code } = await ctl(['--help']);
+  expect(code).toBe(0);
+  expect(out.trimEnd()).toBe(first?.help.trimEnd());
+  for (const { when } of Object.values(EXITS)) expect(out).toContain(when);
+});
+
+test('what is not understood ends with 2, names the fault and says where to look', async () => {
+  const { ctl } = desk();
+  for (const [words, said] of [
+    [['bogus'], 'Unknown command: bogus'],
+    [[], 'A command is wanted'],
+    [['send'], 'Wanted: agentctl send <session> [text..]'],
+    [['list', '--zork'], 'Unknown argument: zork'],
+    [['send', 'demo', 'hi', '--limit-iterations', 'x'], '--limit-iterations wants a whole number'],
+    [['send', 'demo', 'hi', '--from', 'a', '--from', 'b'], '--from was given 2 times'],
+    [['send', 'demo', 'hi', '--timeout', '3'], 'timeout -> wait'],
+    [['send', 'demo'], 'standard input is empty'],
+    [['stop', 'demo'], 'agentctl stop-run demo'],
+    [['remove', 'demo'], 'No session'],
+  ] as const) {
+    const { code, err } = await ctl([...words]);
+    expect([words.join(' '), code]).toEqual([words.join(' '), words[0] === 'remove' ? 4 : 2]);
+    expect(err).toContain(said);
+  }
+});
+
+test('session names are completed', async () => {
+  const { ctl, complete } = desk();
+  await ctl(['send', 'demo', 'hello']);
+  expect(await complete('show', '')).toMatchObject({ code: 0, out: 'demo\n' });
+  expect((await complete('sh')).out).toContain('show');
+});

@@ -1,0 +1,145 @@
+import * as fs from 'node:fs';
+import { expect, test } from 'vitest';
+import type { Sight } from '../../src/client/follow.ts';
+import { openSessionFolder } from '../../src/store/index.ts';
+import { now, opened, planned, received, record, rested, rig, started } from './rig.ts';
+
+const upTo = async <T>(source: AsyncGenerator<T>, count: number): Promise<T[]> => {
+  const seen: T[] = [];
+  for await (const one of source) if (seen.push(one) === count) break;
+  return seen;
+};
+
+test('events are told from a seq on, with their lines as they stand in the record', async () => {
+  const at = rig();
+  await at.client.send('demo', { text: 'x' });
+  const paths = at.session('demo');
+  await record(paths, [opened, received('1.md', 'x'.repeat(300_000)), started('1.md')]);
+  const lines = fs.readFileSync(paths.events, 'utf8').split('\n');
+  const told = [];
+  for await (const { event, line } of at.client.events('demo', { from: 2 })) told.push([event.seq, line]);
+  expect(told).toEqual([
+    [2, lines[1]],
+    [3, lines[2]],
+  ]);
+});
+
+test('who follows is told each event once, and an unfinished line only when it is whole', async () => {
+  const at = rig();
+  await at.client.send('demo', { text: 'x' });
+  const paths = at.session('demo');
+  await record(paths, [opened, received('1.md'), started('1.md')]);
+  const whole = fs.readFileSync(paths.events);
+  const cut = whole.length - 20;
+  fs.writeFileSync(paths.events, whole.subarray(0, cut));
+  const followed = at.client.events('demo', { follow: true });
+  expect((await upTo(followed, 2)).map(({ event }) => event.seq)).toEqual([1, 2]);
+  const again = at.client.events('demo', { follow: true });
+  const three = upTo(again, 3);
+  fs.appendFileSync(paths.events, whole.subarray(cut));
+  expect((await three).map(({ event }) => event.seq)).toEqual([1, 2, 3]);
+});
+
+test('what a failed append took back is not told again', async () => {
+  const at = rig();
+  await at.client.send('demo', { text: 'x' });
+  const paths = at.session('demo');
+  await record(paths, [opened, received('1.md')]);
+  const kept = fs.readFileSync(paths.events);
+  const followed = at.client.events('demo', { follow: true });
+  await record(paths, [started('1.md'), ...planned('plan_1', 'Count')]);
+  const seqs: number[] = [];
+  for await (const { event } of followed) {
+    seqs.push(event.seq);
+    if (event.seq === 6) {
+      fs.writeFileSync(paths.events, kept);
+      await new Promise((later) => setTimeout(later, 700));
+      await record(paths, [started('1.md'), ...planned('plan_1', 'Count'), ...rested('1.md', 'plan_1')]);
+    }
+    if (event.seq === 11) break;
+  }
+  expect(seqs).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+});
+
+test('following ends when it is called off and when the session is gone', async () => {
+  const at = rig();
+  for (const name of ['one', 'two']) {
+    await at.client.send(name, { text: 'x' });
+    await record(at.session(name), [opened]);
+  }
+  const control = new AbortController();
+  const one = upTo(at.client.events('one', { follow: true, signal: control.signal }), 9);
+  const two = upTo(at.client.events('two', { follow: true }), 9);
+  control.abort();
+  await at.client.archive('two');
+  expect([(await one).length, (await two).length]).toEqual([1, 1]);
+});
+
+test('a bad line in the middle of a record is told with its number', async () => {
+  const at = rig();
+  await at.client.send('demo', { text: 'x' });
+  const paths = at.session('demo');
+  await record(paths, [opened, received('1.md'), started('1.md')]);
+  fs.writeFileSync(paths.events, fs.readFileSync(paths.events, 'utf8').replace('Count the words', 'Count the birds'));
+  await expect(upTo(at.client.events('demo'), 9)).rejects.toThrow('line 2 cannot be trusted');
+});
+
+test('who watches sees how it stands, then events and the words of each call, none twice', async () => {
+  const at = rig();
+  await at.client.send('demo', { text: 'x' });
+  const paths = at.session('demo');
+  await record(paths, [opened, received('1.md'), started('1.md')]);
+  const store = openSessionFolder(paths.folder, { now });
+  const control = new AbortController();
+  const seen: string[] = [];
+  const watching = (async () => {
+    for await (const sight of at.client.watch('demo', control.signal)) seen.push(...wordsOf(sight));
+  })();
+  const until = async (count: number) => {
+    while (seen.length < count) await new Promise((later) => setTimeout(later, 5));
+  };
+  await until(1);
+  store.live.begin();
+  store.live.write('Let me s\u00e9e. [Step] First');
+  await until(2);
+  await store.journal.append([answered('Let me s\u00e9e. [Step] First'), ...planned('plan_1', 'Count')]);
+  await until(6);
+  store.live.begin();
+  store.live.write('[Done]');
+  await until(7);
+  await store.journal.append(rested('1.md', 'plan_1'));
+  await until(12);
+  control.abort();
+  await watching;
+  await store.close();
+  expect(seen).toEqual([
+    'running',
+    'Let me s\u00e9e. [Step] First',
+    'model.answered',
+    'plan.started',
+    'step.added',
+    'step.started',
+    '[Done]',
+    'step.completed',
+    'run.rested',
+    'plan.ended',
+    'reply.committed',
+    'reply.published',
+  ]);
+});
+
+function wordsOf(sight: Sight): string[] {
+  if (sight.is === 'state') return [sight.session.run ? 'running' : 'resting'];
+  return [sight.is === 'text' ? sight.text : sight.event.type];
+}
+
+const answered = (text: string) => ({
+  type: 'model.answered' as const,
+  text,
+  calls: [],
+  usage: { tokens: 1, cost: null },
+  model: 'm',
+  ms: 1,
+  carried: ['1.md'],
+  seen: 3,
+});

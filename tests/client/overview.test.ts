@@ -1,0 +1,64 @@
+import * as fs from 'node:fs';
+import { expect, test } from 'vitest';
+import type { Overview } from '../../src/client/overview.ts';
+import { opened, planned, received, record, rested, rig, started } from './rig.ts';
+
+test('a list has a line about each session: how it stands, how far it is, what waits in its inbox', async () => {
+  const at = rig();
+  expect(at.client.sessions()).toEqual([]);
+  for (const name of ['busy', 'done', 'fresh', 'hurt']) await at.client.send(name, { text: 'x' });
+  const first = [opened, received('1.md'), started('1.md'), ...planned('plan_1', 'Count')];
+  await record(at.session('busy'), first);
+  await record(at.session('done'), [...first, ...rested('1.md', 'plan_1')]);
+  fs.writeFileSync(at.session('done').settings, '{ "title": "My title" }');
+  await record(at.session('hurt'), first);
+  const lines = fs.readFileSync(at.session('hurt').events, 'utf8').split('\n');
+  fs.writeFileSync(at.session('hurt').events, [...lines.slice(0, 2), ...lines.slice(3)].join('\n'));
+  const rows: Overview[] = [];
+  for await (const row of at.client.list()) rows.push(row);
+  expect(
+    rows.map(({ name, title, standing, plan, inbox }) => [
+      name,
+      title,
+      standing,
+      plan && [plan.completed, plan.total],
+      inbox,
+    ]),
+  ).toEqual([
+    ['busy', 'Count the words', 'running', [0, 1], 1],
+    ['done', 'My title', 'completed', [1, 1], 1],
+    ['fresh', null, 'none', null, 1],
+    ['hurt', null, 'unreadable', null, 1],
+  ]);
+});
+
+test('a session whose record cannot be trusted can still be put away', async () => {
+  const at = rig();
+  await at.client.send('demo', { text: 'x' });
+  fs.writeFileSync(at.session('demo').events, '{"v":1,"seq":1}\n');
+  await record(at.session('demo'), [opened, received('1.md'), started('1.md')]);
+  await expect(at.client.archive('demo')).rejects.toMatchObject({ name: 'DaemonState' });
+  const lines = fs.readFileSync(at.session('demo').events, 'utf8').split('\n');
+  fs.writeFileSync(at.session('demo').events, lines.slice(1).join('\n'));
+  expect(fs.existsSync(await at.client.archive('demo'))).toBe(true);
+  expect(at.client.sessions()).toEqual([]);
+});
+
+test('a plan.json that cannot be read is told with line and column, from the file that is there now', async () => {
+  const at = rig();
+  await at.client.send('demo', { text: 'x' });
+  const paths = at.session('demo');
+  await record(paths, [opened, received('1.md'), started('1.md'), ...planned('plan_1', 'Count')]);
+  expect((await at.client.show('demo')).planProblem).toBeNull();
+  for (const [text, said] of [
+    ['{\n  "steps": [ ', 'line 2, column 14'],
+    ['{ "steps":\n  [{ "description": 3 }] }', 'line 2, column 6, at steps.0.description'],
+    ['{ "goal": "x" }', 'at steps'],
+  ] as const) {
+    fs.writeFileSync(paths.plan, text);
+    expect((await at.client.show('demo')).planProblem).toContain(said);
+  }
+  fs.rmSync(paths.plan);
+  fs.symlinkSync('/etc/passwd', paths.plan);
+  expect((await at.client.show('demo')).planProblem).toContain('not a regular file');
+});

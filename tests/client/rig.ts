@@ -1,0 +1,85 @@
+import * as fs from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { type Client, openClient } from '../../src/client/client.ts';
+import type { EventBody } from '../../src/protocol/event.ts';
+import type { Reply } from '../../src/protocol/reply.ts';
+import { openSessionFolder, type SessionPaths, sessionPaths } from '../../src/store/index.ts';
+import { bootId, startTime } from '../../src/store/owner.ts';
+
+export const now = () => new Date('2026-01-02T03:04:05.678Z');
+
+export type Rig = { client: Client; root: string; session(name: string): SessionPaths };
+
+/** A client of a workspace that is not there yet, and gone after the test. */
+export function rig(): Rig {
+  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-client-'));
+  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
+  const root = join(folder, 'ws');
+  const client = openClient(root, now);
+  return { client, root, session: (name) => sessionPaths(client.paths.session(name)) };
+}
+
+/** Adds to the record of a session, as its daemon would. */
+export async function record(paths: SessionPaths, events: EventBody[]): Promise<void> {
+  const store = openSessionFolder(paths.folder, { now });
+  await store.journal.append(events);
+  await store.journal.sync();
+  await store.close();
+}
+
+/** Makes this very process the daemon of the workspace, as far as anybody can tell from outside. */
+export function pretendDaemon({ client }: Rig): void {
+  const owner = {
+    version: 1,
+    pid: process.pid,
+    start_time: startTime(process.pid),
+    boot_id: bootId(),
+    host: 'here',
+    at: now().toISOString(),
+  };
+  fs.writeFileSync(client.paths.owner, JSON.stringify(owner));
+}
+
+export const opened: EventBody = { type: 'session.opened', format: 1, key: 'demo' };
+const limits = { iterations: 50, step_iterations: 5 };
+
+export const received = (id: string, text = 'Count the words'): EventBody => ({
+  type: 'message.received',
+  id,
+  name: id,
+  body: { text },
+  file: { ino: id, mtime_ns: '1', sha256: id },
+});
+
+export const started = (message: string): EventBody => ({ type: 'run.started', message, limits: {}, mode: 'linear' });
+
+export const planned = (id: string, goal: string): EventBody[] => [
+  { type: 'plan.started', id, goal, mode: 'linear', limits },
+  { type: 'step.added', by: 'model', step: { id: 'step_1', description: `First of ${goal}`, status: 'pending' } },
+  { type: 'step.started', step: 'step_1' },
+];
+
+/** The run ends, and its reply with it. */
+export function rested(message: string, plan: string): EventBody[] {
+  const spent = { iterations: 1, tokens: 0, cost: null };
+  const reply: Reply = {
+    id: message,
+    in_reply_to: message,
+    session: 'demo',
+    status: 'done',
+    text: `All of ${message} is done.`,
+    reason: 'completed',
+    plan: null,
+    usage: spent,
+    attachments: [],
+  };
+  return [
+    { type: 'step.completed', step: 'step_1', by: 'marker', evidence: '[Done]', result: 'it is done' },
+    { type: 'run.rested', message, status: 'done', reason: 'completed', text: reply.text, spent },
+    { type: 'plan.ended', plan, status: 'completed', reason: 'all steps are closed' },
+    { type: 'reply.committed', message, reply },
+    { type: 'reply.published', message, idle: true },
+  ];
+}
