@@ -18,7 +18,11 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   undo: { kind: 'undo', usage: '/undo', does: 'opens the step that was closed last' },
   new: { kind: 'new', usage: '/new', does: 'puts the plan away and starts a fresh conversation' },
   status: { kind: 'status', usage: '/status', does: 'says what runs and what was spent' },
-  plan: { kind: 'plan', usage: '/plan', does: 'shows the plan' },
+  plan: {
+    kind: 'plan',
+    usage: '/plan [done|skip|add|move|reword|undo …]',
+    does: 'shows the plan, or changes it as a hand edit would',
+  },
   help: { kind: 'help', usage: '/help', does: 'lists the commands' },
 };
 

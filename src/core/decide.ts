@@ -1,17 +1,20 @@
 import type { Rules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
+import type { Plan } from '../protocol/plan.ts';
 import { joining, urgent } from './answers.ts';
+import { nextOfClaim } from './claim.ts';
 import { spokenText } from './commands.ts';
 import { parseStepDeclarations } from './declarations.ts';
 import { newPlanId } from './ids.ts';
 import { judge } from './judge.ts';
 import { POLICIES } from './modes/index.ts';
+import { isPlanCall, planCall } from './plan-tool.ts';
 import { sessionLanguage } from './prompt/request.ts';
 import { replyTo } from './reply.ts';
 import { aside, carryOut, respond } from './respond.ts';
 import { ending, limitReached, outage, planEnd, restEvents, stuck } from './rest.ts';
 import { SAYINGS } from './sayings.ts';
-import { activePlan, type Call, runningStep, type Session } from './session.ts';
+import { activePlan, type Call, type Claim, runningStep, type Session } from './session.ts';
 
 /** Everything a session can want of the world. The list is closed: a mode that needs another entry needs another design. */
 export type Decision =
@@ -93,7 +96,10 @@ function work(session: Session, rules: Rules): Decision {
   const planned = planning(session);
   if (planned.length > 0) return { do: 'record', events: planned };
   const open = session.turn?.calls.find((call) => call.state === 'asked' || call.state === 'started');
+  const plan = activePlan(session);
+  if (open && plan && isPlanCall(open)) return { do: 'record', events: planCall(session, plan, open) };
   if (open) return perform(open);
+  if (session.claim) return weigh(session, session.claim, rules);
   const verdict = judge(session);
   if (verdict.length > 0) return { do: 'record', events: verdict };
   const rest = ending(session) ?? stuck(session, rules) ?? outage(session, rules) ?? limitReached(session, rules);
@@ -104,6 +110,17 @@ function work(session: Session, rules: Rules): Decision {
     do: 'think',
     carry: [...session.uncarried, ...joining(session)],
     notBefore: session.run?.failure?.last.retry_at ?? null,
+  };
+}
+
+/** A claim stands until its checks have been tried; where a person has to say, the run waits. */
+function weigh(session: Session, claim: Claim, rules: Rules): Decision {
+  const next = nextOfClaim(session, claim);
+  if (next.need === 'try') return perform(next.call);
+  if (next.need === 'record') return { do: 'record', events: next.events };
+  return {
+    do: 'record',
+    events: restEvents(session, rules, { status: 'waiting', reason: 'check', text: next.question }),
   };
 }
 
@@ -133,13 +150,33 @@ function planning(session: Session): EventBody[] {
     ];
   }
   const added = POLICIES[run.mode].declare(session, turn);
-  return added.length > 0 ? added : turn.advanced ? [] : choosing(session);
+  return added.length > 0 ? added : turn.advanced || turn.blocked ? [] : choosing(session);
+}
+
+/** A step that needs one which failed or was skipped will never be ready: it is skipped, and says why. */
+function unreachable(plan: Plan): EventBody[] {
+  const lost = new Map(
+    plan.steps.flatMap((step) =>
+      step.status === 'failed' || step.status === 'skipped' ? [[step.id, step.status]] : [],
+    ),
+  );
+  for (const step of plan.steps) {
+    const need = step.status === 'pending' ? step.needs?.find((id) => lost.has(id)) : undefined;
+    if (need !== undefined)
+      return [
+        { type: 'step.skipped', step: step.id, reason: `needs ${need}, which was ${lost.get(need)}`, by: 'daemon' },
+      ];
+  }
+  return [];
 }
 
 /** A plan at work has a step at work, as long as one is ready. */
 function choosing(session: Session): EventBody[] {
   const plan = activePlan(session);
-  if (!plan || runningStep(plan)) return [];
+  if (!plan) return [];
+  const lost = unreachable(plan);
+  if (lost.length > 0) return lost;
+  if (runningStep(plan)) return [];
   const step = POLICIES[plan.mode].choose(session);
   return step ? [{ type: 'step.started', step: step.id }] : [];
 }

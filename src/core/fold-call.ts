@@ -1,6 +1,7 @@
 import type { EventOf } from '../protocol/event.ts';
 import { clip, shownText } from '../protocol/recorded.ts';
 import type { ChatMessage } from './chat.ts';
+import { foldCheck, isCheck } from './claim.ts';
 import { grown } from './grow.ts';
 import { spoken } from './prompt/spoken.ts';
 import { activePlan, type Call, type Run, runningStep, type Session, type Trace, type Turn } from './session.ts';
@@ -29,6 +30,7 @@ export function foldTurn(session: Session, event: EventOf<'model.answered'>): Se
     })),
     advanced: false,
     judged: false,
+    blocked: false,
     declared: [],
   };
   const gone = new Set(event.carried);
@@ -106,6 +108,7 @@ export function foldCall(
   session: Session,
   event: EventOf<'tool.started'> | EventOf<'tool.finished'> | EventOf<'tool.interrupted'>,
 ): Session {
+  if (isCheck(event.call)) return foldCheck(session, event);
   const call = session.turn?.calls.find((one) => one.key === event.call);
   if (!session.turn || !call) return session;
   if (event.type === 'tool.started') return withCall(session, { ...call, state: 'started', replay: event.replay });

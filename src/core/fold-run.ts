@@ -3,7 +3,7 @@ import { fullLimits } from '../protocol/limits.ts';
 import type { Plan } from '../protocol/plan.ts';
 import { spokenText } from './commands.ts';
 import { activePlan, type Rest, type Run, type Session } from './session.ts';
-import { touched } from './steps.ts';
+import { currentIndex, touched, without } from './steps.ts';
 
 /** A run begins: its message leaves the queue and goes into the next model call. */
 export function foldStarted(session: Session, event: EventOf<'run.started'>): Session {
@@ -46,7 +46,8 @@ export function foldRest(session: Session, event: EventOf<'run.rested'>): Sessio
     session.plan && status && !rest.beside && (session.plan.status === 'running' || session.plan.status === 'waiting')
       ? touched({ ...session.plan, status, reason: event.reason }, event.at)
       : session.plan;
-  return { ...session, run: null, rest, plan };
+  // Only a person's check outlives the rest: its answer is the next message.
+  return { ...session, run: null, rest, plan, claim: event.reason === 'check' ? session.claim : null };
 }
 
 function fresh(
@@ -90,7 +91,12 @@ function resumable({ plan, rest }: Session): boolean {
 }
 
 function reopened(plan: Plan, { iterations, step_iterations }: Run['limits'], at: string): Plan {
-  const { reason: _, ...open } = plan;
+  const { reason: _, ...rest } = plan;
+  // What stood in the way may be gone: whoever says "continue" wants it tried again.
+  const steps = rest.steps.map((step) =>
+    step.status === 'blocked' ? { ...without(step, 'error'), status: 'pending' as const } : step,
+  );
+  const open = { ...rest, steps, current_step_index: currentIndex(steps) };
   return touched({ ...open, status: 'running', limits: { iterations, step_iterations } }, at);
 }
 

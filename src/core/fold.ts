@@ -3,6 +3,7 @@ import { shownText } from '../protocol/recorded.ts';
 import { foldCall, foldTurn } from './fold-call.ts';
 import { foldPlan } from './fold-plan.ts';
 import { foldRest, foldResumed, foldStarted } from './fold-run.ts';
+import { foldStep } from './fold-step.ts';
 import { growing } from './grow.ts';
 import { dropKey, type Message, type Session } from './session.ts';
 import { titleOf } from './title.ts';
@@ -49,6 +50,7 @@ function meaning(session: Session, event: Event): Session {
         notices: [],
         closed: [],
         stepNo: 0,
+        claim: null,
       };
     case 'reply.committed':
       return committed(session, event);
@@ -57,14 +59,18 @@ function meaning(session: Session, event: Event): Session {
     case 'plan.started':
     case 'plan.edited':
     case 'plan.ended':
+      return foldPlan(session, event);
     case 'step.added':
     case 'step.started':
     case 'step.progressed':
     case 'step.claimed':
     case 'step.asked':
     case 'step.completed':
+    case 'step.failed':
+    case 'step.blocked':
+    case 'step.skipped':
     case 'step.reopened':
-      return foldPlan(session, event);
+      return foldStep(session, event);
     default:
       return event satisfies never;
   }

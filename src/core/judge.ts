@@ -1,22 +1,63 @@
 import type { EventBody } from '../protocol/event.ts';
-import type { Step } from '../protocol/plan.ts';
+import type { Plan, Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
-import { detectStepCompletion } from './completion/index.ts';
+import { taggedLines, tagsOf } from './completion/brackets.ts';
+import { detectStepCompletion, type Verdict } from './completion/index.ts';
+import { isClaim, isMarkerWord } from './completion/markers.ts';
+import { filesOf, resultOf } from './result.ts';
 import { activePlan, runningStep, type Session, type Turn } from './session.ts';
-
-const RESULT_LENGTH = 400;
+import { readSigns, type Sign } from './signs.ts';
+import { stepNamed } from './steps.ts';
+import { unwrapped } from './text/unwrapped.ts';
 
 /**
- * What the answer at hand means for the current step, once its calls have ended: the step is closed, a claim is refused, the
- * model is asked, or nothing. One answer closes one step at most, and is judged once.
+ * What the answer at hand means for the plan, once its calls have ended: a step is closed, claimed, refused, blocked or asked
+ * about, or nothing. One answer closes one step at most, and is judged once.
  */
 export function judge(session: Session): EventBody[] {
   const plan = activePlan(session);
   const step = runningStep(plan);
   const { turn } = session;
-  if (!plan || !step || !turn || turn.advanced || turn.judged) return [];
-  const worked = Math.max(0, (step.iterations ?? 0) - 1);
-  const waited = Math.max(0, worked - session.patience);
+  if (!plan || !step || !turn || turn.advanced || turn.judged || session.claim) return [];
+  const signs = readSigns(unwrapped(turn.text));
+  const progress = progressed(step, signs);
+  if (progress.length > 0) return progress;
+  const said = ended(plan, step, turn, signs);
+  return said.length > 0 ? said : byTiers(session, plan, step, turn);
+}
+
+function progressed(step: Step, signs: readonly Sign[]): EventBody[] {
+  const sign = signs.findLast((one) => one.kind === 'progress');
+  if (sign?.kind !== 'progress') return [];
+  const { current, total } = sign;
+  return step.progress?.current === current && step.progress.total === total
+    ? []
+    : [{ type: 'step.progressed', step: step.id, progress: { current, total } }];
+}
+
+/** Ends a model says in so many words: failed, skipped, blocked; or done, of a step it names. */
+function ended(plan: Plan, step: Step, turn: Turn, signs: readonly Sign[]): EventBody[] {
+  for (const sign of signs) {
+    if (sign.kind === 'failed')
+      return [{ type: 'step.failed', step: step.id, error: clip(sign.reason, 400), by: 'model' }];
+    if (sign.kind === 'skipped')
+      return [{ type: 'step.skipped', step: step.id, reason: clip(sign.reason, 400), by: 'model' }];
+    // A model that goes on calling tools is not stuck yet.
+    if (sign.kind === 'blocked' && turn.calls.length === 0)
+      return [{ type: 'step.blocked', step: step.id, error: clip(sign.reason, 400), by: 'model' }];
+  }
+  const named = signs.flatMap((sign) => (sign.kind === 'done' ? (stepNamed(plan, sign.step) ?? []) : []));
+  const open = named.find((one) => one.status === 'pending' || one.status === 'running');
+  if (!open) return [];
+  if (lastToolFailed(turn))
+    return [
+      { type: 'step.claimed', step: open.id, tier: 'marker', evidence: clip(turn.text, 200), veto: 'tool_failed' },
+    ];
+  return [claimOf(open, { tier: 'marker', evidence: clip(turn.text, 200), result: resultOf(turn) })];
+}
+
+function byTiers(session: Session, plan: Plan, step: Step, turn: Turn): EventBody[] {
+  const waited = Math.max(0, (step.iterations ?? 0) - 1 - session.patience);
   const verdict = detectStepCompletion(turn.text, {
     iterationInStep: waited,
     stepIterations: plan.limits.step_iterations,
@@ -31,9 +72,9 @@ export function judge(session: Session): EventBody[] {
     textsInStep: session.trail.map((trace) => trace.text),
     final: turn.calls.length === 0,
     userTurn: turn.userTurn,
-    markersInRun: plan.steps.some((one) => one.completed_by === 'marker'),
+    markersInRun: plan.steps.some((one) => one.completed_by === 'marker' || one.completed_by === 'tool'),
   });
-  if (verdict.veto !== undefined) return refusal(session, step, verdict);
+  if (verdict.veto !== undefined) return refusal(session, step, turn, verdict);
   // The question costs a line in the next call, so it comes at the plain limit, also where there is movement.
   const late = verdict.tier === 'timeout' || waited >= plan.limits.step_iterations;
   if (!verdict.done && !late) return [];
@@ -41,62 +82,61 @@ export function judge(session: Session): EventBody[] {
   if (assumed && session.asked !== step.id)
     return [{ type: 'step.asked', step: step.id, iterations: step.iterations ?? 0 }];
   const to = verdict.advanceTo === undefined ? undefined : plan.steps[verdict.advanceTo];
-  const markers = markersIn(turn.text);
   return [
-    {
-      type: 'step.completed',
-      step: step.id,
-      by: assumed ? 'timeout' : (verdict.tier ?? 'timeout'),
+    claimOf(step, {
+      tier: assumed ? 'timeout' : (verdict.tier ?? 'timeout'),
       evidence: clip(verdict.evidence ?? '', 200),
       result: resultOf(turn),
-      ...(markers > 1 && { markers }),
+      markers: markersIn(turn.text),
+      attachments: filesOf(session),
       ...(to && to.id !== step.id && to.status === 'pending' && { to: to.id }),
-    },
+    }),
   ];
 }
 
-/** A claim beside a failing tool is put on record and told to the model; "not done" after a question restarts the count. */
-function refusal(session: Session, step: Step, verdict: { veto?: string; evidence?: string }): EventBody[] {
-  const { turn } = session;
-  if (!turn || verdict.veto === undefined) return [];
-  const claims = verdict.veto === 'tool_failed' && markersIn(turn.text) > 0;
-  const answers = verdict.veto !== 'tool_failed' && session.asked === step.id;
-  if (!claims && !answers) return [];
-  const evidence = clip(verdict.evidence ?? turn.text, 200);
-  return [{ type: 'step.claimed', step: step.id, tier: claims ? 'marker' : 'timeout', evidence, veto: verdict.veto }];
+type Said = {
+  tier: 'marker' | 'tool' | 'transition' | 'timeout';
+  evidence: string;
+  result: string;
+  markers?: number;
+  attachments?: string[];
+  to?: string;
+};
+
+/** A step with checks is claimed, and closed when they pass; one without is closed at once. */
+export function claimOf(step: Step, { tier, evidence, result, markers = 0, attachments = [], to }: Said): EventBody {
+  const next = to !== undefined && { to };
+  if (step.done_when && step.done_when.length > 0)
+    return { type: 'step.claimed', step: step.id, tier, evidence, result, ...next };
+  return {
+    type: 'step.completed',
+    step: step.id,
+    by: tier,
+    evidence,
+    result,
+    ...(markers > 1 && { markers }),
+    ...(attachments.length > 0 && { attachments }),
+    ...next,
+  };
 }
 
-/** A tool of this turn failed and none that came after it succeeded. */
+/** A claim beside a failing tool is put on record and told to the model; "not done" after a question restarts the count. */
+function refusal(session: Session, step: Step, turn: Turn, verdict: Verdict): EventBody[] {
+  const { veto } = verdict;
+  if (veto === undefined) return [];
+  const claims = veto === 'tool_failed' && markersIn(turn.text) > 0;
+  const answers = veto !== 'tool_failed' && session.asked === step.id;
+  if (!claims && !answers) return [];
+  const evidence = clip(verdict.evidence ?? turn.text, 200);
+  return [{ type: 'step.claimed', step: step.id, tier: claims ? 'marker' : 'timeout', evidence, veto }];
+}
+
+/** The last tool of this turn failed, so nothing that came after it can speak for the claim. */
 export function lastToolFailed(turn: Turn): boolean {
   const last = turn.calls.at(-1);
   return last !== undefined && !last.ok;
 }
 
-const MARKER = /[[【［]\s*(?:step )?(?:done|completed?|完成|步骤完成|步驟完成|结束|結束)\s*[\]】］]/giu;
-const TAGS = /^\s*[[【［]\s*(?:step(?: \d+)?|步骤|步驟)[^\]】］]*[\]】］].*$/gimu;
-
 function markersIn(text: string): number {
-  return text.match(MARKER)?.length ?? 0;
-}
-
-/** The line of the marker, or what stands before it where it stands alone; the whole answer where there is none. */
-function closingWords(text: string): string {
-  const lines = text.replace(TAGS, '').split('\n');
-  const place = lines.findIndex((line) => line.search(MARKER) >= 0);
-  const bare = (some: string[]) =>
-    some
-      .join(' ')
-      .replace(MARKER, '')
-      .replace(/[*_`#>]+/g, '')
-      .replace(/\s+/g, ' ')
-      .trim()
-      .replace(/^[:：.。-]+\s*/, '');
-  return (place >= 0 && (bare(lines.slice(place, place + 1)) || bare(lines.slice(0, place)))) || bare(lines);
-}
-
-/** What came out of the step: the model's own closing words, else the first words of its last tool output. */
-function resultOf(turn: Turn): string {
-  const said = closingWords(turn.text);
-  const shown = (turn.calls.at(-1)?.head ?? '').replace(/\s+/g, ' ').trim();
-  return clip(said || shown, RESULT_LENGTH);
+  return tagsOf(taggedLines(unwrapped(text))).filter((tag) => isMarkerWord(tag.inside) && isClaim(tag)).length;
 }

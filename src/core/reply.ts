@@ -29,7 +29,7 @@ export function replyTo(session: Session, id: string, facts: Facts, language: La
       ...(reason !== undefined && { reason }),
       plan: plan && planFacts(plan),
       usage,
-      attachments: [],
+      attachments: [...new Set((plan?.steps ?? []).flatMap((step) => step.attachments ?? []))],
     },
   };
 }

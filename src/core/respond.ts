@@ -1,10 +1,13 @@
 import type { Rules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
 import { fullLimits } from '../protocol/limits.ts';
+import { clip } from '../protocol/recorded.ts';
 import type { ReplyStatus } from '../protocol/reply.ts';
 import { ANSWERS, type Answer, kindOf } from './answers.ts';
-import { COMMANDS, commandOf } from './commands.ts';
+import { completion } from './claim.ts';
+import { COMMANDS, commandOf, spokenText } from './commands.ts';
 import { type Language, languageOf } from './language.ts';
+import { PLAN_ORDERS, planOrder } from './plan-command.ts';
 import { sessionLanguage } from './prompt/request.ts';
 import { replyTo } from './reply.ts';
 import { restEvents } from './rest.ts';
@@ -75,9 +78,7 @@ export function carryOut(answer: Answer, session: Session, message: Message, rul
         ),
       ];
     case 'show_plan':
-      return say(session, message, rules, (words, language) =>
-        session.plan ? planSummary(session.plan, language) : words.noPlan,
-      );
+      return planAsked(session, message, rules);
     case 'show_help':
       return say(session, message, rules, () =>
         Object.values(COMMANDS)
@@ -106,6 +107,20 @@ function say(
 ): EventBody[] {
   const language = languageFor(session, message, rules);
   return [replyTo(session, message.id, { status, text: text(SAYINGS[language], language) }, language)];
+}
+
+/** `/plan` shows the plan; with more behind it, it changes it. */
+function planAsked(session: Session, message: Message, rules: Rules): EventBody[] {
+  const { plan } = session;
+  const order = (commandOf(message)?.rest ?? '').trim();
+  if (!plan) return say(session, message, rules, (words) => words.noPlan);
+  if (order === '') return say(session, message, rules, (_, language) => planSummary(plan, language));
+  if (order.toLowerCase() === 'undo') return reopen(session, message, rules);
+  const done = planOrder(plan, session.stepNo, order);
+  return [
+    ...(done?.events ?? []),
+    ...say(session, message, rules, () => done?.told ?? PLAN_ORDERS, done ? 'done' : 'rejected'),
+  ];
 }
 
 /** A command has no language of its own; it is answered in that of the plan. */
@@ -145,7 +160,21 @@ function resume(session: Session, message: Message, rules: Rules): EventBody[] {
       ...(named !== undefined && { plan: named }),
       ...(model !== undefined && { model }),
     },
+    ...verdictOf(session, message),
   ];
+}
+
+const YES =
+  /^(?:yes|y|yep|yeah|ok(?:ay)?|sure|done|passed?|good|fine|lgtm|approved?|是的?|对|對|好的?|可以|行|通过|通過|没问题|沒問題|はい|sí|ja|oui)(?![\p{L}])/iu;
+
+/** A run that waits for a person's check hears the answer to it: a yes closes the step, anything else is told to the model. */
+function verdictOf(session: Session, message: Message): EventBody[] {
+  const { claim, rest } = session;
+  if (!claim || rest?.reason !== 'check') return [];
+  const said = spokenText(message).trim();
+  const { step, tier } = claim;
+  if (YES.test(said)) return [completion({ ...claim, tier: 'person', evidence: clip(said, 200) })];
+  return [{ type: 'step.claimed', step, tier, evidence: clip(said, 500), veto: 'check_failed' }];
 }
 
 /** A paused plan leaves `plan.json` and can be brought back. */

@@ -41,11 +41,17 @@ export function restEvents(session: Session, rules: Rules, why: Why): EventBody[
 
 /** Calls that will not be run, or of which nobody knows how far they got. */
 export function interruptions(session: Session, why: string): EventBody[] {
-  return (session.turn?.calls ?? []).flatMap((call): EventBody[] => {
+  const checks = (session.claim?.checks ?? []).flatMap((check, place): EventBody[] =>
+    check.state === 'started'
+      ? [{ type: 'tool.interrupted', call: `${session.turn?.seq ?? 0}.check${place}`, outcome: 'unknown', why }]
+      : [],
+  );
+  const calls = (session.turn?.calls ?? []).flatMap((call): EventBody[] => {
     if (call.state === 'asked') return [{ type: 'tool.interrupted', call: call.key, outcome: 'not_started', why }];
     if (call.state === 'started') return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why }];
     return [];
   });
+  return [...calls, ...checks];
 }
 
 function restText(session: Session, run: Run, why: Why, language: Language): string {
@@ -112,6 +118,7 @@ export function ending(session: Session): Why | null {
   const { run, turn } = session;
   if (!run || !turn || turn.calls.length > 0) return null;
   const plan = activePlan(session);
+  if (turn.blocked) return { status: 'waiting', reason: 'blocked', text: turn.text };
   if (!plan || openSteps(plan).length === 0)
     return { status: 'done', reason: plan && plan.steps.length > 0 ? 'completed' : 'answered', text: turn.text };
   return run.quiet >= 2 ? { status: 'waiting', reason: 'question', text: turn.text } : null;

@@ -1,7 +1,7 @@
 import type { EventOf, RestStatus } from '../protocol/event.ts';
 import type { FullLimits } from '../protocol/limits.ts';
 import type { MessageOptions, Mode } from '../protocol/message.ts';
-import type { Plan, Step } from '../protocol/plan.ts';
+import type { CompletedBy, Plan, Step } from '../protocol/plan.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { ChatMessage } from './chat.ts';
 import { type Grow, growing } from './grow.ts';
@@ -44,6 +44,10 @@ export type Session = {
   patience: number;
   /** Earlier turns of the current step, for the judge; bounded. */
   trail: ReadonlyArray<Trace>;
+  /** A claim whose checks are being tried. */
+  claim: Claim | null;
+  /** Steps a person wrote or reworded: the model leaves their words alone. */
+  theirs: readonly string[];
   /** Limits a person set in `plan.json`: they outlive the slice. */
   handLimits: Plan['limits'] | null;
   /** The step the model named as the next one. */
@@ -107,8 +111,20 @@ export type Turn = {
   advanced: boolean;
   /** A claim of this answer was refused or a question asked: it is not judged again. */
   judged: boolean;
+  /** It said that the step cannot go on without something. */
+  blocked: boolean;
   /** Descriptions this answer declared that were added. */
   declared: readonly string[];
+};
+
+/** A step said to be done, and how its checks came out so far, in the order of its `done_when`. */
+export type Claim = {
+  step: string;
+  tier: CompletedBy;
+  evidence: string;
+  result: string;
+  to: string | undefined;
+  checks: ReadonlyArray<{ state: 'started' | 'ended'; ok: boolean; text: string }>;
 };
 
 export type Call = {
@@ -161,6 +177,8 @@ export function emptySession(name: string): Session {
     asked: null,
     patience: 0,
     trail: [],
+    claim: null,
+    theirs: [],
     handLimits: null,
     next: null,
     notices: [],

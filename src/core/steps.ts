@@ -64,3 +64,16 @@ function inOrder<T extends object>(value: T, keys: Array<keyof T>): Partial<T> {
   for (const key of keys) if (value[key] !== undefined) ordered[key] = value[key];
   return ordered;
 }
+
+/** The step a model or a person means by `step_2`, `2`, `step 2`, `步骤2` or its description. */
+export function stepNamed(plan: Plan, name: string): Step | undefined {
+  const wanted = name.trim().toLowerCase();
+  const number = /^(?:step|步骤|步驟)?[\s_#]*(\d{1,9})$/.exec(wanted)?.[1];
+  return (
+    plan.steps.find((step) => step.id.toLowerCase() === wanted) ??
+    (number
+      ? (plan.steps.find((step) => step.id === `step_${number}`) ?? plan.steps[Number(number) - 1])
+      : undefined) ??
+    plan.steps.find((step) => step.description.trim().toLowerCase() === wanted)
+  );
+}

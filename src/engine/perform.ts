@@ -2,6 +2,7 @@ import type { Decision } from '../core/decide.ts';
 import { requestMessages } from '../core/prompt/request.ts';
 import type { Rules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
+import { PLAN_TOOL } from '../protocol/plan-call.ts';
 import { INLINE_LIMIT } from '../protocol/recorded.ts';
 import { cut } from './cut.ts';
 import type { Ledger } from './ledger.ts';
@@ -31,7 +32,7 @@ export async function think(
   world.store.live.begin();
   await ledger.sync();
   try {
-    const request = { messages, tools: world.tools.specs, model: session.run?.model };
+    const request = { messages, tools: [PLAN_TOOL, ...world.tools.specs], model: session.run?.model };
     const answer = await world.model.ask(request, { signal, onText: (delta) => world.store.live.write(delta) });
     const ms = world.clock.now().getTime() - began;
     return [{ type: 'model.answered', ...answer, ms, carried: decision.carry, seen: session.seq }];

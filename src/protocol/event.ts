@@ -120,7 +120,14 @@ const EVENTS = [
   event('step.added', { step: Step, by: By }),
   event('step.started', { step: z.string() }),
   event('step.progressed', { step: z.string(), progress: Progress }),
-  event('step.claimed', { step: z.string(), tier: CompletedBy, evidence: z.string(), veto: z.string() }),
+  event('step.claimed', {
+    step: z.string(),
+    tier: CompletedBy,
+    evidence: z.string(),
+    veto: z.string().optional().describe('Why it was not believed; without it its checks are tried.'),
+    result: z.string().optional(),
+    to: z.string().optional(),
+  }),
   event('step.asked', { step: z.string(), iterations: z.int() }),
   event('step.completed', {
     step: z.string(),
@@ -128,8 +135,12 @@ const EVENTS = [
     evidence: z.string(),
     markers: z.int().optional().describe('Markers in this answer, where there was more than one.'),
     result: z.string(),
+    attachments: z.array(z.string()).optional().describe('Files under `work/` that the step wrote.'),
     to: z.string().optional().describe('The step the answer named as the one it goes on with.'),
   }),
+  event('step.failed', { step: z.string(), error: z.string(), by: By }),
+  event('step.blocked', { step: z.string(), error: z.string(), by: By }),
+  event('step.skipped', { step: z.string(), reason: z.string(), by: By }),
   event('step.reopened', { step: z.string(), by: By, message: z.string().optional() }),
   event('context.compacted', { upto: z.int(), summary: z.string().describe('Empty: a fresh conversation.') }),
   event('run.rested', {

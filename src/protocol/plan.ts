@@ -9,7 +9,7 @@ export const STEP_STATUSES = ['pending', 'running', 'completed', 'failed', 'bloc
 export const StepStatus = z.enum(STEP_STATUSES);
 export type StepStatus = z.infer<typeof StepStatus>;
 
-export const COMPLETED_BY = ['marker', 'transition', 'timeout', 'person'] as const;
+export const COMPLETED_BY = ['marker', 'tool', 'transition', 'timeout', 'person'] as const;
 export const CompletedBy = z.enum(COMPLETED_BY);
 export type CompletedBy = z.infer<typeof CompletedBy>;
 
@@ -36,6 +36,7 @@ export const Step = z.object({
   needs: z.array(z.string()).optional().describe('Ids of steps that must be completed first.'),
   done_when: z.array(DoneWhen).optional(),
   notes: z.string().optional(),
+  attachments: z.array(z.string()).optional().describe('Files under `work/` it wrote.'),
   iterations: z.int().min(0).optional().describe('Model calls spent in this step.'),
   started_at: z.string().optional(),
   completed_at: z.string().optional(),

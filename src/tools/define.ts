@@ -6,6 +6,8 @@ import { readArgs } from './args.ts';
 export type Tool = {
   spec: ToolSpec;
   replay: 'safe' | 'never';
+  /** The engine's own: the model is not told of it. */
+  hidden?: boolean | undefined;
   /** Throws UserError where the arguments do not parse or do not fit. */
   call(args: string, context: ToolContext): Promise<ToolResult>;
 };
@@ -19,12 +21,14 @@ export function defineTool<Args extends z.ZodObject>(tool: {
   description: string;
   args: Args;
   replay: 'safe' | 'never';
+  hidden?: boolean;
   run(args: z.output<Args>, context: ToolContext): Promise<ToolResult>;
 }): Tool {
   const { $schema, ...parameters } = z.toJSONSchema(tool.args, { io: 'input' });
   return {
     spec: { name: tool.name, description: tool.description, parameters },
     replay: tool.replay,
+    hidden: tool.hidden,
     call: async (args, context) => tool.run(readArgs(tool.name, tool.args, args), context),
   };
 }

@@ -1,5 +1,6 @@
 import { isAbsolute } from 'node:path';
 import { UserError } from '../protocol/errors.ts';
+import { checkTool } from './check.ts';
 import type { Tool } from './define.ts';
 import { editFileTool } from './edit-file.ts';
 import { listFilesTool } from './list-files.ts';
@@ -20,16 +21,18 @@ export type BuiltinOptions = {
   shellTimeoutMs?: number | undefined;
 };
 
-/** The tools every session has, for `toolbox`. Throws UserError where a folder in `readAlso` is not absolute. */
+/** The tools every session has, `check` hidden among them, for `toolbox`. Throws UserError where a folder in `readAlso` is not absolute. */
 export function builtinTools({ readAlso, env, shellTimeoutMs }: BuiltinOptions): Tool[] {
   const odd = readAlso.find((folder) => !isAbsolute(folder));
   if (odd !== undefined) throw new UserError(`\`read_also\` wants absolute folders, came \`${odd}\`.`);
+  const commands = shell({ env, timeoutMs: shellTimeoutMs });
   return [
-    shell({ env, timeoutMs: shellTimeoutMs }),
+    commands,
     readFileTool(readAlso),
     writeFileTool(readAlso),
     editFileTool(readAlso),
     listFilesTool(readAlso),
     searchFilesTool(readAlso),
+    checkTool({ readAlso, shell: commands }),
   ];
 }

@@ -3,18 +3,20 @@ import { errorText } from '../protocol/errors.ts';
 import type { Tool } from './define.ts';
 import { nearest } from './nearest.ts';
 
-/** The Toolbox port over a list of tools, whose names must differ. */
+/** The Toolbox port over a list of tools, whose names must differ. A hidden one runs like any other, but is not offered. */
 export function toolbox(tools: Tool[]): Toolbox {
   const byName = new Map(tools.map((tool) => [tool.spec.name, tool]));
   if (byName.size < tools.length) throw new Error('Two tools have the same name.');
+  const specs = tools.filter((tool) => !tool.hidden).map((tool) => tool.spec);
   return {
-    specs: tools.map((tool) => tool.spec),
+    specs,
     replay: (name) => byName.get(name)?.replay ?? 'never',
     async run({ name, args }, context) {
       context.signal.throwIfAborted();
       const tool = byName.get(name);
       if (!tool) {
-        const known = nearest(name, byName.keys()).join(', ');
+        const offered = specs.map((spec) => spec.name);
+        const known = nearest(name, offered).join(', ');
         return { ok: false, text: `No tool \`${name}\`. There are: ${known || 'none'}.` };
       }
       try {

@@ -1,3 +1,4 @@
+import { unwrapped } from '../text/unwrapped.ts';
 import { wordsOf } from '../text/words.ts';
 import { type Tag, taggedLines, tagsOf } from './brackets.ts';
 import { markerOf } from './markers.ts';
@@ -61,7 +62,8 @@ const EVIDENCE_LENGTH = 160;
  * the plan where `steps` and `stepIndex` are given; without them a sentence-initial transition word counts from the
  * second turn of the step on. A timeout is reported, not decided: the caller asks before it believes.
  */
-export function detectStepCompletion(text: string, turn: StepTurn): Verdict {
+export function detectStepCompletion(answer: string, turn: StepTurn): Verdict {
+  const text = unwrapped(answer);
   const lines = taggedLines(text);
   const veto = vetoOf(lines, turn.lastToolFailed === true);
   if (veto) return { done: false, tier: null, veto: veto.veto, ...evidenceOf(veto.evidence) };

@@ -47,7 +47,8 @@ export const isMarkerWord = (inside: string): boolean =>
 export const markerOf = (tags: readonly Tag[]): Tag | undefined =>
   tags.find((tag) => isMarkerWord(tag.inside) && isClaim(tag));
 
-function isClaim({ before, after }: Tag): boolean {
+/** Whether a tag is said of the work at hand: not denied, not promised, not conditional, not talked about. */
+export function isClaim({ before, after }: Pick<Tag, 'before' | 'after'>): boolean {
   const sentence = before.split(/[.!?。！？…]\s*(?=\S)/).at(-1) ?? '';
   const clause = before.split(CLAUSE).at(-1) ?? '';
   if (DENIED.test(clause) || MENTIONED.test(clause) || DENIED_AFTER.test(after)) return false;

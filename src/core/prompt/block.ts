@@ -66,7 +66,9 @@ function noticeLines(session: Session, words: Wording): string[] {
       case 'reopened':
         return words.reopened(named(notice.step), saidIn(session, notice.message));
       case 'refused':
-        return words.vetoed(named(notice.step));
+        return notice.veto === 'check_failed'
+          ? words.unchecked(named(notice.step), notice.evidence)
+          : words.vetoed(named(notice.step));
       default:
         return notice satisfies never;
     }

@@ -1,0 +1,178 @@
+import type { EventOf } from '../protocol/event.ts';
+import type { Plan, Step } from '../protocol/plan.ts';
+import { type Notice, runningStep, type Session } from './session.ts';
+import { without, withStep, withSteps } from './steps.ts';
+
+type StepEvent = EventOf<
+  | 'step.added'
+  | 'step.started'
+  | 'step.progressed'
+  | 'step.claimed'
+  | 'step.asked'
+  | 'step.completed'
+  | 'step.failed'
+  | 'step.blocked'
+  | 'step.skipped'
+  | 'step.reopened'
+>;
+
+/** What is kept of the step at work beside the plan, as it is when another one begins. */
+export const FRESH_STEP = { asked: null, patience: 0, trail: [], next: null } satisfies Partial<Session>;
+
+export function foldStep(session: Session, event: StepEvent): Session {
+  const { plan } = session;
+  if (!plan) return session;
+  switch (event.type) {
+    case 'step.added':
+      return added(session, plan, event);
+    case 'step.started':
+      return {
+        ...session,
+        ...FRESH_STEP,
+        plan: withStep(plan, event.step, (step) => started(step, session, event.at), event.at),
+      };
+    case 'step.progressed':
+      return {
+        ...session,
+        plan: withStep(plan, event.step, (step) => ({ ...step, progress: event.progress }), event.at),
+      };
+    case 'step.claimed':
+      return event.veto === undefined ? claimed(session, event) : refused(session, plan, event, event.veto);
+    case 'step.asked':
+      return { ...session, asked: event.step, turn: session.turn && { ...session.turn, judged: true } };
+    case 'step.completed':
+      return closed(session, plan, event, (step) => completed(step, event));
+    case 'step.failed':
+      return closed(session, plan, event, (step) => ({
+        ...step,
+        status: 'failed',
+        error: event.error,
+        completed_at: event.at,
+      }));
+    case 'step.skipped':
+      return closed(session, plan, event, (step) => ({
+        ...step,
+        status: 'skipped',
+        error: event.reason,
+        completed_at: event.at,
+      }));
+    case 'step.blocked':
+      return blocked(session, plan, event);
+    case 'step.reopened':
+      return reopened(session, plan, event);
+    default:
+      return event satisfies never;
+  }
+}
+
+function added(session: Session, plan: Plan, event: EventOf<'step.added'>): Session {
+  const declared = session.turn && event.by === 'model' ? [...session.turn.declared, event.step.description] : [];
+  return {
+    ...session,
+    plan: withSteps(plan, [...plan.steps, event.step], event.at),
+    stepNo: Math.max(session.stepNo, Number(/^step_(\d{1,9})$/.exec(event.step.id)?.[1] ?? 0)),
+    turn: session.turn && { ...session.turn, declared },
+  };
+}
+
+/** A step that begins in the middle of an answer's turn owns that answer; one that follows a closed step begins with the next. */
+function started(step: Step, session: Session, at: string): Step {
+  const first = session.turn && !session.turn.advanced ? 1 : 0;
+  return {
+    ...without(step, 'error'),
+    status: 'running',
+    iterations: (step.iterations ?? 0) + first,
+    started_at: step.started_at ?? at,
+  };
+}
+
+/** A claim of a step with checks stands until they have been tried. */
+function claimed(session: Session, event: EventOf<'step.claimed'>): Session {
+  const { step, tier, evidence, result = '', to } = event;
+  return { ...session, claim: { step, tier, evidence, result, to, checks: [] } };
+}
+
+/** A claim that was not believed: a failing tool or check is told to the model, "not done" restarts the count of the step. */
+function refused(session: Session, plan: Plan, event: EventOf<'step.claimed'>, veto: string): Session {
+  const iterations = plan.steps.find((step) => step.id === event.step)?.iterations ?? 0;
+  const told = veto === 'tool_failed' || veto === 'check_failed';
+  const notice: Notice = { seq: event.seq, about: 'refused', step: event.step, veto, evidence: event.evidence };
+  return {
+    ...session,
+    claim: null,
+    asked: null,
+    patience: told ? session.patience : iterations,
+    notices: told ? [...session.notices, notice] : session.notices,
+    turn: session.turn && { ...session.turn, judged: true },
+  };
+}
+
+function completed(step: Step, event: EventOf<'step.completed'>): Step {
+  const { result, by, evidence, attachments } = event;
+  return {
+    ...without(step, 'error'),
+    status: 'completed',
+    result,
+    completed_by: by,
+    evidence,
+    completed_at: event.at,
+    ...(attachments && attachments.length > 0 && { attachments }),
+  };
+}
+
+/** One answer closes one step. Where it was another than the one at work, that one goes on as it was. */
+function closed(
+  session: Session,
+  plan: Plan,
+  event: EventOf<'step.completed'> | EventOf<'step.failed'> | EventOf<'step.skipped'>,
+  change: (step: Step) => Step,
+): Session {
+  const current = runningStep(plan);
+  const own = current === undefined || current.id === event.step;
+  return {
+    ...session,
+    ...(own && FRESH_STEP),
+    next: event.type === 'step.completed' ? (event.to ?? null) : null,
+    claim: null,
+    plan: withStep(plan, event.step, change, event.at),
+    closed: [...session.closed.filter((id) => id !== event.step), event.step],
+    run: session.run && { ...session.run, quiet: 0, repeat: { key: '', count: 0, call: '' } },
+    turn: session.turn && { ...session.turn, advanced: true },
+  };
+}
+
+function blocked(session: Session, plan: Plan, event: EventOf<'step.blocked'>): Session {
+  return {
+    ...session,
+    claim: null,
+    plan: withStep(plan, event.step, (step) => ({ ...step, status: 'blocked', error: event.error }), event.at),
+    turn: session.turn && { ...session.turn, judged: true, blocked: true },
+  };
+}
+
+/** The step is open again with its counters as they were; whatever ran instead goes back to pending. */
+function reopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>): Session {
+  const open = (step: Step): Step => ({
+    ...without(step, 'result', 'completed_by', 'evidence', 'completed_at', 'error', 'attachments'),
+    status: 'running',
+  });
+  const steps = plan.steps.map((step) =>
+    step.id === event.step ? open(step) : step.status === 'running' ? waiting(step) : step,
+  );
+  const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';
+  const next = over ? { ...plan, status: 'paused' as const, reason: 'reopened' } : plan;
+  return {
+    ...session,
+    ...FRESH_STEP,
+    claim: null,
+    plan: withSteps(next, steps, event.at),
+    closed: session.closed.filter((id) => id !== event.step),
+    notices: [...session.notices, { seq: event.seq, about: 'reopened', step: event.step, message: event.message }],
+    turn: session.turn && { ...session.turn, judged: true },
+  };
+}
+
+/** A step that had only been begun is as if it had not. */
+function waiting(step: Step): Step {
+  return { ...((step.iterations ?? 0) === 0 ? without(step, 'iterations', 'started_at') : step), status: 'pending' };
+}

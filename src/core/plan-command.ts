@@ -1,0 +1,77 @@
+import type { EventBody, PlanChange } from '../protocol/event.ts';
+import type { Plan, Step } from '../protocol/plan.ts';
+import { stepNamed } from './steps.ts';
+
+/** What a person asked of the plan in a command: the events, and what they are told. */
+export type PlanOrder = { events: EventBody[]; told: string };
+
+const HOW =
+  'done <step> [result] · skip <step> [reason] · add [after <step>:] <text> · move <step> <position> · reword <step> <text> · undo';
+
+/**
+ * `/plan done step_2`, `skip`, `add`, `move`, `reword`: the hand edits of `plan.json` for whoever has no editor at hand. They become
+ * the same `plan.edited` events. Undefined where the order is not one of these.
+ */
+export function planOrder(plan: Plan, stepNo: number, order: string): PlanOrder | undefined {
+  const [, verb = '', rest = ''] = /^\s*(\S+)\s*([\s\S]*)$/.exec(order) ?? [];
+  switch (verb.toLowerCase()) {
+    case 'done':
+      return onStep(plan, rest, (step) => close(step, 'completed'));
+    case 'skip':
+      return onStep(plan, rest, (step) => close(step, 'skipped'));
+    case 'reword':
+      return onStep(plan, rest, (step, text) =>
+        text
+          ? edit(`${step.id} is now: ${text}`, { what: 'step', step: step.id, set: { description: text }, unset: [] })
+          : told('reword wants a text: reword <step> <text>'),
+      );
+    case 'move':
+      return onStep(plan, rest, (step, text) => move(plan, step, Number(text)));
+    case 'add':
+      return add(plan, stepNo, rest.trim());
+    default:
+      return undefined;
+  }
+}
+
+/** What to say where an order was not understood. */
+export const PLAN_ORDERS = HOW;
+
+const told = (text: string): PlanOrder => ({ events: [], told: text });
+const edit = (text: string, ...changes: PlanChange[]): PlanOrder => ({
+  events: [{ type: 'plan.edited', by: 'person', changes, ignored: [] }],
+  told: text,
+});
+
+function onStep(plan: Plan, rest: string, act: (step: Step, text: string) => PlanOrder): PlanOrder {
+  const [, name = '', text = ''] = /^\s*(\S*)\s*([\s\S]*)$/.exec(rest) ?? [];
+  const step = name === '' ? undefined : stepNamed(plan, name);
+  if (!step)
+    return told(`There is no step "${name}". Steps: ${plan.steps.map((one) => one.id).join(', ') || 'none yet'}.`);
+  return act(step, text.trim());
+}
+
+function close(step: Step, to: 'completed' | 'skipped'): PlanOrder {
+  if (step.status === to) return told(`${step.id} is ${to} already.`);
+  return edit(`${step.id} is ${to}: ${step.description}`, { what: 'status', step: step.id, from: step.status, to });
+}
+
+function move(plan: Plan, step: Step, position: number): PlanOrder {
+  if (!Number.isInteger(position) || position < 1 || position > plan.steps.length)
+    return told(`move wants a position from 1 to ${plan.steps.length}.`);
+  const others = plan.steps.map((one) => one.id).filter((id) => id !== step.id);
+  return edit(`${step.id} is at place ${position}.`, {
+    what: 'order',
+    to: [...others.slice(0, position - 1), step.id, ...others.slice(position - 1)],
+  });
+}
+
+function add(plan: Plan, stepNo: number, rest: string): PlanOrder {
+  const [, after, text = rest] = /^after\s+([^:：]+)[:：]\s*([\s\S]+)$/i.exec(rest) ?? [];
+  const before = after === undefined ? undefined : stepNamed(plan, after);
+  if (after !== undefined && !before) return told(`There is no step "${after}".`);
+  if (text.trim() === '') return told('add wants a text: add [after <step>:] <text>');
+  const step: Step = { id: `step_${stepNo + 1}`, description: text.trim(), status: 'pending' };
+  const at = before ? plan.steps.indexOf(before) + 1 : plan.steps.length;
+  return edit(`${step.id} was added: ${step.description}`, { what: 'added', step, at });
+}

@@ -1,0 +1,43 @@
+import { z } from 'zod';
+import { DoneWhen } from './plan.ts';
+
+const NewStep = z.union([
+  z.string().trim().min(1),
+  z.strictObject({
+    description: z.string().trim().min(1),
+    needs: z.array(z.string()).nullish(),
+    done_when: z.array(DoneWhen).nullish(),
+  }),
+]);
+
+const STEP = 'Id of the step, such as step_2; without it the current one.';
+
+/** Arguments of the `plan` tool. One flat object: some endpoints refuse a choice of objects at the top. */
+export const PlanCall = z.strictObject({
+  command: z.enum(['create', 'update', 'complete_step', 'mark_step', 'add_step', 'get']),
+  steps: z.array(NewStep).nullish().describe('create: the steps, in order.'),
+  step: z.string().nullish().describe(STEP),
+  description: z.string().trim().min(1).nullish().describe('add_step, update: what is to be done.'),
+  needs: z.array(z.string()).nullish().describe('add_step, update: ids of steps that must be completed first.'),
+  done_when: z
+    .array(DoneWhen)
+    .nullish()
+    .describe('add_step, update: checks that must pass before the step counts as done.'),
+  notes: z.string().nullish().describe('update: notes on the step.'),
+  status: z.enum(['failed', 'skipped', 'blocked']).nullish().describe('mark_step: what became of the step.'),
+  reason: z.string().nullish().describe('mark_step: why.'),
+  result: z.string().nullish().describe('complete_step: what came out of it, in a sentence.'),
+  progress: z
+    .strictObject({ current: z.int().min(0), total: z.int().min(0) })
+    .nullish()
+    .describe('update: how far the step is.'),
+});
+export type PlanCall = z.infer<typeof PlanCall>;
+
+/** The structured road beside the text markers, for models that prefer tools. Its effects are events like those of the text. */
+export const PLAN_TOOL = {
+  name: 'plan',
+  description:
+    'Keep the plan: create it, add or change steps, report a step completed, failed, skipped or blocked, or look at it. Does the same as the [Step] and [Done] lines; use either.',
+  parameters: z.toJSONSchema(PlanCall, { io: 'input' }) as Record<string, unknown>,
+};

@@ -1,0 +1,154 @@
+import { existsSync } from 'node:fs';
+import type { FileHandle } from 'node:fs/promises';
+import { isAbsolute } from 'node:path';
+import { z } from 'zod';
+import type { ToolContext, ToolResult } from '../engine/ports.ts';
+import { errorCode, errorText, UserError } from '../protocol/errors.ts';
+import { DoneWhen } from '../protocol/plan.ts';
+import { clip } from '../protocol/recorded.ts';
+import { deadline } from './deadline.ts';
+import { defineTool, type Tool } from './define.ts';
+import { bytesInWords, printable } from './file-errors.ts';
+import { withFile } from './open-file.ts';
+import { openFence } from './paths.ts';
+import { patternThread } from './pattern-thread.ts';
+
+const MATCHED_BYTES = 1024 * 1024;
+const PATTERN_MS = 10_000;
+const URL_MS = 30_000;
+const SHOWN_LINES = 20;
+/** Code points of one line of output, and of a command or a pattern, that are shown. */
+const SHOWN_CHARACTERS = 200;
+
+export type CheckOptions = {
+  readAlso: string[];
+  /** Runs the commands. Its answer begins with the line `exit <code>` where the command ended by itself. */
+  shell: Tool;
+  patternMs?: number | undefined;
+  urlMs?: number | undefined;
+};
+
+type FileWish = Extract<DoneWhen, { file: string }>;
+type CommandWish = Extract<DoneWhen, { command: string }>;
+type UrlWish = Extract<DoneWhen, { url: string }>;
+
+/**
+ * `check`: tries one entry of a step's `done_when`. `ok` says whether it holds, the text in one sentence what was wanted and
+ * what came; of a command also the end of its output. Hidden: the engine calls it. What is for a person to say never holds.
+ */
+export function checkTool(options: CheckOptions): Tool {
+  return defineTool({
+    name: 'check',
+    description: 'Tries one entry of `done_when`.',
+    args: z.looseObject({}),
+    replay: 'never',
+    hidden: true,
+    run: (args, context) => check(wishOf(args), options, context),
+  });
+}
+
+function wishOf(args: object): DoneWhen {
+  const parsed = DoneWhen.safeParse(args);
+  if (parsed.success) return parsed.data;
+  throw new UserError(
+    'A check wants one of { file, min_bytes?, matches? }, { command, exit? }, { url, status? } and { person }, ' +
+      `came ${clip(JSON.stringify(args), SHOWN_CHARACTERS)}.`,
+  );
+}
+
+async function check(wish: DoneWhen, options: CheckOptions, context: ToolContext): Promise<ToolResult> {
+  if ('file' in wish) return checkFile(wish, options, context);
+  if ('command' in wish) return checkCommand(wish, options.shell, context);
+  if ('url' in wish) return checkUrl(wish, options.urlMs ?? URL_MS, context);
+  return { ok: false, text: `asks a person: ${wish.person}` };
+}
+
+async function checkFile(wish: FileWish, options: CheckOptions, { work, signal }: ToolContext): Promise<ToolResult> {
+  const pattern = wish.matches === undefined ? undefined : compile(wish.matches);
+  const fence = await openFence(work, options.readAlso);
+  const place = await fence.toRead(wish.file);
+  const shown = isAbsolute(place.shown) ? place.shown : `work/${place.shown}`;
+  const answer = (ok: boolean, wanted: string, came: string) => ({
+    ok,
+    text: `${shown}: wanted ${wanted}, came ${came}`,
+  });
+  const least = wish.min_bytes;
+  const size = least === undefined ? 'a file' : `at least ${bytesInWords(least)}`;
+  if (!existsSync(place.real)) return answer(false, size, 'nothing: there is no such file');
+  return withFile({ ...place, shown }, fence, async (handle, bytes) => {
+    if (least !== undefined && bytes < least) return answer(false, size, String(bytes));
+    if (!pattern) return answer(true, size, least === undefined ? `one of ${bytesInWords(bytes)}` : String(bytes));
+    const text = await beginning(handle);
+    const match = await matchIn(text, pattern, signal, options.patternMs ?? PATTERN_MS);
+    return answer(match === 'one', `a match of ${clip(printable(String(pattern)), SHOWN_CHARACTERS)}`, match);
+  });
+}
+
+/** With `u`, for \p{…}; without it where only that makes the pattern wrong. Without `m`: `^` and `$` are the text's ends. */
+function compile(source: string): RegExp {
+  try {
+    return new RegExp(source, 'u');
+  } catch {
+    try {
+      return new RegExp(source);
+    } catch (error) {
+      throw new UserError(`\`matches\` is not a JavaScript regular expression: ${errorText(error)}.`);
+    }
+  }
+}
+
+/** The first 1 MiB as text; a character that is cut there is left out. */
+async function beginning(handle: FileHandle): Promise<string> {
+  const bytes = Buffer.alloc(MATCHED_BYTES);
+  let size = 0;
+  for (let read = -1; read !== 0; size += read) {
+    read = (await handle.read(bytes, size, MATCHED_BYTES - size, size)).bytesRead;
+  }
+  return new TextDecoder().decode(bytes.subarray(0, size), { stream: size === MATCHED_BYTES });
+}
+
+async function matchIn(text: string, pattern: RegExp, signal: AbortSignal, ms: number): Promise<string> {
+  const limit = deadline(signal, ms);
+  const thread = patternThread(limit.signal);
+  try {
+    const hits = await thread.matches(pattern, [text]);
+    return hits.length > 0 ? 'one' : 'none';
+  } catch (error) {
+    if (!limit.passed()) throw error;
+    return `none within ${ms / 1000} s; a repeat inside a repeat, as in (a+)+, can take for ever`;
+  } finally {
+    limit.clear();
+    await thread.close();
+  }
+}
+
+async function checkCommand({ command, exit }: CommandWish, shell: Tool, context: ToolContext): Promise<ToolResult> {
+  const { text } = await shell.call(JSON.stringify({ command }), context);
+  const [came, ...output] = text.trimEnd().split('\n');
+  const last = output.slice(-SHOWN_LINES).map((line) => clip(line, SHOWN_CHARACTERS));
+  const said = `\`${clip(printable(command), SHOWN_CHARACTERS)}\`: wanted exit ${exit}, came ${came}`;
+  return { ok: came === `exit ${exit}`, text: [said, ...last].join('\n') };
+}
+
+async function checkUrl({ url, status }: UrlWish, ms: number, { signal }: ToolContext): Promise<ToolResult> {
+  if (!/^https?:/i.test(url)) throw new UserError(`${url}: wanted an address that begins with http:// or https://.`);
+  const limit = deadline(signal, ms);
+  try {
+    const response = await fetch(url, { signal: limit.signal });
+    await response.body?.cancel();
+    return { ok: response.status === status, text: `${url}: wanted status ${status}, came ${response.status}` };
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    const why = limit.passed() ? `within ${ms / 1000} s` : `(${causeOf(error)})`;
+    return { ok: false, text: `${url}: wanted status ${status}, came no answer ${why}` };
+  } finally {
+    limit.clear();
+  }
+}
+
+/** What is behind the `fetch failed` of the platform. */
+function causeOf(error: unknown): string {
+  return error instanceof Error && error.cause
+    ? errorText(error.cause) || (errorCode(error.cause) ?? '')
+    : errorText(error);
+}

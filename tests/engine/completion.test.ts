@@ -1,0 +1,267 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type Move, moves, type Rig, type RigOptions, rig, shell } from '../support/rig.ts';
+
+/** A run with two declared steps; then what the model says. */
+async function run(answers: Move[], options: Partial<RigOptions> = {}): Promise<Rig> {
+  const it = await rig({
+    script: moves({ text: '[Step] Fetch\n[Step] Draw\n[Step] Mail', calls: [shell()] }, ...answers, { hold: true }),
+    ...options,
+  });
+  it.drop('1.md', 'Fetch, draw and mail');
+  await it.settle();
+  await it.pass(300);
+  expect(it.faults).toEqual([]);
+  return it;
+}
+
+const statuses = (it: Rig) => it.plan()?.steps.map((step) => step.status);
+const planCall = (args: object) => ({ name: 'plan', args });
+const lastBlock = (it: Rig) => String(it.requests.at(-1)?.messages.at(-1)?.content);
+const toolTexts = (it: Rig) =>
+  it.requests.at(-1)?.messages.flatMap((message) => (message.role === 'tool' ? [message.content] : [])) ?? [];
+
+describe('markers that say more', () => {
+  test.each(['[Failed: the site is gone]', '[失败：网站没了]', '[Failed] the site is gone'])(
+    '%s fails the step with its reason, and the next one begins',
+    async (text) => {
+      const it = await run([{ text, calls: [shell()] }]);
+      expect(statuses(it)).toEqual(['failed', 'running', 'pending']);
+      expect(it.plan()?.steps[0]?.error).toMatch(/the site is gone|网站没了/);
+    },
+  );
+
+  test.each(['[Skip: nothing to fetch]', '[跳过：没有要下载的]'])('%s skips the step', async (text) => {
+    const it = await run([{ text, calls: [shell()] }]);
+    expect(statuses(it)).toEqual(['skipped', 'running', 'pending']);
+  });
+
+  test('[Blocked: …] with nothing more to try waits for a person at once, and "continue" tries the step again', async () => {
+    const it = await run([{ text: '[Blocked: the site wants a login]' }]);
+    expect(it.plan()).toMatchObject({ status: 'waiting', reason: 'blocked' });
+    expect(it.plan()?.steps[0]).toMatchObject({ status: 'blocked', error: 'the site wants a login' });
+    expect(it.requests).toHaveLength(2);
+    it.drop('2.md', 'The password is swordfish');
+    await it.settle();
+    await it.pass(300);
+    expect(statuses(it)).toEqual(['running', 'pending', 'pending']);
+  });
+
+  test.each(['[Progress 2/5]', '[进度：2/5]'])('%s is kept with the step', async (text) => {
+    const it = await run([{ text: `two are there ${text}`, calls: [shell()] }]);
+    expect(it.plan()?.steps[0]).toMatchObject({ status: 'running', progress: { current: 2, total: 5 } });
+    expect(lastBlock(it)).toContain('(2/5)');
+  });
+
+  test('[Done: step_3] closes the step it names and leaves the one at work as it is', async () => {
+    const it = await run([{ text: 'Mailed it on the way. [Done: step_3]', calls: [shell()] }]);
+    expect(statuses(it)).toEqual(['running', 'pending', 'completed']);
+  });
+
+  test('a step is never closed twice, by whatever road', async () => {
+    const it = await run([
+      { text: 'Fetched. [Done]', calls: [planCall({ command: 'complete_step', step: 'step_1', result: 'fetched' })] },
+      { text: 'Again: [Done: step_1]', calls: [planCall({ command: 'complete_step', step: 'step_1' })] },
+    ]);
+    const closings = it.events().filter((event) => event.type === 'step.completed');
+    expect(closings).toHaveLength(1);
+    expect(statuses(it)).toEqual(['completed', 'running', 'pending']);
+  });
+
+  test('an answer that is JSON as a whole is read like prose', async () => {
+    const it = await run([
+      { text: '{"thought": "All five links are saved. [Done]", "next": "draw"}', calls: [shell()] },
+    ]);
+    expect(statuses(it)).toEqual(['completed', 'running', 'pending']);
+  });
+
+  test.each([
+    '`[Failed: x]` is how a failure is marked',
+    'If it breaks I will write [Failed: x]',
+    'This is not [Failed: x]',
+    '> [Failed: x]',
+  ])('%s says nothing of the step', async (text) => {
+    const it = await run([{ text, calls: [shell()] }]);
+    expect(statuses(it)).toEqual(['running', 'pending', 'pending']);
+  });
+
+  test('a plan with a failed step ends failed and names it, and what needs it is skipped with the reason', async () => {
+    const it = await run([
+      { text: '', calls: [planCall({ command: 'update', step: 'step_2', needs: ['step_1'] })] },
+      { text: '[Failed: gone]', calls: [shell()] },
+      { text: 'Mailed that. [Done]', calls: [shell()] },
+      { text: 'The fetching failed, so there is no drawing.' },
+    ]);
+    expect(it.plan()).toMatchObject({ status: 'failed', reason: 'not reached: step_1' });
+    expect(it.plan()?.steps[1]).toMatchObject({ status: 'skipped', error: 'needs step_1, which was failed' });
+  });
+});
+
+describe('the plan tool', () => {
+  test('it creates, adds, completes and shows, in the same events as the text', async () => {
+    const it = await rig({
+      script: moves(
+        {
+          text: '',
+          calls: [planCall({ command: 'create', steps: ['Fetch', { description: 'Draw', needs: ['step_1'] }] })],
+        },
+        { text: '', calls: [planCall({ command: 'complete_step', result: '5 links' })] },
+        { text: '', calls: [planCall({ command: 'add_step', description: 'Mail' })] },
+        { text: '', calls: [planCall({ command: 'get' })] },
+        { hold: true },
+      ),
+    });
+    it.drop('1.md', 'Fetch and draw');
+    await it.settle();
+    await it.pass(300);
+    expect(it.faults).toEqual([]);
+    expect(it.plan()?.steps).toMatchObject([
+      { id: 'step_1', status: 'completed', completed_by: 'tool', result: '5 links' },
+      { id: 'step_2', status: 'running', needs: ['step_1'] },
+      { id: 'step_3', status: 'pending', description: 'Mail' },
+    ]);
+    expect(toolTexts(it).at(-1)).toContain('1/3 steps done');
+    expect(it.toolRuns).toEqual([]);
+  });
+
+  test.each([
+    [{ command: 'complete_step', step: 'step_9' }, 'There is no step "step_9"'],
+    [{ command: 'add_step', description: 'x', needs: ['step_9'] }, 'Unknown in "needs": step_9'],
+    [{ command: 'fly' }, 'The arguments do not fit'],
+    [{ command: 'mark_step' }, 'mark_step wants "status"'],
+  ])('%j is answered with what was wanted', async (args, part) => {
+    const it = await run([{ text: '', calls: [planCall(args)] }]);
+    expect(toolTexts(it).at(-1)).toContain(part);
+    expect(it.plan()?.steps).toHaveLength(3);
+  });
+
+  test('the model cannot reword a step that a person wrote', async () => {
+    const it = await run([
+      {
+        hold: true,
+        next: () => ({
+          text: '',
+          calls: [planCall({ command: 'update', step: 'step_2', description: 'Draw nothing' })],
+        }),
+      },
+    ]);
+    it.drop('p.md', '/plan reword step_2 Draw in blue');
+    await it.settle();
+    it.release();
+    await it.settle();
+    await it.pass(300);
+    expect(it.plan()?.steps[1]?.description).toBe('Draw in blue');
+    expect(toolTexts(it).at(-1)).toContain('was written by a person');
+  });
+});
+
+describe('completion that is earned', () => {
+  const claims = { text: 'The chart is drawn. [Done]', calls: [shell()] };
+  const withCheck = (check: object): Move => ({
+    text: '',
+    calls: [planCall({ command: 'update', step: 'step_1', done_when: [check] })],
+  });
+  const checks = (it: Rig) => it.toolRuns.filter((call) => call.name === 'check');
+
+  test('a step with a check is closed when the check passes', async () => {
+    const it = await run([withCheck({ file: 'work/chart.svg' }), claims]);
+    expect(checks(it)).toEqual([{ name: 'check', args: '{"file":"work/chart.svg"}' }]);
+    expect(statuses(it)).toEqual(['completed', 'running', 'pending']);
+  });
+
+  test('a failing check keeps the step open, and the model is told what it said', async () => {
+    const it = await run([withCheck({ file: 'work/chart.svg' }), claims], {
+      tool: (call) =>
+        call.name === 'check'
+          ? { ok: false, text: 'work/chart.svg: there is no such file' }
+          : { ok: true, text: `fine ${call.args}` },
+    });
+    expect(statuses(it)).toEqual(['running', 'pending', 'pending']);
+    expect(it.events().findLast((event) => event.type === 'step.claimed')).toMatchObject({ veto: 'check_failed' });
+    expect(lastBlock(it)).toContain('there is no such file');
+  });
+
+  test('a check by a person waits for them; yes closes the step, anything else is told to the model', async () => {
+    for (const [answer, status] of [
+      ['yes, looks good', 'completed'],
+      ['the bars are upside down', 'running'],
+    ] as const) {
+      const it = await run([withCheck({ person: 'Is the chart right?' }), claims]);
+      expect(it.plan()).toMatchObject({ status: 'waiting', reason: 'check' });
+      expect(it.reply('1.md')).toContain('Is the chart right?');
+      it.drop('2.md', answer);
+      await it.settle();
+      await it.pass(300);
+      expect(it.plan()?.steps[0]?.status, answer).toBe(status);
+      if (status === 'running') expect(lastBlock(it)).toContain('the bars are upside down');
+    }
+  });
+
+  test('a person closes a step whose check fails', async () => {
+    const it = await run([withCheck({ file: 'work/x' }), claims], {
+      tool: (call) => ({ ok: call.name !== 'check', text: `t ${call.args}` }),
+    });
+    it.drop('2.md', '/plan done step_1');
+    await it.settle();
+    await it.pass(300);
+    expect(it.plan()?.steps[0]).toMatchObject({ status: 'completed', completed_by: 'person' });
+  });
+
+  test('a finished step keeps its own result and the files it wrote', async () => {
+    const it = await run([
+      { text: '', calls: [{ name: 'write_file', args: { path: 'chart.svg', content: '<svg/>' } }] },
+      { text: 'Five links saved. [Done]', calls: [shell()] },
+    ]);
+    expect(it.plan()?.steps[0]).toMatchObject({ result: 'Five links saved.', attachments: ['work/chart.svg'] });
+  });
+});
+
+describe('reversible', () => {
+  test('/plan changes the plan as a hand edit would', async () => {
+    const it = await run([]);
+    for (const [n, order] of [
+      'skip step_2 not needed',
+      'add after step_1: Check them',
+      'move step_3 1',
+      'done step_1 by hand',
+    ].entries()) {
+      it.drop(`o${n}.md`, `/plan ${order}`);
+      await it.settle();
+    }
+    await it.pass(300);
+    expect(it.plan()?.steps.map((step) => [step.id, step.status])).toEqual([
+      ['step_3', 'pending'],
+      ['step_1', 'completed'],
+      ['step_4', 'pending'],
+      ['step_2', 'skipped'],
+    ]);
+    it.drop('x.md', '/plan fly away');
+    await it.settle();
+    expect(it.reply('x.md')).toContain('status: rejected');
+  });
+
+  test('undo after any advance restores the step and the one that was begun after it', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom('Fetched. [Done]', '[Failed: x]', '[Skip: x]', 'Fetched. [Done: step_1]'),
+        fc.integer({ min: 0, max: 2 }),
+        async (text, extra) => {
+          const before = await run(Array.from({ length: extra }, () => ({ text: '', calls: [shell()] })));
+          const after = await run([
+            ...Array.from({ length: extra }, () => ({ text: '', calls: [shell()] })),
+            { text, calls: [shell()] },
+          ]);
+          after.drop('u.md', '/undo');
+          await after.settle();
+          after.release();
+          await after.settle();
+          await after.pass(300);
+          const bare = (it: Rig) => it.plan()?.steps.map(({ started_at: _, iterations: __, ...step }) => step);
+          expect(bare(after)).toEqual(bare(before));
+          expect(after.plan()?.steps[0]?.iterations).toBe((before.plan()?.steps[0]?.iterations ?? 0) + 1);
+        },
+      ),
+      { numRuns: 12 },
+    );
+  });
+});
