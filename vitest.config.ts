@@ -1,5 +1,20 @@
 import { defineConfig } from 'vitest/config';
+import type { Reporter } from 'vitest/reporters';
+
+/** One plain line at the end, for whoever reads logs with a program. */
+const closingLine: Reporter = {
+  onTestRunEnd(modules) {
+    const states = modules.flatMap((module) => [...module.children.allTests()].map((test) => test.result().state));
+    const count = (state: string) => states.filter((one) => one === state).length;
+    console.log(`\n${count('passed')} passed, ${count('failed')} failed, ${count('skipped')} skipped`);
+  },
+};
 
 export default defineConfig({
-  test: { include: ['tests/**/*.test.ts'], testTimeout: 20_000, hookTimeout: 20_000, reporters: ['default'] },
+  test: {
+    include: ['tests/**/*.test.ts'],
+    testTimeout: 30_000,
+    hookTimeout: 30_000,
+    reporters: ['default', closingLine],
+  },
 });

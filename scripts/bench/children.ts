@@ -1,0 +1,67 @@
+import { spawn } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import ts from 'typescript';
+
+const AGENTD = resolve('dist/agentd.js');
+
+export type Child = {
+  /** Milliseconds from the command to its first line. */
+  readyAfter: number;
+  /** Resident memory in MiB; NaN where the system does not tell. */
+  rss(): number;
+  /** Gives it one line of input and waits for one line of output. */
+  ask(line: string): Promise<string>;
+  stop(): Promise<void>;
+};
+
+/** The daemon, built, as a person would start it; READY when this resolves. */
+export function startAgentd(workspace: string, url: string, nodeFlags: string[] = []): Promise<Child> {
+  const flags = ['--workspace', workspace, '--base-url', url, '--model', 'bench', '--log-level', 'warn'];
+  return start([...nodeFlags, AGENTD, ...flags]);
+}
+
+/**
+ * A floor: one of the `floor-*.ts` programs beside this file. It runs as plain JavaScript in a bare Node.js, without the
+ * loader this bench runs under, which would weigh on its start and its memory.
+ */
+export function startFloor(program: URL, ...args: string[]): Promise<Child> {
+  const { outputText } = ts.transpileModule(readFileSync(program, 'utf8'), {
+    compilerOptions: { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2023 },
+  });
+  return start(['--input-type=module', '--eval', outputText, ...args]);
+}
+
+async function start(args: string[]): Promise<Child> {
+  const began = performance.now();
+  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'] };
+  const child = spawn(process.execPath, args, { env, stdio: ['pipe', 'pipe', 'inherit'] });
+  const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
+  const lines = createInterface({ input: child.stdout });
+  const line = (): Promise<string> =>
+    new Promise((resolve, reject) => {
+      lines.once('line', resolve);
+      void ended.then(() => reject(new Error(`${args.at(0)} ended too early`)));
+    });
+  await line();
+  return {
+    readyAfter: performance.now() - began,
+    rss: () => residentMiB(child.pid),
+    ask(text) {
+      const answer = line();
+      child.stdin.write(`${text}\n`);
+      return answer;
+    },
+    stop() {
+      child.kill('SIGTERM');
+      return ended;
+    },
+  };
+}
+
+function residentMiB(pid: number | undefined): number {
+  const status = `/proc/${pid}/status`;
+  if (!existsSync(status)) return Number.NaN;
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(status, 'utf8'))?.[1]) / 1024;
+}

@@ -1,0 +1,92 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** What the model says: words, or one tool call. */
+export type Say = { text: string } | { tool: string; args: object };
+
+/** One request and its answer, in ms of the bench's own clock: headers in, last byte handed to the kernel. */
+type Exchange = { arrived: number; answered: number };
+
+/** What a request carried besides the conversation, so that a floor can send the same. */
+type Told = { system: string; tools: unknown[] };
+
+export type Endpoint = {
+  url: string;
+  /** From now on requests are answered by this, asked with their number from 0; forgets earlier exchanges. */
+  script(say: (index: number) => Say): void;
+  readonly exchanges: readonly Exchange[];
+  told(): Told;
+  /** Resolves with the time of the next arrival. */
+  arrival(): Promise<number>;
+  close(): void;
+};
+
+type Body = { messages: Array<{ role: string; content: string }>; tools?: unknown[] };
+
+/** A model that answers at once, over loopback: a bare HTTP server that streams like an OpenAI-compatible endpoint. */
+export async function openEndpoint(): Promise<Endpoint> {
+  let exchanges: Exchange[] = [];
+  let say: (index: number) => Say = () => ({ text: 'ok' });
+  let body: Body = { messages: [] };
+  let heard: Array<(at: number) => void> = [];
+
+  const server = createServer((request, response) => {
+    const exchange = { arrived: performance.now(), answered: Number.NaN };
+    const index = exchanges.push(exchange) - 1;
+    for (const one of heard.splice(0)) one(exchange.arrived);
+    void received(request).then((bytes) => {
+      if (index === 0) body = JSON.parse(bytes.toString());
+      stream(response, say(index), index);
+      exchange.answered = performance.now();
+    });
+  });
+  server.keepAliveTimeout = 60_000;
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  const { port } = server.address() as AddressInfo;
+
+  return {
+    url: `http://127.0.0.1:${port}/v1`,
+    script(next) {
+      say = next;
+      exchanges = [];
+      heard = [];
+    },
+    get exchanges() {
+      return exchanges;
+    },
+    told: () => ({ system: body.messages[0]?.content ?? '', tools: body.tools ?? [] }),
+    arrival: () => new Promise((resolve) => heard.push(resolve)),
+    close() {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+async function received(request: IncomingMessage): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  for await (const part of request) parts.push(part);
+  return Buffer.concat(parts);
+}
+
+function stream(response: ServerResponse, say: Say, index: number): void {
+  const piece = (delta: object, finish: string | null = null): string =>
+    `data: ${JSON.stringify({
+      id: `answer-${index}`,
+      object: 'chat.completion.chunk',
+      created: 0,
+      model: 'bench',
+      choices: [{ index: 0, delta, finish_reason: finish }],
+    })}\n\n`;
+  response.writeHead(200, { 'content-type': 'text/event-stream' });
+  if ('text' in say) {
+    response.write(piece({ role: 'assistant', content: say.text }));
+    response.write(piece({}, 'stop'));
+  } else {
+    const call = { index: 0, id: `call_${index}`, type: 'function', function: { name: say.tool, arguments: '' } };
+    response.write(piece({ role: 'assistant', content: null, tool_calls: [call] }));
+    response.write(piece({ tool_calls: [{ index: 0, function: { arguments: JSON.stringify(say.args) } }] }));
+    response.write(piece({}, 'tool_calls'));
+  }
+  response.end('data: [DONE]\n\n');
+}

@@ -1,0 +1,45 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { startAgentd } from './children.ts';
+import type { Endpoint } from './endpoint.ts';
+
+const FIRST = 'idle-0';
+
+/** Fills a workspace up to so many sessions at rest: one that really ran, and copies of its folder. */
+export async function idleSessions(workspace: string, wanted: number, endpoint: Endpoint): Promise<void> {
+  const sessions = join(workspace, '.sessions');
+  fs.mkdirSync(sessions, { recursive: true });
+  let there = fs.readdirSync(sessions).length;
+  if (there === 0 && wanted > 0) {
+    await realSession(workspace, endpoint);
+    there = 1;
+  }
+  if (there >= wanted) return;
+  const model = join(sessions, FIRST);
+  const entries = fs.readdirSync(model, { recursive: true, withFileTypes: true });
+  const paths = entries.map((entry) => ({
+    path: join(entry.parentPath, entry.name).slice(model.length),
+    isFolder: entry.isDirectory(),
+  }));
+  paths.sort((a, b) => a.path.length - b.path.length);
+  for (; there < wanted; there++) {
+    const copy = join(sessions, `idle-${there}`);
+    fs.mkdirSync(copy);
+    for (const { path, isFolder } of paths) {
+      if (isFolder) fs.mkdirSync(copy + path);
+      else fs.copyFileSync(model + path, copy + path);
+    }
+  }
+}
+
+async function realSession(workspace: string, endpoint: Endpoint): Promise<void> {
+  const inbox = join(workspace, '.sessions', FIRST, 'inbox');
+  fs.mkdirSync(inbox, { recursive: true });
+  fs.writeFileSync(join(inbox, 'hello.md'), 'Are you there?');
+  endpoint.script(() => ({ text: 'Yes.' }));
+  const daemon = await startAgentd(workspace, endpoint.url);
+  const record = join(workspace, '.sessions', FIRST, 'events.jsonl');
+  while (!fs.existsSync(record) || !fs.readFileSync(record, 'utf8').includes('"reply.published"')) await sleep(10);
+  await daemon.stop();
+}

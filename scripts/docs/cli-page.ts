@@ -1,0 +1,15 @@
+import { agentdHelp } from '../../src/frontends/agentd.ts';
+import { commandHelp } from '../../src/frontends/cli/cli.ts';
+
+/** What both programs print for `--help`, word for word. */
+export async function cliPage(): Promise<string> {
+  const commands = await commandHelp();
+  const parts = [{ command: 'agentd', help: await agentdHelp() }, ...commands];
+  return [
+    '# The commands',
+    '',
+    'Generated from `--help` by `npm run docs`. `agentd` is the daemon; `agentctl` is one more frontend: all it does, a script can do with files.',
+    '',
+    ...parts.map(({ command, help }) => `## ${command}\n\n\`\`\`text\n${help.trimEnd()}\n\`\`\`\n`),
+  ].join('\n');
+}

@@ -1,0 +1,94 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, test } from 'vitest';
+import { mergeEdit } from '../../src/core/edit/merge.ts';
+import { EventBody } from '../../src/protocol/event.ts';
+import { EditedPlan, Plan } from '../../src/protocol/plan.ts';
+import { REPLY_STATUSES } from '../../src/protocol/reply.ts';
+
+const page = (path: string) => readFileSync(path, 'utf8');
+
+/** What stands between `<!-- name -->` and `<!-- /name -->`. */
+function marked(path: string, name: string): string {
+  const part = page(path).split(`<!-- ${name} -->\n`)[1]?.split(`<!-- /${name} -->`)[0];
+  if (part === undefined) throw new Error(`${path} has no part marked ${name}`);
+  return part;
+}
+
+/** The cells of a table's rows, without its head. */
+const rows = (table: string) =>
+  table
+    .trim()
+    .split('\n')
+    .slice(2)
+    .map((line) =>
+      line
+        .slice(1, -1)
+        .split('|')
+        .map((cell) => cell.trim()),
+    );
+
+test('architecture.md lists every event, in the order of the code', () => {
+  const listed = rows(marked('docs/architecture.md', 'events')).map(([type]) => type);
+  expect(listed).toEqual(EventBody.options.map((option) => `\`${option.shape.type.value}\``));
+});
+
+test('the table of rooms in architecture.md is the one the code is held to', () => {
+  const names = (list: string) =>
+    list
+      .split(/,\s*/)
+      .map((name) => name.replace(/^'|'$/g, ''))
+      .filter(Boolean);
+  const enforced = [
+    ...page('tests/rooms.test.ts').matchAll(/^ {2}(\w+): \{ ours: \[(.*?)\], packages: \[(.*?)\], node: (\w+) \},$/gm),
+  ].map(([, room, ours = '', packages = '', node]) => [`\`${room}\``, names(ours), names(packages), node === 'true']);
+  expect(enforced.length).toBeGreaterThan(5);
+  const shown = rows(marked('docs/architecture.md', 'rooms'));
+  expect(
+    shown.map(([room, , ours = '', packages = '', node]) => [room, names(ours), names(packages), node === 'yes']),
+  ).toEqual(enforced);
+});
+
+test('protocol.md says what every status of a reply means', () => {
+  const shown = rows(marked('docs/protocol.md', 'statuses')).map(([status]) => status);
+  expect(shown).toEqual(REPLY_STATUSES.map((status) => `\`${status}\``));
+});
+
+test('the hand edit in planning.md does what the page says', () => {
+  const json = (name: string) => JSON.parse(marked('docs/planning.md', name).replace(/^```.*$/gm, ''));
+  const before = Plan.parse(json('before'));
+  const edit = mergeEdit(before, EditedPlan.parse(json('after')), before, 3, json('after'));
+  const mailed = { id: 'step_4', description: 'Mail the numbers to Ada', notes: 'in plain text, no attachment' };
+  expect(edit.ignored).toEqual([]);
+  expect(edit.changes).toEqual([
+    { what: 'limits', to: { iterations: 30, step_iterations: 5 } },
+    { what: 'status', step: 'step_2', from: 'running', to: 'completed' },
+    { what: 'status', step: 'step_3', from: 'pending', to: 'skipped' },
+    { what: 'added', step: { ...mailed, status: 'pending' }, at: 3 },
+    { what: 'order', to: ['step_1', 'step_2', 'step_3', 'step_4'] },
+  ]);
+});
+
+const docs = readdirSync('docs', { recursive: true, encoding: 'utf8' }).map((path) => join('docs', path));
+const pages = [...docs, ...readdirSync('.')].filter((path) => path.endsWith('.md'));
+
+test.each(pages)('every link in %s leads somewhere', (path) => {
+  const links = [...page(path).matchAll(/\]\((?!https?:)([^)#\s]*)(#[^)\s]*)?\)/g)];
+  const broken = links.filter(([, file = '', anchor]) => {
+    const target = file === '' ? path : join(dirname(path), file);
+    return !existsSync(target) || (anchor !== undefined && !anchors(target).includes(anchor));
+  });
+  expect(broken.map(([link]) => link)).toEqual([]);
+});
+
+/** The anchors of a page's headings, as GitHub makes them. */
+function anchors(path: string): string[] {
+  const headings = [...page(path).matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => heading);
+  return headings.map(
+    (heading) =>
+      `#${heading
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+        .replace(/\s/g, '-')}`,
+  );
+}

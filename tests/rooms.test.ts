@@ -1,0 +1,90 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize, relative } from 'node:path';
+import { expect, test } from 'vitest';
+
+/** The import table of docs/architecture.md: what a room may import from us, and its packages. Files beside the rooms plug them together. */
+const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean }> = {
+  protocol: { ours: [], packages: ['zod'], node: false },
+  core: { ours: ['protocol'], packages: [], node: false },
+  engine: { ours: ['core', 'protocol'], packages: [], node: false },
+  store: { ours: ['protocol', 'engine/ports'], packages: ['write-file-atomic', 'zod'], node: true },
+  models: { ours: ['protocol', 'engine/ports'], packages: ['openai', 'zod'], node: true },
+  tools: { ours: ['protocol', 'engine/ports'], packages: ['zod'], node: true },
+  daemon: { ours: ['engine', 'store', 'protocol'], packages: ['chokidar', 'proper-lockfile', 'p-queue'], node: true },
+  client: { ours: ['store', 'core', 'protocol'], packages: [], node: true },
+  frontends: { ours: ['client', 'protocol'], packages: ['yargs'], node: true },
+};
+/** zod is the language formats are said in; every other package lives in one room. */
+const SHARED = new Set(['zod']);
+
+type Import = { file: string; room: string; from: string; types: boolean };
+
+function imports(): Import[] {
+  const files = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+  return files.flatMap((file) => {
+    const text = readFileSync(join('src', file), 'utf8');
+    const room = file.includes('/') ? (file.split('/')[0] ?? '') : 'compose';
+    return [
+      ...text.matchAll(
+        /^\s*(?:import|export)\s+(type\s)?(?:[^'"]*?\sfrom\s+)?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/gm,
+      ),
+    ].map((found) => ({
+      file,
+      room,
+      from: found[2] ?? found[3] ?? '',
+      types: found[1] !== undefined,
+    }));
+  });
+}
+
+const all = imports();
+const inRooms = all.filter((one) => one.room !== 'compose');
+const target = (one: Import) => relative('src', normalize(join('src', dirname(one.file), one.from)));
+
+test('the table covers every room, and every room has files', () => {
+  const folders = readdirSync('src', { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  expect(folders.map((folder) => folder.name).sort()).toEqual(Object.keys(ROOMS).sort());
+  expect(new Set(inRooms.map((one) => one.file)).size).toBeGreaterThan(60);
+  for (const room of Object.keys(ROOMS)) expect(readdirSync(join('src', room)).length, room).toBeGreaterThan(0);
+});
+
+test('a room imports only the rooms the table allows it', () => {
+  const wrong = inRooms.filter((one) => {
+    if (!one.from.startsWith('.')) return false;
+    const to = target(one);
+    const allowed = ROOMS[one.room]?.ours ?? [];
+    return !to.startsWith(`${one.room}/`) && !allowed.some((room) => to.startsWith(`${room}/`) || to === `${room}.ts`);
+  });
+  expect(wrong.map((one) => `${one.file} imports ${one.from}`)).toEqual([]);
+});
+
+test('a package is imported in the one room the table names', () => {
+  const wrong = inRooms.filter((one) => {
+    if (one.from.startsWith('.') || one.from.startsWith('node:')) return false;
+    const name = one.from.startsWith('@') ? one.from.split('/').slice(0, 2).join('/') : one.from.split('/')[0];
+    return !ROOMS[one.room]?.packages.includes(name ?? '');
+  });
+  expect(wrong.map((one) => `${one.file} imports ${one.from}`)).toEqual([]);
+  const owners = Object.entries(ROOMS).flatMap(([room, { packages }]) =>
+    packages.filter((name) => !SHARED.has(name)).map((name) => [name, room]),
+  );
+  expect(new Set(owners.map(([name]) => name)).size).toBe(owners.length);
+});
+
+test('rooms without effects import nothing of node', () => {
+  const wrong = inRooms.filter((one) => one.from.startsWith('node:') && !ROOMS[one.room]?.node);
+  expect(wrong.map((one) => `${one.file} imports ${one.from}`)).toEqual([]);
+});
+
+test('the core reads no clock, takes no chance and waits for nothing', () => {
+  const files = readdirSync('src/core', { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+  expect(files.length).toBeGreaterThan(30);
+  const forbidden =
+    /\bDate\.now\b|\bnew Date\(\)|\bMath\.random\b|\bawait\b|\basync\b|\bprocess\.|\bsetTimeout\b|\bsetImmediate\b|\bfetch\(/;
+  const code = (file: string) =>
+    readFileSync(join('src/core', file), 'utf8').replace(
+      /\/\*[\s\S]*?\*\/|\/\/.*|'(?:[^'\\\n]|\\.)*'|\/(?:[^/\\\n]|\\.)+\/[a-z]*/g,
+      '',
+    );
+  expect(files.filter((file) => forbidden.test(code(file)))).toEqual([]);
+});

@@ -1,0 +1,184 @@
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer, type RequestListener } from 'node:http';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { type CheckOptions, checkTool } from '../../src/tools/check.ts';
+import { shell } from '../../src/tools/shell.ts';
+import { desk, eventually } from './desk.ts';
+
+const given = (options: Partial<CheckOptions> = {}) =>
+  desk({ tools: [checkTool({ readAlso: [], shell: shell(), ...options })] });
+
+async function site(answer: RequestListener): Promise<string> {
+  const server = createServer(answer);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const address = server.address();
+  if (typeof address !== 'object' || address === null) throw new Error('no port');
+  return `http://127.0.0.1:${address.port}`;
+}
+
+test('the model is not offered `check`, neither at first nor after a wrong name; the engine can run it', async () => {
+  const { box, use } = desk();
+  expect(box.specs.map((spec) => spec.name)).toEqual([
+    'shell',
+    'read_file',
+    'write_file',
+    'edit_file',
+    'list_files',
+    'search_files',
+  ]);
+  expect((await use('chek', {})).text).not.toContain('check');
+  expect(box.replay('check')).toBe('never');
+  expect(await use('check', { command: 'true' })).toMatchObject({ ok: true });
+});
+
+test('a file holds where it is there and large enough, by either of its names', async () => {
+  const { use, work } = given();
+  writeFileSync(join(work, 'chart.svg'), '');
+  for (const file of ['chart.svg', 'work/chart.svg', join(work, 'chart.svg')]) {
+    expect(await use('check', { file })).toEqual({
+      ok: true,
+      text: 'work/chart.svg: wanted a file, came one of 0 bytes',
+    });
+    expect(await use('check', { file, min_bytes: 100 })).toEqual({
+      ok: false,
+      text: 'work/chart.svg: wanted at least 100 bytes, came 0',
+    });
+  }
+  writeFileSync(join(work, 'chart.svg'), 'x'.repeat(100));
+  expect(await use('check', { file: 'chart.svg', min_bytes: 100 })).toEqual({
+    ok: true,
+    text: 'work/chart.svg: wanted at least 100 bytes, came 100',
+  });
+  expect(await use('check', { file: 'a/b.txt' })).toEqual({
+    ok: false,
+    text: 'work/a/b.txt: wanted a file, came nothing: there is no such file',
+  });
+});
+
+test('a folder, a file outside and a link to one do not hold', async () => {
+  const { use, work, outside } = given();
+  mkdirSync(join(work, 'out'));
+  writeFileSync(join(outside, 'secret'), 'x');
+  symlinkSync(join(outside, 'secret'), join(work, 'link'));
+  expect(await use('check', { file: 'out' })).toMatchObject({
+    ok: false,
+    text: expect.stringContaining('is a folder'),
+  });
+  for (const file of ['../outside/secret', 'link', join(outside, 'secret')])
+    expect(await use('check', { file })).toMatchObject({ ok: false, text: expect.stringContaining('leads out') });
+  const allowed = given({ readAlso: [outside] });
+  const secret = join(outside, 'secret');
+  expect(await allowed.use('check', { file: secret, min_bytes: 1 })).toEqual({
+    ok: true,
+    text: `${secret}: wanted at least 1 byte, came 1`,
+  });
+});
+
+test('a pattern is tried against the first mebibyte, whole characters only', async () => {
+  const { use, work } = given();
+  const mebibyte = 1024 * 1024;
+  writeFileSync(join(work, 'a.txt'), `Résumé\n${'x'.repeat(mebibyte - 11)}€end`);
+  const matches = async (pattern: string) => (await use('check', { file: 'a.txt', matches: pattern })).text;
+  expect(await matches('^R\\p{L}+é\\n')).toBe('work/a.txt: wanted a match of /^R\\p{L}+é\\n/u, came one');
+  expect(await matches('x$')).toMatch(/came one$/);
+  expect(await matches('€|\ufffd|end')).toMatch(/came none$/);
+  expect(await matches('\\-|x')).toMatch(/came one$/);
+  expect(await use('check', { file: 'a.txt', min_bytes: 2 * mebibyte, matches: 'x' })).toMatchObject({ ok: false });
+});
+
+test('a pattern that is none, or takes for ever, is an answer', async () => {
+  const { use, work } = given({ patternMs: 200 });
+  writeFileSync(join(work, 'a.txt'), `${'a'.repeat(60)}!`);
+  expect((await use('check', { file: 'a.txt', matches: '(' })).text).toMatch(/^`matches` is not a JavaScript regular/);
+  expect(await use('check', { file: 'a.txt', matches: '^(a+)+$' })).toEqual({
+    ok: false,
+    text: 'work/a.txt: wanted a match of /^(a+)+$/u, came none within 0.2 s; a repeat inside a repeat, as in (a+)+, can take for ever',
+  });
+});
+
+test('an abort ends a pattern that takes for ever', async () => {
+  const { use, work } = given();
+  writeFileSync(join(work, 'a.txt'), `${'a'.repeat(60)}!`);
+  const stop = new AbortController();
+  const trying = use('check', { file: 'a.txt', matches: '^(a+)+$' }, stop.signal);
+  setTimeout(() => stop.abort('stopped by a person'), 50);
+  await expect(trying).rejects.toBe('stopped by a person');
+});
+
+test('a command holds where its exit code is the one wanted, and its last lines are told', async () => {
+  const { use, work } = given();
+  expect(await use('check', { command: 'pwd' })).toEqual({
+    ok: true,
+    text: `\`pwd\`: wanted exit 0, came exit 0\n${work}`,
+  });
+  expect(await use('check', { command: 'exit 3', exit: 3 })).toMatchObject({ ok: true });
+  expect(await use('check', { command: 'exit 3', exit: 30 })).toMatchObject({ ok: false });
+  const { ok, text } = await use('check', { command: 'seq 1 30; echo exit 0; exit 1' });
+  expect(ok).toBe(false);
+  const tail = [...Array.from({ length: 19 }, (_, index) => `${index + 12}`), 'exit 0'];
+  expect(text.split('\n')).toEqual(['`seq 1 30; echo exit 0; exit 1`: wanted exit 0, came exit 1', ...tail]);
+});
+
+test('a command that takes too long or is ended by a signal does not hold', async () => {
+  const { use } = given({ shell: shell({ timeoutMs: 300 }) });
+  expect(await use('check', { command: 'sleep 60' })).toMatchObject({
+    ok: false,
+    text: expect.stringContaining('wanted exit 0, came timed out after 0.3 s'),
+  });
+  expect((await use('check', { command: 'kill -9 $$' })).text).toContain('came ended by signal SIGKILL');
+});
+
+test('an abort ends the command, with the processes it started', async () => {
+  const { use, work } = given();
+  const stop = new AbortController();
+  const trying = use('check', { command: 'touch begun; sleep 60' }, stop.signal);
+  await eventually(() => existsSync(join(work, 'begun')));
+  stop.abort('stopped by a person');
+  await expect(trying).rejects.toBe('stopped by a person');
+});
+
+test('an address holds where the status is the one wanted, after redirects; its body is not waited for', async () => {
+  const url = await site((request, response) => {
+    if (request.url === '/moved') response.writeHead(302, { location: '/here' }).end();
+    else response.writeHead(request.url === '/here' ? 200 : 404).write('a body without an end');
+  });
+  expect(await get(`${url}/moved`)).toEqual({ ok: true, text: `${url}/moved: wanted status 200, came 200` });
+  expect(await get(`${url}/gone`)).toEqual({ ok: false, text: `${url}/gone: wanted status 200, came 404` });
+  expect(await get(`${url}/gone`, 404)).toMatchObject({ ok: true });
+});
+
+test('no answer, none in time, and an address of another kind do not hold', async () => {
+  const url = await site(() => {});
+  expect(await get(url, 200, 100)).toEqual({
+    ok: false,
+    text: `${url}: wanted status 200, came no answer within 0.1 s`,
+  });
+  expect((await get('http://127.0.0.1:1/')).text).toMatch(/came no answer \(.+\)$/);
+  expect((await get('file:///etc/passwd')).text).toContain('begins with http:// or https://');
+});
+
+test('an abort ends the wait for an address', async () => {
+  const stop = new AbortController();
+  const url = await site(() => stop.abort('stopped by a person'));
+  await expect(given().use('check', { url }, stop.signal)).rejects.toBe('stopped by a person');
+});
+
+test('what a person is asked never holds by itself', async () => {
+  const { use } = given();
+  expect(await use('check', { person: 'Is it blue?' })).toEqual({ ok: false, text: 'asks a person: Is it blue?' });
+});
+
+test('anything but one entry of done_when is refused with the kinds there are', async () => {
+  const { use } = given();
+  for (const args of [{}, { file: 'a', command: 'b' }, { file: '' }, { url: 'not one' }, { command: 'a', exit: 'no' }])
+    expect((await use('check', args)).text).toMatch(/^A check wants one of \{ file, .* came \{/);
+  expect((await use('check', '{"file": ')).text).toContain('are not JSON');
+});
+
+const get = (url: string, status?: number, urlMs?: number) =>
+  given({ urlMs }).use('check', { url, ...(status !== undefined && { status }) });
