@@ -3,4 +3,8 @@ export { planSummary } from '../core/summary.ts';
 export { type Client, openClient } from './client.ts';
 export type { Sight } from './follow.ts';
 export type { Overview, Shown } from './overview.ts';
+export { type FieldChange, type PlanDiff, planDiff } from './plan-diff.ts';
+export { openPlanEdit, type PlanEdit } from './plan-edit.ts';
+export { type Deed, planHistory } from './plan-history.ts';
 export type { Sent } from './send.ts';
+export { type StepWhy, whyStep, whySteps } from './why.ts';

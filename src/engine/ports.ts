@@ -1,5 +1,5 @@
 import type { ChatMessage } from '../core/chat.ts';
-import type { Event, EventBody, FileIdentity, Recorded, ToolCall } from '../protocol/event.ts';
+import type { Event, EventBody, FileIdentity, ToolCall } from '../protocol/event.ts';
 import type { MessageFile } from '../protocol/message.ts';
 
 export type { ChatMessage } from '../core/chat.ts';
@@ -195,6 +195,3 @@ export type Toolbox = {
    */
   run(call: { name: string; args: string }, context: ToolContext): Promise<ToolResult>;
 };
-
-/** Cuts a long text for the record: what the model is shown, and the whole as a blob. */
-export type Cut = (text: string) => Promise<Recorded>;

@@ -2,8 +2,6 @@ import { z } from 'zod';
 import { type FullLimits, fullLimits, Limits } from './limits.ts';
 import { Mode } from './message.ts';
 
-export const CONFIG_SCHEMA_PATH = '.agentd/schemas/agentd.schema.json';
-
 const Prices = z.strictObject({
   input: z.number().min(0).describe('Price of a million prompt tokens.'),
   output: z.number().min(0).describe('Price of a million answer tokens.'),

@@ -1,7 +1,7 @@
 export { dropMessage } from './drop-message.ts';
-export { DiskError, RecordCorrupt } from './errors.ts';
-export { type SessionPaths, sessionPaths, type WorkspacePaths, workspacePaths } from './layout.ts';
-export { type Hands, type MemoryOptions, type MemoryStore, memoryStore } from './memory.ts';
+export { RecordCorrupt } from './errors.ts';
+export { type SessionPaths, sessionPaths, type WorkspacePaths } from './layout.ts';
+export { type MemoryStore, memoryStore } from './memory.ts';
 export { replaceFile } from './replace-file.ts';
 export { openSessionFolder, type SessionOptions } from './session-folder.ts';
 export { type Checked, checkConfig, checkSettings } from './settings.ts';

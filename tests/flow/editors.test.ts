@@ -7,8 +7,8 @@ import { type Ground, ground, statusOf, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 
 const run = promisify(execFile);
-/** Saves of each way; each has a word of its own in it. */
-const SAVES = 8;
+/** Saves of each way, one right after the other; each adds a word of its own to what stands there. */
+const SAVES = 20;
 
 /**
  * A session whose run goes on, and with each iteration brings `plan.json` up to date, until `finish` is called; that
@@ -50,6 +50,7 @@ function kept(on: Ground): string {
 }
 
 const step2 = (on: Ground) => on.plan('demo')?.steps.find((step) => step.id === 'step_2');
+const LAST = `token-${SAVES - 1}-`;
 const words = Array.from({ length: SAVES }, (_, index) => `token-${index}-`);
 
 /** Whether a program is there; a row without its program is skipped, and its name says why. */
@@ -60,13 +61,15 @@ const has = (program: string) => spawnSync('sh', ['-c', `command -v ${program}`]
  * away for some microseconds; a person would look again, so do these.
  */
 const CHANGE = has('jq')
-  ? `until text=$(jq '.steps[1].notes = "WORD"' plan.json 2>/dev/null) && [ -n "$text" ]; do :; done`
+  ? `until text=$(jq '.steps[1].notes += " WORD"' plan.json 2>/dev/null) && [ -n "$text" ]; do :; done`
   : `text=$(node -e 'const { readFileSync } = require("node:fs");
       const read = () => { try { return JSON.parse(readFileSync("plan.json", "utf8")); } catch { return read(); } };
-      const plan = read(); plan.steps[1].notes = "WORD"; console.log(JSON.stringify(plan, null, 2));')`;
-const DESCRIBE = `s/"description": "Write [^"]*"/"description": "Write WORD"/`;
+      const plan = read(); plan.steps[1].notes = (plan.steps[1].notes ?? "") + " WORD"; console.log(JSON.stringify(plan, null, 2));')`;
+/** For all that speak the language of `ed`. */
+const DESCRIBE = String.raw`s/"description": "Write \([^"]*\)"/"description": "Write \1 WORD"/`;
+/** Where the file changed since it was read vim asks whether to write all the same, also after `wq!`: yes. */
 const vim = (how: string) =>
-  `until vim -Nu NONE -es -c '${how}' -c '%${DESCRIBE} | wq!' -c 'cq!' plan.json; do :; done`;
+  `until vim -i NONE -Nu NONE -es -c '${how}' -c '%${DESCRIBE} | wq!' -c 'cq!' plan.json <<< yyyy; do :; done`;
 
 const EDITORS = [
   { name: 'sed -i', needs: 'sed', line: `until sed -i '${DESCRIBE}' plan.json 2>/dev/null; do :; done` },
@@ -81,14 +84,12 @@ for (const { name, needs, line } of EDITORS) {
   const fact = `saves with ${name} reach the plan while a run goes on, and none is lost`;
   test.skipIf(!has(needs))(has(needs) ? fact : `${fact} (skipped: no ${needs} here)`, async () => {
     const { on, person, finish } = await busy();
-    for (const word of words) {
-      await person(line.replaceAll('WORD', word));
-      await until(() => JSON.stringify(on.events('demo')).includes(word), `the save of ${word} on record`);
-    }
+    for (const word of words) await person(line.replaceAll('WORD', word));
+    await until(() => JSON.stringify(step2(on) ?? '').includes(LAST), 'the last save in the plan');
     expect(statusOf(await finish())).toBe('done');
-    expect(JSON.stringify(step2(on))).toContain(words.at(-1));
-    expect(on.events('demo').filter((event) => event.type === 'plan.edited')).toHaveLength(SAVES);
-    for (const word of words) expect(kept(on)).toContain(word);
+    expect(JSON.stringify(step2(on))).toContain(LAST);
+    const found = kept(on);
+    expect(words.filter((word) => !found.includes(word))).toEqual([]);
     expect(on.plan('demo')?.steps.map((step) => step.id)).toEqual(['step_1', 'step_2', 'step_3']);
   });
 }
@@ -171,8 +172,8 @@ test('half a plan that is saved whole again counts from then on', async () => {
   await person(`${CHANGE.replace('WORD', 'mended')}; head -c 300 <<< "$text" > plan.json; echo "$text" > ../whole`);
   await until(() => on.events('demo').some((event) => event.type === 'plan.edited'), 'the complaint');
   await person('mv ../whole plan.json');
-  await until(() => step2(on)?.notes === 'mended', 'the mended save in the plan');
+  await until(() => step2(on)?.notes?.includes('mended'), 'the mended save in the plan');
   const reply = await finish();
   expect(reply).not.toContain('column');
-  expect(step2(on)).toMatchObject({ notes: 'mended' });
+  expect(step2(on)?.notes).toContain('mended');
 });

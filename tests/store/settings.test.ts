@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { checkConfig, checkSettings } from '../../src/store/index.ts';
 import { jsonFault, placeOf } from '../../src/protocol/json-position.ts';
+import { checkConfig, checkSettings } from '../../src/store/index.ts';
 
 describe('settings', () => {
   test('that are not there are empty', () => {

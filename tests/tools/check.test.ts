@@ -117,7 +117,7 @@ test('a command holds where its exit code is the one wanted, and its last lines 
     text: `\`pwd\`: wanted exit 0, came exit 0\n${work}`,
   });
   expect(await use('check', { command: 'exit 3', exit: 3 })).toMatchObject({ ok: true });
-  expect(await use('check', { command: 'exit 3', exit: 30 })).toMatchObject({ ok: false });
+  expect(await use('check', { command: 'exit 30', exit: 3 })).toMatchObject({ ok: false });
   const { ok, text } = await use('check', { command: 'seq 1 30; echo exit 0; exit 1' });
   expect(ok).toBe(false);
   const tail = [...Array.from({ length: 19 }, (_, index) => `${index + 12}`), 'exit 0'];

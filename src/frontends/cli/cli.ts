@@ -6,7 +6,7 @@ import { COMMANDS } from './commands/all.ts';
 import { EXITS, type Exit, exitTable } from './exit-codes.ts';
 
 /** Options that may be given several times, and positionals of several words. */
-const LISTS = ['file', 'text', 'note'];
+const LISTS = ['file', 'text', 'note', 'args'];
 
 /** What a command line is told from outside. */
 export type Setting = {

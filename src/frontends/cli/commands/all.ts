@@ -19,11 +19,12 @@ import { stop } from './stop.ts';
 import { stopRun } from './stop-run.ts';
 import { undo } from './undo.ts';
 import { watch } from './watch.ts';
+import { why } from './why.ts';
 
 /** Every command, in the order of `--help`. */
 export const COMMANDS: readonly Command[] = [
   ...[start, stop, status],
   ...[send, goOn, pause, stopRun, cancel, undo, fresh],
-  ...[list, show, plan, watch, log],
+  ...[list, show, plan, why, watch, log],
   ...[archive, remove, rename, rebuild, doctor],
 ];

@@ -1,0 +1,24 @@
+import type { Line } from './record.ts';
+
+/** From `at` seconds on, `rows` rows are there. */
+export type Frame = { at: number; rows: number };
+
+const SECONDS = 20;
+const LONGEST = 4;
+/** Lines that come within this many seconds came together: nobody sees the difference. */
+const TOGETHER = 0.03;
+
+/** When how much is there: the real gaps, stretched so that everything takes about 20 seconds and no gap more than 4. */
+export function paced(lines: Line[]): Frame[] {
+  const stretch = SECONDS / Math.max(lines.at(-1)?.at ?? 0, 1);
+  const frames: Frame[] = [];
+  let [at, last] = [0, 0];
+  lines.forEach((line, n) => {
+    const gap = line.at - last;
+    if (n > 0 && gap < TOGETHER) frames.pop();
+    else at += Math.min(gap * stretch, LONGEST);
+    frames.push({ at, rows: n + 1 });
+    last = line.at;
+  });
+  return frames;
+}

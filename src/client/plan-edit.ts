@@ -1,0 +1,92 @@
+import { randomBytes } from 'node:crypto';
+import * as fs from 'node:fs';
+import { hostname, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { UserError } from '../protocol/errors.ts';
+import { createFile, linkInPlace } from '../store/durable.ts';
+import { ifThere, saying } from '../store/errors.ts';
+import { glimpse } from '../store/glimpse.ts';
+import { sessionPaths, type WorkspacePaths } from '../store/layout.ts';
+import { bootId, liveOwner, type Owner, startTime } from '../store/owner.ts';
+import { replaceFile } from '../store/replace-file.ts';
+import { planFileProblem } from './plan-on-disk.ts';
+
+/** A copy of `plan.json` for an editor to work on. One at a time for each session. */
+export type PlanEdit = {
+  /** Where the copy is; nobody watches it. */
+  path: string;
+  /** Why the copy, as it is now, is no plan, with line and column; null where it is one. */
+  problem(): string | null;
+  /** Puts the copy in the place of `plan.json`, as an editor that saves by rename does. False where nothing was changed. */
+  save(): Promise<boolean>;
+  /** Lets others edit. The copy is removed unless it is to be kept. */
+  close(options: { keep: boolean }): void;
+};
+
+/**
+ * Begins an edit of `plan.json` in that session's folder. The copy carries the revision it began from, so that the daemon
+ * merges it with what happens meanwhile. Throws UserError where there is no `plan.json`, or somebody else edits it.
+ */
+export async function openPlanEdit(workspace: WorkspacePaths, folder: string, now: Date): Promise<PlanEdit> {
+  const { plan } = sessionPaths(folder);
+  const unlock = await lock(workspace, join(folder, '.plan.edit.lock'), now);
+  try {
+    const before = glimpse(plan, undefined, 0)?.text;
+    if (before === undefined) throw new UserError(`There is no plan to edit: ${plan} is not there.`);
+    const desk = fs.mkdtempSync(join(tmpdir(), 'agentctl-plan-'));
+    const path = join(desk, 'plan.json');
+    await createFile(path, before);
+    return {
+      path,
+      problem: () => (fs.existsSync(path) ? planFileProblem(path) : 'the editor left no file behind'),
+      async save() {
+        const text = saying('read', path, () => fs.readFileSync(path, 'utf8'));
+        if (text === before) return false;
+        await replaceFile(plan, text, { durable: true });
+        return true;
+      },
+      close({ keep }) {
+        unlock();
+        if (!keep) fs.rmSync(desk, { recursive: true, force: true });
+      },
+    };
+  } catch (error) {
+    unlock();
+    throw error;
+  }
+}
+
+/**
+ * Takes a lock file that names its process, whole from the start; one whose process is gone is taken over. It only keeps two
+ * editors from each other: should both hold it after all, the daemon merges their saves.
+ */
+async function lock(workspace: WorkspacePaths, path: string, now: Date): Promise<() => void> {
+  const staged = `${path}.${randomBytes(6).toString('hex')}`;
+  await createFile(staged, JSON.stringify(ourselves(now)));
+  try {
+    if (!linkInPlace(staged, path)) {
+      const holder = liveOwner({ ...workspace, owner: path });
+      if (holder)
+        throw new UserError(
+          `The plan is being edited already, by process ${holder.pid} since ${holder.at}. Finish that edit first.`,
+        );
+      fs.rmSync(path, { force: true });
+      if (!linkInPlace(staged, path))
+        throw new UserError('Somebody else began to edit the plan at this very moment. Try again.');
+    }
+  } finally {
+    fs.rmSync(staged, { force: true });
+  }
+  return () => void ifThere(() => fs.unlinkSync(path));
+}
+
+function ourselves(now: Date): Owner {
+  return {
+    version: 1,
+    pid: process.pid,
+    start_time: startTime(process.pid),
+    boot_id: bootId(),
+    host: hostname(),
+    at: now.toISOString(),
+  };
+}
