@@ -14,7 +14,7 @@ const REST = 6;
 
 const PAPER = '#0d1117';
 const COLOURS = ['#6e7681', '#ff7b72', '#7ee787', '#e3b341', '#79c0ff', '#d2a8ff', '#76e3ea', '#f0f6fc'];
-const STYLE = `text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-variant-emoji:text;fill:#c9d1d9}
+const STYLE = `text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;white-space:pre;font-variant-emoji:text;fill:#c9d1d9}
 .b{font-weight:700;fill:#f0f6fc}.d{opacity:.6}${COLOURS.map((colour, n) => `.c${n}{fill:${colour}}`).join('')}`;
 
 const escaped = (text: string) => text.replace(/[&<>"]/g, (sign) => `&#${sign.codePointAt(0)};`);
@@ -67,7 +67,7 @@ function terminal(title: string, rows: number, style: string, content: string): 
   const dots = ['#ff5f57', '#febc2e', '#28c840'].map(
     (fill, n) => `<circle cx="${22 + n * 20}" cy="20" r="6" fill="${fill}"/>`,
   );
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img" xml:space="preserve">
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img">
 <title>${escaped(title)}</title>
 <style>${STYLE}${style}</style>
 <rect x=".5" y=".5" width="${WIDTH - 1}" height="${height - 1}" rx="8" fill="${PAPER}" stroke="#30363d"/>

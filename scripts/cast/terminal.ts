@@ -9,7 +9,9 @@ const SGR = /(\u001b\[[\d;]*m)/;
 const QUOTED = /^ *│ /;
 const TABLE = /^ *\S+ {2,}/;
 
-export const width = (text: string): number => [...text.replaceAll(new RegExp(SGR, 'g'), '')].length;
+/** How many columns a text takes. Every letter is taken for one column wide. */
+export const width = (text: string): number =>
+  text.split(SGR).reduce((sum, part) => sum + (SGR.test(part) ? 0 : [...part].length), 0);
 
 /** Breaks a line where it is too wide: a row of columns between two columns, going on below the second; other text between words. */
 export function wrap(text: string): string[] {
@@ -19,7 +21,7 @@ export function wrap(text: string): string[] {
   const rows: string[] = [];
   let row = '';
   for (const piece of text.split(columns ? /(?<=\S)(?= {2,})/ : /(?<=\S)(?= )/)) {
-    if (width(row + piece) <= COLUMNS) row += piece;
+    if (row === '' || width(row + piece) <= COLUMNS) row += piece;
     else {
       rows.push(row);
       row = margin + piece.trimStart();
@@ -32,14 +34,14 @@ export function wrap(text: string): string[] {
 export function spansOf(lines: string[]): Span[][] {
   let look: string[] = [];
   return lines.map((line) => {
+    const spans: Span[] = [];
     let column = 0;
-    return line.split(SGR).flatMap((part) => {
+    for (const part of line.split(SGR)) {
       if (SGR.test(part)) look = part.slice(2, -1).split(';').map(Number).reduce(changed, look);
-      const text = SGR.test(part) ? '' : part;
-      const span = { column: column + width(text) - width(text.trimStart()), text: text.trim(), look: look.join(' ') };
-      column += width(text);
-      return span.text ? [span] : [];
-    });
+      else if (part.trim()) spans.push({ column, text: part, look: look.join(' ') });
+      column += width(part);
+    }
+    return spans;
   });
 }
 

@@ -26,12 +26,12 @@ const PLAN_FIELDS = ['goal', 'mode', 'status', 'reason', 'limits', 'iteration_co
 const STEP_FIELDS = Step.keyof().options.filter((key) => key !== 'id');
 
 /**
- * What differs between two revisions of a plan, and who did it. Without `from` the one before `to`, without both those before
- * and after the last change. A revision that was passed over (one event may count several) is read as the one before it.
- * Throws UserError where a revision never was.
+ * What differs between two revisions of a plan, and who did it. Without `to` up to now; without both, what the last change did.
+ * A revision that was passed over (one event may count several) is read as the one before it. Throws UserError where a
+ * revision never was.
  */
 export function planDiff({ plan, deeds, versions }: History, from?: number, to?: number): PlanDiff {
-  const last = deeds.findLast((deed) => deed.to > deed.from && (to === undefined || deed.to <= to));
+  const last = deeds.findLast((deed) => deed.to > deed.from);
   const [first, second] = [from ?? last?.from ?? 0, to ?? (from === undefined ? last?.to : undefined) ?? plan.revision];
   for (const revision of [first, second]) {
     if (revision <= plan.revision) continue;

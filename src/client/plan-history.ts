@@ -1,7 +1,7 @@
 import { changesInWords } from '../core/edit/words.ts';
 import type { By, Event } from '../protocol/event.ts';
 import type { Plan } from '../protocol/plan.ts';
-import { type Beat, orderBehind, replay } from './replay.ts';
+import { type Beat, orderBehind, replay, typed } from './replay.ts';
 
 /** One change of the plan. */
 export type Deed = {
@@ -86,8 +86,11 @@ function deedOf(beat: Beat): Omit<Deed, 'from' | 'to'> | null {
       return deed(event.by, `${event.step} is blocked: ${event.error}`);
     case 'step.skipped':
       return deed(event.by, `${event.step} was skipped: ${event.reason}`);
-    case 'step.reopened':
-      return deed(event.by, `${event.step} was opened again`);
+    case 'step.reopened': {
+      const message = event.message === undefined ? undefined : beat.after.messages[event.message];
+      const order = message ? [`by: ${typed(message)}`] : [];
+      return deed(event.by, `${event.step} was opened again`, ...order);
+    }
     default:
       return null;
   }

@@ -19,7 +19,7 @@ function standsAt(session: Session, plan: Plan, step: Step, moments: readonly Mo
   if (session.asked === step.id && asked) return `${asked.text}; there is no answer yet`;
   if (step.status === 'running') {
     const count = step.iterations ?? 0;
-    return `is at work (${count} ${count === 1 ? 'iteration' : 'iterations'} so far); nothing has said yet that it is done`;
+    return `is the current step (${count} ${count === 1 ? 'iteration' : 'iterations'} so far); nothing has said yet that it is done`;
   }
   return waitsItsTurn(plan, step);
 }

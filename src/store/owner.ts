@@ -30,6 +30,8 @@ export function liveOwner(paths: WorkspacePaths): Owner | undefined {
 }
 
 function isAlive(pid: number): boolean {
+  // A process that was killed and not yet waited for answers signals like a living one.
+  if (statOf(pid)?.[0] === 'Z') return false;
   try {
     process.kill(pid, 0);
     return true;
@@ -38,11 +40,16 @@ function isAlive(pid: number): boolean {
   }
 }
 
+/** The fields of /proc/<pid>/stat from the state on; undefined where /proc does not tell. */
+function statOf(pid: number): string[] | undefined {
+  const stat = proc(`${pid}/stat`);
+  // The name in brackets may hold anything, spaces and brackets included; the fields count from behind it.
+  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
+}
+
 /** When a process started, in the kernel's ticks since boot; null where /proc does not tell. */
 export function startTime(pid: number): string | null {
-  const stat = proc(`${pid}/stat`);
-  // The name in brackets may hold anything, spaces and brackets included; field 22 counts from behind it.
-  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null;
+  return statOf(pid)?.[19] ?? null;
 }
 
 export function bootId(): string | null {

@@ -31,6 +31,10 @@ export const plan = command({
         .positional('args', { type: 'string', array: true, describe: 'What the action wants' })
         .option('after', { type: 'string', requiresArg: true, describe: 'add: put the new step behind this one' }),
     )
+      .option('wait', {
+        type: 'boolean',
+        describe: `Wait for the reply to a change however long it takes; without it ${PATIENCE} s, where a daemon runs`,
+      })
       .option('json', { type: 'boolean', describe: 'Print JSON; the plan as plan.json holds it, byte for byte' })
       .epilogue(ACTIONS)
       .example('$0 plan demo done step_2 "All five are there"', '')
