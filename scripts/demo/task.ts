@@ -61,5 +61,5 @@ export const task = (
    node chart.mjs
    \`\`\`
 
-5. Check what is there: \`ls -l chart.svg figures.csv\`
+5. Check what is there: \`wc -c figures.csv chart.svg\`
 `;

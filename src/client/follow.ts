@@ -53,11 +53,14 @@ export async function* watch(paths: SessionPaths & { name: string }, signal?: Ab
       const words = live.fresh();
       // Words of the next call come after the events that led to it; words of this one before the event that ends it.
       if (words.text !== '' && !words.began) yield { is: 'text', text: words.text };
+      let told = false;
       for await (const { event } of record.fresh()) {
         session = fold(session, event);
+        // A short answer is on record before its words were looked at: the event has said them.
+        told ||= event.type === 'model.answered' && event.text.startsWith(words.text);
         yield { is: 'event', event, session };
       }
-      if (words.text !== '' && words.began) yield { is: 'text', text: words.text };
+      if (words.text !== '' && words.began && !told) yield { is: 'text', text: words.text };
       await changes.next(signal);
     }
   } finally {

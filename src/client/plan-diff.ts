@@ -32,7 +32,8 @@ const STEP_FIELDS = Step.keyof().options.filter((key) => key !== 'id');
  */
 export function planDiff({ plan, deeds, versions }: History, from?: number, to?: number): PlanDiff {
   const last = deeds.findLast((deed) => deed.to > deed.from);
-  const [first, second] = [from ?? last?.from ?? 0, to ?? (from === undefined ? last?.to : undefined) ?? plan.revision];
+  const first = from ?? last?.from ?? 0;
+  const second = to ?? (from === undefined ? last?.to : undefined) ?? plan.revision;
   for (const revision of [first, second]) {
     if (revision <= plan.revision) continue;
     throw new UserError(`${plan.id} has revisions 1 to ${plan.revision}; there is no ${revision}.`);

@@ -79,13 +79,13 @@ function deedOf(beat: Beat): Omit<Deed, 'from' | 'to'> | null {
     case 'step.progressed':
       return deed('model', `${event.step} is at ${event.progress.current} of ${event.progress.total}`);
     case 'step.completed':
-      return deed(completer(event.by), `${event.step} was closed by ${event.by}: ${event.evidence}`);
+      return deed(completer(event.by), because(`${event.step} was closed by ${event.by}`, event.evidence));
     case 'step.failed':
-      return deed(event.by, `${event.step} failed: ${event.error}`);
+      return deed(event.by, because(`${event.step} failed`, event.error));
     case 'step.blocked':
-      return deed(event.by, `${event.step} is blocked: ${event.error}`);
+      return deed(event.by, because(`${event.step} is blocked`, event.error));
     case 'step.skipped':
-      return deed(event.by, `${event.step} was skipped: ${event.reason}`);
+      return deed(event.by, because(`${event.step} was skipped`, event.reason));
     case 'step.reopened': {
       const message = event.message === undefined ? undefined : beat.after.messages[event.message];
       const order = message ? [`by: ${typed(message)}`] : [];
@@ -94,6 +94,10 @@ function deedOf(beat: Beat): Omit<Deed, 'from' | 'to'> | null {
     default:
       return null;
   }
+}
+
+function because(what: string, why: string): string {
+  return why.trim() === '' ? what : `${what}: ${why}`;
 }
 
 /** Whether an event changed the plan's own status. */

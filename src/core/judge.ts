@@ -53,7 +53,7 @@ function ended(plan: Plan, step: Step, turn: Turn, signs: readonly Sign[]): Even
     return [
       { type: 'step.claimed', step: open.id, tier: 'marker', evidence: clip(turn.text, 200), veto: 'tool_failed' },
     ];
-  return [claimOf(open, { tier: 'marker', evidence: clip(turn.text, 200), result: resultOf(turn) })];
+  return [claimOf(open, { tier: 'marker', evidence: clip(turn.text, 200), result: resultOf(turn, open) })];
 }
 
 function byTiers(session: Session, plan: Plan, step: Step, turn: Turn): EventBody[] {
@@ -86,7 +86,7 @@ function byTiers(session: Session, plan: Plan, step: Step, turn: Turn): EventBod
     claimOf(step, {
       tier: assumed ? 'timeout' : (verdict.tier ?? 'timeout'),
       evidence: clip(verdict.evidence ?? '', 200),
-      result: resultOf(turn),
+      result: resultOf(turn, step),
       markers: markersIn(turn.text),
       attachments: filesOf(session),
       ...(to && to.id !== step.id && to.status === 'pending' && { to: to.id }),

@@ -1,3 +1,4 @@
+import type { Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
 import type { Session, Turn } from './session.ts';
 import { unwrapped } from './text/unwrapped.ts';
@@ -9,9 +10,12 @@ const TAGS = /^\s*[[【［]\s*(?:step(?: \d+)?|步骤|步驟)[^\]】］]*[\]】�
 const WRITERS = new Set(['write_file', 'edit_file']);
 
 /** What came out of a step: the model's own closing words, else the first words of its last tool output. */
-export function resultOf(turn: Turn): string {
+export function resultOf(turn: Turn, { description }: Step): string {
   const shown = (turn.calls.at(-1)?.head ?? '').replace(/\s+/g, ' ').trim();
-  return clip(closingWords(unwrapped(turn.text)) || shown, RESULT_LENGTH);
+  const said = closingWords(unwrapped(turn.text));
+  // "Fetch the pages: 5 fetched" stands beside "Fetch the pages" already.
+  const own = said.startsWith(`${description}:`) ? said.slice(description.length + 1).trim() : said;
+  return clip(own || shown, RESULT_LENGTH);
 }
 
 /** The line of the marker, or what stands before it where it stands alone; the whole answer where there is none. */

@@ -13,8 +13,8 @@ const TRIES = 5;
 
 /** Keeps `plan.json` and the record together: people's saves become events, the plan of the record becomes the file. */
 export type PlanDesk = {
-  /** Takes in what people saved. One lstat where nobody did. Answers whether a save is in the making, to be looked at again. */
-  read(): Promise<{ settling: boolean }>;
+  /** Takes in what people saved. One lstat where nobody did. Answers whether a save is in the making, to be looked at again; `final`: there will be no other look before the reply. */
+  read(how?: { final: boolean }): Promise<{ settling: boolean }>;
   /** Brings the file up to the record, unless a save that cannot be read is in it. */
   flush(): Promise<void>;
   /** The same within 200 ms, in the background of a call. */
@@ -32,11 +32,11 @@ export function planDesk(
   let timer: (() => void) | null = null;
   let last = 0;
 
-  const understand = async (bytes: string): Promise<void> => {
+  const understand = async (bytes: string, final = false): Promise<void> => {
     const now = ledger.session.plan;
     if (!now || bytes === planText(now)) return accepted(bytes);
     const read = readEdit(bytes);
-    if ('fault' in read) return unreadable(bytes, read.fault);
+    if ('fault' in read) return unreadable(bytes, read.fault, final);
     const base = (await baseOf(read.edit, ledger)) ?? now;
     if (bytes === planText(base)) return accepted(bytes);
     const edit = mergeEdit(base, read.edit, now, ledger.session.stepNo, read.raw);
@@ -51,10 +51,10 @@ export function planDesk(
     file.accept(bytes);
   };
 
-  const unreadable = async (bytes: string, fault: string): Promise<void> => {
+  const unreadable = async (bytes: string, fault: string, final: boolean): Promise<void> => {
     const at = clock.now().getTime();
     if (broken?.bytes !== bytes) broken = { bytes, since: at, told: false };
-    if (broken.told || at - broken.since < SETTLE_MS) return;
+    if (broken.told || (!final && at - broken.since < SETTLE_MS)) return;
     broken.told = true;
     await ledger.record([
       {
@@ -66,9 +66,9 @@ export function planDesk(
     ]);
   };
 
-  const read = async (): Promise<{ settling: boolean }> => {
+  const read = async ({ final } = { final: false }): Promise<{ settling: boolean }> => {
     const seen = await file.look();
-    if (seen.is === 'edited') for (const save of seen.saves) await understand(save);
+    if (seen.is === 'edited') for (const save of seen.saves) await understand(save, final);
     if (seen.is === 'missing') {
       broken = null;
       written = null;

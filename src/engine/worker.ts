@@ -92,12 +92,14 @@ export async function openWorker(
     }
   }
 
-  /** One decision, and all of it that needs no waiting. */
-  async function beat(ruled: Rules): Promise<Decision> {
+  /** One decision, and all of it that needs no waiting. `heard`: people were listened to just before. */
+  async function beat(ruled: Rules, heard = false): Promise<Decision> {
     if (woken) await look();
     const decision = decide(ledger.session, ruled);
-    if (decision.do === 'record') await ledger.record(decision.events);
-    else if (decision.do === 'publish') await publish(decision.message, ruled);
+    if (decision.do === 'record') {
+      if (!heard && rests(decision) && (await changedByHand())) return beat(ruled, true);
+      await ledger.record(decision.events);
+    } else if (decision.do === 'publish') await publish(decision.message, ruled);
     else if (decision.do === 'rest') {
       await desk.flush();
       await ledger.sync();
@@ -105,6 +107,13 @@ export async function openWorker(
     }
     if (!ledger.session.run) leavePlace();
     return decision;
+  }
+
+  /** What was saved until now belongs to this run, and what is wrong with it into its reply. */
+  async function changedByHand(): Promise<boolean> {
+    const before = ledger.session.seq;
+    await desk.read({ final: true });
+    return ledger.session.seq !== before;
   }
 
   async function look(): Promise<void> {
@@ -202,6 +211,9 @@ export async function openWorker(
     },
   };
 }
+
+const rests = (decision: Decision): boolean =>
+  decision.do === 'record' && decision.events.some((event) => event.type === 'run.rested');
 
 /** A call that the daemon's own end cut short. */
 function cutShort(session: Session): EventBody[] {

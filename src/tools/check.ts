@@ -11,6 +11,7 @@ import { defineTool, type Tool } from './define.ts';
 import { bytesInWords, printable } from './file-errors.ts';
 import { withFile } from './open-file.ts';
 import { openFence } from './paths.ts';
+import { compile } from './pattern.ts';
 import { patternThread } from './pattern-thread.ts';
 
 const MATCHED_BYTES = 1024 * 1024;
@@ -64,7 +65,7 @@ async function check(wish: DoneWhen, options: CheckOptions, context: ToolContext
 }
 
 async function checkFile(wish: FileWish, options: CheckOptions, { work, signal }: ToolContext): Promise<ToolResult> {
-  const pattern = wish.matches === undefined ? undefined : compile(wish.matches);
+  const pattern = wish.matches === undefined ? undefined : compile(wish.matches, '`matches`');
   const fence = await openFence(work, options.readAlso);
   const place = await fence.toRead(wish.file);
   const shown = isAbsolute(place.shown) ? place.shown : `work/${place.shown}`;
@@ -82,19 +83,6 @@ async function checkFile(wish: FileWish, options: CheckOptions, { work, signal }
     const match = await matchIn(text, pattern, signal, options.patternMs ?? PATTERN_MS);
     return answer(match === 'one', `a match of ${clip(printable(String(pattern)), SHOWN_CHARACTERS)}`, match);
   });
-}
-
-/** With `u`, for \p{…}; without it where only that makes the pattern wrong. Without `m`: `^` and `$` are the text's ends. */
-function compile(source: string): RegExp {
-  try {
-    return new RegExp(source, 'u');
-  } catch {
-    try {
-      return new RegExp(source);
-    } catch (error) {
-      throw new UserError(`\`matches\` is not a JavaScript regular expression: ${errorText(error)}.`);
-    }
-  }
 }
 
 /** The first 1 MiB as text; a character that is cut there is left out. */

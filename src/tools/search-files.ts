@@ -1,7 +1,7 @@
 import { basename } from 'node:path';
 import { z } from 'zod';
 import type { ToolContext, ToolResult } from '../engine/ports.ts';
-import { errorText, UserError } from '../protocol/errors.ts';
+import { UserError } from '../protocol/errors.ts';
 import { clip } from '../protocol/recorded.ts';
 import { deadline } from './deadline.ts';
 import { defineTool, optional, type Tool } from './define.ts';
@@ -9,6 +9,7 @@ import { binaryKind, KIND_BYTES } from './file-kind.ts';
 import { globPattern } from './glob.ts';
 import { withFile } from './open-file.ts';
 import { type Fence, openFence } from './paths.ts';
+import { compile } from './pattern.ts';
 import { type PatternThread, patternThread } from './pattern-thread.ts';
 import { filesToSearch } from './search-walk.ts';
 
@@ -39,24 +40,15 @@ export function searchFilesTool(readAlso: string[], maxMs = MAX_MS): Tool {
     }),
     replay: 'safe',
     run: ({ pattern, path = '.', glob }, context) =>
-      search({ pattern: compile(pattern), path, glob: glob === undefined ? undefined : globPattern(glob) }, readAlso, {
-        ...context,
-        maxMs,
-      }),
+      search(
+        { pattern: compile(pattern, 'The pattern'), path, glob: glob === undefined ? undefined : globPattern(glob) },
+        readAlso,
+        {
+          ...context,
+          maxMs,
+        },
+      ),
   });
-}
-
-/** With `u`, for \p{…}; without it where only that makes the pattern wrong, as for a needless backslash. */
-function compile(source: string): RegExp {
-  try {
-    return new RegExp(source, 'u');
-  } catch {
-    try {
-      return new RegExp(source);
-    } catch (error) {
-      throw new UserError(`The pattern is not a JavaScript regular expression: ${errorText(error)}.`);
-    }
-  }
 }
 
 type Wanted = { pattern: RegExp; path: string; glob: RegExp | undefined };

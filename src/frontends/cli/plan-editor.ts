@@ -16,8 +16,8 @@ export async function editPlan(client: Client, session: string): Promise<void> {
     await edited(edit);
     const isSaved = await edit.save();
     keep = false;
-    const taken = client.daemon() ? 'the daemon takes it in now' : 'it is taken in when a daemon runs (agentctl start)';
-    say(isSaved ? `Saved; ${taken}.` : 'Nothing was changed.');
+    const taken = client.daemon() ? 'before it does anything else here' : 'when one runs (agentctl start)';
+    say(isSaved ? `Saved. The daemon takes it in ${taken}.` : 'Nothing was changed.');
   } finally {
     edit.close({ keep });
   }
