@@ -61,6 +61,11 @@ try {
     mkdirSync(folder);
     console.log(`\n${await bench(folder)}`);
   }
+} catch (error) {
+  console.error(error);
+  process.exitCode = 1;
 } finally {
   rmSync(scratch, { recursive: true, force: true, maxRetries: 5 });
 }
+// Children of a bench that failed would keep this process waiting.
+process.exit();

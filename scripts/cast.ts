@@ -2,7 +2,7 @@
  * `npm run cast`: records `npm run demo` for the front page. Everything shown was printed by the real programs; only the scratch
  * path and the port are replaced, so that two recordings differ in little but their times.
  */
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { asciicast } from './cast/asciicast.ts';
 import { film, still } from './cast/picture.ts';
@@ -11,37 +11,45 @@ import { wrap } from './cast/terminal.ts';
 
 const AGENTCTL = new URL('../dist/agentctl.js', import.meta.url).pathname;
 const SCRATCH = /\S*\/agentd-demo-\w+/g;
-const ENDS_PAUSED = 5;
+const over = new AbortController();
 
 let workspace = '';
 let watching: Promise<Line[]> | undefined;
 const demo = await record(['--import', 'tsx', 'scripts/demo.ts'], {
   heard(text) {
     workspace ||= text.match(SCRATCH)?.[0] ?? '';
-    if (text.includes('plan.json, as it advances')) watching = agentctl('watch', ENDS_PAUSED);
+    if (workspace) watching ??= watchFromTheStart();
   },
 });
-if (!watching) throw new Error('the demo never came to its plan, so there was nothing to watch');
-const watched = await watching;
+over.abort();
+const watched = (await watching) ?? [];
 cutWhilePaused(join(workspace, '.sessions', 'demo', 'events.jsonl'));
-const shown = await agentctl('show');
+const shown = await record(agentctl('show', 'demo'));
 rmSync(workspace, { recursive: true });
 
+const paused = watched.findIndex(({ text }) => text.startsWith('■ paused'));
+if (paused < 0) throw new Error('agentctl watch never saw the run pause; is the machine very busy? Try again');
 write('docs/demo.cast', asciicast('npm run demo', typed('npm run demo', demo)));
 write('docs/demo.svg', film('npm run demo', typed('npm run demo', demo)));
 write('docs/show.svg', still('agentctl show', typed('agentctl show demo', shown)));
-write('docs/watch.svg', still('agentctl watch', typed('agentctl watch demo', watched)));
+write('docs/watch.svg', still('agentctl watch', typed('agentctl watch demo --follow', watched.slice(0, paused + 1))));
 
-function agentctl(command: string, code = 0): Promise<Line[]> {
-  return record([AGENTCTL, command, 'demo', '--workspace', workspace], { code });
+function agentctl(...args: string[]): string[] {
+  return [AGENTCTL, ...args, '--workspace', workspace];
+}
+
+/** Makes the session, so that it can be watched before the demo drops its task. */
+function watchFromTheStart(): Promise<Line[]> {
+  mkdirSync(join(workspace, '.sessions', 'demo', 'inbox'), { recursive: true });
+  return record(agentctl('watch', 'demo', '--follow'), { signal: over.signal });
 }
 
 /** Takes back what came after the pause. The record is the truth, so `show` then says what it said while the run was paused. */
 function cutWhilePaused(path: string): void {
   const events = readFileSync(path, 'utf8').split('\n');
-  const paused = events.findIndex((event) => event.includes('"type":"reply.published"'));
-  if (paused < 0) throw new Error('the record has no published reply, so the demo did not pause half-way');
-  writeFileSync(path, `${events.slice(0, paused + 1).join('\n')}\n`);
+  const answered = events.findIndex((event) => event.includes('"type":"reply.published"'));
+  if (answered < 0) throw new Error('the record has no published reply, so the demo did not pause half-way');
+  writeFileSync(path, `${events.slice(0, answered + 1).join('\n')}\n`);
 }
 
 /** The lines as a terminal of our width shows them, below the command that was typed. */

@@ -1,10 +1,16 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import ts from 'typescript';
 
 const AGENTD = resolve('dist/agentd.js');
+
+const alive = new Set<ChildProcess>();
+// A bench that fails must not leave its daemon behind.
+process.on('exit', () => {
+  for (const child of alive) child.kill('SIGKILL');
+});
 
 export type Child = {
   /** Milliseconds from the command to its first line. */
@@ -37,7 +43,9 @@ async function start(args: string[]): Promise<Child> {
   const began = performance.now();
   const env = { PATH: process.env['PATH'], HOME: process.env['HOME'] };
   const child = spawn(process.execPath, args, { env, stdio: ['pipe', 'pipe', 'inherit'] });
+  alive.add(child);
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
+  void ended.then(() => alive.delete(child));
   const lines = createInterface({ input: child.stdout });
   const line = (): Promise<string> =>
     new Promise((resolve, reject) => {

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { cpus, platform, release, totalmem } from 'node:os';
+import { cpus, loadavg, platform, release, totalmem } from 'node:os';
 
 const GIB = 2 ** 30;
 
@@ -15,6 +15,7 @@ export function machineLine(folder: string): string {
     `workspaces on ${fileSystem(folder)}`,
     `Node ${process.versions.node}`,
     `agentd ${version}`,
+    `load ${(loadavg()[0] ?? 0).toFixed(1)} before`,
   ].join(', ');
 }
 

@@ -20,7 +20,8 @@ const WAYS: Record<string, Way> = {
     fs.writeFileSync(staged, JSON.stringify({ text }));
     const at = performance.now();
     fs.linkSync(staged, join(session, 'inbox', name));
-    fs.unlinkSync(staged);
+    // The daemon may have been quicker: it takes a sender's staging name away when it finds both.
+    fs.rmSync(staged, { force: true });
     return { at, reply: name };
   },
   mv: (session, id, text) => {

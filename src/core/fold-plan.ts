@@ -47,13 +47,15 @@ function newPlan(session: Session, event: EventOf<'plan.started'>): Plan {
   };
 }
 
+const CLOSED: ReadonlySet<string> = new Set(['completed', 'skipped', 'failed']);
+
 function edited(session: Session, plan: Plan, event: EventOf<'plan.edited'>): Session {
   const after = openAgain(
     event.changes.reduce((so, change) => applyChange(so, change, event.at), plan),
     event,
   );
-  const closed = event.changes.flatMap((it) => (it.what === 'status' && it.to === 'completed' ? [it.step] : []));
-  const open = new Set(event.changes.flatMap((it) => (it.what === 'status' && it.to !== 'completed' ? [it.step] : [])));
+  const closed = event.changes.flatMap((it) => (it.what === 'status' && CLOSED.has(it.to) ? [it.step] : []));
+  const open = new Set(event.changes.flatMap((it) => (it.what === 'status' && !CLOSED.has(it.to) ? [it.step] : [])));
   const limits = event.changes.find((it) => it.what === 'limits');
   return {
     ...session,

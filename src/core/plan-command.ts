@@ -3,7 +3,11 @@ import type { Plan, Step } from '../protocol/plan.ts';
 import { stepNamed } from './steps.ts';
 
 /** What a person asked of the plan in a command: the events, and what they are told. */
-export type PlanOrder = { events: EventBody[]; told: string };
+export type PlanOrder = {
+  events: EventBody[];
+  told: string /** it could not be carried out, and `told` says why */;
+  refused?: true;
+};
 
 const HOW =
   'done <step> [result] · skip <step> [reason] · add [after <step>:] <text> · move <step> <position> · reword <step> <text> · undo';
@@ -16,14 +20,14 @@ export function planOrder(plan: Plan, stepNo: number, order: string): PlanOrder 
   const [, verb = '', rest = ''] = /^\s*(\S+)\s*([\s\S]*)$/.exec(order) ?? [];
   switch (verb.toLowerCase()) {
     case 'done':
-      return onStep(plan, rest, (step) => close(step, 'completed'));
+      return onStep(plan, rest, (step, result) => close(step, 'completed', result));
     case 'skip':
-      return onStep(plan, rest, (step) => close(step, 'skipped'));
+      return onStep(plan, rest, (step, reason) => close(step, 'skipped', reason));
     case 'reword':
       return onStep(plan, rest, (step, text) =>
         text
           ? edit(`${step.id} is now: ${text}`, { what: 'step', step: step.id, set: { description: text }, unset: [] })
-          : told('reword wants a text: reword <step> <text>'),
+          : refused('reword wants a text: reword <step> <text>'),
       );
     case 'move':
       return onStep(plan, rest, (step, text) => move(plan, step, Number(text)));
@@ -37,7 +41,7 @@ export function planOrder(plan: Plan, stepNo: number, order: string): PlanOrder 
 /** What to say where an order was not understood. */
 export const PLAN_ORDERS = HOW;
 
-const told = (text: string): PlanOrder => ({ events: [], told: text });
+const refused = (text: string): PlanOrder => ({ events: [], told: text, refused: true });
 const edit = (text: string, ...changes: PlanChange[]): PlanOrder => ({
   events: [{ type: 'plan.edited', by: 'person', changes, ignored: [] }],
   told: text,
@@ -47,18 +51,24 @@ function onStep(plan: Plan, rest: string, act: (step: Step, text: string) => Pla
   const [, name = '', text = ''] = /^\s*(\S*)\s*([\s\S]*)$/.exec(rest) ?? [];
   const step = name === '' ? undefined : stepNamed(plan, name);
   if (!step)
-    return told(`There is no step "${name}". Steps: ${plan.steps.map((one) => one.id).join(', ') || 'none yet'}.`);
+    return refused(`There is no step "${name}". Steps: ${plan.steps.map((one) => one.id).join(', ') || 'none yet'}.`);
   return act(step, text.trim());
 }
 
-function close(step: Step, to: 'completed' | 'skipped'): PlanOrder {
-  if (step.status === to) return told(`${step.id} is ${to} already.`);
-  return edit(`${step.id} is ${to}: ${step.description}`, { what: 'status', step: step.id, from: step.status, to });
+function close(step: Step, to: 'completed' | 'skipped', note: string): PlanOrder {
+  if (step.status === to) return refused(`${step.id} is ${to} already.`);
+  return edit(`${step.id} is ${to}: ${step.description}`, {
+    what: 'status',
+    step: step.id,
+    from: step.status,
+    to,
+    ...(note && { note }),
+  });
 }
 
 function move(plan: Plan, step: Step, position: number): PlanOrder {
   if (!Number.isInteger(position) || position < 1 || position > plan.steps.length)
-    return told(`move wants a position from 1 to ${plan.steps.length}.`);
+    return refused(`move wants a position from 1 to ${plan.steps.length}.`);
   const others = plan.steps.map((one) => one.id).filter((id) => id !== step.id);
   return edit(`${step.id} is at place ${position}.`, {
     what: 'order',
@@ -67,10 +77,11 @@ function move(plan: Plan, step: Step, position: number): PlanOrder {
 }
 
 function add(plan: Plan, stepNo: number, rest: string): PlanOrder {
-  const [, after, text = rest] = /^after\s+([^:：]+)[:：]\s*([\s\S]+)$/i.exec(rest) ?? [];
-  const before = after === undefined ? undefined : stepNamed(plan, after);
-  if (after !== undefined && !before) return told(`There is no step "${after}".`);
-  if (text.trim() === '') return told('add wants a text: add [after <step>:] <text>');
+  const [, after = '', behind = ''] = /^after\s+([^:：]+)[:：]\s*([\s\S]+)$/i.exec(rest) ?? [];
+  // "after lunch: eat" is a text of its own where no step is called lunch.
+  const before = stepNamed(plan, after);
+  const text = before ? behind : rest;
+  if (text.trim() === '') return refused('add wants a text: add [after <step>:] <text>');
   const step: Step = { id: `step_${stepNo + 1}`, description: text.trim(), status: 'pending' };
   const at = before ? plan.steps.indexOf(before) + 1 : plan.steps.length;
   return edit(`${step.id} was added: ${step.description}`, { what: 'added', step, at });

@@ -119,7 +119,7 @@ function planAsked(session: Session, message: Message, rules: Rules): EventBody[
   const done = planOrder(plan, session.stepNo, order);
   return [
     ...(done?.events ?? []),
-    ...say(session, message, rules, () => done?.told ?? PLAN_ORDERS, done ? 'done' : 'rejected'),
+    ...say(session, message, rules, () => done?.told ?? PLAN_ORDERS, done && !done.refused ? 'done' : 'rejected'),
   ];
 }
 

@@ -36,7 +36,13 @@ export const PlanChange = z.discriminatedUnion('what', [
   z.object({ what: z.literal('order'), to: z.array(z.string()) }),
   z.object({ what: z.literal('added'), step: Step, at: z.int() }),
   z.object({ what: z.literal('removed'), step: z.string(), description: z.string() }),
-  z.object({ what: z.literal('status'), step: z.string(), from: StepStatus, to: StepStatus }),
+  z.object({
+    what: z.literal('status'),
+    step: z.string(),
+    from: StepStatus,
+    to: StepStatus,
+    note: z.string().optional().describe('What came out of it, or why.'),
+  }),
   z.object({
     what: z.literal('step'),
     step: z.string(),

@@ -19,7 +19,7 @@ export function applyChange(plan: Plan, change: PlanChange, at: string): Plan {
     case 'order':
       return placed(plan, ordered(plan.steps, change.to));
     case 'status':
-      return changed(plan, change.step, (step) => withStatus(step, change.to, at));
+      return changed(plan, change.step, (step) => withStatus(step, change, at));
     case 'step':
       return changed(plan, change.step, (step) => ({ ...without(step, ...change.unset), ...change.set }) as Step);
     default:
@@ -40,11 +40,13 @@ export function ordered(steps: readonly Step[], order: readonly string[]): Step[
   return result;
 }
 
-function withStatus(step: Step, status: Step['status'], at: string): Step {
-  const bare = without(step, 'completed_by', 'evidence', 'completed_at');
-  if (status === 'completed')
-    return { ...bare, status, completed_by: 'person', evidence: 'set in plan.json', completed_at: at };
-  return status === 'pending' ? { ...without(bare, 'result'), status } : { ...bare, status };
+function withStatus(step: Step, { to, note }: Extract<PlanChange, { what: 'status' }>, at: string): Step {
+  const bare = without(step, 'completed_by', 'evidence', 'completed_at', 'error');
+  const said = note ? { [to === 'completed' ? 'result' : 'error']: note } : {};
+  if (to === 'completed')
+    return { ...bare, ...said, status: to, completed_by: 'person', evidence: 'set by hand', completed_at: at };
+  if (to === 'pending') return { ...without(bare, 'result'), status: to };
+  return { ...bare, ...said, status: to };
 }
 
 function changed(plan: Plan, id: string, change: (step: Step) => Step): Plan {

@@ -38,8 +38,19 @@ function stub(message: ChatMessage): ChatMessage {
     : message;
 }
 
-/** A rough count: about four characters a token, one for each character outside Latin scripts. */
+/** Messages never change, so each is counted once, however often the conversation is sent. */
+const counted = new WeakMap<ChatMessage, number>();
+
 function tokensOf(message: ChatMessage): number {
+  const known = counted.get(message);
+  if (known !== undefined) return known;
+  const tokens = countTokens(message);
+  counted.set(message, tokens);
+  return tokens;
+}
+
+/** A rough count: about four characters a token, one for each character outside Latin scripts. */
+function countTokens(message: ChatMessage): number {
   const calls = message.role === 'assistant' && message.tool_calls ? JSON.stringify(message.tool_calls) : '';
   const text = (message.content ?? '') + calls;
   let wide = 0;

@@ -1,0 +1,83 @@
+import { spawnSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, test } from 'vitest';
+import { openPlanEdit } from '../../src/client/plan-edit.ts';
+import { planText } from '../../src/core/steps.ts';
+import { bootId } from '../../src/store/owner.ts';
+import { now, opened, planned, received, record, rig, started } from './rig.ts';
+
+async function withPlan() {
+  const at = rig();
+  await at.client.send('demo', { text: 'x' });
+  const paths = at.session('demo');
+  await record(paths, [opened, received('1.md'), started('1.md'), ...planned('plan_1', 'Count')]);
+  const { session } = await at.client.show('demo');
+  if (session.plan) fs.writeFileSync(paths.plan, planText(session.plan));
+  return {
+    paths,
+    open: () => openPlanEdit(at.client.paths, paths.folder, now()),
+    lock: join(paths.folder, '.plan.edit.lock'),
+  };
+}
+
+test('an edit is put in the place of plan.json by a rename, and leaves nothing behind', async () => {
+  const { paths, open } = await withPlan();
+  const [before, files] = [fs.statSync(paths.plan).ino, fs.readdirSync(paths.folder)];
+  const edit = await open();
+  const text = fs.readFileSync(edit.path, 'utf8').replace('First of Count', 'Count them');
+  fs.writeFileSync(edit.path, text);
+  expect([edit.problem(), await edit.save()]).toEqual([null, true]);
+  edit.close({ keep: false });
+  expect(fs.readFileSync(paths.plan, 'utf8')).toBe(text);
+  expect(fs.statSync(paths.plan).ino).not.toBe(before);
+  expect(fs.readdirSync(paths.folder)).toEqual(files);
+  expect(fs.existsSync(dirname(edit.path))).toBe(false);
+});
+
+test('an edit that changed nothing saves nothing, whatever the daemon wrote meanwhile', async () => {
+  const { paths, open } = await withPlan();
+  const edit = await open();
+  fs.writeFileSync(paths.plan, '{ "steps": [] }');
+  expect(await edit.save()).toBe(false);
+  edit.close({ keep: false });
+  expect(fs.readFileSync(paths.plan, 'utf8')).toBe('{ "steps": [] }');
+});
+
+test('what is wrong with the copy is told with line and column, and the copy can be kept', async () => {
+  const { open } = await withPlan();
+  const edit = await open();
+  fs.writeFileSync(edit.path, '{\n  "steps": [ ');
+  expect(edit.problem()).toContain('line 2, column 14');
+  edit.close({ keep: true });
+  expect(fs.existsSync(edit.path)).toBe(true);
+  fs.rmSync(dirname(edit.path), { recursive: true });
+  expect(edit.problem()).toContain('no file');
+});
+
+test('a second edit of the same plan is refused until the first has ended', async () => {
+  const { open, lock } = await withPlan();
+  const first = await open();
+  await expect(open()).rejects.toThrow(`edited already, by process ${process.pid}`);
+  first.close({ keep: false });
+  expect(fs.existsSync(lock)).toBe(false);
+  (await open()).close({ keep: false });
+});
+
+test('a lock whose process is gone, or that makes no sense, is taken over', async () => {
+  const { open, lock } = await withPlan();
+  const { pid } = spawnSync(process.execPath, ['--version']);
+  const gone = { version: 1, pid, start_time: '1', boot_id: bootId(), host: 'here', at: now().toISOString() };
+  for (const held of [JSON.stringify(gone), 'nonsense']) {
+    fs.writeFileSync(lock, held);
+    (await open()).close({ keep: false });
+    expect(fs.existsSync(lock)).toBe(false);
+  }
+});
+
+test('where there is no plan.json there is nothing to edit, and no lock is left', async () => {
+  const { paths, open, lock } = await withPlan();
+  fs.rmSync(paths.plan);
+  await expect(open()).rejects.toThrow('There is no plan to edit');
+  expect(fs.existsSync(lock)).toBe(false);
+});
