@@ -102,7 +102,8 @@ function work(session: Session, rules: Rules): Decision {
   if (session.claim) return weigh(session, session.claim, rules);
   const verdict = judge(session);
   if (verdict.length > 0) return { do: 'record', events: verdict };
-  const rest = ending(session) ?? stuck(session, rules) ?? outage(session, rules) ?? limitReached(session, rules);
+  const rest =
+    ending(session, rules) ?? stuck(session, rules) ?? outage(session, rules) ?? limitReached(session, rules);
   if (rest) return { do: 'record', events: restEvents(session, rules, rest) };
   const chosen = choosing(session);
   if (chosen.length > 0) return { do: 'record', events: chosen };

@@ -15,6 +15,7 @@ export function foldTurn(session: Session, event: EventOf<'model.answered'>): Se
   });
   const turn: Turn = {
     seq: event.seq,
+    step: event.step ?? null,
     userTurn: event.carried.length > 0,
     text: event.text,
     calls: event.calls.map((call, place) => ({
@@ -30,6 +31,7 @@ export function foldTurn(session: Session, event: EventOf<'model.answered'>): Se
     })),
     advanced: false,
     judged: false,
+    refused: null,
     blocked: false,
     declared: [],
   };
@@ -51,20 +53,34 @@ export function foldTurn(session: Session, event: EventOf<'model.answered'>): Se
 /** Turns kept for the judge; a step that takes longer has said what it is about by then. */
 const TRAIL = 30;
 
-/** The turn before this one joins the trail of its step, unless it closed it. */
+/** The turn before this one joins the trail of the step at work. Calls beside a closing word belong to the step that follows. */
 function trailed({ turn, trail }: Session): Session['trail'] {
-  if (!turn || turn.advanced) return trail;
+  if (!turn) return trail;
+  const calls = turn.calls.filter((call) => call.ok);
   const trace: Trace = {
-    text: turn.text,
+    text: turn.advanced ? '' : turn.text,
     tools: turn.calls.map((call) => call.name),
     args: turn.calls.map((call) => call.main),
+    files: calls.filter((call) => WRITERS.has(call.name)).map((call) => underWork(call.main)),
   };
   return [...trail, trace].slice(-TRAIL);
 }
 
-/** The first text among the arguments of a call: by convention its path or command. */
+const WRITERS = new Set(['write_file', 'edit_file']);
+const underWork = (path: string): string => `work/${path.replace(/^(?:\.\/)?(?:work\/)?/, '')}`;
+
+const MAIN = ['path', 'file', 'command', 'url', 'query', 'pattern'] as const;
+
+/** The argument a call is about: its path or command, else the first text among its arguments. */
 function mainArgument(args: string): string {
-  return /^\s*\{\s*"[^"]*"\s*:\s*"((?:[^"\\]|\\.)*)/.exec(args)?.[1] ?? args;
+  try {
+    const given: unknown = JSON.parse(args);
+    if (typeof given !== 'object' || given === null) return args;
+    const texts = Object.entries(given).filter((entry): entry is [string, string] => typeof entry[1] === 'string');
+    return MAIN.flatMap((key) => texts.filter(([name]) => name === key))[0]?.[1] ?? texts[0]?.[1] ?? args;
+  } catch {
+    return args;
+  }
 }
 
 function answerMessage(event: EventOf<'model.answered'>): ChatMessage {

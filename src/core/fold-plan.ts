@@ -50,7 +50,7 @@ function newPlan(session: Session, event: EventOf<'plan.started'>): Plan {
 const CLOSED: ReadonlySet<string> = new Set(['completed', 'skipped', 'failed']);
 
 function edited(session: Session, plan: Plan, event: EventOf<'plan.edited'>): Session {
-  const after = openAgain(
+  const after = afterHand(
     event.changes.reduce((so, change) => applyChange(so, change, event.at), plan),
     event,
   );
@@ -65,32 +65,54 @@ function edited(session: Session, plan: Plan, event: EventOf<'plan.edited'>): Se
     handLimits: limits?.to ?? session.handLimits,
     run: session.run && limits ? { ...session.run, limits: { ...session.run.limits, ...limits.to } } : session.run,
     theirs: [...new Set([...session.theirs, ...(event.by === 'person' ? wordedIn(event) : [])])],
-    claim: touchesClaim(session, event) ? null : session.claim,
+    ...settledByHand(session, event),
     notices: [
       ...session.notices,
-      ...changesInWords(event.changes).map((text): Notice => ({ seq: event.seq, about: 'edit', text })),
+      ...(event.by === 'person' ? changesInWords(event.changes) : []).map(
+        (text): Notice => ({ seq: event.seq, about: 'edit', text }),
+      ),
     ],
     planProblem: event.ignored.length > 0 ? event.ignored.join('; ') : null,
   };
 }
 
-/** Steps whose words are a person's since this edit. */
+/** What is a person's since this edit, as `<step>:<field>`. */
 function wordedIn(event: EventOf<'plan.edited'>): string[] {
-  return event.changes.flatMap((it) =>
-    it.what === 'added' ? [it.step.id] : it.what === 'step' && it.set.description !== undefined ? [it.step] : [],
+  return event.changes.flatMap((it) => {
+    if (it.what === 'added')
+      return ['description', 'needs', 'notes', 'done_when'].map((field) => `${it.step.id}:${field}`);
+    return it.what === 'step' ? [...Object.keys(it.set), ...it.unset].map((field) => `${it.step}:${field}`) : [];
+  });
+}
+
+/** A person who settles the claimed step settles the claim, new checks are tried anew, and the step that follows begins afresh. */
+function settledByHand({ claim, plan }: Session, event: EventOf<'plan.edited'>): Partial<Session> {
+  const settled = new Set(
+    event.changes.flatMap((it) => (it.what === 'status' || it.what === 'removed' ? [it.step] : [])),
   );
+  const checks = event.changes.some(
+    (it) =>
+      it.what === 'step' &&
+      it.step === claim?.step &&
+      (it.set.done_when !== undefined || it.unset.includes('done_when')),
+  );
+  const running = plan?.steps.find((step) => step.status === 'running');
+  return {
+    claim: claim && (settled.has(claim.step) ? null : checks ? { ...claim, checks: [] } : claim),
+    ...(running && settled.has(running.id) && FRESH_STEP),
+  };
 }
 
-/** A person who settles the claimed step by hand settles the claim. */
-function touchesClaim({ claim }: Session, event: EventOf<'plan.edited'>): boolean {
-  return event.changes.some((it) => (it.what === 'status' || it.what === 'removed') && it.step === claim?.step);
-}
-
-/** A plan that had ended and has an open step again by hand rests paused: it can be continued. */
-function openAgain(plan: Plan, event: EventOf<'plan.edited'>): Plan {
+/** What a hand edit makes of a plan at rest: one with an open step again can be continued, one with none left is completed. */
+function afterHand(plan: Plan, event: EventOf<'plan.edited'>): Plan {
   const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';
   const opened = event.changes.some((it) => (it.what === 'status' && it.to === 'pending') || it.what === 'added');
-  return over && opened && openSteps(plan).length > 0 ? { ...plan, status: 'paused', reason: 'reopened' } : plan;
+  if (over && opened && openSteps(plan).length > 0) return { ...plan, status: 'paused', reason: 'reopened' };
+  const unreached = plan.steps.some((step) => step.status === 'failed' || step.status === 'blocked');
+  const settled = plan.status !== 'running' && plan.status !== 'cancelled' && plan.steps.length > 0;
+  return settled && !unreached && openSteps(plan).length === 0
+    ? { ...plan, status: 'completed', reason: 'closed by hand' }
+    : plan;
 }
 
 /** A plan that pauses here makes room for another one; any other end leaves it in place until that comes. */

@@ -1,6 +1,6 @@
 import type { EventOf } from '../protocol/event.ts';
 import { fullLimits } from '../protocol/limits.ts';
-import type { Plan } from '../protocol/plan.ts';
+import type { Plan, Step } from '../protocol/plan.ts';
 import { spokenText } from './commands.ts';
 import { activePlan, type Rest, type Run, type Session } from './session.ts';
 import { currentIndex, touched, without } from './steps.ts';
@@ -93,8 +93,10 @@ function resumable({ plan, rest }: Session): boolean {
 function reopened(plan: Plan, { iterations, step_iterations }: Run['limits'], at: string): Plan {
   const { reason: _, ...rest } = plan;
   // What stood in the way may be gone: whoever says "continue" wants it tried again.
+  const over = rest.steps.every((step) => step.status !== 'pending' && step.status !== 'running');
+  const again = (step: Step) => step.status === 'blocked' || (over && step.status === 'failed');
   const steps = rest.steps.map((step) =>
-    step.status === 'blocked' ? { ...without(step, 'error'), status: 'pending' as const } : step,
+    again(step) ? { ...without(step, 'error'), status: 'pending' as const } : step,
   );
   const open = { ...rest, steps, current_step_index: currentIndex(steps) };
   return touched({ ...open, status: 'running', limits: { iterations, step_iterations } }, at);

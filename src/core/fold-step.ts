@@ -35,6 +35,11 @@ export function foldStep(session: Session, event: StepEvent): Session {
       return {
         ...session,
         plan: withStep(plan, event.step, (step) => ({ ...step, progress: event.progress }), event.at),
+        // Movement is a sign: the count towards the question begins anew.
+        ...(session.run && {
+          asked: null,
+          patience: plan.steps.find((step) => step.id === event.step)?.iterations ?? 0,
+        }),
       };
     case 'step.claimed':
       return event.veto === undefined ? claimed(session, event) : refused(session, plan, event, event.veto);
@@ -88,8 +93,8 @@ function started(step: Step, session: Session, at: string): Step {
 
 /** A claim of a step with checks stands until they have been tried. */
 function claimed(session: Session, event: EventOf<'step.claimed'>): Session {
-  const { step, tier, evidence, result = '', to } = event;
-  return { ...session, claim: { step, tier, evidence, result, to, checks: [] } };
+  const { step, tier, evidence, result = '', to, attachments = [] } = event;
+  return { ...session, claim: { seq: event.seq, step, tier, evidence, result, to, attachments, checks: [] } };
 }
 
 /** A claim that was not believed: a failing tool or check is told to the model, "not done" restarts the count of the step. */
@@ -103,7 +108,11 @@ function refused(session: Session, plan: Plan, event: EventOf<'step.claimed'>, v
     asked: null,
     patience: told ? session.patience : iterations,
     notices: told ? [...session.notices, notice] : session.notices,
-    turn: session.turn && { ...session.turn, judged: true },
+    turn: session.turn && {
+      ...session.turn,
+      judged: true,
+      refused: told ? { step: event.step, evidence: event.evidence } : null,
+    },
   };
 }
 
@@ -135,7 +144,11 @@ function closed(
     next: event.type === 'step.completed' ? (event.to ?? null) : null,
     claim: null,
     plan: withStep(plan, event.step, change, event.at),
-    closed: [...session.closed.filter((id) => id !== event.step), event.step],
+    // What was skipped because of another step comes back with that one.
+    closed:
+      event.type === 'step.skipped' && event.by === 'daemon'
+        ? session.closed
+        : [...session.closed.filter((id) => id !== event.step), event.step],
     run: session.run && { ...session.run, quiet: 0, repeat: { key: '', count: 0, call: '' } },
     turn: session.turn && { ...session.turn, advanced: true },
   };
@@ -156,14 +169,19 @@ function reopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>)
     ...without(step, 'result', 'completed_by', 'evidence', 'completed_at', 'error', 'attachments'),
     status: 'running',
   });
-  const steps = plan.steps.map((step) =>
-    step.id === event.step ? open(step) : step.status === 'running' ? waiting(step) : step,
-  );
+  const steps = plan.steps.map((step) => {
+    if (step.id === event.step) return open(step);
+    if (step.status === 'skipped' && step.error?.startsWith(`needs ${event.step},`))
+      return { ...without(step, 'error', 'completed_at'), status: 'pending' as const };
+    return step.status === 'running' ? waiting(step) : step;
+  });
   const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';
   const next = over ? { ...plan, status: 'paused' as const, reason: 'reopened' } : plan;
   return {
     ...session,
     ...FRESH_STEP,
+    // It was thought to be done once already: the question comes after as many iterations again.
+    patience: steps.find((step) => step.id === event.step)?.iterations ?? 0,
     claim: null,
     plan: withSteps(next, steps, event.at),
     closed: session.closed.filter((id) => id !== event.step),

@@ -1,9 +1,11 @@
 import type { EventBody } from '../protocol/event.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
+import { lastToolFailed } from './claim.ts';
 import { taggedLines, tagsOf } from './completion/brackets.ts';
 import { detectStepCompletion, type Verdict } from './completion/index.ts';
 import { isClaim, isMarkerWord } from './completion/markers.ts';
+import { vetoOf } from './completion/vetoes.ts';
 import { filesOf, resultOf } from './result.ts';
 import { activePlan, runningStep, type Session, type Turn } from './session.ts';
 import { readSigns, type Sign } from './signs.ts';
@@ -19,11 +21,15 @@ export function judge(session: Session): EventBody[] {
   const step = runningStep(plan);
   const { turn } = session;
   if (!plan || !step || !turn || turn.advanced || turn.judged || session.claim) return [];
-  const signs = readSigns(unwrapped(turn.text));
-  const progress = progressed(step, signs);
+  const text = unwrapped(turn.text);
+  const signs = readSigns(text);
+  const open = vetoOf(taggedLines(text), false)?.veto === 'not_done';
+  // A person may have closed the step the model was asked about: then the answer speaks of that one, unless it names another.
+  const own = turn.step === null || turn.step === step.id;
+  const progress = own ? progressed(step, signs) : [];
   if (progress.length > 0) return progress;
-  const said = ended(plan, step, turn, signs);
-  return said.length > 0 ? said : byTiers(session, plan, step, turn);
+  const said = open ? [] : ended(session, plan, turn, signs, own ? step : undefined);
+  return said.length > 0 || !own ? said : byTiers(session, plan, step, turn);
 }
 
 function progressed(step: Step, signs: readonly Sign[]): EventBody[] {
@@ -36,29 +42,71 @@ function progressed(step: Step, signs: readonly Sign[]): EventBody[] {
 }
 
 /** Ends a model says in so many words: failed, skipped, blocked; or done, of a step it names. */
-function ended(plan: Plan, step: Step, turn: Turn, signs: readonly Sign[]): EventBody[] {
-  for (const sign of signs) {
-    if (sign.kind === 'failed')
-      return [{ type: 'step.failed', step: step.id, error: clip(sign.reason, 400), by: 'model' }];
+function ended(session: Session, plan: Plan, turn: Turn, signs: readonly Sign[], step: Step | undefined): EventBody[] {
+  for (const sign of step ? signs : []) {
+    const id = step?.id ?? '';
+    if (sign.kind === 'failed') return [{ type: 'step.failed', step: id, error: clip(sign.reason, 400), by: 'model' }];
     if (sign.kind === 'skipped')
-      return [{ type: 'step.skipped', step: step.id, reason: clip(sign.reason, 400), by: 'model' }];
+      return [{ type: 'step.skipped', step: id, reason: clip(sign.reason, 400), by: 'model' }];
     // A model that goes on calling tools is not stuck yet.
     if (sign.kind === 'blocked' && turn.calls.length === 0)
-      return [{ type: 'step.blocked', step: step.id, error: clip(sign.reason, 400), by: 'model' }];
+      return [{ type: 'step.blocked', step: id, error: clip(sign.reason, 400), by: 'model' }];
   }
   const named = signs.flatMap((sign) => (sign.kind === 'done' ? (stepNamed(plan, sign.step) ?? []) : []));
   const open = named.find((one) => one.status === 'pending' || one.status === 'running');
   if (!open) return [];
+  const evidence = clip(turn.text, 200);
   if (lastToolFailed(turn))
-    return [
-      { type: 'step.claimed', step: open.id, tier: 'marker', evidence: clip(turn.text, 200), veto: 'tool_failed' },
-    ];
-  return [claimOf(open, { tier: 'marker', evidence: clip(turn.text, 200), result: resultOf(turn, open) })];
+    return [{ type: 'step.claimed', step: open.id, tier: 'marker', evidence, veto: 'tool_failed' }];
+  return [
+    claimOf(open, {
+      tier: 'marker',
+      evidence,
+      result: resultOf(turn, open),
+      attachments: open === step ? filesOf(session) : [],
+    }),
+  ];
 }
 
 function byTiers(session: Session, plan: Plan, step: Step, turn: Turn): EventBody[] {
   const waited = Math.max(0, (step.iterations ?? 0) - 1 - session.patience);
-  const verdict = detectStepCompletion(turn.text, {
+  const verdict = verdictOn(session, plan, step, turn, waited);
+  if (verdict.veto !== undefined) return refusal(session, step, turn, verdict);
+  if (verdict.tier === 'marker' && isEcho(session, plan, step, turn)) return [];
+  // The question costs a line in the next call, so it comes at the plain limit, also where there is movement; sooner where there is none.
+  const limit =
+    (session.run?.repeat.count ?? 0) >= 2 ? Math.ceil(plan.limits.step_iterations / 2) : plan.limits.step_iterations;
+  const late = verdict.tier === 'timeout' || waited >= limit;
+  if (!verdict.done && !late) return [];
+  const assumed = verdict.tier === 'timeout' || !verdict.done;
+  if (assumed && session.asked !== step.id)
+    return [{ type: 'step.asked', step: step.id, iterations: step.iterations ?? 0 }];
+  const writes = turn.calls.find((call) => call.ok && (call.name === 'write_file' || call.name === 'edit_file'));
+  if (assumed && writes)
+    return [
+      {
+        type: 'step.claimed',
+        step: step.id,
+        tier: 'timeout',
+        evidence: `still writing ${writes.main}`,
+        veto: 'moving',
+      },
+    ];
+  const to = verdict.advanceTo === undefined ? undefined : plan.steps[verdict.advanceTo];
+  return [
+    claimOf(step, {
+      tier: assumed ? 'timeout' : (verdict.tier ?? 'timeout'),
+      evidence: clip(verdict.evidence ?? '', 200),
+      result: resultOf(turn, step),
+      markers: markersIn(turn.text),
+      attachments: filesOf(session),
+      ...(to && to.id !== step.id && to.status === 'pending' && { to: to.id }),
+    }),
+  ];
+}
+
+function verdictOn(session: Session, plan: Plan, step: Step, turn: Turn, waited: number): Verdict {
+  return detectStepCompletion(turn.text, {
     iterationInStep: waited,
     stepIterations: plan.limits.step_iterations,
     lastToolFailed: lastToolFailed(turn),
@@ -74,24 +122,12 @@ function byTiers(session: Session, plan: Plan, step: Step, turn: Turn): EventBod
     userTurn: turn.userTurn,
     markersInRun: plan.steps.some((one) => one.completed_by === 'marker' || one.completed_by === 'tool'),
   });
-  if (verdict.veto !== undefined) return refusal(session, step, turn, verdict);
-  // The question costs a line in the next call, so it comes at the plain limit, also where there is movement.
-  const late = verdict.tier === 'timeout' || waited >= plan.limits.step_iterations;
-  if (!verdict.done && !late) return [];
-  const assumed = verdict.tier === 'timeout' || !verdict.done;
-  if (assumed && session.asked !== step.id)
-    return [{ type: 'step.asked', step: step.id, iterations: step.iterations ?? 0 }];
-  const to = verdict.advanceTo === undefined ? undefined : plan.steps[verdict.advanceTo];
-  return [
-    claimOf(step, {
-      tier: assumed ? 'timeout' : (verdict.tier ?? 'timeout'),
-      evidence: clip(verdict.evidence ?? '', 200),
-      result: resultOf(turn, step),
-      markers: markersIn(turn.text),
-      attachments: filesOf(session),
-      ...(to && to.id !== step.id && to.status === 'pending' && { to: to.id }),
-    }),
-  ];
+}
+
+/** Talk about the step that the tool has just closed, before anything was done for the one at work, closes nothing more. */
+function isEcho(session: Session, plan: Plan, step: Step, turn: Turn): boolean {
+  const last = plan.steps.find((one) => one.id === session.closed.at(-1));
+  return last?.completed_by === 'tool' && turn.calls.length === 0 && (step.iterations ?? 0) <= 1;
 }
 
 type Said = {
@@ -103,11 +139,16 @@ type Said = {
   to?: string;
 };
 
-/** A step with checks is claimed, and closed when they pass; one without is closed at once. */
+/**
+ * A step with checks is claimed, and closed when they pass; one without is closed at once. What the `plan` tool claims waits for the
+ * other calls of its answer.
+ */
 export function claimOf(step: Step, { tier, evidence, result, markers = 0, attachments = [], to }: Said): EventBody {
   const next = to !== undefined && { to };
-  if (step.done_when && step.done_when.length > 0)
-    return { type: 'step.claimed', step: step.id, tier, evidence, result, ...next };
+  const files = attachments.length > 0 && { attachments };
+  if ((step.done_when && step.done_when.length > 0) || tier === 'tool') {
+    return { type: 'step.claimed', step: step.id, tier, evidence, result, ...files, ...next };
+  }
   return {
     type: 'step.completed',
     step: step.id,
@@ -115,7 +156,7 @@ export function claimOf(step: Step, { tier, evidence, result, markers = 0, attac
     evidence,
     result,
     ...(markers > 1 && { markers }),
-    ...(attachments.length > 0 && { attachments }),
+    ...files,
     ...next,
   };
 }
@@ -129,12 +170,6 @@ function refusal(session: Session, step: Step, turn: Turn, verdict: Verdict): Ev
   if (!claims && !answers) return [];
   const evidence = clip(verdict.evidence ?? turn.text, 200);
   return [{ type: 'step.claimed', step: step.id, tier: claims ? 'marker' : 'timeout', evidence, veto }];
-}
-
-/** The last tool of this turn failed, so nothing that came after it can speak for the claim. */
-export function lastToolFailed(turn: Turn): boolean {
-  const last = turn.calls.at(-1);
-  return last !== undefined && !last.ok;
 }
 
 function markersIn(text: string): number {

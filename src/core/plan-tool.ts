@@ -2,6 +2,7 @@ import type { EventBody } from '../protocol/event.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
 import { PLAN_TOOL, PlanCall } from '../protocol/plan-call.ts';
 import { clip } from '../protocol/recorded.ts';
+import { lastToolFailed } from './claim.ts';
 import { parseStepDeclarations } from './declarations.ts';
 import { claimOf } from './judge.ts';
 import { filesOf } from './result.ts';
@@ -77,18 +78,23 @@ const isOpen = (step: Step): boolean =>
 function complete(session: Session, step: Step, result: string): Outcome {
   if (step.status === 'completed') return said(`${step.id} is completed already; nothing changed.`);
   if (!isOpen(step)) return refused(`${step.id} is ${step.status}; only a person can open it again.`);
+  if (lastToolFailed(session.turn))
+    return refused('A tool call of this answer failed. Mend it first, or use mark_step.');
+  const missing = (step.needs ?? []).filter(
+    (need) => session.plan?.steps.find((one) => one.id === need)?.status !== 'completed',
+  );
+  if (missing.length > 0) return refused(`${step.id} needs ${missing.join(', ')} first.`);
   if (session.turn?.advanced || session.claim)
     return refused('This answer has closed a step already. One answer closes one step; call again in the next.');
   const event = claimOf(step, {
     tier: 'tool',
     evidence: clip(`complete_step: ${result}`, 200),
     result: clip(result, 400),
-    attachments: filesOf(session),
+    attachments: runningStep(session.plan)?.id === step.id ? filesOf(session) : [],
   });
-  return said(
-    event.type === 'step.claimed' ? `${step.id} is claimed; its checks are tried now.` : `${step.id} is completed.`,
-    event,
-  );
+  const checks =
+    (step.done_when ?? []).length > 0 ? 'when its checks pass' : 'unless a later call of this answer fails';
+  return said(`${step.id} is completed ${checks}.`, event);
 }
 
 function mark(step: Step, { status, reason }: PlanCall): Outcome {
@@ -108,8 +114,19 @@ function mark(step: Step, { status, reason }: PlanCall): Outcome {
 /** A model may not reword what a person wrote, nor touch what has ended. */
 function update(session: Session, step: Step, call: PlanCall): Outcome {
   if (!isOpen(step)) return refused(`${step.id} is ${step.status}; what has ended is not changed.`);
-  if (call.description && session.theirs.includes(step.id))
-    return refused(`${step.id} was written by a person: propose the change in your answer instead.`);
+  const given = (['description', 'needs', 'notes', 'done_when'] as const).filter((field) => call[field]);
+  const theirs = given.filter((field) => session.theirs.includes(`${step.id}:${field}`));
+  if (theirs.length > 0)
+    return refused(
+      `${theirs.join(', ')} of ${step.id} was written by a person: propose the change in your answer instead.`,
+    );
+  const unknown = (call.needs ?? []).filter(
+    (id) => id === step.id || !session.plan?.steps.some((one) => one.id === id),
+  );
+  if (unknown.length > 0)
+    return refused(
+      `"needs" cannot name ${unknown.join(', ')}. Steps: ${session.plan?.steps.map((one) => one.id).join(', ')}.`,
+    );
   const set = {
     ...(call.description && { description: call.description }),
     ...(call.needs && { needs: call.needs }),
@@ -126,20 +143,19 @@ function update(session: Session, step: Step, call: PlanCall): Outcome {
     : refused('update wants "description", "needs", "done_when", "notes" or "progress".');
 }
 
+const declaration = (description: string): string => `[Step] ${description.replace(/\s+/g, ' ')}`;
+
 /** New steps by the rules of declared ones: no step twice, fifty at most. */
 function added(session: Session, plan: Plan, steps: NonNullable<PlanCall['steps']>): Outcome {
   const open = openSteps(plan).map((step) => step.description);
   const asked = steps.map((step) => (typeof step === 'string' ? { description: step } : step));
-  const fresh = parseStepDeclarations(
-    asked.map((step) => `[Step] ${step.description.replace(/\s+/g, ' ')}`).join('\n'),
-    open,
-  );
+  const fresh = parseStepDeclarations(asked.map((step) => declaration(step.description)).join('\n'), open);
   const known = new Set(plan.steps.map((step) => step.id));
   const events = fresh.map((description, n): EventBody => {
     const { needs, done_when } = {
       needs: null,
       done_when: null,
-      ...asked.find((step) => step.description.replace(/\s+/g, ' ') === description),
+      ...asked.find((step) => parseStepDeclarations(declaration(step.description))[0] === description),
     };
     const id = `step_${session.stepNo + n + 1}`;
     known.add(id);

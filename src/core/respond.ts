@@ -4,8 +4,10 @@ import { fullLimits } from '../protocol/limits.ts';
 import { clip } from '../protocol/recorded.ts';
 import type { ReplyStatus } from '../protocol/reply.ts';
 import { ANSWERS, type Answer, kindOf } from './answers.ts';
-import { completion } from './claim.ts';
+import { CHECK, checkKey, openQuestion } from './claim.ts';
 import { COMMANDS, commandOf, spokenText } from './commands.ts';
+import { fold } from './fold.ts';
+import { classifyMessage } from './intent/index.ts';
 import { type Language, languageOf } from './language.ts';
 import { PLAN_ORDERS, planOrder } from './plan-command.ts';
 import { sessionLanguage } from './prompt/request.ts';
@@ -119,7 +121,13 @@ function planAsked(session: Session, message: Message, rules: Rules): EventBody[
   const done = planOrder(plan, session.stepNo, order);
   return [
     ...(done?.events ?? []),
-    ...say(session, message, rules, () => done?.told ?? PLAN_ORDERS, done && !done.refused ? 'done' : 'rejected'),
+    ...say(
+      foreseen(session, done?.events ?? []),
+      message,
+      rules,
+      () => done?.told ?? PLAN_ORDERS,
+      done && !done.refused ? 'done' : 'rejected',
+    ),
   ];
 }
 
@@ -165,16 +173,30 @@ function resume(session: Session, message: Message, rules: Rules): EventBody[] {
 }
 
 const YES =
-  /^(?:yes|y|yep|yeah|ok(?:ay)?|sure|done|passed?|good|fine|lgtm|approved?|是的?|对|對|好的?|可以|行|通过|通過|没问题|沒問題|はい|sí|ja|oui)(?![\p{L}])/iu;
+  /^(?:yes|y|yep|yeah|ok(?:ay)?|sure|done|it is|pass(?:ed|es)?|(?:looks? |all |very )?good|fine|correct|right|great|perfect|lgtm|approved?|是|是的|对|對|正确|正確|好|好的|可以|行|通过|通過|没问题|沒問題|はい|sí|ja|oui|👍|✅)(?:[,，\s]+(?:please|thanks|thank you|looks good|it is|谢谢|謝謝|没问题|可以|好的))?[了的呀啊吧\s]*[.!。！]*$/iu;
 
-/** A run that waits for a person's check hears the answer to it: a yes closes the step, anything else is told to the model. */
+/**
+ * A run that waits for a person's check hears the answer to it: a yes passes the check, a bare "continue" has it asked again, anything
+ * else is told to the model.
+ */
 function verdictOf(session: Session, message: Message): EventBody[] {
   const { claim, rest } = session;
-  if (!claim || rest?.reason !== 'check') return [];
+  const place = claim ? openQuestion(session, claim) : undefined;
+  if (!claim || place === undefined || rest?.reason !== 'check') return [];
   const said = spokenText(message).trim();
+  if (
+    said === '' ||
+    (commandOf(message) === null && classifyMessage(said, { planStatus: 'paused' }).kind === 'continue')
+  )
+    return [];
   const { step, tier } = claim;
-  if (YES.test(said)) return [completion({ ...claim, tier: 'person', evidence: clip(said, 200) })];
-  return [{ type: 'step.claimed', step, tier, evidence: clip(said, 500), veto: 'check_failed' }];
+  if (!YES.test(said)) return [{ type: 'step.claimed', step, tier, evidence: clip(said, 500), veto: 'check_failed' }];
+  const call = checkKey(claim, place);
+  const args = JSON.stringify(session.plan?.steps.find((one) => one.id === step)?.done_when?.[place]);
+  return [
+    { type: 'tool.started', call, name: CHECK, args, replay: 'safe' },
+    { type: 'tool.finished', call, ok: true, output: { text: said }, ms: 0 },
+  ];
 }
 
 /** A paused plan leaves `plan.json` and can be brought back. */
@@ -195,16 +217,24 @@ function standstill(session: Session, message: Message, status: 'paused' | 'canc
 }
 
 function reopen(session: Session, message: Message, rules: Rules): EventBody[] {
-  const last = session.closed.at(-1);
+  // Asked whether it is done, a person says it is not: that is the answer, and no other step is meant.
+  if (session.claim && session.rest?.reason === 'check') return resume(session, message, rules);
+  const last = session.closed.findLast((id) => session.plan?.steps.some((step) => step.id === id));
   const step = session.plan?.steps.find((one) => one.id === last);
   if (!step) return say(session, message, rules, (words) => words.nothingToUndo);
   const runs = session.run !== null;
+  const events: EventBody[] = [{ type: 'step.reopened', step: step.id, by: 'person', message: message.id }];
   return [
-    { type: 'step.reopened', step: step.id, by: 'person', message: message.id },
-    ...say(session, message, rules, (words) =>
+    ...events,
+    ...say(foreseen(session, events), message, rules, (words) =>
       runs ? words.reopened(step.description) : words.reopenedRests(step.description),
     ),
   ];
+}
+
+/** The session as it will be: a reply tells the plan as it is after what it reports. */
+function foreseen(session: Session, events: EventBody[]): Session {
+  return events.reduce((so, body) => fold(so, { v: 1, seq: so.seq + 1, epoch: 1, at: so.at, ...body }), session);
 }
 
 function fresh(session: Session, message: Message, rules: Rules): EventBody[] {

@@ -1,5 +1,6 @@
 import { EXTEND_FACTOR, type Rules } from '../protocol/config.ts';
 import type { EventBody, RestStatus } from '../protocol/event.ts';
+import { checkKey } from './claim.ts';
 import type { Language } from './language.ts';
 import { sessionLanguage } from './prompt/request.ts';
 import { SAYINGS } from './sayings.ts';
@@ -41,9 +42,10 @@ export function restEvents(session: Session, rules: Rules, why: Why): EventBody[
 
 /** Calls that will not be run, or of which nobody knows how far they got. */
 export function interruptions(session: Session, why: string): EventBody[] {
-  const checks = (session.claim?.checks ?? []).flatMap((check, place): EventBody[] =>
-    check.state === 'started'
-      ? [{ type: 'tool.interrupted', call: `${session.turn?.seq ?? 0}.check${place}`, outcome: 'unknown', why }]
+  const { claim } = session;
+  const checks = (claim?.checks ?? []).flatMap((check, place): EventBody[] =>
+    claim && check?.state === 'started'
+      ? [{ type: 'tool.interrupted', call: checkKey(claim, place), outcome: 'unknown', why }]
       : [],
   );
   const calls = (session.turn?.calls ?? []).flatMap((call): EventBody[] => {
@@ -114,14 +116,26 @@ export function stuck(session: Session, rules: Rules): Why | null {
 }
 
 /** How a run ends at an answer without tool calls; null where it goes on. */
-export function ending(session: Session): Why | null {
+export function ending(session: Session, rules: Rules): Why | null {
   const { run, turn } = session;
   if (!run || !turn || turn.calls.length > 0) return null;
   const plan = activePlan(session);
   if (turn.blocked) return { status: 'waiting', reason: 'blocked', text: turn.text };
-  if (!plan || openSteps(plan).length === 0)
-    return { status: 'done', reason: plan && plan.steps.length > 0 ? 'completed' : 'answered', text: turn.text };
-  return run.quiet >= 2 ? { status: 'waiting', reason: 'question', text: turn.text } : null;
+  if (plan && openSteps(plan).length > 0)
+    return run.quiet >= 2 ? { status: 'waiting', reason: 'question', text: withRefusal(session, rules) } : null;
+  if (plan?.steps.some((step) => step.status === 'blocked'))
+    return { status: 'waiting', reason: 'blocked', text: turn.text };
+  const failed = plan?.steps.filter((step) => step.status === 'failed').map((step) => step.id) ?? [];
+  if (failed.length > 0) return { status: 'failed', reason: `not reached: ${failed.join(', ')}`, text: turn.text };
+  return { status: 'done', reason: plan && plan.steps.length > 0 ? 'completed' : 'answered', text: turn.text };
+}
+
+/** What the model said; and, where its claim was not believed, why: the person would take it at its word. */
+function withRefusal(session: Session, rules: Rules): string {
+  const { turn, plan } = session;
+  const step = plan?.steps.find((one) => one.id === turn?.refused?.step);
+  if (!turn?.refused || !step) return turn?.text ?? '';
+  return `${turn.text}\n\n${SAYINGS[sessionLanguage(session, rules)].refused(step.description, turn.refused.evidence)}`;
 }
 
 /** What a plan comes to when its run is done, computed from its steps alone. */

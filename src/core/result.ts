@@ -7,7 +7,6 @@ const RESULT_LENGTH = 400;
 const MARKER =
   /[[【［]\s*(?:step )?(?:done|completed?|finished|已?完成|步骤完成|步驟完成|结束|結束)(?:\s*[:：][^\]】］]*)?\s*[\]】］]/giu;
 const TAGS = /^\s*[[【［]\s*(?:step(?: \d+)?|步骤|步驟)[^\]】］]*[\]】］].*$/gimu;
-const WRITERS = new Set(['write_file', 'edit_file']);
 
 /** What came out of a step: the model's own closing words, else the first words of its last tool output. */
 export function resultOf(turn: Turn, { description }: Step): string {
@@ -37,18 +36,6 @@ function bare(lines: string[]): string {
 }
 
 /** Files under `work/` that the file tools wrote in the current step, in order. */
-export function filesOf({ trail, turn }: Session): string[] {
-  const turns = [
-    ...trail,
-    ...(turn
-      ? [
-          {
-            tools: turn.calls.filter((call) => call.ok).map((call) => call.name),
-            args: turn.calls.filter((call) => call.ok).map((call) => call.main),
-          },
-        ]
-      : []),
-  ];
-  const paths = turns.flatMap(({ tools, args }) => args.filter((_, place) => WRITERS.has(tools[place] ?? '')));
-  return [...new Set(paths.map((path) => `work/${path.replace(/^(?:\.\/)?(?:work\/)?/, '')}`))].slice(0, 50);
+export function filesOf({ trail }: Session): string[] {
+  return [...new Set(trail.flatMap((trace) => trace.files))].slice(0, 50);
 }

@@ -46,7 +46,7 @@ export type Session = {
   trail: ReadonlyArray<Trace>;
   /** A claim whose checks are being tried. */
   claim: Claim | null;
-  /** Steps a person wrote or reworded: the model leaves their words alone. */
+  /** What a person wrote of the steps, as `<step>:<field>`: the model leaves it alone. */
   theirs: readonly string[];
   /** Limits a person set in `plan.json`: they outlive the slice. */
   handLimits: Plan['limits'] | null;
@@ -99,10 +99,17 @@ export type Run = {
 };
 
 /** What of a turn the judge looks back at. */
-export type Trace = { text: string; tools: string[]; args: string[] };
+export type Trace = {
+  text: string;
+  tools: string[];
+  args: string[] /** files the tools wrote, under `work/` */;
+  files: string[];
+};
 
 export type Turn = {
   seq: number;
+  /** The step at work when the model was asked: what the answer speaks of where it names none. */
+  step: string | null;
   /** A person spoke just before it. */
   userTurn: boolean;
   text: string;
@@ -111,6 +118,8 @@ export type Turn = {
   advanced: boolean;
   /** A claim of this answer was refused or a question asked: it is not judged again. */
   judged: boolean;
+  /** Its claim was not believed, and why. */
+  refused: { step: string; evidence: string } | null;
   /** It said that the step cannot go on without something. */
   blocked: boolean;
   /** Descriptions this answer declared that were added. */
@@ -119,12 +128,15 @@ export type Turn = {
 
 /** A step said to be done, and how its checks came out so far, in the order of its `done_when`. */
 export type Claim = {
+  /** Where its checks have their keys from: never used twice. */
+  seq: number;
   step: string;
   tier: CompletedBy;
   evidence: string;
   result: string;
   to: string | undefined;
-  checks: ReadonlyArray<{ state: 'started' | 'ended'; ok: boolean; text: string }>;
+  attachments: readonly string[];
+  checks: ReadonlyArray<{ state: 'started' | 'ended'; ok: boolean; text: string } | undefined>;
 };
 
 export type Call = {
@@ -204,6 +216,7 @@ export function standing(session: Session): Standing {
   const open = session.plan && (session.plan.status === 'paused' || session.plan.status === 'waiting');
   if (open && (!session.rest || session.rest.status === 'done'))
     return session.plan?.status === 'waiting' ? 'waiting' : 'paused';
+  if (session.plan?.status === 'completed' && session.rest?.plan === session.plan.id) return 'completed';
   switch (session.rest?.status) {
     case undefined:
       return 'none';

@@ -1,5 +1,6 @@
 import type { Decision } from '../core/decide.ts';
 import { requestMessages } from '../core/prompt/request.ts';
+import { activePlan, runningStep } from '../core/session.ts';
 import type { Rules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
 import { PLAN_TOOL } from '../protocol/plan-call.ts';
@@ -35,7 +36,17 @@ export async function think(
     const request = { messages, tools: [PLAN_TOOL, ...world.tools.specs], model: session.run?.model };
     const answer = await world.model.ask(request, { signal, onText: (delta) => world.store.live.write(delta) });
     const ms = world.clock.now().getTime() - began;
-    return [{ type: 'model.answered', ...answer, ms, carried: decision.carry, seen: session.seq }];
+    const step = runningStep(activePlan(session))?.id;
+    return [
+      {
+        type: 'model.answered',
+        ...answer,
+        ms,
+        carried: decision.carry,
+        seen: session.seq,
+        ...(step !== undefined && { step }),
+      },
+    ];
   } catch (error) {
     return [failure(error, (session.run?.failure?.last.attempt ?? 0) + 1, world.clock.now(), signal)];
   }

@@ -80,6 +80,7 @@ export function planDesk(
     timer?.();
     timer = null;
     for (const plan of ledger.left()) {
+      await ledger.sync();
       await file.archive(plan.id, planText(plan));
       written = null;
     }
@@ -87,6 +88,8 @@ export function planDesk(
       const { plan } = ledger.session;
       if (!plan || planText(plan) === written) return;
       const content = planText(plan);
+      // What a power cut takes out of the record must not stay in the file: it would come back as a person's edit.
+      await ledger.sync();
       const seen = await file.write(content);
       last = clock.now().getTime();
       if (seen.is !== 'edited') {

@@ -91,6 +91,7 @@ const EVENTS = [
     ms: z.number(),
     carried: z.array(z.string()).describe('Messages this call was the first to carry.'),
     seen: z.int().describe('The record up to this seq was in the request.'),
+    step: z.string().optional().describe('The step that was at work when the model was asked.'),
   }),
   event('model.failed', {
     error: z.string(),
@@ -132,6 +133,7 @@ const EVENTS = [
     evidence: z.string(),
     veto: z.string().optional().describe('Why it was not believed; without it its checks are tried.'),
     result: z.string().optional(),
+    attachments: z.array(z.string()).optional(),
     to: z.string().optional(),
   }),
   event('step.asked', { step: z.string(), iterations: z.int() }),
