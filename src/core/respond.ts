@@ -183,7 +183,7 @@ function verdictOf(session: Session, message: Message): EventBody[] {
   const { claim, rest } = session;
   const place = claim ? openQuestion(session, claim) : undefined;
   if (!claim || place === undefined || rest?.reason !== 'check') return [];
-  const said = spokenText(message).trim();
+  const said = spokenText(message).trim() || (commandOf(message)?.name === 'undo' ? 'not done yet' : '');
   if (
     said === '' ||
     (commandOf(message) === null && classifyMessage(said, { planStatus: 'paused' }).kind === 'continue')

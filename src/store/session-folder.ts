@@ -25,7 +25,7 @@ export function openSessionFolder(folder: string, options: SessionOptions): Sess
   const paths = sessionPaths(folder);
   const world = { epoch: 1, elapsed: () => performance.now(), ...options };
   for (const path of foldersOf(folder)) ownFolder(path);
-  for (const path of [paths.blobs, paths.outboxStaging, paths.rejected]) sweepStaging(path);
+  for (const path of [paths.blobs, paths.outboxStaging, paths.plans, paths.rejected]) sweepStaging(path);
   const journal = openJournal(paths, world);
   const inbox = openInbox(paths, world);
   const live = openLive(paths.live);
