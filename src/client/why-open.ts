@@ -19,9 +19,15 @@ function standsAt(session: Session, plan: Plan, step: Step, moments: readonly Mo
   if (session.asked === step.id && asked) return `${asked.text}; there is no answer yet`;
   if (step.status === 'running') {
     const count = step.iterations ?? 0;
-    return `is the current step (${count} ${count === 1 ? 'iteration' : 'iterations'} so far); nothing has said yet that it is done`;
+    return `is the current step (${count} ${count === 1 ? 'iteration' : 'iterations'} so far); ${refusedOr(moments, 'nothing has said yet that it is done')}`;
   }
   return waitsItsTurn(plan, step);
+}
+
+/** What came of the last claim, where one was not believed since the step was opened last. */
+function refusedOr(moments: readonly Moment[], otherwise: string): string {
+  const last = moments.findLast((moment) => moment.is === 'refused' || moment.is === 'reopened');
+  return last?.is === 'refused' ? `it ${last.text}` : otherwise;
 }
 
 function claimed({ rest }: Session, step: Step, moments: readonly Moment[]): string {

@@ -90,7 +90,9 @@ function touchedBy({ event, before, after }: Beat): string[] {
     return event.changes.flatMap((it) => (it.what === 'status' ? [it.step] : it.what === 'added' ? [it.step.id] : []));
   if (event.type === 'run.resumed') {
     const was = before.plan?.id === after.plan?.id ? before.plan : before.setAside[after.plan?.id ?? ''];
-    return (was?.steps ?? []).filter((step) => step.status === 'blocked').map((step) => step.id);
+    return (was?.steps ?? [])
+      .filter((step) => step.status === 'blocked' || step.status === 'failed')
+      .map((step) => step.id);
   }
   return 'step' in event && typeof event.step === 'string' ? [event.step] : [];
 }
@@ -104,7 +106,7 @@ function momentOf(step: string, beat: Beat, history: readonly Moment[], time: Ti
   });
   switch (event.type) {
     case 'step.completed':
-      return moment('completed', event.by, event.evidence, closedBy(event, when, history));
+      return moment('completed', event.by, event.evidence, closedBy(event, when, history, passed(step, beat)));
     case 'step.failed':
       return moment('failed', event.by, event.error, `was given up as failed by ${who(event.by)} ${when}`);
     case 'step.skipped':
@@ -147,8 +149,14 @@ function momentOf(step: string, beat: Beat, history: readonly Moment[], time: Ti
 const WHO: Record<By, string> = { person: 'a person', model: 'the model', daemon: 'the daemon' };
 const who = (by: By): string => WHO[by];
 
-function closedBy(event: EventOf<'step.completed'>, when: string, history: readonly Moment[]): string {
-  const checked = history.at(-1)?.is === 'claimed' && event.by !== 'person' ? ', its checks passed' : '';
+/** Whether checks were tried for this claim, and all that were said yes. */
+function passed(step: string, { before }: Beat): boolean {
+  const { claim } = before;
+  return claim?.step === step && claim.checks.length > 0 && claim.checks.every((check) => check?.ok === true);
+}
+
+function closedBy(event: EventOf<'step.completed'>, when: string, history: readonly Moment[], tried: boolean): string {
+  const checked = tried && event.by !== 'person' ? ', its checks passed' : '';
   const several = event.markers === undefined ? '' : `, one of ${event.markers} markers in that answer`;
   switch (event.by) {
     case 'marker':
@@ -159,7 +167,7 @@ function closedBy(event: EventOf<'step.completed'>, when: string, history: reado
       return `was closed by transition ${when}${event.to ? `, the answer went on to ${event.to}` : ''}${checked}`;
     case 'timeout': {
       const asked = history.findLast((moment) => moment.is === 'asked');
-      const question = asked ? `asked at event ${asked.event}, no answer` : 'no sign for too long';
+      const question = asked ? `asked at event ${asked.event}, no sign in the answer` : 'no sign for too long';
       return `was assumed done by timeout ${when}, ${question}${checked}`;
     }
     case 'person':

@@ -34,7 +34,7 @@ describe('a closed step is told with what closed it, when, and the very words', 
     [
       'a timeout',
       [{ type: 'step.asked', step: 'step_1', iterations: 6 }, done('timeout', '')],
-      'was assumed done by timeout at event 10 (03:04:09), asked at event 9, no answer.',
+      'was assumed done by timeout at event 10 (03:04:09), asked at event 9, no sign in the answer.',
     ],
     ['a person who was asked', [done('person', 'yes')], 'was closed by a person at event 9 (03:04:08): "yes".'],
     [
@@ -68,8 +68,18 @@ describe('a closed step is told with what closed it, when, and the very words', 
     ],
     [
       'a claim with checks',
+      [
+        { type: 'step.claimed', step: 'step_1', tier: 'marker', evidence: '[Done]' },
+        { type: 'tool.started', call: '9.check0', name: 'check', args: '{}', replay: 'safe' },
+        { type: 'tool.finished', call: '9.check0', ok: true, output: { text: 'there' }, ms: 1 },
+        done('marker', '[Done]'),
+      ],
+      'was closed by marker at event 12 (03:04:11), its checks passed: "[Done]".',
+    ],
+    [
+      'a claim whose checks were taken off',
       [{ type: 'step.claimed', step: 'step_1', tier: 'marker', evidence: '[Done]' }, done('marker', '[Done]')],
-      'was closed by marker at event 10 (03:04:09), its checks passed: "[Done]".',
+      'was closed by marker at event 10 (03:04:09): "[Done]".',
     ],
   ])('%s', (_, events, sentence) => {
     expect(text(...events)).toBe(`step_1 "Look" ${sentence}`);
