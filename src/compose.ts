@@ -1,10 +1,9 @@
-import { basename } from 'node:path';
 import { realClock } from './daemon/clock.ts';
 import { type Daemon, startDaemon } from './daemon/daemon.ts';
 import { type Level, logger } from './daemon/log.ts';
 import type { SessionWorld } from './daemon/sessions.ts';
 import { runSlots } from './daemon/slots.ts';
-import type { Model, World } from './engine/ports.ts';
+import { type Model, ModelFault, type World } from './engine/ports.ts';
 import { chooseModel } from './models/index.ts';
 import { type Config, type ModelSettings, resolveRules, type Settings } from './protocol/config.ts';
 import { errorText } from './protocol/errors.ts';
@@ -66,7 +65,11 @@ function openSession(name: string, parts: Parts): SessionWorld | null {
   const tools = toolbox(builtinTools({ readAlso: readAlso(), env: parts.env }));
   const world: World = {
     store: workspace.session(name),
-    model: { ask: (request, options) => model().ask(request, options) },
+    model: {
+      async ask(request, options) {
+        return built(model).ask(request, options);
+      },
+    },
     tools,
     clock: realClock,
     slots: parts.slots,
@@ -84,6 +87,15 @@ function openSession(name: string, parts: Parts): SessionWorld | null {
       };
     },
   };
+}
+
+/** Settings may name a model that cannot be had, such as a script that is not there: news for the run, not for the daemon. */
+function built(model: () => Model): Model {
+  try {
+    return model();
+  } catch (error) {
+    throw new ModelFault('rejected', errorText(error), { retry: false });
+  }
 }
 
 /** Later wins, key by key: workspace, session, flags. */
@@ -108,6 +120,7 @@ type Good<T> = { readonly value: T; reload(first: boolean): void };
 function lastGood<T extends object>(log: World['log'], file: string, read: () => Checked<T>): Good<T> {
   let value = {} as T;
   let said = '';
+  let good = false;
   const say = (text: string, level: 'warn' | 'error') => {
     if (text !== said && text !== '') log(level, text);
     said = text;
@@ -120,10 +133,12 @@ function lastGood<T extends object>(log: World['log'], file: string, read: () =>
       try {
         const checked = read();
         value = checked.value;
+        good = true;
         say(checked.warnings.join('\n'), 'warn');
       } catch (error) {
         if (first) throw error;
-        say(`${errorText(error)}\n${basename(file)} is left as it is; the last good settings stay in force.`, 'error');
+        const force = good ? 'the last good settings stay in force' : 'the defaults are in force';
+        say(`${file}: ${errorText(error)}\nThe file is left as it is; ${force}.`, 'error');
       }
     },
   };

@@ -1,4 +1,4 @@
-import { COMMANDS, commandOf, type Kind } from './commands.ts';
+import { COMMANDS, commandOf, type Kind, spokenText } from './commands.ts';
 import { classifyMessage } from './intent/index.ts';
 import type { Message, Session, Standing } from './session.ts';
 import { standing } from './session.ts';
@@ -80,24 +80,38 @@ const HEARD_AT_ONCE: ReadonlySet<Answer> = new Set<Answer>([
   'show_help',
 ]);
 
-/** The first queued message that a busy session must not keep waiting, and what is done about it. */
-export function urgent(session: Session): { message: Message; answer: Answer | { unknown: string } } | undefined {
-  if (!session.run) return undefined;
-  for (const id of session.queue) {
+type Heard = { message: Message; answer: Answer | { unknown: string } };
+
+/** The queued messages that a busy session must not keep waiting, and what is done about each, in order. */
+export function urgent(session: Session): Heard[] {
+  if (!session.run) return [];
+  return session.queue.flatMap((id): Heard[] => {
     const message = session.messages[id];
-    if (!message) continue;
+    if (!message) return [];
     const kind = kindOf(session, message);
-    if ('unknown' in kind) return { message, answer: kind };
+    if ('unknown' in kind) return [{ message, answer: kind }];
     const answer = ANSWERS[kind.kind].running;
-    if (HEARD_AT_ONCE.has(answer)) return { message, answer };
-  }
-  return undefined;
+    return HEARD_AT_ONCE.has(answer) ? [{ message, answer }] : [];
+  });
+}
+
+const ABORTS: ReadonlySet<unknown> = new Set<Answer>(['abort_paused', 'abort_cancelled', 'abort_fresh']);
+const SHOWS: ReadonlySet<unknown> = new Set<Answer>(['show_status', 'show_plan', 'show_help']);
+
+/** The one that is heard first: a stop goes before what was asked more gently. */
+export function mostUrgent(session: Session): Heard | undefined {
+  const heard = urgent(session);
+  return heard.find(({ answer }) => ABORTS.has(answer)) ?? heard[0];
 }
 
 /** Whether a call in flight must be cut short for a message that has come in. */
 export function abortsNow(session: Session): boolean {
-  const answer = urgent(session)?.answer;
-  return answer === 'abort_paused' || answer === 'abort_cancelled' || answer === 'abort_fresh';
+  return urgent(session).some(({ answer }) => ABORTS.has(answer));
+}
+
+/** The first message that can be answered while a call is in flight. */
+export function answerable(session: Session): Heard | undefined {
+  return urgent(session).find(({ answer }) => typeof answer !== 'string' || SHOWS.has(answer));
 }
 
 /** Queued messages that the next model call of the run carries along. */
@@ -105,8 +119,22 @@ export function joining(session: Session): string[] {
   if (!session.run) return [];
   return session.queue.filter((id) => {
     const message = session.messages[id];
-    return message?.during === true && !waitsItsTurn(message) && answersBy(session, message) === 'join';
+    return (
+      message?.during === true && !waitsItsTurn(message) && answersBy(session, message) === 'join' && says(message)
+    );
   });
+}
+
+/** Queued messages that join the run and have nothing to say: "/continue" while it is on. */
+export function mute(session: Session): Message | undefined {
+  if (!session.run) return undefined;
+  return session.queue
+    .flatMap((id) => session.messages[id] ?? [])
+    .find((message) => !says(message) && answersBy(session, message) === 'join');
+}
+
+function says(message: Message): boolean {
+  return spokenText(message).trim() !== '' || message.attachments !== undefined;
 }
 
 function answersBy(session: Session, message: Message): Answer | null {

@@ -1,7 +1,7 @@
-import type { Rules } from '../protocol/config.ts';
+import { type Rules, resolveRules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
 import type { Plan } from '../protocol/plan.ts';
-import { joining, urgent } from './answers.ts';
+import { answerable, joining, mostUrgent, mute } from './answers.ts';
 import { nextOfClaim } from './claim.ts';
 import { spokenText } from './commands.ts';
 import { parseStepDeclarations } from './declarations.ts';
@@ -11,7 +11,7 @@ import { POLICIES } from './modes/index.ts';
 import { isPlanCall, planCall } from './plan-tool.ts';
 import { sessionLanguage } from './prompt/request.ts';
 import { replyTo } from './reply.ts';
-import { aside, carryOut, respond } from './respond.ts';
+import { aside, respond } from './respond.ts';
 import { ending, limitReached, outage, planEnd, restEvents, stuck } from './rest.ts';
 import { SAYINGS } from './sayings.ts';
 import { activePlan, type Call, type Claim, runningStep, type Session } from './session.ts';
@@ -33,7 +33,7 @@ export type Decision =
  * What now? Pure: no clock, no chance, no waiting. Deciding again on the same session gives the same answer, and each event it
  * asks for takes away the reason to ask for it, so a crash at any point is followed by the rest of the same story.
  */
-export function decide(session: Session, rules: Rules): Decision {
+export function decide(session: Session, rules: Rules = resolveRules()): Decision {
   const unpublished = Object.keys(session.unpublished)[0];
   if (unpublished !== undefined) return { do: 'publish', message: unpublished };
   const events = due(session, rules);
@@ -45,11 +45,8 @@ export function decide(session: Session, rules: Rules): Decision {
 export function decideMeanwhile(session: Session, rules: Rules): Decision | null {
   const unpublished = Object.keys(session.unpublished)[0];
   if (unpublished !== undefined) return { do: 'publish', message: unpublished };
-  const first = urgent(session);
-  if (!first) return null;
-  if (typeof first.answer !== 'string') return { do: 'record', events: respond(session, first.message, rules) };
-  const shows = first.answer === 'show_status' || first.answer === 'show_plan' || first.answer === 'show_help';
-  return shows ? { do: 'record', events: carryOut(first.answer, session, first.message, rules) } : null;
+  const first = answerable(session);
+  return first ? { do: 'record', events: respond(session, first.message, rules) } : null;
 }
 
 /** Facts that follow from what is known already, the first kind that has any. */
@@ -58,8 +55,10 @@ function due(session: Session, rules: Rules): EventBody[] {
   if (end) return [end];
   const owed = oweReply(session, rules);
   if (owed.length > 0) return owed;
-  const heard = urgent(session);
+  const heard = mostUrgent(session);
   if (heard) return respond(session, heard.message, rules);
+  const idle = mute(session);
+  if (idle) return [joinedReply(session, idle.id, rules)];
   return session.run ? [] : nextInQueue(session, rules);
 }
 
@@ -81,9 +80,12 @@ function oweReply(session: Session, rules: Rules): EventBody[] {
   }
   const dealtWith = new Set([...session.queue, ...session.uncarried, session.run?.message]);
   const joined = session.unanswered.find((id) => !dealtWith.has(id));
-  return joined !== undefined
-    ? [replyTo(session, joined, { status: 'joined', text: SAYINGS[language].joined }, language)]
-    : [];
+  return joined !== undefined ? [joinedReply(session, joined, rules)] : [];
+}
+
+function joinedReply(session: Session, message: string, rules: Rules): EventBody {
+  const language = sessionLanguage(session, rules);
+  return replyTo(session, message, { status: 'joined', text: SAYINGS[language].joined }, language);
 }
 
 function nextInQueue(session: Session, rules: Rules): EventBody[] {

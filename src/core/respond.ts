@@ -29,7 +29,7 @@ export function respond(session: Session, message: Message, rules: Rules): Event
 }
 
 /** The events of one answer. `join` has none: the message waits for the next model call. */
-export function carryOut(answer: Answer, session: Session, message: Message, rules: Rules): EventBody[] {
+function carryOut(answer: Answer, session: Session, message: Message, rules: Rules): EventBody[] {
   switch (answer) {
     case 'join':
       return [];

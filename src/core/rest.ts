@@ -66,7 +66,9 @@ function restText(session: Session, run: Run, why: Why, language: Language): str
   const how =
     why.status === 'paused' ? [words.goOn] : why.status === 'failed' && why.reason !== 'ceiling' ? [words.again] : [];
   const aside = run.aside ? [words.aside(run.aside.goal, run.aside.id)] : [];
-  return [said, ...summary, ...how, ...aside].join('\n\n');
+  const guessed = why.status === 'done' ? (plan?.steps.filter((step) => step.completed_by === 'timeout') ?? []) : [];
+  const assumed = guessed.length > 0 ? [words.assumed(guessed.map((step) => step.description).join('; '))] : [];
+  return [said, ...assumed, ...summary, ...how, ...aside].join('\n\n');
 }
 
 /** The reason to stop before another model call, if there is one. */

@@ -5,7 +5,7 @@ const en = {
   pausing: 'Paused.',
   cancelled: 'Cancelled.',
   nothingRuns: 'Nothing is running.',
-  alreadyPaused: 'The run is paused already.',
+  alreadyPaused: 'The run is paused already. To end it: /cancel',
   nowPaused: 'It was waiting for an answer; it is paused now.',
   alreadyEnded: 'The last run has ended already.',
   nothingToContinue: 'There is nothing to continue. Send a task as an ordinary message.',
@@ -16,6 +16,7 @@ const en = {
   fresh: 'A fresh conversation has begun.',
   freshArchived: (goal: string) => `A fresh conversation has begun. The plan "${goal}" was put into plans/.`,
   unknown: (name: string, known: string) => `There is no command "/${name}". Known: ${known}.`,
+  assumed: (steps: string) => `Note: assumed done, since nothing said otherwise: ${steps}`,
   refused: (step: string, why: string) => `Note: that "${step}" is done was not accepted: ${why}`,
   joined: 'This was taken up by the run that is on; its result comes with that reply.',
   limit: (setting: string, value: number | string) => `Paused: ${setting} = ${value} is reached.`,
@@ -36,7 +37,7 @@ const en = {
   noPlan: 'There is no plan.',
   rests: (status: string, reason: string) => `The last run rests: ${status} (${reason}).`,
   retrying: (why: string, attempt: number, at: string) =>
-    `The model cannot be reached (attempt ${attempt}: ${why}); next try at ${at}.`,
+    `The model gave no answer (attempt ${attempt}: ${why}); next try at ${at}.`,
   byPerson: 'asked by a person',
 };
 
@@ -45,7 +46,7 @@ const zh: typeof en = {
   pausing: '已暂停。',
   cancelled: '已取消。',
   nothingRuns: '没有正在运行的任务。',
-  alreadyPaused: '任务已经暂停。',
+  alreadyPaused: '任务已经暂停。要结束它：/cancel',
   nowPaused: '之前在等待回答，现在已暂停。',
   alreadyEnded: '上一次运行已经结束。',
   nothingToContinue: '没有可以继续的任务。请直接发送任务。',
@@ -56,6 +57,7 @@ const zh: typeof en = {
   fresh: '新的对话已开始。',
   freshArchived: (goal) => `新的对话已开始。计划“${goal}”已放入 plans/。`,
   unknown: (name, known) => `没有命令“/${name}”。可用：${known}。`,
+  assumed: (steps) => `注意：以下步骤没有明确说明，推定完成：${steps}`,
   refused: (step, why) => `注意：“${step}”的完成声明没有被接受：${why}`,
   joined: '正在进行的任务已收到这条消息，结果会随那条回复一起给出。',
   limit: (setting, value) => `已暂停：达到 ${setting} = ${value}。`,
@@ -73,7 +75,7 @@ const zh: typeof en = {
   working: (goal) => `正在处理：${goal}`,
   noPlan: '没有计划。',
   rests: (status, reason) => `上一次运行：${status}（${reason}）。`,
-  retrying: (why, attempt, at) => `无法连接模型（第 ${attempt} 次：${why}）；下次尝试：${at}。`,
+  retrying: (why, attempt, at) => `模型没有回答（第 ${attempt} 次：${why}）；下次尝试：${at}。`,
   byPerson: '由用户要求',
 };
 

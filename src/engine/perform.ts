@@ -11,6 +11,8 @@ import { ModelFault, type World } from './ports.ts';
 
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 60_000;
+/** An endpoint that answers, but never to the point, costs tokens each time. */
+const MALFORMED_TRIES = 4;
 /** An endpoint may ask for a longer pause than ours, up to this. */
 const LONGEST_WISH_MS = 3_600_000;
 
@@ -55,7 +57,8 @@ export async function think(
 function failure(error: unknown, attempt: number, now: Date, signal: AbortSignal): EventBody {
   if (signal.aborted) return { type: 'model.failed', kind: 'aborted', error: 'stopped', attempt, retry_at: null };
   if (!(error instanceof ModelFault)) throw error;
-  const pause = error.retry ? Math.min(error.waitMs ?? pauseAfter(attempt), LONGEST_WISH_MS) : null;
+  const hopeless = error.kind === 'malformed' && attempt >= MALFORMED_TRIES;
+  const pause = error.retry && !hopeless ? Math.min(error.waitMs ?? pauseAfter(attempt), LONGEST_WISH_MS) : null;
   const retry_at = pause === null ? null : new Date(now.getTime() + pause).toISOString();
   return { type: 'model.failed', kind: error.kind, error: error.message, attempt, retry_at };
 }

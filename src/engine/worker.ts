@@ -4,6 +4,7 @@ import { replyText } from '../core/reply.ts';
 import { interruptions } from '../core/rest.ts';
 import type { Session } from '../core/session.ts';
 import type { Rules } from '../protocol/config.ts';
+import { errorText } from '../protocol/errors.ts';
 import type { EventBody } from '../protocol/event.ts';
 import { admit } from './admit.ts';
 import { type Ledger, openLedger } from './ledger.ts';
@@ -37,7 +38,9 @@ export async function openWorker(
   const { store, clock } = world;
   const ledger = await openLedger(store.name, store.journal);
   const exclusively = oneAtATime();
-  const desk = planDesk(store.plan, ledger, clock, (task) => exclusively(task).catch(fault));
+  const desk = planDesk(store.plan, ledger, clock, (task) =>
+    exclusively(task).catch((error) => world.log('warn', `plan.json lags behind: ${errorText(error)}`)),
+  );
 
   let woken = false;
   let beating: Promise<void> | null = null;
@@ -46,7 +49,7 @@ export async function openWorker(
   let inFlight: AbortController | null = null;
   let place: (() => void) | null = null;
   let queueing = false;
-  let alarm: (() => void) | null = null;
+  let alarm: { at: number; off: () => void } | null = null;
 
   function fault(error: unknown): void {
     broken = true;
@@ -72,12 +75,16 @@ export async function openWorker(
     place = null;
   }
 
+  /** Wakes at the earliest time that was asked for: a retry must not put off a file that is about to be ready. */
   function later(ms: number): void {
-    alarm?.();
-    alarm = clock.after(ms, () => {
+    const at = clock.now().getTime() + ms;
+    if (alarm && alarm.at <= at) return;
+    alarm?.off();
+    const off = clock.after(ms, () => {
       alarm = null;
       wake();
     });
+    alarm = { at, off };
   }
 
   /** Beats until the session rests, waits for a time, or the daemon goes down. */
@@ -200,7 +207,7 @@ export async function openWorker(
     },
     async stop(graceMs) {
       stopping = true;
-      alarm?.();
+      alarm?.off();
       if (queueing) inFlight?.abort(new Error('the daemon was stopped'));
       const cancel = clock.after(graceMs, () => inFlight?.abort(new Error('the daemon was stopped')));
       while (beating !== null) await beating;

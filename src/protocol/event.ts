@@ -169,7 +169,7 @@ const EVENTS = [
 export const EventBody = z.discriminatedUnion('type', EVENTS);
 export type EventBody = z.infer<typeof EventBody>;
 
-const Stamp = z.object({
+export const Stamp = z.object({
   v: z.literal(1),
   seq: z.int().min(1).describe('Without gaps from 1.'),
   epoch: z.int().min(1).describe('Which owner of the workspace wrote it.'),

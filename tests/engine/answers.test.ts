@@ -337,3 +337,59 @@ describe('when a run rests', () => {
     expect(it.types()).not.toContain('step.completed');
   });
 });
+
+describe('what is asked more gently does not keep a stop waiting', () => {
+  const busy = () =>
+    rig({ script: moves({ text: '[Step] a\n[Step] b', calls: [shell()] }, { hold: true }), tool: () => 'hold' });
+
+  test.each(['pause', 'not done yet', '/undo'])(
+    '"%s", then /status and stop, in the middle of a tool',
+    async (first) => {
+      const it = await busy();
+      it.drop('1.md', 'go');
+      await it.settle();
+      it.drop('2.md', first);
+      await it.settle();
+      it.drop('3.md', '/status');
+      await it.settle();
+      expect(it.reply('3.md')).toContain('At work on');
+      it.drop('4.md', 'stop');
+      await it.settle();
+      expect(statusOf(it.reply('1.md'))).toBe('paused');
+      expect(it.reply('4.md')).toContain('Stopped');
+      expect(it.reply('2.md')).toBeDefined();
+    },
+  );
+
+  test('/cancel after a pause cancels', async () => {
+    const it = await busy();
+    it.drop('1.md', 'go');
+    await it.settle();
+    it.drop('2.md', 'pause');
+    await it.settle();
+    it.drop('3.md', '/cancel');
+    await it.settle();
+    expect(statusOf(it.reply('1.md'))).toBe('cancelled');
+    expect(it.plan()?.status).toBe('cancelled');
+  });
+});
+
+test('"/continue" while a run is on joins it, and the model is sent no empty message', async () => {
+  const it = await rig({ script: moves({ text: '', calls: [shell()] }, { hold: true }), tool: () => 'hold' });
+  it.drop('1.md', 'go');
+  await it.settle();
+  it.drop('2.md', '/continue');
+  await it.settle();
+  it.release();
+  await it.settle();
+  expect(statusOf(it.reply('2.md'))).toBe('joined');
+  expect(it.requests.at(-1)?.messages.some((message) => message.content === '')).toBe(false);
+});
+
+test('an endpoint that answers nothing usable is given up after a few tries', async () => {
+  const it = await rig({ script: moves({ fault: ['malformed', 'an empty answer', { retry: true }] }) });
+  it.drop('1.md', 'go');
+  for (let n = 0; n < 6; n++) await it.pass(60_000);
+  expect(statusOf(it.reply('1.md'))).toBe('failed');
+  expect(it.requests).toHaveLength(4);
+});
