@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { detectStepCompletion } from '../../src/core/completion/index.ts';
 import { parseStepDeclarations } from '../../src/core/declarations.ts';
 import { classifyMessage } from '../../src/core/intent/index.ts';
+import { readSigns } from '../../src/core/signs.ts';
 
 /** Shapes on which a careless pattern takes the square of the length: hours for these, milliseconds for a sound one. */
 const UNITS = [
@@ -35,5 +36,6 @@ test.each(UNITS)('a text of a million %j is read to its end', (unit) => {
       .tier,
   ).not.toBe('marker');
   expect(parseStepDeclarations(text)).toEqual([]);
+  expect(readSigns(`${text}[Failed: ${text}] ${text}`)).toBeDefined();
   expect(classifyMessage(text, { planStatus: 'paused' })).toBeDefined();
 });

@@ -151,3 +151,12 @@ test('a plan declared in the same breath is no work on its later steps', () => {
   const text = '[Step] Add the parser in parser.ts\n[Step] Add the printer in printer.ts\n[Step] Run the tests';
   expect(detectStepCompletion(text, { iterationInStep: 0, steps, stepIndex: 0 }).done).toBe(false);
 });
+
+test('a report on two steps by number is heard of each as it is said', () => {
+  const at = (text: string, stepIndex: number) =>
+    detectStepCompletion(text, { iterationInStep: 2, steps, stepIndex }).done;
+  expect(at('Step 1 is done, step 2 is half way.', 1)).toBe(false);
+  expect(at('Step 1 and step 2 are done.', 0)).toBe(true);
+  expect(at('Step 1 and step 2 are done.', 1)).toBe(true);
+  expect(at('Completed step 2.', 1)).toBe(true);
+});

@@ -27,6 +27,10 @@ test('an obstacle that is gone vetoes nothing', () => {
   });
 });
 
+test('the index of an array vetoes nothing', () => {
+  expect(verdict('state[blocked] is false now. [Done]').tier).toBe('marker');
+});
+
 test('a veto in code or in a quotation is not one', () => {
   expect(verdict('The log said `[Blocked]` and “[未完成]”, both are solved. [Done]').done).toBe(true);
 });

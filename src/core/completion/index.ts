@@ -2,6 +2,7 @@ import { unwrapped } from '../text/unwrapped.ts';
 import { wordsOf } from '../text/words.ts';
 import { type Tag, taggedLines, tagsOf } from './brackets.ts';
 import { markerOf } from './markers.ts';
+import { isOfAnother } from './named.ts';
 import { weigh } from './signs.ts';
 import { hasTimedOut } from './timeout.ts';
 import { turnOf } from './transitions.ts';
@@ -67,13 +68,16 @@ export function detectStepCompletion(answer: string, turn: StepTurn): Verdict {
   const lines = taggedLines(text);
   const veto = vetoOf(lines, turn.lastToolFailed === true);
   if (veto) return { done: false, tier: null, veto: veto.veto, ...evidenceOf(veto.evidence) };
-  const marker = markerOf(tagsOf(lines));
+  const marker = markerOf(tagsOf(lines).filter((tag) => !speaksOfAnother(tag, turn)));
   if (marker) return { done: true, tier: 'marker', ...evidenceOf(lineOf(marker)) };
   const transition = transitionOf(text, turn);
   if (transition) return { done: true, tier: 'transition', ...transition };
   const stepIterations = turn.stepIterations ?? DEFAULT_STEP_ITERATIONS;
   return hasTimedOut({ ...turn, text, stepIterations }) ? { done: true, tier: 'timeout' } : { done: false, tier: null };
 }
+
+const speaksOfAnother = (tag: Tag, { steps, stepIndex }: StepTurn): boolean =>
+  steps?.[stepIndex ?? -1] !== undefined && stepIndex !== undefined && isOfAnother(tag, steps, stepIndex);
 
 function transitionOf(text: string, turn: StepTurn): Pick<Verdict, 'evidence' | 'advanceTo'> | undefined {
   const { steps, stepIndex } = turn;

@@ -1,4 +1,8 @@
 import type { Tag } from './brackets.ts';
+import { isClaim } from './claims.ts';
+import { numberOf } from './numbers.ts';
+
+export { isClaim } from './claims.ts';
 
 /**
  * The words of an explicit marker, exact but for case and space. English and Chinese come from the original three-tier
@@ -13,45 +17,49 @@ const WORDS = new Set([
   ...['terminé', 'fait', 'étape terminée'],
 ]);
 
-/** Where the clause of a marker begins: what an earlier clause denies does not reach it. */
-const CLAUSE = /[.!?;:,…，。！？；：、—–]/;
-/** A denial ends at most one word before the marker: "not [Done]", "have not reached [Done]", "还没 [完成]". */
-const DENIED =
-  /(?:\b(?:not|never|cannot|nicht|pas|jamais|nunca)|n['’]t)(?:\s+[\p{L}]+)?[^\p{L}\p{N}]*$|\b(?:no|non|kein|aún no)[^\p{L}\p{N}]*$|(?:未|没|沒|没有|沒有|尚未|不|不算|不能|无法|無法|别|別|不要|非|まだ)(?:达到|達到|到|写|寫|能)?\s*[*_]*$/iu;
-/** The marker is an object of speech: "write [Done]", "the [Done] marker". */
-const MENTIONED =
-  /\b(?:the|an?|with|say|says|write|print|output|emit|put|type|reply|respond|use|using|reach|until|before|einen?|le|la|el)\s*[*_]*$/iu;
-/** A promise: a modal and, within a few words, a verb of saying that takes the marker as its object. */
-const PROMISED =
-  /(?:\b(?:will|would|shall|should|can|could|must|may|(?:need|have|has|going|want|asked|told|remember) to)|['’]ll)\s+(?:[\p{L}]+\s+){0,2}(?:say|write|mark|print|output|emit|put|add|type|reply|respond|report|call|declare|set)(?:\s+[\p{L}]+){0,3}[\s*_:：(]*$/iu;
-const PROMISED_CJK =
-  /(?:会|會|将|將|请|請|再|才|就|应|應|需要|可以)[^，。！？；]{0,6}(?:写|寫|输出|輸出|说|說|标|標|标记|標記|回复|回覆|打|用|加|发|發|注明)(?:上|出|下|为|為)?\s*[*_]*$/u;
-/** A condition in front of the marker, or behind it in the same breath: "if all exist: [Done]", "[Done] once they pass". */
-const CONDITION =
-  /(?:^|[\s,，])(?:if|unless|as soon as|wenn|falls|sobald|si|dès que|cuando)\s[^.!?。]*$|(?:如果|若|假如|一旦|只有|除非|等到)[^。！？]*$/iu;
-const CONDITION_AFTER = /^[^\p{L}\p{N}]*(?:if|once|when|until|unless|as soon as|wenn|sobald|cuando|quand|si)\s\p{Ll}/u;
-/** Or its negation follows: "[Done] is not reached", "[完了]していない", or it is asked: "[Done]?" */
-const DENIED_AFTER =
-  /^[\s*_]*(?:[?？]|(?:is|was|has|have|does|do|can)(?:\s+not|n['’]t)\b|not yet|了?吗|了?嗎|(?:し|では|じゃ)(?:ていない|てない|ない|ません|ていません))/iu;
+/** A tick beside the word is dress; a cross or an hourglass is not. */
+const TICKS = /^(?:[\u2713\u2714\u2705\u2611]|\uFE0F|\s)+|(?:[\u2713\u2714\u2705\u2611]|\uFE0F|\s)+$/gu;
+/** More than this in brackets is no tag. */
+const LONGEST = 200;
+const NUMBERED =
+  /^(?:(?:step|paso|schritt|étape|ステップ|步骤|步驟)[\s_#]{0,3}(\d{1,3})|第\s?(\d{1,3}|[一二三四五六七八九十])\s?步)\s?[:：–—-]?\s?(?=\p{L})/iu;
+const TOLD = /\s?[:：–—]\s?|\s-\s/u;
+/** What takes the word back inside the brackets: "[Done: not yet]", "[Done: 3/5]", "[Done: no]". */
+const TAKEN_BACK =
+  /\b(?:not|no|never|false|almost|nearly|partly|partially|half|except|pending|todo)\b|n['’]t\b|\d\s*(?:\/|of)\s*\d|%|[?？]|未|没|沒|不|部分|还差|還差/iu;
+/** A name such as `fetch_links`: a step, by the id that a plan gave it. */
+const ID = /^[a-z0-9]+(?:_[a-z0-9]+)+$/i;
 
-/** Whether a tag's inside is a marker: a word of the list, with or without the number of the step. */
-export const isMarkerWord = (inside: string): boolean =>
-  WORDS.has(inside) ||
-  WORDS.has(
-    inside.replace(/^(step|步骤|步驟|paso|schritt|étape)\s*#?\d+\s*/u, (_, word: string) =>
-      /\p{Script=Han}/u.test(word) ? word : `${word} `,
-    ),
-  );
+/** What the inside of a done tag says beside the word: the number of a step, and words of its own. */
+export interface DoneTag {
+  readonly number?: number;
+  readonly words?: string;
+}
+
+/** Reads `Done`, `✅ Done`, `Step 2 Done`, `Done: step_2`, `Done: five links`; undefined where it is no done tag. */
+export function doneTag(inside: string): DoneTag | undefined {
+  if (inside.length > LONGEST) return undefined;
+  const bare = inside.replace(TICKS, '').replace(/\s+/g, ' ');
+  const [label, digits, numeral] = NUMBERED.exec(bare) ?? [''];
+  const [word = '', ...rest] = bare.slice(label.length).split(TOLD);
+  if (!WORDS.has(word.toLowerCase())) return undefined;
+  const words = bare
+    .slice(bare.indexOf(word, label.length) + word.length)
+    .replace(/^\s?[:：–—-]\s?/u, '')
+    .trim();
+  if (rest.length > 0 && words === '') return undefined;
+  const number = numberOf(digits ?? numeral ?? '') ?? numberOf(words);
+  return { ...(number !== undefined && { number }), ...(words !== '' && { words }) };
+}
+
+/** Whether a tag's inside is a marker: a word of the list, with or without the number of the step or what came out. */
+export function isMarkerWord(inside: string): boolean {
+  const tag = doneTag(inside);
+  if (!tag) return false;
+  const { words } = tag;
+  return words === undefined || (tag.number === undefined && !TAKEN_BACK.test(words) && !ID.test(words));
+}
 
 /** The first tag that says by itself that the step is done. */
 export const markerOf = (tags: readonly Tag[]): Tag | undefined =>
   tags.find((tag) => isMarkerWord(tag.inside) && isClaim(tag));
-
-/** Whether a tag is said of the work at hand: not denied, not promised, not conditional, not talked about. */
-export function isClaim({ before, after }: Pick<Tag, 'before' | 'after'>): boolean {
-  const sentence = before.split(/[.!?。！？…]\s*(?=\S)/).at(-1) ?? '';
-  const clause = before.split(CLAUSE).at(-1) ?? '';
-  if (DENIED.test(clause) || MENTIONED.test(clause) || DENIED_AFTER.test(after)) return false;
-  if (PROMISED.test(sentence) || PROMISED_CJK.test(sentence) || CONDITION.test(sentence)) return false;
-  return !CONDITION_AFTER.test(after);
-}

@@ -1,4 +1,4 @@
-import { isReport } from './numbers.ts';
+import { closing, leavesOpen, reportsWhole } from './closings.ts';
 import { isSameWork, saysNextStep } from './transitions.ts';
 import type { Turn } from './turn.ts';
 
@@ -13,28 +13,6 @@ interface Sign {
 
 const flag = (holds: boolean | undefined): number => (holds ? 1 : 0);
 
-/** A closing text that leaves the work with the person or with someone still at it. */
-const OPEN_END =
-  /[?？]\s*$|\b(?:let me know|waiting (?:for|on)|still (?:running|waiting|working)|in progress|interrupted|in parallel|please (?:review|confirm|run|provide|let|send|tell|choose)|once you|your (?:review|approval|preference|choice|decision|call)|shall i|do you want|would you like|which (?:one|option))\b|请(?:你|您|在|确认|审|提供|告诉)|請(?:你|您|在|確認|審|提供|告訴)|吗|嗎|等待|ください/imu;
-/** A closing text that says the whole is finished. */
-const WHOLE =
-  /\b(?:all (?:of the )?(?:[a-z]+ )?(?:steps|tasks|changes|phases|items|checks|tests)|implementation|everything|all done|summary|successfully)\b|总结|總結|全部|所有|すべて|todo(?:s)? (?:listo|hecho)|alles/iu;
-const BARE_ASSENT =
-  /^[^\p{L}\p{N}]*(?:(?:ok(?:ay)?|sure|yes|no|thanks?|thank you|hi|hello|understood|got it|hm+|好的?|嗯|谢谢|謝謝|明白|收到|了解)[^\p{L}\p{N}]*)*$/iu;
-const TAIL = 300;
-
-const closing = (turn: Turn): boolean =>
-  turn.context.final === true && !BARE_ASSENT.test(turn.statements.last) && turn.statements.last !== '';
-const reportsWhole = (turn: Turn): boolean => {
-  const said = [...turn.statements.others, ...turn.statements.headings, ...turn.statements.intentions];
-  return said.some((sentence) => WHOLE.test(sentence)) && said.some(isReport);
-};
-const leavesOpen = (turn: Turn): boolean => {
-  const { others, last, intentions } = turn.statements;
-  return (
-    OPEN_END.test([...others, ...intentions].slice(-3).join('\n').slice(-TAIL)) || OPEN_END.test(last.slice(-TAIL))
-  );
-};
 const everyArgSeen = (turn: Turn): boolean => {
   const { args, argsInStep } = turn.context;
   const before = new Set(argsInStep?.flat());

@@ -1,6 +1,6 @@
 import { wordsOf } from '../text/words.ts';
 import { argWords, filesOfArgs } from './files.ts';
-import { isReport, numbersIn, stepByNumber } from './numbers.ts';
+import { isReport, numbersIn, reportsNumber, stepByNumber } from './numbers.ts';
 import { type Lead, leadOf, type PlanWords, planWords, type Rival } from './plan-words.ts';
 import { isNow, mainClause, type Statements, statementsOf } from './statements.ts';
 import { kindOfTool, type ToolKind } from './tool-kinds.ts';
@@ -49,8 +49,8 @@ interface Target {
 export function readTurn(text: string, context: TurnContext): Turn {
   const statements = statementsOf(text);
   const { intentions, last } = statements;
-  const spoken = intentions.length > 0 ? intentions.filter(isNow).map(mainClause) : [last];
-  const now = spoken.filter((said) => !isDenied(said));
+  const spoken = intentions.length > 0 ? intentions.filter(isNow).map(mainClause) : LEFT_OUT.test(last) ? [] : [last];
+  const now = spoken.filter((said) => !isDenied(said) && !LISTED_AS_OPEN.test(said));
   const { steps, stepIndex } = context;
   const plan = planWords(steps, stepIndex);
   const currentKind = plan.currentKind;
@@ -67,11 +67,18 @@ export function readTurn(text: string, context: TurnContext): Turn {
       ...[...statements.intentions, ...statements.headings].flatMap((said) => begunIn(said, steps, true)),
       ...statements.others.flatMap((said) => begunIn(said, steps, false)),
     ],
-    reported: [...statements.others, ...statements.intentions, ...statements.headings].find(
-      (said) => numbersIn(said).some(({ number }) => stepByNumber(steps, number) === stepIndex) && isReport(said),
+    reported: [...statements.others, ...statements.intentions, ...statements.headings].find((said) =>
+      reportsNumber(said, (number) => stepByNumber(steps, number) === stepIndex),
     ),
   };
 }
+
+/** An item of an overview: "Draw the chart [Pending]", "[ ] Draw the chart". */
+const LISTED_AS_OPEN =
+  /^\[ \]|[[【［]\s?(?:pending|to[ -]?do|open|waiting|not started|in progress|running|next|待办|待辦|待处理|待處理|未开始|未開始|进行中|進行中)\s?[\]】］]/iu;
+
+/** "Everything is done except the chart": named because it is not worked on. */
+const LEFT_OUT = /\bexcept\b|除了/i;
 
 /** Turns to what is named next: "moving on to", "进入". */
 const ONWARD =

@@ -12,7 +12,8 @@ const OPPOSITES: readonly (readonly [Veto, RegExp])[] = [
     /[[【［]\s*(?:step |步骤|步驟)?(?:(?:blocked|stuck|bloqueado|blockiert|bloqué)(?![\p{L}])|(?:被|已)?(?:阻塞|受阻|卡住|阻断|阻斷)|ブロック)/iu,
   ],
 ];
-const LIFTED = /(?:\b(?:not|no longer|never)|n['’]t|不再|没有|沒有|不)\s*[*_]*$/iu;
+/** The obstacle is gone: "no longer [Blocked]". */
+export const LIFTED = /(?:\b(?:not|no longer|never)|n['’]t|不再|没有|沒有|不)\s*[*_]*$/iu;
 
 /**
  * The veto of this turn, if any: a tag that says the opposite of a marker, or a tool that failed. A failed tool is no
@@ -25,7 +26,8 @@ export function vetoOf(
   for (const line of lines) {
     for (const [veto, pattern] of OPPOSITES) {
       const found = pattern.exec(line);
-      if (found && !LIFTED.test(line.slice(0, found.index))) return { veto, evidence: line.slice(found.index) };
+      if (found && !LIFTED.test(line.slice(0, found.index)) && !/\w$/.test(line.slice(0, found.index)))
+        return { veto, evidence: line.slice(found.index) };
     }
   }
   return lastToolFailed ? { veto: 'tool_failed', evidence: '' } : undefined;
