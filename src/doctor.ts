@@ -1,11 +1,12 @@
 import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { type Client, openClient } from './client/index.ts';
+import { disk } from './doctor-disk.ts';
 import { ModelFault } from './engine/ports.ts';
 import type { Finding, Question } from './frontends/cli/command.ts';
 import { chooseModel } from './models/index.ts';
 import type { ModelSettings } from './protocol/config.ts';
-import { errorText } from './protocol/errors.ts';
+import { errorText, UserError } from './protocol/errors.ts';
 import { checkConfig, checkSettings, sessionPaths } from './store/index.ts';
 
 const WATCH_LIMIT = '/proc/sys/fs/inotify/max_user_watches';
@@ -13,7 +14,7 @@ const WATCH_LIMIT = '/proc/sys/fs/inotify/max_user_watches';
 const SPARE_WATCHES = 1000;
 const OLDEST_NODE = [20, 19] as const;
 
-/** Looks at everything a daemon would need, and changes nothing. Only with `ask` is anything sent anywhere. */
+/** Looks at everything a daemon would need, and leaves nothing changed. Only with `ask` is anything sent anywhere. */
 export async function examine(question: Question): Promise<Finding[]> {
   const client = openClient(question.root);
   const config = configuration(question, client);
@@ -21,11 +22,13 @@ export async function examine(question: Question): Promise<Finding[]> {
     node(),
     ...workspace(client),
     ...config.findings,
+    ...disk(client.paths),
     ...sessionSettings(client),
+    ...(await records(client)),
     lock(question.env),
     daemon(client),
     watches(client),
-    await model({ ...config.model, ...question.flags }, question),
+    beside(client, question, await model({ ...config.model, ...question.flags }, question)),
     shell(question.env),
     SANDBOX,
   ];
@@ -95,6 +98,14 @@ function sessionSettings(client: Client): Finding[] {
   });
 }
 
+/** A session whose record cannot be trusted is let alone by the daemon. */
+async function records(client: Client): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  for await (const { name, problem } of client.list())
+    if (problem !== null) findings.push({ what: 'session', is: 'wrong', text: `${name} cannot be read: ${problem}` });
+  return findings;
+}
+
 function lock(env: NodeJS.ProcessEnv): Finding {
   if (isProgram('flock', env)) return { what: 'lock', is: 'ok', text: 'flock: the kernel keeps a second daemon out' };
   const text =
@@ -141,6 +152,13 @@ async function model(settings: ModelSettings, { env, ask }: Question): Promise<F
   }
 }
 
+/** A daemon that runs may have been started with flags that name a model; only it knows them. */
+function beside(client: Client, { flags, ask }: Question, finding: Finding): Finding {
+  if (finding.is !== 'wrong' || ask || flags.name !== undefined || !client.daemon()) return finding;
+  const text = `the flags of the running daemon are not known here; without them: ${finding.text}`;
+  return { ...finding, is: 'note', text };
+}
+
 function shell(env: NodeJS.ProcessEnv): Finding {
   if (isProgram('bash', env)) return { what: 'shell', is: 'ok', text: 'bash' };
   return { what: 'shell', is: 'warning', text: 'no bash here; commands are run with sh' };
@@ -149,5 +167,7 @@ function shell(env: NodeJS.ProcessEnv): Finding {
 const isProgram = (name: string, env: NodeJS.ProcessEnv): boolean => !spawnSync(name, ['--version'], { env }).error;
 
 function textOf(path: string): string | undefined {
-  return fs.existsSync(path) ? fs.readFileSync(path, 'utf8') : undefined;
+  const stat = fs.statSync(path, { throwIfNoEntry: false });
+  if (stat?.isDirectory()) throw new UserError(`${path} is a folder, where a file was expected. Move it away.`);
+  return stat && fs.readFileSync(path, 'utf8');
 }

@@ -38,6 +38,8 @@ export type Shown = {
   summary: string;
   /** Why the `plan.json` on disk cannot be read, or what of it was not taken over. */
   planProblem: string | null;
+  /** Why the `session.json` on disk does not hold: the line and what was expected. */
+  settingsProblem: string | null;
   inbox: number;
 };
 
@@ -58,7 +60,7 @@ export async function overview(paths: Named): Promise<Overview> {
     const { plan } = session;
     return {
       name: paths.name,
-      title: titleOf(paths, session),
+      title: settingsOf(paths).title ?? session.title,
       standing: standing(session),
       plan: plan && { id: plan.id, status: plan.status, completed: completedSteps(plan), total: plan.steps.length },
       changed: session.at || null,
@@ -73,13 +75,15 @@ export async function overview(paths: Named): Promise<Overview> {
 
 export async function show(paths: Named): Promise<Shown> {
   const session = await foldRecord(paths);
+  const settings = settingsOf(paths);
   return {
     name: paths.name,
-    title: titleOf(paths, session),
+    title: settings.title ?? session.title,
     standing: standing(session),
     session,
     summary: statusText(session, 'en'),
     planProblem: planFileProblem(paths.plan) ?? session.planProblem,
+    settingsProblem: settings.problem,
     inbox: waitingIn(paths),
   };
 }
@@ -91,11 +95,13 @@ export function waitingIn(paths: SessionPaths): number {
 }
 
 /** A person's title wins over the one made from the first message; settings that do not hold have none. */
-function titleOf(paths: SessionPaths, session: Session): string | null {
+function settingsOf({ settings }: SessionPaths): { title: string | undefined; problem: string | null } {
   try {
-    const text = ifThere(() => fs.readFileSync(paths.settings, 'utf8'));
-    return checkSettings(text, 'session.json').value.title ?? session.title;
-  } catch {
-    return session.title;
+    if (fs.statSync(settings, { throwIfNoEntry: false })?.isDirectory())
+      return { title: undefined, problem: `${settings} is a folder, where a file was expected. Move it away.` };
+    const text = ifThere(() => fs.readFileSync(settings, 'utf8'));
+    return { title: checkSettings(text, 'session.json').value.title, problem: null };
+  } catch (error) {
+    return { title: undefined, problem: errorText(error) };
   }
 }

@@ -74,6 +74,7 @@ export function stepNamed(plan: Plan, name: string): Step | undefined {
     (number
       ? (plan.steps.find((step) => step.id === `step_${number}`) ?? plan.steps[Number(number) - 1])
       : undefined) ??
+    openSteps(plan).find((step) => step.description.trim().toLowerCase() === wanted) ??
     plan.steps.find((step) => step.description.trim().toLowerCase() === wanted)
   );
 }

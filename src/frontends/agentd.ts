@@ -12,6 +12,7 @@ import {
   WORKSPACE_OPTION,
   workspaceRoot,
 } from './options.ts';
+import { ownVersion } from './version.ts';
 
 /** What the flags say, for the one who plugs a daemon together. */
 export type DaemonStart = {
@@ -84,6 +85,7 @@ function command(argv: string[]) {
   const cli = yargs(argv)
     .scriptName('agentd')
     .locale('en')
+    .version(ownVersion())
     .usage(
       [
         'Usage: $0 [options]',

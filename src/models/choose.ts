@@ -2,7 +2,7 @@ import { type Model, ModelFault } from '../engine/ports.ts';
 import type { ModelSettings } from '../protocol/config.ts';
 import { errorText } from '../protocol/errors.ts';
 import { localFetch } from './local-fetch.ts';
-import { openaiModel } from './openai-model.ts';
+import type { EndpointSettings } from './openai-model.ts';
 import { runbookAnswer } from './runbook/answer.ts';
 import { readScript, scriptedFetch } from './scripted.ts';
 
@@ -52,7 +52,7 @@ function builtIn(name: string): Model {
   const fetch = name.startsWith(SCRIPTED)
     ? scriptedFetch(readScript(name.slice(SCRIPTED.length)))
     : localFetch(runbookAnswer, { free: true });
-  return openaiModel({ baseUrl: NOWHERE, apiKey: undefined, name, timeoutMs: NEVER_MS, fetch });
+  return lazyModel({ baseUrl: NOWHERE, apiKey: undefined, name, timeoutMs: NEVER_MS, fetch });
 }
 
 function endpointModel(settings: ModelSettings, env: Environment, name: string | undefined): Model {
@@ -62,10 +62,22 @@ function endpointModel(settings: ModelSettings, env: Environment, name: string |
   if (!baseUrl) return unconfigured(NO_ENDPOINT);
   if (settings.api_key_env && !apiKey) return unconfigured(`model.api_key_env names ${keyName}, which is not set.`);
   const timeoutMs = Math.ceil((settings.timeout_s ?? DEFAULT_TIMEOUT_S) * 1000);
-  const model = openaiModel({ baseUrl, apiKey, keyName, name: name ?? '', timeoutMs, prices: settings.prices });
+  const model = lazyModel({ baseUrl, apiKey, keyName, name: name ?? '', timeoutMs, prices: settings.prices });
   const nameless = unconfigured(`${baseUrl} is set, but no model is named. ${HOW_TO_NAME}`);
   return {
     ask: async (request, options) => ((request.model ?? name) ? model : nameless).ask(request, options),
+  };
+}
+
+/** The client takes longer to load than all else of the daemon: it comes with the first ask, not before READY. */
+function lazyModel(settings: EndpointSettings): Model {
+  let loading: Promise<Model> | undefined;
+  const load = async () => (await import('./openai-model.ts')).openaiModel(settings);
+  return {
+    async ask(request, options) {
+      loading ??= load();
+      return (await loading).ask(request, options);
+    },
   };
 }
 

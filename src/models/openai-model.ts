@@ -21,6 +21,9 @@ export type EndpointSettings = {
   fetch?: Fetch;
 };
 
+/** An endpoint with the one client that speaks to it. */
+type Door = { settings: EndpointSettings; wire: Wire; client: OpenAI };
+
 type AskOptions = Parameters<Model['ask']>[1];
 
 /**
@@ -30,6 +33,8 @@ type AskOptions = Parameters<Model['ask']>[1];
  */
 export function openaiModel(settings: EndpointSettings): Model {
   let usageOption = true;
+  const wire = openWire(settings.fetch ?? globalThis.fetch, settings.timeoutMs);
+  const door = { settings, wire, client: clientFor(settings, wire) };
   return {
     async ask(request, options) {
       const model = request.model ?? settings.name;
@@ -37,7 +42,7 @@ export function openaiModel(settings: EndpointSettings): Model {
       for (;;) {
         const withUsage = usageOption;
         try {
-          return await askOnce(settings, { ...request, model, messages }, withUsage, options);
+          return await askOnce(door, { ...request, model, messages }, withUsage, options);
         } catch (error) {
           options.signal.throwIfAborted();
           if (withUsage && refusesUsageOption(error)) {
@@ -54,30 +59,27 @@ export function openaiModel(settings: EndpointSettings): Model {
 }
 
 async function askOnce(
-  settings: EndpointSettings,
+  { settings, wire, client }: Door,
   request: ModelRequest & { model: string },
   withUsage: boolean,
   { signal, onText }: AskOptions,
 ): Promise<ModelAnswer> {
   signal.throwIfAborted();
-  const wire = openWire(settings.fetch ?? globalThis.fetch, settings.timeoutMs);
   // The client never lets go of a signal it listens to, and a run's signal outlives many calls: it gets one of its own.
   const call = new AbortController();
   const abort = () => call.abort();
   signal.addEventListener('abort', abort, { once: true });
   try {
-    const stream = await clientFor(settings, wire).chat.completions.create(body(request, withUsage), {
-      signal: call.signal,
-    });
-    const draft = await assemble(stream, onText);
+    const asked = client.chat.completions.create(body(request, withUsage), { signal: call.signal });
+    const { data, response } = await asked.withResponse();
+    const draft = await assemble(data, onText);
     signal.throwIfAborted();
-    return finished(draft, wire, request, settings.prices);
+    return finished(draft, wire.isDone(response), request, settings.prices);
   } finally {
     signal.removeEventListener('abort', abort);
   }
 }
 
-/** A client is a few objects; connections are kept alive below `fetch`, for all of them. */
 function clientFor(settings: EndpointSettings, wire: Wire): OpenAI {
   return new OpenAI({
     baseURL: settings.baseUrl,
@@ -104,11 +106,11 @@ function body({ model, messages, tools }: ModelRequest & { model: string }, with
 /** Throws `ModelFault` (malformed) for an answer that was cut off or says nothing. */
 function finished(
   draft: Draft,
-  wire: Wire,
+  isDone: boolean,
   request: { model: string; messages: ChatMessage[] },
   prices: Prices | undefined,
 ): ModelAnswer {
-  if (draft.finish === '' && !wire.notes.done) throw malformed('the stream ended before the answer did');
+  if (draft.finish === '' && !isDone) throw malformed('the stream ended before the answer did');
   if (draft.text.trim() === '' && draft.calls.length === 0) {
     throw malformed(`an empty answer${draft.finish ? ` (finish_reason "${draft.finish}")` : ''}`);
   }

@@ -41,7 +41,16 @@ function estimated(draft: Draft, messages: ChatMessage[]) {
   };
 }
 
+/** Messages never change, so each is counted once, however often the conversation is sent. */
+const counted = new WeakMap<ChatMessage, number>();
+
 function messageTokens(message: ChatMessage): number {
+  const tokens = counted.get(message) ?? countTokens(message);
+  counted.set(message, tokens);
+  return tokens;
+}
+
+function countTokens(message: ChatMessage): number {
   const calls = message.role === 'assistant' ? (message.tool_calls ?? []) : [];
   return calls.reduce(
     (sum, call) => sum + estimateTokens(call.function.arguments),

@@ -4,8 +4,8 @@ import { type BodyNotes, watchBody } from './body.ts';
 
 export type Fetch = typeof globalThis.fetch;
 
-/** One call's way to the endpoint. `done` is set once the stream was closed with `[DONE]`. */
-export type Wire = { fetch: Fetch; notes: BodyNotes };
+/** The way to the endpoint. `isDone`: the stream of an answer that `fetch` gave was closed with `[DONE]`. */
+export type Wire = { fetch: Fetch; isDone(answer: Response): boolean };
 
 const PlainAnswer = z.looseObject({
   choices: z.array(z.looseObject({ message: z.unknown().optional(), finish_reason: z.unknown().optional() })),
@@ -18,18 +18,20 @@ const PlainAnswer = z.looseObject({
  * otherwise; a web page is a fault that names the likely cause.
  */
 export function openWire(inner: Fetch, silenceMs: number): Wire {
-  const notes: BodyNotes = { done: false };
+  const noted = new WeakMap<Response, BodyNotes>();
   const fetch: Fetch = async (input, init) => {
     const response = await inner(input, init);
+    const notes: BodyNotes = { done: false };
     const body = response.body && watchBody(response.body, silenceMs, notes);
     const watched = new Response(body, response);
+    noted.set(watched, notes);
     if (!response.ok) return asErrorBody(watched);
     const type = response.headers.get('content-type') ?? '';
     if (type.includes('json') && !type.includes('ndjson')) return asStream(watched);
     if (type.includes('html')) throw webPage();
     return watched;
   };
-  return { fetch, notes };
+  return { fetch, isDone: (answer) => noted.get(answer)?.done ?? false };
 }
 
 async function asErrorBody(response: Response): Promise<Response> {

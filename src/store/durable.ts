@@ -86,6 +86,7 @@ export async function putInPlace(staging: string, target: string, bytes: Uint8Ar
 
 /** A folder of ours: made (0700) if missing. A link or a file in its place is refused, never followed. */
 export function ownFolder(path: string): string {
+  if (ifThere(() => fs.lstatSync(path))?.isDirectory()) return path;
   saying('make the folder', path, () => {
     try {
       fs.mkdirSync(path, { mode: 0o700 });

@@ -11,6 +11,8 @@ import { freeName, isIgnored, orderOf, promisesWhole, safeName } from './names.t
 import { rawOf, readDrop } from './read-drop.ts';
 import { type AskWriters, askProc, openReadiness, type Readiness, type Seen } from './readiness.ts';
 
+/** Bytes of a folder itself, in which some thousand names fit: it is read at once. A larger one is read on another thread. */
+const SMALL_FOLDER_BYTES = 64 * 1024;
 /** Files looked at together. More than that are taken in the order of their names, a batch at a time. */
 const BATCH = 1000;
 /** Bytes of messages handed out by one look, so that a full inbox does not fill the memory. */
@@ -24,7 +26,9 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
   const judging = openReadiness(options.elapsed, options.now, options.askWriters ?? askProc);
 
   async function* candidates(inbox: Folder): AsyncGenerator<{ seen: Seen; readiness: Readiness }> {
-    const names = (await readdir(paths.inbox, { encoding: 'buffer' })).filter((raw) => !isIgnored(raw));
+    const isSmall = fs.statSync(paths.inbox).size <= SMALL_FOLDER_BYTES;
+    const read = isSmall ? fs.readdirSync : readdir;
+    const names = (await read(paths.inbox, { encoding: 'buffer' })).filter((raw) => !isIgnored(raw));
     names.sort(Buffer.compare);
     for (let from = 0; from < names.length; from += BATCH) {
       const batch = inOrder(names.slice(from, from + BATCH).flatMap((raw) => lookAt(paths, inbox, raw)));

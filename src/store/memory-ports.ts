@@ -23,6 +23,8 @@ export type Contents = {
   read: Map<string, string>;
   plan: string | undefined;
   plans: Map<string, string>;
+  /** Saves that were moved away with an archived plan before anybody looked: told at the next look. */
+  late: string[];
   live: string;
   drops: number;
 };
@@ -113,13 +115,17 @@ function toDrop(file: string, { bytes, ino, mtimeNs }: File): Drop {
 export function memoryPlan(contents: Contents): SessionStore['plan'] {
   let seen: string | undefined;
   const look = (): PlanSeen => {
-    if (contents.plan === undefined) return { is: 'missing' };
-    return contents.plan === seen ? { is: 'ours' } : { is: 'edited', saves: [contents.plan] };
+    const edited = contents.plan === undefined || contents.plan === seen ? [] : [contents.plan];
+    const saves = [...contents.late, ...edited];
+    if (saves.length > 0) return { is: 'edited', saves };
+    return { is: contents.plan === undefined ? 'missing' : 'ours' };
   };
   return {
     look: async () => look(),
     accept: (bytes) => {
-      seen = bytes;
+      const isLate = contents.late.includes(bytes);
+      contents.late = contents.late.filter((late) => late !== bytes);
+      if (!isLate || contents.plan === bytes) seen = bytes;
     },
     async write(content) {
       const before = look();
@@ -131,6 +137,7 @@ export function memoryPlan(contents: Contents): SessionStore['plan'] {
     async archive(id, content) {
       checkReplyName(id);
       contents.plans.set(id, content);
+      if (contents.plan !== undefined && contents.plan !== seen) contents.late.push(contents.plan);
       contents.plan = undefined;
       seen = undefined;
     },

@@ -55,6 +55,7 @@ export function memoryStore(name: string, options: MemoryOptions = {}): MemorySt
     read: new Map(),
     plan: undefined,
     plans: new Map(),
+    late: [],
     live: '',
     drops: 0,
   };
@@ -96,6 +97,7 @@ const copyOf = (contents: Contents): Contents => ({
   outbox: new Map(contents.outbox),
   read: new Map(contents.read),
   plans: new Map(contents.plans),
+  late: [...contents.late],
 });
 
 function hands(name: string, contents: Contents, options: MemoryOptions): Hands {

@@ -1,4 +1,5 @@
 import * as fs from 'node:fs';
+import { errorCode } from '../protocol/errors.ts';
 
 const QUIET_MS = 2000;
 const EMPTY_MS = 10_000;
@@ -28,7 +29,9 @@ export const askProc: AskWriters = async (files) => {
   for (const [index, pid] of fs.readdirSync('/proc').filter(isNumber).entries()) {
     if (index % BREATHE_EVERY === BREATHE_EVERY - 1) await new Promise(setImmediate);
     for (const fd of listed(`/proc/${pid}/fd`)) {
-      const key = keyOf(`/proc/${pid}/fd/${fd}`);
+      const path = `/proc/${pid}/fd/${fd}`;
+      const key = keyOf(path);
+      if (key === undefined && isRefused(path)) break;
       if (key && wanted.has(key) && isForWriting(`/proc/${pid}/fdinfo/${fd}`)) found.add(key);
     }
   }
@@ -51,6 +54,16 @@ function keyOf(path: string): string | undefined {
     return inodeKey(fs.statSync(path, { bigint: true }));
   } catch {
     return undefined;
+  }
+}
+
+/** Whether the process keeps all its files to itself, as those of others do where root has not every right. */
+function isRefused(path: string): boolean {
+  try {
+    fs.readlinkSync(path);
+    return false;
+  } catch (error) {
+    return errorCode(error) === 'EACCES';
   }
 }
 

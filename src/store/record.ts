@@ -1,12 +1,14 @@
 import * as fs from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
+import { promisify } from 'node:util';
 import { errorCode, UserError } from '../protocol/errors.ts';
 import type { Event } from '../protocol/event.ts';
 import { inWords, RecordCorrupt } from './errors.ts';
 import { decodeLine } from './line.ts';
 
 const CHUNK = 256 * 1024;
+const TAIL = 8 * 1024;
 const LONGEST_TAIL = 64 * 1024 * 1024;
+const readPart = promisify(fs.read);
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
 /** How far a record can be trusted: bytes and last seq of the good part, and the bytes of a torn end behind it. */
@@ -17,20 +19,20 @@ export type Extent = { good: number; seq: number; torn: number };
  * for anything a crash cannot have done. Memory stays at the longest line. A missing file is an empty record.
  */
 export async function readRecord(path: string, each: (event: Event) => void): Promise<Extent> {
-  const file = await openRecord(path);
-  if (!file) return { good: 0, seq: 0, torn: 0 };
+  const file = openRecord(path);
+  if (file === undefined) return { good: 0, seq: 0, torn: 0 };
   try {
     return await scan(path, file, each);
   } finally {
-    await file.close();
+    fs.closeSync(file);
   }
 }
 
-async function openRecord(path: string): Promise<FileHandle | undefined> {
+function openRecord(path: string): number | undefined {
   try {
-    const file = await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-    if ((await file.stat()).isFile()) return file;
-    await file.close();
+    const file = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    if (fs.fstatSync(file).isFile()) return file;
+    fs.closeSync(file);
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return undefined;
     throw inWords(error, 'read', path);
@@ -38,7 +40,7 @@ async function openRecord(path: string): Promise<FileHandle | undefined> {
   throw new UserError(`${path} must be a file, but something else is there. Move it away.`);
 }
 
-async function scan(path: string, file: FileHandle, each: (event: Event) => void): Promise<Extent> {
+async function scan(path: string, file: number, each: (event: Event) => void): Promise<Extent> {
   const extent: Extent = { good: 0, seq: 0, torn: 0 };
   let bad: string | undefined;
   for await (const { bytes, whole } of lines(file)) {
@@ -69,10 +71,10 @@ const corrupt = (path: string, line: number, why: string) =>
       'session folder away; the daemon leaves this session alone until then.',
   );
 
-async function* lines(file: FileHandle): AsyncGenerator<{ bytes: Buffer; whole: boolean }> {
+async function* lines(file: number): AsyncGenerator<{ bytes: Buffer; whole: boolean }> {
   let parts: Buffer[] = [];
   for (;;) {
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(CHUNK), 0, CHUNK);
+    const { buffer, bytesRead } = await readPart(file, Buffer.alloc(CHUNK), 0, CHUNK, null);
     if (bytesRead === 0) break;
     let from = 0;
     for (let to = buffer.indexOf(10); to >= 0 && to < bytesRead; to = buffer.indexOf(10, from)) {
@@ -85,20 +87,23 @@ async function* lines(file: FileHandle): AsyncGenerator<{ bytes: Buffer; whole: 
   if (parts.length > 0) yield { bytes: Buffer.concat(parts), whole: false };
 }
 
-/** The last event of a record, found in its last bytes alone; undefined where there is none to be found there. */
-export async function lastEventOf(path: string): Promise<Event | undefined> {
-  const file = await openRecord(path);
-  if (!file) return undefined;
+/**
+ * The last event of a record, found in its last bytes alone; undefined where there is none to be found there. Read at once:
+ * among thousands of sessions the way to another thread and back takes longer than the read.
+ */
+export function lastEventOf(path: string): Event | undefined {
+  const file = openRecord(path);
+  if (file === undefined) return undefined;
   try {
-    const { size } = await file.stat();
-    for (let span = 64 * 1024; ; span *= 8) {
+    const { size } = fs.fstatSync(file);
+    for (let span = TAIL; ; span *= 8) {
       const from = Math.max(0, size - span);
-      const { buffer, bytesRead } = await file.read(Buffer.alloc(size - from), 0, size - from, from);
-      const found = lastWhole(buffer.subarray(0, bytesRead));
+      const bytes = Buffer.allocUnsafe(size - from);
+      const found = lastWhole(bytes.subarray(0, fs.readSync(file, bytes, 0, bytes.length, from)));
       if (found || from === 0 || span >= LONGEST_TAIL) return found;
     }
   } finally {
-    await file.close();
+    fs.closeSync(file);
   }
 }
 

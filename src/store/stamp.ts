@@ -1,5 +1,6 @@
-import type { Event, EventBody } from '../protocol/event.ts';
-import { decodeLine, encodeLine } from './line.ts';
+import type { ZodType } from 'zod';
+import { type Event, EventBody, Stamp } from '../protocol/event.ts';
+import { encodeLine } from './line.ts';
 
 /**
  * The lines of events that follow event `seq`, and the events as they will be read back. Throws where a line could not be
@@ -9,11 +10,20 @@ export function stampLines(
   bodies: EventBody[],
   { seq, epoch, at }: { seq: number; epoch: number; at: string },
 ): { text: string; events: Event[] } {
-  const lines = bodies.map((body, index) => encodeLine({ v: 1, seq: seq + index + 1, epoch, at }, body));
-  const events = lines.map((text) => {
-    const line = decodeLine(Buffer.from(text.slice(0, -1)));
-    if (!line.ok) throw new Error(`Not recorded, since it could not be read back: ${line.why}: ${text.slice(0, 500)}`);
-    return line.event;
+  const lines = bodies.map((raw, index) => {
+    const stamp = readBack(Stamp, { v: 1, seq: seq + index + 1, epoch, at });
+    const body = readBack(EventBody, raw);
+    return { text: encodeLine(stamp, body), event: { ...stamp, ...body } };
   });
-  return { text: lines.join(''), events };
+  return { text: lines.map((line) => line.text).join(''), events: lines.map((line) => line.event) };
+}
+
+/** What JSON and the schema make of it: reading the line does the same once more. */
+function readBack<T>(schema: ZodType<T>, value: unknown): T {
+  const text = JSON.stringify(value);
+  const read = schema.safeParse(JSON.parse(text));
+  if (read.success) return read.data;
+  const [issue] = read.error.issues;
+  const why = `its content does not fit: ${issue?.path.join('.')}: ${issue?.message}`;
+  throw new Error(`Not recorded, since it could not be read back: ${why}: ${text.slice(0, 500)}`);
 }

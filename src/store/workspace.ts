@@ -72,7 +72,7 @@ export function openWorkspace(root: string, options: SessionOptions): Workspace 
     sessions,
     has: isThere,
     session: (name) => openSessionFolder(known(name), options),
-    lastEvent: async (name) => await lastEventOf(sessionPaths(known(name)).events),
+    lastEvent: async (name) => lastEventOf(sessionPaths(known(name)).events),
     async events(name, each) {
       await readRecord(sessionPaths(known(name)).events, each);
     },

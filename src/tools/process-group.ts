@@ -21,8 +21,8 @@ export type Ending =
   | { how: 'exit'; code: number | null; signal: NodeJS.Signals | null; leftBehind: LeftBehind };
 
 /**
- * Runs a program in a process group of its own, stdin empty, and gives its stdout on as it comes. The whole group has
- * ended when this returns or throws. Throws the signal's reason on abort, and whatever keeps the program from starting.
+ * Runs a program in a process group of its own, stdin empty, and gives its outputs on as they come: each in order, but not
+ * one with the other. The whole group has ended when this returns or throws. Throws the signal's reason on abort, and whatever keeps the program from starting.
  */
 export async function runGroup(
   program: Program,
@@ -31,42 +31,40 @@ export async function runGroup(
 ): Promise<Ending> {
   limits.signal.throwIfAborted();
   const { file, args, cwd, env } = program;
-  const child = spawn(file, args, { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'ignore'] });
+  const child = spawn(file, args, { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
   const exit = new Promise<[number | null, NodeJS.Signals | null]>((resolve, reject) => {
     child.once('error', reject);
     child.once('exit', (code, signal) => resolve([code, signal]));
   });
-  let closed = false;
-  child.once('close', () => {
-    closed = true;
-  });
-  child.stdout.on('data', onOutput);
+  const closed = new Promise<true>((resolve) => child.once('close', () => resolve(true)));
+  const outputs = [child.stdout, child.stderr];
+  for (const output of outputs) output.on('data', onOutput);
   const limit = deadline(limits.signal, limits.timeoutMs);
   try {
     const ended = await Promise.race([exit, once(limit.signal, 'abort').then(() => undefined)]);
     const group = child.pid ?? Number.NaN;
     if (ended === undefined) {
       await endGroup(group, limits.signal);
-      await until(() => closed, LINGER_MS);
+      await withinLinger(closed);
       limits.signal.throwIfAborted();
       return { how: 'timeout' };
     }
     const [code, signal] = ended;
-    return { how: 'exit', code, signal, leftBehind: await endLeftBehind(group, () => closed) };
+    return { how: 'exit', code, signal, leftBehind: await endLeftBehind(group, closed) };
   } finally {
     limit.clear();
-    child.stdout.destroy();
+    for (const output of outputs) output.destroy();
   }
 }
 
-/** Gives what the first process left behind a moment, then ends it. `closed` says whether nobody holds the output open. */
-async function endLeftBehind(group: number, closed: () => boolean): Promise<LeftBehind> {
-  await until(() => closed() && !groupRuns(group), LINGER_MS);
+/** Gives what the first process left behind a moment, then ends it. `closed` comes once nobody holds the output open. */
+async function endLeftBehind(group: number, closed: Promise<true>): Promise<LeftBehind> {
+  if (await withinLinger(closed)) await until(() => !groupRuns(group), LINGER_MS);
   const runs = groupRuns(group);
   if (runs) await endGroup(group, AbortSignal.abort());
-  await until(closed, LINGER_MS);
+  const isClosed = await withinLinger(closed);
   if (runs) return 'ended';
-  return closed() ? 'nothing' : 'out of reach';
+  return isClosed ? 'nothing' : 'out of reach';
 }
 
 /** SIGTERM, a time to end well, SIGKILL; the time is short once `hurry` is aborted. */
@@ -110,6 +108,11 @@ function runsIn(pid: string, group: number): boolean {
   } catch {
     return false;
   }
+}
+
+/** Whether the output is closed before `LINGER_MS` have passed. */
+function withinLinger(closed: Promise<true>): Promise<boolean> {
+  return Promise.race([closed, sleep(LINGER_MS, false, { ref: false })]);
 }
 
 /** Waits until something holds, at most `ms`. */

@@ -1,3 +1,5 @@
+import { accessSync, constants } from 'node:fs';
+import { isAbsolute, join } from 'node:path';
 import { z } from 'zod';
 import type { ToolContext, ToolResult } from '../engine/ports.ts';
 import { UserError } from '../protocol/errors.ts';
@@ -9,8 +11,8 @@ const DEFAULT_TIMEOUT_MS = 120_000;
 const MAX_TIMEOUT_S = 3600;
 /** Linux takes at most 128 KiB in one argument. */
 const MAX_COMMAND_BYTES = 120_000;
-/** Gives both outputs one pipe, so that they stay in order, then becomes the shell with the command as its text. */
-const LAUNCH = 'exec 2>&1; exec "$(command -v bash || echo sh)" -c "$0"';
+/** Gives both outputs one pipe, so that they stay in order. On the command's first line: its lines keep their numbers. */
+const ONE_PIPE = 'exec 2>&1; ';
 
 export type ShellOptions = { env?: NodeJS.ProcessEnv | undefined; timeoutMs?: number | undefined };
 
@@ -51,12 +53,28 @@ async function runCommand(
     throw new UserError(`${limit} Put the long part into a file with write_file first.`);
   }
   const output = boundedOutput();
-  const program = { file: '/bin/sh', args: ['-c', LAUNCH, command], cwd: work, env: cleanEnv(env, work) };
+  const clean = cleanEnv(env, work);
+  const program = { file: shellIn(clean.PATH), args: ['-c', ONE_PIPE + command], cwd: work, env: clean };
   const ending = await runGroup(program, output.write, { signal, timeoutMs });
   const text = output.text() || '(no output)';
   const note = noteOn(ending);
   const ok = ending.how === 'exit' && ending.code === 0;
   return { ok, text: `${headline(ending, timeoutMs)}\n${text}${note && !text.endsWith('\n') ? '\n' : ''}${note}` };
+}
+
+/** The first bash in the folders of a PATH, else the plain shell. Folders relative to `work/` hold nothing to trust. */
+function shellIn(path: string): string {
+  const places = path.split(':').filter(isAbsolute);
+  return places.map((folder) => join(folder, 'bash')).find(canRun) ?? '/bin/sh';
+}
+
+function canRun(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function headline(ending: Ending, timeoutMs: number): string {
@@ -75,9 +93,10 @@ function noteOn(ending: Ending): string {
  * What a command may know of the daemon's environment: where programs are, the language and where temporary files go.
  * A name that speaks of a secret is never passed on.
  */
-function cleanEnv(env: NodeJS.ProcessEnv, work: string): NodeJS.ProcessEnv {
+function cleanEnv(env: NodeJS.ProcessEnv, work: string): NodeJS.ProcessEnv & { PATH: string } {
   const kept = Object.entries(env).filter(
     ([name]) => /^(?:PATH|LANG|LC_\w+|TMPDIR)$/.test(name) && !/KEY|TOKEN|SECRET|PASSWORD/i.test(name),
   );
-  return { PATH: '/usr/local/bin:/usr/bin:/bin', ...Object.fromEntries(kept), HOME: work, TERM: 'dumb' };
+  const path = env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin';
+  return { ...Object.fromEntries(kept), PATH: path, HOME: work, TERM: 'dumb' };
 }

@@ -39,7 +39,7 @@ test('after a run "why" tells what closed each step, and what an open one waits 
   const lines = out.trimEnd().split('\n');
   expect([code, lines.length]).toEqual([0, 3]);
   expect(lines[0]).toMatch(
-    new RegExp(String.raw`^step_1 "Make a folder" was closed by marker at event \d+ ${time}: "\[Done\] Make a folder`),
+    new RegExp(String.raw`^step_1 "Make a folder" was closed by marker at event \d+ ${time}: "\[Done: Make a folder\]`),
   );
   expect(lines[1]).toMatch(
     new RegExp(String.raw`^step_2 "Look" was said to be blocked by the model at event \d+ ${time}`),

@@ -34,6 +34,13 @@ test('both outputs come in the order they were written, and bytes that are no UT
   expect((await use('shell', { command })).text).toBe('exit 0\nout1\nerr1\nout2\nerr2\nout3\nerr3\n\ufffd\n');
 });
 
+test('a line that bash cannot read or run is told by its number, the first one too', async () => {
+  const { use } = desk();
+  expect((await use('shell', { command: 'fi' })).text).toMatch(/^exit 2\n.*line 1: syntax error near .*`fi'/);
+  expect((await use('shell', { command: 'for i in 1; do\nfi' })).text).toMatch(/^exit 2\n.*line 2: syntax error/);
+  expect((await use('shell', { command: 'echo one\nnope-1' })).text).toMatch(/^exit 127\none\n.*line 2: nope-1/);
+});
+
 test('there is no input to wait for', async () => {
   const { use } = desk();
   expect(await use('shell', { command: 'cat; read x; echo "got $x"' })).toEqual({ ok: true, text: 'exit 0\ngot \n' });

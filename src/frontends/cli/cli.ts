@@ -1,12 +1,24 @@
 import yargs, { type Argv } from 'yargs';
 import { UserError } from '../../protocol/errors.ts';
 import { checkOnce, DOCS_WIDTH, WORKSPACE_OPTION } from '../options.ts';
+import { ownVersion } from '../version.ts';
 import type { Global, Parts } from './command.ts';
 import { COMMANDS } from './commands/all.ts';
 import { EXITS, type Exit, exitTable } from './exit-codes.ts';
 
 /** Options that may be given several times, and positionals of several words. */
 const LISTS = ['file', 'text', 'note', 'args'];
+
+/** Options that are there or not. yargs takes any value of theirs for "no". */
+const SWITCHES = new Set(['wait', 'json', 'stdin', 'after', 'ask', 'yes', 'follow', 'help', 'version']);
+
+function checkSwitches(argv: string[]): void {
+  const end = argv.indexOf('--');
+  for (const word of end < 0 ? argv : argv.slice(0, end)) {
+    const name = /^--([a-z-]+)=/.exec(word)?.[1] ?? '';
+    if (SWITCHES.has(name)) throw new Error(`--${name} takes no value; ${word} was given.`);
+  }
+}
 
 /** What a command line is told from outside. */
 export type Setting = {
@@ -24,6 +36,7 @@ export function commandLine(argv: string[], { parts, width, ended, sessions }: S
   let cli: Argv<Global> = yargs(argv)
     .scriptName('agentctl')
     .locale('en')
+    .version(ownVersion())
     .usage(
       'Usage: $0 <command> [options]\n\nTalks to agentd through the files of its workspace. Works while no daemon is running.',
     )
@@ -35,6 +48,9 @@ export function commandLine(argv: string[], { parts, width, ended, sessions }: S
     .exitProcess(false)
     .check((args) => {
       checkOnce(args, LISTS);
+      checkSwitches(argv);
+      if (typeof args['session'] === 'string' && args['session'].trim() === '')
+        throw new Error('A session wants a name.');
       return true;
     })
     .fail((message: string | null, error) => {

@@ -1,12 +1,13 @@
-import { isPersons } from '../daemon-block.ts';
+import { isDaemons } from '../daemon-block.ts';
 import type { LocalAnswer, LocalChat } from '../local-fetch.ts';
-import { parseRunbook, type Step } from './parse.ts';
-import { DONE, readProgress, TOOL } from './progress.ts';
+import { isFinished, newestList, OPEN_STEPS } from './lists.ts';
+import type { Step } from './parse.ts';
+import { TOOL } from './progress.ts';
+import { asCode, closing, isName, titled } from './words.ts';
 
 const MAX_LINE = 100;
 const FAILURE_LINES = 10;
-/** A plan takes so many open steps; of a longer list one more is declared with each step that begins. */
-const OPEN_STEPS = 50;
+const PLAN_TOOL = 'plan';
 
 const INTRODUCTION =
   'This is the built-in runbook model: no AI. It runs the commands of your list one by one and stops at the first that fails.';
@@ -19,20 +20,25 @@ const HELP = `This is the built-in runbook model: no AI, so it cannot answer que
 
 The command of a step is the code at the end of its line, or a fenced block under it. Each step runs when the one before it has succeeded.`;
 
+/** Asked again after the last step: the plan has a step that is not ours. */
+const NO_COMMAND = 'The list is done. [Blocked: the list has no command for this step]';
+
 /**
  * The built-in runbook model, as a pure function of the conversation. It works through the newest message of a person that
- * is a list of steps with commands: declares the steps, asks for one command at a time, marks each success `[Done]`,
+ * is a list of steps with commands: declares the steps, asks for one command at a time, marks each success `[Done: step]`,
  * stops at a failure and runs the failed step again once a person has written something. It keeps nothing in memory.
  */
 export function runbookAnswer({ messages, tools }: LocalChat): LocalAnswer {
-  const at = messages.findLastIndex((message) => isPersons(message) && parseRunbook(message.content ?? ''));
-  const runbook = at < 0 ? undefined : parseRunbook(messages[at]?.content ?? '');
-  if (!runbook) return say(HELP);
-  const { steps, problems } = runbook;
-  const { done, asked, result, spokenTo } = readProgress(messages.slice(at + 1));
-  if (done.length >= steps.length && steps.length > 0) return say(spokenTo ? HELP : summary(done));
+  const list = newestList(messages);
+  if (!list) return say(HELP);
+  const { steps, problems } = list;
+  const { begun, done, asked, result, spokenTo } = list.progress;
+  if (isFinished(list)) return say(spokenTo ? HELP : NO_COMMAND);
   if (problems.length > 0) return say(refusal(problems));
   if (!tools.includes(TOOL)) return say(`The runbook model needs the ${TOOL} tool, which is not on offer here.`);
+  const told = messages.findLast(isDaemons)?.content ?? '';
+  const replaced = list.replaced.filter((old) => told.includes(titled(old)));
+  if (!begun && replaced.length > 0 && tools.includes(PLAN_TOOL)) return replace(replaced, told);
   const step = steps[done.length];
   if (!step) return say(HELP);
   const turn = `Step ${done.length + 1}: ${titled(step)}`;
@@ -54,13 +60,30 @@ const run = ({ command }: Step, text: string): LocalAnswer => ({
   calls: [{ name: TOOL, args: JSON.stringify({ command }) }],
 });
 
+/** The plan of an older list is open still: what is left of it is not run, and must not be what the new list's words are about. */
+function replace(steps: Step[], told: string): LocalAnswer {
+  const reason = 'a newer list took its place';
+  return {
+    text: 'The newer list takes the place of the older one, whose open steps are skipped.',
+    calls: steps.map((step) => ({
+      name: PLAN_TOOL,
+      args: JSON.stringify({ command: 'mark_step', step: calledIn(told, step), status: 'skipped', reason }),
+    })),
+  };
+}
+
+/** The daemon tells the ids of the steps that wait; the one at work is also meant where no name is given. */
+function calledIn(told: string, step: Step): string | undefined {
+  const line = told.split('\n').find((one) => /^- step_\d+: /.test(one) && one.endsWith(`: ${titled(step)}`));
+  return line?.slice(2, line.indexOf(':')) ?? (isName(step) ? titled(step) : undefined);
+}
+
 function succeeded(steps: Step[], done: string[], step: Step, result: string): LocalAnswer {
-  const line = lastLine(result);
-  // Behind code the output is the first thing said after the marker: "[Done] … if" would be no claim.
-  const outcome = `${titled(step)}: ${speaks(step) ? asCode(line) : quoted(line)}`;
+  const line = asCode(lastLine(result));
+  const closed = closing(step, line);
   // The next command is not asked for in the same breath: the plan says which step is at work before its command runs.
   const last = done.length + 1 === steps.length;
-  return say(last ? `${DONE} ${outcome}\n\n${summary([...done, outcome])}` : `${DONE} ${outcome}`);
+  return say(last ? `${closed}\n\n${summary([...done, `${titled(step)}: ${line}`])}` : closed);
 }
 
 function summary(outcomes: string[]): string {
@@ -83,7 +106,7 @@ function failure(number: number, step: Step, result: string): string {
   const lines = outputLines(result, exit ? 1 : 0).slice(-FAILURE_LINES);
   const advice = unknown
     ? 'The command was interrupted: it may have run wholly, partly or not at all, and this model cannot look. Look for yourself, then say "continue": the step runs again.'
-    : 'Mend the cause, then say "continue": the step runs again. To change the commands, send the whole list again.';
+    : 'Mend the cause, then say "continue": the step runs again. To change the commands, send the whole list again: it begins anew, and what is open of this one is skipped.';
   return [`Step ${number} failed: ${titled(step)}. [Blocked: ${reason}]`, ...fenced(lines), '', advice].join('\n');
 }
 
@@ -117,16 +140,3 @@ function clip(text: string): string {
   const points = [...text];
   return points.length > MAX_LINE ? `${points.slice(0, MAX_LINE - 1).join('')}…` : text;
 }
-
-/** Brackets in an output could read as markers of ours; as code they are nobody's words. */
-const quoted = (line: string) => (/[[\]【】［］`]/.test(line) ? asCode(line) : line);
-const asCode = (line: string) => `\`${line.replaceAll('`', "'")}\``;
-
-/** A bracket, words that take back the `[Done]` before them, the news of a next step, nothing to read at all. */
-const SPEAKS =
-  /[[\]【】［］]|^\P{L}*(?:[?？]|(?:is|was|has|have|does|do|can)(?:\s+not|n['’]t)\b|not yet|了?[吗嗎]|$)|\b(?:next|following) (?:step|task|phase|item|part)\b|\bmov(?:e|ing) on\b|下一|次のステップ/iu;
-const WHOLE_SPANS = /^[^`]*(?:`[^`]+`[^`]*)*$/;
-
-/** Whether a description, said in an answer, could be taken for a word about the plan, or hide what follows it. */
-const speaks = ({ description }: Step) => SPEAKS.test(description) || !WHOLE_SPANS.test(description);
-const titled = (step: Step) => (speaks(step) ? asCode(step.description) : step.description);

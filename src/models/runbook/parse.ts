@@ -109,13 +109,18 @@ const description = (text: string) => text.trim().replace(/\s*[:\uFF1A]$/, '');
 const firstLine = (text: string) => text.split('\n', 1)[0] ?? '';
 const shown = (text: string) => ([...text].length > 60 ? `${[...text].slice(0, 60).join('')}…` : text);
 
-/** Steps are told apart by their descriptions, whatever their case, so equal ones are numbered. */
-function distinct(steps: Step[]): Step[] {
-  const times = new Map<string, number>();
+/**
+ * Steps are told apart by their descriptions, whatever their case, so one whose description is taken already gets a number:
+ * by an earlier step of its list, or by one of those in `before`.
+ */
+export function distinct(steps: Step[], before: readonly Step[] = []): Step[] {
+  const taken = new Set(before.map((step) => folded(step.description)));
   return steps.map((step) => {
-    const key = step.description.normalize('NFC').toLowerCase().replace(/\s+/g, ' ');
-    const time = (times.get(key) ?? 0) + 1;
-    times.set(key, time);
-    return time === 1 ? step : { ...step, description: `${step.description} (${time})` };
+    let { description } = step;
+    for (let time = 2; taken.has(folded(description)); time++) description = `${step.description} (${time})`;
+    taken.add(folded(description));
+    return { ...step, description };
   });
 }
+
+const folded = (description: string) => description.normalize('NFC').toLowerCase().replace(/\s+/g, ' ');

@@ -3,7 +3,9 @@ import { isPersons } from '../daemon-block.ts';
 
 /** How far a runbook came, read from the conversation after it. */
 export type Progress = {
-  /** The last line of output of each finished step, from our own words. */
+  /** We have answered the list. */
+  begun: boolean;
+  /** What came out of each finished step, from our own words: its description and the last line of its output. */
   done: string[];
   /** Whether a command was asked for; `result` is what came back from the newest one. */
   asked: boolean;
@@ -13,23 +15,26 @@ export type Progress = {
 };
 
 export const TOOL = 'shell';
-export const DONE = '[Done]';
+
+/** The first line of an answer that closes a step: with its description in the tag, or behind it. */
+const CLOSING = /^\[Done(?:: ([^\]]*))?\] (.*)/;
 
 /**
- * Reads the progress. Finished steps are counted by our own `[Done]` answers, which stay as they were, and only the newest
+ * Reads the progress. Finished steps are counted by our own closing lines, which stay as they were, and only the newest
  * result is judged by its text: older ones may have been shortened to fit the model's window.
  */
 export function readProgress(messages: ChatMessage[]): Progress {
-  const progress: Progress = { done: [], asked: false, result: undefined, spokenTo: false };
+  const progress: Progress = { begun: false, done: [], asked: false, result: undefined, spokenTo: false };
   let reported = false;
   for (const message of messages) {
     if (message.role === 'assistant') {
       const call = message.tool_calls?.find((one) => one.function.name === TOOL);
-      const [first = ''] = (message.content ?? '').split('\n', 1);
-      if (first.startsWith(DONE)) progress.done.push(first.slice(DONE.length).trim());
+      const closing = CLOSING.exec(message.content ?? '');
+      if (closing) progress.done.push(outcomeOf(closing));
+      progress.begun = true;
       progress.spokenTo = false;
-      reported = call === undefined;
-      if (call || first.startsWith(DONE)) {
+      reported = message.tool_calls === undefined;
+      if (call || closing) {
         progress.asked = call !== undefined;
         progress.result = undefined;
       }
@@ -38,3 +43,6 @@ export function readProgress(messages: ChatMessage[]): Progress {
   }
   return progress;
 }
+
+const outcomeOf = ([, description, line = '']: RegExpExecArray) =>
+  description === undefined ? line : `${description}: ${line}`;

@@ -1,6 +1,6 @@
 import type { Overview } from '../../../client/index.ts';
 import { clientOf, command, JSON_OPTION } from '../command.ts';
-import { localTime, note, oneLine, paint, plain, say, sayJson, table } from '../print.ts';
+import { localTime, note, oneLine, paint, say, sayJson, table } from '../print.ts';
 
 const WORDS: Record<Overview['standing'], string> = {
   none: 'idle',
@@ -11,6 +11,9 @@ const WORDS: Record<Overview['standing'], string> = {
   failed: 'failed',
   unreadable: 'unreadable',
 };
+
+/** Code points of a name that are shown; a key may have up to some 200. */
+const NAME_WIDTH = 40;
 
 export const list = command({
   usage: 'list',
@@ -31,7 +34,7 @@ function rows(sessions: Overview[], isServed: boolean): string {
   const [head = '', ...lines] = table([
     ['SESSION', 'STATE', 'STEPS', 'LAST CHANGE', 'TITLE'],
     ...sessions.map((one) => [
-      plain(one.name),
+      oneLine(one.name, NAME_WIDTH),
       stateOf(one, isServed),
       one.plan ? `${one.plan.completed}/${one.plan.total}` : '-',
       one.changed ? localTime(one.changed) : '-',

@@ -41,6 +41,7 @@ export const send = command({
     const { limitIterations: iterations, model, after, from, file } = args;
     const words = [...(args.text ?? []), ...args._.slice(1).map(String)];
     const text = words.length > 0 ? words.join(' ') : args.stdin || !file ? await fromStdin() : undefined;
+    if (text?.trim() === '' && !file) throw nothing('the text is empty');
     const options = {
       ...(iterations !== undefined && { limits: { iterations } }),
       ...(model !== undefined && { model }),
@@ -54,7 +55,8 @@ export const send = command({
 async function fromStdin(): Promise<string> {
   if (process.stdin.isTTY) note('Type the message; end it with Ctrl-D.');
   const said = await readAll(process.stdin);
-  if (said.trim() === '')
-    throw new UserError('Nothing to send: no text was given and standard input is empty.', EXITS.usage.code);
+  if (said.trim() === '') throw nothing('no text was given and standard input is empty');
   return said;
 }
+
+const nothing = (why: string) => new UserError(`Nothing to send: ${why}.`, EXITS.usage.code);

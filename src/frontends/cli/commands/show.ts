@@ -15,7 +15,10 @@ export const show = command({
   },
 });
 
-function inWords({ name, title, session, summary, planProblem, inbox }: Shown, isServed: boolean): string {
+function inWords(
+  { name, title, session, summary, planProblem, settingsProblem, inbox }: Shown,
+  isServed: boolean,
+): string {
   const asked = session.rest?.status === 'waiting' ? session.rest.text : null;
   return [
     paint('bold', plain(title ? `${name}: ${title}` : name)),
@@ -24,6 +27,7 @@ function inWords({ name, title, session, summary, planProblem, inbox }: Shown, i
     plain(summary),
     ...(asked ? ['', 'It asks:', plain(asked)] : []),
     ...(planProblem ? ['', paint('yellow', plain(planProblem))] : []),
+    ...(settingsProblem ? ['', paint('yellow', plain(settingsProblem))] : []),
     ...(inbox > 0 ? ['', `Messages not taken yet: ${inbox}`] : []),
     ...(isServed || (!session.run && inbox === 0)
       ? []
@@ -31,7 +35,7 @@ function inWords({ name, title, session, summary, planProblem, inbox }: Shown, i
   ].join('\n');
 }
 
-function asJson({ name, title, standing, session, planProblem, inbox }: Shown): object {
+function asJson({ name, title, standing, session, planProblem, settingsProblem, inbox }: Shown): object {
   const { plan, rest, run, unanswered, setAside } = session;
   return {
     name,
@@ -40,6 +44,7 @@ function asJson({ name, title, standing, session, planProblem, inbox }: Shown): 
     changed: session.at || null,
     plan,
     plan_problem: planProblem,
+    settings_problem: settingsProblem,
     set_aside: Object.keys(setAside),
     run: run && {
       message: run.message,

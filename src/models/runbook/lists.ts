@@ -1,0 +1,40 @@
+import type { ChatMessage } from '../../engine/ports.ts';
+import { isPersons } from '../daemon-block.ts';
+import { distinct, parseRunbook, type Runbook, type Step } from './parse.ts';
+import { type Progress, readProgress } from './progress.ts';
+
+/** A plan takes so many open steps; of a longer list one more is declared with each step that begins. */
+export const OPEN_STEPS = 50;
+
+/** The list that is worked on, how far it came, and the declared steps of older lists that nobody has finished. */
+export type Newest = Runbook & { progress: Progress; replaced: Step[] };
+
+/**
+ * The newest list of the conversation; undefined where there is none. A list that ended early may have left its plan open, and
+ * the next one goes on in it: so its steps are named apart from those that are in the plan already.
+ */
+export function newestList(messages: ChatMessage[]): Newest | undefined {
+  let newest: Newest | undefined;
+  let inPlan: Step[] = [];
+  const lists = messages.flatMap((message, at) => {
+    const runbook = isPersons(message) ? parseRunbook(message.content ?? '') : undefined;
+    return runbook ? [{ at, runbook }] : [];
+  });
+  for (const [place, { at, runbook }] of lists.entries()) {
+    const replaced = newest ? leftBy(newest) : [];
+    if (newest && isFinished(newest)) inPlan = [];
+    else if (newest?.progress.begun) inPlan = [...inPlan, ...newest.steps];
+    const progress = readProgress(messages.slice(at + 1, lists[place + 1]?.at));
+    newest = { ...runbook, steps: distinct(runbook.steps, inPlan), progress, replaced };
+  }
+  return newest;
+}
+
+export const isFinished = ({ steps, progress }: Newest): boolean =>
+  steps.length > 0 && progress.done.length >= steps.length;
+
+/** What is open when a list is given up: its own steps, or where it never began, those it would have replaced. */
+function leftBy({ steps, progress, replaced }: Newest): Step[] {
+  if (steps.length === 0 || !progress.begun) return replaced;
+  return steps.slice(progress.done.length, progress.done.length + OPEN_STEPS);
+}

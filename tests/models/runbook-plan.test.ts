@@ -1,0 +1,108 @@
+import { expect, test } from 'vitest';
+import { runbookAnswer } from '../../src/models/runbook/answer.ts';
+import { type Rig, rig } from '../support/rig.ts';
+
+/** A session whose model is the runbook; `exits` are the codes of commands that fail. */
+const desk = (exits: Record<string, number>) =>
+  rig({
+    script: ({ messages }) => {
+      const { text, calls } = runbookAnswer({ messages, tools: ['shell', 'plan'] });
+      return { text, calls: calls.map(({ name, args }) => ({ name, args: JSON.parse(args) })) };
+    },
+    tool: ({ args }) => {
+      const { command } = JSON.parse(args);
+      const code = exits[command] ?? 0;
+      return { ok: code === 0, text: `exit ${code}\nout of ${command}` };
+    },
+  });
+
+async function send(at: Rig, name: string, text: string) {
+  at.drop(name, text);
+  await at.settle();
+  await at.settle();
+}
+
+const steps = (at: Rig) => at.plan()?.steps.map(({ description, status, result }) => [description, status, result]);
+const commands = (at: Rig) => at.toolRuns.map(({ args }) => JSON.parse(args).command);
+
+/** The record's word on a step: the newest command that ended before it was completed, and how. */
+function lastCommandBefore(at: Rig, description: string) {
+  const events = at.events();
+  const id = at.plan()?.steps.find((step) => step.description === description)?.id;
+  const end = events.findIndex((event) => event.type === 'step.completed' && event.step === id);
+  const last = events.slice(0, end).findLast((event) => event.type === 'tool.finished');
+  return end >= 0 && last?.type === 'tool.finished' && 'text' in last.output ? last.output.text : undefined;
+}
+
+test('a changed list that is sent after a failure ends each step of its own, and none of the old one falsely', async () => {
+  const at = await desk({ 'make old': 2 });
+  await send(at, '1.md', '1. Prepare: `prep`\n2. Build: `make old`\n3. Test: `test old`');
+  expect(steps(at)?.map(([, status]) => status)).toEqual(['completed', 'blocked', 'pending']);
+  await send(at, '2.md', '1. Prepare: `prep more`\n2. Build: `make new`\n3. Ship: `ship`');
+  expect(commands(at)).toEqual(['prep', 'make old', 'prep more', 'make new', 'ship']);
+  expect(steps(at)).toEqual([
+    ['Prepare', 'completed', 'out of prep'],
+    ['Build', 'skipped', undefined],
+    ['Test', 'skipped', undefined],
+    ['Prepare (2)', 'completed', 'out of prep more'],
+    ['Build (2)', 'completed', 'out of make new'],
+    ['Ship', 'completed', 'out of ship'],
+  ]);
+  expect(at.plan()?.status).toBe('completed');
+  for (const [name, command] of [
+    ['Prepare (2)', 'prep more'],
+    ['Build (2)', 'make new'],
+    ['Ship', 'ship'],
+  ] as const)
+    expect(lastCommandBefore(at, name)).toBe(`exit 0\nout of ${command}`);
+  expect(at.faults).toEqual([]);
+});
+
+test('a changed list whose build fails again completes no build, and after "continue" the same command is run', async () => {
+  const exits: Record<string, number> = { 'make old': 2, 'make new': 1 };
+  const at = await desk(exits);
+  await send(at, '1.md', '1. Prepare: `prep`\n2. Build: `make old`');
+  await send(at, '2.md', '1. Clean: `clean`\n2. Build: `make new`');
+  expect(steps(at)?.map(([name, status]) => [name, status])).toEqual([
+    ['Prepare', 'completed'],
+    ['Build', 'skipped'],
+    ['Clean', 'completed'],
+    ['Build (2)', 'blocked'],
+  ]);
+  exits['make new'] = 0;
+  await send(at, '3.md', 'continue');
+  expect(commands(at).slice(-3)).toEqual(['clean', 'make new', 'make new']);
+  expect(steps(at)?.at(-1)).toEqual(['Build (2)', 'completed', 'out of make new']);
+});
+
+test('a third list, and descriptions that no tag can hold, keep their own outcomes', async () => {
+  const at = await desk({ b1: 1, b2: 1 });
+  const list = (b: string) => `- Write [x]: \`a\`\n- Say "hi": \`${b}\`\n- step_1: \`c\``;
+  for (const n of [1, 2, 3]) await send(at, `${n}.md`, list(`b${n}`));
+  expect(commands(at)).toEqual(['a', 'b1', 'a', 'b2', 'a', 'b3', 'c']);
+  const closed = steps(at) ?? [];
+  expect(
+    closed.filter(([, status]) => status === 'completed').map(([, , result]) => result?.replace(/^.*out/, 'out')),
+  ).toEqual(['out of a', 'out of a', 'out of a', 'out of b3', 'out of c']);
+  expect(at.plan()?.status).toBe('completed');
+});
+
+test('a newer list is worked through although a person put a step in front', async () => {
+  const at = await desk({ two: 1 });
+  await send(at, '1.md', '1. One: `one`\n2. Two: `two`\n3. Three: `three`');
+  const plan = at.plan();
+  const mine = { id: 'mine', description: 'Ask the boss', status: 'running' };
+  const theirs = plan?.steps.map((step) => (step.status === 'blocked' ? { ...step, status: 'pending' } : step)) ?? [];
+  at.store.hands.edit(JSON.stringify({ ...plan, steps: [mine, ...theirs] }));
+  await send(at, '2.md', '1. Four: `four`');
+  expect(steps(at)?.find(([name]) => name === 'Four')).toEqual(['Four', 'completed', 'out of four']);
+});
+
+test('a list that is sent after a finished one keeps its names', async () => {
+  const at = await desk({});
+  for (const n of [1, 2]) await send(at, `${n}.md`, '1. Count: `count`\n2. Sort: `sort`');
+  expect(steps(at)).toEqual([
+    ['Count', 'completed', 'out of count'],
+    ['Sort', 'completed', 'out of sort'],
+  ]);
+});
