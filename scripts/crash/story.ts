@@ -1,0 +1,88 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { dropMessage, sessionPaths } from '../../src/store/index.ts';
+
+/** The session of the story, and the name of its script beside it. */
+const SESSION = 'demo';
+const SCRIPT = 'script.json';
+const POLL_MS = 10;
+
+/** What a person writes into the plan by hand; it must never get lost. */
+export const TOKEN = 'in blue, as Ada asked by hand';
+/** The names of all files the person drops. */
+export const DROPPED = ['1.msg.md', '2.md', '3.json', '4.json'];
+/** The lines the two commands of the plan write, each at most once. */
+export const LEDGER = ['once-1', 'once-2'];
+
+export type Place = ReturnType<typeof place>;
+
+export const place = (root: string) => ({
+  root,
+  script: join(root, SCRIPT),
+  session: SESSION,
+  ...sessionPaths(join(root, '.sessions', SESSION)),
+});
+
+const shell = (command: string) => [{ name: 'shell', args: { command } }];
+
+/** The second command says enough to need a blob. */
+const ANSWERS = [
+  { text: '[Step] Write the first line\n[Step] Write the second line', calls: shell('echo once-1 >> ledger') },
+  { text: 'The first line is there. [Done]', calls: shell('echo once-2 >> ledger; seq 1 6000') },
+  { text: 'The second line is there. [Done]' },
+  { text: '[Step] Say hello', calls: shell('cat uploads/note.txt') },
+  { text: 'Hello to you too. [Done]' },
+];
+
+/** A workspace with a script for the model, a limit of two iterations, and the first message in its inbox. */
+export async function setOut(root: string): Promise<Place> {
+  const there = place(root);
+  fs.mkdirSync(there.folder, { recursive: true, mode: 0o700 });
+  fs.writeFileSync(there.script, JSON.stringify(ANSWERS));
+  fs.writeFileSync(join(root, 'agentd.json'), JSON.stringify({ version: 1, limits: { iterations: 2 } }));
+  await dropMessage(there.folder, { name: DROPPED[0] ?? '', content: 'Write two lines, one after the other' });
+  return there;
+}
+
+/**
+ * Everything the person does, each thing once, however often the daemon dies meanwhile: waits for the pause, consumes that
+ * reply, edits the plan, says "continue", then sends a message with an id and an attachment beside one that is no message. The
+ * third begins a plan of its own, so that the first one is put away.
+ */
+export async function personOf(there: Place, signal: AbortSignal): Promise<void> {
+  const [first = '', second = '', third = '', fourth = ''] = DROPPED;
+  const reply = (name: string) => until(() => fs.existsSync(join(there.outbox, name)), signal);
+  await reply(first);
+  await saveByRename(there, await planText(there, signal));
+  fs.renameSync(join(there.outbox, first), join(there.outboxRead, first));
+  fs.writeFileSync(join(there.inbox, second), 'continue\n');
+  await reply(second);
+  fs.writeFileSync(join(there.inboxFiles, 'note.txt'), 'a note');
+  const message = { id: 'third-1', text: 'Say hello', attachments: ['.files/note.txt'] };
+  fs.writeFileSync(join(there.inbox, third), JSON.stringify(message));
+  fs.writeFileSync(join(there.inbox, fourth), '{ no message');
+  await reply(third);
+  await reply(fourth);
+}
+
+async function planText(there: Place, signal: AbortSignal): Promise<string> {
+  await until(() => fs.existsSync(there.plan), signal);
+  return fs.readFileSync(there.plan, 'utf8');
+}
+
+/** Saves the way most editors do. */
+async function saveByRename(there: Place, text: string): Promise<void> {
+  const edited = text.replace('"description": "Write the second line"', `"description": "Write a line ${TOKEN}"`);
+  if (edited === text) throw new Error(`the plan has no second step to edit: ${text}`);
+  const beside = `${there.plan}.swp`;
+  fs.writeFileSync(beside, edited);
+  fs.renameSync(beside, there.plan);
+}
+
+async function until(holds: () => boolean, signal: AbortSignal): Promise<void> {
+  while (!holds()) {
+    signal.throwIfAborted();
+    await sleep(POLL_MS);
+  }
+}

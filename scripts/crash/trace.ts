@@ -1,0 +1,105 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import * as fs from 'node:fs';
+import { relative } from 'node:path';
+import type { Place } from './story.ts';
+
+const AGENTD = new URL('../../dist/agentd.js', import.meta.url).pathname;
+
+/**
+ * Calls that change what is on disk, by where they are counted. strace counts each thread for itself, and other threads write
+ * to wake each other and open modules in no steady order, so `write` and `openat` are counted in the main thread alone.
+ * The question mark forgives a machine that has no such call.
+ */
+export const CALLS = {
+  main: ['write', 'pwrite64', 'openat'],
+  any: [
+    'fdatasync',
+    'fsync',
+    'rename',
+    'renameat',
+    'renameat2',
+    'link',
+    'linkat',
+    'unlink',
+    'unlinkat',
+    'mkdir',
+    'mkdirat',
+    'ftruncate',
+  ],
+} as const;
+export type Where = keyof typeof CALLS;
+
+/** The nth such call of a thread; what it was in a run without a fault. */
+export type Point = { where: Where; call: string; nth: number; what: string };
+/** What happens at a point: the process is killed before the call, or the call fails with an errno. */
+export type Fault = 'kill' | 'ENOSPC' | 'EIO';
+
+/** A daemon as a process of its own, watched by strace. `ended` answers its exit code or signal. */
+export type Traced = {
+  process: ChildProcess;
+  ended: Promise<number | string>;
+  stderr(): string;
+  /** Where an error was put: in the workspace, or in something beside it that happened to have the same number. */
+  hit(): 'in' | 'beside' | null;
+};
+
+export const hasStrace = () => spawnSync('strace', ['-V']).status === 0;
+
+/** Starts the daemon under strace, with a fault at one point, or none. One thread for files, so that counts are steady. */
+export function traced(there: Place, where: Where, at: Point | null, fault: Fault): Traced {
+  const log = `${there.root}/trace-${randomUUID()}`;
+  const how = fault === 'kill' ? 'signal=SIGKILL' : `error=${fault}`;
+  const inject = at ? ['-e', `inject=${at.call}:${how}:when=${at.nth}`] : [];
+  const set = CALLS[where].map((call) => `?${call}`).join(',');
+  // Not with --seccomp-bpf: it never stops before a call, and strace then forgets the signal.
+  const words = ['-D', ...(where === 'any' ? ['-f'] : []), '-qq', '-y', '-o', log, '-e', `trace=${set}`];
+  const daemon = [process.execPath, AGENTD, '--workspace', there.root, '--model', `scripted:${there.script}`];
+  const child = spawn('strace', [...words, ...inject, ...daemon], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...process.env, UV_THREADPOOL_SIZE: '1', UV_USE_IO_URING: '0' },
+  });
+  let stderr = '';
+  child.stderr.on('data', (data: Buffer) => {
+    stderr += data.toString();
+  });
+  const ended = new Promise<number | string>((resolve, reject) => {
+    child.on('error', reject);
+    child.on('exit', (code, signal) => resolve(code ?? signal ?? 0));
+  });
+  return {
+    process: child,
+    ended,
+    stderr: () => stderr,
+    hit() {
+      const lines = fs.existsSync(log) ? fs.readFileSync(log, 'utf8').split('\n') : [];
+      const hit = lines.find((line) => line.includes('(INJECTED)'));
+      return hit === undefined ? null : hit.includes(there.root) ? 'in' : 'beside';
+    },
+  };
+}
+
+/** Every point of a run without a fault at which something in the workspace was changed, in order, from its trace. */
+export function pointsOf(there: Place, where: Where): Point[] {
+  const [log = ''] = fs.readdirSync(there.root).filter((name) => name.startsWith('trace-'));
+  const counts = new Map<string, number>();
+  const points = new Map<string, Point>();
+  for (const line of fs.readFileSync(`${there.root}/${log}`, 'utf8').split('\n')) {
+    const [, thread = '', call, args = ''] = /^(?:(\d+) +)?(\w+)\((.*)/.exec(line) ?? [];
+    if (call === undefined) continue;
+    const nth = (counts.get(`${thread} ${call}`) ?? 0) + 1;
+    counts.set(`${thread} ${call}`, nth);
+    const changes = args.includes(there.root) && (call !== 'openat' || args.includes('O_CREAT'));
+    const key = `${call} ${nth}`;
+    if (changes && !points.has(key))
+      points.set(key, { where, call, nth, what: `${call} #${nth} ${nameIn(there, args)}` });
+  }
+  return [...points.values()];
+}
+
+/** The last path of the workspace in a line of a trace, without what is different in every run. */
+function nameIn(there: Place, args: string): string {
+  const paths = [...args.matchAll(/["<]([^"<>]*)[">]/g)].map(([, path = '']) => path);
+  const last = paths.filter((path) => path.startsWith(there.root)).at(-1) ?? '';
+  return relative(there.root, last).replace(/[0-9a-f]{12,}/g, '…') || '.';
+}

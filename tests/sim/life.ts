@@ -1,0 +1,204 @@
+import { planText } from '../../src/core/steps.ts';
+import { openWorker, type Worker } from '../../src/engine/worker.ts';
+import { type Rules, resolveRules } from '../../src/protocol/config.ts';
+import { type MemoryStore, memoryStore } from '../../src/store/index.ts';
+import { type Chance, chanceOf } from './chance.ts';
+import { type Gates, gates, quiet } from './gates.ts';
+import { consume, type Deeds, drop, edit, noDeeds, planIn, spoil } from './person.ts';
+import { planOfRecord } from './promises.ts';
+import { type Outside, worldOf } from './world.ts';
+
+const START = Date.parse('2026-01-05T08:00:00.000Z');
+/** Ways to go in the wild part of a life, and the most there may be in the calm part before it counts as never ending. */
+const WILD_STEPS = 160;
+const CALM_STEPS = 20_000;
+
+/** One session's whole story: what people did, what came of it, and what went wrong without anybody meaning it. */
+export type Story = {
+  seed: number;
+  store: MemoryStore;
+  deeds: Deeds;
+  outside: Outside;
+  faults: unknown[];
+  log: string[];
+};
+
+/** Lives through one seed: wild for a while, then calm until nothing moves. Throws where it never comes to rest. */
+export async function live(seed: number): Promise<Story> {
+  const sim = simulation(seed);
+  const steps = WILD_STEPS / 2 + sim.chance.below(WILD_STEPS);
+  for (let n = 0; n < steps; n++) await sim.step();
+  await sim.calm();
+  return sim.story;
+}
+
+function simulation(seed: number) {
+  const chance = chanceOf(seed);
+  const outside: Outside = { ran: new Map(), history: [], made: new Set() };
+  const story: Story = {
+    seed,
+    store: memoryStore('demo', { now: () => new Date(now++) }),
+    deeds: noDeeds(),
+    outside,
+    faults: [],
+    log: [],
+  };
+  const rules: Rules = resolveRules({
+    version: 1,
+    limits: { iterations: chance.of([2, 4, 50]), step_iterations: chance.of([2, 5]) },
+    ...(chance.oneIn(4) && { on_limit: 'extend' as const }),
+  });
+  const kills = chance.oneIn(2) ? 25 + chance.below(50) : 0;
+  const edits = chance.oneIn(2) ? 8 : 0;
+  const grain = chance.of([1, 2, 4, 8]);
+  const diskFaults = chance.oneIn(3) ? 40 + chance.below(200) : 0;
+  let now = START;
+  let isCalm = false;
+  let timers: Array<{ at: number; run: () => void }> = [];
+  let open: Gates = gates();
+  let worker: Worker | null = null;
+  /** Set while a life begins or ends. */
+  let changing = false;
+  let tokens = 0;
+
+  const say = (what: string) => void story.log.push(`${String(now - START).padStart(8)} ${what}`);
+
+  const timing = {
+    now: () => new Date(now++),
+    after(ms: number, run: () => void) {
+      const timer = { at: now + ms, run };
+      timers.push(timer);
+      return () => {
+        timers = timers.filter((one) => one !== timer);
+      };
+    },
+  };
+
+  /** The next daemon: it looks at a session where its inbox or the end of its record says there is something to do. */
+  function begin(): void {
+    changing = true;
+    const life = gates();
+    open = life;
+    const setting = { chance, outside, timers: timing, isCalm: () => isCalm, diskFaults, grain };
+    const failed = (error: unknown) => {
+      say(`fault: ${String(error)}`);
+      story.faults.push(error);
+      if (open === life) void end(0);
+    };
+    openWorker(worldOf(story.store, life, setting), async () => rules, failed).then(
+      (opened) => {
+        if (open !== life) return;
+        worker = opened;
+        changing = false;
+        worker.wake();
+      },
+      (error: unknown) => {
+        story.faults.push(error);
+        if (open === life) changing = false;
+      },
+    );
+  }
+
+  /** The daemon ends in order; its session is opened again when it is next needed. */
+  async function end(graceMs: number): Promise<void> {
+    const [last, life] = [worker, open];
+    if (!last || changing) return;
+    changing = true;
+    worker = null;
+    await last.stop(graceMs);
+    if (open !== life) return;
+    story.store = story.store.hands.restart();
+    changing = false;
+    if (hasWork()) wake();
+  }
+
+  function kill(powerCut: boolean): void {
+    say(powerCut ? 'power cut' : 'kill -9');
+    open = gates();
+    timers = [];
+    worker = null;
+    changing = false;
+    story.store = story.store.hands.restart({ powerCut });
+    if (hasWork()) begin();
+  }
+
+  function hasWork(): boolean {
+    const last = story.store.hands.events().at(-1);
+    if (story.store.hands.waiting().some((name) => !name.startsWith('.'))) return true;
+    return last !== undefined && !(last.type === 'reply.published' && last.idle);
+  }
+
+  function wake(): void {
+    if (worker) worker.wake();
+    else if (!changing) begin();
+  }
+
+  function passTime(): boolean {
+    const next = timers.reduce((least, timer) => Math.min(least, timer.at), Number.POSITIVE_INFINITY);
+    if (next === Number.POSITIVE_INFINITY) return false;
+    now = Math.max(now, next);
+    const due = timers.filter((timer) => timer.at <= now);
+    timers = timers.filter((timer) => timer.at > now);
+    for (const timer of due) timer.run();
+    return true;
+  }
+
+  function person(): void {
+    const { store, deeds } = story;
+    if (edits > 0 && chance.oneIn(2)) {
+      if (chance.oneIn(5)) spoil(store, chance, deeds);
+      else edit(store, chance, deeds, `token-${++tokens}.`);
+      say(`saves plan.json: ${store.hands.planText()?.replace(/\s+/g, ' ')}`);
+      return;
+    }
+    if (chance.oneIn(4)) {
+      consume(store, chance, deeds);
+      return;
+    }
+    drop(store, chance, deeds);
+    say(`drops ${store.hands.waiting().at(-1)}`);
+    wake();
+  }
+
+  /** One thing happens: usually something that is under way goes on, sometimes people or accidents have their turn. */
+  async function step(): Promise<void> {
+    if (kills > 0 && chance.oneIn(kills)) kill(chance.oneIn(2));
+    else if (chance.oneIn(60)) void end(chance.of([0, 10_000]));
+    else if (chance.oneIn(edits > 0 ? 8 : 12)) person();
+    else if (chance.oneIn(40) || !goOn(chance)) passTime();
+    await quiet();
+  }
+
+  /** Calls take longer than anything else: they are let go on less often while there is something else. */
+  function goOn(by: Chance): boolean {
+    const one = open.waiting[by.below(open.waiting.length)];
+    if (one && one.kind !== 'port' && !by.oneIn(3)) return true;
+    return open.one(by);
+  }
+
+  /** Nothing goes wrong any more, people mend what they spoilt, and all that is open comes to its end. */
+  async function calm(): Promise<void> {
+    isCalm = true;
+    say('calm');
+    await rest();
+    const plan = planOfRecord(story.store.hands.events());
+    if (story.store.hands.planText() !== undefined && !planIn(story.store) && plan)
+      story.store.hands.edit(planText(plan));
+    story.deeds.dropped.push('last.md');
+    story.store.hands.drop('last.md', '/status');
+    wake();
+    await rest();
+  }
+
+  async function rest(): Promise<void> {
+    for (let n = 0; n < CALM_STEPS; n++) {
+      await quiet();
+      if (open.one(chance) || passTime()) continue;
+      if (!worker && !changing && hasWork()) begin();
+      else return;
+    }
+    throw new Error(`it never comes to rest: ${open.waiting.map((one) => one.what).join(', ')}`);
+  }
+
+  return { story, chance, step, calm };
+}

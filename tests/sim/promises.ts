@@ -1,0 +1,134 @@
+import { fold } from '../../src/core/fold.ts';
+import { replyText } from '../../src/core/reply.ts';
+import { emptySession, type Session } from '../../src/core/session.ts';
+import { planText } from '../../src/core/steps.ts';
+import type { Event, EventOf, EventType } from '../../src/protocol/event.ts';
+import { Plan } from '../../src/protocol/plan.ts';
+import type { Story } from './life.ts';
+
+const ofType = <T extends EventType>(events: Event[], type: T) =>
+  events.filter((event): event is EventOf<T> => event.type === type);
+
+export const meaningOf = (events: Event[]): Session => events.reduce(fold, emptySession('demo'));
+
+export const planOfRecord = (events: Event[]): Plan | null => meaningOf(events).plan;
+
+/** Everything that was promised and does not hold at the end of a story, in words. */
+export function broken(story: Story): string[] {
+  const events = story.store.hands.events();
+  return [
+    ...messages(story, events),
+    ...replies(story, events),
+    ...calls(story, events),
+    ...plans(story, events),
+    ...edits(story, events),
+    ...story.faults
+      .filter((fault) => !story.outside.made.has(fault))
+      .map((fault) => `a fault nobody made: ${stackOf(fault)}`),
+  ];
+}
+
+const stackOf = (fault: unknown) => (fault instanceof Error ? fault.stack : String(fault));
+
+function messages({ store, deeds }: Story, events: Event[]): string[] {
+  const received = ofType(events, 'message.received').map((event) => event.name);
+  const session = meaningOf(events);
+  return [
+    ...deeds.dropped.flatMap((name) => {
+      const times = received.filter((one) => one === name).length;
+      return times === 1 ? [] : [`${name} was received ${times} times`];
+    }),
+    ...deeds.bad.flatMap((name) => (store.hands.rejected().has(name) ? [] : [`${name} was not refused`])),
+    ...store.hands.waiting().map((name) => `${name} is still in inbox/`),
+    ...(session.run ? [`the run of ${session.run.message} never rests`] : []),
+    ...session.unanswered.map((id) => `${id} has no reply`),
+  ];
+}
+
+function replies({ store, deeds }: Story, events: Event[]): string[] {
+  const committed = ofType(events, 'reply.committed');
+  const there = new Map([...deeds.consumed, ...store.hands.replies()]);
+  const wanted = [...deeds.dropped, ...deeds.bad];
+  const strangers = [...there.keys()]
+    .filter((name) => !wanted.includes(name))
+    .map((name) => `a reply to nobody: ${name}`);
+  const twice = [...deeds.consumed.keys()]
+    .filter((name) => store.hands.replies().has(name))
+    .map((name) => `${name} was replied to again after its reply was read`);
+  return [
+    ...wanted.flatMap((name) => {
+      const said = committed.filter((event) => event.reply.id === name);
+      if (said.length !== 1) return [`${name} has ${said.length} replies on record`];
+      if (!there.has(name)) return [`${name} has no reply file`];
+      return said[0] && there.get(name) !== replyText(said[0].reply)
+        ? [`the reply of ${name} is not what was committed`]
+        : [];
+    }),
+    ...strangers,
+    ...twice,
+  ];
+}
+
+function calls({ outside }: Story, events: Event[]): string[] {
+  const started = ofType(events, 'tool.started').filter((event) => event.replay === 'never');
+  const ended = [...ofType(events, 'tool.finished'), ...ofType(events, 'tool.interrupted')];
+  return [
+    ...[...outside.ran].filter(([, times]) => times > 1).map(([args, times]) => `${args} ran ${times} times`),
+    ...[...outside.ran.keys()]
+      .filter((args) => !started.some((event) => event.args === args))
+      .map((args) => `${args} ran and is not on record`),
+    ...started.flatMap(({ call }) => {
+      const starts = started.filter((event) => event.call === call).length;
+      const ends = ended.filter((event) => event.call === call).length;
+      return starts === 1 && ends === 1 ? [] : [`the call ${call} has ${starts} starts and ${ends} ends`];
+    }),
+  ];
+}
+
+function plans({ store }: Story, events: Event[]): string[] {
+  const { plan } = meaningOf(events);
+  const text = store.hands.planText();
+  const wrong: string[] = [];
+  if (text !== (plan ? planText(plan) : undefined))
+    wrong.push(`plan.json is not the plan of the record: ${text} instead of ${plan && planText(plan)}`);
+  if (text !== undefined && !Plan.safeParse(JSON.parse(text)).success) wrong.push('plan.json is not a plan');
+  for (const [id, left] of plansThatLeft(events))
+    if (store.hands.plans().get(id) !== planText(left)) wrong.push(`plans/${id}.json is not the plan that left`);
+  return wrong;
+}
+
+/** Plans that made room for another, as they were then. */
+function plansThatLeft(events: Event[]): Map<string, Plan> {
+  const left = new Map<string, Plan>();
+  let session = emptySession('demo');
+  for (const event of events) {
+    const before = session.plan;
+    session = fold(session, event);
+    if (before && before.id !== session.plan?.id) left.set(before.id, before);
+  }
+  return left;
+}
+
+/** Every save is on record, or, where its plan had left already, in history; and the record puts no deed in a person's hands. */
+function edits({ deeds, outside, store }: Story, events: Event[]): string[] {
+  const byHand = ofType(events, 'plan.edited').filter((event) => event.by === 'person');
+  const record = JSON.stringify(byHand);
+  const current = planOfRecord(events)?.id;
+  const lost = deeds.saves.filter(({ token, plan }) => {
+    if (record.includes(token)) return false;
+    const kept = outside.history.some((text) => text.includes(token));
+    return !(kept && (plan !== current || record.includes('another plan')));
+  });
+  const invented = byHand
+    .flatMap((event) => event.changes)
+    .filter((change) =>
+      change.what === 'status' ? !deeds.statuses.has(`${change.step}=${change.to}`) : deeds.saved === 0,
+    );
+  return [
+    ...lost.map(
+      (save) =>
+        `the save ${save.token} is lost${store.hands.planText()?.includes(save.token) ? ' (but in the file)' : ''}`,
+    ),
+    ...invented.map((change) => `nobody did this by hand: ${JSON.stringify(change)}`),
+  ];
+}

@@ -1,0 +1,145 @@
+import {
+  type Model,
+  type ModelAnswer,
+  ModelFault,
+  type SessionStore,
+  type Toolbox,
+  type World,
+} from '../../src/engine/ports.ts';
+import { DiskError } from '../../src/store/errors.ts';
+import type { MemoryStore } from '../../src/store/index.ts';
+import type { Chance } from './chance.ts';
+import type { Gates } from './gates.ts';
+import { moveOf } from './model.ts';
+
+/** What happened outside and cannot be taken back, over all lives of the daemon. */
+export type Outside = {
+  /** How often each command with these arguments began. */
+  ran: Map<string, number>;
+  /** Saves of people that the daemon moved away: `plans/history/`. */
+  history: string[];
+  /** Errors of the disk that were made on purpose. */
+  made: Set<unknown>;
+};
+
+export type Timers = { now(): Date; after(ms: number, run: () => void): () => void };
+
+export type Setting = {
+  chance: Chance;
+  outside: Outside;
+  timers: Timers;
+  /** Once true, nothing goes wrong any more: the model finishes what is open, commands succeed, the disk is well. */
+  isCalm: () => boolean;
+  /** One in so many steps of the disk fails; 0: none. */
+  diskFaults: number;
+  /** One in so many steps of the disk is a place where something else may come in between. */
+  grain: number;
+};
+
+/** The ports of one life of the daemon: those of the store in memory, each step of them held at a gate. */
+export function worldOf(store: MemoryStore, gates: Gates, setting: Setting): World {
+  return {
+    store: gatedStore(store, gates, setting),
+    model: gatedModel(gates, setting),
+    tools: gatedTools(gates, setting),
+    clock: setting.timers,
+    slots: {
+      async take(_since, signal) {
+        await gates.pass('a place', 'port', signal);
+        return () => {};
+      },
+    },
+    log: () => {},
+  };
+}
+
+function gatedStore(store: MemoryStore, gates: Gates, setting: Setting): SessionStore {
+  const { chance, outside } = setting;
+  let poison: unknown;
+  let steps = 0;
+  const failing = (what: string) => {
+    if (setting.isCalm() || setting.diskFaults === 0 || !chance.oneIn(setting.diskFaults)) return;
+    const error = new DiskError('EIO', `made on purpose at ${what}`);
+    outside.made.add(error);
+    if (what === 'sync') poison = error;
+    throw error;
+  };
+  /** A crash may come before the step or after it, and an error in its place. */
+  const step = async <T>(what: string, job: () => Promise<T>): Promise<T> => {
+    // Now and then in any case, so that a worker that never rests is seen to go on and on.
+    if (++steps % ALWAYS === 0 || chance.oneIn(setting.grain)) await gates.pass(what);
+    failing(what);
+    const result = await job();
+    if (chance.oneIn(setting.grain + 1)) await gates.pass(`after ${what}`);
+    return result;
+  };
+  const unpoisoned = <T>(what: string, job: () => Promise<T>) =>
+    step(what, () => {
+      if (poison) throw poison;
+      return job();
+    });
+  const { journal, blobs, inbox, outbox, plan, hands } = store;
+  const keepingSaves = async <T>(job: () => Promise<T>): Promise<T> => {
+    const before = hands.planText();
+    const result = await job();
+    if (before !== undefined && before !== hands.planText()) outside.history.push(before);
+    return result;
+  };
+  return {
+    ...store,
+    journal: {
+      read: (each) => step('read', () => journal.read(each)),
+      append: (bodies) => unpoisoned('append', () => journal.append(bodies)),
+      sync: () => unpoisoned('sync', () => journal.sync()),
+    },
+    blobs: { put: (text) => step('blob', () => blobs.put(text)), get: (hash) => blobs.get(hash) },
+    inbox: {
+      look: (max) => step('look', () => inbox.look(max)),
+      place: (attachments) => inbox.place(attachments),
+      settle: (drop, seq, attachments) => step('settle', () => inbox.settle(drop, seq, attachments)),
+      refuse: (drop, why) => step('refuse', () => inbox.refuse(drop, why)),
+    },
+    outbox: {
+      publish: (name, content) => step('publish', () => outbox.publish(name, content)),
+      publishAgain: (name, content) => step('publish', () => outbox.publishAgain(name, content)),
+    },
+    plan: {
+      look: () => step('plan look', () => plan.look()),
+      accept: (bytes) => plan.accept(bytes),
+      write: (content) => step('plan write', () => keepingSaves(() => plan.write(content))),
+      archive: (id, content) => step('archive', () => keepingSaves(() => plan.archive(id, content))),
+    },
+  };
+}
+
+/** Every so many steps of the disk there is a gate, however coarse the grain. */
+const ALWAYS = 50;
+
+let answers = 0;
+
+function gatedModel(gates: Gates, { chance, isCalm }: Setting): Model {
+  return {
+    async ask(_request, { signal, onText }): Promise<ModelAnswer> {
+      await gates.pass('the model', 'model', signal);
+      const move = moveOf(chance, isCalm());
+      if ('fault' in move) throw new ModelFault(...move.fault);
+      onText(move.text);
+      const id = ++answers;
+      const calls = move.calls.map((call, place) => ({ id: `c${id}_${place}`, ...call }));
+      return { text: move.text, calls, usage: { tokens: 10, cost: null }, model: 'simulated' };
+    },
+  };
+}
+
+function gatedTools(gates: Gates, { chance, isCalm, outside }: Setting): Toolbox {
+  return {
+    specs: [],
+    replay: (name) => (name === 'read_file' ? 'safe' : 'never'),
+    async run({ name, args }, { signal }) {
+      if (name === 'shell') outside.ran.set(args, (outside.ran.get(args) ?? 0) + 1);
+      await gates.pass('a command', 'tool', signal);
+      const ok = isCalm() || !chance.oneIn(4);
+      return { ok, text: chance.oneIn(12) ? 'a long line of output\n'.repeat(2000) : `exit ${ok ? 0 : 1} ${args}` };
+    },
+  };
+}
