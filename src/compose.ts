@@ -8,7 +8,15 @@ import { chooseModel } from './models/index.ts';
 import { type Config, type ModelSettings, resolveRules, type Settings } from './protocol/config.ts';
 import { errorText } from './protocol/errors.ts';
 import { publishedSchemas } from './protocol/schemas.ts';
-import { type Checked, checkConfig, checkSettings, openWorkspace, replaceFile, type Workspace } from './store/index.ts';
+import {
+  type Checked,
+  checkConfig,
+  checkSettings,
+  openWorkspace,
+  replaceFile,
+  sweepStaging,
+  type Workspace,
+} from './store/index.ts';
 import { builtinTools, toolbox } from './tools/index.ts';
 
 const DEFAULT_RUNS = 8;
@@ -29,9 +37,6 @@ export type DaemonOptions = {
 export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
   const log = logger(options.logLevel);
   const workspace = openWorkspace(options.root, { now: realClock.now });
-  for (const [name, schema] of Object.entries(publishedSchemas())) {
-    await replaceFile(`${workspace.paths.schemas}/${name}`, `${JSON.stringify(schema, null, 2)}\n`);
-  }
   const config = lastGood(log, options.configFile, () =>
     checkConfig(options.readConfig ? options.readConfig() : workspace.configText(), options.configFile),
   );
@@ -41,7 +46,20 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
   models(modelSettings(config.value, undefined, options.flags));
   const open = (name: string) =>
     openSession(name, { workspace, config, flags: options.flags, env: options.env, slots, models, log });
-  return startDaemon(workspace, open, { log, settings: () => config.reload(false), onLost: options.onLost });
+  return startDaemon(workspace, open, {
+    log,
+    settings: () => config.reload(false),
+    onLost: options.onLost,
+    prepare: () => prepared(workspace),
+  });
+}
+
+/** What an earlier daemon left half-written goes, and editors find the schemas of today. */
+async function prepared({ paths }: Workspace): Promise<void> {
+  for (const folder of [paths.own, paths.schemas]) sweepStaging(folder);
+  for (const [name, schema] of Object.entries(publishedSchemas())) {
+    await replaceFile(`${paths.schemas}/${name}`, `${JSON.stringify(schema, null, 2)}\n`);
+  }
 }
 
 type Parts = {

@@ -68,6 +68,7 @@ async function oneLife(there: Place, at: Point | Where, fault: Fault, person: Pr
   daemon.process.kill('SIGTERM');
   const how = await Promise.race([daemon.ended, sleep(STOP_MS, 'still running')]);
   daemon.process.kill('SIGKILL');
+  await daemon.ended;
   const hit = how === 'SIGKILL' && fault === 'kill' ? 'in' : daemon.hit();
   if (hit) told.struck = true;
   // An error in the engine of Node itself is no business of ours; what it leaves on disk is.

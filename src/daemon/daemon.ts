@@ -23,11 +23,18 @@ export type Daemon = {
 export async function startDaemon(
   workspace: Workspace,
   open: (name: string) => SessionWorld | null,
-  options: { log: World['log']; settings: () => void; onLost: (why: Error) => void },
+  options: {
+    log: World['log'];
+    settings: () => void;
+    onLost: (why: Error) => void;
+    /** Done once the workspace is ours, before anything is watched. */
+    prepare: () => Promise<void>;
+  },
 ): Promise<Daemon> {
   const { log } = options;
   const ownership = await own(workspace.paths, options.onLost);
   log('info', `owner of ${workspace.paths.root} by ${ownership.how}`);
+  await options.prepare();
   const sessions = sessionsOf(open, log);
   const first: Array<Promise<void>> = [];
   const found = async (name: string): Promise<void> => {

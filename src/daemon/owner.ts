@@ -1,8 +1,9 @@
 import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import lockfile from 'proper-lockfile';
-import { errorCode, UserError } from '../protocol/errors.ts';
+import { errorCode, errorText, UserError } from '../protocol/errors.ts';
 import { replaceFile, type WorkspacePaths } from '../store/index.ts';
 import { bootId, type Owner, readOwner, startTime } from '../store/owner.ts';
 
@@ -25,7 +26,7 @@ export type Ownership = { how: 'flock' | 'lock folder'; release(): Promise<void>
  * a lock folder with a heartbeat serves, and `onLost` is called when that was taken away.
  */
 export async function own(paths: WorkspacePaths, onLost: (why: Error) => void): Promise<Ownership> {
-  const fd = fs.openSync(paths.lock, fs.constants.O_RDWR | fs.constants.O_CREAT | fs.constants.O_NOFOLLOW, 0o600);
+  const fd = openLock(paths);
   try {
     const how = kernelLock(fd);
     if (how === 'held') throw new OwnedAlready(paths.root, await ownerInWords(paths));
@@ -34,7 +35,8 @@ export async function own(paths: WorkspacePaths, onLost: (why: Error) => void): 
     return {
       how: folder ? 'lock folder' : 'flock',
       async release() {
-        fs.rmSync(paths.owner, { force: true });
+        // A name left behind names a process that is gone; the lock is what counts.
+        await rm(paths.owner, { force: true }).catch(() => undefined);
         await folder?.();
         fs.closeSync(fd);
       },
@@ -42,6 +44,14 @@ export async function own(paths: WorkspacePaths, onLost: (why: Error) => void): 
   } catch (error) {
     fs.closeSync(fd);
     throw error;
+  }
+}
+
+function openLock(paths: WorkspacePaths): number {
+  try {
+    return fs.openSync(paths.lock, fs.constants.O_RDWR | fs.constants.O_CREAT | fs.constants.O_NOFOLLOW, 0o600);
+  } catch (error) {
+    throw new UserError(`Could not take the workspace ${paths.root}: ${errorText(error)}`);
   }
 }
 

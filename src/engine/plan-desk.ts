@@ -3,7 +3,7 @@ import { planText } from '../core/steps.ts';
 import { jsonFault, placeOf } from '../protocol/json-position.ts';
 import { EditedPlan, type Plan } from '../protocol/plan.ts';
 import type { Ledger } from './ledger.ts';
-import type { Clock, PlanFile } from './ports.ts';
+import type { Clock, PlanFile, PlanSeen } from './ports.ts';
 
 /** Longest time `plan.json` may lag behind the record, and least time between two of its versions in a busy run, in ms. */
 const LAG_MS = 200;
@@ -32,47 +32,55 @@ export function planDesk(
   let timer: (() => void) | null = null;
   let last = 0;
 
-  const understand = async (bytes: string, final = false): Promise<void> => {
+  const understand = async (bytes: string, inPlace: boolean, final: boolean): Promise<void> => {
     const now = ledger.session.plan;
-    if (!now || bytes === planText(now)) return accepted(bytes);
+    if (!now || bytes === planText(now)) return accepted(bytes, inPlace);
     const read = readEdit(bytes);
-    if ('fault' in read) return unreadable(bytes, read.fault, final);
+    if ('fault' in read) return inPlace ? unreadable(bytes, read.fault, final) : lost(bytes, read.fault);
     const base = (await baseOf(read.edit, ledger)) ?? now;
-    if (bytes === planText(base)) return accepted(bytes);
+    if (bytes === planText(base)) return accepted(bytes, inPlace);
     const edit = mergeEdit(base, read.edit, now, ledger.session.stepNo, read.raw);
     const news = edit.changes.length + edit.ignored.length > 0 || ledger.session.planProblem !== null;
     if (news) await ledger.record([{ type: 'plan.edited', by: 'person', ...edit }]);
-    accepted(bytes);
+    accepted(bytes, inPlace);
   };
 
-  const accepted = (bytes: string): void => {
-    broken = null;
-    written = bytes;
+  const accepted = (bytes: string, inPlace: boolean): void => {
+    if (inPlace) {
+      broken = null;
+      written = bytes;
+    }
     file.accept(bytes);
   };
+
+  const told = (ignored: string) =>
+    ledger.record([{ type: 'plan.edited', by: 'person', changes: [], ignored: [ignored] }]);
 
   const unreadable = async (bytes: string, fault: string, final: boolean): Promise<void> => {
     const at = clock.now().getTime();
     if (broken?.bytes !== bytes) broken = { bytes, since: at, told: false };
     if (broken.told || (!final && at - broken.since < SETTLE_MS)) return;
     broken.told = true;
-    await ledger.record([
-      {
-        type: 'plan.edited',
-        by: 'person',
-        changes: [],
-        ignored: [`${fault}. The file stays as it was saved; work goes on from the last good plan`],
-      },
-    ]);
+    await told(`${fault}. The file stays as it was saved; work goes on from the last good plan`);
+  };
+
+  /** A save that was moved away before it could be read: nobody will mend it there, so it is told once and kept. */
+  const lost = async (bytes: string, fault: string): Promise<void> => {
+    await told(`${fault}. What was saved is in plans/history/`);
+    file.accept(bytes);
+  };
+
+  const take = async (seen: PlanSeen, final: boolean): Promise<void> => {
+    // Bytes that cannot be read hold up the plan only while they are in its place.
+    if (seen.is !== 'edited' || !seen.inPlace) broken = null;
+    if (seen.is === 'missing') written = null;
+    if (seen.is !== 'edited') return;
+    for (const [n, save] of seen.saves.entries())
+      await understand(save, seen.inPlace && n === seen.saves.length - 1, final);
   };
 
   const read = async ({ final } = { final: false }): Promise<{ settling: boolean }> => {
-    const seen = await file.look();
-    if (seen.is === 'edited') for (const save of seen.saves) await understand(save, final);
-    if (seen.is === 'missing') {
-      broken = null;
-      written = null;
-    }
+    await take(await file.look(), final);
     return { settling: broken !== null && !broken.told };
   };
 
@@ -96,7 +104,7 @@ export function planDesk(
         written = content;
         return;
       }
-      for (const save of seen.saves) await understand(save);
+      await take(seen, false);
     }
   };
 

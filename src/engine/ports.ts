@@ -105,8 +105,11 @@ export type Outbox = {
 export type PlanSeen =
   | { is: 'ours' }
   | { is: 'missing' }
-  /** Somebody saved it: the bytes they saved. There may be several saves, oldest first. */
-  | { is: 'edited'; saves: string[] };
+  /**
+   * Somebody saved it: the bytes they saved, oldest first. `inPlace`: the last of them is what is in the file now; the others, or
+   * all of them, were found in files that had been moved away.
+   */
+  | { is: 'edited'; saves: string[]; inPlace: boolean };
 
 export type PlanFile = {
   /** One lstat where nothing happened. After a restart everything that is there counts as edited until `accept`. */

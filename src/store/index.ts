@@ -1,4 +1,5 @@
 export { dropMessage } from './drop-message.ts';
+export { sweepStaging } from './durable.ts';
 export { RecordCorrupt } from './errors.ts';
 export { type SessionPaths, sessionPaths, type WorkspacePaths } from './layout.ts';
 export { type MemoryStore, memoryStore } from './memory.ts';

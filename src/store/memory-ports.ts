@@ -117,7 +117,7 @@ export function memoryPlan(contents: Contents): SessionStore['plan'] {
   const look = (): PlanSeen => {
     const edited = contents.plan === undefined || contents.plan === seen ? [] : [contents.plan];
     const saves = [...contents.late, ...edited];
-    if (saves.length > 0) return { is: 'edited', saves };
+    if (saves.length > 0) return { is: 'edited', saves, inPlace: edited.length > 0 };
     return { is: contents.plan === undefined ? 'missing' : 'ours' };
   };
   return {

@@ -44,8 +44,9 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number): PlanFi
   const look = (): PlanSeen => {
     const saves = lateSaves();
     current = glimpse(paths.plan, current, elapsed());
-    if (current && current.text !== seen) saves.push(current.text);
-    if (saves.length > 0) return { is: 'edited', saves };
+    const inPlace = current !== undefined && current.text !== seen;
+    if (current && inPlace) saves.push(current.text);
+    if (saves.length > 0) return { is: 'edited', saves, inPlace };
     return { is: current ? 'ours' : 'missing' };
   };
 

@@ -36,7 +36,7 @@ test('a daemon killed in the middle of a run goes on from where it was, and star
   const flags = ['--base-url', server.url, '--model', 'm'];
   const first = await on.start(flags);
   on.sh('demo', 'mkdir inbox && echo "write two lines" > inbox/1.md');
-  await until(() => existsSync(join(on.session('demo'), 'work/log')), 'the first line');
+  await until(() => existsSync(join(on.session('demo'), 'work/log')) && on.plan('demo'), 'the first line and the plan');
   first.process.kill('SIGKILL');
   await first.ended;
   expect(on.plan('demo')).toMatchObject({ status: 'running' });

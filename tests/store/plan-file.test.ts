@@ -41,10 +41,10 @@ describe('a plan that is replaced', () => {
     await plan.write('B');
     fs.ftruncateSync(editor);
     fs.writeSync(editor, 'mine', 0);
-    expect(await plan.look()).toEqual({ is: 'edited', saves: ['mine'] });
+    expect(await plan.look()).toMatchObject({ is: 'edited', saves: ['mine'] });
     expect(history().map(([name]) => name)).toEqual([expect.stringMatching(/^\d+\.save\.json$/)]);
     fs.writeSync(editor, 'mine, all', 0);
-    expect(await plan.write('C')).toEqual({ is: 'edited', saves: ['mine, all'] });
+    expect(await plan.write('C')).toMatchObject({ is: 'edited', saves: ['mine, all'] });
     plan.accept('mine, all');
     expect(await plan.write('C')).toEqual({ is: 'ours' });
     expect(history().map(([, content]) => content)).toEqual(['mine, all', 'B']);
@@ -58,7 +58,7 @@ describe('a plan that is replaced', () => {
     await plan.write('B');
     fs.writeSync(editor, 'X', 0);
     fs.writeFileSync(paths.plan, 'Y');
-    expect(await plan.look()).toEqual({ is: 'edited', saves: ['X', 'Y'] });
+    expect(await plan.look()).toMatchObject({ is: 'edited', saves: ['X', 'Y'] });
     fs.closeSync(editor);
   });
 
@@ -69,7 +69,7 @@ describe('a plan that is replaced', () => {
     expect(await plan.look()).toEqual({ is: 'ours' });
     fs.writeFileSync(paths.plan, 'B');
     fs.utimesSync(paths.plan, 1, 1);
-    expect(await plan.look()).toEqual({ is: 'edited', saves: ['B'] });
+    expect(await plan.look()).toMatchObject({ is: 'edited', saves: ['B'] });
   });
 
   test('a save that came too late for an ended plan is told at the next look', async () => {
@@ -77,8 +77,8 @@ describe('a plan that is replaced', () => {
     await plan.write('A');
     fs.writeFileSync(paths.plan, 'late');
     await plan.archive('plan_1', 'ended');
-    expect(await plan.look()).toEqual({ is: 'edited', saves: ['late'] });
-    expect(await session(paths.folder).plan.look()).toEqual({ is: 'edited', saves: ['late'] });
+    expect(await plan.look()).toMatchObject({ is: 'edited', saves: ['late'] });
+    expect(await session(paths.folder).plan.look()).toMatchObject({ is: 'edited', saves: ['late'] });
     plan.accept('late');
     expect(await plan.look()).toEqual({ is: 'missing' });
   });
@@ -122,7 +122,7 @@ describe('a crash while the plan is replaced', () => {
     fs.renameSync(paths.plan, join(paths.planHistory, '7.json'));
     fs.writeFileSync(join(paths.planHistory, '.tmp-7-abc'), 'B');
     const next = session(folder);
-    expect(await next.plan.look()).toEqual({ is: 'edited', saves: ['A'] });
+    expect(await next.plan.look()).toMatchObject({ is: 'edited', saves: ['A'] });
     expect(next.history()).toEqual([]);
   });
 
@@ -132,7 +132,7 @@ describe('a crash while the plan is replaced', () => {
     fs.writeFileSync(join(paths.planHistory, '7.json'), 'A');
     fs.linkSync(paths.plan, join(paths.planHistory, '.tmp-7-abc'));
     const next = session(folder);
-    expect(await next.plan.look()).toEqual({ is: 'edited', saves: ['B'] });
+    expect(await next.plan.look()).toMatchObject({ is: 'edited', saves: ['B'] });
     expect(next.history()).toEqual([['7.json', 'A']]);
   });
 });
