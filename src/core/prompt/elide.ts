@@ -22,14 +22,14 @@ export function elided(conversation: readonly ChatMessage[], window: number): re
   for (let from = 0; from + GROUP < outputs.length && size > room; from += GROUP) {
     for (const place of outputs.slice(from, from + GROUP)) {
       const message = conversation[place];
-      if (message) size -= tokensOf(message) - tokensOf(stub(message));
+      if (message) size -= tokensOf(message) - tokensOf(shortened(message));
       gone.add(place);
     }
   }
-  return conversation.map((message, place) => (gone.has(place) ? stub(message) : message));
+  return conversation.map((message, place) => (gone.has(place) ? shortened(message) : message));
 }
 
-function stub(message: ChatMessage): ChatMessage {
+function shortened(message: ChatMessage): ChatMessage {
   return message.role === 'tool'
     ? {
         ...message,
