@@ -13,7 +13,7 @@ const closingLine: Reporter = {
 export default defineConfig({
   test: {
     include: ['tests/**/*.test.ts'],
-    testTimeout: 30_000,
+    testTimeout: 60_000,
     hookTimeout: 30_000,
     reporters: ['default', closingLine],
   },

@@ -97,7 +97,7 @@ export function ground(): Ground {
 }
 
 /** Asks again and again until there is an answer; fails with what was waited for. */
-export async function until<T>(look: () => T | undefined | false, what: string, ms = 10_000): Promise<T> {
+export async function until<T>(look: () => T | undefined | false, what: string, ms = 25_000): Promise<T> {
   const end = Date.now() + ms;
   for (;;) {
     const found = look();

@@ -67,7 +67,7 @@ export type OpenAIServer = {
   requests: Seen[];
   /** Resolves once `count` requests have arrived, with the newest of them. */
   arrived(count: number): Promise<Seen>;
-  /** Lets every held answer go on. */
+  /** Lets the answer of every request that has arrived go on. */
   release(): void;
   /** Adds entries behind those of a list. */
   add(...entries: ScriptEntry[]): void;
@@ -85,16 +85,17 @@ export async function startOpenAI(script: ScriptEntry[] | ScriptEntry, port = 0)
   const requests: Seen[] = [];
   const arrivals = new Set<() => void>();
   const held = new Set<() => void>();
-  const hold = () => new Promise<void>((resolve) => held.add(resolve));
   const entries = Array.isArray(script) ? [...script] : [];
   const entryAt = (at: number) => (Array.isArray(script) ? (entries[at] ?? OVER) : script);
 
   const server = createServer((request, response) => {
     const exchange = async () => {
       const seen = await read(request, response, requests);
+      // Made before anybody hears of the arrival: a release that follows it lets this one go as well.
+      const released = new Promise<void>((resolve) => held.add(resolve));
       for (const look of arrivals) look();
       const entry = entryAt(seen.index);
-      await send(response, typeof entry === 'function' ? await entry(seen) : entry, seen, hold);
+      await send(response, typeof entry === 'function' ? await entry(seen) : entry, seen, released);
     };
     exchange().catch((error: unknown) => response.destroy(error instanceof Error ? error : undefined));
   });
@@ -155,14 +156,14 @@ async function read(request: IncomingMessage, response: ServerResponse, requests
   return seen;
 }
 
-async function send(response: ServerResponse, answer: Answer, seen: Seen, hold: () => Promise<void>): Promise<void> {
+async function send(response: ServerResponse, answer: Answer, seen: Seen, released: Promise<void>): Promise<void> {
   if (answer.delayMs) await sleep(answer.delayMs);
-  if (answer.hang === 'before') await hold();
+  if (answer.hang === 'before') await released;
   if (answer.status || answer.plain || !seen.body.stream) return sendWhole(response, answer);
   response.writeHead(200, { 'content-type': 'text/event-stream', ...answer.headers });
   response.flushHeaders();
   for (const [at, piece] of piecesOf(answer, seen.body).entries()) {
-    if (at === 2 && answer.hang === 'first') await hold();
+    if (at === 2 && answer.hang === 'first') await released;
     response.write(`data: ${typeof piece === 'string' ? piece : JSON.stringify(piece)}\n\n`);
     // Lets each piece leave on its own, so that the client sees fragments.
     await new Promise((resolve) => setImmediate(resolve));
