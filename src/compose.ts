@@ -1,9 +1,10 @@
 import { realClock } from './daemon/clock.ts';
 import { type Daemon, startDaemon } from './daemon/daemon.ts';
 import { type Level, logger } from './daemon/log.ts';
+import type { Ownership } from './daemon/owner.ts';
 import type { SessionWorld } from './daemon/sessions.ts';
 import { runSlots } from './daemon/slots.ts';
-import { type Model, ModelFault, type World } from './engine/ports.ts';
+import { type Model, ModelFault, type SessionStore, type World } from './engine/ports.ts';
 import { chooseModel } from './models/index.ts';
 import { type Config, type ModelSettings, resolveRules, type Settings } from './protocol/config.ts';
 import { errorText } from './protocol/errors.ts';
@@ -44,8 +45,8 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
   const slots = runSlots(config.value.concurrency?.runs ?? DEFAULT_RUNS);
   const models = modelsBy(options.env);
   models(modelSettings(config.value, undefined, options.flags));
-  const open = (name: string) =>
-    openSession(name, { workspace, config, flags: options.flags, env: options.env, slots, models, log });
+  const open = (name: string, owner: Ownership) =>
+    openSession(name, { workspace, owner, config, flags: options.flags, env: options.env, slots, models, log });
   return startDaemon(workspace, open, {
     log,
     settings: () => config.reload(false),
@@ -64,6 +65,7 @@ async function prepared({ paths }: Workspace): Promise<void> {
 
 type Parts = {
   workspace: Workspace;
+  owner: Ownership;
   config: Good<Config>;
   flags: ModelSettings;
   env: NodeJS.ProcessEnv;
@@ -72,8 +74,8 @@ type Parts = {
   log: World['log'];
 };
 
-function openSession(name: string, parts: Parts): SessionWorld | null {
-  const { workspace, config, log } = parts;
+async function openSession(name: string, parts: Parts): Promise<SessionWorld | null> {
+  const { workspace, owner, config, log } = parts;
   if (!workspace.has(name)) return null;
   const settings = lastGood(log, `${name}/session.json`, () =>
     checkSettings(workspace.settingsText(name), 'session.json'),
@@ -81,8 +83,9 @@ function openSession(name: string, parts: Parts): SessionWorld | null {
   const model = () => parts.models(modelSettings(config.value, settings.value, parts.flags));
   const readAlso = () => [...(config.value.read_also ?? []), ...(settings.value.read_also ?? [])];
   const tools = toolbox(builtinTools({ readAlso: readAlso(), env: parts.env }));
+  const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
   const world: World = {
-    store: workspace.session(name),
+    store: fenced(workspace.session(name, epoch), owner),
     model: {
       async ask(request, options) {
         return built(model).ask(request, options);
@@ -91,6 +94,7 @@ function openSession(name: string, parts: Parts): SessionWorld | null {
     tools,
     clock: realClock,
     slots: parts.slots,
+    owner,
     log: (level, text) => log(level, `${name}: ${text}`),
   };
   return {
@@ -105,6 +109,15 @@ function openSession(name: string, parts: Parts): SessionWorld | null {
       };
     },
   };
+}
+
+/** A line that readers would void must not be written, nor believed: what follows from it is moved files and sent replies. */
+function fenced(store: SessionStore, owner: World['owner']): SessionStore {
+  const append: SessionStore['journal']['append'] = async (events) => {
+    owner.check();
+    return store.journal.append(events);
+  };
+  return { ...store, journal: { ...store.journal, append } };
 }
 
 /** Settings may name a model that cannot be had, such as a script that is not there: news for the run, not for the daemon. */

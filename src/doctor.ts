@@ -8,6 +8,7 @@ import { chooseModel } from './models/index.ts';
 import type { ModelSettings } from './protocol/config.ts';
 import { errorText, UserError } from './protocol/errors.ts';
 import { checkConfig, checkSettings, sessionPaths } from './store/index.ts';
+import { lockInWords } from './store/owner.ts';
 
 const WATCH_LIMIT = '/proc/sys/fs/inotify/max_user_watches';
 /** Watches of other programs of this user that are left room for. */
@@ -25,7 +26,7 @@ export async function examine(question: Question): Promise<Finding[]> {
     ...disk(client.paths),
     ...sessionSettings(client),
     ...(await records(client)),
-    lock(question.env),
+    lock(question.env, client),
     daemon(client),
     watches(client),
     beside(client, question, await model({ ...config.model, ...question.flags }, question)),
@@ -106,11 +107,11 @@ async function records(client: Client): Promise<Finding[]> {
   return findings;
 }
 
-function lock(env: NodeJS.ProcessEnv): Finding {
-  if (isProgram('flock', env)) return { what: 'lock', is: 'ok', text: 'flock: the kernel keeps a second daemon out' };
-  const text =
-    'no flock (util-linux) here: a lock folder with a heartbeat keeps a second daemon out. Install util-linux to be safe.';
-  return { what: 'lock', is: 'warning', text };
+/** What a daemon that is started now would use, or what the one that runs uses. */
+function lock(env: NodeJS.ProcessEnv, client: Client): Finding {
+  const here = isProgram('flock', env) ? 'flock' : isProgram('perl', env) ? 'perl' : 'folder';
+  const is = client.daemon()?.lock ?? here;
+  return { what: 'lock', is: is === 'folder' ? 'warning' : 'ok', text: lockInWords(is) };
 }
 
 function daemon(client: Client): Finding {

@@ -14,6 +14,7 @@ import { type Rebuilt, rebuild } from './rebuild.ts';
 import { type Waiting, waitForReply } from './replies.ts';
 import { checkOutgoing, type Outgoing, putIntoInbox, type Sent } from './send.ts';
 import type { Line } from './tail.ts';
+import { type TakenOver, takeOver } from './takeover.ts';
 
 /**
  * What every frontend uses. It talks to the daemon through files alone, so all of it works while no daemon is running; what
@@ -43,6 +44,8 @@ export type Client = {
   daemon(): Owner | undefined;
   start(launch: Launch): Promise<Owner>;
   stop(): Promise<Owner>;
+  /** Ends a daemon that hangs, after `graceMs` by SIGKILL. */
+  takeover(options: { graceMs: number }): Promise<TakenOver>;
 };
 
 export function openClient(root: string, now: () => Date = () => new Date()): Client {
@@ -117,6 +120,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       return startDaemon(paths, launch);
     },
     stop: () => stopDaemon(paths),
+    takeover: (options) => takeOver(paths, options),
   };
 }
 

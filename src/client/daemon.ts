@@ -2,8 +2,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { UserError } from '../protocol/errors.ts';
 import { saying } from '../store/errors.ts';
+import { lives } from '../store/holder.ts';
 import type { WorkspacePaths } from '../store/layout.ts';
-import { liveOwner, type Owner, startTime } from '../store/owner.ts';
+import { liveOwner, type Owner } from '../store/owner.ts';
 import { DaemonState, WaitedTooLong } from './errors.ts';
 
 /** A daemon has this long to see every inbox, and this long to end its calls and go. */
@@ -78,24 +79,13 @@ export async function stopDaemon(paths: WorkspacePaths): Promise<Owner> {
   if (!owner) throw new DaemonState(`No daemon is running for ${paths.root}.`);
   process.kill(owner.pid, 'SIGTERM');
   const deadline = performance.now() + STOP_MS;
-  while (isStill(owner, paths)) {
+  while (lives(owner)) {
     if (performance.now() > deadline) {
       throw new WaitedTooLong(
-        `Process ${owner.pid} was asked to stop and has not within ${STOP_MS / 1000} s. If it hangs: kill -9 ${owner.pid}. Nothing is lost by that.`,
+        `Process ${owner.pid} was asked to stop and has not within ${STOP_MS / 1000} s. If it hangs: agentctl takeover. Nothing is lost by that.`,
       );
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
   return owner;
-}
-
-/** The daemon removes its name before it ends; the process itself must be gone too. */
-function isStill(owner: Owner, paths: WorkspacePaths): boolean {
-  if (liveOwner(paths)?.pid === owner.pid) return true;
-  return isSameProcess(owner);
-}
-
-function isSameProcess({ pid, start_time }: Owner): boolean {
-  const now = startTime(pid);
-  return now !== null && now === start_time;
 }

@@ -1,5 +1,6 @@
 export { planText } from '../core/steps.ts';
 export { planSummary } from '../core/summary.ts';
+export { lockInWords } from '../store/owner.ts';
 export { type Client, openClient } from './client.ts';
 export type { Sight } from './follow.ts';
 export type { Overview, Shown } from './overview.ts';

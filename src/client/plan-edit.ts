@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
-import { hostname, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { UserError } from '../protocol/errors.ts';
 import { createFile, linkInPlace } from '../store/durable.ts';
 import { ifThere, saying } from '../store/errors.ts';
 import { glimpse } from '../store/glimpse.ts';
-import { sessionPaths, type WorkspacePaths } from '../store/layout.ts';
-import { bootId, liveOwner, type Owner, startTime } from '../store/owner.ts';
+import { Holder, lives, ourselves, readHolder } from '../store/holder.ts';
+import { sessionPaths } from '../store/layout.ts';
 import { replaceFile } from '../store/replace-file.ts';
 import { planFileProblem } from './plan-on-disk.ts';
 
@@ -27,9 +27,9 @@ export type PlanEdit = {
  * Begins an edit of `plan.json` in that session's folder. The copy carries the revision it began from, so that the daemon
  * merges it with what happens meanwhile. Throws UserError where there is no `plan.json`, or somebody else edits it.
  */
-export async function openPlanEdit(workspace: WorkspacePaths, folder: string, now: Date): Promise<PlanEdit> {
+export async function openPlanEdit(folder: string, now: Date): Promise<PlanEdit> {
   const { plan } = sessionPaths(folder);
-  const unlock = await lock(workspace, join(folder, '.plan.edit.lock'), now);
+  const unlock = await lock(join(folder, '.plan.edit.lock'), now);
   try {
     const before = glimpse(plan, undefined, 0)?.text;
     if (before === undefined) throw new UserError(`There is no plan to edit: ${plan} is not there.`);
@@ -60,13 +60,13 @@ export async function openPlanEdit(workspace: WorkspacePaths, folder: string, no
  * Takes a lock file that names its process, whole from the start; one whose process is gone is taken over. It only keeps two
  * editors from each other: should both hold it after all, the daemon merges their saves.
  */
-async function lock(workspace: WorkspacePaths, path: string, now: Date): Promise<() => void> {
+async function lock(path: string, now: Date): Promise<() => void> {
   const staged = `${path}.${randomBytes(6).toString('hex')}`;
   await createFile(staged, JSON.stringify(ourselves(now)));
   try {
     if (!linkInPlace(staged, path)) {
-      const holder = liveOwner({ ...workspace, owner: path });
-      if (holder)
+      const holder = readHolder(path, Holder);
+      if (holder && lives(holder))
         throw new UserError(
           `The plan is being edited already, by process ${holder.pid} since ${holder.at}. Finish that edit first.`,
         );
@@ -78,15 +78,4 @@ async function lock(workspace: WorkspacePaths, path: string, now: Date): Promise
     fs.rmSync(staged, { force: true });
   }
   return () => void ifThere(() => fs.unlinkSync(path));
-}
-
-function ourselves(now: Date): Owner {
-  return {
-    version: 1,
-    pid: process.pid,
-    start_time: startTime(process.pid),
-    boot_id: bootId(),
-    host: hostname(),
-    at: now.toISOString(),
-  };
 }

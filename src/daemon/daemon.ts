@@ -2,9 +2,11 @@ import * as fs from 'node:fs';
 import type { World } from '../engine/ports.ts';
 import { errorText } from '../protocol/errors.ts';
 import { sessionPaths, type Workspace } from '../store/index.ts';
-import { own } from './owner.ts';
+import { lockInWords } from '../store/owner.ts';
+import { type Ownership, own } from './owner.ts';
 import { type SessionWorld, sessionsOf } from './sessions.ts';
 import { watchWorkspace } from './watch.ts';
+import { watchdog } from './watchdog.ts';
 
 /** How long the calls in flight may take when the daemon is asked to stop, in ms. */
 const GRACE_MS = 10_000;
@@ -22,7 +24,7 @@ export type Daemon = {
  */
 export async function startDaemon(
   workspace: Workspace,
-  open: (name: string) => SessionWorld | null,
+  open: (name: string, owner: Ownership) => Promise<SessionWorld | null>,
   options: {
     log: World['log'];
     settings: () => void;
@@ -32,10 +34,10 @@ export async function startDaemon(
   },
 ): Promise<Daemon> {
   const { log } = options;
-  const ownership = await own(workspace.paths, options.onLost);
-  log('info', `owner of ${workspace.paths.root} by ${ownership.how}`);
+  const owner = await own(workspace, options.onLost);
+  log('info', `owner of ${workspace.paths.root}, epoch ${owner.epoch}; the lock: ${lockInWords(owner.how)}`);
   await options.prepare();
-  const sessions = sessionsOf(open, log);
+  const sessions = sessionsOf((name) => open(name, owner), log);
   const first: Array<Promise<void>> = [];
   const found = async (name: string): Promise<void> => {
     try {
@@ -55,12 +57,15 @@ export async function startDaemon(
     log,
   );
   await Promise.all(first.splice(0));
+  // Not before: the first look at many sessions on a slow disk may take its time.
+  const unwatch = watchdog();
   return {
     counts: () => ({ ...watch.counts(), ...sessions.counts() }),
     async stop() {
       await watch.close();
       await sessions.stop(GRACE_MS);
-      await ownership.release();
+      await owner.release();
+      await unwatch();
     },
   };
 }

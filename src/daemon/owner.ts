@@ -1,96 +1,140 @@
-import { spawnSync } from 'node:child_process';
-import * as fs from 'node:fs';
-import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
-import lockfile from 'proper-lockfile';
-import { errorCode, errorText, UserError } from '../protocol/errors.ts';
-import { replaceFile, type WorkspacePaths } from '../store/index.ts';
-import { bootId, type Owner, readOwner, startTime } from '../store/owner.ts';
+import type { World } from '../engine/ports.ts';
+import { UserError } from '../protocol/errors.ts';
+import { ourselves } from '../store/holder.ts';
+import { replaceFile, type Workspace, type WorkspacePaths } from '../store/index.ts';
+import { LARGEST_EPOCH, liveOwner, type Owner, readOwner } from '../store/owner.ts';
+import { inTurn } from '../store/turns.ts';
+import { type Lock, tryLock } from './lock.ts';
+
+/** How long a lock may be held by nobody we can name. A probe holds it for moments, a winner writes its name within seconds. */
+const NAMELESS_MS = 10_000;
 
 /** A workspace has an owner already. Exit code 3, and it names the first. */
 export class OwnedAlready extends UserError {
   constructor(root: string, owner: Owner | undefined) {
     const who = owner
       ? `process ${owner.pid} on ${owner.host}, since ${owner.at}`
-      : 'a process that has not said who it is yet';
-    super(`The workspace ${root} has a daemon already: ${who}. Use that one, or stop it with: agentctl stop`, 3);
+      : 'a process that has not said who it is';
+    const todo = 'Use that one, or stop it with: agentctl stop (if it hangs: agentctl takeover)';
+    super(`The workspace ${root} has a daemon already: ${who}. ${todo}`, 3);
     this.name = 'OwnedAlready';
   }
 }
 
-export type Ownership = { how: 'flock' | 'lock folder'; release(): Promise<void> };
+export type Ownership = World['owner'] & {
+  readonly how: Owner['lock'];
+  readonly epoch: number;
+  /**
+   * The epoch for a session whose record ends with the epoch `seen`: ours, which is raised first, durably, where the record is
+   * ahead of it. So a session that was moved in from elsewhere gets no lines that its readers would void.
+   */
+  epochFor(seen: number): Promise<number>;
+  /** Gives the workspace back. `owner.json` stays and says so: the next owner counts on from its epoch. */
+  release(): Promise<void>;
+};
 
 /**
- * Makes this process the one owner of a workspace, or throws `OwnedAlready`. The lock is the kernel's (flock on a descriptor we
- * keep open): it cannot be stolen while we stall, and is gone the moment we die. `flock` is util-linux's; where there is none
- * a lock folder with a heartbeat serves, and `onLost` is called when that was taken away.
+ * Makes this process the one owner of a workspace, or throws `OwnedAlready`; `owner.json` with our epoch is durable when this
+ * returns. Where somebody else turns out to own it now, `onLost` is called, and then `check` throws.
  */
-export async function own(paths: WorkspacePaths, onLost: (why: Error) => void): Promise<Ownership> {
-  const fd = openLock(paths);
+export async function own(workspace: Workspace, onLost: (why: Error) => void): Promise<Ownership> {
+  const lock = await take(workspace.paths, onLost);
   try {
-    const how = kernelLock(fd);
-    if (how === 'held') throw new OwnedAlready(paths.root, await ownerInWords(paths));
-    const folder = how === 'missing' ? await lockFolder(paths, onLost) : null;
-    await replaceFile(paths.owner, `${JSON.stringify(self(), null, 2)}\n`, { durable: true });
-    return {
-      how: folder ? 'lock folder' : 'flock',
-      async release() {
-        // A name left behind names a process that is gone; the lock is what counts.
-        await rm(paths.owner, { force: true }).catch(() => undefined);
-        await folder?.();
-        fs.closeSync(fd);
-      },
-    };
+    return await named(workspace, lock, onLost);
   } catch (error) {
-    fs.closeSync(fd);
+    await lock.release();
     throw error;
   }
 }
 
-function openLock(paths: WorkspacePaths): number {
-  try {
-    return fs.openSync(paths.lock, fs.constants.O_RDWR | fs.constants.O_CREAT | fs.constants.O_NOFOLLOW, 0o600);
-  } catch (error) {
-    throw new UserError(`Could not take the workspace ${paths.root}: ${errorText(error)}`);
-  }
-}
-
-/** The helper locks the open file it inherits, so the lock is ours and outlives the helper. */
-function kernelLock(fd: number): 'ours' | 'held' | 'missing' {
-  const helper = spawnSync('flock', ['-n', '3'], { stdio: ['ignore', 'ignore', 'ignore', fd] });
-  if (helper.error) {
-    if (errorCode(helper.error) === 'ENOENT') return 'missing';
-    throw helper.error;
-  }
-  return helper.status === 0 ? 'ours' : 'held';
-}
-
-async function lockFolder(paths: WorkspacePaths, onLost: (why: Error) => void): Promise<() => Promise<void>> {
-  try {
-    return await lockfile.lock(paths.lock, { stale: 20_000, update: 5_000, realpath: false, onCompromised: onLost });
-  } catch (error) {
-    if (errorCode(error) === 'ELOCKED') throw new OwnedAlready(paths.root, readOwner(paths));
-    throw error;
+/** Tries again for a while where the lock is held but no owner lives: somebody starts, or only asks whether it is free. */
+async function take(paths: WorkspacePaths, onLost: (why: Error) => void): Promise<Lock> {
+  const end = performance.now() + NAMELESS_MS;
+  for (;;) {
+    const lock = await tryLock(paths, onLost);
+    if (lock) return lock;
+    const owner = await liveSoon(paths);
+    if (owner || performance.now() > end) throw new OwnedAlready(paths.root, owner ?? onAnotherMachine(paths));
   }
 }
 
 /** The winner of a race may not have written its name yet. */
-async function ownerInWords(paths: WorkspacePaths): Promise<Owner | undefined> {
+async function liveSoon(paths: WorkspacePaths): Promise<Owner | undefined> {
   for (let n = 0; n < 20; n++) {
-    const owner = readOwner(paths);
+    const owner = liveOwner(paths);
     if (owner) return owner;
     await new Promise((done) => setTimeout(done, 50));
   }
   return undefined;
 }
 
-function self(): Owner {
-  return {
-    version: 1,
-    pid: process.pid,
-    start_time: startTime(process.pid),
-    boot_id: bootId(),
-    host: hostname(),
-    at: new Date().toISOString(),
+function onAnotherMachine(paths: WorkspacePaths): Owner | undefined {
+  const owner = readOwner(paths);
+  return owner?.ended_at === undefined && owner?.host !== hostname() ? owner : undefined;
+}
+
+async function named(workspace: Workspace, lock: Lock, onLost: (why: Error) => void): Promise<Ownership> {
+  const { paths } = workspace;
+  const turn = inTurn();
+  let ours: Owner = { ...ourselves(new Date()), epoch: (await previousEpoch(workspace)) + 1, lock: lock.how };
+  // A write that failed half-way may have left this on file, and is no other owner's.
+  let tried = ours.epoch;
+  await write(paths, ours);
+
+  const check = () => {
+    const now = readOwner(paths);
+    if (now === undefined || now.epoch <= tried) return;
+    const why = new Error(
+      `${paths.owner} names process ${now.pid} on ${now.host}, epoch ${now.epoch}; ours is ${tried}`,
+    );
+    onLost(why);
+    throw why;
   };
+
+  const raise = async (seen: number) => {
+    if (seen <= ours.epoch) return ours.epoch;
+    if (seen >= LARGEST_EPOCH) {
+      throw new UserError(
+        `Its record names epoch ${seen}, which no daemon can have. Put a copy of it from a backup there.`,
+      );
+    }
+    check();
+    tried = seen + 1;
+    await write(paths, { ...ours, epoch: tried });
+    ours = { ...ours, epoch: tried };
+    return ours.epoch;
+  };
+
+  return {
+    how: lock.how,
+    get epoch() {
+      return ours.epoch;
+    },
+    check,
+    epochFor: (seen) => turn(() => raise(seen)),
+    async release() {
+      // Without this line the file names a process that is gone; the lock is what counts.
+      const end = { ...ours, ended_at: new Date().toISOString() };
+      if (readOwner(paths)?.epoch === ours.epoch) await write(paths, end).catch(() => undefined);
+      await lock.release();
+    },
+  };
+}
+
+/** The epoch to count on from: never below that of a record, even where `owner.json` was deleted or makes no sense. */
+async function previousEpoch(workspace: Workspace): Promise<number> {
+  const owner = readOwner(workspace.paths);
+  if (owner) return owner.epoch;
+  let newest = 0;
+  for (const name of workspace.sessions()) {
+    // A record that cannot be read is told of when its session is opened.
+    const last = await workspace.lastEvent(name).catch(() => undefined);
+    if (last && last.epoch < LARGEST_EPOCH) newest = Math.max(newest, last.epoch);
+  }
+  return newest;
+}
+
+async function write(paths: WorkspacePaths, owner: Owner): Promise<void> {
+  await replaceFile(paths.owner, `${JSON.stringify(owner, null, 2)}\n`, { durable: true });
 }

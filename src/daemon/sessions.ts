@@ -25,7 +25,7 @@ type Entry = { opening: Promise<Worker | null>; worker: Worker | null; used: num
  * The sessions that are awake. One worker a session; a session that fails is closed, said so in the log, and tried again from
  * its files; no other session notices. `open` answers null where the session is gone.
  */
-export function sessionsOf(open: (name: string) => SessionWorld | null, log: World['log']): Sessions {
+export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>, log: World['log']): Sessions {
   const live = new Map<string, Entry>();
   const timers = new Set<NodeJS.Timeout>();
   let stopping = false;
@@ -48,7 +48,7 @@ export function sessionsOf(open: (name: string) => SessionWorld | null, log: Wor
 
   async function opened(name: string, entry: Entry): Promise<Worker | null> {
     try {
-      const session = open(name);
+      const session = await open(name);
       if (!session) {
         live.delete(name);
         return null;

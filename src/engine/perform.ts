@@ -73,7 +73,10 @@ export async function act(
   const { call } = decision;
   const work = await world.store.work();
   // A call that may run twice may also be repeated by a crash: it need not wait for the disk.
-  if (world.tools.replay(call.name) === 'never') await ledger.sync();
+  if (world.tools.replay(call.name) === 'never') {
+    await ledger.sync();
+    world.owner.check();
+  }
   const began = world.clock.now().getTime();
   try {
     const context = { work, signal, blob: (hash: string) => world.store.blobs.get(hash) };

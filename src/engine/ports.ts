@@ -11,6 +11,7 @@ export type World = {
   tools: Toolbox;
   clock: Clock;
   slots: Slots;
+  owner: Owner;
   /** A line for operators. The session's own story is its record, not this. */
   log: (level: 'debug' | 'info' | 'warn' | 'error', text: string) => void;
 };
@@ -25,6 +26,12 @@ export type Clock = {
 export type Slots = {
   /** Waits for a place, the longest waiting first (`since`: ms since 1970). Throws the signal's reason where it was aborted. */
   take(since: number, signal: AbortSignal): Promise<() => void>;
+};
+
+/** Whose the workspace is. */
+export type Owner = {
+  /** Throws where another daemon owns the workspace by now: nothing may be done or written any more. Costs one small read. */
+  check(): void;
 };
 
 // --- the session folder -----------------------------------------------------------------------------------------------

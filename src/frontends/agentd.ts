@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import yargs from 'yargs';
 import type { ModelSettings } from '../protocol/config.ts';
 import { errorText, UserError } from '../protocol/errors.ts';
+import { AGENTD_EXITS, agentdExitTable } from './agentd-exits.ts';
 import {
   checkOnce,
   DOCS_WIDTH,
@@ -27,8 +28,6 @@ export type DaemonStart = {
   onLost: (why: Error) => void;
 };
 
-const STOPPED_TWICE = 130;
-
 /**
  * The daemon as a process: reads its flags, prints `READY <workspace>` once it serves, and stops at SIGTERM or SIGINT.
  * Resolves with the exit code; a second signal ends the process at once.
@@ -47,7 +46,7 @@ export async function agentd(
     process.stdout.write(`READY ${start.root}\n`);
     await signalled;
     await daemon.stop();
-    return 0;
+    return AGENTD_EXITS.stopped.code;
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     process.stderr.write(`${error.message}\n`);
@@ -73,10 +72,8 @@ async function startOf(argv: string[]): Promise<DaemonStart | null> {
     logLevel: args.logLevel,
     env: process.env,
     onLost: (why) => {
-      process.stderr.write(
-        `The workspace is no longer ours: ${why.message}. Nothing more is written; start agentd again.\n`,
-      );
-      process.exit(1);
+      process.stderr.write(`The workspace is no longer ours: ${why.message}. Nothing more is written.\n`);
+      process.exit(AGENTD_EXITS.lost.code);
     },
   };
 }
@@ -106,9 +103,9 @@ function command(argv: string[]) {
     .wrap(process.stdout.isTTY ? Math.min(DOCS_WIDTH, process.stdout.columns || 80) : DOCS_WIDTH)
     .exitProcess(false)
     .fail((message, error) => {
-      throw new UserError(`${message ?? errorText(error)}\nSee: agentd --help`, 2);
+      throw new UserError(`${message ?? errorText(error)}\nSee: agentd --help`, AGENTD_EXITS.usage.code);
     })
-    .epilogue('Exit codes: 0 stopped, 1 error, 2 usage, 3 the workspace has a daemon already, 130 second signal.');
+    .epilogue(agentdExitTable());
   return daemonOptions(cli);
 }
 
@@ -126,7 +123,7 @@ function firstSignal(): Promise<void> {
     let asked = false;
     for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       process.on(signal, () => {
-        if (asked) process.exit(STOPPED_TWICE);
+        if (asked) process.exit(AGENTD_EXITS.twice.code);
         asked = true;
         resolve();
       });

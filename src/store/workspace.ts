@@ -19,8 +19,8 @@ export type Workspace = {
   sessions(): string[];
   /** Whether there is a session of that name. */
   has(name: string): boolean;
-  /** Opens a session for its only writer. Throws UserError where there is none of that name. */
-  session(name: string): SessionStore;
+  /** Opens a session for its only writer, which writes as `epoch`. Throws UserError where there is none of that name. */
+  session(name: string, epoch?: number): SessionStore;
   /** The last event of a session's record, read from the end of the file alone; undefined where there is none. */
   lastEvent(name: string): Promise<Event | undefined>;
   /** Reads a record as anybody may, while its writer is at work: an unfinished last line is left alone and not told. */
@@ -71,7 +71,7 @@ export function openWorkspace(root: string, options: SessionOptions): Workspace 
     paths,
     sessions,
     has: isThere,
-    session: (name) => openSessionFolder(known(name), options),
+    session: (name, epoch = options.epoch ?? 1) => openSessionFolder(known(name), { ...options, epoch }),
     lastEvent: async (name) => lastEventOf(sessionPaths(known(name)).events),
     async events(name, each) {
       await readRecord(sessionPaths(known(name)).events, each);

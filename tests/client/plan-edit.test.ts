@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { openPlanEdit } from '../../src/client/plan-edit.ts';
 import { planText } from '../../src/core/steps.ts';
-import { bootId } from '../../src/store/owner.ts';
+import { bootId } from '../../src/store/holder.ts';
 import { now, opened, planned, received, record, rig, started } from './rig.ts';
 
 async function withPlan() {
@@ -16,7 +16,7 @@ async function withPlan() {
   if (session.plan) fs.writeFileSync(paths.plan, planText(session.plan));
   return {
     paths,
-    open: () => openPlanEdit(at.client.paths, paths.folder, now()),
+    open: () => openPlanEdit(paths.folder, now()),
     lock: join(paths.folder, '.plan.edit.lock'),
   };
 }

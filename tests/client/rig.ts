@@ -5,8 +5,8 @@ import { onTestFinished } from 'vitest';
 import { type Client, openClient } from '../../src/client/client.ts';
 import type { EventBody } from '../../src/protocol/event.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
+import { bootId, startTime } from '../../src/store/holder.ts';
 import { openSessionFolder, type SessionPaths, sessionPaths } from '../../src/store/index.ts';
-import { bootId, startTime } from '../../src/store/owner.ts';
 
 export const now = () => new Date('2026-01-02T03:04:05.678Z');
 
@@ -38,6 +38,8 @@ export function pretendDaemon({ client }: Rig): void {
     boot_id: bootId(),
     host: 'here',
     at: now().toISOString(),
+    epoch: 1,
+    lock: 'flock',
   };
   fs.writeFileSync(client.paths.owner, JSON.stringify(owner));
 }

@@ -49,6 +49,7 @@ export function worldOf(store: MemoryStore, gates: Gates, setting: Setting): Wor
         return () => {};
       },
     },
+    owner: { check() {} },
     log: () => {},
   };
 }

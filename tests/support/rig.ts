@@ -42,6 +42,7 @@ export type RigOptions = {
   config?: Config;
   store?: MemoryStore;
   before?: EventBody[];
+  owner?: World['owner'];
 };
 
 /** A session in memory with a scripted model, scripted tools and a clock that stands still unless told. */
@@ -77,6 +78,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
       },
     },
     slots: { take: async () => () => {} },
+    owner: options.owner ?? { check() {} },
     log: () => {},
     model: {
       async ask(request, { signal, onText }): Promise<ModelAnswer> {

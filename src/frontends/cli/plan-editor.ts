@@ -10,7 +10,7 @@ import { note, say } from './print.ts';
  */
 export async function editPlan(client: Client, session: string): Promise<void> {
   const { openPlanEdit } = await import('../../client/index.ts');
-  const edit = await openPlanEdit(client.paths, client.folder(session), new Date());
+  const edit = await openPlanEdit(client.folder(session), new Date());
   let keep = true;
   try {
     await edited(edit);

@@ -17,13 +17,14 @@ import { start } from './start.ts';
 import { status } from './status.ts';
 import { stop } from './stop.ts';
 import { stopRun } from './stop-run.ts';
+import { takeover } from './takeover.ts';
 import { undo } from './undo.ts';
 import { watch } from './watch.ts';
 import { why } from './why.ts';
 
 /** Every command, in the order of `--help`. */
 export const COMMANDS: readonly Command[] = [
-  ...[start, stop, status],
+  ...[start, stop, takeover, status],
   ...[send, goOn, pause, stopRun, cancel, undo, fresh],
   ...[list, show, plan, why, watch, log],
   ...[archive, remove, rename, rebuild, doctor],

@@ -6,6 +6,7 @@ export const status = command({
   describe: 'Say whether a daemon is running, and how many sessions do what',
   builder: (cli) => cli.option('json', JSON_OPTION),
   async run(args) {
+    const { lockInWords } = await import('../../../client/index.ts');
     const client = await clientOf(args);
     const owner = client.daemon();
     const counts: Record<string, number> = {};
@@ -21,6 +22,8 @@ export const status = command({
       pid: owner.pid,
       since: owner.at,
       host: owner.host,
+      epoch: owner.epoch,
+      lock: owner.lock,
       uptime_s: Math.floor((uptimeMs ?? 0) / 1000),
     };
     if (args.json) {
@@ -33,6 +36,7 @@ export const status = command({
       );
       say(`Workspace: ${workspace}`);
       say(`Log:       ${log}`);
+      if (owner) say(`Lock:      ${lockInWords(owner.lock)}`);
       say(`Sessions:  ${total}${inWords(counts)}`);
       if (waitingMessages > 0) say(`Inbox:     ${waitingMessages} not taken yet`);
     }
