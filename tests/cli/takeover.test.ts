@@ -1,0 +1,82 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { type Desk, desk } from '../support/agentctl.ts';
+
+const RUNBOOK = ['--model', 'runbook'];
+const ownerFile = (at: Desk) => at.path('.agentd/owner.json');
+const ownerOf = (at: Desk) => JSON.parse(readFileSync(ownerFile(at), 'utf8'));
+
+/** Says something else of the owner than is true. */
+function claim(at: Desk, claims: object): void {
+  writeFileSync(ownerFile(at), JSON.stringify({ ...ownerOf(at), ...claims }));
+}
+
+test('an owner that hangs is asked, then killed, and the next daemon can be started at once', async () => {
+  const at = desk();
+  const { child, ended } = await at.serve(...RUNBOOK);
+  child.kill('SIGSTOP');
+  const { code, out, err } = await at.ctl(['takeover', '--grace', '1', '--json']);
+  expect([code, err]).toEqual([0, '']);
+  expect(JSON.parse(out)).toMatchObject({ pid: child.pid, epoch: 1, ended_by: 'SIGKILL', next: null });
+  expect((await ended).code).toBe(null);
+  expect((await at.ctl(['status'])).code).toBe(3);
+  await at.serve(...RUNBOOK);
+  expect(ownerOf(at).epoch).toBe(2);
+});
+
+test('an owner that hears is not killed, and the words say what to do next', async () => {
+  const at = desk();
+  const { child, ended } = await at.serve(...RUNBOOK);
+  const { code, out } = await at.ctl(['takeover']);
+  expect([code, out]).toEqual([0, expect.stringContaining(`Process ${child.pid}`)]);
+  expect(out).toContain('ended when it was asked to');
+  expect(out).toContain('agentctl start');
+  expect((await ended).code).toBe(0);
+});
+
+test('where there is no owner there is nothing to take over, before the first start and after the last stop', async () => {
+  const at = desk();
+  const none = { code: 3, err: expect.stringContaining('No daemon owns') };
+  expect(await at.ctl(['takeover'])).toMatchObject(none);
+  const { child, ended } = await at.serve(...RUNBOOK);
+  child.kill('SIGKILL');
+  await ended;
+  expect(await at.ctl(['takeover'])).toMatchObject(none);
+});
+
+test('a stranger with the number of the owner is not touched', async () => {
+  const at = desk();
+  const { child } = await at.serve(...RUNBOOK);
+  const { start_time, boot_id, host } = ownerOf(at);
+  for (const claims of [{ start_time: '1' }, { boot_id: 'another' }, { ended_at: '2026-01-02T03:04:05.678Z' }]) {
+    claim(at, { start_time, boot_id, host, ...claims });
+    expect(await at.ctl(['takeover', '--grace', '0'])).toMatchObject({
+      code: 3,
+      err: expect.stringContaining('fuser'),
+    });
+  }
+  expect(child.exitCode ?? child.signalCode).toBe(null);
+});
+
+test('an owner on another machine is named and left alone', async () => {
+  const at = desk();
+  const { child } = await at.serve(...RUNBOOK);
+  claim(at, { host: 'elsewhere', boot_id: 'another' });
+  const { code, err } = await at.ctl(['takeover']);
+  expect([code, err]).toEqual([3, expect.stringContaining(`process ${child.pid} on elsewhere`)]);
+  expect(child.exitCode ?? child.signalCode).toBe(null);
+});
+
+test('a grace that is no number of seconds is refused', async () => {
+  const at = desk();
+  expect((await at.ctl(['takeover', '--grace', '-1'])).code).toBe(2);
+  expect((await at.ctl(['takeover', '--grace', 'soon'])).code).toBe(2);
+});
+
+test('status and doctor say which lock keeps a second daemon out', async () => {
+  const at = desk();
+  await at.serve(...RUNBOOK);
+  expect((await at.ctl(['status'])).out).toContain("Lock:      the kernel's, by flock");
+  expect(JSON.parse((await at.ctl(['status', '--json'])).out).daemon).toMatchObject({ epoch: 1, lock: 'flock' });
+  expect((await at.ctl(['doctor', ...RUNBOOK])).out).toContain("the kernel's, by flock");
+});

@@ -1,0 +1,213 @@
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { type Ground, ground, type RealDaemon, until } from '../support/daemon.ts';
+import { startOpenAI } from '../support/openai-server.ts';
+
+const RUNBOOK = ['--model', 'runbook'];
+/** A start costs half a second of a core; all hundred are tried with OWNERS=100. */
+const AT_ONCE = Number(process.env['OWNERS'] ?? 30);
+
+const ownerFile = (on: Ground) => join(on.root, '.agentd/owner.json');
+const ownerOf = (on: Ground) => JSON.parse(readFileSync(ownerFile(on), 'utf8'));
+const call = (command: string) => [{ name: 'shell', args: JSON.stringify({ command }) }];
+const epochs = (on: Ground, session: string) => [...new Set(on.events(session).map((event) => event.epoch))];
+
+async function ended(daemon: RealDaemon, signal: NodeJS.Signals): Promise<number | NodeJS.Signals> {
+  daemon.process.kill(signal);
+  return daemon.ended;
+}
+
+/** Drops a message and waits for its reply. */
+async function answered(on: Ground, session: string, name: string): Promise<string> {
+  on.sh(session, `mkdir -p inbox && echo hello > inbox/${name}.md`);
+  return on.file(session, `outbox/${name}.md`);
+}
+
+test(`of ${AT_ONCE} daemons started at once exactly one owns the workspace, and the others name it`, async () => {
+  const on = ground();
+  const all = Array.from({ length: AT_ONCE }, () => on.launch(RUNBOOK));
+  const ends = await Promise.all(
+    all.map((daemon) =>
+      Promise.race([daemon.ended, new Promise((done) => daemon.process.stdout?.once('data', () => done('READY')))]),
+    ),
+  );
+  expect(ends.filter((end) => end === 'READY')).toHaveLength(1);
+  expect(ends.filter((end) => end === 3)).toHaveLength(AT_ONCE - 1);
+  const { pid, at, epoch } = ownerOf(on);
+  expect([pid, epoch]).toEqual([all[ends.indexOf('READY')]?.process.pid, 1]);
+  for (const [n, daemon] of all.entries()) {
+    if (ends[n] === 3) expect(daemon.stderr()).toMatch(new RegExp(`process ${pid} on .*, since ${at}`));
+  }
+}, 600_000);
+
+test('each owner counts one epoch on, after kill -9 as after an orderly stop, and its events carry it', async () => {
+  const on = ground();
+  for (const [epoch, how] of [
+    [1, 'SIGTERM'],
+    [2, 'SIGKILL'],
+    [3, 'SIGTERM'],
+  ] as const) {
+    const daemon = await on.start(RUNBOOK);
+    expect(ownerOf(on)).toMatchObject({ epoch, pid: daemon.process.pid });
+    expect(daemon.stderr()).toContain(`epoch ${epoch}; the lock: the kernel's, by flock`);
+    await answered(on, 'demo', `${epoch}`);
+    await ended(daemon, how);
+    expect(ownerOf(on).ended_at === undefined).toBe(how === 'SIGKILL');
+  }
+  expect(epochs(on, 'demo')).toEqual([1, 2, 3]);
+});
+
+test('an owner.json that is gone, or makes no sense, does not set the epoch back', async () => {
+  const on = ground();
+  const first = await on.start(RUNBOOK);
+  writeFileSync(ownerFile(on), JSON.stringify({ ...ownerOf(on), epoch: 40 }));
+  await ended(first, 'SIGKILL');
+  for (const [n, harm] of [
+    () => {},
+    () => rmSync(ownerFile(on)),
+    () => writeFileSync(ownerFile(on), '{ "epoch": 3'),
+    () => writeFileSync(ownerFile(on), JSON.stringify({ ...ownerOf(on), epoch: 2 ** 53 - 1 })),
+  ].entries()) {
+    harm();
+    const daemon = await on.start(RUNBOOK);
+    expect(ownerOf(on).epoch).toBe(41 + n);
+    await answered(on, 'demo', `${n}`);
+    await ended(daemon, 'SIGKILL');
+  }
+  expect(epochs(on, 'demo')).toEqual([41, 42, 43, 44]);
+});
+
+test('a session that was moved in with a record ahead of the daemon raises its epoch before it is written to', async () => {
+  const [there, here] = [ground(), ground()];
+  const first = await there.start(RUNBOOK);
+  const { epoch: _, ...owner } = ownerOf(there);
+  await ended(first, 'SIGTERM');
+  writeFileSync(ownerFile(there), JSON.stringify({ ...owner, epoch: 56 }));
+  const ahead = await there.start(RUNBOOK);
+  await answered(there, 'moved', '1');
+  await ended(ahead, 'SIGTERM');
+  const daemon = await here.start(RUNBOOK);
+  await answered(here, 'own', '1');
+  cpSync(there.session('moved'), here.session('moved'), { recursive: true });
+  await answered(here, 'moved', '2');
+  expect([epochs(here, 'own'), epochs(here, 'moved'), ownerOf(here).epoch]).toEqual([[1], [57, 58], 58]);
+  expect(await ended(daemon, 'SIGTERM')).toBe(0);
+  await here.start(RUNBOOK);
+  expect(ownerOf(here).epoch).toBe(59);
+});
+
+test('a daemon that sees a higher epoch ends before its next command and writes nothing more', async () => {
+  const server = await startOpenAI([
+    { text: '[Step] One\n[Step] Two', calls: call('echo one >> log') },
+    { text: 'The first is there. [Done]', calls: call('echo two >> log'), hang: 'before' },
+    { text: 'Go on.', calls: call('echo two >> log') },
+    { text: 'Both are there. [Done]' },
+  ]);
+  const on = ground();
+  const flags = ['--base-url', server.url, '--model', 'm'];
+  const daemon = await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "write two lines" > inbox/1.md');
+  await server.arrived(2);
+  writeFileSync(ownerFile(on), JSON.stringify({ ...ownerOf(on), epoch: 7, pid: 1 }));
+  const before = [on.events('demo').length, readFileSync(ownerFile(on), 'utf8')];
+  server.release();
+  expect(await daemon.ended).toBe(8);
+  expect(daemon.stderr()).toContain('names process 1 on ');
+  expect([on.events('demo').length, readFileSync(ownerFile(on), 'utf8')]).toEqual(before);
+  expect(on.sh('demo', 'cat work/log')).toBe('one\n');
+  await on.start(flags);
+  await on.file('demo', 'outbox/1.md');
+  expect(on.sh('demo', 'cat work/log')).toBe('one\ntwo\n');
+  expect([ownerOf(on).epoch, epochs(on, 'demo')]).toEqual([8, [1, 8]]);
+  await server.close();
+});
+
+test('a message dropped to a daemon that lost the workspace stays where it is', async () => {
+  const on = ground();
+  const daemon = await on.start(RUNBOOK);
+  await answered(on, 'demo', '1');
+  writeFileSync(ownerFile(on), JSON.stringify({ ...ownerOf(on), epoch: 2 }));
+  on.sh('demo', 'echo hello > inbox/2.md');
+  expect(await daemon.ended).toBe(8);
+  expect(on.sh('demo', 'ls inbox')).toBe('2.md\n');
+  expect(epochs(on, 'demo')).toEqual([1]);
+});
+
+test('a command that outlives the daemon does not keep the lock', async () => {
+  const server = await startOpenAI([{ text: '', calls: call('echo $$ > pid; exec sleep 300') }, { text: 'ok' }]);
+  const on = ground();
+  const flags = ['--base-url', server.url, '--model', 'm'];
+  const first = await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "sleep" > inbox/1.md');
+  const pid = Number(await until(() => readIf(join(on.session('demo'), 'work/pid')), 'the pid'));
+  await ended(first, 'SIGKILL');
+  try {
+    const held = spawnSync('ls', ['-l', `/proc/${pid}/fd`], { encoding: 'utf8' });
+    expect([held.status, held.stdout.includes('.agentd/lock')]).toEqual([0, false]);
+    await on.start(flags);
+    expect(ownerOf(on).epoch).toBe(2);
+  } finally {
+    process.kill(pid, 'SIGKILL');
+  }
+  await server.close();
+});
+
+test('an owner that was stopped for a while is still the owner, and goes on', async () => {
+  const on = ground();
+  const owner = await on.start(RUNBOOK);
+  const { ino } = statSync(join(on.root, '.agentd/lock'));
+  owner.process.kill('SIGSTOP');
+  on.sh('demo', 'mkdir inbox && echo hello > inbox/1.md');
+  for (let n = 0; n < 3; n++) {
+    const other = on.launch(RUNBOOK);
+    expect(await other.ended).toBe(3);
+    expect(other.stderr()).toContain(`process ${owner.process.pid}`);
+  }
+  owner.process.kill('SIGCONT');
+  await on.file('demo', 'outbox/1.md');
+  expect([ownerOf(on).pid, ownerOf(on).epoch, epochs(on, 'demo')]).toEqual([owner.process.pid, 1, [1]]);
+  expect(statSync(join(on.root, '.agentd/lock')).ino).toBe(ino);
+});
+
+test('a lock file that was deleted under a living owner lets nobody else in', async () => {
+  const on = ground();
+  const owner = await on.start(RUNBOOK);
+  rmSync(join(on.root, '.agentd/lock'));
+  const other = on.launch(RUNBOOK);
+  expect(await other.ended).toBe(3);
+  expect(other.stderr()).toContain(`process ${owner.process.pid}`);
+});
+
+test('without flock perl takes the kernel lock, without both a folder does, and none of them lets another kind in', async () => {
+  for (const [programs, lock] of [
+    [['perl'], 'perl'],
+    [[], 'folder'],
+  ] as const) {
+    const on = ground();
+    const PATH = join(on.root, 'bin');
+    mkdirSync(PATH);
+    for (const program of [...programs, 'bash']) {
+      symlinkSync(spawnSync('which', [program], { encoding: 'utf8' }).stdout.trim(), join(PATH, program));
+    }
+    const owner = await on.start(RUNBOOK, { PATH });
+    expect(ownerOf(on)).toMatchObject({ lock, pid: owner.process.pid });
+    for (const env of [{ PATH }, {}]) {
+      const other = on.launch(RUNBOOK, env);
+      expect(await other.ended).toBe(3);
+      expect(other.stderr()).toContain(`process ${owner.process.pid}`);
+    }
+    expect(await ended(owner, 'SIGTERM')).toBe(0);
+    await on.start(RUNBOOK, { PATH });
+    expect(ownerOf(on).epoch).toBe(2);
+  }
+});
+
+function readIf(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8') || undefined;
+  } catch {
+    return undefined;
+  }
+}
