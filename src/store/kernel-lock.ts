@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { errorCode, errorText, UserError } from '../protocol/errors.ts';
-import { ifThere } from './errors.ts';
+import { ifThere, saying } from './errors.ts';
 import type { WorkspacePaths } from './layout.ts';
 
 /**
@@ -46,7 +46,7 @@ export function lockOpenFile(fd: number): KernelLock {
 
 /** Whether nobody holds the lock of a workspace at this moment. Holds it itself for that moment. */
 export function isLockFree(paths: WorkspacePaths): boolean {
-  if (!ifThere(() => fs.lstatSync(paths.lock))) return true;
+  if (!saying('look at', paths.lock, () => ifThere(() => fs.lstatSync(paths.lock)))) return true;
   const fd = openLock(paths);
   try {
     const lock = lockOpenFile(fd);

@@ -1,4 +1,6 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { chownSync, readFileSync, writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { type Desk, desk } from '../support/agentctl.ts';
 
@@ -66,6 +68,31 @@ test('an owner on another machine is named and left alone', async () => {
   expect([code, err]).toEqual([3, expect.stringContaining(`process ${child.pid} on elsewhere`)]);
   expect(child.exitCode ?? child.signalCode).toBe(null);
 });
+
+test.skipIf(process.getuid?.() !== 0)(
+  'who may not end the owner, or not look at it, is told so in a sentence',
+  async ({ skip }) => {
+    const at = desk();
+    const uid = 65_534;
+    const ctl = (words: string[]) =>
+      spawnSync(process.execPath, [resolve('dist/agentctl.js'), ...words], { uid, encoding: 'utf8' });
+    if (ctl(['--version']).status !== 0) skip('another user cannot read the programs here');
+    const { child } = await at.serve(...RUNBOOK);
+    const give = (to: number) => {
+      for (const path of ['..', '.', '.agentd', '.agentd/owner.json', '.agentd/lock']) chownSync(at.path(path), to, to);
+    };
+    const takeover = ['takeover', '--workspace', at.root, '--grace', '0'];
+    expect(ctl(takeover)).toMatchObject({ status: 1, stderr: expect.stringMatching(/^Could not look at .*\n$/) });
+    give(uid);
+    const refused = {
+      status: 1,
+      stderr: `Process ${child.pid} belongs to another user. Run this as that user, or as root.\n`,
+    };
+    expect(ctl(takeover)).toMatchObject(refused);
+    give(0);
+    expect(child.exitCode ?? child.signalCode).toBe(null);
+  },
+);
 
 test('a grace that is no number of seconds is refused', async () => {
   const at = desk();

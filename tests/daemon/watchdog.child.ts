@@ -1,16 +1,22 @@
 import { watchdog } from '../../src/daemon/watchdog.ts';
 
-/** Half a second of patience. "spin": the main thread never comes back; "idle": it waits; "ended": it spins after the watch. */
-const stop = watchdog({ tickMs: 50, ticks: 10 });
-const [what] = process.argv.slice(2);
+/** "still": the main thread never comes back; "busy": it does between pieces of work; "ended": it stands still after the watch. */
+const [what, ticks] = process.argv.slice(2);
+const stop = watchdog({ tickMs: 50, ticks: Number(ticks) });
+process.on('SIGTERM', () => process.exit(0));
 if (what === 'ended') await stop();
-const alive = setInterval(() => {}, 1000);
 console.log('READY');
-if (what === 'idle') process.on('SIGTERM', () => process.exit(0));
-else {
+setTimeout(what === 'busy' ? busy : still, 100);
+
+function still(): void {
   const until = what === 'ended' ? performance.now() + 2000 : Number.POSITIVE_INFINITY;
-  setTimeout(() => {
-    while (performance.now() < until);
-    clearInterval(alive);
-  }, 100);
+  while (performance.now() < until);
+  process.exit(0);
+}
+
+/** Work in pieces of a tenth of a second of a core, so that a stop most likely comes in the middle of one. */
+function busy(): void {
+  const { user } = process.cpuUsage();
+  while (process.cpuUsage().user - user < 100_000);
+  setTimeout(busy, 1);
 }
