@@ -1,5 +1,6 @@
 import type { ChatMessage } from '../core/chat.ts';
 import type { Event, EventBody, FileIdentity, ToolCall } from '../protocol/event.ts';
+import type { Mark } from '../protocol/mark.ts';
 import type { MessageFile } from '../protocol/message.ts';
 
 export type { ChatMessage } from '../core/chat.ts';
@@ -40,6 +41,7 @@ export type Owner = {
 export type SessionStore = {
   name: string;
   journal: Journal;
+  snapshots: Snapshots;
   blobs: Blobs;
   inbox: Inbox;
   outbox: Outbox;
@@ -54,14 +56,26 @@ export type SessionStore = {
 /** `events.jsonl`. Appends of one session happen one after another, in the order they were asked for. */
 export type Journal = {
   /**
-   * Reads the record from its start, checking seq and crc of each line. A torn last line is cut off and kept beside the
-   * record; anything else that is wrong throws `RecordCorrupt` and leaves every byte as it is.
+   * Reads the record from its start, or what comes after a mark, checking seq and crc of each line. A torn last line is cut off
+   * and kept beside the record; anything else that is wrong throws `RecordCorrupt` and leaves every byte as it is. So does a
+   * reading from the start where retention removed it; 'oldest' begins with the oldest event that is kept. 'unfit': the record
+   * does not have that mark; no event was told, and the caller reads from the start.
    */
-  read(each: (event: Event) => void): Promise<void>;
+  read(each: (event: Event) => void, from?: Mark | 'oldest'): Promise<'read' | 'unfit'>;
+  /** The end of what was read or appended last. */
+  mark(): Mark;
   /** Stamps and writes events as one piece. They may be lost by a power cut until `sync` has returned. */
   append(bodies: EventBody[]): Promise<Event[]>;
   /** Everything appended before this call survives a power cut. Costs nothing where nothing is open. */
   sync(): Promise<void>;
+};
+
+/** What a record meant at a mark. It saves reading what comes before, and is never the truth: one that is lost costs time. */
+export type Snapshots = {
+  /** The newest one whose mark the record has. Undefined where there is none, or where its file is damaged: never an error. */
+  load(): Promise<{ mark: Mark; state: unknown } | undefined>;
+  /** Replaces the last one. `state` comes back as JSON makes it. */
+  save(mark: Mark, state: unknown): Promise<void>;
 };
 
 /** Texts too long for a line of the record, by the hash of their content. */

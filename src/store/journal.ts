@@ -3,10 +3,12 @@ import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import type { Journal } from '../engine/ports.ts';
 import type { Event, EventBody } from '../protocol/event.ts';
+import { BEGINNING, type Mark } from '../protocol/mark.ts';
 import { syncFolder, type Write, writeAll } from './durable.ts';
 import { ifThere, inWords, RecordCorrupt, saying } from './errors.ts';
 import type { SessionPaths } from './layout.ts';
-import { readRecord } from './record.ts';
+import { crcOf } from './line.ts';
+import { hasMark, readRecord } from './record.ts';
 import { stampLines } from './stamp.ts';
 import { saveTornEnd } from './torn.ts';
 import { inTurn } from './turns.ts';
@@ -39,7 +41,7 @@ export function openJournal(paths: SessionPaths, options: JournalOptions): Journ
   const { now, elapsed, epoch, disk = plainDisk } = options;
   const turn = inTurn();
   let fd: number | undefined;
-  let end: { bytes: number; seq: number } | undefined;
+  let end: { bytes: number; seq: number; crc: string } | undefined;
   /** Bytes known to be on disk; -1 where not even the empty file is. */
   let synced = -1;
   let named = false;
@@ -47,10 +49,12 @@ export function openJournal(paths: SessionPaths, options: JournalOptions): Journ
   let poison: unknown;
   let flight: Promise<void> | undefined;
 
-  const read = async (each: (event: Event) => void) => {
-    const extent = await readRecord(paths.events, each);
-    end = { bytes: extent.good, seq: extent.seq };
-    if (extent.good + extent.torn === 0) return;
+  const read = async (each: (event: Event) => void, from: Mark | 'oldest' = BEGINNING) => {
+    const start = from === 'oldest' ? BEGINNING : from;
+    if (!hasMark(paths, start)) return 'unfit';
+    const extent = await readRecord(paths.events, each, start);
+    end = { bytes: extent.good, seq: extent.seq, crc: extent.crc };
+    if (extent.good + extent.torn === 0) return 'read';
     const file = opened();
     if (extent.torn > 0) {
       await saveTornEnd(paths, extent.good);
@@ -59,6 +63,7 @@ export function openJournal(paths: SessionPaths, options: JournalOptions): Journ
     // An earlier process may have died between write and sync: what we are about to believe must be on disk.
     await reach(extent.good);
     await makeNameDurable();
+    return 'read';
   };
 
   const opened = () => {
@@ -91,7 +96,7 @@ export function openJournal(paths: SessionPaths, options: JournalOptions): Journ
   const append = async (bodies: EventBody[]): Promise<Event[]> => {
     if (poison) throw poison;
     if (!end) await read(() => {});
-    const before = end ?? { bytes: 0, seq: 0 };
+    const before = end ?? { bytes: 0, seq: 0, crc: BEGINNING.crc };
     const { text, events } = stampLines(bodies, { seq: before.seq, epoch, at: now().toISOString() });
     const file = opened();
     untouched(file, before.bytes);
@@ -102,7 +107,8 @@ export function openJournal(paths: SessionPaths, options: JournalOptions): Journ
       takeBack(file, before.bytes);
       throw inWords(error, 'write', paths.events);
     }
-    end = { bytes: before.bytes + bytes.length, seq: before.seq + bodies.length };
+    const crc = crcOf(bytes.subarray(0, -1)) ?? before.crc;
+    end = { bytes: before.bytes + bytes.length, seq: before.seq + bodies.length, crc };
     await makeNameDurable();
     return events;
   };
@@ -149,7 +155,8 @@ export function openJournal(paths: SessionPaths, options: JournalOptions): Journ
   };
 
   return {
-    read: (each) => turn(() => read(each)),
+    read: (each, from) => turn(() => read(each, from)),
+    mark: () => ({ seq: end?.seq ?? 0, segment: 1, offset: end?.bytes ?? 0, crc: end?.crc ?? BEGINNING.crc }),
     append: (bodies) => turn(() => append(bodies)),
     async sync() {
       await turn(async () => {});

@@ -25,6 +25,7 @@ export const sessionPaths = (folder: string) => ({
   events: join(folder, 'events.jsonl'),
   /** Bytes cut off the end of the record at `offset`. */
   torn: (offset: number) => join(folder, `events.torn-${offset}`),
+  snapshot: join(folder, 'snapshot.json'),
   blobs: join(folder, 'blobs'),
   inbox: join(folder, 'inbox'),
   /** Where a sender writes before it links: on the same file system, out of sight. */

@@ -10,8 +10,25 @@ const TYPES: ReadonlySet<string> = new Set(EventBody.options.map((option) => opt
 /** One line of the record, with its crc32 (of the bytes before `,"crc"`) and its line feed. */
 export function encodeLine(stamp: Stamp, body: EventBody): string {
   const { v, seq, epoch, at } = stamp;
-  const head = JSON.stringify({ v, seq, epoch, at, ...body }).slice(0, -1);
+  return withCrc({ v, seq, epoch, at, ...body });
+}
+
+/** A value as one line of JSON that ends with the crc32 of the bytes before `,"crc"`, and a line feed. */
+export function withCrc(value: object): string {
+  const head = JSON.stringify(value).slice(0, -1);
   return `${head},"crc":"${checksum(Buffer.from(head))}"}\n`;
+}
+
+/** What `withCrc` was given, without its crc; undefined where a byte of it changed. The line feed is not part of `bytes`. */
+export function checked(bytes: Buffer): { value: unknown } | undefined {
+  const head = bytes.subarray(0, Math.max(0, bytes.length - END));
+  if (crcOf(bytes) !== checksum(head)) return undefined;
+  return { value: JSON.parse(`${head.toString()}}`) };
+}
+
+/** The crc a line ends with; undefined where it does not end with one. */
+export function crcOf(bytes: Buffer): string | undefined {
+  return /^,"crc":"([0-9a-f]{8})"\}$/.exec(bytes.toString('latin1', Math.max(0, bytes.length - END)))?.[1];
 }
 
 /**
@@ -22,10 +39,10 @@ export type Line = { ok: true; event: Event } | { ok: false; torn: boolean; why:
 
 /** Reads one line, given without its line feed. Never throws. */
 export function decodeLine(bytes: Buffer): Line {
-  const end = /^,"crc":"([0-9a-f]{8})"\}$/.exec(bytes.toString('latin1', Math.max(0, bytes.length - END)));
+  const end = crcOf(bytes);
   const head = bytes.subarray(0, Math.max(0, bytes.length - END));
-  if (!end) return { ok: false, torn: true, why: 'it does not end with a checksum' };
-  if (end[1] !== checksum(head)) return { ok: false, torn: true, why: 'its checksum does not fit its content' };
+  if (end === undefined) return { ok: false, torn: true, why: 'it does not end with a checksum' };
+  if (end !== checksum(head)) return { ok: false, torn: true, why: 'its checksum does not fit its content' };
   try {
     return understand(JSON.parse(`${head.toString()}}`));
   } catch (error) {

@@ -1,8 +1,9 @@
 import type { Drop, PlanSeen, SessionStore } from '../engine/ports.ts';
 import { UserError } from '../protocol/errors.ts';
 import type { Event } from '../protocol/event.ts';
+import { BEGINNING, type Mark } from '../protocol/mark.ts';
 import { sha256 } from './blobs.ts';
-import { decodeLine } from './line.ts';
+import { crcOf, decodeLine } from './line.ts';
 import { MAX_MESSAGE_BYTES, readMessage } from './message-file.ts';
 import { checkReplyName, freeName, isIgnored, orderOf, promisesWhole, safeName } from './names.ts';
 import { stampLines } from './stamp.ts';
@@ -13,6 +14,7 @@ type File = { bytes: Buffer; ino: string; mtimeNs: bigint };
 export type Contents = {
   lines: string[];
   synced: number;
+  snapshot: { mark: Mark; text: string } | undefined;
   blobs: Map<string, string>;
   inbox: Map<string, File>;
   files: Set<string>;
@@ -31,18 +33,47 @@ export type Contents = {
 
 /** The record as lines, so that what is appended is checked and read back as on disk. */
 export function memoryJournal(contents: Contents, now: () => Date, epoch: number): SessionStore['journal'] {
+  let end = 0;
   return {
-    async read(each) {
-      for (const event of eventsOf(contents)) each(event);
-      contents.synced = contents.lines.length;
+    async read(each, from = BEGINNING) {
+      const first = from === 'oldest' ? 0 : from.seq;
+      if (from !== 'oldest' && !isMark(contents, from)) return 'unfit';
+      for (const event of eventsOf(contents).slice(first)) each(event);
+      contents.synced = end = contents.lines.length;
+      return 'read';
     },
+    mark: () => markAt(contents, end),
     async append(bodies) {
       const { text, events } = stampLines(bodies, { seq: contents.lines.length, epoch, at: now().toISOString() });
       contents.lines.push(...text.split('\n').slice(0, -1));
+      end = contents.lines.length;
       return events;
     },
     async sync() {
       contents.synced = contents.lines.length;
+    },
+  };
+}
+
+function markAt({ lines }: Contents, seq: number): Mark {
+  const before = lines.slice(0, seq);
+  const offset = before.reduce((sum, line) => sum + Buffer.byteLength(line) + 1, 0);
+  return { seq, segment: 1, offset, crc: crcOf(Buffer.from(before.at(-1) ?? '')) ?? BEGINNING.crc };
+}
+
+const isMark = (contents: Contents, mark: Mark): boolean =>
+  mark.seq <= contents.lines.length && JSON.stringify(markAt(contents, mark.seq)) === JSON.stringify(mark);
+
+/** The last state that was saved, as JSON makes it; one the record does not fit is none. */
+export function memorySnapshots(contents: Contents): SessionStore['snapshots'] {
+  return {
+    async load() {
+      const { snapshot } = contents;
+      if (!snapshot || !isMark(contents, snapshot.mark)) return undefined;
+      return { mark: snapshot.mark, state: JSON.parse(snapshot.text) };
+    },
+    async save(mark, state) {
+      contents.snapshot = { mark: { ...mark }, text: JSON.stringify(state) };
     },
   };
 }

@@ -8,6 +8,7 @@ import {
   memoryJournal,
   memoryOutbox,
   memoryPlan,
+  memorySnapshots,
 } from './memory-ports.ts';
 
 export type MemoryOptions = { now?: () => Date; epoch?: number; work?: string };
@@ -45,6 +46,7 @@ export function memoryStore(name: string, options: MemoryOptions = {}): MemorySt
   const contents: Contents = {
     lines: [],
     synced: 0,
+    snapshot: undefined,
     blobs: new Map(),
     inbox: new Map(),
     files: new Set(),
@@ -67,6 +69,7 @@ function open(name: string, contents: Contents, options: MemoryOptions): MemoryS
   return {
     name,
     journal: memoryJournal(contents, now, epoch),
+    snapshots: memorySnapshots(contents),
     blobs: memoryBlobs(contents),
     inbox: memoryInbox(contents),
     outbox: memoryOutbox(contents),

@@ -8,6 +8,7 @@ import { sessionPaths } from './layout.ts';
 import { openLive } from './live.ts';
 import { openOutbox } from './outbox.ts';
 import { openPlanFile } from './plan-file.ts';
+import { openSnapshots } from './snapshots.ts';
 
 export type SessionOptions = Pick<JournalOptions, 'now' | 'disk'> &
   Pick<InboxOptions, 'askWriters'> & {
@@ -32,6 +33,7 @@ export function openSessionFolder(folder: string, options: SessionOptions): Sess
   return {
     name: basename(folder),
     journal,
+    snapshots: openSnapshots(paths),
     blobs: openBlobs(paths.blobs),
     inbox,
     outbox: openOutbox(paths),

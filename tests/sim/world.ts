@@ -79,7 +79,7 @@ function gatedStore(store: MemoryStore, gates: Gates, setting: Setting): Session
       if (poison) throw poison;
       return job();
     });
-  const { journal, blobs, inbox, outbox, plan, hands } = store;
+  const { journal, snapshots, blobs, inbox, outbox, plan, hands } = store;
   const keepingSaves = async <T>(job: () => Promise<T>): Promise<T> => {
     const before = hands.planText();
     const result = await job();
@@ -89,9 +89,14 @@ function gatedStore(store: MemoryStore, gates: Gates, setting: Setting): Session
   return {
     ...store,
     journal: {
-      read: (each) => step('read', () => journal.read(each)),
+      read: (each, from) => step('read', () => journal.read(each, from)),
+      mark: () => journal.mark(),
       append: (bodies) => unpoisoned('append', () => journal.append(bodies)),
       sync: () => unpoisoned('sync', () => journal.sync()),
+    },
+    snapshots: {
+      load: () => step('snapshot', () => snapshots.load()),
+      save: (mark, state) => step('snapshot', () => snapshots.save(mark, state)),
     },
     blobs: { put: (text) => step('blob', () => blobs.put(text)), get: (hash) => blobs.get(hash) },
     inbox: {

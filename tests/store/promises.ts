@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Drop } from '../../src/engine/ports.ts';
+import type { Mark } from '../../src/protocol/mark.ts';
 import { eventsOf, opened, progressed, type Rig } from './rig.ts';
 
 /** What every store keeps, on disk or in memory. */
@@ -52,6 +53,62 @@ export function storePromises(where: string, make: () => Rig): void {
       const { store } = make();
       await expect(store.journal.append([{ ...opened, key: 7 } as never])).rejects.toThrow('could not be read back');
       expect((await store.journal.append([opened])).map(({ seq }) => seq)).toEqual([1]);
+    });
+  });
+
+  describe(`a mark of the record ${where}`, () => {
+    const from = async (rig: Rig, mark: Mark) => {
+      const seqs: number[] = [];
+      return [await rig.store.journal.read(({ seq }) => seqs.push(seq), mark), seqs];
+    };
+
+    test('is the end of what was read or appended, and what comes after it is read alone', async () => {
+      const rig = make();
+      expect(rig.store.journal.mark()).toMatchObject({ seq: 0, offset: 0 });
+      await rig.store.journal.append([opened, progressed(1)]);
+      const mark = rig.store.journal.mark();
+      await rig.store.journal.append([progressed(2), progressed(3)]);
+      const end = rig.store.journal.mark();
+      const next = await rig.reopen();
+      expect(await from(next, mark)).toEqual(['read', [3, 4]]);
+      expect(next.store.journal.mark()).toEqual(end);
+      expect(await from(next, end)).toEqual(['read', []]);
+      expect((await next.store.journal.append([progressed(4)])).map(({ seq }) => seq)).toEqual([5]);
+    });
+
+    test.each([{ seq: 1 }, { seq: 3 }, { offset: 5 }, { offset: 1_000_000 }, { crc: 'ffffffff' }, { segment: 2 }])(
+      'that the record does not have (%j) is told, and no event',
+      async (wrong) => {
+        const rig = make();
+        await rig.store.journal.append([opened, progressed(1)]);
+        const mark = { ...rig.store.journal.mark(), ...wrong };
+        await rig.store.journal.append([progressed(2)]);
+        expect(await from(await rig.reopen(), mark)).toEqual(['unfit', []]);
+      },
+    );
+  });
+
+  describe(`a snapshot ${where}`, () => {
+    test('comes back with its mark, as JSON makes it; the last one counts', async () => {
+      const rig = make();
+      expect(await rig.store.snapshots.load()).toBeUndefined();
+      await rig.store.journal.append([opened]);
+      await rig.store.snapshots.save(rig.store.journal.mark(), { n: 1 });
+      await rig.store.journal.append([progressed(1)]);
+      const mark = rig.store.journal.mark();
+      await rig.store.snapshots.save(mark, { text: '输出 "x"', no: undefined });
+      await rig.store.journal.append([progressed(2)]);
+      expect(await (await rig.reopen()).store.snapshots.load()).toEqual({ mark, state: { text: '输出 "x"' } });
+    });
+
+    test('whose mark the record does not have is none', async () => {
+      const rig = make();
+      await rig.store.journal.append([opened]);
+      const mark = rig.store.journal.mark();
+      await rig.store.snapshots.save({ ...mark, crc: 'ffffffff' }, {});
+      expect(await rig.store.snapshots.load()).toBeUndefined();
+      await rig.store.snapshots.save({ ...mark, seq: 9 }, {});
+      expect(await rig.store.snapshots.load()).toBeUndefined();
     });
   });
 
