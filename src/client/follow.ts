@@ -16,7 +16,7 @@ export type Following = {
 
 /** The events of a session with their lines, as they are in the record: nothing unfinished, nothing twice, nothing left out. */
 export async function* events(paths: SessionPaths, { from = 1, follow, signal }: Following): AsyncGenerator<Line> {
-  const tail = recordTail(paths.events);
+  const tail = recordTail(paths, from);
   const changes = follow ? changesIn([paths.folder]) : null;
   try {
     for (;;) {
@@ -37,7 +37,7 @@ export type Sight =
 
 /** Looks at a session from now on, until the signal is aborted or its folder is gone. Begins with one `state`. */
 export async function* watch(paths: SessionPaths & { name: string }, signal?: AbortSignal): AsyncGenerator<Sight> {
-  const record = recordTail(paths.events);
+  const record = recordTail(paths);
   const live = liveTail(paths.live);
   const changes = changesIn([paths.folder, paths.inbox]);
   let session = emptySession(paths.name);
@@ -54,7 +54,8 @@ export async function* watch(paths: SessionPaths & { name: string }, signal?: Ab
       // Words of the next call come after the events that led to it; words of this one before the event that ends it.
       if (words.text !== '' && !words.began) yield { is: 'text', text: words.text };
       let told = false;
-      for await (const { event } of record.fresh()) {
+      for await (const { event, again } of record.fresh()) {
+        if (again) return yield* watch(paths, signal);
         session = fold(session, event);
         // A short answer is on record before its words were looked at: the event has said them.
         told ||= event.type === 'model.answered' && event.text.startsWith(words.text);

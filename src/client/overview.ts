@@ -46,7 +46,7 @@ export type Shown = {
 /** What a session's record means. Reads all of it: a second for some ten thousand events. Throws RecordCorrupt. */
 export async function foldRecord(paths: Named): Promise<Session> {
   let session = emptySession(paths.name);
-  await readRecord(paths.events, (event) => {
+  await readRecord(paths, (event) => {
     session = fold(session, event);
   });
   return session;

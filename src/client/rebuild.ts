@@ -30,7 +30,7 @@ export async function rebuild(paths: SessionPaths & { name: string }): Promise<R
   const file = openPlanFile(paths, () => performance.now());
   const seen = await file.look();
   const replay = replayOf(paths.name, seen.is === 'edited' ? seen.saves : []);
-  await readRecord(paths.events, replay.read);
+  await readRecord(paths, replay.read);
   const { session, left, published, unknown } = replay.result();
   for (const save of replay.known()) file.accept(save);
   return [

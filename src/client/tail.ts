@@ -1,11 +1,12 @@
 import * as fs from 'node:fs';
 import { StringDecoder } from 'node:string_decoder';
 import type { Event } from '../protocol/event.ts';
+import type { Mark } from '../protocol/mark.ts';
 import { ifThere, saying } from '../store/errors.ts';
-import { decodeLine } from '../store/line.ts';
-import { readRecord } from '../store/record.ts';
+import type { SessionPaths } from '../store/layout.ts';
+import { crcOf } from '../store/line.ts';
+import { hasMark, startFor, tellRecord } from '../store/record.ts';
 
-const CHUNK = 256 * 1024;
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
 export type RecordTail = {
@@ -13,59 +14,40 @@ export type RecordTail = {
   fresh(): AsyncGenerator<Line>;
 };
 
-/** An event, and its line as it stands in the record. */
-export type Line = { event: Event; line: string };
+/**
+ * An event, and its line as it stands in the record. `again`: a later owner of the workspace did not know of what was told from
+ * this seq on; that is void, and this takes its place.
+ */
+export type Line = { event: Event; line: string; again: boolean };
 
 /** The growing end of a record, for readers beside its writer. Throws RecordCorrupt where the record cannot be trusted. */
-export function recordTail(path: string): RecordTail {
-  let offset = 0;
-  let seq = 0;
+export function recordTail(paths: SessionPaths, first = 1): RecordTail {
+  let mark: Mark | undefined;
+  let told = { seq: 0, epoch: 0 };
 
   async function* fresh(): AsyncGenerator<Line> {
-    const fd = openToRead(path);
-    if (fd === undefined) return;
-    try {
-      // A failed append is taken back. What was told of it stands; what comes in its place is told from there on.
-      if (fs.fstatSync(fd).size < offset) offset = 0;
-      for (const { bytes, end } of wholeLines(fd, offset)) {
-        const read = decodeLine(bytes);
-        if (!read.ok) {
-          // Torn by a crash, which its next writer mends; the record's own reader throws where it is anything worse.
-          await readRecord(path, () => {});
-          return;
-        }
-        offset = end;
-        if (read.event.seq <= seq) continue;
-        seq = read.event.seq;
-        yield { event: read.event, line: bytes.toString() };
+    // A failed append is taken back. What was told of it stands; what comes in its place is told from there on.
+    const from = mark && hasMark(paths, mark) ? mark : startFor(paths, first);
+    const source = tellRecord(paths, from);
+    for (;;) {
+      const { done, value } = await source.next();
+      if (done && value !== 'unfit') return;
+      if (done) {
+        mark = undefined;
+        if (from !== 'oldest') yield* fresh();
+        return;
       }
-    } finally {
-      fs.closeSync(fd);
+      for (const { event, bytes, segment, end } of value) {
+        mark = { seq: event.seq, segment, offset: end, crc: crcOf(bytes) ?? '' };
+        const again = event.seq <= told.seq;
+        if (again && event.epoch <= told.epoch) continue;
+        told = { seq: event.seq, epoch: event.epoch };
+        yield { event, line: bytes.toString(), again };
+      }
     }
   }
 
   return { fresh };
-}
-
-function* wholeLines(fd: number, from: number): Generator<{ bytes: Buffer; end: number }> {
-  let parts: Buffer[] = [];
-  let read = from;
-  let end = from;
-  for (;;) {
-    const chunk = Buffer.alloc(CHUNK);
-    const count = fs.readSync(fd, chunk, 0, CHUNK, read);
-    if (count === 0) return;
-    read += count;
-    let start = 0;
-    for (let to = chunk.indexOf(10); to >= 0 && to < count; to = chunk.indexOf(10, start)) {
-      const bytes = Buffer.concat([...parts, chunk.subarray(start, to)]);
-      parts = [];
-      start = to + 1;
-      end += bytes.length + 1;
-      yield { bytes, end };
-    }
-    if (start < count) parts.push(chunk.subarray(start, count));
-  }
 }
 
 export type LiveTail = {

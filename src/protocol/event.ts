@@ -169,11 +169,18 @@ const EVENTS = [
 export const EventBody = z.discriminatedUnion('type', EVENTS);
 export type EventBody = z.infer<typeof EventBody>;
 
+/** A byte of the record. */
+export const Place = z.object({ segment: z.int().min(1), offset: z.int().min(0) });
+export type Place = z.infer<typeof Place>;
+
 export const Stamp = z.object({
   v: z.literal(1),
   seq: z.int().min(1).describe('Without gaps from 1.'),
   epoch: z.int().min(1).describe('Which owner of the workspace wrote it.'),
   at: z.iso.datetime().describe('Wall time, for people; order is `seq` alone.'),
+  fence: Place.optional().describe(
+    'First line of an epoch: how far its writer had read. Lines between there and this one are void.',
+  ),
 });
 export type Stamp = z.infer<typeof Stamp>;
 

@@ -11,6 +11,16 @@ export class RecordCorrupt extends UserError {
   }
 }
 
+/** A later owner of the workspace writes to this record. Who meets it stops for good. */
+export class Fenced extends UserError {
+  constructor(file: string, theirs: number, ours: number) {
+    super(
+      `${file}: a daemon that took the workspace over (epoch ${theirs}) writes there; this one (epoch ${ours}) stops. Nothing of it was overwritten.`,
+    );
+    this.name = 'Fenced';
+  }
+}
+
 /** The file system said no. `code` is its errno name, such as `ENOSPC`, so that the caller may wait for room. */
 export class DiskError extends UserError {
   readonly code: string;

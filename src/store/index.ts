@@ -1,6 +1,6 @@
 export { dropMessage } from './drop-message.ts';
 export { sweepStaging } from './durable.ts';
-export { RecordCorrupt } from './errors.ts';
+export { Fenced, RecordCorrupt } from './errors.ts';
 export { type SessionPaths, sessionPaths, type WorkspacePaths } from './layout.ts';
 export { type MemoryStore, memoryStore } from './memory.ts';
 export { replaceFile } from './replace-file.ts';

@@ -22,7 +22,14 @@ export type WorkspacePaths = ReturnType<typeof workspacePaths>;
 export const sessionPaths = (folder: string) => ({
   folder,
   settings: join(folder, 'session.json'),
+  /** The record: the segment that is written to, and the sealed ones before it. */
   events: join(folder, 'events.jsonl'),
+  sealed: join(folder, 'events'),
+  segment: (number: number) => join(folder, 'events', `${String(number).padStart(6, '0')}.jsonl`),
+  /** The snapshot that stands for segments which retention removed. */
+  base: join(folder, 'events', 'base.json'),
+  /** What retention removed last. */
+  swept: join(folder, 'events', 'swept.json'),
   /** Bytes cut off the end of the record at `offset`. */
   torn: (offset: number) => join(folder, `events.torn-${offset}`),
   snapshot: join(folder, 'snapshot.json'),

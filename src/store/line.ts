@@ -9,8 +9,8 @@ const TYPES: ReadonlySet<string> = new Set(EventBody.options.map((option) => opt
 
 /** One line of the record, with its crc32 (of the bytes before `,"crc"`) and its line feed. */
 export function encodeLine(stamp: Stamp, body: EventBody): string {
-  const { v, seq, epoch, at } = stamp;
-  return withCrc({ v, seq, epoch, at, ...body });
+  const { v, seq, epoch, at, fence } = stamp;
+  return withCrc({ v, seq, epoch, at, ...(fence && { fence }), ...body });
 }
 
 /** A value as one line of JSON that ends with the crc32 of the bytes before `,"crc"`, and a line feed. */
@@ -36,6 +36,11 @@ export function crcOf(bytes: Buffer): string | undefined {
  * not by a program that keeps to this version of the format.
  */
 export type Line = { ok: true; event: Event } | { ok: false; torn: boolean; why: string };
+
+/** The epoch a line of an event says it has, by its beginning alone; 0 where it says none. */
+export function epochOf(bytes: Buffer): number {
+  return Number(/^\{"v":1,"seq":\d+,"epoch":(\d+),/.exec(bytes.toString('latin1', 0, 64))?.[1] ?? 0);
+}
 
 /** Reads one line, given without its line feed. Never throws. */
 export function decodeLine(bytes: Buffer): Line {

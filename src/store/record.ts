@@ -1,117 +1,185 @@
 import * as fs from 'node:fs';
-import { promisify } from 'node:util';
-import { errorCode, UserError } from '../protocol/errors.ts';
 import type { Event } from '../protocol/event.ts';
 import { BEGINNING, type Mark } from '../protocol/mark.ts';
-import { inWords, RecordCorrupt } from './errors.ts';
+import { type View, viewFrom } from './fence.ts';
 import type { SessionPaths } from './layout.ts';
-import { crcOf, decodeLine } from './line.ts';
+import { crcOf, decodeLine, epochOf } from './line.ts';
+import { lineBefore, lineNumber, linesOf, readAt } from './lines.ts';
+import {
+  corrupt,
+  headerOf,
+  openRegular,
+  openSegments,
+  type Segment,
+  type Segments,
+  sealedNumbers,
+} from './segments.ts';
 
-const CHUNK = 256 * 1024;
 const TAIL = 8 * 1024;
 const LONGEST_TAIL = 64 * 1024 * 1024;
-const readPart = promisify(fs.read);
-const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
-
-/** How far a record can be trusted: bytes and last seq of the good part, and the bytes of a torn end behind it. */
-export type Extent = { good: number; seq: number; torn: number; crc: string };
 
 /**
- * Reads a record from its start without changing anything; `torn` is an end that was never finished. Throws RecordCorrupt
- * for anything a crash cannot have done. Memory stays at the longest line. A missing file is an empty record.
+ * How far a record can be trusted. `mark`: the end of its last event. `segment`, `good`, `torn`: the file that is written to, the
+ * bytes of its good part, and those of an end that was never finished. `crc`: of its last good line. `epoch`: the newest.
+ * `voids`: lines of an earlier owner that a later one did not know of.
  */
-export async function readRecord(path: string, each: (event: Event) => void, from: Mark = BEGINNING): Promise<Extent> {
-  const file = openRecord(path);
-  if (file === undefined) return { good: 0, seq: 0, torn: 0, crc: BEGINNING.crc };
+export type Extent = {
+  mark: Mark;
+  segment: number;
+  good: number;
+  torn: number;
+  crc: string;
+  epoch: number;
+  voids: number;
+};
+const NOTHING: Extent = { mark: BEGINNING, segment: 1, good: 0, torn: 0, crc: BEGINNING.crc, epoch: 0, voids: 0 };
+
+/** An event as it stands in the record, and the byte of its segment that it ends at. */
+export type Told = { event: Event; bytes: Buffer; segment: number; end: number };
+
+/** Where a reading begins: the very beginning, a mark, or the oldest event that retention has left. */
+export type From = Mark | 'oldest';
+
+/**
+ * Reads a record from a place on without changing anything; `torn` is an end that was never finished. Throws RecordCorrupt for
+ * anything a crash cannot have done. Memory stays at the longest line. 'unfit': it does not have that mark.
+ */
+export async function readRecord(
+  paths: SessionPaths,
+  each: (event: Event) => void,
+  from: From = BEGINNING,
+): Promise<Extent | 'unfit'> {
+  const told = tellRecord(paths, from);
+  for (;;) {
+    const { done, value } = await told.next();
+    if (done) return value;
+    for (const { event } of value) each(event);
+  }
+}
+
+/** The same, some events at a time, with their lines. */
+export async function* tellRecord(paths: SessionPaths, from: From): AsyncGenerator<Told[], Extent | 'unfit'> {
+  const segments = openSegments(paths);
+  if (!segments) return from === 'oldest' || from.offset === 0 ? NOTHING : 'unfit';
   try {
-    return await scan(path, file, each, from);
+    const start = from === 'oldest' ? segments.open(segments.oldest).start : from;
+    const epoch = epochAt(segments, start);
+    const view = epoch === undefined ? undefined : await viewFrom(segments, start, epoch);
+    if (epoch !== undefined && view) return yield* scan(segments, start, epoch, view);
+    if (start.offset === 0 && start.seq === 0) throw beginningGone(segments);
+    return 'unfit';
   } finally {
-    fs.closeSync(file);
+    segments.close();
   }
 }
 
-function openRecord(path: string): number | undefined {
+/** Where to begin to read so that event `seq` is told, with no more before it than its segment has. Makes and checks nothing. */
+export function startFor(paths: SessionPaths, seq: number): From {
+  const segments = seq > 1 ? openSegments(paths) : undefined;
+  if (!segments) return 'oldest';
   try {
-    const file = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-    if (fs.fstatSync(file).isFile()) return file;
-    fs.closeSync(file);
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return undefined;
-    throw inWords(error, 'read', path);
+    for (let number = segments.current.number; number > segments.oldest; number--) {
+      const { start } = segments.open(number);
+      if (start.seq < seq) return start;
+    }
+    return 'oldest';
+  } finally {
+    segments.close();
   }
-  throw new UserError(`${path} must be a file, but something else is there. Move it away.`);
 }
 
-async function scan(path: string, file: number, each: (event: Event) => void, from: Mark): Promise<Extent> {
-  const extent: Extent = { good: from.offset, seq: from.seq, torn: 0, crc: from.crc };
-  let bad: string | undefined;
-  for await (const { bytes, whole } of lines(file, from.offset)) {
-    const line = whole ? decodeLine(bytes) : ({ ok: false, torn: true, why: 'it has no end' } as const);
-    const number = extent.seq + 1;
-    if (bad !== undefined && (line.ok || !line.torn)) throw corrupt(path, number, bad);
-    if (!line.ok && !line.torn) throw corrupt(path, number, line.why);
-    if (line.ok && line.event.seq !== number) {
-      throw corrupt(path, number, `it is event ${line.event.seq}, but event ${number} belongs there`);
-    }
-    if (line.ok) {
-      each(line.event);
-      extent.good += bytes.length + 1;
-      extent.seq = number;
-      extent.crc = crcOf(bytes) ?? '';
-    } else {
-      bad ??= line.why;
-      extent.torn += bytes.length + (whole ? 1 : 0);
-    }
+/** Whether the record has that mark. Reads the one line that ends there. */
+export function hasMark(paths: SessionPaths, mark: Mark): boolean {
+  const segments = openSegments(paths);
+  try {
+    return segments ? epochAt(segments, mark) !== undefined : mark.offset === 0 && mark.seq === 0;
+  } finally {
+    segments?.close();
+  }
+}
+
+/** The epoch of the line that ends at a mark; undefined where that line does not end there. */
+function epochAt(segments: Segments, { seq, segment, offset, crc }: Mark): number | undefined {
+  if (segment < segments.oldest || segment > segments.current.number) return undefined;
+  if (offset === 0) return segment === 1 && seq === 0 ? 0 : undefined;
+  const { file, end } = segments.open(segment);
+  const bytes = offset <= end ? lineBefore(file, offset) : undefined;
+  if (!bytes || crcOf(bytes) !== crc) return undefined;
+  const header = headerOf(bytes);
+  if (header) return header.prev_last_seq === seq ? header.epoch : undefined;
+  const line = decodeLine(bytes);
+  return line.ok && line.event.seq === seq ? line.event.epoch : undefined;
+}
+
+const beginningGone = ({ oldest, current, open }: Segments) =>
+  corrupt(
+    current.path,
+    `the snapshot that stands for events 1 to ${open(oldest).start.seq}, which retention removed, cannot be used`,
+  );
+
+async function* scan(segments: Segments, start: Mark, epoch: number, view: View): AsyncGenerator<Told[], Extent> {
+  const extent: Extent = { ...NOTHING, mark: start, good: start.offset, crc: start.crc, epoch };
+  for (let number = start.segment; number <= segments.current.number; number++) {
+    const segment = segments.open(number);
+    extent.segment = number;
+    if (number > start.segment) follow(extent, segment);
+    yield* scanSegment(segment, extent, view);
+    if (segment.next) await sealedWell(segment, segment.next, extent);
   }
   return extent;
 }
 
-// The number of a line is the seq that belongs there: seq has no gaps, so before the first bad line both are the same.
-const corrupt = (path: string, line: number, why: string) =>
-  new RecordCorrupt(
-    path,
-    `line ${line} cannot be trusted: ${why}. Nothing was changed. Put back a copy of the file from a backup, or move the ` +
-      'session folder away; the daemon leaves this session alone until then.',
-  );
-
-async function* lines(file: number, start: number): AsyncGenerator<{ bytes: Buffer; whole: boolean }> {
-  let parts: Buffer[] = [];
-  for (let at = start; ; ) {
-    const { buffer, bytesRead } = await readPart(file, Buffer.alloc(CHUNK), 0, CHUNK, at);
-    if (bytesRead === 0) break;
-    at += bytesRead;
-    let from = 0;
-    for (let to = buffer.indexOf(10); to >= 0 && to < bytesRead; to = buffer.indexOf(10, from)) {
-      yield { bytes: Buffer.concat([...parts, buffer.subarray(from, to)]), whole: true };
-      parts = [];
-      from = to + 1;
-    }
-    if (from < bytesRead) parts.push(buffer.subarray(from, bytesRead));
-  }
-  if (parts.length > 0) yield { bytes: Buffer.concat(parts), whole: false };
+/** Goes on in the next segment. The mark goes along where all before it counts. */
+function follow(extent: Extent, { start, header }: Segment): void {
+  if (extent.mark.offset === extent.good && header?.prev_last_seq === extent.mark.seq) extent.mark = start;
+  extent.good = start.offset;
+  extent.crc = start.crc;
 }
 
-/** Whether event `seq` of the record ends at the mark with that crc. */
-export function hasMark(paths: SessionPaths, { seq, segment, offset, crc }: Mark): boolean {
-  if (segment !== 1) return false;
-  if (offset === 0) return seq === 0;
-  const file = openRecord(paths.events);
-  if (file === undefined) return false;
-  try {
-    if (fs.fstatSync(file).size < offset) return false;
-    for (let span = TAIL; ; span *= 8) {
-      const from = Math.max(0, offset - span);
-      const bytes = Buffer.alloc(offset - from);
-      fs.readSync(file, bytes, 0, bytes.length, from);
-      if (bytes.at(-1) !== 10) return false;
-      const start = bytes.lastIndexOf(10, bytes.length - 2);
-      if (start < 0 && from > 0 && span < LONGEST_TAIL) continue;
-      const text = bytes.subarray(start + 1, -1);
-      const line = decodeLine(text);
-      return line.ok && line.event.seq === seq && crcOf(text) === crc;
+async function* scanSegment(segment: Segment, extent: Extent, view: View): AsyncGenerator<Told[]> {
+  const { file, path, number, end } = segment;
+  let bad: { at: number; why: string } | undefined;
+  const fail = (at: number, why: string) => corrupt(path, `line ${lineNumber(file, at)} cannot be trusted: ${why}`);
+  for await (const batch of linesOf(file, extent.good, end)) {
+    const told: Told[] = [];
+    for (const { bytes, at, whole } of batch) {
+      const line = whole ? decodeLine(bytes) : ({ ok: false, torn: true, why: 'it has no end' } as const);
+      if (bad && (line.ok || !line.torn)) throw fail(bad.at, bad.why);
+      if (!line.ok) {
+        if (!line.torn) throw fail(at, line.why);
+        bad ??= { at, why: line.why };
+        extent.torn += bytes.length + (whole ? 1 : 0);
+        continue;
+      }
+      const { event } = line;
+      extent.good = at + bytes.length + 1;
+      extent.crc = crcOf(bytes) ?? '';
+      extent.epoch = Math.max(extent.epoch, event.epoch);
+      if (!view.counts({ segment: number, offset: at }, event.epoch)) {
+        extent.voids++;
+        continue;
+      }
+      const seq = extent.mark.seq + 1;
+      if (event.seq !== seq) throw fail(at, `it is event ${event.seq}, but event ${seq} belongs there`);
+      extent.mark = { seq, segment: number, offset: extent.good, crc: extent.crc };
+      told.push({ event, bytes, segment: number, end: extent.good });
     }
-  } finally {
-    fs.closeSync(file);
+    yield told;
+  }
+  if (bad && segment.next) throw fail(bad.at, bad.why);
+}
+
+/** A sealed segment ends as the next one says. What a fenced daemon wrote behind that is void; nobody else may have. */
+async function sealedWell({ file, path, end }: Segment, next: NonNullable<Segment['next']>, extent: Extent) {
+  if (extent.good !== end || extent.crc !== next.prev_crc) {
+    throw corrupt(path, 'it does not end as it did when it was sealed');
+  }
+  for await (const batch of linesOf(file, end, fs.fstatSync(file).size)) {
+    for (const { bytes } of batch) {
+      const line = decodeLine(bytes);
+      if (line.ok && line.event.epoch >= next.epoch) throw corrupt(path, 'somebody wrote to it after it was sealed');
+      extent.voids++;
+    }
   }
 }
 
@@ -119,15 +187,23 @@ export function hasMark(paths: SessionPaths, { seq, segment, offset, crc }: Mark
  * The last event of a record, found in its last bytes alone; undefined where there is none to be found there. Read at once:
  * among thousands of sessions the way to another thread and back takes longer than the read.
  */
-export function lastEventOf(path: string): Event | undefined {
-  const file = openRecord(path);
+export function lastEventOf(paths: SessionPaths): Event | undefined {
+  const last = lastIn(paths.events);
+  if (last !== 'sealed') return last;
+  const number = sealedNumbers(paths).at(-1);
+  const before = number === undefined ? undefined : lastIn(paths.segment(number));
+  return before === 'sealed' ? undefined : before;
+}
+
+/** 'sealed': the file holds its header and nothing else, so what was last is in the segment before. */
+function lastIn(path: string): Event | 'sealed' | undefined {
+  const file = openRegular(path);
   if (file === undefined) return undefined;
   try {
     const { size } = fs.fstatSync(file);
     for (let span = TAIL; ; span *= 8) {
       const from = Math.max(0, size - span);
-      const bytes = Buffer.allocUnsafe(size - from);
-      const found = lastWhole(bytes.subarray(0, fs.readSync(file, bytes, 0, bytes.length, from)));
+      const found = lastWhole(readAt(file, from, size));
       if (found || from === 0 || span >= LONGEST_TAIL) return found;
     }
   } finally {
@@ -135,13 +211,17 @@ export function lastEventOf(path: string): Event | undefined {
   }
 }
 
-function lastWhole(bytes: Buffer): Event | undefined {
+/** The last line of the highest epoch: what came behind it from a lower one is void. */
+function lastWhole(bytes: Buffer): Event | 'sealed' | undefined {
+  let last: Event | undefined;
   for (let end = bytes.lastIndexOf(10); end > 0; ) {
     const start = bytes.lastIndexOf(10, end - 1);
-    const line = decodeLine(bytes.subarray(start + 1, end));
-    if (line.ok) return line.event;
-    if (start < 0) return undefined;
+    const text = bytes.subarray(start + 1, end);
+    if (!last && headerOf(text)) return 'sealed';
+    const line = epochOf(text) > (last?.epoch ?? 0) ? decodeLine(text) : undefined;
+    if (line?.ok) last = line.event;
+    if (start < 0) return last;
     end = start;
   }
-  return undefined;
+  return last;
 }

@@ -1,3 +1,4 @@
+import * as fs from 'node:fs';
 import { basename } from 'node:path';
 import type { SessionStore } from '../engine/ports.ts';
 import { openBlobs } from './blobs.ts';
@@ -10,7 +11,7 @@ import { openOutbox } from './outbox.ts';
 import { openPlanFile } from './plan-file.ts';
 import { openSnapshots } from './snapshots.ts';
 
-export type SessionOptions = Pick<JournalOptions, 'now' | 'disk'> &
+export type SessionOptions = Pick<JournalOptions, 'now' | 'disk' | 'segmentBytes'> &
   Pick<InboxOptions, 'askWriters'> & {
     /** Which owner of the workspace writes; 1 where ownership is not counted. */
     epoch?: number;
@@ -27,6 +28,7 @@ export function openSessionFolder(folder: string, options: SessionOptions): Sess
   const world = { epoch: 1, elapsed: () => performance.now(), ...options };
   for (const path of foldersOf(folder)) ownFolder(path);
   for (const path of [paths.blobs, paths.outboxStaging, paths.plans, paths.rejected]) sweepStaging(path);
+  if (fs.existsSync(paths.sealed)) sweepStaging(ownFolder(paths.sealed));
   const journal = openJournal(paths, world);
   const inbox = openInbox(paths, world);
   const live = openLive(paths.live);

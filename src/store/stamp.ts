@@ -1,17 +1,17 @@
 import type { ZodType } from 'zod';
-import { type Event, EventBody, Stamp } from '../protocol/event.ts';
+import { type Event, EventBody, type Place, Stamp } from '../protocol/event.ts';
 import { encodeLine } from './line.ts';
 
 /**
- * The lines of events that follow event `seq`, and the events as they will be read back. Throws where a line could not be
+ * The lines of events that follow event `seq`, the first of them with the fence, and the events as they will be read back. Throws where a line could not be
  * read back, before a byte of it is written: such an event is a bug, and in the record it would stop the session for good.
  */
 export function stampLines(
   bodies: EventBody[],
-  { seq, epoch, at }: { seq: number; epoch: number; at: string },
+  { seq, epoch, at, fence }: { seq: number; epoch: number; at: string; fence?: Place | undefined },
 ): { text: string; events: Event[] } {
   const lines = bodies.map((raw, index) => {
-    const stamp = readBack(Stamp, { v: 1, seq: seq + index + 1, epoch, at });
+    const stamp = readBack(Stamp, { v: 1, seq: seq + index + 1, epoch, at, ...(index === 0 && fence && { fence }) });
     const body = readBack(EventBody, raw);
     return { text: encodeLine(stamp, body), event: { ...stamp, ...body } };
   });

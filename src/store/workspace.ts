@@ -72,9 +72,9 @@ export function openWorkspace(root: string, options: SessionOptions): Workspace 
     sessions,
     has: isThere,
     session: (name, epoch = options.epoch ?? 1) => openSessionFolder(known(name), { ...options, epoch }),
-    lastEvent: async (name) => lastEventOf(sessionPaths(known(name)).events),
+    lastEvent: async (name) => lastEventOf(sessionPaths(known(name))),
     async events(name, each) {
-      await readRecord(sessionPaths(known(name)).events, each);
+      await readRecord(sessionPaths(known(name)), each);
     },
     configText: () => readSmallText(paths.config, 0),
     instructionsText: () => readSmallText(paths.instructions, 0),

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Event, EventBody } from '../../src/protocol/event.ts';
-import { RecordCorrupt } from '../../src/store/index.ts';
+import { RecordCorrupt, sessionPaths } from '../../src/store/index.ts';
 import { decodeLine, encodeLine } from '../../src/store/line.ts';
 import { readRecord } from '../../src/store/record.ts';
 import { at, diskRig, eventsOf, opened, progressed, tempFolder } from './rig.ts';
@@ -102,9 +102,9 @@ describe('a torn record', () => {
 
   test('is read by others without being changed', async () => {
     const content = `${lineOf(1)}${lineOf(2).slice(0, 20)}`;
-    const { path, torn } = withRecord(content);
+    const { path, torn, folder } = withRecord(content);
     const events: Event[] = [];
-    await readRecord(path, (event) => events.push(event));
+    await readRecord(sessionPaths(folder), (event) => events.push(event));
     expect([seqs(events), fs.readFileSync(path, 'utf8'), torn()]).toEqual([[1], content, []]);
   });
 });

@@ -1,0 +1,146 @@
+import * as fs from 'node:fs';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { Event } from '../../src/protocol/event.ts';
+import { BEGINNING, type Mark } from '../../src/protocol/mark.ts';
+import { Fenced, type SessionPaths, sessionPaths } from '../../src/store/index.ts';
+import { crcOf } from '../../src/store/line.ts';
+import { readRecord } from '../../src/store/record.ts';
+import { stampLines } from '../../src/store/stamp.ts';
+import { at, diskRig, eventsOf, opened, progressed, tempFolder } from './rig.ts';
+
+/** Every event of these tests is known by a number nobody else writes. */
+const idOf = (event: Event) => (event.type === 'step.progressed' ? event.progress.current : 0);
+
+async function told(paths: SessionPaths, from?: Mark): Promise<number[] | 'unfit'> {
+  const ids: number[] = [];
+  return (await readRecord(paths, (event) => ids.push(idOf(event)), from)) === 'unfit' ? 'unfit' : ids;
+}
+
+type Moment = { mark: Mark; view: number[] };
+
+/** An owner that never looks before it writes: the worst a daemon can be that lost its lock and does not know. */
+class Blind {
+  readonly paths: SessionPaths;
+  readonly epoch: number;
+  view: number[] | undefined;
+  mark = BEGINNING;
+  end = 0;
+  wrote = 0;
+  first = true;
+  /** It met a later owner at its opening, so it writes nothing under its own number. */
+  isLate = false;
+
+  constructor(paths: SessionPaths, epoch: number) {
+    this.paths = paths;
+    this.epoch = epoch;
+  }
+
+  async open(): Promise<void> {
+    const view: number[] = [];
+    const extent = await readRecord(this.paths, (event) => view.push(idOf(event)));
+    if (extent === 'unfit') throw new Error('the beginning is always there');
+    this.view = view;
+    this.mark = extent.mark;
+    this.end = extent.good;
+    this.first = extent.epoch < this.epoch;
+    this.isLate = extent.epoch > this.epoch;
+  }
+
+  write(): Moment {
+    const id = this.epoch * 1000 + ++this.wrote;
+    const { segment, offset } = this.mark;
+    const fence = this.first ? { segment, offset } : undefined;
+    const stamp = { seq: this.mark.seq, epoch: this.epoch, at: at().toISOString(), fence };
+    const text = stampLines([progressed(id)], stamp).text;
+    fs.appendFileSync(this.paths.events, text);
+    // Where it believes to be: it did not look whether somebody else wrote meanwhile.
+    this.end += text.length;
+    this.first = false;
+    this.mark = { seq: stamp.seq + 1, segment: 1, offset: this.end, crc: crcOf(Buffer.from(text.trimEnd())) ?? '' };
+    this.view = [...(this.view ?? []), id];
+    return { mark: this.mark, view: this.view };
+  }
+}
+
+/** Plays a sequence of turns: the first of a writer is its opening, each later one a line. Then asks what every reader must be told. */
+async function play(turns: number[]): Promise<void> {
+  const paths = sessionPaths(tempFolder());
+  const writers = [1, 2, 3].map((epoch) => new Blind(paths, epoch));
+  const moments: Moment[] = [];
+  let newest: Blind | undefined;
+  for (const turn of turns) {
+    const writer = writers[turn];
+    if (!writer) continue;
+    if (!writer.view) await writer.open();
+    else if (!writer.isLate) {
+      moments.push(writer.write());
+      if (!newest || newest.epoch < writer.epoch) newest = writer;
+    }
+  }
+  const whole = newest?.view ?? [];
+  expect(await told(paths)).toEqual(whole);
+  for (const { mark, view } of moments) {
+    const rest = await told(paths, mark);
+    if (rest !== 'unfit') expect([...view, ...rest]).toEqual(whole);
+  }
+}
+
+function* orders(left: number[], so: number[] = []): Generator<number[]> {
+  if (left.every((count) => count === 0)) yield so;
+  for (const [who, count] of left.entries()) {
+    if (count > 0)
+      yield* orders(
+        left.map((other, place) => (place === who ? other - 1 : other)),
+        [...so, who],
+      );
+  }
+}
+
+test('two owners at once, in every order of their turns: every reader sees what the later one saw, without gaps', async () => {
+  for (const turns of orders([4, 3])) await play(turns);
+});
+
+test('three owners at once: every reader sees what the latest one saw, whatever the earlier ones did to each other', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.nat(2), { maxLength: 14 }), (turns) => play(turns)),
+    { numRuns: 300, examples: [[[0, 0, 0, 0, 2, 1, 1, 2, 2]], [[0, 0, 0, 1, 0, 2, 1, 2]]] },
+  );
+});
+
+test('a daemon that finds the lines of a later owner stops for good, and its own lines are void', async () => {
+  const folder = tempFolder();
+  const old = diskRig(folder, { epoch: 1 }).store;
+  await old.journal.append([opened]);
+  const young = diskRig(folder, { epoch: 2 }).store;
+  expect(await eventsOf(young)).toHaveLength(1);
+  await old.journal.append([progressed(11)]);
+  await young.journal.append([progressed(21)]);
+  await expect(old.journal.append([progressed(12)])).rejects.toThrow(Fenced);
+  await expect(old.journal.append([progressed(13)])).rejects.toThrow('epoch 2');
+  await expect(old.journal.sync()).rejects.toThrow(Fenced);
+  await young.journal.append([progressed(22)]);
+  expect((await eventsOf(diskRig(folder).store)).map(idOf)).toEqual([0, 21, 22]);
+  // Nothing is deleted: what is void stays in the file.
+  expect(fs.readFileSync(sessionPaths(folder).events, 'utf8').match(/\n/g)).toHaveLength(4);
+});
+
+test('a record that knows a newer epoch is gone on with under that epoch', async () => {
+  const folder = tempFolder();
+  const moved = diskRig(folder, { epoch: 57 }).store;
+  await moved.journal.append([opened]);
+  await moved.close();
+  const here = diskRig(folder, { epoch: 3 }).store;
+  expect((await here.journal.append([progressed(1)])).map(({ seq, epoch }) => [seq, epoch])).toEqual([[2, 57]]);
+  expect((await eventsOf(here)).map(idOf)).toEqual([0, 1]);
+});
+
+test('two writers of one epoch are told apart at once, and neither writes over the other', async () => {
+  const folder = tempFolder();
+  const one = diskRig(folder, { epoch: 4 }).store;
+  await one.journal.append([opened]);
+  const two = diskRig(folder, { epoch: 4 }).store;
+  await two.journal.append([progressed(1)]);
+  await expect(one.journal.append([progressed(2)])).rejects.toThrow('another program wrote to it');
+  expect((await eventsOf(diskRig(folder, { epoch: 4 }).store)).map(idOf)).toEqual([0, 1]);
+});
