@@ -6,7 +6,7 @@ import type { SessionWorld } from './daemon/sessions.ts';
 import { runSlots } from './daemon/slots.ts';
 import { type Model, ModelFault, type SessionStore, type World } from './engine/ports.ts';
 import { chooseModel } from './models/index.ts';
-import { type Config, type ModelSettings, resolveRules, type Settings } from './protocol/config.ts';
+import { type Config, type ModelSettings, resolveRules, retentionOf, type Settings } from './protocol/config.ts';
 import { errorText } from './protocol/errors.ts';
 import { publishedSchemas } from './protocol/schemas.ts';
 import {
@@ -15,6 +15,8 @@ import {
   checkSettings,
   openWorkspace,
   replaceFile,
+  sessionPaths,
+  sweepSession,
   sweepStaging,
   type Workspace,
 } from './store/index.ts';
@@ -52,6 +54,7 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
     settings: () => config.reload(false),
     onLost: options.onLost,
     prepare: () => prepared(workspace),
+    sweep: (name) => sweep(name, workspace, config.value),
   });
 }
 
@@ -61,6 +64,13 @@ async function prepared({ paths }: Workspace): Promise<void> {
   for (const [name, schema] of Object.entries(publishedSchemas())) {
     await replaceFile(`${paths.schemas}/${name}`, `${JSON.stringify(schema, null, 2)}\n`);
   }
+}
+
+/** Removes what is old in a session, by the settings that are in force; ones that do not hold keep everything. */
+async function sweep(name: string, workspace: Workspace, config: Config): Promise<boolean> {
+  const settings = checkSettings(workspace.settingsText(name), 'session.json').value;
+  const paths = sessionPaths(workspace.paths.session(name));
+  return (await sweepSession(paths, retentionOf(config, settings), realClock.now())).more;
 }
 
 type Parts = {

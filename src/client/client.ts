@@ -3,6 +3,8 @@ import type { Reply } from '../protocol/reply.ts';
 import { RecordCorrupt } from '../store/errors.ts';
 import { type WorkspacePaths, workspacePaths } from '../store/layout.ts';
 import { liveOwner, type Owner } from '../store/owner.ts';
+import { lastEventOf } from '../store/record.ts';
+import { removedEvents } from '../store/retention.ts';
 import { ulids } from '../store/ulid.ts';
 import { openWorkspace, type Workspace } from '../store/workspace.ts';
 import { type Launch, startDaemon, stopDaemon } from './daemon.ts';
@@ -33,6 +35,10 @@ export type Client = {
   list(): AsyncGenerator<Overview>;
   show(key: string): Promise<Shown>;
   events(key: string, options?: Following): AsyncGenerator<Line>;
+  /** How many events at the beginning of a record retention has removed. */
+  gone(key: string): number;
+  /** The number of the last event, from the end of the record alone; 0 where there is none. */
+  lastSeq(key: string): number;
   watch(key: string, signal?: AbortSignal): AsyncGenerator<Sight>;
   /** Throws `DaemonState` while a daemon is at work in the session. */
   rebuild(key: string): Promise<Rebuilt[]>;
@@ -94,6 +100,8 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     },
     show: (key) => show(folders.known(key)),
     events: (key, options = {}) => events(folders.known(key), options),
+    gone: (key) => removedEvents(folders.known(key)),
+    lastSeq: (key) => lastEventOf(folders.known(key))?.seq ?? 0,
     watch: (key, signal) => watch(folders.known(key), signal),
     async rebuild(key) {
       const session = folders.known(key);

@@ -15,6 +15,7 @@ import { openOutbox } from '../store/outbox.ts';
 import { openPlanFile } from '../store/plan-file.ts';
 import { readRecord } from '../store/record.ts';
 import { replaceFile } from '../store/replace-file.ts';
+import { removedBefore } from '../store/retention.ts';
 import { foldersOf } from '../store/session-folder.ts';
 import { planFileProblem } from './plan-on-disk.ts';
 
@@ -40,11 +41,13 @@ export async function rebuild(paths: SessionPaths & { name: string }): Promise<R
   ].map((one) => ({ ...one, path: relative(paths.folder, one.path) }));
 }
 
+type Published = { reply: Reply; at: string };
+
 /** Reads a record for what left traces outside it. `saves` are texts of `plan.json` to be told apart: ours or a person's. */
 function replayOf(name: string, saves: string[]) {
   let session = emptySession(name);
   const left = new Map<string, Plan>();
-  const published: Reply[] = [];
+  const published: Published[] = [];
   const unknown = new Set(saves);
   return {
     read(event: Event): void {
@@ -54,7 +57,7 @@ function replayOf(name: string, saves: string[]) {
       if (before.plan && before.plan.id !== plan?.id) left.set(before.plan.id, before.plan);
       if (plan && plan !== before.plan && unknown.size > 0) unknown.delete(planText(plan));
       const reply = event.type === 'reply.published' ? before.unpublished[event.message] : undefined;
-      if (reply) published.push(reply);
+      if (reply) published.push({ reply, at: event.at });
     },
     known: () => saves.filter((save) => !unknown.has(save)),
     result: () => ({ session, left, published, unknown }),
@@ -103,12 +106,17 @@ async function putPlans(paths: SessionPaths, left: ReadonlyMap<string, Plan>): P
   return rebuilt;
 }
 
-async function putReplies(paths: SessionPaths, published: readonly Reply[]): Promise<Rebuilt[]> {
+async function putReplies(paths: SessionPaths, published: readonly Published[]): Promise<Rebuilt[]> {
   const outbox = openOutbox(paths);
   const rebuilt: Rebuilt[] = [];
-  for (const reply of published) {
+  const removed = removedBefore(paths) ?? '';
+  for (const { reply, at } of published) {
     const places = [join(paths.outbox, reply.id), join(paths.outboxRead, reply.id)];
     const [place] = places.filter((path) => fs.existsSync(path));
+    if (place === undefined && at < removed) {
+      rebuilt.push({ path: places[1] ?? '', is: 'left', why: 'it was read, and is kept no longer' });
+      continue;
+    }
     if (place === undefined) await outbox.publish(reply.id, replyText(reply));
     rebuilt.push(stateOf(place, places[0] ?? '', reply));
   }

@@ -5,6 +5,7 @@ import { sessionPaths, type Workspace } from '../store/index.ts';
 import { lockInWords } from '../store/owner.ts';
 import { type Ownership, own } from './owner.ts';
 import { type SessionWorld, sessionsOf } from './sessions.ts';
+import { sweepDaily } from './sweep.ts';
 import { watchWorkspace } from './watch.ts';
 import { watchdog } from './watchdog.ts';
 
@@ -31,6 +32,8 @@ export async function startDaemon(
     onLost: (why: Error) => void;
     /** Done once the workspace is ours, before anything is watched. */
     prepare: () => Promise<void>;
+    /** Removes what is old in a session; whether more is left to do. */
+    sweep: (name: string) => Promise<boolean>;
   },
 ): Promise<Daemon> {
   const { log } = options;
@@ -59,9 +62,11 @@ export async function startDaemon(
   await Promise.all(first.splice(0));
   // Not before: the first look at many sessions on a slow disk may take its time.
   const unwatch = watchdog();
+  const unsweep = sweepDaily(workspace.sessions, sessions.isAsleep, options.sweep, log);
   return {
     counts: () => ({ ...watch.counts(), ...sessions.counts() }),
     async stop() {
+      unsweep();
       await watch.close();
       await sessions.stop(GRACE_MS);
       await owner.release();

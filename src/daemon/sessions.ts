@@ -2,7 +2,7 @@ import type { World } from '../engine/ports.ts';
 import { openWorker, type Worker } from '../engine/worker.ts';
 import type { Rules } from '../protocol/config.ts';
 import { errorText } from '../protocol/errors.ts';
-import { RecordCorrupt } from '../store/index.ts';
+import { Fenced, RecordCorrupt } from '../store/index.ts';
 
 const RETRY_MS = 30_000;
 /** A session at rest is let go after this long without a wake; its record is read again when it is next needed. */
@@ -16,6 +16,8 @@ export type Sessions = {
   /** The folder is gone: its worker ends without a word. */
   drop(name: string): void;
   counts(): { open: number };
+  /** Nobody works in it, and nothing is known against its record. */
+  isAsleep(name: string): boolean;
   stop(graceMs: number): Promise<void>;
 };
 
@@ -27,6 +29,8 @@ type Entry = { opening: Promise<Worker | null>; worker: Worker | null; used: num
  */
 export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>, log: World['log']): Sessions {
   const live = new Map<string, Entry>();
+  /** Sessions whose record could not be trusted when they were opened last: not a byte of them is changed. */
+  const untrusted = new Set<string>();
   const timers = new Set<NodeJS.Timeout>();
   let stopping = false;
 
@@ -54,6 +58,7 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
         return null;
       }
       entry.worker = await openWorker(session.world, session.rules, (error) => failed(name, error));
+      untrusted.delete(name);
       entry.worker.wake();
       return entry.worker;
     } catch (error) {
@@ -65,9 +70,10 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
   function failed(name: string, error: unknown): void {
     log(
       'error',
-      `${name}: ${error instanceof RecordCorrupt || !(error instanceof Error) ? errorText(error) : (error.stack ?? error.message)}`,
+      `${name}: ${error instanceof RecordCorrupt || error instanceof Fenced || !(error instanceof Error) ? errorText(error) : (error.stack ?? error.message)}`,
     );
-    const again = !(error instanceof RecordCorrupt);
+    if (error instanceof RecordCorrupt) untrusted.add(name);
+    const again = !(error instanceof RecordCorrupt || error instanceof Fenced);
     void close(name).then(() => {
       if (again) later(name);
     });
@@ -105,6 +111,7 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
     wake,
     drop: (name) => void close(name),
     counts: () => ({ open: live.size }),
+    isAsleep: (name) => !live.has(name) && !untrusted.has(name),
     async stop(graceMs) {
       stopping = true;
       clearInterval(unload);

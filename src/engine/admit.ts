@@ -97,7 +97,16 @@ async function republish(drop: Drop, id: string, store: SessionStore, ledger: Le
   let reply: Reply | undefined;
   await store.journal.read((event: Event) => {
     if (event.type === 'reply.committed' && event.message === id) reply = event.reply;
-  });
+  }, 'oldest');
+  const message = ledger.session.messages[id];
+  if (!reply && message?.replied && !(await store.outbox.restore(message.name))) {
+    return refuse(
+      drop,
+      `The message "${id}" was answered before, and its reply is kept no longer. Wanted: a new id, if it is to be done again.`,
+      store,
+      ledger,
+    );
+  }
   return async () => {
     if (reply) await store.outbox.publishAgain(reply.id, replyText(reply));
     await store.inbox.settle(drop, ledger.session.seq, []);

@@ -66,6 +66,6 @@ async function replayed(name: string, journal: Journal, id: string, revision: nu
   await journal.read((event) => {
     session = fold(session, event);
     if (session.plan?.id === id && session.plan.revision === revision) found = session.plan;
-  });
+  }, 'oldest');
   return found;
 }

@@ -120,6 +120,8 @@ export type Outbox = {
   publish(name: string, content: string): Promise<void>;
   /** For a message that was sent again: puts the reply in place even if it had been consumed. */
   publishAgain(name: string, content: string): Promise<void>;
+  /** The same where the record no longer has its text: from `outbox/read/`. False where it is not kept there either. */
+  restore(name: string): Promise<boolean>;
 };
 
 /** What is in `plan.json` now, compared with what this daemon last put there. */

@@ -21,6 +21,15 @@ export const ModelSettings = z.strictObject({
 });
 export type ModelSettings = z.infer<typeof ModelSettings>;
 
+const Retention = z.strictObject({
+  record_days: z.int().min(0).optional().describe('Sealed segments of the record; 90, and 0 keeps them for ever.'),
+  files_days: z
+    .int()
+    .min(0)
+    .optional()
+    .describe('done/, rejected/, outbox/read/, plans/history/; 30, and 0 keeps them for ever.'),
+});
+
 const shared = {
   $schema: z.string().optional(),
   version: z.literal(1).optional(),
@@ -35,6 +44,7 @@ const shared = {
     .describe("Language of the daemon's own words; by default that of the message."),
   instructions: z.string().optional().describe('Added to the system message.'),
   read_also: z.array(z.string()).optional().describe('Absolute folders the file tools may read besides work/.'),
+  retention: Retention.optional(),
 };
 
 /** `session.json`: one session's own settings, written by people. */
@@ -61,6 +71,19 @@ export type Rules = {
   contextWindow: number;
   model: string | undefined;
 };
+
+/** Days that things are kept; 0: for ever. Later layers win key by key. */
+export function retentionOf(...layers: Array<Config | Settings | undefined>): {
+  recordDays: number;
+  filesDays: number;
+} {
+  const kept = { recordDays: 90, filesDays: 30 };
+  for (const layer of layers) {
+    kept.recordDays = layer?.retention?.record_days ?? kept.recordDays;
+    kept.filesDays = layer?.retention?.files_days ?? kept.filesDays;
+  }
+  return kept;
+}
 
 export const DEFAULT_CONTEXT_WINDOW = 128_000;
 export const EXTEND_FACTOR = 5;

@@ -4,6 +4,7 @@ export { Fenced, RecordCorrupt } from './errors.ts';
 export { type SessionPaths, sessionPaths, type WorkspacePaths } from './layout.ts';
 export { type MemoryStore, memoryStore } from './memory.ts';
 export { replaceFile } from './replace-file.ts';
+export { sweepSession } from './retention.ts';
 export { openSessionFolder, type SessionOptions } from './session-folder.ts';
 export { type Checked, checkConfig, checkSettings } from './settings.ts';
 export { ulids } from './ulid.ts';

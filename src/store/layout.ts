@@ -28,8 +28,8 @@ export const sessionPaths = (folder: string) => ({
   segment: (number: number) => join(folder, 'events', `${String(number).padStart(6, '0')}.jsonl`),
   /** The snapshot that stands for segments which retention removed. */
   base: join(folder, 'events', 'base.json'),
-  /** What retention removed last. */
-  swept: join(folder, 'events', 'swept.json'),
+  /** What retention removed. */
+  swept: join(folder, 'retention.json'),
   /** Bytes cut off the end of the record at `offset`. */
   torn: (offset: number) => join(folder, `events.torn-${offset}`),
   snapshot: join(folder, 'snapshot.json'),

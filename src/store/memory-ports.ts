@@ -194,6 +194,12 @@ export function memoryOutbox(contents: Contents): SessionStore['outbox'] {
       checkReplyName(file);
       if (!contents.outbox.has(file) && !contents.read.has(file)) contents.outbox.set(file, content);
     },
+    async restore(file) {
+      checkReplyName(file);
+      const content = contents.outbox.get(file) ?? contents.read.get(file);
+      if (content !== undefined) contents.outbox.set(file, content);
+      return content !== undefined;
+    },
     async publishAgain(file, content) {
       checkReplyName(file);
       if (!contents.outbox.has(file)) contents.outbox.set(file, content);

@@ -20,9 +20,27 @@ export function openOutbox(paths: SessionPaths): Outbox {
       if (published) await syncFolder(paths.outbox);
       else await put(name, content);
     },
+    async restore(name) {
+      checkReplyName(name);
+      if (isIn(paths.outbox, name)) return true;
+      const content = ifThere(() => readConsumed(join(paths.outboxRead, name)));
+      if (content === undefined) return false;
+      await put(name, content);
+      return true;
+    },
     async publishAgain(name, content) {
       checkReplyName(name);
       await put(name, content);
     },
   };
+}
+
+function readConsumed(path: string): string {
+  const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
+  const file = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  try {
+    return fs.readFileSync(file, 'utf8');
+  } finally {
+    fs.closeSync(file);
+  }
 }

@@ -5,7 +5,7 @@ import { ifThere } from './errors.ts';
 
 const KEPT = 100;
 /** An editor that writes in place may still be writing to a file it opened before we moved it away; this many are watched. */
-const WATCHED = 8;
+export const WATCHED = 8;
 
 /**
  * One earlier `plan.json`. `<n>.json` is understood: ours, or accepted. `<n>.save.json` holds a save the engine has not

@@ -11,15 +11,30 @@ import { replaceFile } from './replace-file.ts';
 const Snapshot = z.object({ version: z.literal(1), mark: Mark, state: z.unknown() });
 export type Snapshot = { mark: Mark; state: unknown };
 
-/** What the record meant at a mark, so that it need not be read from its start. */
+/**
+ * What the record meant at a mark, so that it need not be read from its start. Where the newest is no good, the one that stands
+ * for what retention removed serves.
+ */
 export function openSnapshots(paths: SessionPaths): Snapshots {
   return {
     async load() {
-      const snapshot = readSnapshot(paths.snapshot);
-      return snapshot && hasMark(paths, snapshot.mark) ? snapshot : undefined;
+      for (const path of [paths.snapshot, paths.base]) {
+        const snapshot = readSnapshot(path);
+        if (snapshot && fits(paths, snapshot.mark)) return snapshot;
+      }
+      return undefined;
     },
     save: (mark, state) => replaceFile(paths.snapshot, snapshotText({ mark, state })),
   };
+}
+
+/** A record that cannot be trusted is told by who reads it. */
+function fits(paths: SessionPaths, mark: Mark): boolean {
+  try {
+    return hasMark(paths, mark);
+  } catch {
+    return false;
+  }
 }
 
 export const snapshotText = ({ mark, state }: Snapshot): string => withCrc({ version: 1, mark, state });

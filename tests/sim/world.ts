@@ -107,6 +107,7 @@ function gatedStore(store: MemoryStore, gates: Gates, setting: Setting): Session
     },
     outbox: {
       publish: (name, content) => step('publish', () => outbox.publish(name, content)),
+      restore: (name) => step('publish', () => outbox.restore(name)),
       publishAgain: (name, content) => step('publish', () => outbox.publishAgain(name, content)),
     },
     plan: {

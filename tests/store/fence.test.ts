@@ -144,3 +144,53 @@ test('two writers of one epoch are told apart at once, and neither writes over t
   await expect(one.journal.append([progressed(2)])).rejects.toThrow('another program wrote to it');
   expect((await eventsOf(diskRig(folder, { epoch: 4 }).store)).map(idOf)).toEqual([0, 1]);
 });
+
+test('owners that look before they write, with segments sealed among it: the latest one is believed and never stopped by an earlier', async () => {
+  const life = fc.array(fc.nat(2), { maxLength: 30 });
+  await fc.assert(
+    fc.asyncProperty(life, fc.constantFrom(1, 400, 1_000_000), async (turns, segmentBytes) => {
+      const folder = tempFolder();
+      const writers = [1, 2, 3].map((epoch) => ({
+        epoch,
+        rig: undefined as ReturnType<typeof diskRig> | undefined,
+        view: [] as number[],
+        isOut: false,
+        wrote: 0,
+      }));
+      let newest = 0;
+      let whole: number[] = [];
+      for (const turn of turns) {
+        const writer = writers[turn];
+        if (!writer || writer.isOut) continue;
+        if (!writer.rig) {
+          writer.isOut = newest > writer.epoch;
+          if (writer.isOut) continue;
+          writer.rig = diskRig(folder, { epoch: writer.epoch, segmentBytes });
+          writer.view = (await eventsOf(writer.rig.store)).map(idOf);
+          continue;
+        }
+        const id = writer.epoch * 1000 + ++writer.wrote;
+        try {
+          await writer.rig.store.journal.append([progressed(id)]);
+        } catch (error) {
+          // A segment that an earlier owner sealed in the meantime is read anew: nothing of it had been written yet.
+          if (writer.epoch > newest && /replaced|another program wrote/.test(String(error))) {
+            await writer.rig.store.close();
+            writer.rig = undefined;
+            continue;
+          }
+          expect(writer.epoch).toBeLessThan(newest);
+          writer.isOut = true;
+          continue;
+        }
+        expect(writer.epoch).toBeGreaterThanOrEqual(newest);
+        writer.view.push(id);
+        newest = writer.epoch;
+        whole = writer.view;
+      }
+      expect(await told(sessionPaths(folder))).toEqual(whole);
+      for (const { rig } of writers) await rig?.store.close();
+    }),
+    { numRuns: 150 },
+  );
+});

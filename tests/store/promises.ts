@@ -112,6 +112,17 @@ export function storePromises(where: string, make: () => Rig): void {
     });
   });
 
+  describe(`a reply that was consumed ${where}`, () => {
+    test('is put in place again from where it was moved to, and told where it is not kept', async () => {
+      const rig = make();
+      await rig.store.outbox.publish('1.md', 'the answer');
+      rig.consume('1.md');
+      expect(await rig.store.outbox.restore('1.md')).toBe(true);
+      expect(rig.replies()).toEqual({ '1.md': 'the answer' });
+      expect(await rig.store.outbox.restore('2.md')).toBe(false);
+    });
+  });
+
   describe(`blobs ${where}`, () => {
     test('come back by the hash of their content; the same text twice is one', async () => {
       const { store } = make();

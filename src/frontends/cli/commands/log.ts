@@ -1,6 +1,7 @@
 import { clientOf, command, SESSION, wholeNumber } from '../command.ts';
 import { eventLine } from '../event-line.ts';
-import { say } from '../print.ts';
+import { note, say } from '../print.ts';
+import { goneInWords } from '../record.ts';
 
 export const log = command({
   usage: 'log <session>',
@@ -15,10 +16,22 @@ export const log = command({
         coerce: wholeNumber('from'),
         describe: 'First event, by its number',
       })
+      .option('last', {
+        type: 'number',
+        alias: 'n',
+        requiresArg: true,
+        conflicts: 'from',
+        coerce: wholeNumber('last'),
+        describe: 'Only so many events, from the end',
+      })
       .option('json', { type: 'boolean', describe: 'Print the lines of the record as they are' }),
   async run(args) {
-    const { from, follow } = args;
-    const events = (await clientOf(args)).events(args.session, { from, follow });
+    const { follow } = args;
+    const client = await clientOf(args);
+    const from = args.last === undefined ? args.from : Math.max(1, client.lastSeq(args.session) - args.last + 1);
+    const gone = client.gone(args.session);
+    if ((from ?? 1) <= gone) note(goneInWords(gone));
+    const events = client.events(args.session, { from, follow });
     for await (const { event, line } of events) say(args.json ? line : eventLine(event));
     return 'ok';
   },

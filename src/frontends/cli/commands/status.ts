@@ -1,5 +1,5 @@
 import { clientOf, command, JSON_OPTION } from '../command.ts';
-import { duration, say, sayJson } from '../print.ts';
+import { duration, oneLine, say, sayJson } from '../print.ts';
 
 export const status = command({
   usage: 'status',
@@ -11,7 +11,9 @@ export const status = command({
     const owner = client.daemon();
     const counts: Record<string, number> = {};
     let waitingMessages = 0;
-    for await (const { standing, inbox } of client.list()) {
+    const problems: Array<{ name: string; problem: string }> = [];
+    for await (const { name, standing, inbox, problem } of client.list()) {
+      if (problem !== null) problems.push({ name, problem });
       counts[standing] = (counts[standing] ?? 0) + 1;
       waitingMessages += inbox;
     }
@@ -27,7 +29,14 @@ export const status = command({
       uptime_s: Math.floor((uptimeMs ?? 0) / 1000),
     };
     if (args.json) {
-      sayJson({ workspace, log, daemon: daemon ?? null, sessions: { total, ...counts }, inbox: waitingMessages });
+      sayJson({
+        workspace,
+        log,
+        daemon: daemon ?? null,
+        sessions: { total, ...counts },
+        inbox: waitingMessages,
+        problems,
+      });
     } else {
       say(
         owner
@@ -38,6 +47,7 @@ export const status = command({
       say(`Log:       ${log}`);
       if (owner) say(`Lock:      ${lockInWords(owner.lock)}`);
       say(`Sessions:  ${total}${inWords(counts)}`);
+      for (const { name, problem } of problems) say(`Left alone: ${oneLine(`${name}: ${problem}`, 1000)}`);
       if (waitingMessages > 0) say(`Inbox:     ${waitingMessages} not taken yet`);
     }
     return owner ? 'ok' : 'daemon';

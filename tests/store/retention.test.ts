@@ -1,0 +1,147 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { Event, EventBody } from '../../src/protocol/event.ts';
+import { RecordCorrupt, type SessionPaths, sessionPaths, sweepSession } from '../../src/store/index.ts';
+import { readRecord, startFor } from '../../src/store/record.ts';
+import { removedBefore, removedEvents } from '../../src/store/retention.ts';
+import { diskRig, opened, progressed, tempFolder } from './rig.ts';
+
+const KEEP = { recordDays: 90, filesDays: 30 };
+const SMALL = { segmentBytes: 600 };
+const inDays = (days: number) => new Date(Date.now() + days * 24 * 60 * 60 * 1000);
+const idle: EventBody = { type: 'reply.published', message: '1.md', idle: true };
+
+async function told(paths: SessionPaths, from?: Parameters<typeof readRecord>[2]): Promise<number[]> {
+  const events: Event[] = [];
+  expect(await readRecord(paths, (event) => events.push(event), from)).not.toBe('unfit');
+  return events.map(({ seq }) => seq);
+}
+
+/** Twenty events in small segments, at rest. `snapshotAt`: after so many of them a snapshot is saved. */
+async function session({ snapshotAt }: { snapshotAt?: number } = {}) {
+  const folder = tempFolder();
+  const { store } = diskRig(folder, SMALL);
+  for (let n = 0; n < 20; n++) {
+    await store.journal.append([n === 0 ? opened : n === 19 ? idle : progressed(n)]);
+    if (n + 1 === snapshotAt) await store.snapshots.save(store.journal.mark(), { upTo: n + 1 });
+  }
+  await store.close();
+  return { folder, paths: sessionPaths(folder) };
+}
+
+const sealed = (paths: SessionPaths) => fs.readdirSync(paths.sealed).filter((name) => name.endsWith('.jsonl'));
+
+describe('old segments of the record', () => {
+  test('stay while no snapshot stands for them', async () => {
+    const { paths } = await session();
+    expect(await sweepSession(paths, KEEP, inDays(400))).toEqual({ removed: 0, more: false });
+    expect(await told(paths)).toHaveLength(20);
+  });
+
+  test('go below the newest snapshot and no further, and the session opens from it as before', async () => {
+    const { paths, folder } = await session({ snapshotAt: 12 });
+    const before = sealed(paths);
+    const { removed } = await sweepSession(paths, KEEP, inDays(91));
+    expect(removed).toBeGreaterThan(0);
+    expect(sealed(paths)).toEqual(before.slice(removed));
+    const gone = removedEvents(paths);
+    expect(gone).toBeGreaterThan(0);
+    expect(gone).toBeLessThan(12);
+    expect(await told(paths, 'oldest')).toEqual(Array.from({ length: 20 - gone }, (_, n) => gone + n + 1));
+    const { store } = diskRig(folder, SMALL);
+    const snapshot = await store.snapshots.load();
+    expect(snapshot).toMatchObject({ mark: { seq: 12 }, state: { upTo: 12 } });
+    const seqs: number[] = [];
+    expect(await store.journal.read(({ seq }) => seqs.push(seq), snapshot?.mark)).toBe('read');
+    expect(seqs).toEqual([13, 14, 15, 16, 17, 18, 19, 20]);
+    expect((await store.journal.append([progressed(21)])).map(({ seq }) => seq)).toEqual([21]);
+  });
+
+  test('that went are not taken for an empty beginning', async () => {
+    const { paths, folder } = await session({ snapshotAt: 12 });
+    await sweepSession(paths, KEEP, inDays(91));
+    await expect(told(paths)).rejects.toThrow('which retention removed');
+    await expect(diskRig(folder, SMALL).store.journal.read(() => {})).rejects.toThrow(RecordCorrupt);
+    for (const seq of [1, 2, 15, 20]) expect((await told(paths, startFor(paths, seq))).at(-1)).toBe(20);
+  });
+
+  test('are stood for by a copy of the snapshot, where the newest is damaged', async () => {
+    const { paths, folder } = await session({ snapshotAt: 12 });
+    await sweepSession(paths, KEEP, inDays(91));
+    for (const harm of [() => fs.writeFileSync(paths.snapshot, '{"half'), () => fs.rmSync(paths.snapshot)]) {
+      harm();
+      expect(await diskRig(folder, SMALL).store.snapshots.load()).toMatchObject({ mark: { seq: 12 } });
+    }
+    fs.rmSync(paths.base);
+    await expect(told(paths, 'oldest')).rejects.toThrow('it is missing');
+  });
+
+  test('of which a later one is missing: nothing is removed and the gap is told', async () => {
+    const { paths } = await session({ snapshotAt: 18 });
+    await sweepSession(paths, KEEP, inDays(0));
+    fs.rmSync(paths.segment(2));
+    await expect(sweepSession(paths, KEEP, inDays(91))).rejects.toThrow('000002.jsonl: it is missing');
+    expect(sealed(paths)).toContain('000001.jsonl');
+  });
+
+  test('stay for ever where that is wished, while they are young, and while something is open', async () => {
+    const { paths, folder } = await session({ snapshotAt: 18 });
+    expect(await sweepSession(paths, { recordDays: 0, filesDays: 0 }, inDays(4000))).toMatchObject({ removed: 0 });
+    expect(await sweepSession(paths, KEEP, inDays(89))).toMatchObject({ removed: 0 });
+    await diskRig(folder, SMALL).store.journal.append([progressed(99)]);
+    expect(await sweepSession(paths, KEEP, inDays(400))).toMatchObject({ removed: 0 });
+  });
+
+  test('stay where the snapshot is damaged', async () => {
+    const { paths } = await session({ snapshotAt: 18 });
+    const bytes = fs.readFileSync(paths.snapshot);
+    bytes[20] = (bytes[20] ?? 0) ^ 1;
+    fs.writeFileSync(paths.snapshot, bytes);
+    expect(await sweepSession(paths, KEEP, inDays(400))).toMatchObject({ removed: 0 });
+  });
+});
+
+describe('old files', () => {
+  const put = (...path: string[]) => {
+    const file = join(...path);
+    fs.mkdirSync(join(file, '..'), { recursive: true });
+    fs.writeFileSync(file, 'x');
+    return file;
+  };
+
+  test('that were acknowledged go after their time; what was not, stays', async () => {
+    const { paths, folder } = await session();
+    const doomed = [
+      put(paths.done, '1-1.md'),
+      put(paths.rejected, '2.md'),
+      put(paths.rejected, '2.md.why.json'),
+      put(paths.outboxRead, '1.md'),
+      put(folder, 'events.torn-17'),
+      put(paths.planHistory, '1.json'),
+    ];
+    const kept = [
+      ...Array.from({ length: 8 }, (_, n) => put(paths.planHistory, `${n + 2}.json`)),
+      put(paths.planHistory, '1.save.json'),
+      put(paths.outbox, '3.md'),
+      put(paths.inbox, '4.md'),
+      put(paths.work, 'notes.md'),
+      put(paths.blobs, 'abc'),
+    ];
+    // A message that was copied brings its old time along; what counts is when it came here.
+    for (const file of doomed) fs.utimesSync(file, 1, 1);
+    expect(await sweepSession(paths, KEEP, inDays(29))).toEqual({ removed: 0, more: false });
+    expect(removedBefore(paths)).toBeUndefined();
+    expect(await sweepSession(paths, KEEP, inDays(31))).toEqual({ removed: doomed.length, more: false });
+    expect(doomed.filter((file) => fs.existsSync(file))).toEqual([]);
+    expect(kept.filter((file) => !fs.existsSync(file))).toEqual([]);
+    expect(removedBefore(paths)).toMatch(/^\d{4}-/);
+  });
+
+  test('go a thousand at a time', async () => {
+    const { paths } = await session();
+    for (let n = 0; n < 1001; n++) put(paths.done, `${n}.md`);
+    expect(await sweepSession(paths, KEEP, inDays(31))).toEqual({ removed: 1000, more: true });
+    expect(await sweepSession(paths, KEEP, inDays(31))).toEqual({ removed: 1, more: false });
+  });
+});
