@@ -1,4 +1,5 @@
 import { changesInWords } from '../core/edit/words.ts';
+import { entryOf } from '../core/keyed.ts';
 import type { By, Event } from '../protocol/event.ts';
 import type { Plan } from '../protocol/plan.ts';
 import { type Beat, orderBehind, replay, typed } from './replay.ts';
@@ -87,7 +88,7 @@ function deedOf(beat: Beat): Omit<Deed, 'from' | 'to'> | null {
     case 'step.skipped':
       return deed(event.by, because(`${event.step} was skipped`, event.reason));
     case 'step.reopened': {
-      const message = event.message === undefined ? undefined : beat.after.messages[event.message];
+      const message = event.message === undefined ? undefined : entryOf(beat.after.messages, event.message);
       const order = message ? [`by: ${typed(message)}`] : [];
       return deed(event.by, `${event.step} was opened again`, ...order);
     }

@@ -1,5 +1,6 @@
 import { commandOf } from '../core/commands.ts';
 import { fold } from '../core/fold.ts';
+import { entryOf } from '../core/keyed.ts';
 import { emptySession, type Message, type Session } from '../core/session.ts';
 import type { Event, EventOf } from '../protocol/event.ts';
 
@@ -33,7 +34,7 @@ export function orderBehind(
   edit: EventOf<'plan.edited'>,
   { after, next }: Pick<Beat, 'after' | 'next'>,
 ): string | null {
-  const message = next?.type === 'reply.committed' ? after.messages[next.message] : undefined;
+  const message = next?.type === 'reply.committed' ? entryOf(after.messages, next.message) : undefined;
   const command = message && commandOf(message);
   if (!message || command?.name !== 'plan') return null;
   const [verb = ''] = command.rest.trim().toLowerCase().split(/\s/);

@@ -1,3 +1,4 @@
+import { entryOf } from '../core/keyed.ts';
 import type { Session } from '../core/session.ts';
 import { stepNamed } from '../core/steps.ts';
 import { UserError } from '../protocol/errors.ts';
@@ -114,7 +115,7 @@ function momentOf(step: string, beat: Beat, history: readonly Moment[], time: Ti
     case 'step.blocked':
       return moment('blocked', event.by, event.error, `was said to be blocked by ${who(event.by)} ${when}`);
     case 'step.reopened': {
-      const message = event.message === undefined ? undefined : after.messages[event.message];
+      const message = event.message === undefined ? undefined : entryOf(after.messages, event.message);
       return moment(
         'reopened',
         event.by,

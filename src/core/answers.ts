@@ -1,5 +1,6 @@
 import { COMMANDS, commandOf, type Kind, spokenText } from './commands.ts';
 import { classifyMessage } from './intent/index.ts';
+import { entryOf } from './keyed.ts';
 import type { Message, Session, Standing } from './session.ts';
 import { standing } from './session.ts';
 
@@ -86,7 +87,7 @@ type Heard = { message: Message; answer: Answer | { unknown: string } };
 export function urgent(session: Session): Heard[] {
   if (!session.run) return [];
   return session.queue.flatMap((id): Heard[] => {
-    const message = session.messages[id];
+    const message = entryOf(session.messages, id);
     if (!message) return [];
     const kind = kindOf(session, message);
     if ('unknown' in kind) return [{ message, answer: kind }];
@@ -118,7 +119,7 @@ export function answerable(session: Session): Heard | undefined {
 export function joining(session: Session): string[] {
   if (!session.run) return [];
   return session.queue.filter((id) => {
-    const message = session.messages[id];
+    const message = entryOf(session.messages, id);
     return (
       message?.during === true && !waitsItsTurn(message) && answersBy(session, message) === 'join' && says(message)
     );
@@ -129,7 +130,7 @@ export function joining(session: Session): string[] {
 export function mute(session: Session): Message | undefined {
   if (!session.run) return undefined;
   return session.queue
-    .flatMap((id) => session.messages[id] ?? [])
+    .flatMap((id) => entryOf(session.messages, id) ?? [])
     .find((message) => !says(message) && answersBy(session, message) === 'join');
 }
 

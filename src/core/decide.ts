@@ -7,6 +7,7 @@ import { spokenText } from './commands.ts';
 import { parseStepDeclarations } from './declarations.ts';
 import { newPlanId } from './ids.ts';
 import { judge } from './judge.ts';
+import { entryOf } from './keyed.ts';
 import { POLICIES } from './modes/index.ts';
 import { isPlanCall, planCall } from './plan-tool.ts';
 import { sessionLanguage } from './prompt/request.ts';
@@ -66,7 +67,7 @@ function due(session: Session, rules: Rules): EventBody[] {
 function oweReply(session: Session, rules: Rules): EventBody[] {
   const language = sessionLanguage(session, rules);
   const { rest } = session;
-  const message = rest && session.messages[rest.message];
+  const message = rest && entryOf(session.messages, rest.message);
   if (rest && message && !message.replied) {
     const usage = rest.spent;
     return [
@@ -89,7 +90,7 @@ function joinedReply(session: Session, message: string, rules: Rules): EventBody
 }
 
 function nextInQueue(session: Session, rules: Rules): EventBody[] {
-  const message = session.messages[session.queue[0] ?? ''];
+  const message = entryOf(session.messages, session.queue[0] ?? '');
   return message ? respond(session, message, rules) : [];
 }
 
@@ -146,7 +147,7 @@ function planning(session: Session): EventBody[] {
     const begins = turn.calls.length > 0 || parseStepDeclarations(turn.text).length > 0;
     if (!begins) return [];
     const limits = { iterations: run.limits.iterations, step_iterations: run.limits.step_iterations };
-    const goal = spokenText(session.messages[run.message] ?? { text: '' }).trim();
+    const goal = spokenText(entryOf(session.messages, run.message) ?? { text: '' }).trim();
     return [
       ...(run.beside ? [aside(run.beside)] : []),
       { type: 'plan.started', id: newPlanId(session), goal, mode: run.mode, limits },

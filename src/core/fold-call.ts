@@ -3,6 +3,7 @@ import { clip, shownText } from '../protocol/recorded.ts';
 import type { ChatMessage } from './chat.ts';
 import { foldCheck, isCheck } from './claim.ts';
 import { grown } from './grow.ts';
+import { entryOf } from './keyed.ts';
 import { spoken } from './prompt/spoken.ts';
 import { activePlan, type Call, type Run, runningStep, type Session, type Trace, type Turn } from './session.ts';
 import { openSteps, touched, withStep } from './steps.ts';
@@ -10,7 +11,7 @@ import { openSteps, touched, withStep } from './steps.ts';
 /** An answer joins the conversation behind the messages it was the first to carry, and becomes the turn at hand. */
 export function foldTurn(session: Session, event: EventOf<'model.answered'>): Session {
   const carried: ChatMessage[] = event.carried.flatMap((id) => {
-    const message = session.messages[id];
+    const message = entryOf(session.messages, id);
     return message ? [{ role: 'user' as const, content: spoken(message) }] : [];
   });
   const turn: Turn = {

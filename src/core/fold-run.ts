@@ -2,6 +2,7 @@ import type { EventOf } from '../protocol/event.ts';
 import { fullLimits } from '../protocol/limits.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
 import { spokenText } from './commands.ts';
+import { entryOf } from './keyed.ts';
 import { activePlan, type Rest, type Run, type Session } from './session.ts';
 import { currentIndex, touched, without } from './steps.ts';
 
@@ -72,7 +73,7 @@ function fresh(
 
 /** A message with nothing to say ("/continue") is taken without going into the conversation. */
 function taken(session: Session, id: string): Pick<Session, 'queue' | 'uncarried'> {
-  const message = session.messages[id];
+  const message = entryOf(session.messages, id);
   const speaks = message !== undefined && (spokenText(message).trim() !== '' || message.attachments !== undefined);
   return {
     queue: session.queue.filter((other) => other !== id),

@@ -5,6 +5,7 @@ import { foldPlan } from './fold-plan.ts';
 import { foldRest, foldResumed, foldStarted } from './fold-run.ts';
 import { foldStep } from './fold-step.ts';
 import { growing } from './grow.ts';
+import { entryOf, withValue } from './keyed.ts';
 import { dropKey, type Message, type Session } from './session.ts';
 import { titleOf } from './title.ts';
 
@@ -93,22 +94,22 @@ function received(session: Session, event: EventOf<'message.received'>): Session
   return {
     ...session,
     title: session.title ?? titleOf(message.text),
-    messages: { ...session.messages, [message.id]: message },
-    names: { ...session.names, [message.name]: true },
-    drops: { ...session.drops, [dropKey(event.file)]: { seq: event.seq, message: event.id } },
+    messages: withValue(session.messages, message.id, message),
+    names: withValue(session.names, message.name, true),
+    drops: withValue(session.drops, dropKey(event.file), { seq: event.seq, message: event.id }),
     unanswered: [...session.unanswered, message.id],
     queue: [...session.queue, message.id],
   };
 }
 
 function committed(session: Session, event: EventOf<'reply.committed'>): Session {
-  const message = session.messages[event.message];
+  const message = entryOf(session.messages, event.message);
   return {
     ...session,
-    messages: message ? { ...session.messages, [message.id]: { ...message, replied: true } } : session.messages,
-    names: { ...session.names, [event.reply.id]: true },
+    messages: message ? withValue(session.messages, message.id, { ...message, replied: true }) : session.messages,
+    names: withValue(session.names, event.reply.id, true),
     drops: event.file
-      ? { ...session.drops, [dropKey(event.file)]: { seq: event.seq, message: event.message } }
+      ? withValue(session.drops, dropKey(event.file), { seq: event.seq, message: event.message })
       : session.drops,
     unanswered: session.unanswered.filter((id) => id !== event.message),
     queue: session.queue.filter((id) => id !== event.message),

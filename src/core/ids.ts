@@ -20,7 +20,16 @@ export function freeName(wanted: string, taken: (name: string) => boolean): stri
   if (!taken(name)) return name;
   const dot = name.search(/(?:\.msg)?\.[^.]*$/);
   const [stem, ending] = dot > 0 ? [name.slice(0, dot), name.slice(dot)] : [name, ''];
-  for (let n = 2; ; n++) if (!taken(`${stem}-${n}${ending}`)) return `${stem}-${n}${ending}`;
+  const numbered = (n: number) => `${stem}-${n}${ending}`;
+  // Doubling, then halving: a name that was used a hundred thousand times costs 34 questions.
+  let [low, high] = [1, 2];
+  for (; taken(numbered(high)); high *= 2) low = high;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (taken(numbered(middle))) low = middle;
+    else high = middle;
+  }
+  return numbered(high);
 }
 
 /** The name cut in its middle where it is too long for a file system, its ending kept. */

@@ -1,6 +1,7 @@
 import type { EventBody } from '../protocol/event.ts';
 import type { Plan } from '../protocol/plan.ts';
 import type { Reply, ReplyStatus } from '../protocol/reply.ts';
+import { entryOf } from './keyed.ts';
 import type { Language } from './language.ts';
 import { SAYINGS } from './sayings.ts';
 import type { Session } from './session.ts';
@@ -21,7 +22,7 @@ export function replyTo(session: Session, id: string, facts: Facts, language: La
     type: 'reply.committed',
     message: id,
     reply: {
-      id: session.messages[id]?.name ?? id,
+      id: entryOf(session.messages, id)?.name ?? id,
       in_reply_to: id,
       session: session.name,
       status,

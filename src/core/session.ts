@@ -5,6 +5,7 @@ import type { CompletedBy, Plan, Step } from '../protocol/plan.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { ChatMessage } from './chat.ts';
 import { type Grow, growing } from './grow.ts';
+import { type Keyed, keyed } from './keyed.ts';
 
 /** Everything a session's record means: the result of folding its events. Never changed in place. */
 export type Session = {
@@ -14,11 +15,11 @@ export type Session = {
   /** Wall time of that event. The core has no other clock. */
   at: string;
   title: string | null;
-  messages: Readonly<Record<string, Message>>;
+  messages: Keyed<Message>;
   /** Reply names in use, so that no two messages share one. */
-  names: Readonly<Record<string, true>>;
+  names: Keyed<true>;
   /** Dropped files that were taken, by `dropKey`. */
-  drops: Readonly<Record<string, { seq: number; message: string }>>;
+  drops: Keyed<{ seq: number; message: string }>;
   /** Messages without a reply, in order. */
   unanswered: readonly string[];
   /** Received and not yet dealt with, in order. */
@@ -171,9 +172,9 @@ export function emptySession(name: string): Session {
     seq: 0,
     at: '',
     title: null,
-    messages: {},
-    names: {},
-    drops: {},
+    messages: keyed(),
+    names: keyed(),
+    drops: keyed(),
     unanswered: [],
     queue: [],
     uncarried: [],

@@ -1,3 +1,4 @@
+import { entryOf } from './keyed.ts';
 import type { Language } from './language.ts';
 import { SAYINGS } from './sayings.ts';
 import type { Session } from './session.ts';
@@ -19,7 +20,7 @@ function running(session: Session, language: Language): string[] {
   const failure = run.failure?.last;
   const { iterations, tokens, cost } = run.spent;
   return [
-    words.working(session.messages[run.message]?.text.split('\n')[0] ?? run.message),
+    words.working(entryOf(session.messages, run.message)?.text.split('\n')[0] ?? run.message),
     `iterations ${iterations}/${run.limits.iterations}, tokens ${tokens}${cost === null ? '' : `, cost ${cost.toFixed(4)}`}`,
     ...(failure?.retry_at ? [words.retrying(failure.error, failure.attempt, failure.retry_at)] : []),
   ];

@@ -1,4 +1,5 @@
 import { freeName } from '../core/ids.ts';
+import { entryOf } from '../core/keyed.ts';
 import { replyText, replyTo } from '../core/reply.ts';
 import { dropKey, type Session } from '../core/session.ts';
 import { errorText, UserError } from '../protocol/errors.ts';
@@ -29,12 +30,11 @@ export async function admit(store: SessionStore, ledger: Ledger): Promise<Admitt
 
 /** Puts one drop on record; the answer takes its file out of the inbox once that is durable. */
 async function take(drop: Drop, store: SessionStore, ledger: Ledger): Promise<() => Promise<void>> {
-  const known = ledger.session.drops[dropKey(drop.identity)];
+  const known = entryOf(ledger.session.drops, dropKey(drop.identity));
   if (known) return again(drop, known, store, ledger.session);
   if (!drop.ok) return refuse(drop, drop.why, store, ledger);
   const { id } = drop.message;
-  const earlier =
-    id !== undefined && Object.hasOwn(ledger.session.messages, id) ? ledger.session.messages[id] : undefined;
+  const earlier = id === undefined ? undefined : entryOf(ledger.session.messages, id);
   if (earlier) {
     if (earlier.sha256 === drop.identity.sha256) return republish(drop, earlier.id, store, ledger);
     return refuse(
@@ -87,7 +87,7 @@ function again(
   store: SessionStore,
   session: Session,
 ): () => Promise<void> {
-  const message = session.messages[known.message];
+  const message = entryOf(session.messages, known.message);
   if (!message || !drop.ok) return () => store.inbox.refuse(drop, drop.ok ? 'It was refused before.' : drop.why);
   return () => store.inbox.settle(drop, known.seq, paired(drop.message.attachments ?? [], message.attachments ?? []));
 }
@@ -114,7 +114,7 @@ async function republish(drop: Drop, id: string, store: SessionStore, ledger: Le
 }
 
 function nameFor(session: Session, name: string): string {
-  return freeName(name, (one) => Object.hasOwn(session.names, one) || Object.hasOwn(session.messages, one));
+  return freeName(name, (one) => (entryOf(session.names, one) ?? entryOf(session.messages, one)) !== undefined);
 }
 
 function paired(from: string[], to: string[]): Array<{ from: string; to: string }> {

@@ -1,5 +1,6 @@
 import { abortsNow } from '../core/answers.ts';
 import { type Decision, decide, decideMeanwhile } from '../core/decide.ts';
+import { entryOf } from '../core/keyed.ts';
 import { replyText } from '../core/reply.ts';
 import { interruptions } from '../core/rest.ts';
 import type { Session } from '../core/session.ts';
@@ -144,7 +145,7 @@ export async function openWorker(
     inFlight = control;
     try {
       if (abortsNow(ledger.session)) return true;
-      const since = ledger.session.messages[ledger.session.run?.message ?? '']?.at ?? ledger.session.at;
+      const since = entryOf(ledger.session.messages, ledger.session.run?.message ?? '')?.at ?? ledger.session.at;
       queueing = true;
       place ??= await world.slots.take(Date.parse(since), control.signal);
       queueing = false;

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { decide } from '../../src/core/decide.ts';
 import { mergeEdit } from '../../src/core/edit/merge.ts';
 import { fold } from '../../src/core/fold.ts';
+import { entryOf } from '../../src/core/keyed.ts';
 import { emptySession, type Session } from '../../src/core/session.ts';
 import { currentIndex, planText, ready } from '../../src/core/steps.ts';
 import { resolveRules } from '../../src/protocol/config.ts';
@@ -168,8 +169,8 @@ test('whatever happens, every decision is repeatable, the session comes to rest 
   fc.assert(
     fc.property(fc.array(move, { maxLength: 25 }), (moves) => {
       const { session, dropped } = play(moves);
-      for (const id of dropped) expect(session.messages[id]).toBeDefined();
-      if (!session.run) for (const id of dropped) expect(session.messages[id]?.replied, id).toBe(true);
+      for (const id of dropped) expect(entryOf(session.messages, id)).toBeDefined();
+      if (!session.run) for (const id of dropped) expect(entryOf(session.messages, id)?.replied, id).toBe(true);
       const running = session.plan?.steps.filter((step) => step.status === 'running') ?? [];
       const byHand = moves.some((one) => one.kind === 'edit');
       if (!byHand) expect(running.length).toBeLessThanOrEqual(1);

@@ -1,5 +1,6 @@
 import type { Plan, Step } from '../../protocol/plan.ts';
 import { clip } from '../../protocol/recorded.ts';
+import { entryOf } from '../keyed.ts';
 import { activePlan, runningStep, type Session } from '../session.ts';
 import { completedSteps, openSteps } from '../steps.ts';
 import type { Wording } from './wording.ts';
@@ -76,7 +77,7 @@ function noticeLines(session: Session, words: Wording): string[] {
 }
 
 function saidIn(session: Session, message: string | undefined): string {
-  const text = message === undefined ? undefined : session.messages[message]?.text;
+  const text = message === undefined ? undefined : entryOf(session.messages, message)?.text;
   return clip((text ?? '').trim(), 500);
 }
 

@@ -1,6 +1,7 @@
 import type { Rules } from '../../protocol/config.ts';
 import type { ChatMessage } from '../chat.ts';
 import { listed } from '../grow.ts';
+import { entryOf } from '../keyed.ts';
 import { type Language, languageOf } from '../language.ts';
 import type { Session } from '../session.ts';
 import { daemonBlock } from './block.ts';
@@ -15,7 +16,7 @@ import { WORDING } from './wording.ts';
 export function requestMessages(session: Session, rules: Rules, carry: readonly string[]): ChatMessage[] {
   const words = WORDING[sessionLanguage(session, rules)];
   const fresh = carry.flatMap((id) => {
-    const message = session.messages[id];
+    const message = entryOf(session.messages, id);
     return message ? [{ role: 'user' as const, content: spoken(message) }] : [];
   });
   const block = daemonBlock(session, words);
@@ -27,7 +28,7 @@ export function requestMessages(session: Session, rules: Rules, carry: readonly 
 /** Told before the first tool call: who it is, how work is planned, what people wrote down for it. */
 function systemText(session: Session, rules: Rules): string {
   const words = WORDING[sessionLanguage(session, rules)];
-  const message = session.run ? session.messages[session.run.message] : undefined;
+  const message = session.run ? entryOf(session.messages, session.run.message) : undefined;
   const instructions = rules.instructions ? [`${words.instructions}\n${rules.instructions}`] : [];
   return [words.system(session.name, (message?.at ?? session.at).slice(0, 10)), words.protocol, ...instructions].join(
     '\n\n',
@@ -37,6 +38,6 @@ function systemText(session: Session, rules: Rules): string {
 /** The configured language, else that of the goal or of the message at hand. */
 export function sessionLanguage(session: Session, rules: Pick<Rules, 'language'>): Language {
   if (rules.language) return rules.language;
-  const message = session.run ? session.messages[session.run.message]?.text : undefined;
+  const message = session.run ? entryOf(session.messages, session.run.message)?.text : undefined;
   return languageOf(session.run?.beside ? (message ?? '') : (session.plan?.goal ?? message ?? session.title ?? ''));
 }
