@@ -57,7 +57,7 @@ export function kindOf(session: Session, message: Message): Known {
   return kind;
 }
 
-function kindAt(state: Standing, message: Message): Known {
+function kindAt(state: Standing, message: Pick<Message, 'text' | 'command'>): Known {
   const command = commandOf(message);
   if (command) {
     const known = Object.hasOwn(COMMANDS, command.name) ? COMMANDS[command.name] : undefined;
@@ -103,6 +103,12 @@ const SHOWS: ReadonlySet<unknown> = new Set<Answer>(['show_status', 'show_plan',
 export function mostUrgent(session: Session): Heard | undefined {
   const heard = urgent(session);
   return heard.find(({ answer }) => ABORTS.has(answer)) ?? heard[0];
+}
+
+/** Whether a message is heard before those that were dropped earlier: a command, or words that stop, pause or undo. */
+export function goesAhead(session: Session, said: Pick<Message, 'text' | 'command'>): boolean {
+  const kind = kindAt(standing(session), said);
+  return 'unknown' in kind || (kind.kind !== 'task' && kind.kind !== 'continue') || commandOf(said) !== null;
 }
 
 /** Whether a call in flight must be cut short for a message that has come in. */

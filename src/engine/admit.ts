@@ -1,3 +1,4 @@
+import { goesAhead } from '../core/answers.ts';
 import { freeName } from '../core/ids.ts';
 import { entryOf } from '../core/keyed.ts';
 import { replyText, replyTo } from '../core/reply.ts';
@@ -12,15 +13,45 @@ import type { Drop, SessionStore } from './ports.ts';
 /** Longest message kept in a line of the record, in code points. */
 const MESSAGE_LIMIT = 64_000;
 
-/** Whether there is reason to look again soon: something not ready yet, or more than fits in one round. */
-export type Admitted = { pending: boolean; more: boolean };
+/** Messages taken in one round, between two of which other sessions have their turn. */
+const ROUND = 64;
+/** Messages that may be taken and not yet answered. What comes then waits in the inbox, and nothing is lost. */
+const ROOM = 256;
+/** So many more may be commands and clear stops, which go before their turn. */
+const AHEAD = 64;
+
+/**
+ * Whether there is reason to look again soon: `pending`, something is not ready yet; `more`, more is ready than fits in one
+ * round; `held`, more is there than there is room for.
+ */
+export type Admitted = { pending: boolean; more: boolean; held: boolean };
+
+/** Whether a session that was full has room for another round. A run hears only what came in before it was full. */
+export const hasRoom = (session: Session): boolean => session.run === null && waiting(session) <= ROOM - ROUND;
+
+const waiting = ({ unanswered, unpublished }: Session): number => unanswered.length + Object.keys(unpublished).length;
 
 /**
  * Takes what is ready in the inbox. The commit point is the durable `message.received`; only then does the file leave the
  * inbox, so a crash in between finds it again, knows it by its identity, and only repeats the leaving.
  */
-export async function admit(store: SessionStore, ledger: Ledger): Promise<Admitted> {
-  const { drops, pending, more } = await store.inbox.look();
+export async function admit(store: SessionStore, ledger: Ledger, held = false): Promise<Admitted> {
+  for (let full = held && !hasRoom(ledger.session); ; ) {
+    const { pending, more } = await round(store, ledger, full);
+    full ||= waiting(ledger.session) > ROOM - ROUND;
+    // What was found together while no run is on are tasks of their own: a run that began in between would take them along.
+    if (!more || full || ledger.session.run) return { pending, more: more && !full, held: more && full };
+  }
+}
+
+async function round(store: SessionStore, ledger: Ledger, full: boolean): Promise<{ pending: boolean; more: boolean }> {
+  const mayGoAhead = waiting(ledger.session) < ROOM + AHEAD;
+  const { drops, pending, more } = await store.inbox.look({
+    max: full ? 0 : ROUND,
+    ...(mayGoAhead && {
+      ahead: ({ text = '', command }) => goesAhead(ledger.session, { text, ...(command !== undefined && { command }) }),
+    }),
+  });
   const leave: Array<() => Promise<void>> = [];
   for (const drop of drops) leave.push(await take(drop, store, ledger));
   if (leave.length > 0) await ledger.sync();

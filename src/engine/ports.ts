@@ -98,17 +98,23 @@ export type Drop = {
 /** What the store needs to find the file again; opaque to the engine. */
 export type DropHandle = { readonly path: string };
 
+export type Wanted = { max?: number; ahead?: (message: MessageFile) => boolean };
+
 export type Inbox = {
   /**
-   * What is ready, oldest first, at most `max` (64). `pending`: something is there but not ready yet (empty, or open for
-   * writing), so look again within a second. Never follows a link, never hangs on a pipe, never deletes.
+   * What is ready, oldest first, at most `max` (64); then those of the 64 newest behind them that `ahead` wants before their
+   * turn. `pending`: something is there but not ready yet (empty, or open for writing) or was not looked at yet, so look again
+   * within a second. `more`: something waits that `max` left out. Never follows a link, never hangs on a pipe, never deletes.
    */
-  look(max?: number): Promise<{ drops: Drop[]; pending: boolean; more: boolean }>;
+  look(wanted?: Wanted): Promise<{ drops: Drop[]; pending: boolean; more: boolean }>;
   /** Where the attachments of a message will go: names under `work/`, none of them taken. Throws UserError if one is missing. */
   place(attachments: string[]): Promise<string[]>;
   /** After the message is durable: moves attachments to their places and the file to `done/<seq>-<name>`. Idempotent. */
   settle(drop: Drop, seq: number, attachments: Array<{ from: string; to: string }>): Promise<void>;
-  /** Moves the file to `rejected/` with `<name>.why.json` beside it. Idempotent. */
+  /**
+   * Moves the file to `rejected/` with `<name>.why.json` beside it. Idempotent. What may not be moved (settle and refuse alike)
+   * stays where it is and is not handed out again as long as it does not change.
+   */
   refuse(drop: Drop, why: string): Promise<void>;
 };
 

@@ -7,7 +7,7 @@ import type { Session } from '../core/session.ts';
 import type { Rules } from '../protocol/config.ts';
 import { errorText } from '../protocol/errors.ts';
 import type { EventBody } from '../protocol/event.ts';
-import { admit } from './admit.ts';
+import { admit, hasRoom } from './admit.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 import { oneAtATime } from './lock.ts';
 import { act, think } from './perform.ts';
@@ -44,6 +44,8 @@ export async function openWorker(
   );
 
   let woken = false;
+  /** More is in the inbox than there is room for. */
+  let held = false;
   let beating: Promise<void> | null = null;
   let stopping = false;
   let broken = false;
@@ -102,7 +104,7 @@ export async function openWorker(
 
   /** One decision, and all of it that needs no waiting. `heard`: people were listened to just before. */
   async function beat(ruled: Rules, heard = false): Promise<Decision> {
-    if (woken) await look();
+    if (woken || (held && hasRoom(ledger.session))) await look();
     const decision = decide(ledger.session, ruled);
     if (decision.do === 'record') {
       if (!heard && rests(decision) && (await changedByHand())) return beat(ruled, true);
@@ -126,7 +128,8 @@ export async function openWorker(
 
   async function look(): Promise<void> {
     woken = false;
-    const { pending, more } = await admit(store, ledger);
+    const { pending, more, ...admitted } = await admit(store, ledger, held);
+    held = admitted.held;
     const { settling } = await desk.read();
     if (more) woken = true;
     else if (pending || settling) later(PENDING_MS);

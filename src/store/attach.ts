@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename } from 'node:path';
 import { UserError } from '../protocol/errors.ts';
-import { linkInPlace, ownFolder, syncFolder } from './durable.ts';
-import { ifThere, saying } from './errors.ts';
+import { linkInPlace, syncFolder } from './durable.ts';
+import { saying } from './errors.ts';
+import { type Folder, inFolderLong, statIn } from './folder.ts';
 import { sessionPaths } from './layout.ts';
 import { freeName, safeName } from './names.ts';
 
@@ -13,9 +14,16 @@ import { freeName, safeName } from './names.ts';
  */
 export async function attachFile(sessionFolder: string, source: string): Promise<string> {
   const paths = sessionPaths(sessionFolder);
-  for (const folder of [paths.inbox, paths.inboxStaging, paths.inboxFiles]) ownFolder(folder);
+  const inbox = { path: paths.inbox, make: true };
   checkAttachable(source);
-  const staged = join(paths.inboxStaging, randomBytes(12).toString('hex'));
+  return inFolderLong(paths.folder, [inbox, { path: paths.inboxStaging, make: true }], (staging) =>
+    inFolderLong(paths.folder, [inbox, { path: paths.inboxFiles, make: true }], (files) =>
+      copied(source, staging.path(randomBytes(12).toString('hex')), files),
+    ),
+  );
+}
+
+async function copied(source: string, staged: string, files: Folder): Promise<string> {
   try {
     saying('copy', source, () => {
       fs.copyFileSync(source, staged, fs.constants.COPYFILE_EXCL | fs.constants.COPYFILE_FICLONE);
@@ -28,14 +36,14 @@ export async function attachFile(sessionFolder: string, source: string): Promise
       }
     });
     for (;;) {
-      const isTaken = (name: string) => ifThere(() => fs.lstatSync(join(paths.inboxFiles, name))) !== undefined;
+      const isTaken = (name: string) => statIn(files, name) !== undefined;
       const name = freeName(safeName(basename(source)), isTaken);
       // Another sender may have taken the name since we looked.
-      if (linkInPlace(staged, join(paths.inboxFiles, name))) return `.files/${name}`;
+      if (linkInPlace(staged, files.path(name))) return `.files/${name}`;
     }
   } finally {
     fs.rmSync(staged, { force: true });
-    await syncFolder(paths.inboxFiles);
+    await syncFolder(files.path('.'));
   }
 }
 

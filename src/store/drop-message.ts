@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { join } from 'node:path';
 import { UserError } from '../protocol/errors.ts';
-import { ownFolder, putInPlace } from './durable.ts';
+import { putInPlace } from './durable.ts';
+import { inFolderLong } from './folder.ts';
 import { sessionPaths } from './layout.ts';
 
 /**
@@ -19,9 +19,11 @@ export async function dropMessage(
       `A message needs a plain file name that does not begin with a dot; ${JSON.stringify(name)} is none.`,
     );
   }
-  for (const folder of [paths.inbox, paths.inboxStaging]) ownFolder(folder);
-  const staging = join(paths.inboxStaging, randomBytes(12).toString('hex'));
-  if (!(await putInPlace(staging, join(paths.inbox, name), content))) {
-    throw new UserError(`The inbox already has a message named ${name}. Nothing was sent; use another name.`);
-  }
+  const inbox = { path: paths.inbox, make: true };
+  await inFolderLong(paths.folder, [inbox], (target) =>
+    inFolderLong(paths.folder, [inbox, { path: paths.inboxStaging, make: true }], async (staging) => {
+      if (await putInPlace(staging.path(randomBytes(12).toString('hex')), target.path(name), content)) return;
+      throw new UserError(`The inbox already has a message named ${name}. Nothing was sent; use another name.`);
+    }),
+  );
 }

@@ -1,138 +1,130 @@
-import * as fs from 'node:fs';
-import { readdir } from 'node:fs/promises';
 import type { Drop, Inbox } from '../engine/ports.ts';
 import { attachmentPlaces, takeAttachment } from './attachments.ts';
-import { sha256 } from './blobs.ts';
-import { stagingName } from './durable.ts';
-import { ifThere, saying } from './errors.ts';
-import { type Folder, heldFolder } from './folder.ts';
+import { type Folder, heldFolder, statIn } from './folder.ts';
 import type { SessionPaths } from './layout.ts';
-import { freeName, isIgnored, orderOf, promisesWhole, safeName } from './names.ts';
-import { rawOf, readDrop } from './read-drop.ts';
-import { type AskWriters, askProc, openReadiness, type Readiness, type Seen } from './readiness.ts';
+import { promisesWhole } from './names.ts';
+import { openPutAway } from './put-away.ts';
+import { readDrop } from './read-drop.ts';
+import { type AskWriters, askProc, openReadiness, type Seen } from './readiness.ts';
+import { twinsIn } from './twins.ts';
+import { type Candidate, openWindow } from './window.ts';
 
-/** Bytes of a folder itself, in which some thousand names fit: it is read at once. A larger one is read on another thread. */
-const SMALL_FOLDER_BYTES = 64 * 1024;
-/** Files looked at together. More than that are taken in the order of their names, a batch at a time. */
-const BATCH = 1000;
+/** Files looked at together: one question to /proc serves them all. */
+const BATCH = 64;
 /** Bytes of messages handed out by one look, so that a full inbox does not fill the memory. */
 const MAX_ROUND_BYTES = 32 * 1024 * 1024;
+/** A message that does not wait its turn is a few words. */
+const MAX_AHEAD_BYTES = 64n * 1024n;
 
 export type InboxOptions = { now: () => Date; elapsed: () => number; askWriters?: AskWriters };
+type Judged = { one: Candidate; seen: Seen; drop: Drop | 'gone' | 'pending' };
 
 /** The folder where anyone drops messages. Nothing in it is trusted, followed, waited for or deleted. */
 export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & { close(): void } {
-  const held = heldFolder(paths.inbox);
+  const held = heldFolder(paths.folder, [{ path: paths.inbox }]);
   const judging = openReadiness(options.elapsed, options.now, options.askWriters ?? askProc);
+  const window = openWindow(options.elapsed, options.now);
+  const putAway = openPutAway(paths, options.now);
+  /** Those of the newest that were read and may wait, by what they were when they were read. */
+  let heard = new Map<string, string>();
 
-  async function* candidates(inbox: Folder): AsyncGenerator<{ seen: Seen; readiness: Readiness }> {
-    const isSmall = fs.statSync(paths.inbox).size <= SMALL_FOLDER_BYTES;
-    const read = isSmall ? fs.readdirSync : readdir;
-    const names = (await read(paths.inbox, { encoding: 'buffer' })).filter((raw) => !isIgnored(raw));
-    names.sort(Buffer.compare);
-    for (let from = 0; from < names.length; from += BATCH) {
-      const batch = inOrder(names.slice(from, from + BATCH).flatMap((raw) => lookAt(paths, inbox, raw)));
-      const plain = batch.filter(({ raw, stat }) => !promisesWhole(raw) && stat.isFile());
-      const judge = await judging(plain.map(({ stat }) => stat));
-      for (const seen of batch) {
-        const isWhole = promisesWhole(seen.raw) && seen.stat.size > 0n;
-        yield { seen, readiness: isWhole ? 'ready' : judge(seen.stat) };
+  /** Reads the candidates one after another; those that are gone leave the window. */
+  async function* judged(inbox: Folder, some: readonly Candidate[]): AsyncGenerator<Judged> {
+    const gone = new Set<Candidate>();
+    const twins = twinsIn(paths);
+    try {
+      for (let from = 0; from < some.length; from += BATCH) {
+        const batch = some.slice(from, from + BATCH).flatMap((one) => {
+          const stat = lookAt(inbox, one.raw, twins);
+          if (!stat || putAway.isLeft(stat)) gone.add(one);
+          return stat && !putAway.isLeft(stat) ? [{ one, seen: { raw: one.raw, stat } }] : [];
+        });
+        const plain = batch.filter(({ seen }) => !promisesWhole(seen.raw) && seen.stat.isFile());
+        const judge = await judging(plain.map(({ seen }) => seen.stat));
+        for (const { one, seen } of batch) {
+          const isWhole = promisesWhole(seen.raw) && seen.stat.size > 0n;
+          const drop = readDrop(inbox, seen, isWhole ? 'ready' : judge(seen.stat));
+          if (drop === 'gone') gone.add(one);
+          yield { one, seen, drop };
+        }
       }
+    } finally {
+      window.leave(gone);
     }
   }
 
+  /** The newest that must not wait their turn. */
+  async function early(inbox: Folder, drops: Drop[], ahead: NonNullable<Parameters<Inbox['look']>[0]>['ahead']) {
+    const taken = new Set(drops.map((drop) => drop.handle.path));
+    const some = window.newest().filter(({ raw }) => {
+      const name = raw.toString('latin1');
+      const stat = taken.has(name) ? undefined : statIn(inbox, raw);
+      return stat?.isFile() && stat.size <= MAX_AHEAD_BYTES && heard.get(name) !== keyOf(stat);
+    });
+    const before = heard;
+    heard = new Map(
+      window.newest().map(({ raw }) => [raw.toString('latin1'), before.get(raw.toString('latin1')) ?? '']),
+    );
+    let pending = false;
+    for await (const { seen, drop } of judged(inbox, some)) {
+      if (drop === 'pending') pending = true;
+      else if (drop !== 'gone' && drop.ok && ahead?.(drop.message)) drops.push(drop);
+      else heard.set(seen.raw.toString('latin1'), keyOf(seen.stat));
+    }
+    return pending;
+  }
+
   return {
-    async look(max = 64) {
+    async look({ max = 64, ahead } = {}) {
       const inbox = held.now();
+      const isFresh = await window.refresh(inbox);
       const drops: Drop[] = [];
-      let [pending, room] = [false, MAX_ROUND_BYTES];
-      for await (const { seen, readiness } of candidates(inbox)) {
-        if (drops.length >= max || room <= 0) return { drops, pending, more: true };
-        const drop = readDrop(inbox, seen, readiness);
-        if (drop === 'pending') pending = true;
-        else if (drop !== 'gone') {
-          drops.push(drop);
-          room -= Number(seen.stat.size);
+      let [pending, more, room] = [!isFresh || window.skipped(), false, MAX_ROUND_BYTES];
+      const page = window.page();
+      if (max === 0) more = page.length > 0;
+      else {
+        for await (const { seen, drop } of judged(inbox, page)) {
+          if (drops.length >= max || room <= 0) {
+            more = true;
+            break;
+          }
+          if (drop === 'pending') pending = true;
+          else if (drop !== 'gone') {
+            drops.push(drop);
+            room -= Number(seen.stat.size);
+          }
+        }
+        if (!more && drops.length === 0 && page.length > 0) window.turn();
+        if (!more && window.behind()) {
+          more = drops.length > 0;
+          pending = true;
         }
       }
-      return { drops, pending, more: false };
+      if (ahead && (more || window.behind())) pending = (await early(inbox, drops, ahead)) || pending;
+      return { drops, pending, more };
     },
 
-    async place(attachments) {
-      return attachmentPlaces(paths, attachments);
-    },
+    place: async (attachments) => attachmentPlaces(paths, attachments),
 
     async settle(drop, seq, attachments) {
       for (const { from, to } of attachments) takeAttachment(paths, from, to);
-      const inbox = held.now();
-      const source = inbox.at(rawOf(drop.handle));
-      if (!isStillDropped(source, drop)) return;
-      const done = `${paths.done}/${seq}-${safeName(drop.name)}`;
-      saying('move a message to', done, () => ifThere(() => fs.renameSync(source, done)));
-      // Somebody may have renamed a new message onto the name since we looked: that one goes back, under a free name.
-      const moved = ifThere(() => fs.lstatSync(done));
-      if (moved && String(moved.ino) !== drop.identity.ino) putBack(inbox, done, drop.name);
+      putAway.settle(held.now(), drop, seq);
     },
 
     async refuse(drop, why) {
-      const inbox = held.now();
-      const source = inbox.at(rawOf(drop.handle));
-      const there = ifThere(() => fs.lstatSync(source, { bigint: true }));
-      if (String(there?.ino) !== drop.identity.ino) return;
-      // The reason first: a crash in between leaves a reason without its file, and the next look finds the file again.
-      const isTaken = (name: string) =>
-        name.endsWith('.why.json') || ifThere(() => fs.lstatSync(`${paths.rejected}/${name}`)) !== undefined;
-      const target = `${paths.rejected}/${freeName(safeName(drop.name), isTaken)}`;
-      const reason = JSON.stringify({ name: drop.name, why, at: options.now().toISOString() }, null, 2);
-      const staged = `${paths.rejected}/${stagingName()}`;
-      saying('refuse a message into', target, () => {
-        fs.writeFileSync(staged, `${reason}\n`, { flag: 'wx', mode: 0o600 });
-        fs.renameSync(staged, `${target}.why.json`);
-        ifThere(() => fs.renameSync(source, target));
-      });
+      putAway.refuse(held.now(), drop, why);
     },
 
     close: () => held.close(),
   };
 }
 
+const keyOf = (stat: Seen['stat']) => `${stat.ino}:${stat.mtimeNs}:${stat.size}`;
+
 /** What the inbox knows a name for, without opening it; nothing where it is gone. */
-function lookAt(paths: SessionPaths, inbox: Folder, raw: Buffer): Seen[] {
-  const lstat = () => ifThere(() => fs.lstatSync(inbox.at(raw), { bigint: true }));
-  let stat = lstat();
-  if (stat?.isFile() && stat.nlink > 1n) {
-    removeTwin(paths, stat.ino);
-    stat = lstat();
-  }
-  return stat ? [{ raw, stat }] : [];
-}
-
-/**
- * A sender links its file into the inbox and then unlinks the name it wrote under. One that died in between left two names;
- * taking the first away is all it had left to do.
- */
-function removeTwin(paths: SessionPaths, ino: bigint): void {
-  for (const name of ifThere(() => fs.readdirSync(paths.inboxStaging)) ?? []) {
-    const twin = `${paths.inboxStaging}/${name}`;
-    if (ifThere(() => fs.lstatSync(twin, { bigint: true }))?.ino === ino) fs.rmSync(twin, { force: true });
-  }
-}
-
-function inOrder(batch: Seen[]): Seen[] {
-  const keyed = batch.map((seen) => ({ seen, order: orderOf(seen.raw, seen.stat.mtimeNs) }));
-  keyed.sort((a, b) => (a.order === b.order ? Buffer.compare(a.seen.raw, b.seen.raw) : a.order < b.order ? -1 : 1));
-  return keyed.map(({ seen }) => seen);
-}
-
-/** Changed since it was read means new words: they stay in the inbox and become a message of their own. */
-function isStillDropped(path: Buffer, { identity }: Drop): boolean {
-  const there = ifThere(() => fs.lstatSync(path, { bigint: true }));
-  if (!there || String(there.ino) !== identity.ino) return false;
-  if (String(there.mtimeNs) === identity.mtime_ns) return true;
-  return there.isFile() && ifThere(() => sha256(fs.readFileSync(path))) === identity.sha256;
-}
-
-function putBack(inbox: Folder, from: string, name: string): void {
-  const isTaken = (candidate: string) => ifThere(() => fs.lstatSync(inbox.at(candidate))) !== undefined;
-  fs.renameSync(from, inbox.at(freeName(safeName(name), isTaken)));
+function lookAt(inbox: Folder, raw: Buffer, removeTwin: (ino: bigint) => void): Seen['stat'] | undefined {
+  const stat = statIn(inbox, raw);
+  if (!stat?.isFile() || stat.nlink <= 1n) return stat;
+  removeTwin(stat.ino);
+  return statIn(inbox, raw);
 }

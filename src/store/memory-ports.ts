@@ -90,7 +90,7 @@ export function eventsOf({ lines }: Contents): Event[] {
 export function memoryInbox(contents: Contents): SessionStore['inbox'] {
   const isGone = (drop: Drop) => contents.inbox.get(drop.handle.path)?.ino !== drop.identity.ino;
   return {
-    async look(max = 64) {
+    async look({ max = 64, ahead = () => false } = {}) {
       const ordered = [...contents.inbox]
         .filter(([file]) => !isIgnored(Buffer.from(file)))
         .map(([file, at]) => ({ file, at, order: orderOf(Buffer.from(file), at.mtimeNs) }))
@@ -98,10 +98,15 @@ export function memoryInbox(contents: Contents): SessionStore['inbox'] {
       const isReady = ({ file, at }: { file: string; at: File }) =>
         promisesWhole(Buffer.from(file)) || at.bytes.length > 0;
       const ready = ordered.filter(isReady);
+      const late = ready
+        .slice(max)
+        .slice(-64)
+        .map(({ file, at }) => toDrop(file, at))
+        .filter((drop) => drop.ok && ahead(drop.message));
       return {
-        drops: ready.slice(0, max).map(({ file, at }) => toDrop(file, at)),
+        drops: [...ready.slice(0, max).map(({ file, at }) => toDrop(file, at)), ...late],
         pending: ready.length < ordered.length,
-        more: ready.length > max,
+        more: ready.length > max + late.length,
       };
     },
     async place(attachments) {

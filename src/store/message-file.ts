@@ -23,12 +23,21 @@ export function readMessage(name: string, bytes: Buffer): Said {
 }
 
 function readJsonMessage(text: string): Said {
-  const parsed = parseJson(text);
-  if (!parsed.ok) return refused(`not JSON: ${parsed.why}`);
-  const result = MessageFile.safeParse(parsed.value);
+  try {
+    const parsed = parseJson(text);
+    return parsed.ok ? checked(parsed.value) : refused(`not JSON: ${parsed.why}`);
+  } catch (error) {
+    // What is nested some thousand deep cannot even be shown.
+    if (!(error instanceof RangeError)) throw error;
+    return refused('JSON that is nested too deeply; a message is one object of a few keys');
+  }
+}
+
+function checked(value: unknown): Said {
+  const result = MessageFile.safeParse(value);
   if (result.success) return { ok: true, message: result.data, json: true };
   return refused(
-    complaints(result.error.issues, parsed.value, MessageFile)
+    complaints(result.error.issues, value, MessageFile)
       .map((complaint) => complaint.text)
       .join('; '),
   );

@@ -30,7 +30,8 @@ export function readDrop(inbox: Folder, { raw, stat }: Seen, readiness: Readines
     if (bytes === undefined) return 'gone';
     return bytes ? toDrop(raw, stat, sha256(bytes), readMessage(shownName(raw), bytes)) : 'pending';
   } catch (error) {
-    if (errorCode(error) === 'ELOOP') return 'pending';
+    // A link, a socket: it was something else when we looked.
+    if (['ELOOP', 'ENXIO'].includes(errorCode(error) ?? '')) return 'pending';
     if (errorCode(error) !== 'EACCES') throw error;
     return refused('the daemon may not read it; give it read permission (chmod u+r) and drop it again');
   }
@@ -55,7 +56,7 @@ function shapeFault(raw: Buffer, stat: fs.BigIntStats): string | undefined {
 }
 
 /** The whole content; null where it is not what lstat saw, before or after the reading. */
-function readUnchanged(path: Buffer, seen: fs.BigIntStats): Buffer | null {
+export function readUnchanged(path: Buffer, seen: fs.BigIntStats): Buffer | null {
   const fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   try {
     if (!isSame(seen, fs.fstatSync(fd, { bigint: true }))) return null;

@@ -76,6 +76,12 @@ function isForWriting(fdinfo: string): boolean {
   }
 }
 
+/** An empty file that was made or written to a short while ago. */
+export function isYoungEmpty(stat: fs.BigIntStats, now: Date): boolean {
+  const age = now.getTime() - Number(stat.mtimeMs);
+  return stat.isFile() && stat.size === 0n && age >= 0 && age < EMPTY_MS;
+}
+
 export type Readiness = 'ready' | 'empty' | 'pending';
 
 /**

@@ -100,7 +100,7 @@ function gatedStore(store: MemoryStore, gates: Gates, setting: Setting): Session
     },
     blobs: { put: (text) => step('blob', () => blobs.put(text)), get: (hash) => blobs.get(hash) },
     inbox: {
-      look: (max) => step('look', () => inbox.look(max)),
+      look: (wanted) => step('look', () => inbox.look(wanted)),
       place: (attachments) => inbox.place(attachments),
       settle: (drop, seq, attachments) => step('settle', () => inbox.settle(drop, seq, attachments)),
       refuse: (drop, why) => step('refuse', () => inbox.refuse(drop, why)),

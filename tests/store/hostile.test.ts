@@ -300,7 +300,7 @@ describe('attachments', () => {
     drop('1.md', 'see');
     attach('a.png');
     const [to = ''] = await inbox.place(['.files/a.png']);
-    fs.mkdirSync(join(paths.work, 'uploads'));
+    fs.mkdirSync(join(paths.work, 'uploads'), { recursive: true });
     fs.writeFileSync(join(paths.work, to), "the agent's");
     await inbox.settle(await one(), 1, [{ from: '.files/a.png', to }]);
     expect(uploads()).toEqual(['a-2.png', 'a.png']);

@@ -175,9 +175,9 @@ export function storePromises(where: string, make: () => Rig): void {
     test('hands out at most as many as asked for, and says that there are more', async () => {
       const rig = make();
       for (const n of [1, 2, 3]) rig.drop(`${n}.md`, `task ${n}`);
-      const some = await rig.store.inbox.look(2);
+      const some = await rig.store.inbox.look({ max: 2 });
       expect([some.drops.map(({ name }) => name), some.more]).toEqual([['1.md', '2.md'], true]);
-      const all = await rig.store.inbox.look(3);
+      const all = await rig.store.inbox.look({ max: 3 });
       expect([all.drops.length, all.more]).toEqual([3, false]);
     });
 
