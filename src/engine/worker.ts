@@ -52,6 +52,7 @@ export async function openWorker(
   let inFlight: AbortController | null = null;
   let place: (() => void) | null = null;
   let queueing = false;
+  let glancing = false;
   let alarm: { at: number; off: () => void } | null = null;
 
   function fault(error: unknown): void {
@@ -64,7 +65,11 @@ export async function openWorker(
     woken = true;
     if (stopping || broken) return;
     if (!beating) beating = beats().catch(fault).finally(rest);
-    else if (inFlight) void exclusively(glance).catch(fault);
+    else if (inFlight && !glancing) {
+      // One glance sees all that came in before it: a hundred thousand wakes must not line up for one each.
+      glancing = true;
+      void exclusively(glance).catch(fault);
+    }
   }
 
   function rest(): void {
@@ -178,6 +183,7 @@ export async function openWorker(
 
   /** While a call is in flight: take what came in, answer what can be answered, and end the call if a person says so. */
   async function glance(): Promise<void> {
+    glancing = false;
     const ruled = await rules();
     if (woken) await look();
     for (

@@ -1,0 +1,231 @@
+import { execFileSync, spawn } from 'node:child_process';
+import * as fs from 'node:fs';
+import { createServer } from 'node:net';
+import { dirname, join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { sessionPaths } from '../../src/store/index.ts';
+import { diskRig, tempFolder } from './rig.ts';
+
+const isRoot = process.getuid?.() === 0;
+const NOBODY = 65534;
+const USERS: Array<[string, number | undefined]> = isRoot
+  ? [
+      ['root', undefined],
+      ['a plain user', NOBODY],
+    ]
+  : [['a plain user', undefined]];
+
+const child = (name: string) => join(import.meta.dirname, name);
+const deal = (folder: string, user: number | undefined): Array<{ name: string; end: string }> =>
+  JSON.parse(
+    execFileSync(
+      process.execPath,
+      ['--import', 'tsx', child('hostile.child.ts'), folder, ...(user === undefined ? [] : [String(user)])],
+      {
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'inherit'],
+      },
+    ),
+  );
+
+const text = (content: string | Buffer) => (path: string) => fs.writeFileSync(path, content);
+const MESSAGE = 'message: hi';
+const IGNORED = undefined;
+
+type Row = [
+  what: string,
+  name: string,
+  put: (path: string, other: number) => void,
+  end: string | undefined,
+  plain?: string,
+];
+
+// biome-ignore format: a table reads as a table
+/** What is put into the inbox, under which name, and what becomes of it; where a plain user's daemon ends otherwise, that too. */
+const TABLE: Row[] = [
+  ['a link', 'link.md', (path) => fs.symlinkSync('/etc/passwd', path), 'a symbolic link'],
+  ['a link to nothing', 'dangling.md', (path) => fs.symlinkSync('/nowhere/at/all', path), 'a symbolic link'],
+  ['a link to itself', 'loop.md', (path) => fs.symlinkSync(path, path), 'a symbolic link'],
+  ['a file with two names in the inbox', 'twice-1.md', (path) => { fs.writeFileSync(path, 'hi'); fs.linkSync(path, path.replace('-1', '-2')); }, 'a hard link'],
+  ['its other name', 'twice-2.md', () => {}, 'a hard link'],
+  ['a pipe', 'pipe.md', (path) => void execFileSync('mkfifo', [path]), 'not a regular file'],
+  ['a folder', 'folder.md', (path) => fs.mkdirSync(path), 'a folder'],
+  ['a folder with files', 'full.md', (path) => { fs.mkdirSync(path); fs.writeFileSync(join(path, 'x'), 'x'); }, 'a folder'],
+  ['a file of 11 GB with nothing in it', 'sparse.md', (path) => { fs.writeFileSync(path, ''); fs.truncateSync(path, 11e9); }, 'too large'],
+  ['a hole of a megabyte', 'hole.md', (path) => { fs.writeFileSync(path, ''); fs.truncateSync(path, 1e6); }, 'byte 0 is a NUL'],
+  ['a file nobody may read', 'locked.md', (path) => fs.writeFileSync(path, 'hi', { mode: 0 }), isRoot ? MESSAGE : 'may not read it', 'may not read it'],
+  ['a setuid file', 'suid.md', (path) => { fs.writeFileSync(path, 'hi'); fs.chmodSync(path, 0o4755); }, MESSAGE],
+  ['a name that is not UTF-8', 'a\udcffb.md', (path) => fs.writeFileSync(Buffer.concat([Buffer.from(`${dirname(path)}/a`), Buffer.from([0xff]), Buffer.from('b.md')]), 'hi'), 'name is not UTF-8'],
+  ['a line break in the name', 'a\nb2.md', text('hi'), MESSAGE],
+  ['a leading dash', '-rf.md', text('hi'), MESSAGE],
+  ['a way up, in the style of Windows', 'a\\..\\..\\x.md', text('hi'), MESSAGE],
+  ['a hidden name', '...md', text('hi'), IGNORED],
+  ['255 bytes of name', `${'x'.repeat(252)}.md`, text('hi'), MESSAGE],
+  ['terminal commands in the name', '\u001b[2J\u0007.md', text('hi'), MESSAGE],
+  ['letters written backwards', 'a\u202edm.md', text('hi'), MESSAGE],
+  ['a NUL', 'nul.md', text('h\0i'), 'byte 1 is a NUL'],
+  ['a byte order mark', 'bom.md', text('\uFEFFhi'), MESSAGE],
+  ['UTF-16', 'utf16.md', text(Buffer.from('\uFEFFhi', 'utf16le')), 'byte 0 cannot be read'],
+  ['Latin-1', 'latin.md', text(Buffer.from('caf\u00e9', 'latin1')), 'byte 3 cannot be read'],
+  ['nothing', 'empty.md', text(''), 'the file is empty'],
+  ['a million brackets', 'open.json', text('['.repeat(1e6)), 'not JSON'],
+  ['a million lists in each other', 'deep.json', text(`{"text":${'['.repeat(1e6)}${']'.repeat(1e6)}}`), 'text: wanted string|nested too deeply'],
+  ['options nested a million deep', 'deeper.json', text(`{"text":"x","options":${'{"a":'.repeat(1e6)}1${'}'.repeat(1e6)}}`), 'options|nested too deeply'],
+  ['a key given twice: the last one counts', 'double.json', text('{"text":"no","text":"hi"}'), MESSAGE],
+  ['a wrong type', 'type.json', text('{"text":5}'), 'text: wanted string, came 5'],
+  ['a key of every object', 'proto.json', text('{"text":"hi","__proto__":{"a":1}}'), 'message: hi|unknown key'],
+];
+
+const AS_ROOT: Row[] = [
+  ['a device', 'null.md', (path) => void execFileSync('mknod', [path, 'c', '1', '3']), 'not a regular file'],
+  [
+    "another user's file",
+    'other.md',
+    (path, other) => {
+      fs.writeFileSync(path, 'hi');
+      fs.chownSync(path, other, other);
+    },
+    MESSAGE,
+  ],
+  [
+    "another user's secret",
+    'secret.md',
+    (path, other) => {
+      fs.writeFileSync(path, 'hi', { mode: 0o600 });
+      fs.chownSync(path, other, other);
+    },
+    MESSAGE,
+    'may not read it',
+  ],
+  [
+    "another user's folder",
+    'dir.md',
+    (path, other) => {
+      fs.mkdirSync(path, { mode: 0o755 });
+      fs.chownSync(path, other, other);
+    },
+    'a folder',
+  ],
+];
+
+/** A session with all of a table in its inbox, owned by the user but for what the table gives to others. */
+function laid(table: Row[], user: number | undefined): string {
+  const folder = tempFolder();
+  const { store } = diskRig(folder);
+  onTestFinished(() => store.close());
+  if (user !== undefined) execFileSync('chown', ['-R', `${user}:${user}`, folder]);
+  const { inbox } = sessionPaths(folder);
+  for (const [, name, put] of table) put(join(inbox, name), user === undefined ? NOBODY : 0);
+  for (const name of fs.readdirSync(inbox, { encoding: 'buffer' })) {
+    const path = Buffer.concat([Buffer.from(`${inbox}/`), name]);
+    if (user !== undefined && !AS_ROOT.some(([, theirs]) => name.equals(Buffer.from(theirs))))
+      fs.lchownSync(path, user, user);
+  }
+  // The owner's change took the bit away.
+  if (fs.existsSync(join(inbox, 'suid.md'))) fs.chmodSync(join(inbox, 'suid.md'), 0o4755);
+  return folder;
+}
+
+const shown = (name: string) => name.replace(/[\p{Cc}\u202e\udcff]/gu, '_');
+
+describe.each(USERS)('what a daemon of %s finds in its inbox has one end', (_, user) => {
+  const table = isRoot ? [...TABLE, ...AS_ROOT] : TABLE;
+
+  test('each row of the table, and nothing stays behind', async () => {
+    const folder = laid(table, user);
+    const server = createServer().listen(join(folder, 'inbox', 's.sock'));
+    onTestFinished(() => void server.close());
+    await new Promise((done) => server.once('listening', done));
+    const ends = deal(folder, user);
+    const isPlain = user !== undefined || !isRoot;
+    for (const [what, name, , end, plain = end] of table) {
+      const wanted = isPlain ? plain : end;
+      const found = ends.filter((one) => one.name === shown(name)).map((one) => one.end);
+      expect(found, what).toEqual(wanted === undefined ? [] : [expect.stringMatching(new RegExp(wanted))]);
+    }
+    expect(ends.find(({ name }) => name === 's.sock')?.end).toContain('socket');
+    const left = fs.readdirSync(join(folder, 'inbox')).filter((name) => !name.startsWith('.'));
+    // A folder cannot be moved by one who may not write to it.
+    expect(left).toEqual(isRoot && isPlain ? ['dir.md'] : []);
+  });
+});
+
+test.skipIf(!isRoot)(
+  'a message that may not be moved is taken once and stays where it is (needs root to set up)',
+  () => {
+    const folder = laid([], NOBODY);
+    const { inbox } = sessionPaths(folder);
+    fs.chownSync(inbox, 0, 0);
+    fs.chmodSync(inbox, 0o1777);
+    fs.writeFileSync(join(inbox, '1.msg.md'), 'hi');
+    fs.symlinkSync('/etc/passwd', join(inbox, '2.md'));
+    expect(deal(folder, NOBODY).map(({ end }) => end.slice(0, 15))).toEqual(
+      [MESSAGE, 'a symbolic link'].map((end) => end.slice(0, 15)),
+    );
+    expect(fs.readdirSync(inbox).filter((name) => !name.startsWith('.'))).toEqual(['1.msg.md', '2.md']);
+    expect(fs.readdirSync(sessionPaths(folder).rejected)).toEqual([]);
+  },
+);
+
+describe('a folder that is swapped for a link again and again', () => {
+  test.each(['inbox', 'inbox/.files', 'inbox/.tmp', 'done', 'rejected', 'work', 'work/uploads'])(
+    'leads nowhere: %s',
+    async (which) => {
+      const folder = tempFolder();
+      const evil = tempFolder();
+      const { store } = diskRig(folder, { askWriters: async () => new Set() });
+      onTestFinished(() => store.close());
+      fs.mkdirSync(join(folder, 'work/uploads'));
+      for (const name of ['evil.msg.md', 'a.png']) fs.writeFileSync(join(evil, name), 'evil');
+      for (const name of ['.files', '.tmp', 'uploads']) {
+        fs.mkdirSync(join(evil, name));
+        fs.writeFileSync(join(evil, name, 'a.png'), 'evil');
+      }
+      const before = treeOf(evil);
+      for (let n = 0; n < 150; n++) {
+        fs.writeFileSync(join(folder, 'inbox', `${n}.msg.md`), n % 3 === 0 ? 'no\0' : 'good');
+        fs.writeFileSync(join(folder, 'inbox/.files', `${n}.png`), 'good');
+      }
+      const swapper = spawn(
+        process.execPath,
+        ['--import', 'tsx', child('swapper.child.ts'), join(folder, which), evil],
+        {
+          stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+        },
+      );
+      onTestFinished(() => void swapper.kill('SIGKILL'));
+      await new Promise((ready) => swapper.once('message', ready));
+      let [refusals, seq, dealt] = [0, 0, 0];
+      for (let round = 0; round < 400 && dealt < 150; round++) {
+        try {
+          const { drops } = await store.inbox.look({ max: 4 });
+          for (const drop of drops) {
+            expect(drop.ok ? drop.message.text : drop.why).not.toContain('evil');
+            const from = `.files/${drop.name.replace('.msg.md', '.png')}`;
+            const [to = ''] = drop.ok ? await store.inbox.place([from]) : [];
+            if (drop.ok) await store.inbox.settle(drop, ++seq, [{ from, to }]);
+            else await store.inbox.refuse(drop, 'no');
+            dealt++;
+          }
+        } catch (error) {
+          if (error instanceof Error && error.name === 'AssertionError') throw error;
+          refusals++;
+        }
+      }
+      const swaps = new Promise<unknown>((told) => swapper.once('message', told));
+      swapper.send('end');
+      expect(await swaps).toBeGreaterThan(10);
+      expect(treeOf(evil)).toEqual(before);
+      expect(refusals + dealt).toBeGreaterThan(0);
+    },
+  );
+});
+
+const treeOf = (folder: string) =>
+  fs
+    .readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .sort()
+    .map((name) => [
+      name,
+      fs.lstatSync(join(folder, name)).isFile() ? fs.readFileSync(join(folder, name), 'utf8') : '',
+    ]);

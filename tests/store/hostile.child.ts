@@ -1,0 +1,25 @@
+import { openSessionFolder } from '../../src/store/index.ts';
+
+// Deals with all that is in an inbox, as the user that is named, and says what became of each file.
+const [folder = '', user] = process.argv.slice(2);
+if (user !== undefined) {
+  process.setgroups?.([]);
+  process.setgid?.(Number(user));
+  process.setuid?.(Number(user));
+}
+const clock = { ms: 0, wall: Date.now() };
+const store = openSessionFolder(folder, { now: () => new Date(clock.wall), elapsed: () => clock.ms });
+const ends: Array<{ name: string; end: string }> = [];
+for (let [seq, quiet] = [1, 0]; quiet < 3; ) {
+  const { drops } = await store.inbox.look();
+  quiet = drops.length === 0 ? quiet + 1 : 0;
+  clock.ms += 11_000;
+  clock.wall += 11_000;
+  for (const drop of drops) {
+    if (drop.ok) await store.inbox.settle(drop, seq++, []);
+    else await store.inbox.refuse(drop, drop.why);
+    ends.push({ name: drop.name, end: drop.ok ? `message: ${drop.message.text}` : drop.why });
+  }
+}
+console.log(JSON.stringify(ends));
+await store.close();
