@@ -3,7 +3,7 @@ import { freeName } from '../core/ids.ts';
 import { entryOf } from '../core/keyed.ts';
 import { replyText, replyTo } from '../core/reply.ts';
 import { dropKey, type Session } from '../core/session.ts';
-import { errorText, UserError } from '../protocol/errors.ts';
+import { errorCode, errorText, UserError } from '../protocol/errors.ts';
 import type { Event } from '../protocol/event.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { cut } from './cut.ts';
@@ -84,7 +84,8 @@ async function receive(drop: Drop & { ok: true }, store: SessionStore, ledger: L
   try {
     places = await store.inbox.place(attachments);
   } catch (error) {
-    if (!(error instanceof UserError)) throw error;
+    // A disk that says no is not the sender's fault.
+    if (!(error instanceof UserError) || errorCode(error) !== undefined) throw error;
     return refuse(drop, errorText(error), store, ledger);
   }
   const name = nameFor(ledger.session, drop.name);
