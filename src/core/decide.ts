@@ -25,7 +25,7 @@ export type Decision =
   | { do: 'publish'; message: string }
   /** call the model, not before `notBefore` (ISO time); it is the first to carry these messages */
   | { do: 'think'; carry: string[]; notBefore: string | null }
-  /** run this call */
+  /** run this call; one that was started and has no end was open when a daemon died: run it again only where that is safe */
   | { do: 'act'; call: Call }
   /** nothing, until something is dropped */
   | { do: 'rest' };
@@ -101,7 +101,7 @@ function work(session: Session, rules: Rules): Decision {
   const open = session.turn?.calls.find((call) => call.state === 'asked' || call.state === 'started');
   const plan = activePlan(session);
   if (open && plan && isPlanCall(open)) return { do: 'record', events: planCall(session, plan, open) };
-  if (open) return perform(open);
+  if (open) return { do: 'act', call: open };
   if (session.claim) return weigh(session, session.claim, rules);
   const verdict = judge(session);
   if (verdict.length > 0) return { do: 'record', events: verdict };
@@ -120,23 +120,12 @@ function work(session: Session, rules: Rules): Decision {
 /** A claim stands until its checks have been tried; where a person has to say, the run waits. */
 function weigh(session: Session, claim: Claim, rules: Rules): Decision {
   const next = nextOfClaim(session, claim);
-  if (next.need === 'try') return perform(next.call);
+  if (next.need === 'try') return { do: 'act', call: next.call };
   if (next.need === 'record') return { do: 'record', events: next.events };
   return {
     do: 'record',
     events: restEvents(session, rules, { status: 'waiting', reason: 'check', text: next.question }),
   };
-}
-
-/** A call that was started and has no end was open when a daemon died: only a safe one is run again. */
-function perform(call: Call): Decision {
-  if (call.state === 'started' && call.replay !== 'safe') {
-    return {
-      do: 'record',
-      events: [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why: 'the daemon ended while it ran' }],
-    };
-  }
-  return { do: 'act', call };
 }
 
 /** The plan an answer brings about: it begins with the first call or declared step of a run, and grows by what is declared. */

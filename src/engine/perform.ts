@@ -8,6 +8,7 @@ import { INLINE_LIMIT } from '../protocol/recorded.ts';
 import { cut } from './cut.ts';
 import type { Ledger } from './ledger.ts';
 import { ModelFault, type World } from './ports.ts';
+import { tidyCalls } from './tidy-calls.ts';
 
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 60_000;
@@ -34,6 +35,7 @@ export async function think(
   const began = world.clock.now().getTime();
   world.store.live.begin();
   await ledger.sync();
+  await tidyCalls(world, ledger);
   try {
     const request = { messages, tools: [PLAN_TOOL, ...world.tools.specs], model: session.run?.model };
     const answer = await world.model.ask(request, { signal, onText: (delta) => world.store.live.write(delta) });
@@ -63,34 +65,34 @@ function failure(error: unknown, attempt: number, now: Date, signal: AbortSignal
   return { type: 'model.failed', kind: error.kind, error: error.message, attempt, retry_at };
 }
 
-/** One tool call: on record before it begins and when it has ended. An aborted one is left open, for whoever knows why. */
+/**
+ * One tool call: on record before it begins and when it has ended. One that an earlier daemon began is not begun again unless
+ * it is safe: its result is taken, or it is put on record that nobody knows. An aborted one is left open, for whoever knows why.
+ */
 export async function act(
-  decision: Decision & { do: 'act' },
+  { call }: Decision & { do: 'act' },
   world: World,
   ledger: Ledger,
   signal: AbortSignal,
 ): Promise<EventBody[]> {
-  const { call } = decision;
-  const work = await world.store.work();
+  const { store, tools, clock } = world;
+  const work = await store.work();
   // A call that may run twice may also be repeated by a crash: it need not wait for the disk.
-  if (world.tools.replay(call.name) === 'never') {
+  if (tools.replay(call.name) === 'never') {
     await ledger.sync();
     world.owner.check();
   }
-  const began = world.clock.now().getTime();
+  const began = clock.now().getTime();
+  const context = { work, folder: store.calls.folder(call.key), signal, blob: (hash: string) => store.blobs.get(hash) };
+  const isOpen = call.state === 'started' && call.replay !== 'safe';
   try {
-    const context = { work, signal, blob: (hash: string) => world.store.blobs.get(hash) };
-    const result = await world.tools.run({ name: call.name, args: call.args }, context);
-    const ms = world.clock.now().getTime() - began;
-    return [
-      {
-        type: 'tool.finished',
-        call: call.key,
-        ok: result.ok,
-        output: await cut(result.text, INLINE_LIMIT, world.store.blobs),
-        ms,
-      },
-    ];
+    const result = await (isOpen
+      ? tools.resume(call, context)
+      : tools.run({ name: call.name, args: call.args }, context));
+    if (!result)
+      return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why: 'the daemon ended while it ran' }];
+    const output = await cut(result.text, INLINE_LIMIT, store.blobs);
+    return [{ type: 'tool.finished', call: call.key, ok: result.ok, output, ms: clock.now().getTime() - began }];
   } catch (error) {
     if (signal.aborted) return [];
     throw error;

@@ -47,6 +47,7 @@ export type SessionStore = {
   outbox: Outbox;
   plan: PlanFile;
   live: Live;
+  calls: CallFolders;
   /** Absolute path of `work/`, made if it is missing. */
   work(): Promise<string>;
   /** Gives back descriptors and watches nothing. */
@@ -160,6 +161,15 @@ export type Live = {
   write(text: string): void;
 };
 
+/** `tools/`: a private folder for each call that needs one, there until its end is durable on record. */
+export type CallFolders = {
+  /** Absolute path of this call's folder, a name that no other call gets. Nothing is made there. */
+  folder(call: string): string;
+  /** Calls that have a folder. */
+  list(): Promise<string[]>;
+  remove(call: string): Promise<void>;
+};
+
 // --- the model --------------------------------------------------------------------------------------------------------
 
 export type ToolSpec = {
@@ -213,6 +223,8 @@ export type ToolContext = {
   work: string;
   /** Aborted when a person stops the run or the daemon goes down: the tool ends with everything it started. */
   signal: AbortSignal;
+  /** Absolute path of a folder for this call alone, outside of `work/`; whoever needs it makes it. It is taken away later. */
+  folder: string;
   /** Reads on in an output that was too long to show. */
   blob: (hash: string) => Promise<string | undefined>;
 };
@@ -226,4 +238,11 @@ export type Toolbox = {
    * `ok: false` in words the model can act on. Throws only where the signal was aborted (its reason) or on a bug.
    */
   run(call: { name: string; args: string }, context: ToolContext): Promise<ToolResult>;
+  /**
+   * What became of a call that a daemon began which is no more: its recorded result, or, where it still runs, its result when
+   * it ends. Null where nobody knows. Never begins it again. Throws the signal's reason where that was aborted: the call has ended.
+   */
+  resume(call: { name: string; args: string }, context: ToolContext): Promise<ToolResult | null>;
+  /** Ends whatever still runs of a call whose end is on record. `runs`: it could not be ended. */
+  settle(folder: string): Promise<'nothing' | 'ended' | 'runs'>;
 };

@@ -13,6 +13,7 @@ import { oneAtATime } from './lock.ts';
 import { act, think } from './perform.ts';
 import { type PlanDesk, planDesk } from './plan-desk.ts';
 import type { World } from './ports.ts';
+import { tidyCalls } from './tidy-calls.ts';
 
 /** How soon an inbox is looked at again while a file in it is not ready. */
 const PENDING_MS = 100;
@@ -118,6 +119,7 @@ export async function openWorker(
     else if (decision.do === 'rest') {
       await desk.flush();
       await ledger.sync();
+      await tidyCalls(world, ledger);
       if (woken) return beat(ruled);
     }
     if (!ledger.session.run) leavePlace();
@@ -210,6 +212,7 @@ export async function openWorker(
   }
 
   await recover(ledger, desk);
+  await tidyCalls(world, ledger);
   return {
     wake,
     get idle() {

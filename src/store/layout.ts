@@ -45,6 +45,8 @@ export const sessionPaths = (folder: string) => ({
   plans: join(folder, 'plans'),
   planHistory: join(folder, 'plans', 'history'),
   work: join(folder, 'work'),
+  /** A folder for each call that has not ended durably. */
+  tools: join(folder, 'tools'),
   live: join(folder, 'live'),
   done: join(folder, 'done'),
   rejected: join(folder, 'rejected'),

@@ -82,6 +82,7 @@ function open(name: string, contents: Contents, options: MemoryOptions): MemoryS
         contents.live += text;
       },
     },
+    calls: { folder: (call) => `/nowhere/${name}/tools/${call}`, list: async () => [], remove: async () => {} },
     work: async () => work,
     close: async () => {},
     hands: hands(name, contents, options),

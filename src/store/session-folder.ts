@@ -2,6 +2,7 @@ import * as fs from 'node:fs';
 import { basename } from 'node:path';
 import type { SessionStore } from '../engine/ports.ts';
 import { openBlobs } from './blobs.ts';
+import { openCallFolders } from './call-folders.ts';
 import { ownFolder, sweepStaging } from './durable.ts';
 import { type InboxOptions, openInbox } from './inbox.ts';
 import { type JournalOptions, openJournal } from './journal.ts';
@@ -41,6 +42,7 @@ export function openSessionFolder(folder: string, options: SessionOptions): Sess
     outbox: openOutbox(paths),
     plan: openPlanFile(paths, world.elapsed),
     live,
+    calls: openCallFolders(paths.tools),
     work: async () => ownFolder(paths.work),
     async close() {
       await journal.close();
@@ -64,6 +66,7 @@ export function foldersOf(folder: string): string[] {
     paths.planHistory,
     paths.blobs,
     paths.work,
+    paths.tools,
     paths.done,
     paths.rejected,
   ];

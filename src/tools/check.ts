@@ -45,6 +45,12 @@ export function checkTool(options: CheckOptions): Tool {
     replay: 'never',
     hidden: true,
     run: (args, context) => check(wishOf(args), options, context),
+    async resume(args, context) {
+      const wish = wishOf(args);
+      if (!('command' in wish)) return null;
+      const result = await options.shell.resume?.(JSON.stringify({ command: wish.command }), context);
+      return result ? commandResult(wish, result.text) : null;
+    },
   });
 }
 
@@ -110,8 +116,12 @@ async function matchIn(text: string, pattern: RegExp, signal: AbortSignal, ms: n
   }
 }
 
-async function checkCommand({ command, exit }: CommandWish, shell: Tool, context: ToolContext): Promise<ToolResult> {
-  const { text } = await shell.call(JSON.stringify({ command }), context);
+async function checkCommand(wish: CommandWish, shell: Tool, context: ToolContext): Promise<ToolResult> {
+  const { text } = await shell.call(JSON.stringify({ command: wish.command }), context);
+  return commandResult(wish, text);
+}
+
+function commandResult({ command, exit }: CommandWish, text: string): ToolResult {
   const [came, ...output] = text.trimEnd().split('\n');
   const last = output.slice(-SHOWN_LINES).map((line) => clip(line, SHOWN_CHARACTERS));
   const said = `\`${clip(printable(command), SHOWN_CHARACTERS)}\`: wanted exit ${exit}, came ${came}`;

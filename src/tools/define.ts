@@ -10,6 +10,8 @@ export type Tool = {
   hidden?: boolean | undefined;
   /** Throws UserError where the arguments do not parse or do not fit. */
   call(args: string, context: ToolContext): Promise<ToolResult>;
+  /** What became of a call that was begun by a daemon that is no more; null where nobody knows. Never begins it again. */
+  resume?: ((args: string, context: ToolContext) => Promise<ToolResult | null>) | undefined;
 };
 
 /**
@@ -23,13 +25,16 @@ export function defineTool<Args extends z.ZodObject>(tool: {
   replay: 'safe' | 'never';
   hidden?: boolean;
   run(args: z.output<Args>, context: ToolContext): Promise<ToolResult>;
+  resume?(args: z.output<Args>, context: ToolContext): Promise<ToolResult | null>;
 }): Tool {
   const { $schema, ...parameters } = z.toJSONSchema(tool.args, { io: 'input' });
+  const { resume } = tool;
   return {
     spec: { name: tool.name, description: tool.description, parameters },
     replay: tool.replay,
     hidden: tool.hidden,
     call: async (args, context) => tool.run(readArgs(tool.name, tool.args, args), context),
+    ...(resume && { resume: async (args, context) => resume(readArgs(tool.name, tool.args, args), context) }),
   };
 }
 

@@ -1,5 +1,5 @@
-const HEAD_BYTES = 4 * 1024 * 1024;
-const TAIL_BYTES = 1024 * 1024;
+export const HEAD_BYTES = 4 * 1024 * 1024;
+export const TAIL_BYTES = 1024 * 1024;
 
 /** Output that may be endless, in bounded memory: its beginning and its end, and between them how much was left out. */
 export type Output = { write(chunk: Buffer): void; text(): string };
@@ -35,6 +35,14 @@ export function boundedOutput(headBytes = HEAD_BYTES, tailBytes = TAIL_BYTES): O
       return start.toString('utf8', 0, from) + note + end.toString('utf8', to);
     },
   };
+}
+
+/** Pieces of one output, with something missing between any two of them; nobody counted how much. */
+export function piecesInWords(pieces: Buffer[]): string {
+  const last = pieces.length - 1;
+  return pieces
+    .map((bytes, n) => bytes.toString('utf8', n > 0 ? wholeStart(bytes, 0) : 0, n < last ? wholeEnd(bytes) : undefined))
+    .join('\n[a part of the output was left out here]\n');
 }
 
 /** Where the last whole character ends. */

@@ -4,21 +4,26 @@ import { z } from 'zod';
 import type { ToolContext, ToolResult } from '../engine/ports.ts';
 import { UserError } from '../protocol/errors.ts';
 import { defineTool, optional, type Tool } from './define.ts';
-import { boundedOutput } from './output.ts';
-import { type Ending, runGroup } from './process-group.ts';
+import type { Ending } from './process-group.ts';
+import { supervise } from './supervise.ts';
+import { type Told, takeUp } from './supervised.ts';
 
 const DEFAULT_TIMEOUT_MS = 120_000;
 const MAX_TIMEOUT_S = 3600;
 /** Linux takes at most 128 KiB in one argument. */
 const MAX_COMMAND_BYTES = 120_000;
-/** Gives both outputs one pipe, so that they stay in order. On the command's first line: its lines keep their numbers. */
-const ONE_PIPE = 'exec 2>&1; ';
+const RESTARTED =
+  '[the daemon was restarted while this ran; what it said at that moment may be missing from its output]';
 
 export type ShellOptions = { env?: NodeJS.ProcessEnv | undefined; timeoutMs?: number | undefined };
 
-/** `shell`: runs a command in `work/`, as the daemon's user. Whatever it started has ended when it answers. */
+/**
+ * `shell`: runs a command in `work/`, as the daemon's user. Whatever it started has ended when it answers. A command that a
+ * killed daemon left open is taken up again.
+ */
 export function shell(options: ShellOptions = {}): Tool {
   const defaultMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+  const limitOf = (seconds: number | undefined) => (seconds === undefined ? defaultMs : seconds * 1000);
   return defineTool({
     name: 'shell',
     description:
@@ -36,7 +41,12 @@ export function shell(options: ShellOptions = {}): Tool {
     }),
     replay: 'never',
     run: ({ command, timeout_s }, context) =>
-      runCommand(command, timeout_s === undefined ? defaultMs : timeout_s * 1000, options.env ?? process.env, context),
+      runCommand(command, limitOf(timeout_s), options.env ?? process.env, context),
+    async resume({ timeout_s }, { folder, signal }) {
+      const timeoutMs = limitOf(timeout_s);
+      const told = await takeUp(folder, { signal, timeoutMs });
+      return told && answer(told, timeoutMs, [RESTARTED]);
+    },
   });
 }
 
@@ -44,7 +54,7 @@ async function runCommand(
   command: string,
   timeoutMs: number,
   env: NodeJS.ProcessEnv,
-  { work, signal }: ToolContext,
+  { work, folder, signal }: ToolContext,
 ): Promise<ToolResult> {
   if (command.includes('\0')) throw new UserError('The command has a NUL character in it; write it without.');
   const bytes = Buffer.byteLength(command);
@@ -52,14 +62,17 @@ async function runCommand(
     const limit = `The command has ${bytes} bytes, more than ${MAX_COMMAND_BYTES}.`;
     throw new UserError(`${limit} Put the long part into a file with write_file first.`);
   }
-  const output = boundedOutput();
   const clean = cleanEnv(env, work);
-  const program = { file: shellIn(clean.PATH), args: ['-c', ONE_PIPE + command], cwd: work, env: clean };
-  const ending = await runGroup(program, output.write, { signal, timeoutMs });
-  const text = output.text() || '(no output)';
-  const note = noteOn(ending);
+  const program = { shell: shellIn(clean.PATH), command, cwd: work, env: clean };
+  return answer(await supervise(program, folder, { signal, timeoutMs }), timeoutMs, []);
+}
+
+/** The headline, the output, and notes on lines of their own. */
+function answer({ ending, output }: Told, timeoutMs: number, also: string[]): ToolResult {
+  const text = output || '(no output)';
+  const notes = [...noteOn(ending), ...also].join('\n');
   const ok = ending.how === 'exit' && ending.code === 0;
-  return { ok, text: `${headline(ending, timeoutMs)}\n${text}${note && !text.endsWith('\n') ? '\n' : ''}${note}` };
+  return { ok, text: `${headline(ending, timeoutMs)}\n${text}${notes && !text.endsWith('\n') ? '\n' : ''}${notes}` };
 }
 
 /** The first bash in the folders of a PATH, else the plain shell. Folders relative to `work/` hold nothing to trust. */
@@ -79,14 +92,15 @@ function canRun(file: string): boolean {
 
 function headline(ending: Ending, timeoutMs: number): string {
   if (ending.how === 'timeout') return `timed out after ${timeoutMs / 1000} s`;
-  return ending.signal ? `ended by signal ${ending.signal}` : `exit ${ending.code}`;
+  if (ending.signal) return `ended by signal ${ending.signal}`;
+  return ending.code === null ? 'ended, with an exit code that nobody saw' : `exit ${ending.code}`;
 }
 
-function noteOn(ending: Ending): string {
-  if (ending.how === 'timeout' || ending.leftBehind === 'nothing') return '';
+function noteOn(ending: Ending): string[] {
+  if (ending.how === 'timeout' || ending.leftBehind === 'nothing') return [];
   return ending.leftBehind === 'ended'
-    ? '[left behind: processes were ended; what a command starts in the background ends with it]'
-    : '[left behind: a process that left the command’s group keeps its output open; it was not ended]';
+    ? ['[left behind: processes were ended; what a command starts in the background ends with it]']
+    : ['[left behind: a process that left the command’s group keeps its output open; it was not ended]'];
 }
 
 /**

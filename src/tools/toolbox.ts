@@ -2,6 +2,7 @@ import type { Toolbox } from '../engine/ports.ts';
 import { errorText } from '../protocol/errors.ts';
 import type { Tool } from './define.ts';
 import { nearest } from './nearest.ts';
+import { settle } from './supervised.ts';
 
 /** The Toolbox port over a list of tools, whose names must differ. A hidden one runs like any other, but is not offered. */
 export function toolbox(tools: Tool[]): Toolbox {
@@ -26,5 +27,16 @@ export function toolbox(tools: Tool[]): Toolbox {
         return { ok: false, text: errorText(error) };
       }
     },
+    async resume({ name, args }, context) {
+      context.signal.throwIfAborted();
+      try {
+        return (await byName.get(name)?.resume?.(args, context)) ?? null;
+      } catch {
+        // Whatever kept us from finding out: then nobody knows. What still runs is ended with the call.
+        if (context.signal.aborted) throw context.signal.reason;
+        return null;
+      }
+    },
+    settle,
   };
 }

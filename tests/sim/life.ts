@@ -34,7 +34,7 @@ export async function live(seed: number): Promise<Story> {
 
 function simulation(seed: number) {
   const chance = chanceOf(seed);
-  const outside: Outside = { ran: new Map(), history: [], made: new Set() };
+  const outside: Outside = { ran: new Map(), commands: new Map(), history: [], made: new Set() };
   const story: Story = {
     seed,
     store: memoryStore('demo', { now: () => new Date(now++) }),

@@ -77,6 +77,12 @@ function calls({ outside }: Story, events: Event[]): string[] {
     ...[...outside.ran.keys()]
       .filter((args) => !started.some((event) => event.args === args))
       .map((args) => `${args} ran and is not on record`),
+    ...ofType(events, 'tool.finished').flatMap(({ call, ok }) => {
+      const command = [...outside.commands].find(([folder]) => folder.endsWith(`/${call}`))?.[1];
+      if (!command) return [];
+      if (command.fate === 'unknown') return [`nobody knows what became of ${call}, and it is on record as finished`];
+      return ok === command.ends.ok ? [] : [`the call ${call} ended otherwise than is on record`];
+    }),
     ...started.flatMap(({ call }) => {
       const starts = started.filter((event) => event.call === call).length;
       const ends = ended.filter((event) => event.call === call).length;

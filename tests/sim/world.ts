@@ -4,6 +4,7 @@ import {
   ModelFault,
   type SessionStore,
   type Toolbox,
+  type ToolResult,
   type World,
 } from '../../src/engine/ports.ts';
 import { DiskError } from '../../src/store/errors.ts';
@@ -16,11 +17,16 @@ import { moveOf } from './model.ts';
 export type Outside = {
   /** How often each command with these arguments began. */
   ran: Map<string, number>;
+  /** What became of each command, by the folder of its call, where a daemon died while it ran: nobody may ever know. */
+  commands: Map<string, Command>;
   /** Saves of people that the daemon moved away: `plans/history/`. */
   history: string[];
   /** Errors of the disk that were made on purpose. */
   made: Set<unknown>;
 };
+
+/** A command that began. `fate` is settled once, by whoever looks first: its supervisor is gone, or knows its result. */
+export type Command = { ends: ToolResult; fate?: 'unknown' | 'ended' | 'runs' };
 
 export type Timers = { now(): Date; after(ms: number, run: () => void): () => void };
 
@@ -139,14 +145,31 @@ function gatedModel(gates: Gates, { chance, isCalm }: Setting): Model {
 }
 
 function gatedTools(gates: Gates, { chance, isCalm, outside }: Setting): Toolbox {
+  const endOf = (args: string): ToolResult => {
+    const ok = isCalm() || !chance.oneIn(4);
+    return { ok, text: chance.oneIn(12) ? 'a long line of output\n'.repeat(2000) : `exit ${ok ? 0 : 1} ${args}` };
+  };
   return {
     specs: [],
     replay: (name) => (name === 'read_file' ? 'safe' : 'never'),
-    async run({ name, args }, { signal }) {
-      if (name === 'shell') outside.ran.set(args, (outside.ran.get(args) ?? 0) + 1);
+    async run({ name, args }, { folder, signal }) {
+      const ends = endOf(args);
+      if (name === 'shell') {
+        outside.ran.set(args, (outside.ran.get(args) ?? 0) + 1);
+        outside.commands.set(folder, { ends });
+      }
       await gates.pass('a command', 'tool', signal);
-      const ok = isCalm() || !chance.oneIn(4);
-      return { ok, text: chance.oneIn(12) ? 'a long line of output\n'.repeat(2000) : `exit ${ok ? 0 : 1} ${args}` };
+      return ends;
     },
+    async resume(_call, { folder, signal }) {
+      const command = outside.commands.get(folder);
+      if (!command) return null;
+      command.fate ??= chance.of(['unknown', 'ended', 'runs']);
+      if (command.fate === 'unknown') return null;
+      if (command.fate === 'runs') await gates.pass('a command', 'tool', signal);
+      command.fate = 'ended';
+      return command.ends;
+    },
+    settle: async () => 'nothing',
   };
 }

@@ -18,6 +18,7 @@ export type Rig = {
   store: MemoryStore;
   requests: ModelRequest[];
   toolRuns: Array<{ name: string; args: string }>;
+  resumed: Array<{ name: string; args: string }>;
   worker: Worker;
   faults: unknown[];
   drop(name: string, content: string): void;
@@ -38,6 +39,8 @@ export type Rig = {
 export type RigOptions = {
   script: Script;
   tool?: (call: { name: string; args: string }, n: number) => ToolResult | 'hold';
+  /** What became of a call that an earlier daemon began; nobody knows where this is left out. */
+  resume?: (call: { name: string; args: string }) => ToolResult | 'hold' | null;
   replay?: (name: string) => 'safe' | 'never';
   config?: Config;
   store?: MemoryStore;
@@ -55,6 +58,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
   let timers: Array<{ at: number; run: () => void }> = [];
   const requests: ModelRequest[] = [];
   const toolRuns: Rig['toolRuns'] = [];
+  const resumed: Rig['resumed'] = [];
   const faults: unknown[] = [];
   let letGo: Array<() => void> = [];
   const rules: Rules = resolveRules(options.config);
@@ -113,6 +117,14 @@ export async function rig(options: RigOptions): Promise<Rig> {
         await held(signal);
         return { ok: true, text: 'let go' };
       },
+      resume: async (call, { signal }) => {
+        resumed.push(call);
+        const result = options.resume?.(call) ?? null;
+        if (result !== 'hold') return result;
+        await held(signal);
+        return { ok: true, text: 'let go' };
+      },
+      settle: async () => 'nothing',
     },
   });
 
@@ -129,6 +141,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     },
     requests,
     toolRuns,
+    resumed,
     faults,
     get worker() {
       return worker;

@@ -15,12 +15,26 @@ export function desk(options: Partial<BuiltinOptions> & { tools?: Tool[]; blobs?
   mkdirSync(work);
   mkdirSync(outside);
   const box = toolbox(options.tools ?? builtinTools({ readAlso: [], ...options }));
-  const use = (name: string, args: unknown, signal = new AbortController().signal): Promise<ToolResult> =>
-    box.run(
-      { name, args: typeof args === 'string' ? args : JSON.stringify(args) },
-      { work, signal, blob: async (hash) => options.blobs?.[hash] },
-    );
-  return { root, work, outside, box, use };
+  let calls = 0;
+  const folder = () => join(root, `call-${calls}`);
+  const context = (signal: AbortSignal) => ({
+    work,
+    folder: folder(),
+    signal,
+    blob: async (hash: string) => options.blobs?.[hash],
+  });
+  const callOf = (name: string, args: unknown) => ({
+    name,
+    args: typeof args === 'string' ? args : JSON.stringify(args),
+  });
+  const use = (name: string, args: unknown, signal = new AbortController().signal): Promise<ToolResult> => {
+    calls++;
+    return box.run(callOf(name, args), context(signal));
+  };
+  /** Asks what became of the last call. */
+  const resume = (name: string, args: unknown, signal = new AbortController().signal): Promise<ToolResult | null> =>
+    box.resume(callOf(name, args), context(signal));
+  return { root, work, outside, box, use, resume, folder };
 }
 
 /** Waits until something holds; the test's own time limit ends it where it never does. */

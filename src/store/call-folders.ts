@@ -1,0 +1,28 @@
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { CallFolders } from '../engine/ports.ts';
+import { inWords } from './errors.ts';
+
+/** Keys as the engine makes them: `12.0`, `12.check0`. Nothing else may become part of a path. */
+const KEY = /^\d+\.(?:check)?\d+$/;
+
+/** The folders of calls in a session's `tools/`. */
+export function openCallFolders(root: string): CallFolders {
+  const folder = (call: string): string => {
+    if (!KEY.test(call)) throw new Error(`${JSON.stringify(call)} is no key of a call.`);
+    return join(root, call);
+  };
+  return {
+    folder,
+    async list() {
+      return (await readdir(root)).filter((name) => KEY.test(name));
+    },
+    async remove(call) {
+      try {
+        await rm(folder(call), { recursive: true, force: true });
+      } catch (error) {
+        throw inWords(error, 'delete', folder(call));
+      }
+    },
+  };
+}

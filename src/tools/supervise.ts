@@ -1,0 +1,164 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import * as fs from 'node:fs';
+import { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { errorCode } from '../protocol/errors.ts';
+import { type Deadline, deadline } from './deadline.ts';
+import { boundedOutput, type Output } from './output.ts';
+import { type Ending, endGroup, endLeftBehind, LINGER_MS, withinLinger } from './process-group.ts';
+import { type Told, takeUp } from './supervised.ts';
+import { callFiles, exitIn, pipeOf, SUPERVISOR } from './supervisor.ts';
+import { keeper } from './supervisor-output.ts';
+
+export type Program = { shell: string; command: string; cwd: string; env: NodeJS.ProcessEnv };
+export type Limits = { signal: AbortSignal; timeoutMs: number };
+
+const hasProc = fs.existsSync('/proc/self/stat');
+
+/**
+ * Runs a command in a process group of its own, stdin empty, both outputs in one pipe, under a supervisor that outlives
+ * this process and leaves what came of it in `folder`, which must be new. The whole group has ended when this returns or
+ * throws. Throws the signal's reason on abort, and whatever keeps the command from starting.
+ */
+export async function supervise(program: Program, folder: string, limits: Limits): Promise<Told> {
+  limits.signal.throwIfAborted();
+  makeNew(folder);
+  const { shell, command, cwd, env } = program;
+  const args = ['-c', SUPERVISOR, 'agentd-call', folder, shell, command, hasProc ? 'heard' : 'alone'];
+  const child = spawn('/bin/sh', args, { cwd, env, detached: true, stdio: ['ignore', 'ignore', 'ignore', 'pipe'] });
+  const output = boundedOutput();
+  const line = listen(child, folder, output);
+  const limit = deadline(limits.signal, limits.timeoutMs);
+  try {
+    await Promise.race([line.ended, line.unheard, aborted(limit)]);
+    if (limit.signal.aborted) return { ending: await cutShort(child, line, limits), output: output.text() };
+    if (line.isHeard()) return { ending: await wellEnded(child, line, folder), output: output.text() };
+  } finally {
+    limit.clear();
+    line.close();
+  }
+  // Nobody may read its pipe here (no /proc, or not for us): the supervisor keeps what it says.
+  const told = await takeUp(folder, limits);
+  if (told) return told;
+  throw new Error('How the command ended is not known: its supervisor was killed.');
+}
+
+/** A call begins once; where its folder is there already, somebody began it. */
+function makeNew(folder: string): void {
+  try {
+    fs.mkdirSync(folder, { mode: 0o700 });
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST') throw new Error('This call was begun before. It is not begun a second time.');
+    throw error;
+  }
+}
+
+const aborted = ({ signal }: Deadline): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+
+/** A timeout or a stop. The supervisor is let go first: it would outlive the end of all others in the group. */
+async function cutShort(child: ChildProcess, line: Line, limits: Limits): Promise<Ending> {
+  line.letGo();
+  await endGroup(child.pid ?? Number.NaN, limits.signal);
+  await withinLinger(line.closed);
+  limits.signal.throwIfAborted();
+  return { how: 'timeout' };
+}
+
+async function wellEnded(child: ChildProcess, line: Line, folder: string): Promise<Ending> {
+  const isClosed = await withinLinger(line.closed);
+  line.letGo();
+  await withinLinger(line.gone);
+  const exit = exitIn(folder);
+  if (!exit && child.exitCode !== null && child.exitCode !== 0 && !fs.existsSync(callFiles(folder).exit)) {
+    throw new Error('The command was not started: the folder of its call cannot be written. Is the disk full?');
+  }
+  const { code = null, signal = child.signalCode } = exit ?? {};
+  const leftBehind = await endLeftBehind(child.pid ?? Number.NaN, line.closed, isClosed);
+  return { how: 'exit', code, signal, leftBehind };
+}
+
+/** The daemon's side of a supervisor. */
+type Line = {
+  /** The command has ended, or its supervisor has; what it wrote can be heard to its end. Rejects where nothing began. */
+  ended: Promise<unknown>;
+  /** Its pipe cannot be opened here; the supervisor keeps what it says. */
+  unheard: Promise<void>;
+  isHeard(): boolean;
+  /** Nobody holds the command's output open any more. */
+  closed: Promise<void>;
+  /** The supervisor has ended. */
+  gone: Promise<void>;
+  /** All was heard: the supervisor need not keep anything. */
+  letGo(): void;
+  close(): void;
+};
+
+function listen(child: ChildProcess, folder: string, output: Output): Line {
+  const [closed, unheard, saidEnded, opened] = [signpost(), signpost(), signpost(), signpost()];
+  const kept = keeper(folder);
+  const control = child.stdio[3];
+  if (!(control instanceof Socket)) throw new Error('A supervisor without a socket.');
+  let pipe: Socket | undefined;
+  let heard = hasProc;
+  let said = '';
+  const gone = new Promise<void>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('exit', () => resolve());
+  });
+  const open = (pid: number): void => {
+    try {
+      pipe = new Socket({ fd: fs.openSync(pipeOf(pid), fs.constants.O_RDONLY | fs.constants.O_NONBLOCK) });
+      pipe.on('data', (chunk: Buffer) => {
+        kept.write(chunk);
+        output.write(chunk);
+      });
+      pipe.on('error', closed.reach);
+      pipe.on('end', closed.reach);
+    } catch {
+      heard = child.exitCode !== null || child.signalCode !== null;
+      if (heard) return;
+      control.destroy();
+      unheard.reach();
+    }
+    opened.reach();
+  };
+  control.on('error', () => undefined);
+  control.on('data', (data: Buffer) => {
+    said += data.toString('latin1');
+    const pid = /^pipe (\d+)\n/m.exec(said)?.[1];
+    if (pid !== undefined && !pipe && heard) open(Number(pid));
+    if (/^ended\n/m.test(said)) saidEnded.reach();
+  });
+  // Where the supervisor went without a word there is no pipe to wait for.
+  void gone.then(() => pipe ?? closed.reach(), closed.reach);
+  if (!hasProc) unheard.reach();
+  const wordless = closed.reached.then(() => sleep(LINGER_MS, undefined, { ref: false }));
+  const ended = Promise.race([Promise.all([saidEnded.reached, opened.reached]), gone, wordless]);
+  ended.catch(() => undefined);
+  return {
+    ended,
+    unheard: unheard.reached,
+    isHeard: () => heard,
+    closed: closed.reached,
+    gone: gone.catch(() => undefined),
+    letGo: () => void control.write('done\n'),
+    close() {
+      control.destroy();
+      pipe?.destroy();
+      kept.close();
+    },
+  };
+}
+
+/** A promise and what fulfils it. */
+function signpost(): { reached: Promise<void>; reach: () => void } {
+  let reach = (): void => undefined;
+  const reached = new Promise<void>((resolve) => {
+    reach = resolve;
+  });
+  return { reached, reach };
+}

@@ -1,0 +1,76 @@
+import { execFileSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import { errorCode } from '../protocol/errors.ts';
+import { callFiles, textOf } from './supervisor.ts';
+
+/** Linux counts the start of a process in these a second. */
+const TICKS = 100;
+
+/** The first process of a supervisor, as it said who it is. Enough to tell it from a later one with the same number. */
+export type Life = { pid: number; start: string; boot: string };
+
+/** Who runs this call, or ran it; null where nobody said so, or not to the end of the line. */
+export function lifeIn(folder: string): Life | null {
+  const [stat = '', boot = '', end] = textOf(callFiles(folder).pid).split('\n');
+  const pid = Number(stat.split(' ')[0]);
+  const start = startIn(stat);
+  return end === '' && pid > 1 && start && boot ? { pid, start, boot } : null;
+}
+
+/** Makes sure that a supervisor that has not said who it is never begins. False where it has. */
+export function claim(folder: string): boolean {
+  try {
+    fs.writeFileSync(callFiles(folder).pid, '', { flag: 'wx', mode: 0o600 });
+    return true;
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST') return false;
+    if (errorCode(error) === 'ENOENT') return true;
+    throw error;
+  }
+}
+
+/** Whether this is still the system in which it began: what another left behind may be in pieces. */
+export const isThisBoot = ({ boot }: Life): boolean => boot === bootOfNow();
+
+/** `lives`: the process is there. `gone`: it is not, but what it started may be. `replaced`: another has its number. */
+export function stateOf({ pid, start }: Life): 'lives' | 'gone' | 'replaced' {
+  const line = existing(pid);
+  if (line === null) return 'gone';
+  if (startIn(line) !== start) return 'replaced';
+  return fieldsOf(line)[0] === 'Z' ? 'gone' : 'lives';
+}
+
+/** How long ago it began, in ms; by the kernel's clock where there is one, which no clock change moves. */
+export function ageOf(folder: string, { start }: Life): number {
+  const uptime = textOf('/proc/uptime').split(' ')[0];
+  if (uptime) return Math.max(0, Number(uptime) * 1000 - (Number(start) * 1000) / TICKS);
+  return Math.max(0, Date.now() - fs.statSync(callFiles(folder).pid).mtimeMs);
+}
+
+const hasProc = fs.existsSync('/proc/self/stat');
+
+function existing(pid: number): string | null {
+  if (hasProc) return textOf(`/proc/${pid}/stat`) || null;
+  const since = said('ps', ['-o', 'lstart=', '-p', String(pid)]);
+  return since ? `${pid} ${since}` : null;
+}
+
+/** The start in a line of /proc/<pid>/stat, or behind the number where `ps` was asked. */
+function startIn(line: string): string | undefined {
+  return line.includes(')') ? fieldsOf(line)[19] : /^\d+ +(.+)$/.exec(line)?.[1]?.trim();
+}
+
+/** From the state on. The name before it may hold anything, brackets and blanks too. */
+const fieldsOf = (line: string): string[] => line.slice(line.lastIndexOf(')') + 2).split(' ');
+
+function bootOfNow(): string {
+  return hasProc ? textOf('/proc/sys/kernel/random/boot_id').trim() : said('sysctl', ['-n', 'kern.bootsessionuuid']);
+}
+
+function said(program: string, args: string[]): string {
+  try {
+    return execFileSync(program, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
+  } catch {
+    return '';
+  }
+}
