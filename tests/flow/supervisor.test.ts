@@ -1,0 +1,229 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { EventOf, EventType } from '../../src/protocol/event.ts';
+import { type Ground, ground, type RealDaemon, statusOf, until } from '../support/daemon.ts';
+import { type Answer, startOpenAI } from '../support/openai-server.ts';
+
+const shell = (command: string, timeout_s?: number) => [
+  { name: 'shell', args: JSON.stringify({ command, ...(timeout_s && { timeout_s }) }) },
+];
+const first = (on: Ground, key = ''): string => {
+  const folder = join(on.session('demo'), 'tools');
+  const name = existsSync(folder) ? readdirSync(folder).find((one) => one.includes(key)) : undefined;
+  return name === undefined ? '' : join(folder, name);
+};
+const textIn = (path: string): string => (existsSync(path) ? readFileSync(path, 'utf8') : '');
+const eventsOf = <T extends EventType>(on: Ground, type: T): Array<EventOf<T>> =>
+  on.events('demo').filter((event): event is EventOf<T> => event.type === type);
+const ledger = (on: Ground): string => textIn(join(on.session('demo'), 'work/ledger'));
+
+function groupRuns(group: number): boolean {
+  return readdirSync('/proc').some((pid) => {
+    if (!/^\d+$/.test(pid)) return false;
+    const stat = textIn(`/proc/${pid}/stat`);
+    const [state, , itsGroup] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return Number(itsGroup) === group && state !== 'Z';
+  });
+}
+
+type Killed = { on: Ground; again(): Promise<RealDaemon>; group: number; told(n: number): string };
+
+/** A daemon that was killed while a command ran: `begun` is in `work/` by then, so that the command is past its first line. */
+async function killed(command: string, then: Answer[], timeout_s?: number): Promise<Killed> {
+  const server = await startOpenAI([
+    { text: '', calls: shell(`echo begun | tee begun; ${command}`, timeout_s) },
+    ...then,
+  ]);
+  const on = ground();
+  const flags = ['--base-url', server.url, '--model', 'm'];
+  const daemon = await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "do it" > inbox/1.md');
+  await until(
+    () => textIn(join(on.session('demo'), 'work/begun')) !== '' && textIn(join(first(on), 'out')) !== '',
+    'the command',
+  );
+  daemon.process.kill('SIGKILL');
+  await daemon.ended;
+  const group = Number(textIn(join(first(on), 'pid')).split(' ')[0]);
+  // A signal to the group 0 would end the tests.
+  if (!(group > 1)) throw new Error('the supervisor has not said who it is');
+  return {
+    on,
+    again: () => on.start(flags),
+    group,
+    told: (n) => JSON.stringify(server.requests[n]?.body ?? null),
+  };
+}
+
+const DONE: Answer = { text: 'All done.' };
+
+test('a command that is still at work when its daemon was killed is taken up by the next one, and runs once', async () => {
+  const it = await killed('while [ ! -e go ]; do sleep 0.05; done; echo done >> ledger; echo said', [DONE]);
+  await it.again();
+  await until(() => eventsOf(it.on, 'recovery.started').length > 0, 'the recovery');
+  expect(groupRuns(it.group)).toBe(true);
+  it.on.sh('demo', 'touch work/go');
+  expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+  expect(ledger(it.on)).toBe('done\n');
+  const [end] = eventsOf(it.on, 'tool.finished');
+  expect(end).toMatchObject({ ok: true });
+  expect(end?.output).toEqual({
+    text:
+      'exit 0\nbegun\nsaid\n' +
+      '[the daemon was restarted while this ran; what it said at that moment may be missing from its output]',
+  });
+  expect(it.told(1)).toContain('the daemon was restarted');
+  expect(eventsOf(it.on, 'tool.interrupted')).toEqual([]);
+});
+
+test('the result of a command that ended while there was no daemon is taken', async () => {
+  const it = await killed('sleep 0.3; echo done >> ledger; printf "caf\\351\\n"; exit 3', [DONE]);
+  await until(() => !groupRuns(it.group), 'the end of the command');
+  await it.again();
+  expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+  expect(ledger(it.on)).toBe('done\n');
+  const [end] = eventsOf(it.on, 'tool.finished');
+  expect(end).toMatchObject({ ok: false });
+  expect(JSON.stringify(end?.output)).toContain('exit 3\\nbegun\\ncaf\ufffd\\n');
+  expect(eventsOf(it.on, 'tool.started')).toHaveLength(1);
+});
+
+test('of a command that was killed with its supervisor nobody knows, and the model is told so', async () => {
+  const it = await killed('sleep 60; echo done >> ledger', [DONE]);
+  process.kill(-it.group, 'SIGKILL');
+  await until(() => !groupRuns(it.group), 'the end of the group');
+  await it.again();
+  expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+  expect(eventsOf(it.on, 'tool.finished')).toEqual([]);
+  expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
+  expect(it.told(1)).toContain('may or may not have run');
+  expect(ledger(it.on)).toBe('');
+});
+
+test('what another boot of the machine left behind is not trusted, nor a supervisor whose number went to another', async () => {
+  for (const change of [
+    (pid: string) => pid.replace(/\n.*\n$/, '\n11111111-2222-3333-4444-555555555555\n'),
+    (pid: string) => pid.replace(/^(\d+) .*\n/, `${process.pid} (sh) ${'S 1 2 3 '.repeat(20)}\n`),
+  ]) {
+    const it = await killed('sleep 0.2', [DONE]);
+    await until(() => !groupRuns(it.group), 'the end of the command');
+    const path = join(first(it.on), 'pid');
+    writeFileSync(path, change(textIn(path)));
+    if (change.toString().includes('process.pid')) writeFileSync(join(first(it.on), 'exit'), '');
+    await it.again();
+    expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+    expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
+  }
+});
+
+test('a person stops a command that was taken up, and its whole group ends', async () => {
+  const it = await killed('sleep 300 & sleep 300', [DONE]);
+  await it.again();
+  await until(() => eventsOf(it.on, 'recovery.started').length > 0, 'the recovery');
+  it.on.sh('demo', 'echo stop > inbox/2.md');
+  expect(statusOf(await it.on.file('demo', 'outbox/1.md'))).toBe('paused');
+  expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
+  await until(() => !groupRuns(it.group), 'the end of the group');
+  await until(() => first(it.on) === '', 'the end of the folder');
+});
+
+test('a command that was stopped while there was no daemon is ended by the next one, which says so', async () => {
+  const it = await killed('sleep 300', [DONE]);
+  it.on.sh('demo', 'echo stop > inbox/2.md');
+  const daemon = await it.again();
+  expect(statusOf(await it.on.file('demo', 'outbox/1.md'))).toBe('paused');
+  await until(() => !groupRuns(it.group), 'the end of the group');
+  await until(() => first(it.on) === '', 'the end of the folder');
+  if (daemon.stderr() !== '') expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
+});
+
+test('the time a command may take counts from its start, not from when it was taken up', async () => {
+  const it = await killed('sleep 300', [DONE], 1);
+  await new Promise((done) => setTimeout(done, 1200));
+  const restart = Date.now();
+  await it.again();
+  expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+  expect(Date.now() - restart).toBeLessThan(60_000);
+  expect(JSON.stringify(eventsOf(it.on, 'tool.finished')[0]?.output)).toContain('timed out after 1 s\\nbegun\\n');
+  expect(groupRuns(it.group)).toBe(false);
+});
+
+test('a flood that nobody hears is bounded on disk, and its end is shown', async () => {
+  const it = await killed('yes | head -c 30000000; echo last', [DONE]);
+  await until(() => !groupRuns(it.group), 'the end of the command');
+  const sizes = readdirSync(first(it.on)).map((name) => readFileSync(join(first(it.on), name)).length);
+  expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(9.5 * 1024 * 1024);
+  await it.again();
+  expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+  const output = eventsOf(it.on, 'tool.finished')[0]?.output;
+  const whole = output && 'blob' in output ? textIn(join(it.on.session('demo'), 'blobs', output.blob)) : '';
+  expect(whole.startsWith('exit 0\nbegun\ny\n')).toBe(true);
+  expect(whole).toMatch(/\n\[(?:a part of the output was|\d+ bytes were) left out here\]\n/);
+  expect(whole).toContain('y\nlast\n[the daemon was restarted');
+});
+
+test('a child in the background that holds the output open is ended once its command has ended', async () => {
+  const it = await killed('(trap "" TERM; exec sleep 300) & echo ready', [DONE]);
+  await it.again();
+  expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+  expect(JSON.stringify(eventsOf(it.on, 'tool.finished')[0]?.output)).toMatch(
+    /exit 0.*left behind: processes were ended/,
+  );
+  expect(groupRuns(it.group)).toBe(false);
+});
+
+test('a daemon killed twice over one command still takes its result', async () => {
+  const it = await killed('while [ ! -e go ]; do sleep 0.05; done; echo done >> ledger', [DONE]);
+  const second = await it.again();
+  await until(() => eventsOf(it.on, 'recovery.started').length > 0, 'the recovery');
+  second.process.kill('SIGKILL');
+  await second.ended;
+  it.on.sh('demo', 'touch work/go');
+  await it.again();
+  expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+  expect(ledger(it.on)).toBe('done\n');
+  expect(eventsOf(it.on, 'tool.finished')).toMatchObject([{ ok: true }]);
+});
+
+test('folders of calls go once their end is on record; others in tools/ are left alone', async () => {
+  const server = await startOpenAI([
+    { text: '', calls: shell('echo one') },
+    { text: '', calls: shell('echo two') },
+    DONE,
+  ]);
+  const on = ground();
+  mkdirSync(join(on.session('demo'), 'inbox'), { recursive: true });
+  mkdirSync(join(on.session('demo'), 'tools/mine'), { recursive: true });
+  mkdirSync(join(on.session('demo'), 'tools/99.0'), { recursive: true });
+  await on.start(['--base-url', server.url, '--model', 'm']);
+  on.sh('demo', 'echo "do it" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('All done.');
+  await until(() => readdirSync(join(on.session('demo'), 'tools')).join() === 'mine', 'the folders to go');
+  await server.close();
+});
+
+test('a check that was still at work is taken up as well, and holds the claim to its result', async () => {
+  const wish = { command: 'echo checked >> ledger; while [ ! -e go ]; do sleep 0.05; done; exit 0' };
+  const plan = { name: 'plan', args: JSON.stringify({ command: 'update', step: 'step_1', done_when: [wish] }) };
+  const server = await startOpenAI([
+    { text: '[Step] Fetch', calls: shell('true') },
+    { text: '', calls: [plan] },
+    { text: 'Fetched. [Done]' },
+    { text: 'All done.' },
+  ]);
+  const on = ground();
+  const flags = ['--base-url', server.url, '--model', 'm'];
+  const daemon = await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "do it" > inbox/1.md');
+  await until(() => ledger(on) !== '', 'the check');
+  daemon.process.kill('SIGKILL');
+  await daemon.ended;
+  await on.start(flags);
+  await until(() => eventsOf(on, 'recovery.started').length > 0, 'the recovery');
+  on.sh('demo', 'touch work/go');
+  await on.file('demo', 'outbox/1.md');
+  expect(ledger(on)).toBe('checked\n');
+  expect(on.plan('demo')?.steps[0]?.status).toBe('completed');
+  await server.close();
+});
