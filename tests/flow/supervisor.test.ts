@@ -1,6 +1,7 @@
+import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import type { EventOf, EventType } from '../../src/protocol/event.ts';
 import { type Ground, ground, type RealDaemon, statusOf, until } from '../support/daemon.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
@@ -101,20 +102,36 @@ test('of a command that was killed with its supervisor nobody knows, and the mod
   expect(ledger(it.on)).toBe('');
 });
 
-test('what another boot of the machine left behind is not trusted, nor a supervisor whose number went to another', async () => {
-  for (const change of [
-    (pid: string) => pid.replace(/\n.*\n$/, '\n11111111-2222-3333-4444-555555555555\n'),
-    (pid: string) => pid.replace(/^(\d+) .*\n/, `${process.pid} (sh) ${'S 1 2 3 '.repeat(20)}\n`),
-  ]) {
-    const it = await killed('sleep 0.2', [DONE]);
-    await until(() => !groupRuns(it.group), 'the end of the command');
-    const path = join(first(it.on), 'pid');
-    writeFileSync(path, change(textIn(path)));
-    if (change.toString().includes('process.pid')) writeFileSync(join(first(it.on), 'exit'), '');
-    await it.again();
-    expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
-    expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
-  }
+/** A result on file that would be taken, were it not for what somebody changed in its folder. */
+async function doubted(change: (folder: string) => void): Promise<void> {
+  const it = await killed('sleep 0.2', [DONE]);
+  await until(() => !groupRuns(it.group), 'the end of the command');
+  change(first(it.on));
+  await it.again();
+  expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+  expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
+}
+
+test('what an earlier start of the machine left behind is not trusted', async () => {
+  await doubted((folder) => {
+    const pid = textIn(join(folder, 'pid'));
+    writeFileSync(join(folder, 'pid'), pid.replace(/\n.*\n$/, '\n11111111-2222-3333-4444-555555555555\n'));
+  });
+});
+
+test('an exit code that was not written to its end is not trusted', async () => {
+  await doubted((folder) => writeFileSync(join(folder, 'exit'), '0'));
+});
+
+test('a process that has the number of a supervisor that is gone is not taken for it, and is left alone', async () => {
+  const stranger = spawn('sleep', ['300'], { detached: true, stdio: 'ignore' });
+  onTestFinished(() => void stranger.kill('SIGKILL'));
+  await doubted((folder) => {
+    writeFileSync(join(folder, 'exit'), '');
+    const pid = textIn(join(folder, 'pid'));
+    writeFileSync(join(folder, 'pid'), pid.replace(/^\d+/, String(stranger.pid)));
+  });
+  expect(stranger.pid && groupRuns(stranger.pid)).toBe(true);
 });
 
 test('a person stops a command that was taken up, and its whole group ends', async () => {
@@ -133,18 +150,17 @@ test('a command that was stopped while there was no daemon is ended by the next 
   it.on.sh('demo', 'echo stop > inbox/2.md');
   const daemon = await it.again();
   expect(statusOf(await it.on.file('demo', 'outbox/1.md'))).toBe('paused');
-  await until(() => !groupRuns(it.group), 'the end of the group');
+  expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
   await until(() => first(it.on) === '', 'the end of the folder');
-  if (daemon.stderr() !== '') expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
+  expect(groupRuns(it.group)).toBe(false);
+  expect(daemon.stderr()).toContain('was ended');
 });
 
 test('the time a command may take counts from its start, not from when it was taken up', async () => {
   const it = await killed('sleep 300', [DONE], 1);
   await new Promise((done) => setTimeout(done, 1200));
-  const restart = Date.now();
   await it.again();
   expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
-  expect(Date.now() - restart).toBeLessThan(60_000);
   expect(JSON.stringify(eventsOf(it.on, 'tool.finished')[0]?.output)).toContain('timed out after 1 s\\nbegun\\n');
   expect(groupRuns(it.group)).toBe(false);
 });

@@ -1,7 +1,9 @@
-import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { boundedOutput } from '../../src/tools/output.ts';
+import { SUPERVISOR } from '../../src/tools/supervisor.ts';
 import { desk, eventually, runs } from './desk.ts';
 
 /** Waits for a file that a command writes a process id into. */
@@ -147,6 +149,85 @@ test('a flood is kept to its beginning and its end, and says what is missing', a
   const left = Number(/\n\[(\d+) bytes were left out here\]\n/.exec(text)?.[1]);
   const note = `\n[${left} bytes were left out here]\n`;
   expect(text.length - 'exit 0\n'.length - note.length + left).toBe(20_000_000 + 'first\nlast\n'.length);
+});
+
+test('a signal is told from an exit code that looks like one', async () => {
+  const { use } = desk();
+  expect((await use('shell', { command: 'exit 137' })).text).toBe('exit 137\n(no output)');
+  expect((await use('shell', { command: 'kill -KILL $$' })).text).toBe('ended by signal SIGKILL\n(no output)');
+  expect((await use('shell', { command: 'kill -SEGV $$' })).text).toBe('ended by signal SIGSEGV\n(no output)');
+});
+
+test('a command that signals its whole group ends itself; what it said before is kept', async () => {
+  const { use } = desk();
+  const term = await use('shell', { command: 'echo before; sleep 300 & kill -TERM 0; sleep 300' });
+  expect(term).toEqual({ ok: false, text: 'ended by signal SIGTERM\nbefore\n' });
+  // Nothing survives this, the supervisor included.
+  const kill = await use('shell', { command: 'echo before; sleep 0.3; kill -KILL 0' });
+  expect(kill).toEqual({ ok: false, text: 'ended by signal SIGKILL\nbefore\n' });
+});
+
+test('a command that kills those who watch it does not hang the call, and nobody claims to know its end', async () => {
+  const { use } = desk();
+  const { ok, text } = await use('shell', { command: 'echo before; sleep 0.3; kill -KILL $PPID' });
+  expect(ok).toBe(false);
+  expect(text).toContain('ended, with an exit code that nobody saw\nbefore\n');
+});
+
+test('writing to /dev/stderr adds to the output and wipes nothing away', async () => {
+  const { use } = desk();
+  const command = 'echo one; echo two > /dev/stderr; echo three > /dev/stdout; echo four';
+  expect((await use('shell', { command })).text).toBe('exit 0\none\ntwo\nthree\nfour\n');
+});
+
+test('a reader that stops early ends a writer by SIGPIPE, as in any shell', async () => {
+  const { use } = desk();
+  const command = 'set -o pipefail; yes | head -1; echo $?; trap';
+  expect((await use('shell', { command })).text).toBe('exit 0\ny\n141\n');
+});
+
+test.runIf(process.platform === 'linux')('a command gets no descriptor of the daemon or its supervisor', async () => {
+  const { use, root } = desk();
+  const lock = join(root, 'lock');
+  const kept = openSync(lock, 'w');
+  onTestFinished(() => closeSync(kept));
+  // 3 is the folder that ls reads. Higher ones are what the tests themselves were started with.
+  const { text } = await use('shell', {
+    command: 'ls /proc/self/fd | grep -x .; readlink /proc/$$/fd/[0-9]; ulimit -f',
+  });
+  expect(text).toMatch(/^exit 0\n0\n1\n2\n3\n\/dev\/null\npipe:\S+\npipe:\S+\nunlimited\n$/);
+});
+
+test('a call that was begun is not begun a second time', async () => {
+  const { use, work, folder, box } = desk();
+  await use('shell', { command: 'echo x >> ledger' });
+  const again = { work, folder: folder(), signal: new AbortController().signal, blob: async () => undefined };
+  const result = await box.run({ name: 'shell', args: '{"command":"echo x >> ledger"}' }, again);
+  expect(result).toMatchObject({ ok: false, text: expect.stringContaining('not begun a second time') });
+  expect(readFileSync(join(work, 'ledger'), 'utf8')).toBe('x\n');
+});
+
+test('a call that never came to begin never will: nobody knows of it, and its supervisor finds its place taken', async () => {
+  const { resume, folder, root } = desk();
+  const command = { command: 'echo never' };
+  expect(await resume('shell', command)).toBe(null);
+  mkdirSync(folder());
+  expect(await resume('shell', command)).toBe(null);
+  const late = spawnSync('/bin/sh', ['-c', SUPERVISOR, 'call', folder(), '/bin/sh', `touch ${root}/ran`, 'alone']);
+  expect(late.status).toBe(1);
+  expect(existsSync(join(root, 'ran'))).toBe(false);
+});
+
+test('where nobody can listen, the supervisor keeps the output itself', async () => {
+  const { resume, folder, work } = desk();
+  const command = 'echo one; echo two >&2; yes | head -c 7000000; echo last; exit 3';
+  mkdirSync(folder());
+  spawnSync('/bin/sh', ['-c', SUPERVISOR, 'call', folder(), '/bin/bash', command, 'alone'], { cwd: work });
+  const result = await resume('shell', { command });
+  expect(result?.ok).toBe(false);
+  expect(result?.text.startsWith('exit 3\none\ntwo\ny\n')).toBe(true);
+  expect(result?.text).toContain('\n[a part of the output was left out here]\n');
+  expect(result?.text).toContain('y\nlast\n[the daemon was restarted');
 });
 
 test('output is cut between characters, never inside one', () => {
