@@ -8,12 +8,11 @@ import { boundedOutput, type Output } from './output.ts';
 import { type Ending, endGroup, endLeftBehind, LINGER_MS, withinLinger } from './process-group.ts';
 import { type Told, takeUp } from './supervised.ts';
 import { callFiles, exitIn, pipeOf, SUPERVISOR } from './supervisor.ts';
+import { bootOfNow, hasProc } from './supervisor-life.ts';
 import { keeper } from './supervisor-output.ts';
 
 export type Program = { shell: string; command: string; cwd: string; env: NodeJS.ProcessEnv };
 export type Limits = { signal: AbortSignal; timeoutMs: number };
-
-const hasProc = fs.existsSync('/proc/self/stat');
 
 /**
  * Runs a command in a process group of its own, stdin empty, both outputs in one pipe, under a supervisor that outlives
@@ -24,7 +23,7 @@ export async function supervise(program: Program, folder: string, limits: Limits
   limits.signal.throwIfAborted();
   makeNew(folder);
   const { shell, command, cwd, env } = program;
-  const args = ['-c', SUPERVISOR, 'agentd-call', folder, shell, command, hasProc ? 'heard' : 'alone'];
+  const args = ['-c', SUPERVISOR, 'agentd-call', folder, shell, command, hasProc ? 'heard' : 'alone', bootOfNow()];
   const child = spawn('/bin/sh', args, { cwd, env, detached: true, stdio: ['ignore', 'ignore', 'ignore', 'pipe'] });
   const output = boundedOutput();
   const line = listen(child, folder, output);
@@ -109,6 +108,11 @@ function listen(child: ChildProcess, folder: string, output: Output): Line {
     child.once('error', reject);
     child.once('exit', () => resolve());
   });
+  let free = false;
+  const letGo = (): void => {
+    if (!free) control.write('done\n');
+    free = true;
+  };
   const open = (pid: number): void => {
     try {
       pipe = new Socket({ fd: fs.openSync(pipeOf(pid), fs.constants.O_RDONLY | fs.constants.O_NONBLOCK) });
@@ -132,6 +136,8 @@ function listen(child: ChildProcess, folder: string, output: Output): Line {
     const pid = /^pipe (\d+)\n/m.exec(said)?.[1];
     if (pid !== undefined && !pipe && heard) open(Number(pid));
     if (/^ended\n/m.test(said)) saidEnded.reach();
+    // Whatever it wrote is in the pipe that we hold as well: the supervisor may go while we read on.
+    if (/^ended\n/m.test(said) && pipe) letGo();
   });
   // Where the supervisor went without a word there is no pipe to wait for.
   void gone.then(() => pipe ?? closed.reach(), closed.reach);
@@ -145,7 +151,7 @@ function listen(child: ChildProcess, folder: string, output: Output): Line {
     isHeard: () => heard,
     closed: closed.reached,
     gone: gone.catch(() => undefined),
-    letGo: () => void control.write('done\n'),
+    letGo,
     close() {
       control.destroy();
       pipe?.destroy();

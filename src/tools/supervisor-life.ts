@@ -6,6 +6,9 @@ import { callFiles, textOf } from './supervisor.ts';
 /** Linux counts the start of a process in these a second. */
 const TICKS = 100;
 
+/** Whether this system tells of its processes in /proc. */
+export const hasProc = fs.existsSync('/proc/self/stat');
+
 /** The first process of a supervisor, as it said who it is. Enough to tell it from a later one with the same number. */
 export type Life = { pid: number; start: string; boot: string };
 
@@ -40,6 +43,12 @@ export function stateOf({ pid, start }: Life): 'lives' | 'gone' | 'replaced' {
   return fieldsOf(line)[0] === 'Z' ? 'gone' : 'lives';
 }
 
+/** Names this start of the machine. */
+export function bootOfNow(): string {
+  boot ??= hasProc ? textOf('/proc/sys/kernel/random/boot_id').trim() : said('sysctl', ['-n', 'kern.bootsessionuuid']);
+  return boot;
+}
+
 /** How long ago it began, in ms; by the kernel's clock where there is one, which no clock change moves. */
 export function ageOf(folder: string, { start }: Life): number {
   const uptime = textOf('/proc/uptime').split(' ')[0];
@@ -47,7 +56,7 @@ export function ageOf(folder: string, { start }: Life): number {
   return Math.max(0, Date.now() - fs.statSync(callFiles(folder).pid).mtimeMs);
 }
 
-const hasProc = fs.existsSync('/proc/self/stat');
+let boot: string | undefined;
 
 function existing(pid: number): string | null {
   if (hasProc) return textOf(`/proc/${pid}/stat`) || null;
@@ -62,10 +71,6 @@ function startIn(line: string): string | undefined {
 
 /** From the state on. The name before it may hold anything, brackets and blanks too. */
 const fieldsOf = (line: string): string[] => line.slice(line.lastIndexOf(')') + 2).split(' ');
-
-function bootOfNow(): string {
-  return hasProc ? textOf('/proc/sys/kernel/random/boot_id').trim() : said('sysctl', ['-n', 'kern.bootsessionuuid']);
-}
 
 function said(program: string, args: string[]): string {
   try {

@@ -14,11 +14,11 @@ export const callFiles = (folder: string) => ({
 });
 
 /**
- * Outlives the daemon. Its arguments: the folder of the call, a shell, the command, and whether a daemon listens. Three
+ * Outlives the daemon. Its arguments: the folder of the call, a shell, the command, whether a daemon listens, and the system's boot. Three
  * processes in a group of their own: the first says who it is, and runs nothing where it cannot (`set -C`: nor where somebody
  * else did). The second runs the command and puts its exit code into `exit`, behind what the shell says of a signal. The
- * third holds the command's pipe open. A daemon that lives reads it, and says `done`; where it dies before that, the third
- * puts what comes into files: a beginning and an end, as the daemon would have kept. All survive a signal to the group
+ * third holds the command's pipe open. A daemon that lives reads it, and says `done` once the command has ended; where it dies
+ * before that, the third puts what comes into files: a beginning and an end, as the daemon would have kept. All survive a signal to the group
  * that can be survived. Descriptor 3 is the daemon's; the command gets none but 0, 1 and 2.
  */
 export const SUPERVISOR = `
@@ -26,10 +26,10 @@ SIGNALS='HUP INT QUIT PIPE ALRM TERM USR1 USR2'
 trap : $SIGNALS
 set -C
 if [ -r /proc/$$/stat ]; then
-  read -r stat </proc/$$/stat && read -r boot </proc/sys/kernel/random/boot_id
+  read -r stat </proc/$$/stat
 else
-  stat="$$ $(ps -o lstart= -p $$)" && boot=$(sysctl -n kern.bootsessionuuid)
-fi && printf '%s\\n%s\\n' "$stat" "$boot" >"$1/pid" || exit 1
+  stat="$$ $(ps -o lstart= -p $$)"
+fi && printf '%s\\n%s\\n' "$stat" "$5" >"$1/pid" || exit 1
 {
   trap : $SIGNALS
   exec 2>"$1/exit"

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { boundedOutput } from '../../src/tools/output.ts';
 import { SUPERVISOR } from '../../src/tools/supervisor.ts';
+import { bootOfNow } from '../../src/tools/supervisor-life.ts';
 import { desk, eventually, runs } from './desk.ts';
 
 /** Waits for a file that a command writes a process id into. */
@@ -213,7 +214,16 @@ test('a call that never came to begin never will: nobody knows of it, and its su
   expect(await resume('shell', command)).toBe(null);
   mkdirSync(folder());
   expect(await resume('shell', command)).toBe(null);
-  const late = spawnSync('/bin/sh', ['-c', SUPERVISOR, 'call', folder(), '/bin/sh', `touch ${root}/ran`, 'alone']);
+  const late = spawnSync('/bin/sh', [
+    '-c',
+    SUPERVISOR,
+    'call',
+    folder(),
+    '/bin/sh',
+    `touch ${root}/ran`,
+    'alone',
+    bootOfNow(),
+  ]);
   expect(late.status).toBe(1);
   expect(existsSync(join(root, 'ran'))).toBe(false);
 });
@@ -222,7 +232,7 @@ test('where nobody can listen, the supervisor keeps the output itself', async ()
   const { resume, folder, work } = desk();
   const command = 'echo one; echo two >&2; yes | head -c 7000000; echo last; exit 3';
   mkdirSync(folder());
-  spawnSync('/bin/sh', ['-c', SUPERVISOR, 'call', folder(), '/bin/bash', command, 'alone'], { cwd: work });
+  spawnSync('/bin/sh', ['-c', SUPERVISOR, 'call', folder(), '/bin/bash', command, 'alone', bootOfNow()], { cwd: work });
   const result = await resume('shell', { command });
   expect(result?.ok).toBe(false);
   expect(result?.text.startsWith('exit 3\none\ntwo\ny\n')).toBe(true);
