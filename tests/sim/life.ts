@@ -12,6 +12,8 @@ const START = Date.parse('2026-01-05T08:00:00.000Z');
 /** Ways to go in the wild part of a life, and the most there may be in the calm part before it counts as never ending. */
 const WILD_STEPS = 160;
 const CALM_STEPS = 20_000;
+/** Where there are kills, one in so many steps with a command in flight is one. */
+const COMMAND_KILLS = 5;
 
 /** One session's whole story: what people did, what came of it, and what went wrong without anybody meaning it. */
 export type Story = {
@@ -162,7 +164,9 @@ function simulation(seed: number) {
 
   /** One thing happens: usually something that is under way goes on, sometimes people or accidents have their turn. */
   async function step(): Promise<void> {
-    if (kills > 0 && chance.oneIn(kills)) kill(chance.oneIn(2));
+    // A command in flight is what a kill is most likely to do harm to, and takes few of the steps.
+    const atWork = open.waiting.some((one) => one.kind === 'tool');
+    if (kills > 0 && chance.oneIn(atWork ? COMMAND_KILLS : kills)) kill(chance.oneIn(2));
     else if (chance.oneIn(60)) void end(chance.of([0, 10_000]));
     else if (chance.oneIn(edits > 0 ? 8 : 12)) person();
     else if (chance.oneIn(40) || !goOn(chance)) passTime();
