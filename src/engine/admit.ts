@@ -130,7 +130,7 @@ async function republish(drop: Drop, id: string, store: SessionStore, ledger: Le
   await store.journal.read((event: Event) => {
     if (event.type === 'reply.committed' && event.message === id) reply = event.reply;
   }, 'oldest');
-  const message = ledger.session.messages[id];
+  const message = entryOf(ledger.session.messages, id);
   if (!reply && message?.replied && !(await store.outbox.restore(message.name))) {
     return refuse(
       drop,
