@@ -1,9 +1,14 @@
+import { fdatasync, writeSync } from 'node:fs';
+import { promisify } from 'node:util';
 import { realClock } from './daemon/clock.ts';
 import { type Daemon, startDaemon } from './daemon/daemon.ts';
+import { type Disk, openDisk } from './daemon/disk.ts';
 import { type Level, logger } from './daemon/log.ts';
+import { allowance, openFilesLimit } from './daemon/opening.ts';
 import type { Ownership } from './daemon/owner.ts';
 import type { SessionWorld } from './daemon/sessions.ts';
 import { runSlots } from './daemon/slots.ts';
+import { isFull } from './daemon/trouble.ts';
 import { type Model, ModelFault, type SessionStore, type World } from './engine/ports.ts';
 import { chooseModel } from './models/index.ts';
 import { type Config, type ModelSettings, resolveRules, retentionOf, type Settings } from './protocol/config.ts';
@@ -15,6 +20,7 @@ import {
   checkSettings,
   openWorkspace,
   replaceFile,
+  type SessionOptions,
   sessionPaths,
   sweepSession,
   sweepStaging,
@@ -23,6 +29,8 @@ import {
 import { builtinTools, toolbox } from './tools/index.ts';
 
 const DEFAULT_RUNS = 8;
+const DEFAULT_FLOOR_MB = 64;
+const DEFAULT_RESERVE_MB = 16;
 
 export type DaemonOptions = {
   root: string;
@@ -32,6 +40,7 @@ export type DaemonOptions = {
   /** Settings of flags: they win over files and environment. */
   flags: ModelSettings;
   logLevel: Level;
+  allowNetwork?: boolean;
   env: NodeJS.ProcessEnv;
   onLost: (why: Error) => void;
 };
@@ -39,23 +48,75 @@ export type DaemonOptions = {
 /** Plugs the real things together and starts the daemon. Throws UserError for a configuration that does not hold. */
 export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
   const log = logger(options.logLevel);
-  const workspace = openWorkspace(options.root, { now: realClock.now });
+  const workspace = openWorkspace(options.root, {
+    now: realClock.now,
+    elapsed: realClock.elapsed,
+    disk: sparing(() => disk),
+  });
   const config = lastGood(log, options.configFile, () =>
     checkConfig(options.readConfig ? options.readConfig() : workspace.configText(), options.configFile),
   );
   config.reload(true);
-  const slots = runSlots(config.value.concurrency?.runs ?? DEFAULT_RUNS);
+  const disk = openDisk({
+    folder: workspace.paths.own,
+    reserve: workspace.paths.reserve,
+    rules: () => ({
+      floorMb: config.value.disk?.floor_mb ?? DEFAULT_FLOOR_MB,
+      reserveMb: config.value.disk?.reserve_mb ?? DEFAULT_RESERVE_MB,
+    }),
+    clock: realClock,
+    log,
+  });
+  const wished = config.value.concurrency?.runs ?? DEFAULT_RUNS;
+  const allowed = allowance(openFilesLimit(), wished);
+  if (allowed.runs < wished) {
+    log(
+      'warn',
+      `the limit on open files lets ${allowed.runs} runs work at once, ${wished} were wished for. Raise it: ulimit -n`,
+    );
+  }
+  const slots = runSlots(allowed.runs);
   const models = modelsBy(options.env);
   models(modelSettings(config.value, undefined, options.flags));
   const open = (name: string, owner: Ownership) =>
-    openSession(name, { workspace, owner, config, flags: options.flags, env: options.env, slots, models, log });
+    openSession(name, {
+      workspace,
+      owner,
+      config,
+      flags: options.flags,
+      env: options.env,
+      slots,
+      models,
+      log,
+      room: disk.room,
+    });
   return startDaemon(workspace, open, {
     log,
+    clock: realClock,
+    disk,
+    mostOpen: allowed.sessions,
+    allowNetwork: options.allowNetwork || config.value.allow_network_fs === true,
     settings: () => config.reload(false),
     onLost: options.onLost,
     prepare: () => prepared(workspace),
     sweep: (name) => sweep(name, workspace, config.value),
   });
+}
+
+/** Writes of the record: what does not fit is tried once more with the room of the reserve, so that work in hand is not lost. */
+function sparing(disk: () => Disk): NonNullable<SessionOptions['disk']> {
+  return {
+    write(fd, bytes, offset) {
+      try {
+        return writeSync(fd, bytes, offset);
+      } catch (error) {
+        if (!isFull(error)) throw error;
+        disk().hit(error);
+        return writeSync(fd, bytes, offset);
+      }
+    },
+    sync: promisify(fdatasync),
+  };
 }
 
 /** What an earlier daemon left half-written goes, and editors find the schemas of today. */
@@ -80,6 +141,7 @@ type Parts = {
   flags: ModelSettings;
   env: NodeJS.ProcessEnv;
   slots: World['slots'];
+  room: World['room'];
   models: (settings: ModelSettings) => Model;
   log: World['log'];
 };
@@ -105,6 +167,7 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
     clock: realClock,
     slots: parts.slots,
     owner,
+    room: parts.room,
     log: (level, text) => log(level, `${name}: ${text}`),
   };
   return {

@@ -1,5 +1,6 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
+import { fileSystemOf } from './daemon/file-system.ts';
 import type { Finding } from './frontends/cli/command.ts';
 import { errorText } from './protocol/errors.ts';
 import type { WorkspacePaths } from './store/layout.ts';
@@ -14,8 +15,15 @@ export function disk({ root, own }: WorkspacePaths): Finding[] {
   const { bavail, bsize } = fs.statfsSync(root);
   const free = Math.floor((bavail * bsize) / MIB);
   const isLow = free < LOW_MIB;
-  const text = `${free} MiB free${isLow ? `; below ${LOW_MIB} MiB the daemon may soon have to wait for room. Free some space` : ''}`;
-  return [{ what: 'disk', is: isLow ? 'warning' : 'ok', text }, ...written(own)];
+  const text = `${free} MiB free${isLow ? `; below ${LOW_MIB} MiB nothing new is taken in, unless disk.floor_mb says otherwise. Free some space` : ''}`;
+  return [{ what: 'disk', is: isLow ? 'warning' : 'ok', text }, ...kind(root), ...written(own)];
+}
+
+function kind(root: string): Finding[] {
+  const { local, name } = fileSystemOf(root);
+  if (local) return [];
+  const text = `${name} is not known to be a file system of this machine; a daemon starts there only with --allow-network-fs, and polls`;
+  return [{ what: 'disk', is: 'warning', text }];
 }
 
 function written(own: string): Finding[] {

@@ -1,5 +1,6 @@
 import * as fs from 'node:fs';
 import type { Reply } from '../protocol/reply.ts';
+import type { DaemonStatus } from '../protocol/status.ts';
 import { RecordCorrupt } from '../store/errors.ts';
 import { type WorkspacePaths, workspacePaths } from '../store/layout.ts';
 import { liveOwner, type Owner } from '../store/owner.ts';
@@ -8,6 +9,7 @@ import { removedEvents } from '../store/retention.ts';
 import { ulids } from '../store/ulid.ts';
 import { openWorkspace, type Workspace } from '../store/workspace.ts';
 import { type Launch, startDaemon, stopDaemon } from './daemon.ts';
+import { daemonStatus } from './daemon-status.ts';
 import { DaemonState } from './errors.ts';
 import { sessionFolders } from './folders.ts';
 import { events, type Following, type Sight, watch } from './follow.ts';
@@ -48,6 +50,8 @@ export type Client = {
   rename(key: string, to: string): Promise<string>;
   /** The daemon that runs now. */
   daemon(): Owner | undefined;
+  /** What that daemon watches and cannot serve, from its status file. */
+  status(): DaemonStatus | undefined;
   start(launch: Launch): Promise<Owner>;
   stop(): Promise<Owner>;
   /** Ends a daemon that hangs, after `graceMs` by SIGKILL. */
@@ -123,6 +127,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       return name;
     },
     daemon: () => liveOwner(paths),
+    status: () => daemonStatus(paths),
     async start(launch) {
       workspace();
       return startDaemon(paths, launch);

@@ -27,6 +27,8 @@ export async function startDaemon(paths: WorkspacePaths, { program, args }: Laun
   const child = spawn(process.execPath, [program, '--workspace', paths.root, ...args], {
     detached: true,
     cwd: paths.root,
+    // Four threads, as Node has by itself, are all busy where four writes to a slow disk are (it reads this before any of our code runs).
+    env: { UV_THREADPOOL_SIZE: '16', ...process.env },
     stdio: ['ignore', 'pipe', log],
   });
   fs.closeSync(log);

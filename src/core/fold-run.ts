@@ -59,6 +59,7 @@ function fresh(
   return {
     message: event.message,
     since: event.at,
+    ms: 0,
     mode,
     model: event.model,
     limits: fullLimits(event.limits),

@@ -6,12 +6,13 @@ import { foldRest, foldResumed, foldStarted } from './fold-run.ts';
 import { foldStep } from './fold-step.ts';
 import { growing } from './grow.ts';
 import { entryOf, withValue } from './keyed.ts';
+import { silence, timed } from './lasted.ts';
 import { dropKey, type Message, type Session } from './session.ts';
 import { titleOf } from './title.ts';
 
 /** What an event means for a session. Pure and total: the same events give the same session, always. */
 export function fold(session: Session, event: Event): Session {
-  return meaning({ ...session, seq: event.seq, at: event.at }, event);
+  return timed(meaning({ ...session, seq: event.seq, at: event.at }, event), event);
 }
 
 function meaning(session: Session, event: Event): Session {
@@ -33,7 +34,7 @@ function meaning(session: Session, event: Event): Session {
       return session.run
         ? {
             ...session,
-            run: { ...session.run, failure: { first_at: session.run.failure?.first_at ?? event.at, last: event } },
+            run: { ...session.run, failure: { silent_ms: silence(session.run.failure, event), last: event } },
           }
         : session;
     case 'tool.started':

@@ -8,6 +8,8 @@ import { activePlan, type Run, type Session } from './session.ts';
 import { openSteps } from './steps.ts';
 import { planSummary } from './summary.ts';
 
+const MINUTE_MS = 60_000;
+
 type Why = { status: RestStatus; reason: string /** what the reply says before anything else */; text?: string };
 
 /** The run comes to rest: open calls are closed, the run ends, and its plan with it where that is an end. */
@@ -91,8 +93,7 @@ export function limitReached(session: Session, rules: Rules): Why | null {
   }
   if (limits.tokens !== null && spent.tokens >= limits.tokens) return paused('tokens', limits.tokens);
   if (limits.cost !== null && (spent.cost ?? 0) >= limits.cost) return paused('cost', limits.cost);
-  if (limits.minutes !== null && minutesBetween(run.since, session.at) >= limits.minutes)
-    return paused('minutes', limits.minutes);
+  if (limits.minutes !== null && run.ms / MINUTE_MS >= limits.minutes) return paused('minutes', limits.minutes);
   return null;
 }
 
@@ -104,7 +105,7 @@ export function outage(session: Session, rules: Rules): Why | null {
   if (failure.last.retry_at === null)
     return { status: 'failed', reason: failure.last.kind, text: words.failed(failure.last.error) };
   const minutes = session.run.limits.outage_minutes;
-  if (minutesBetween(failure.first_at, failure.last.at) < minutes) return null;
+  if (failure.silent_ms / MINUTE_MS < minutes) return null;
   return { status: 'paused', reason: 'outage', text: words.outage(minutes, failure.last.error) };
 }
 
@@ -158,8 +159,4 @@ export function planEnd(session: Session): EventBody | null {
     status: 'completed',
     reason: plan.steps.length > 0 ? 'all steps are closed' : 'answered',
   };
-}
-
-function minutesBetween(from: string, to: string): number {
-  return (Date.parse(to) - Date.parse(from)) / 60_000;
 }

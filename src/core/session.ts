@@ -85,6 +85,8 @@ export type Message = {
 export type Run = {
   message: string;
   since: string;
+  /** How long its calls took, waiting for the endpoint included, by a clock that does not jump. */
+  ms: number;
   mode: Mode;
   model: string | undefined;
   limits: FullLimits;
@@ -94,7 +96,8 @@ export type Run = {
   /** Answers in a row without a tool call and without a step being closed, while steps were open. */
   quiet: number;
   repeat: { key: string; count: number; call: string };
-  failure: { first_at: string; last: EventOf<'model.failed'> } | null;
+  /** `silent_ms`: from the first of these failures to the last. */
+  failure: { silent_ms: number; last: EventOf<'model.failed'> } | null;
   /** The paused plan that made room for this run's own. */
   aside: { id: string; goal: string } | null;
 };

@@ -1,22 +1,43 @@
 import * as fs from 'node:fs';
-import type { World } from '../engine/ports.ts';
-import { errorText } from '../protocol/errors.ts';
+import type { Clock, World } from '../engine/ports.ts';
+import { errorText, UserError } from '../protocol/errors.ts';
+import { ifThere } from '../store/errors.ts';
 import { sessionPaths, type Workspace } from '../store/index.ts';
 import { lockInWords } from '../store/owner.ts';
+import type { Disk } from './disk.ts';
+import { type AskType, fileSystemOf } from './file-system.ts';
 import { type Ownership, own } from './owner.ts';
 import { type SessionWorld, sessionsOf } from './sessions.ts';
 import { sweepDaily } from './sweep.ts';
-import { watchWorkspace } from './watch.ts';
+import { tellStatus } from './tell-status.ts';
+import { type WatchFolder, watchWorkspace } from './watch.ts';
 import { watchdog } from './watchdog.ts';
 
 /** How long the calls in flight may take when the daemon is asked to stop, in ms. */
 const GRACE_MS = 10_000;
 
 export type Daemon = {
-  /** What is seen and how; for the log and for `status`. */
-  counts(): { watched: number; polled: number; open: number };
   /** Lets the calls in flight end, at most 10 s, and gives the workspace back. */
   stop(): Promise<void>;
+};
+
+export type DaemonOptions = {
+  log: World['log'];
+  clock: Clock;
+  disk: Disk;
+  /** Sessions open at once. */
+  mostOpen: number;
+  /** The workspace may be on a network file system: a person said so. */
+  allowNetwork: boolean;
+  settings: () => void;
+  onLost: (why: Error) => void;
+  /** Done once the workspace is ours, before anything is watched. */
+  prepare: () => Promise<void>;
+  /** Removes what is old in a session; whether more is left to do. */
+  sweep: (name: string) => Promise<boolean>;
+  /** Seams: the system's file watches, and what it says of a file system. */
+  watch?: WatchFolder;
+  typeOf?: AskType;
 };
 
 /**
@@ -26,27 +47,27 @@ export type Daemon = {
 export async function startDaemon(
   workspace: Workspace,
   open: (name: string, owner: Ownership) => Promise<SessionWorld | null>,
-  options: {
-    log: World['log'];
-    settings: () => void;
-    onLost: (why: Error) => void;
-    /** Done once the workspace is ours, before anything is watched. */
-    prepare: () => Promise<void>;
-    /** Removes what is old in a session; whether more is left to do. */
-    sweep: (name: string) => Promise<boolean>;
-  },
+  options: DaemonOptions,
 ): Promise<Daemon> {
-  const { log } = options;
+  const { log, clock, disk } = options;
+  if (!options.allowNetwork) refuseNetwork(workspace, options.typeOf);
   const owner = await own(workspace, options.onLost);
   log('info', `owner of ${workspace.paths.root}, epoch ${owner.epoch}; the lock: ${lockInWords(owner.how)}`);
   await options.prepare();
-  const sessions = sessionsOf((name) => open(name, owner), log);
+  const sessions = sessionsOf((name) => open(name, owner), {
+    log,
+    clock,
+    most: options.mostOpen,
+    mark: (name) => markOf(sessionPaths(workspace.paths.session(name)).events),
+    onFull: disk.hit,
+  });
   const first: Array<Promise<void>> = [];
   const found = async (name: string): Promise<void> => {
     try {
       if (await hasWork(workspace, name)) sessions.wake(name);
-    } catch (error) {
-      log('error', `${name}: ${errorText(error)}`);
+    } catch {
+      // Whatever keeps us from looking, the session's own opening finds out and says it.
+      sessions.wake(name);
     }
   };
   const watch = await watchWorkspace(
@@ -57,28 +78,65 @@ export async function startDaemon(
       gone: sessions.drop,
       settings: options.settings,
     },
-    log,
+    { log, clock, open: sessions.open, ...seamsOf(options) },
   );
   await Promise.all(first.splice(0));
   // Not before: the first look at many sessions on a slow disk may take its time.
   const unwatch = watchdog();
   const unsweep = sweepDaily(workspace.sessions, sessions.isAsleep, options.sweep, log);
+  disk.start(() => {
+    sessions.roomAgain();
+    watch.all();
+  });
+  const status = await tellStatus(workspace.paths.status, {
+    clock,
+    log,
+    sessions,
+    watch,
+    disk,
+    mostOpen: options.mostOpen,
+  });
   return {
-    counts: () => ({ ...watch.counts(), ...sessions.counts() }),
     async stop() {
       unsweep();
       await watch.close();
+      disk.stop();
       await sessions.stop(GRACE_MS);
+      await status.stop();
       await owner.release();
       await unwatch();
     },
   };
 }
 
+function seamsOf({ watch, typeOf }: DaemonOptions): { watch?: WatchFolder; typeOf?: AskType } {
+  return { ...(watch && { watch }), ...(typeOf && { typeOf }) };
+}
+
+/** The record's promises rest on locks and syncs that a file system of another machine may not keep. */
+function refuseNetwork({ paths }: Workspace, typeOf?: AskType): void {
+  const { local, name } = fileSystemOf(paths.own, typeOf);
+  if (local) return;
+  throw new UserError(
+    `The workspace ${paths.root} is on ${name}, which is not known to be a local file system. Locks and writes there may not hold what agentd promises: two daemons could both run, and a power cut could lose messages. Wanted: a workspace on a local disk. To use it all the same, with one daemon only: --allow-network-fs, or "allow_network_fs": true in agentd.json.`,
+  );
+}
+
+/** Changes when somebody puts another record in place. '' where it cannot be told. */
+function markOf(record: string): string {
+  try {
+    const stat = fs.lstatSync(record, { bigint: true });
+    return `${stat.ino}:${stat.size}:${stat.mtimeNs}`;
+  } catch (error) {
+    return `none: ${errorText(error)}`;
+  }
+}
+
 /** Whether a session that is seen for the first time has anything to do; told from its inbox and the end of its record alone. */
 async function hasWork(workspace: Workspace, name: string): Promise<boolean> {
-  const inbox = fs.readdirSync(sessionPaths(workspace.paths.session(name)).inbox);
-  if (inbox.some((file) => !file.startsWith('.'))) return true;
+  const { inbox } = sessionPaths(workspace.paths.session(name));
+  const waiting = ifThere(() => fs.readdirSync(inbox)) ?? [];
+  if (waiting.some((file) => !file.startsWith('.'))) return true;
   const last = await workspace.lastEvent(name);
   return last !== undefined && !(last.type === 'reply.published' && last.idle);
 }

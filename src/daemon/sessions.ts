@@ -1,121 +1,256 @@
-import type { World } from '../engine/ports.ts';
+import type { Clock, World } from '../engine/ports.ts';
 import { openWorker, type Worker } from '../engine/worker.ts';
 import type { Rules } from '../protocol/config.ts';
 import { errorText } from '../protocol/errors.ts';
-import { Fenced, RecordCorrupt } from '../store/index.ts';
+import type { TroubleKind } from '../protocol/status.ts';
+import { type Trouble, troubleOf } from './trouble.ts';
 
 const RETRY_MS = 30_000;
+/** A wake tries a session in trouble at once, but not more often than this. */
+const AGAIN_MS = 1000;
+/** A session that has gone on for this long after trouble is well. */
+const WELL_MS = 2000;
+/** With too many files open, nothing is opened for this long, doubled up to the retry's time. */
+const FIRST_PAUSE_MS = 250;
+const LOOK_MS = 1000;
+/** How soon a full house is asked again whether somebody has come to rest. */
+const CROWDED_MS = 100;
 /** A session at rest is let go after this long without a wake; its record is read again when it is next needed. */
 const UNLOAD_MS = 20_000;
+/** Records read at the same time. */
+const MOST_OPENING = 16;
 
 /** What the daemon needs to run one session. */
 export type SessionWorld = { world: World; rules: () => Promise<Rules> };
+
+/** A session that is not served. `since`: ISO 8601. */
+export type Case = { session: string; is: TroubleKind; why: string; since: string };
 
 export type Sessions = {
   wake(name: string): void;
   /** The folder is gone: its worker ends without a word. */
   drop(name: string): void;
-  counts(): { open: number };
   /** Nobody works in it, and nothing is known against its record. */
   isAsleep(name: string): boolean;
+  /** There is room on the disk again. */
+  roomAgain(): void;
+  /** Names of those that are open. */
+  open(): Iterable<string>;
+  counts(): { open: number; waiting: number };
+  trouble(): Case[];
   stop(graceMs: number): Promise<void>;
 };
 
-type Entry = { opening: Promise<Worker | null>; worker: Worker | null; used: number };
+export type SessionsOptions = {
+  log: World['log'];
+  clock: Clock;
+  /** Sessions open at once. */
+  most: number;
+  /** Changes when somebody changed a session's record: reason to try a quarantined one again. */
+  mark: (name: string) => string;
+  /** A write found no room. */
+  onFull: (error: unknown) => void;
+};
+
+type Entry = { worker: Worker | null; opening: Promise<Worker | null>; used: number; since: number; closing: boolean };
+type Ill = Trouble & { since: string; tried: number; mark: string; again: boolean };
 
 /**
- * The sessions that are awake. One worker a session; a session that fails is closed, said so in the log, and tried again from
- * its files; no other session notices. `open` answers null where the session is gone.
+ * The sessions that are awake. One worker a session, so many open at once as the limit on open files allows; one that rests makes way
+ * for one that waits. A session that fails is closed, said so, and tried again from its files; no other session notices. `open` answers
+ * null where the session is gone.
  */
-export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>, log: World['log']): Sessions {
+export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>, options: SessionsOptions): Sessions {
+  const { log, clock, most, mark, onFull } = options;
+  /** The one used longest ago comes first. */
   const live = new Map<string, Entry>();
-  /** Sessions whose record could not be trusted when they were opened last: not a byte of them is changed. */
-  const untrusted = new Set<string>();
-  const timers = new Set<NodeJS.Timeout>();
+  const waiting = new Set<string>();
+  const ill = new Map<string, Ill>();
   let stopping = false;
+  let opening = 0;
+  let closing = 0;
+  let pause = { until: 0, ms: FIRST_PAUSE_MS };
+  let crowded: NodeJS.Timeout | null = null;
 
   function wake(name: string): void {
     if (stopping) return;
     const entry = live.get(name);
-    if (!entry) start(name);
+    if (!entry) {
+      wakeClosed(name);
+      return;
+    }
+    entry.used = clock.elapsed();
+    live.delete(name);
+    live.set(name, entry);
+    entry.worker?.wake();
+  }
+
+  function wakeClosed(name: string): void {
+    const trouble = ill.get(name);
+    if (trouble && !mayTry(name, trouble)) trouble.again = true;
     else {
-      entry.used = Date.now();
-      entry.worker?.wake();
+      waiting.add(name);
+      pump();
     }
   }
 
+  function mayTry(name: string, { is, tried, mark: before }: Ill): boolean {
+    if (is === 'no room') return false;
+    if (is === 'quarantined' && before !== '' && before === mark(name)) return false;
+    return clock.elapsed() - tried >= AGAIN_MS;
+  }
+
+  /** Opens those that wait, in the order they came, as far as there is place. */
+  function pump(): void {
+    for (const name of waiting) {
+      if (stopping || opening >= MOST_OPENING || clock.elapsed() < pause.until) return;
+      if (live.size >= most) {
+        makeWay();
+        return;
+      }
+      waiting.delete(name);
+      start(name);
+    }
+  }
+
+  function makeWay(): void {
+    for (const [name, entry] of live) {
+      if (closing >= waiting.size) break;
+      if (entry.worker?.idle && !entry.closing) void close(name);
+    }
+    crowded ??= setTimeout(() => {
+      crowded = null;
+      pump();
+    }, CROWDED_MS);
+    crowded.unref();
+  }
+
   function start(name: string): void {
-    const entry: Entry = { opening: Promise.resolve(null), worker: null, used: Date.now() };
+    const now = clock.elapsed();
+    const entry: Entry = { opening: Promise.resolve(null), worker: null, used: now, since: now, closing: false };
     live.set(name, entry);
-    entry.opening = opened(name, entry);
+    opening += 1;
+    entry.opening = opened(name, entry).finally(() => {
+      opening -= 1;
+      pump();
+    });
   }
 
   async function opened(name: string, entry: Entry): Promise<Worker | null> {
+    let session: SessionWorld | null = null;
     try {
-      const session = await open(name);
+      session = await open(name);
       if (!session) {
         live.delete(name);
+        ill.delete(name);
         return null;
       }
-      entry.worker = await openWorker(session.world, session.rules, (error) => failed(name, error));
-      untrusted.delete(name);
+      entry.worker = await openWorker(session.world, session.rules, (error) => failed(name, entry, error));
+      entry.since = clock.elapsed();
       entry.worker.wake();
       return entry.worker;
     } catch (error) {
-      failed(name, error);
+      await session?.world.store.close().catch(() => undefined);
+      failed(name, entry, error);
       return null;
     }
   }
 
-  function failed(name: string, error: unknown): void {
-    log(
-      'error',
-      `${name}: ${error instanceof RecordCorrupt || error instanceof Fenced || !(error instanceof Error) ? errorText(error) : (error.stack ?? error.message)}`,
-    );
-    if (error instanceof RecordCorrupt) untrusted.add(name);
-    const again = !(error instanceof RecordCorrupt || error instanceof Fenced);
-    void close(name).then(() => {
-      if (again) later(name);
-    });
+  function failed(name: string, entry: Entry, error: unknown): void {
+    if (live.get(name) !== entry) return;
+    const trouble = troubleOf(error);
+    if (entry.closing) {
+      // Its last words could not be written; what is on disk is what the next opening goes by.
+      if (!ill.has(name)) log('warn', `${name}: closing: ${trouble.why}`);
+      return;
+    }
+    const known = ill.get(name);
+    const isNews = known?.is !== trouble.is || known.why !== trouble.why;
+    const since = known?.is === trouble.is ? known.since : clock.now().toISOString();
+    const corrupt = trouble.is === 'quarantined' && !trouble.passing ? mark(name) : '';
+    ill.set(name, { ...trouble, since, tried: clock.elapsed(), mark: corrupt, again: known?.again ?? false });
+    if (isNews) log(trouble.is === 'failing' ? 'error' : 'warn', `${name} is not served: ${trouble.log}`);
+    if (trouble.is === 'no room') onFull(error);
+    if (trouble.is === 'too many files') holdBack();
+    void close(name);
   }
 
-  function later(name: string): void {
-    const timer = setTimeout(() => {
-      timers.delete(timer);
-      wake(name);
-    }, RETRY_MS);
-    timer.unref();
-    timers.add(timer);
+  /** Files are short for all: whoever rests gives its own back, and nothing is opened for a while. */
+  function holdBack(): void {
+    if (clock.elapsed() >= pause.until) {
+      pause = { until: clock.elapsed() + pause.ms, ms: Math.min(pause.ms * 2, RETRY_MS) };
+    }
+    for (const [name, entry] of live) if (entry.worker?.idle && !entry.closing) void close(name);
   }
 
   async function close(name: string, graceMs = 0): Promise<void> {
     const entry = live.get(name);
-    if (!entry) return;
-    const began = Date.now();
-    const worker = entry.worker ?? (await entry.opening);
-    await worker?.stop(graceMs).catch((error) => log('warn', `${name}: closing: ${errorText(error)}`));
+    if (!entry || (entry.closing && !stopping)) return;
+    const began = clock.elapsed();
+    entry.closing = true;
+    closing += 1;
+    try {
+      const worker = entry.worker ?? (await entry.opening);
+      await worker?.stop(graceMs).catch((error) => log('warn', `${name}: closing: ${errorText(error)}`));
+    } finally {
+      closing -= 1;
+    }
     if (live.get(name) !== entry) return;
     live.delete(name);
     // A wake that came while it closed was heard by nobody.
     if (entry.used >= began) wake(name);
+    pump();
   }
 
-  const unload = setInterval(() => {
+  function look(): void {
+    const now = clock.elapsed();
     for (const [name, entry] of live) {
-      if (entry.worker?.idle && Date.now() - entry.used > UNLOAD_MS) void close(name);
+      if (entry.worker?.idle && !entry.closing && now - entry.used > UNLOAD_MS) void close(name);
+      else if (entry.worker && !entry.closing && ill.has(name) && now - entry.since > WELL_MS) well(name);
     }
-  }, UNLOAD_MS / 2);
-  unload.unref();
+    if (now > pause.until + WELL_MS) pause.ms = FIRST_PAUSE_MS;
+    for (const [name, trouble] of ill) retry(name, trouble, now);
+    pump();
+  }
+
+  function retry(name: string, trouble: Ill, now: number): void {
+    if (live.has(name) || waiting.has(name)) return;
+    const isDue = trouble.again || trouble.is === 'too many files' || now - trouble.tried >= RETRY_MS;
+    if (!isDue || !mayTry(name, trouble)) return;
+    trouble.again = false;
+    waiting.add(name);
+  }
+
+  function well(name: string): void {
+    ill.delete(name);
+    log('info', `${name} is served again`);
+  }
+
+  const timer = setInterval(look, LOOK_MS);
+  timer.unref();
 
   return {
     wake,
-    drop: (name) => void close(name),
-    counts: () => ({ open: live.size }),
-    isAsleep: (name) => !live.has(name) && !untrusted.has(name),
+    drop(name) {
+      waiting.delete(name);
+      ill.delete(name);
+      void close(name);
+    },
+    isAsleep: (name) => !live.has(name) && !waiting.has(name) && ill.get(name)?.is !== 'quarantined',
+    roomAgain() {
+      for (const [name, trouble] of ill) {
+        if (trouble.is !== 'no room') continue;
+        ill.delete(name);
+        wake(name);
+      }
+    },
+    open: () => live.keys(),
+    counts: () => ({ open: live.size, waiting: waiting.size }),
+    trouble: () => [...ill].map(([session, { is, why, since }]) => ({ session, is, why, since })),
     async stop(graceMs) {
       stopping = true;
-      clearInterval(unload);
-      for (const timer of timers) clearTimeout(timer);
+      clearInterval(timer);
+      if (crowded) clearTimeout(crowded);
       await Promise.all([...live.keys()].map((name) => close(name, graceMs)));
     },
   };

@@ -32,14 +32,14 @@ export async function think(
 ): Promise<EventBody[]> {
   const { session } = ledger;
   const messages = requestMessages(session, rules, decision.carry);
-  const began = world.clock.now().getTime();
+  const began = world.clock.elapsed();
   world.store.live.begin();
   await ledger.sync();
   await tidyCalls(world, ledger);
   try {
     const request = { messages, tools: [PLAN_TOOL, ...world.tools.specs], model: session.run?.model };
     const answer = await world.model.ask(request, { signal, onText: (delta) => world.store.live.write(delta) });
-    const ms = world.clock.now().getTime() - began;
+    const ms = Math.round(world.clock.elapsed() - began);
     const step = runningStep(activePlan(session))?.id;
     return [
       {
@@ -52,11 +52,14 @@ export async function think(
       },
     ];
   } catch (error) {
-    return [failure(error, (session.run?.failure?.last.attempt ?? 0) + 1, world.clock.now(), signal)];
+    const failed = failure(error, (session.run?.failure?.last.attempt ?? 0) + 1, world.clock.now(), signal);
+    return [{ ...failed, ms: Math.round(world.clock.elapsed() - began) }];
   }
 }
 
-function failure(error: unknown, attempt: number, now: Date, signal: AbortSignal): EventBody {
+type Failed = Extract<EventBody, { type: 'model.failed' }>;
+
+function failure(error: unknown, attempt: number, now: Date, signal: AbortSignal): Failed {
   if (signal.aborted) return { type: 'model.failed', kind: 'aborted', error: 'stopped', attempt, retry_at: null };
   if (!(error instanceof ModelFault)) throw error;
   const hopeless = error.kind === 'malformed' && attempt >= MALFORMED_TRIES;
@@ -82,7 +85,7 @@ export async function act(
     await ledger.sync();
     world.owner.check();
   }
-  const began = clock.now().getTime();
+  const began = clock.elapsed();
   const context = { work, folder: store.calls.folder(call.key), signal, blob: (hash: string) => store.blobs.get(hash) };
   const isOpen = call.state === 'started' && call.replay !== 'safe';
   try {
@@ -92,7 +95,7 @@ export async function act(
     if (!result)
       return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why: 'the daemon ended while it ran' }];
     const output = await cut(result.text, INLINE_LIMIT, store.blobs);
-    return [{ type: 'tool.finished', call: call.key, ok: result.ok, output, ms: clock.now().getTime() - began }];
+    return [{ type: 'tool.finished', call: call.key, ok: result.ok, output, ms: Math.round(clock.elapsed() - began) }];
   } catch (error) {
     if (signal.aborted) return [];
     throw error;

@@ -30,7 +30,7 @@ export function planDesk(
   let written: string | null = null;
   let broken: { bytes: string; since: number; told: boolean } | null = null;
   let timer: (() => void) | null = null;
-  let last = 0;
+  let last = Number.NEGATIVE_INFINITY;
 
   const understand = async (bytes: string, inPlace: boolean, final: boolean): Promise<void> => {
     const now = ledger.session.plan;
@@ -57,7 +57,7 @@ export function planDesk(
     ledger.record([{ type: 'plan.edited', by: 'person', changes: [], ignored: [ignored] }]);
 
   const unreadable = async (bytes: string, fault: string, final: boolean): Promise<void> => {
-    const at = clock.now().getTime();
+    const at = clock.elapsed();
     if (broken?.bytes !== bytes) broken = { bytes, since: at, told: false };
     if (broken.told || (!final && at - broken.since < SETTLE_MS)) return;
     broken.told = true;
@@ -99,7 +99,7 @@ export function planDesk(
       // What a power cut takes out of the record must not stay in the file: it would come back as a person's edit.
       await ledger.sync();
       const seen = await file.write(content);
-      last = clock.now().getTime();
+      last = clock.elapsed();
       if (seen.is !== 'edited') {
         written = content;
         return;
@@ -112,7 +112,7 @@ export function planDesk(
     read,
     flush,
     touch() {
-      const due = Math.min(LAG_MS, Math.max(0, last + LAG_MS - clock.now().getTime()));
+      const due = Math.min(LAG_MS, Math.max(0, last + LAG_MS - clock.elapsed()));
       timer ??= clock.after(due, () => {
         timer = null;
         void guard(flush);

@@ -13,12 +13,23 @@ export type World = {
   clock: Clock;
   slots: Slots;
   owner: Owner;
+  /** How much room the disk has; asked before anything is taken in and before each call. */
+  room: () => Room;
   /** A line for operators. The session's own story is its record, not this. */
   log: (level: 'debug' | 'info' | 'warn' | 'error', text: string) => void;
 };
 
+/**
+ * `plenty`: everything goes on. `little`: nothing new is taken in; messages stay in the inbox, and work in hand goes on. `none`:
+ * a call that is under way ends and is recorded, and the next one waits.
+ */
+export type Room = 'plenty' | 'little' | 'none';
+
 export type Clock = {
+  /** The time of day: recorded, and never used to measure how long something took or has to wait. */
   now(): Date;
+  /** Milliseconds of a clock that never jumps, neither back nor ahead. */
+  elapsed(): number;
   /** Calls `run` once after `ms`; the answer takes it back. */
   after(ms: number, run: () => void): () => void;
 };

@@ -10,6 +10,7 @@ import type { EventBody } from '../protocol/event.ts';
 import { admit, hasRoom } from './admit.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 import { oneAtATime } from './lock.ts';
+import { pausesOf } from './pauses.ts';
 import { act, think } from './perform.ts';
 import { type PlanDesk, planDesk } from './plan-desk.ts';
 import type { World } from './ports.ts';
@@ -17,6 +18,9 @@ import { tidyCalls } from './tidy-calls.ts';
 
 /** How soon an inbox is looked at again while a file in it is not ready. */
 const PENDING_MS = 100;
+/** How soon a run that waits for room on the disk asks again. */
+const ROOM_MS = 1000;
+const NOTHING_TAKEN = { pending: false, more: false };
 
 /** The one worker of a session: wakes it, beats until it rests, hears what comes in meanwhile. */
 export type Worker = {
@@ -44,6 +48,7 @@ export async function openWorker(
     exclusively(task).catch((error) => world.log('warn', `plan.json lags behind: ${errorText(error)}`)),
   );
 
+  const pauses = pausesOf(clock);
   let woken = false;
   /** More is in the inbox than there is room for. */
   let held = false;
@@ -86,7 +91,7 @@ export async function openWorker(
 
   /** Wakes at the earliest time that was asked for: a retry must not put off a file that is about to be ready. */
   function later(ms: number): void {
-    const at = clock.now().getTime() + ms;
+    const at = clock.elapsed() + ms;
     if (alarm && alarm.at <= at) return;
     alarm?.off();
     const off = clock.after(ms, () => {
@@ -135,7 +140,9 @@ export async function openWorker(
 
   async function look(): Promise<void> {
     woken = false;
-    const { pending, more, ...admitted } = await admit(store, ledger, held);
+    // What is not taken in now stays in the inbox; the daemon wakes every such session when there is room again.
+    const { pending, more, ...admitted } =
+      world.room() === 'plenty' ? await admit(store, ledger, held) : { ...NOTHING_TAKEN, held };
     held = admitted.held;
     const { settling } = await desk.read();
     if (more) woken = true;
@@ -144,8 +151,7 @@ export async function openWorker(
 
   /** The model or a tool: with a place among the runs, under a signal, and with an ear for what is dropped meanwhile. */
   async function performed(decision: Decision & { do: 'think' | 'act' }, ruled: Rules): Promise<boolean> {
-    const wait =
-      decision.do === 'think' && decision.notBefore ? Date.parse(decision.notBefore) - clock.now().getTime() : 0;
+    const wait = world.room() === 'none' ? ROOM_MS : pauses.left(decision);
     if (wait > 0) {
       await exclusively(() => desk.flush());
       later(wait);

@@ -23,6 +23,8 @@ export type DaemonStart = {
   configFile: string;
   flags: ModelSettings;
   logLevel: LogLevel;
+  /** A network file system is no reason not to start. */
+  allowNetwork: boolean;
   env: NodeJS.ProcessEnv;
   /** Ownership of the workspace was lost: nothing may be written any more. */
   onLost: (why: Error) => void;
@@ -70,6 +72,7 @@ async function startOf(argv: string[]): Promise<DaemonStart | null> {
     configFile: config ?? 'agentd.json',
     flags: modelFlags(args),
     logLevel: args.logLevel,
+    allowNetwork: args.allowNetworkFs ?? false,
     env: process.env,
     onLost: (why) => {
       process.stderr.write(`The workspace is no longer ours: ${why.message}. Nothing more is written.\n`);

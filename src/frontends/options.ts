@@ -32,12 +32,17 @@ export function settingOptions<T>(cli: Argv<T>) {
 
 /** All flags of a daemon but its workspace. */
 export function daemonOptions<T>(cli: Argv<T>) {
-  return settingOptions(cli).option('log-level', {
-    choices: LOG_LEVELS,
-    requiresArg: true,
-    describe: 'Least level that is logged',
-    default: 'info' satisfies LogLevel as LogLevel,
-  });
+  return settingOptions(cli)
+    .option('allow-network-fs', {
+      type: 'boolean',
+      describe: 'Serve a workspace on a network file system, at your own risk',
+    })
+    .option('log-level', {
+      choices: LOG_LEVELS,
+      requiresArg: true,
+      describe: 'Least level that is logged',
+      default: 'info' satisfies LogLevel as LogLevel,
+    });
 }
 
 export type SettingFlags = {
@@ -46,7 +51,7 @@ export type SettingFlags = {
   baseUrl?: string | undefined;
   apiKeyEnv?: string | undefined;
 };
-export type DaemonFlags = SettingFlags & { logLevel: LogLevel };
+export type DaemonFlags = SettingFlags & { logLevel: LogLevel; allowNetworkFs?: boolean | undefined };
 
 /** The model's settings that flags give. */
 export function modelFlags({ model, baseUrl, apiKeyEnv }: SettingFlags): ModelSettings {
@@ -60,11 +65,11 @@ export function modelFlags({ model, baseUrl, apiKeyEnv }: SettingFlags): ModelSe
 const SCRIPTED = 'scripted:';
 
 /** The flags again, as words for a process in another folder. */
-export function daemonArgs({ config, model, baseUrl, apiKeyEnv, logLevel }: DaemonFlags): string[] {
+export function daemonArgs({ config, model, baseUrl, apiKeyEnv, logLevel, allowNetworkFs }: DaemonFlags): string[] {
   const script = model?.startsWith(SCRIPTED) ? SCRIPTED + resolve(model.slice(SCRIPTED.length)) : model;
   const flags = { config: config && resolve(config), model: script, 'base-url': baseUrl, 'api-key-env': apiKeyEnv };
   const given = Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value]));
-  return [...given, '--log-level', logLevel];
+  return [...given, ...(allowNetworkFs ? ['--allow-network-fs'] : []), '--log-level', logLevel];
 }
 
 /** A flag given twice where one is meant is a slip, not a list. */

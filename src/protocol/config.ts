@@ -57,6 +57,20 @@ export type Settings = z.infer<typeof Settings>;
 /** `agentd.json`: the workspace's configuration. */
 export const Config = z.strictObject({
   ...shared,
+  disk: z
+    .strictObject({
+      floor_mb: z
+        .number()
+        .min(0)
+        .optional()
+        .describe('Below this nothing new is taken in; below a quarter no call is begun. 64.'),
+      reserve_mb: z.int().min(0).optional().describe('Kept in .agentd/reserve for the last records; 0: none. 16.'),
+    })
+    .optional(),
+  allow_network_fs: z
+    .boolean()
+    .optional()
+    .describe('The workspace may be on a network file system. Read at the start.'),
   concurrency: z.strictObject({ runs: z.int().min(1).optional().describe('Runs at work at once.') }).optional(),
 });
 export type Config = z.infer<typeof Config>;

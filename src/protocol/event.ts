@@ -97,6 +97,7 @@ const EVENTS = [
     error: z.string(),
     kind: z.enum(['unreachable', 'overloaded', 'rejected', 'malformed', 'aborted', 'unconfigured']),
     attempt: z.int().min(1),
+    ms: z.number().optional().describe('How long the call took to fail.'),
     retry_at: z.string().nullable().describe('When it is tried again; null: it is not.'),
   }),
   event('tool.started', {

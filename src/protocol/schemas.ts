@@ -4,6 +4,7 @@ import { Event } from './event.ts';
 import { MessageFile } from './message.ts';
 import { Plan } from './plan.ts';
 import { Reply } from './reply.ts';
+import { DaemonStatus } from './status.ts';
 
 const FORMATS = {
   message: { schema: MessageFile, title: 'A .json message file in inbox/' },
@@ -11,6 +12,7 @@ const FORMATS = {
   plan: { schema: Plan, title: 'plan.json' },
   event: { schema: Event, title: 'One line of events.jsonl, without its crc' },
   agentd: { schema: Config, title: 'agentd.json, the configuration of a workspace' },
+  status: { schema: DaemonStatus, title: '.agentd/status.json, what the daemon sees and cannot serve' },
   session: { schema: Settings, title: 'session.json, the settings of one session' },
 } as const;
 

@@ -1,5 +1,8 @@
+import * as fs from 'node:fs';
 import type { Drop, Inbox } from '../engine/ports.ts';
+import { errorCode } from '../protocol/errors.ts';
 import { attachmentPlaces, takeAttachment } from './attachments.ts';
+import { DiskError, ifThere } from './errors.ts';
 import { type Folder, heldFolder, statIn } from './folder.ts';
 import type { SessionPaths } from './layout.ts';
 import { promisesWhole } from './names.ts';
@@ -22,11 +25,26 @@ type Judged = { one: Candidate; seen: Seen; drop: Drop | 'gone' | 'pending' };
 /** The folder where anyone drops messages. Nothing in it is trusted, followed, waited for or deleted. */
 export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & { close(): void } {
   const held = heldFolder(paths.folder, [{ path: paths.inbox }]);
+  const home = homeOf(paths.folder);
   const judging = openReadiness(options.elapsed, options.now, options.askWriters ?? askProc);
   const window = openWindow(options.elapsed, options.now);
   const putAway = openPutAway(paths, options.now);
   /** Those of the newest that were read and may wait, by what they were when they were read. */
   let heard = new Map<string, string>();
+
+  /** Undefined where somebody removed it: nothing can be in it. */
+  const there = (): Folder | undefined => {
+    if (homeOf(paths.folder) !== home) {
+      // The record that is open went with the folder: what is in the new one is not for it.
+      throw new DiskError('ESTALE', `${paths.folder} was removed and made again; it is opened anew.`);
+    }
+    try {
+      return held.now();
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT') return undefined;
+      throw error;
+    }
+  };
 
   /** Reads the candidates one after another; those that are gone leave the window. */
   async function* judged(inbox: Folder, some: readonly Candidate[]): AsyncGenerator<Judged> {
@@ -76,7 +94,8 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
 
   return {
     async look({ max = 64, ahead } = {}) {
-      const inbox = held.now();
+      const inbox = there();
+      if (!inbox) return { drops: [], pending: false, more: false };
       const isFresh = await window.refresh(inbox);
       const drops: Drop[] = [];
       let [pending, more, room] = [!isFresh || window.skipped(), false, MAX_ROUND_BYTES];
@@ -108,11 +127,13 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
 
     async settle(drop, seq, attachments) {
       for (const { from, to } of attachments) takeAttachment(paths, from, to);
-      putAway.settle(held.now(), drop, seq);
+      const inbox = there();
+      if (inbox) putAway.settle(inbox, drop, seq);
     },
 
     async refuse(drop, why) {
-      putAway.refuse(held.now(), drop, why);
+      const inbox = there();
+      if (inbox) putAway.refuse(inbox, drop, why);
     },
 
     close: () => held.close(),
@@ -120,6 +141,12 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
 }
 
 const keyOf = (stat: Seen['stat']) => `${stat.ino}:${stat.mtimeNs}:${stat.size}`;
+
+/** Tells a folder from another of the same name; '' where it is gone. */
+function homeOf(folder: string): string {
+  const stat = ifThere(() => fs.lstatSync(folder, { bigint: true }));
+  return stat ? `${stat.dev}:${stat.ino}` : '';
+}
 
 /** What the inbox knows a name for, without opening it; nothing where it is gone. */
 function lookAt(inbox: Folder, raw: Buffer, removeTwin: (ino: bigint) => void): Seen['stat'] | undefined {

@@ -14,6 +14,10 @@ export const workspacePaths = (root: string) => ({
   lock: join(root, '.agentd', 'lock'),
   owner: join(root, '.agentd', 'owner.json'),
   log: join(root, '.agentd', 'daemon.log'),
+  /** What the daemon sees and cannot serve, for whoever asks. */
+  status: join(root, '.agentd', 'status.json'),
+  /** Room kept for the last records on a full disk. */
+  reserve: join(root, '.agentd', 'reserve'),
   schemas: join(root, '.agentd', 'schemas'),
 });
 export type WorkspacePaths = ReturnType<typeof workspacePaths>;

@@ -44,9 +44,15 @@ const isNumber = (name: string) => /^\d+$/.test(name);
 function listed(folder: string): string[] {
   try {
     return fs.readdirSync(folder);
-  } catch {
-    return [];
+  } catch (error) {
+    return unlessScarce(error, []);
   }
+}
+
+/** Where this process may open no more files nothing was answered, and a file that is being written must not be taken for whole. */
+function unlessScarce<T>(error: unknown, answer: T): T {
+  if (['EMFILE', 'ENFILE'].includes(errorCode(error) ?? '')) throw error;
+  return answer;
 }
 
 function keyOf(path: string): string | undefined {
@@ -71,8 +77,8 @@ function isForWriting(fdinfo: string): boolean {
   try {
     const flags = /^flags:\s*([0-7]+)/m.exec(fs.readFileSync(fdinfo, 'latin1'))?.[1] ?? '0';
     return (Number.parseInt(flags, 8) & 3) !== fs.constants.O_RDONLY;
-  } catch {
-    return false;
+  } catch (error) {
+    return unlessScarce(error, false);
   }
 }
 
@@ -90,6 +96,8 @@ export type Readiness = 'ready' | 'empty' | 'pending';
  */
 export function openReadiness(elapsed: () => number, now: () => Date, ask: AskWriters) {
   const watched = new Map<string, { stat: fs.BigIntStats; since: number }>();
+  /** The time of day when `elapsed` was 0: a clock that is set later makes no file old. */
+  const origin = now().getTime() - elapsed();
 
   /** How long we have seen this file unchanged. */
   const quietFor = (stat: fs.BigIntStats): number => {
@@ -111,7 +119,7 @@ export function openReadiness(elapsed: () => number, now: () => Date, ask: AskWr
       const quiet = quietFor(stat);
       if (writers?.has(inodeKey(stat))) return 'pending';
       if (stat.size === 0n) {
-        const age = now().getTime() - Number(stat.mtimeMs);
+        const age = origin + elapsed() - Number(stat.mtimeMs);
         return age >= EMPTY_MS || quiet >= EMPTY_MS ? 'empty' : 'pending';
       }
       return asked.has(inodeKey(stat)) || quiet >= QUIET_MS ? 'ready' : 'pending';

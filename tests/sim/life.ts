@@ -14,6 +14,7 @@ const WILD_STEPS = 160;
 const CALM_STEPS = 20_000;
 /** Where there are kills, one in so many steps with a command in flight is one. */
 const COMMAND_KILLS = 5;
+const HOUR_MS = 3_600_000;
 
 /** One session's whole story: what people did, what came of it, and what went wrong without anybody meaning it. */
 export type Story = {
@@ -39,7 +40,7 @@ function simulation(seed: number) {
   const outside: Outside = { ran: new Map(), commands: new Map(), history: [], made: new Set() };
   const story: Story = {
     seed,
-    store: memoryStore('demo', { now: () => new Date(now++) }),
+    store: memoryStore('demo', { now: () => new Date(shift + now++) }),
     deeds: noDeeds(),
     outside,
     faults: [],
@@ -55,6 +56,8 @@ function simulation(seed: number) {
   const grain = chance.of([1, 2, 4, 8]);
   const diskFaults = chance.oneIn(3) ? 40 + chance.below(200) : 0;
   let now = START;
+  /** How far the time of day is off: now and then it jumps by an hour. */
+  let shift = 0;
   let isCalm = false;
   let timers: Array<{ at: number; run: () => void }> = [];
   let open: Gates = gates();
@@ -66,7 +69,8 @@ function simulation(seed: number) {
   const say = (what: string) => void story.log.push(`${String(now - START).padStart(8)} ${what}`);
 
   const timing = {
-    now: () => new Date(now++),
+    now: () => new Date(shift + now++),
+    elapsed: () => now,
     after(ms: number, run: () => void) {
       const timer = { at: now + ms, run };
       timers.push(timer);
@@ -162,12 +166,18 @@ function simulation(seed: number) {
     wake();
   }
 
+  function jump(ms: number): void {
+    shift += ms;
+    say(`the clock jumps by ${ms / HOUR_MS} h`);
+  }
+
   /** One thing happens: usually something that is under way goes on, sometimes people or accidents have their turn. */
   async function step(): Promise<void> {
     // A command in flight is what a kill is most likely to do harm to, and takes few of the steps.
     const atWork = open.waiting.some((one) => one.kind === 'tool');
     if (kills > 0 && chance.oneIn(atWork ? COMMAND_KILLS : kills)) kill(chance.oneIn(2));
     else if (chance.oneIn(60)) void end(chance.of([0, 10_000]));
+    else if (chance.oneIn(100)) jump(chance.of([-HOUR_MS, HOUR_MS]));
     else if (chance.oneIn(edits > 0 ? 8 : 12)) person();
     else if (chance.oneIn(40) || !goOn(chance)) passTime();
     await quiet();

@@ -28,7 +28,7 @@ export type Outside = {
 /** A command that began. `fate` is settled once, by whoever looks first: its supervisor is gone, or knows its result. */
 export type Command = { ends: ToolResult; fate?: 'unknown' | 'ended' | 'runs' };
 
-export type Timers = { now(): Date; after(ms: number, run: () => void): () => void };
+export type Timers = { now(): Date; elapsed(): number; after(ms: number, run: () => void): () => void };
 
 export type Setting = {
   chance: Chance;
@@ -56,6 +56,7 @@ export function worldOf(store: MemoryStore, gates: Gates, setting: Setting): Wor
       },
     },
     owner: { check() {} },
+    room: () => 'plenty',
     log: () => {},
   };
 }

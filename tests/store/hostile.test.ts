@@ -179,8 +179,16 @@ describe('readiness', () => {
   test('an empty file with an old time is refused at the first look', async () => {
     const { here, one, clock } = session();
     fs.writeFileSync(here('1.md'), '');
-    clock.wall += 11_000;
+    const before = new Date(clock.wall - 11_000);
+    fs.utimesSync(here('1.md'), before, before);
     expect(await one()).toMatchObject({ ok: false });
+  });
+
+  test('an empty file waits its ten seconds also where the time of day jumps an hour ahead', async () => {
+    const { here, look, clock } = session();
+    fs.writeFileSync(here('1.md'), '');
+    clock.wall += 3_600_000;
+    expect(await look()).toMatchObject({ drops: [], pending: true });
   });
 
   test('words written after the message was accepted stay, and are a message of their own', async () => {

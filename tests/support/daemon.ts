@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { Event } from '../../src/protocol/event.ts';
 import type { Plan } from '../../src/protocol/plan.ts';
+import { DaemonStatus } from '../../src/protocol/status.ts';
 
 const AGENTD = new URL('../../dist/agentd.js', import.meta.url).pathname;
 
@@ -18,9 +19,13 @@ export type RealDaemon = {
 export type Ground = {
   root: string;
   session(name: string): string;
+  /** What the daemon says of itself in `.agentd/status.json`; undefined where there is none, or only a part of it yet. */
+  status(): DaemonStatus | undefined;
   start(flags?: string[], env?: NodeJS.ProcessEnv): Promise<RealDaemon>;
   /** The same without waiting for READY. */
   launch(flags?: string[], env?: NodeJS.ProcessEnv): RealDaemon;
+  /** Words before the daemon's command line, as in `setpriv …` or `unshare …`; they must end in an exec. */
+  wrap: string[];
   /** Runs a line of shell in a session's folder, as a person would. */
   sh(session: string, line: string): string;
   config(settings: object): void;
@@ -31,8 +36,8 @@ export type Ground = {
 };
 
 /** A workspace of its own with real daemons; everything ends with the test. */
-export function ground(): Ground {
-  const root = mkdtempSync(join(tmpdir(), 'agentd-flow-'));
+export function ground(root = mkdtempSync(join(tmpdir(), 'agentd-flow-'))): Ground {
+  const wrap: string[] = [];
   const started: RealDaemon[] = [];
   onTestFinished(async () => {
     for (const daemon of started) daemon.process.kill('SIGKILL');
@@ -42,7 +47,8 @@ export function ground(): Ground {
   const session = (name: string) => join(root, '.sessions', name);
 
   function launch(flags: string[] = [], env: NodeJS.ProcessEnv = {}): RealDaemon {
-    const child = spawn(process.execPath, [AGENTD, '--workspace', root, ...flags], {
+    const [program = '', ...words] = [...wrap, process.execPath, AGENTD, '--workspace', root, ...flags];
+    const child = spawn(program, words, {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
     });
@@ -62,6 +68,14 @@ export function ground(): Ground {
     root,
     session,
     launch,
+    wrap,
+    status() {
+      try {
+        return DaemonStatus.parse(JSON.parse(readFileSync(join(root, '.agentd/status.json'), 'utf8')));
+      } catch {
+        return undefined;
+      }
+    },
     async start(flags, env) {
       const daemon = launch(flags, env);
       await new Promise<void>((ready, failed) => {

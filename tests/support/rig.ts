@@ -1,4 +1,4 @@
-import type { ModelAnswer, ModelRequest, ToolResult, World } from '../../src/engine/ports.ts';
+import type { ModelAnswer, ModelRequest, Room, ToolResult, World } from '../../src/engine/ports.ts';
 import { ModelFault } from '../../src/engine/ports.ts';
 import { openWorker, type Worker } from '../../src/engine/worker.ts';
 import { type Config, type Rules, resolveRules } from '../../src/protocol/config.ts';
@@ -25,6 +25,9 @@ export type Rig = {
   settle(): Promise<void>;
   /** Lets virtual time pass and runs what is due. */
   pass(ms: number): Promise<void>;
+  /** Sets the time of day forward or back; nothing else notices. */
+  setClock(ms: number): void;
+  room: Room;
   /** Lets a held model call or tool go on. */
   release(): void;
   plan(): Plan | undefined;
@@ -51,7 +54,8 @@ export type RigOptions = {
 /** A session in memory with a scripted model, scripted tools and a clock that stands still unless told. */
 export async function rig(options: RigOptions): Promise<Rig> {
   let now = Date.parse('2026-01-05T08:00:00.000Z');
-  const clockNow = () => new Date(now++);
+  let shift = 0;
+  const clockNow = () => new Date(shift + now++);
   let store = options.store ?? memoryStore('demo', { now: clockNow });
   if (options.before) await store.journal.append(options.before);
   await store.journal.sync();
@@ -73,6 +77,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     store,
     clock: {
       now: clockNow,
+      elapsed: () => now,
       after(ms, run) {
         const timer = { at: now + ms, run };
         timers.push(timer);
@@ -83,6 +88,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     },
     slots: { take: async () => () => {} },
     owner: options.owner ?? { check() {} },
+    room: () => self.room,
     log: () => {},
     model: {
       async ask(request, { signal, onText }): Promise<ModelAnswer> {
@@ -134,8 +140,12 @@ export async function rig(options: RigOptions): Promise<Rig> {
       async () => rules,
       (error) => faults.push(error),
     );
-  let worker = await open();
+  let worker: Worker;
   const self: Rig = {
+    room: 'plenty',
+    setClock(ms) {
+      shift += ms;
+    },
     get store() {
       return store;
     },
@@ -184,6 +194,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
       letGo = [];
     },
   };
+  worker = await open();
   return self;
 }
 

@@ -1,14 +1,16 @@
+import type { DaemonStatus } from '../../../protocol/status.ts';
 import { clientOf, command, JSON_OPTION } from '../command.ts';
-import { duration, oneLine, say, sayJson } from '../print.ts';
+import { duration, oneLine, plain, say, sayJson } from '../print.ts';
 
 export const status = command({
   usage: 'status',
-  describe: 'Say whether a daemon is running, and how many sessions do what',
+  describe: 'Say whether a daemon is running, what sessions do, and which are polled or blocked, and why',
   builder: (cli) => cli.option('json', JSON_OPTION),
   async run(args) {
     const { lockInWords } = await import('../../../client/index.ts');
     const client = await clientOf(args);
     const owner = client.daemon();
+    const seen = client.status();
     const counts: Record<string, number> = {};
     let waitingMessages = 0;
     const problems: Array<{ name: string; problem: string }> = [];
@@ -36,6 +38,7 @@ export const status = command({
         sessions: { total, ...counts },
         inbox: waitingMessages,
         problems,
+        ...(seen && { watching: seen.watching, disk: seen.disk, trouble: seen.trouble }),
       });
     } else {
       say(
@@ -49,10 +52,31 @@ export const status = command({
       say(`Sessions:  ${total}${inWords(counts)}`);
       for (const { name, problem } of problems) say(`Left alone: ${oneLine(`${name}: ${problem}`, 1000)}`);
       if (waitingMessages > 0) say(`Inbox:     ${waitingMessages} not taken yet`);
+      for (const line of seen ? linesOf(seen) : []) say(line);
     }
     return owner ? 'ok' : 'daemon';
   },
 });
+
+/** What the daemon sees, and what keeps it from serving sessions. */
+function linesOf({ watching, disk, trouble, sessions }: DaemonStatus): string[] {
+  const { watched, polled, why, names } = watching;
+  const room = { plenty: '', little: '; nothing new is taken in', none: '; no further call is begun' }[disk.room];
+  return [
+    `Watching:  ${watched} watched${polled > 0 ? `, ${polled} polled: ${why ?? 'they cannot be watched'}` : ''}`,
+    ...(polled > 0 ? [`           ${listed(names, polled)}`] : []),
+    `Disk:      about ${disk.free_mb} MB free${room && disk.why ? ` (${disk.why})` : ''}${room}`,
+    ...(sessions.waiting > 0 ? [`Waiting:   ${sessions.waiting} to be opened, ${sessions.most_open} at a time`] : []),
+    ...trouble.sessions.map((one) => `${one.is}: ${oneLine(one.session, 60)}: ${plain(one.why)}`),
+    ...(trouble.total > trouble.sessions.length
+      ? [`… and ${trouble.total - trouble.sessions.length} more like these`]
+      : []),
+  ];
+}
+
+function listed(names: string[], all: number): string {
+  return `${names.map((name) => oneLine(name, 60)).join(', ')}${all > names.length ? ', …' : ''}`;
+}
 
 function inWords(counts: Record<string, number>): string {
   const told = ['running', 'waiting', 'paused', 'failed', 'unreadable'].filter((standing) => counts[standing]);

@@ -1,0 +1,50 @@
+import { z } from 'zod';
+
+const TroubleKind = z.enum(['quarantined', 'blocked', 'no room', 'too many files', 'failing']);
+export type TroubleKind = z.infer<typeof TroubleKind>;
+
+/** Names listed at most; the counts tell how many there are. */
+export const LISTED = 100;
+
+/** `.agentd/status.json`: what the daemon sees and what it cannot serve. Not truth: it may be deleted, and is gone with the daemon. */
+export const DaemonStatus = z.object({
+  version: z.literal(1),
+  at: z.string().describe('When it was written, ISO 8601, UTC.'),
+  pid: z.int().min(1).describe('The daemon that wrote it; where that has ended, it says nothing of now.'),
+  sessions: z.object({
+    known: z.int(),
+    open: z.int().describe('In memory now, with their files open.'),
+    most_open: z.int().describe('That may be open at once, by the limit on open files.'),
+    waiting: z.int().describe('With something to do, waiting for their turn to be opened.'),
+  }),
+  watching: z.object({
+    file_system: z.string(),
+    watched: z.int(),
+    polled: z.int().describe('Looked at every second in place of a watch.'),
+    why: z.string().nullable().describe('Why some are polled.'),
+    names: z.array(z.string()).describe(`The polled ones, the first ${LISTED}.`),
+  }),
+  disk: z.object({
+    room: z
+      .enum(['plenty', 'little', 'none'])
+      .describe('"little": nothing new is taken in. "none": besides, no further call is begun.'),
+    free_mb: z.int(),
+    floor_mb: z.number(),
+    reserve: z.boolean().describe('Whether the reserve for the last records is there.'),
+    why: z.string().nullable(),
+  }),
+  trouble: z.object({
+    total: z.int(),
+    sessions: z
+      .array(
+        z.object({
+          session: z.string(),
+          is: TroubleKind,
+          why: z.string(),
+          since: z.string(),
+        }),
+      )
+      .describe(`Sessions that are not served, and why; the first ${LISTED}.`),
+  }),
+});
+export type DaemonStatus = z.infer<typeof DaemonStatus>;

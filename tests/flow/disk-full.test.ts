@@ -1,0 +1,200 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { realClock } from '../../src/daemon/clock.ts';
+import { type Free, openDisk } from '../../src/daemon/disk.ts';
+import { tempFolder } from '../store/rig.ts';
+import { type Ground, ground, inFolder, until } from '../support/daemon.ts';
+import { startOpenAI } from '../support/openai-server.ts';
+import { smallDisk, whyNoMount } from '../support/small-disk.ts';
+
+const DISK = { floor_mb: 4, reserve_mb: 1 };
+const none = whyNoMount();
+
+/** Each message was received once and has one reply. */
+function oneReplyEach(on: Ground, session: string, names: string[]): void {
+  const of = (type: string) => on.events(session).filter((event) => event.type === type).length;
+  expect(
+    inFolder(join(on.session(session), 'outbox'))
+      .filter((name) => !name.startsWith('.') && name !== 'read')
+      .sort(),
+  ).toEqual(names);
+  expect(of('message.received')).toBe(names.length);
+  expect(of('reply.committed')).toBe(names.length);
+}
+
+test.skipIf(none)(
+  `a disk that fills up in the middle of a run loses nothing and takes in nothing, and all goes on when it is freed ${none}`,
+  async () => {
+    const disk = smallDisk();
+    const on = ground(disk.path);
+    fs.mkdirSync(on.root, { mode: 0o700 });
+    const server = await startOpenAI([
+      {
+        text: '[Step] a',
+        calls: [
+          {
+            name: 'shell',
+            args: JSON.stringify({ command: 'echo once >> log; until test -e go; do sleep 0.1; done; echo done' }),
+          },
+        ],
+      },
+      { text: 'a is there [Done]' },
+      { text: 'Hello to you.' },
+    ]);
+    on.config({ version: 1, disk: DISK });
+    await on.start(['--base-url', server.url, '--model', 'm']);
+    await until(() => on.status()?.disk.reserve, 'the reserve');
+    on.sh('demo', 'mkdir inbox && echo "do a" > inbox/1.md');
+    await on.file('demo', 'work/log');
+    // Nothing else may take the room in which the command tells that it may end.
+    fs.writeFileSync(join(on.session('demo'), 'go-there'), '');
+    disk.fill();
+    await until(() => on.status()?.disk.room === 'none', 'the daemon to notice');
+    expect(on.status()?.disk.why).toMatch(/MB are free, 4 MB are wanted|disk is full/);
+    fs.renameSync(join(on.session('demo'), 'go-there'), join(on.session('demo'), 'work/go'));
+    await until(
+      () => on.events('demo').some((event) => event.type === 'tool.finished'),
+      'the end of the command on record',
+    );
+    fs.linkSync(join(on.session('demo'), 'work/log'), join(on.root, 'letter'));
+    fs.rmSync(join(on.root, 'letter'));
+    fs.writeFileSync(join(on.session('demo'), 'inbox/2.md'), '');
+    expect(server.requests).toHaveLength(1);
+    expect(on.events('demo').filter((event) => event.type === 'message.received')).toHaveLength(1);
+    disk.free();
+    fs.writeFileSync(join(on.session('demo'), 'inbox/2.md'), 'hello');
+    expect(await on.file('demo', 'outbox/1.md')).toContain('a is there');
+    expect(await on.file('demo', 'outbox/2.md')).toContain('Hello to you.');
+    await until(() => on.status()?.disk.room === 'plenty' && on.status()?.disk.reserve, 'the reserve to be back');
+    oneReplyEach(on, 'demo', ['1.md', '2.md']);
+    expect(on.sh('demo', 'cat work/log')).toBe('once\n');
+    await server.close();
+  },
+);
+
+test.skipIf(none)(
+  `below the floor messages stay in the inbox, in old sessions and new ones, and are answered when there is room ${none}`,
+  async () => {
+    const disk = smallDisk();
+    const on = ground(disk.path);
+    fs.mkdirSync(on.root, { mode: 0o700 });
+    on.config({ version: 1, disk: DISK });
+    for (const name of ['old', 'new']) on.sh(name, 'mkdir -p inbox');
+    on.sh('old', 'echo /status > inbox/1.md');
+    const daemon = await on.start();
+    await on.file('old', 'outbox/1.md');
+    const big = join(on.root, 'big');
+    const { bavail, bsize } = fs.statfsSync(on.root);
+    fs.writeFileSync(big, Buffer.alloc(bavail * bsize - 2 * 2 ** 20, 'x'));
+    await until(() => on.status()?.disk.room === 'little', 'the daemon to notice');
+    on.sh('old', 'echo /status > inbox/2.md');
+    on.sh('new', 'echo /status > inbox/1.md');
+    await until(() => on.status()?.sessions.open === 2, 'both to be looked at');
+    expect(fs.existsSync(join(on.session('old'), 'inbox/2.md'))).toBe(true);
+    expect(on.events('new')).toEqual([]);
+    fs.rmSync(big);
+    await on.file('old', 'outbox/2.md');
+    await on.file('new', 'outbox/1.md');
+    oneReplyEach(on, 'old', ['1.md', '2.md']);
+    oneReplyEach(on, 'new', ['1.md']);
+    expect(daemon.stderr()).toMatch(/nothing new is taken in/);
+    expect(daemon.stderr()).not.toMatch(/\n\s+at /);
+  },
+);
+
+test.skipIf(none)(`a disk without names for new files counts as full ${none}`, async () => {
+  const disk = smallDisk('size=12m,nr_inodes=400');
+  const on = ground(disk.path);
+  fs.mkdirSync(on.root, { mode: 0o700 });
+  on.config({ version: 1, disk: { ...DISK, reserve_mb: 0 } });
+  on.sh('demo', 'mkdir inbox');
+  await on.start();
+  disk.fill('names');
+  await until(() => on.status()?.disk.room === 'none', 'the daemon to notice');
+  expect(on.status()?.disk.why).toContain('inodes');
+  disk.free();
+  on.sh('demo', 'echo /status > inbox/1.md');
+  await on.file('demo', 'outbox/1.md');
+  oneReplyEach(on, 'demo', ['1.md']);
+});
+
+const MIB = 2 ** 20;
+
+function disk(free: { mb: number; inodes?: number }) {
+  const folder = tempFolder();
+  let ms = 0;
+  const clock = { ...realClock, elapsed: () => ms };
+  const pass = (by: number) => {
+    ms += by;
+  };
+  const said: string[] = [];
+  const ask = (): Free => ({ bavail: free.mb, bsize: MIB, files: 1e6, ffree: free.inodes ?? 1e6 });
+  const one = openDisk(
+    {
+      folder,
+      reserve: join(folder, 'reserve'),
+      rules: () => ({ floorMb: 64, reserveMb: 1 }),
+      clock,
+      log: (_level, text) => said.push(text),
+    },
+    ask,
+  );
+  return { one, said, reserve: join(folder, 'reserve'), pass };
+}
+
+test('between stopping and going on again there is a quarter of the floor', () => {
+  const free = { mb: 100 };
+  const { one, said } = disk(free);
+  const at = (mb: number) => {
+    free.mb = mb;
+    return one.room();
+  };
+  expect([100, 64, 63, 65, 79, 80, 63, 15, 17, 19, 20, 80].map(at)).toEqual([
+    'plenty',
+    'plenty',
+    'little',
+    'little',
+    'little',
+    'plenty',
+    'little',
+    'none',
+    'none',
+    'none',
+    'little',
+    'plenty',
+  ]);
+  expect(said.filter((text) => text.includes('room'))).toHaveLength(5);
+});
+
+test('few inodes count like few bytes, and a file system that tells of none has enough', () => {
+  const free = { mb: 1000, inodes: 1000 };
+  const { one } = disk(free);
+  expect(one.room()).toBe('little');
+  expect(one.told().why).toContain('inodes');
+  free.inodes = 200;
+  expect(one.room()).toBe('none');
+});
+
+test('a quota that statfs does not tell stops everything, and it is tried by writing whether there is room', () => {
+  const free = { mb: 1000 };
+  const { one, reserve, pass } = disk(free);
+  one.hit(Object.assign(new Error('quota'), { code: 'EDQUOT' }));
+  expect(one.room()).toBe('none');
+  pass(1000);
+  expect(one.room()).toBe('plenty');
+  expect(fs.statSync(reserve).size).toBe(MIB);
+});
+
+test('the reserve takes real room, and only where there is room to spare', () => {
+  const { one, reserve } = disk({ mb: 64 + 3 });
+  one.start(() => {});
+  expect(fs.existsSync(reserve)).toBe(false);
+  one.stop();
+  const other = disk({ mb: 64 + 4 });
+  other.one.start(() => {});
+  expect(fs.statSync(other.reserve).blocks * 512).toBeGreaterThanOrEqual(MIB);
+  expect(other.one.spend()).toBe(true);
+  expect(other.one.spend()).toBe(false);
+  other.one.stop();
+});

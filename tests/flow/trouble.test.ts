@@ -1,0 +1,151 @@
+import { execFileSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { allowance } from '../../src/daemon/opening.ts';
+import { type Ground, ground, until } from '../support/daemon.ts';
+import { startOpenAI } from '../support/openai-server.ts';
+import { smallDisk, whyNoMount } from '../support/small-disk.ts';
+
+const NOBODY = 65534;
+const isRoot = process.getuid?.() === 0;
+const noMount = whyNoMount();
+const replied = (on: Ground, name: string, file: string) => fs.existsSync(join(on.session(name), 'outbox', file));
+const troubleOf = (on: Ground, name: string) => on.status()?.trouble.sessions.find((one) => one.session === name);
+const STACK = /\\n\s+at /;
+
+test('one session is corrupt, one flooded, one blocked, one has a tool that floods, and a fifth is answered', async () => {
+  const server = await startOpenAI((request) =>
+    request.said.includes('noise') && request.body.messages.at(-1)?.role === 'user'
+      ? { text: '', calls: [{ name: 'shell', args: JSON.stringify({ command: 'yes flood' }) }] }
+      : { text: `re: ${request.said}` },
+  );
+  const on = ground();
+  const flags = ['--base-url', server.url, '--model', 'm'];
+  const first = await on.start(flags);
+  on.sh('corrupt', 'mkdir inbox && echo hi > inbox/1.md');
+  await on.file('corrupt', 'outbox/1.md');
+  first.process.kill('SIGTERM');
+  await first.ended;
+  on.sh('corrupt', `sed -i '2s/hi/ho/' events.jsonl && echo again > inbox/2.md`);
+  on.sh('blocked', 'mkdir -p inbox && echo hi > inbox/1.md && ln -s /etc outbox');
+  on.sh('flooded', 'mkdir -p inbox && for n in $(seq 5000); do echo /status > inbox/$n.md; done');
+  on.sh('noisy', 'mkdir -p inbox && echo "make noise" > inbox/1.md');
+  const daemon = await on.start(flags);
+  await until(() => on.events('noisy').some((event) => event.type === 'tool.started'), 'the tool');
+  on.sh('fifth', 'mkdir inbox && echo hello > inbox/1.md');
+  expect(await on.file('fifth', 'outbox/1.md')).toContain('re: hello');
+  await until(() => troubleOf(on, 'corrupt') && troubleOf(on, 'blocked'), 'both in status.json');
+  expect(troubleOf(on, 'corrupt')).toMatchObject({ is: 'quarantined', why: expect.stringContaining('events.jsonl') });
+  expect(troubleOf(on, 'blocked')).toMatchObject({ is: 'blocked', why: expect.stringContaining('must be a folder') });
+  expect(fs.readdirSync('/etc')).not.toContain('read');
+  expect(daemon.stderr()).not.toMatch(STACK);
+  await server.close();
+});
+
+test('a quarantined session is served again when its record was put right, without a restart', async () => {
+  const on = ground();
+  on.sh('demo', 'mkdir inbox && echo /status > inbox/1.md');
+  await on.start();
+  await on.file('demo', 'outbox/1.md');
+  const first = await until(() => on.status(), 'the status');
+  process.kill(first.pid, 'SIGKILL');
+  on.sh('demo', `cp events.jsonl good && sed -i '2s/status/stotus/' events.jsonl && echo /status > inbox/2.md`);
+  await until(() => !fs.existsSync(`/proc/${first.pid}/exe`), 'the end of the first');
+  await on.start();
+  await until(() => troubleOf(on, 'demo')?.is === 'quarantined', 'the quarantine');
+  on.sh('demo', 'cp good events.jsonl && echo /status > inbox/3.md');
+  await on.file('demo', 'outbox/3.md');
+  await on.file('demo', 'outbox/2.md');
+  await until(() => on.status()?.trouble.total === 0, 'a status without trouble');
+});
+
+test('with 128 open files a daemon serves 200 sessions at once', async () => {
+  const on = ground();
+  on.wrap.push('bash', '-c', 'ulimit -n 128 && exec "$@"', 'bash');
+  const names = Array.from({ length: 200 }, (_, n) => `s${n}`);
+  for (const name of names) on.sh(name, 'mkdir inbox && echo /status > inbox/1.md');
+  const daemon = await on.start();
+  let most = 0;
+  await until(() => {
+    most = Math.max(most, fs.readdirSync(`/proc/${daemon.process.pid}/fd`).length);
+    return names.every((name) => replied(on, name, '1.md'));
+  }, 'all replies');
+  expect(most).toBeLessThan(128);
+  expect(daemon.stderr()).not.toMatch(/too many files/);
+  expect(on.status()?.sessions.most_open).toBe(allowance(128, 8).sessions);
+  for (const name of names)
+    expect(on.events(name).filter((event) => event.type === 'message.received')).toHaveLength(1);
+});
+
+test('where files are short all the same, nothing is taken for missing, and all is answered once there are enough', async () => {
+  const on = ground();
+  const names = Array.from({ length: 20 }, (_, n) => `s${n}`);
+  for (const name of names) on.sh(name, 'mkdir inbox');
+  const daemon = await on.start();
+  const pid = String(daemon.process.pid);
+  const inUse = fs.readdirSync(`/proc/${pid}/fd`).length;
+  execFileSync('prlimit', ['--pid', pid, `--nofile=${inUse}:`]);
+  for (const name of names) on.sh(name, 'echo /status > inbox/1.md');
+  await until(() => /too many (?:files )?open/.test(daemon.stderr()), 'the shortage');
+  expect(names.filter((name) => replied(on, name, '1.md'))).toEqual([]);
+  execFileSync('prlimit', ['--pid', pid, '--nofile=1024:']);
+  await until(() => names.every((name) => replied(on, name, '1.md')), 'all replies');
+  for (const name of names)
+    expect(on.events(name).filter((event) => event.type === 'message.received')).toHaveLength(1);
+  expect(daemon.stderr()).not.toMatch(STACK);
+});
+
+test('the limit on open files is divided so that it is never reached', () => {
+  for (const limit of [40, 64, 100, 256, 1024, 4096, 1_048_576, undefined]) {
+    for (const wished of [1, 8, 64]) {
+      const { sessions, runs } = allowance(limit, wished);
+      expect(runs).toBeGreaterThanOrEqual(1);
+      expect(sessions).toBeGreaterThanOrEqual(1);
+      if (limit !== undefined && limit >= 64) expect(32 + sessions * 4 + runs * 8).toBeLessThanOrEqual(limit);
+    }
+  }
+  expect(allowance(1024, 8)).toEqual({ sessions: 232, runs: 8 });
+});
+
+test('a session this user may not enter is blocked, says where, and is served once it may', async () => {
+  const on = ground();
+  if (isRoot) {
+    fs.chownSync(on.root, NOBODY, NOBODY);
+    on.wrap.push('setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups', '--');
+  }
+  const give = () => isRoot && execFileSync('chown', ['-R', `${NOBODY}:${NOBODY}`, join(on.root, '.sessions')]);
+  for (const name of ['shut', 'open']) on.sh(name, 'mkdir inbox && echo /status > inbox/1.md');
+  give();
+  fs.chmodSync(on.session('shut'), 0);
+  const daemon = await on.start();
+  await on.file('open', 'outbox/1.md');
+  const found = await until(() => troubleOf(on, 'shut'), 'the trouble');
+  expect(found).toMatchObject({ is: 'blocked', why: expect.stringContaining(on.session('shut')) });
+  fs.chmodSync(on.session('shut'), 0o700);
+  on.sh('shut', 'echo /status > inbox/2.md');
+  give();
+  await until(() => replied(on, 'shut', '1.md') && replied(on, 'shut', '2.md'), 'both replies', 40_000);
+  await until(() => on.status()?.trouble.total === 0, 'a status without trouble');
+  expect(daemon.stderr()).not.toMatch(STACK);
+});
+
+test.skipIf(noMount)(
+  `a session on a read-only file system is blocked, the others go on, and all is answered when it can be written ${noMount}`,
+  async () => {
+    const on = ground();
+    on.sh('a', 'true');
+    const disk = smallDisk('size=4m', on.session('a'));
+    for (const name of ['a', 'b']) on.sh(name, 'mkdir inbox && echo /status > inbox/1.md');
+    disk.remount('ro');
+    const daemon = await on.start();
+    await on.file('b', 'outbox/1.md');
+    const found = await until(() => troubleOf(on, 'a'), 'the trouble');
+    expect(found).toMatchObject({ is: 'blocked', why: expect.stringMatching(/sessions\/a.*read-only/) });
+    disk.remount('rw');
+    on.sh('a', 'echo /status > inbox/2.md');
+    await until(() => replied(on, 'a', '1.md') && replied(on, 'a', '2.md'), 'both replies');
+    expect(on.events('a').filter((event) => event.type === 'message.received')).toHaveLength(2);
+    expect(daemon.stderr()).not.toMatch(STACK);
+  },
+);

@@ -1,0 +1,262 @@
+import { execFileSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { realClock } from '../../src/daemon/clock.ts';
+import { startDaemon } from '../../src/daemon/daemon.ts';
+import { openDisk } from '../../src/daemon/disk.ts';
+import { fileSystemOf } from '../../src/daemon/file-system.ts';
+import { pulse } from '../../src/daemon/pulse.ts';
+import { type WatchOptions, watchWorkspace } from '../../src/daemon/watch.ts';
+import { openWorkspace } from '../../src/store/index.ts';
+import { type Ground, ground, until } from '../support/daemon.ts';
+import { startOpenAI } from '../support/openai-server.ts';
+
+// "/status" is answered at once and without a model. Nothing here may wait for the sweep: it comes after 30 s, and `until` gives up before.
+
+const NAMES = (count: number) => Array.from({ length: count }, (_, n) => `s${n}`);
+const answered = (on: Ground, names: string[], reply: string) =>
+  until(
+    () => names.every((name) => fs.existsSync(join(on.session(name), 'outbox', reply))),
+    `${reply} of ${names.length}`,
+  );
+
+function make(on: Ground, name: string, file: string): void {
+  const inbox = join(on.session(name), 'inbox');
+  fs.mkdirSync(inbox, { recursive: true });
+  fs.writeFileSync(join(inbox, file), '/status');
+}
+
+test('the first message of a session that is made with it is answered', async () => {
+  const on = ground();
+  await on.start();
+  const names = NAMES(60);
+  for (const [n, name] of names.entries()) {
+    if (n % 3 === 0) {
+      const staged = join(on.root, '.sessions', `.tmp-${name}`);
+      fs.mkdirSync(join(staged, 'inbox'), { recursive: true });
+      fs.writeFileSync(join(staged, 'inbox/1.md'), '/status');
+      fs.renameSync(staged, on.session(name));
+    } else {
+      make(on, name, '1.md');
+      if (n % 3 === 1) await new Promise((done) => setTimeout(done, n % 4));
+    }
+  }
+  await answered(on, names, '1.md');
+});
+
+test('sessions that are removed and made again get an answer to their first message and to a later one', async () => {
+  const on = ground();
+  const names = NAMES(200);
+  for (const name of names) fs.mkdirSync(join(on.session(name), 'inbox'), { recursive: true });
+  await on.start();
+  for (const name of names) {
+    fs.rmSync(on.session(name), { recursive: true, force: true, maxRetries: 5 });
+    make(on, name, '2.md');
+  }
+  await answered(on, names, '2.md');
+  for (const name of names) make(on, name, '3.md');
+  await answered(on, names, '3.md');
+  const records = names.map((name) => on.events(name).filter((event) => event.type === 'message.received').length);
+  expect(records).toEqual(names.map(() => 2));
+});
+
+test('an inbox that is removed and made again under a running call is heard, and the call goes on', async () => {
+  const server = await startOpenAI([{ text: 'Here is the answer.', hang: 'before' }]);
+  const on = ground();
+  await on.start(['--base-url', server.url, '--model', 'm']);
+  on.sh('demo', 'mkdir inbox && echo "a question" > inbox/1.md');
+  await server.arrived(1);
+  on.sh('demo', 'rm -rf inbox && sleep 0.3 && mkdir inbox && echo /status > inbox/2.md');
+  expect(await on.file('demo', 'outbox/2.md')).toContain('At work on');
+  on.sh('demo', 'mv inbox elsewhere && mkdir inbox && echo /status > inbox/3.md');
+  expect(await on.file('demo', 'outbox/3.md')).toContain('At work on');
+  server.release();
+  expect(await on.file('demo', 'outbox/1.md')).toContain('Here is the answer.');
+  expect(server.requests).toHaveLength(1);
+  await server.close();
+});
+
+test('a session that is removed in the middle of a call and made again starts afresh', async () => {
+  const server = await startOpenAI([
+    { text: '[Step] a\n[Step] b', calls: [] },
+    { text: 'never said', hang: 'before' },
+  ]);
+  const on = ground();
+  await on.start(['--base-url', server.url, '--model', 'm']);
+  on.sh('demo', 'mkdir inbox && echo "do a and b" > inbox/1.md');
+  await server.arrived(2);
+  fs.rmSync(on.session('demo'), { recursive: true, maxRetries: 5 });
+  make(on, 'demo', '2.md');
+  expect(await on.file('demo', 'outbox/2.md')).not.toContain('At work on');
+  const received = on.events('demo').filter((event) => event.type === 'message.received');
+  expect(received).toMatchObject([{ name: '2.md' }]);
+  expect(on.plan('demo')).toBeUndefined();
+  await server.close();
+});
+
+test('messages dropped while the queue of file events overflowed are answered', async () => {
+  const on = ground();
+  const names = NAMES(100);
+  for (const name of [...names, 'noisy']) make(on, name, '0.md');
+  const daemon = await on.start();
+  await answered(on, [...names, 'noisy'], '0.md');
+  daemon.process.kill('SIGSTOP');
+  const noisy = join(on.session('noisy'), 'inbox');
+  for (let n = 0; n < 7000; n++) {
+    fs.writeFileSync(join(noisy, `.n${n}`), 'x');
+    fs.rmSync(join(noisy, `.n${n}`));
+  }
+  for (const name of names) make(on, name, '1.md');
+  daemon.process.kill('SIGCONT');
+  await answered(on, names, '1.md');
+  expect(daemon.stderr()).toMatch(/every session is looked at/);
+});
+
+const LIMITED = ['unshare', '-Ur', 'sh', '-c', 'echo 20 > /proc/sys/user/max_inotify_watches && exec "$@"', 'sh'];
+
+function whyNotLimited(): string {
+  try {
+    execFileSync('unshare', [...LIMITED.slice(1), 'true'], { stdio: 'pipe' });
+    return '';
+  } catch (error) {
+    return `no limit on watches can be set here: ${error instanceof Error ? error.message.split('\n')[0] : error}`;
+  }
+}
+const unlimited = whyNotLimited();
+
+test.skipIf(unlimited)(
+  `beyond the system's limit on watches inboxes are polled, and status.json says why ${unlimited}`,
+  async () => {
+    const on = ground();
+    on.wrap.push(...LIMITED);
+    const names = NAMES(60);
+    for (const name of names) make(on, name, '1.md');
+    await on.start();
+    await answered(on, names, '1.md');
+    await until(() => on.status()?.watching.polled, 'the polled ones in status.json');
+    expect(on.status()?.watching.why).toContain('no more watches (ENOSPC)');
+    for (const name of [...names, 'new']) make(on, name, '2.md');
+    await answered(on, [...names, 'new'], '2.md');
+  },
+);
+
+/** Watches a workspace in this process, with the seams given. */
+async function watching(sessions: string[], seams: Partial<WatchOptions>) {
+  const root = fs.mkdtempSync(join(tmpdir(), 'agentd-flow-'));
+  const workspace = openWorkspace(root, { now: realClock.now });
+  // Written to after it was made, as `.agentd` is when a daemon has taken the workspace.
+  await new Promise((done) => setTimeout(done, 20));
+  fs.writeFileSync(workspace.paths.lock, '');
+  for (const name of sessions) await workspace.create(name);
+  const heard: string[] = [];
+  const hear = {
+    found: (name: string) => void heard.push(`found ${name}`),
+    session: (name: string) => void heard.push(name),
+    gone: (name: string) => void heard.push(`gone ${name}`),
+    settings: () => {},
+  };
+  const options = { log: () => {}, clock: realClock, open: () => [], ...seams };
+  const watch = await watchWorkspace(workspace, hear, options);
+  onTestFinished(async () => {
+    await watch.close();
+    fs.rmSync(root, { recursive: true, force: true });
+  });
+  const drop = (name: string, file: string) =>
+    fs.writeFileSync(join(workspace.paths.session(name), 'inbox', file), 'hi');
+  return { watch, heard, drop, workspace };
+}
+
+/** `fs.watch` that gives so many watches and then says what a system at its limit says. */
+function scarce(most: { count: number }): NonNullable<WatchOptions['watch']> {
+  let given = 0;
+  return (path, heard) => {
+    if (given >= most.count) throw Object.assign(new Error('no space left on device, watch'), { code: 'ENOSPC' });
+    given += 1;
+    const watcher = fs.watch(path, heard);
+    const close = watcher.close.bind(watcher);
+    watcher.close = () => {
+      given -= 1;
+      close();
+    };
+    return watcher;
+  };
+}
+
+test('where watches are short the sessions used last have them, and the others are polled until there are more', async () => {
+  const most = { count: 3 };
+  let ahead = 0;
+  const clock = { ...realClock, now: () => new Date(realClock.now().getTime() + ahead) };
+  const it = await watching(['a', 'b', 'c', 'd'], { watch: scarce(most), clock });
+  expect(it.watch.told()).toMatchObject({ known: 4, watched: 2, why: expect.stringContaining('ENOSPC') });
+  const [first = '', second = ''] = it.watch.told().polled;
+  for (const name of [first, second]) {
+    it.drop(name, '1.md');
+    await until(() => it.heard.includes(name), name);
+    expect(it.watch.told().polled).not.toContain(name);
+  }
+  expect(it.watch.told()).toMatchObject({ watched: 2 });
+  most.count = 10;
+  ahead = 3_600_000;
+  await until(() => it.watch.told().watched === 4, 'the sweep to give watches again');
+  expect(it.watch.told().why).toBeNull();
+});
+
+test('on a network file system the daemon does not start unless a person said so, and there it polls', async () => {
+  const nfs = () => 0x6969;
+  expect(fileSystemOf('/', nfs)).toEqual({ local: false, name: 'nfs' });
+  const it = await watching(['a', 'b'], { typeOf: nfs, open: () => ['a'] });
+  expect(it.watch.told()).toMatchObject({ watched: 0, fileSystem: 'nfs', why: expect.stringContaining('nfs') });
+  it.drop('a', '1.md');
+  await until(() => it.heard.includes('a'), 'the open session');
+  const disk = openDisk({
+    folder: it.workspace.paths.own,
+    reserve: it.workspace.paths.reserve,
+    rules: () => ({ floorMb: 0, reserveMb: 0 }),
+    clock: realClock,
+    log: () => {},
+  });
+  const options = {
+    log: () => {},
+    clock: realClock,
+    disk,
+    mostOpen: 8,
+    settings: () => {},
+    onLost: () => {},
+    prepare: async () => {},
+    sweep: async () => false,
+    typeOf: nfs,
+  };
+  await expect(startDaemon(it.workspace, async () => null, { ...options, allowNetwork: false })).rejects.toThrow(
+    /is on nfs.*--allow-network-fs/s,
+  );
+  const daemon = await startDaemon(it.workspace, async () => null, { ...options, allowNetwork: true });
+  await daemon.stop();
+});
+
+test.each([
+  ['the time of day jumps by an hour', { wall: 3_600_000, steady: 0 }, /jumped by 3600 s/],
+  ['the time of day jumps back', { wall: -3_600_000, steady: 0 }, /jumped by -3600 s/],
+  ['the loop stands still', { wall: 900, steady: 900 }, /stood still for/],
+])('everything is looked at after %s', async (_what, jump, why) => {
+  const off = { wall: 0, steady: 0 };
+  const clock = {
+    ...realClock,
+    now: () => new Date(realClock.now().getTime() + off.wall),
+    elapsed: () => realClock.elapsed() + off.steady,
+  };
+  const looks: string[] = [];
+  const beat = pulse(clock, (reason) => looks.push(reason));
+  onTestFinished(beat.stop);
+  Object.assign(off, jump);
+  await until(() => looks.some((reason) => why.test(reason)), 'the look');
+});
+
+test('so many file events in one turn that the queue may have overflowed are a reason to look at everything', async () => {
+  const looks: string[] = [];
+  const beat = pulse(realClock, (reason) => looks.push(reason));
+  onTestFinished(beat.stop);
+  for (let n = 0; n < 8192; n++) beat.heard();
+  await until(() => looks.some((reason) => /8192 file events/.test(reason)), 'the look');
+});
