@@ -1,12 +1,13 @@
 /**
- * Writes the pages that are generated from code: JSON Schemas, the tables of formats, commands and answers, and the help of both
- * programs. `--check` writes nothing and fails where a page is not what the code would give.
+ * Writes the pages that are generated from code: JSON Schemas, the tables of formats, commands and answers, the help of both
+ * programs, and the version of the fold. `--check` writes nothing and fails where a page is not what the code would give.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { publishedSchemas } from '../src/protocol/schemas.ts';
 import { cliPage } from './docs/cli-page.ts';
 import { commandsPage } from './docs/commands-page.ts';
+import { FOLD_VERSION_FILE, foldVersion } from './docs/fold-version.ts';
 import { formatsPage } from './docs/formats-page.ts';
 
 const schemas = Object.entries(publishedSchemas());
@@ -17,6 +18,7 @@ const pages: Record<string, string> = {
   'docs/formats.md': formatsPage(schemas),
   'docs/commands.md': commandsPage(),
   'docs/cli.md': await cliPage(),
+  [FOLD_VERSION_FILE]: foldVersion(),
 };
 
 const stale = Object.entries(pages).filter(([path, text]) => !existsSync(path) || readFileSync(path, 'utf8') !== text);

@@ -4,11 +4,13 @@ import type { Plan } from '../protocol/plan.ts';
 import { answerable, joining, mostUrgent, mute } from './answers.ts';
 import { nextOfClaim } from './claim.ts';
 import { spokenText } from './commands.ts';
+import { compaction } from './compaction.ts';
 import { parseStepDeclarations } from './declarations.ts';
 import { newPlanId } from './ids.ts';
 import { judge } from './judge.ts';
 import { entryOf } from './keyed.ts';
 import { POLICIES } from './modes/index.ts';
+import { parking } from './parking.ts';
 import { isPlanCall, planCall } from './plan-tool.ts';
 import { sessionLanguage } from './prompt/request.ts';
 import { replyTo } from './reply.ts';
@@ -37,6 +39,8 @@ export type Decision =
 export function decide(session: Session, rules: Rules = resolveRules()): Decision {
   const unpublished = Object.keys(session.unpublished)[0];
   if (unpublished !== undefined) return { do: 'publish', message: unpublished };
+  const parked = parking(session, rules);
+  if (parked.length > 0) return { do: 'record', events: parked };
   const events = due(session, rules);
   if (events.length > 0) return { do: 'record', events };
   return session.run ? work(session, rules) : { do: 'rest' };
@@ -110,6 +114,8 @@ function work(session: Session, rules: Rules): Decision {
   if (rest) return { do: 'record', events: restEvents(session, rules, rest) };
   const chosen = choosing(session);
   if (chosen.length > 0) return { do: 'record', events: chosen };
+  const compacted = compaction(session, rules);
+  if (compacted) return { do: 'record', events: [compacted] };
   return {
     do: 'think',
     carry: [...session.uncarried, ...joining(session)],

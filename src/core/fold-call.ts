@@ -6,6 +6,7 @@ import { grown } from './grow.ts';
 import { entryOf } from './keyed.ts';
 import { spoken } from './prompt/spoken.ts';
 import { activePlan, type Call, type Run, runningStep, type Session, type Trace, type Turn } from './session.ts';
+import { letGo } from './settled.ts';
 import { openSteps, touched, withStep } from './steps.ts';
 
 /** An answer joins the conversation behind the messages it was the first to carry, and becomes the turn at hand. */
@@ -40,6 +41,7 @@ export function foldTurn(session: Session, event: EventOf<'model.answered'>): Se
   return counted(
     {
       ...session,
+      messages: letGo(session.messages, event.carried),
       conversation: grown(session.conversation, ...carried, answerMessage(event)),
       turn,
       trail: trailed(session),

@@ -1,5 +1,7 @@
 import type { EventOf } from '../protocol/event.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
+import { clip } from '../protocol/recorded.ts';
+import { entryOf } from './keyed.ts';
 import { type Notice, runningStep, type Session } from './session.ts';
 import { without, withStep, withSteps } from './steps.ts';
 
@@ -185,9 +187,17 @@ function reopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>)
     claim: null,
     plan: withSteps(next, steps, event.at),
     closed: session.closed.filter((id) => id !== event.step),
-    notices: [...session.notices, { seq: event.seq, about: 'reopened', step: event.step, message: event.message }],
+    notices: [
+      ...session.notices,
+      { seq: event.seq, about: 'reopened', step: event.step, said: saidIn(session, event) },
+    ],
     turn: session.turn && { ...session.turn, judged: true },
   };
+}
+
+/** The person's words: their message is answered, and its text let go, before the model is told. */
+function saidIn({ messages }: Session, { message }: EventOf<'step.reopened'>): string {
+  return clip((message === undefined ? '' : (entryOf(messages, message)?.text ?? '')).trim(), 500);
 }
 
 /** A step that had only been begun is as if it had not. */

@@ -4,15 +4,19 @@ import { foldCall, foldTurn } from './fold-call.ts';
 import { foldPlan } from './fold-plan.ts';
 import { foldRest, foldResumed, foldStarted } from './fold-run.ts';
 import { foldStep } from './fold-step.ts';
-import { growing } from './grow.ts';
+import { growing, listed } from './grow.ts';
 import { entryOf, withValue } from './keyed.ts';
 import { silence, timed } from './lasted.ts';
+import { inBlock } from './prompt/spoken.ts';
 import { dropKey, type Message, type Session } from './session.ts';
+import { foldSetbacks } from './setbacks.ts';
+import { letGo, settled } from './settled.ts';
 import { titleOf } from './title.ts';
 
 /** What an event means for a session. Pure and total: the same events give the same session, always. */
 export function fold(session: Session, event: Event): Session {
-  return timed(meaning({ ...session, seq: event.seq, at: event.at }, event), event);
+  const next = { ...session, seq: event.seq, at: event.at, setbacks: foldSetbacks(session, event) };
+  return timed(meaning(next, event), event);
 }
 
 function meaning(session: Session, event: Event): Session {
@@ -20,6 +24,8 @@ function meaning(session: Session, event: Event): Session {
     case 'session.opened':
     case 'recovery.started':
       return session;
+    case 'daemon.stopped':
+      return { ...session, stopped: event.seq };
     case 'message.received':
       return received(session, event);
     case 'run.started':
@@ -42,18 +48,7 @@ function meaning(session: Session, event: Event): Session {
     case 'tool.interrupted':
       return foldCall(session, event);
     case 'context.compacted':
-      return {
-        ...session,
-        conversation: growing(),
-        plan: null,
-        turn: null,
-        rest: null,
-        uncarried: [],
-        notices: [],
-        closed: [],
-        stepNo: 0,
-        claim: null,
-      };
+      return event.kept === undefined ? afresh(session) : folded(session, event.summary, event.kept);
     case 'reply.committed':
       return committed(session, event);
     case 'reply.published':
@@ -76,6 +71,29 @@ function meaning(session: Session, event: Event): Session {
     default:
       return event satisfies never;
   }
+}
+
+/** The conversation begins anew, without a plan. */
+function afresh(session: Session): Session {
+  return {
+    ...session,
+    messages: letGo(session.messages, session.uncarried),
+    conversation: growing(),
+    plan: null,
+    turn: null,
+    rest: null,
+    uncarried: [],
+    notices: [],
+    closed: [],
+    stepNo: 0,
+    claim: null,
+  };
+}
+
+/** What was said in the oldest turns takes their place; the last messages stay as they are. */
+function folded(session: Session, summary: string, kept: number): Session {
+  const last = listed(session.conversation).slice(-kept);
+  return { ...session, conversation: growing([inBlock(summary), ...last]) };
 }
 
 function received(session: Session, event: EventOf<'message.received'>): Session {
@@ -107,7 +125,7 @@ function committed(session: Session, event: EventOf<'reply.committed'>): Session
   const message = entryOf(session.messages, event.message);
   return {
     ...session,
-    messages: message ? withValue(session.messages, message.id, { ...message, replied: true }) : session.messages,
+    messages: message ? withValue(session.messages, message.id, answered(session, message)) : session.messages,
     names: withValue(session.names, event.reply.id, true),
     drops: event.file
       ? withValue(session.drops, dropKey(event.file), { seq: event.seq, message: event.message })
@@ -118,6 +136,11 @@ function committed(session: Session, event: EventOf<'reply.committed'>): Session
     // The reply has said it.
     planProblem: event.reply.status === 'rejected' ? session.planProblem : null,
   };
+}
+
+/** A message that a model call has still to carry keeps its text, whatever it was told already. */
+function answered({ uncarried }: Session, message: Message): Message {
+  return uncarried.includes(message.id) ? { ...message, replied: true } : settled(message);
 }
 
 function omit<T>(record: Readonly<Record<string, T>>, key: string): Record<string, T> {

@@ -63,3 +63,15 @@ function hashOf(key: string): number {
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   return (hash ^ (hash >>> 13)) >>> 0;
 }
+
+/** All entries. Put one by one into an empty one in this order, they make the same again. */
+export function entriesOf<T>({ root }: Keyed<T>): Array<readonly [key: string, value: T]> {
+  const within = (node: Node<T>): ReadonlyArray<Entry<T>> =>
+    'nodes' in node ? node.nodes.flatMap(within) : node.entries;
+  return [...within(root)];
+}
+
+/** What `entriesOf` gave. */
+export function keyedOf<T>(entries: ReadonlyArray<readonly [key: string, value: T]>): Keyed<T> {
+  return entries.reduce((all, [key, value]) => withValue(all, key, value), keyed<T>());
+}

@@ -10,7 +10,14 @@ import { planSummary } from './summary.ts';
 
 const MINUTE_MS = 60_000;
 
-type Why = { status: RestStatus; reason: string /** what the reply says before anything else */; text?: string };
+type Why = {
+  status: RestStatus;
+  reason: string;
+  /** What the reply says before anything else. */
+  text?: string;
+  /** Why the calls that are open end here; without it, because a person asked. */
+  cut?: string;
+};
 
 /** The run comes to rest: open calls are closed, the run ends, and its plan with it where that is an end. */
 export function restEvents(session: Session, rules: Rules, why: Why): EventBody[] {
@@ -20,7 +27,7 @@ export function restEvents(session: Session, rules: Rules, why: Why): EventBody[
   const ends = why.status === 'failed' || why.status === 'cancelled';
   const plan = activePlan(session);
   return [
-    ...interruptions(session, SAYINGS[language].byPerson),
+    ...interruptions(session, why.cut ?? SAYINGS[language].byPerson),
     {
       type: 'run.rested',
       message: run.message,

@@ -39,6 +39,9 @@ const en = {
   retrying: (why: string, attempt: number, at: string) =>
     `The model gave no answer (attempt ${attempt}: ${why}); next try at ${at}.`,
   byPerson: 'asked by a person',
+  lost: (times: number, error: string | null) =>
+    `The daemon was lost ${times} times in a row over this, and nothing came of it in between. ${error === null ? 'It died without a word.' : `The last time its own code failed: ${error}`}\nIt is put aside, so that other messages go on.`,
+  sendAgain: 'Send it again to have it tried again.',
 };
 
 const zh: typeof en = {
@@ -77,6 +80,9 @@ const zh: typeof en = {
   rests: (status, reason) => `上一次运行：${status}（${reason}）。`,
   retrying: (why, attempt, at) => `模型没有回答（第 ${attempt} 次：${why}）；下次尝试：${at}。`,
   byPerson: '由用户要求',
+  lost: (times, error) =>
+    `守护进程在处理这件事时连续 ${times} 次中断，其间没有任何进展。${error === null ? '它没有留下任何说明。' : `最后一次是程序自身出错：${error}`}\n这件事已放到一边，其他消息照常处理。`,
+  sendAgain: '重新发送即可再试。',
 };
 
 /** The daemon's words to a person. */

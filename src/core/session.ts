@@ -57,12 +57,20 @@ export type Session = {
   notices: readonly Notice[];
   /** Why the `plan.json` on disk could not be read, until it can. */
   planProblem: string | null;
+  setbacks: Setbacks;
+  /** The last event at which a daemon ended in order and left something open; 0: none. */
+  stopped: number;
 };
+
+/** How often in a row a daemon was lost over what is at hand, and what it said of it the last time. */
+export type Setbacks = { count: number; error: string | null };
+
+export const NO_SETBACKS: Setbacks = { count: 0, error: null };
 
 /** News for the model, as facts; the prompt puts them into words. */
 export type Notice = { seq: number } & (
   | { about: 'edit'; text: string }
-  | { about: 'reopened'; step: string; message: string | undefined }
+  | { about: 'reopened'; step: string; said: string }
   | { about: 'refused'; step: string; veto: string; evidence: string }
 );
 
@@ -71,6 +79,7 @@ export type Message = {
   /** Name of its reply file. */
   name: string;
   at: string;
+  /** Empty once it was answered and no request needs it any more. */
   text: string;
   from?: string;
   command?: string;
@@ -199,6 +208,8 @@ export function emptySession(name: string): Session {
     next: null,
     notices: [],
     planProblem: null,
+    setbacks: NO_SETBACKS,
+    stopped: 0,
   };
 }
 

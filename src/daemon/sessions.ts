@@ -1,5 +1,5 @@
 import type { Clock, World } from '../engine/ports.ts';
-import { openWorker, type Worker } from '../engine/worker.ts';
+import { type Fault, openWorker, type Worker } from '../engine/worker.ts';
 import type { Rules } from '../protocol/config.ts';
 import { errorText } from '../protocol/errors.ts';
 import type { TroubleKind } from '../protocol/status.ts';
@@ -66,6 +66,8 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
   const live = new Map<string, Entry>();
   const waiting = new Set<string>();
   const ill = new Map<string, Ill>();
+  /** What the last worker of a session ended of, until the next one has been told. */
+  const faults = new Map<string, Fault>();
   let stopping = false;
   let opening = 0;
   let closing = 0;
@@ -145,7 +147,9 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
         ill.delete(name);
         return null;
       }
-      entry.worker = await openWorker(session.world, session.rules, (error) => failed(name, entry, error));
+      const last = faults.get(name);
+      entry.worker = await openWorker(session.world, session.rules, (error) => failed(name, entry, error), last);
+      if (faults.get(name) === last) faults.delete(name);
       entry.since = clock.elapsed();
       entry.worker.wake();
       return entry.worker;
@@ -159,6 +163,8 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
   function failed(name: string, entry: Entry, error: unknown): void {
     if (live.get(name) !== entry) return;
     const trouble = troubleOf(error);
+    // A disk that is full or away is nothing a message did; a bug may be.
+    faults.set(name, { after: trouble.is === 'failing' ? 'error' : 'trouble', error: trouble.why });
     if (entry.closing) {
       // Its last words could not be written; what is on disk is what the next opening goes by.
       if (!ill.has(name)) log('warn', `${name}: closing: ${trouble.why}`);

@@ -32,17 +32,22 @@ export type Worker = {
   stop(graceMs: number): Promise<void>;
 };
 
+/** How the last worker of a session in this daemon ended, where it was by a fault: an error of the code, or the disk. */
+export type Fault = { after: 'error' | 'trouble'; error: string };
+
 /**
  * The beat of one session: admit, decide, perform, record, fold, until there is nothing left to do. `rules` is asked anew each
- * time it begins to beat. What goes wrong here stays here: `onFault` hears of it, and the next wake reads everything from disk again.
+ * time it begins to beat. What goes wrong here stays here: `onFault` hears of it, and the next wake reads everything from disk
+ * again; whoever opens the next worker says what it was (`last`).
  */
 export async function openWorker(
   world: World,
   rules: () => Promise<Rules>,
   onFault: (error: unknown) => void,
+  last?: Fault,
 ): Promise<Worker> {
   const { store, clock } = world;
-  const ledger = await openLedger(store.name, store.journal);
+  const ledger = await openLedger(store.name, store.journal, store.snapshots);
   const exclusively = oneAtATime();
   const desk = planDesk(store.plan, ledger, clock, (task) =>
     exclusively(task).catch((error) => world.log('warn', `plan.json lags behind: ${errorText(error)}`)),
@@ -52,6 +57,8 @@ export async function openWorker(
   let woken = false;
   /** More is in the inbox than there is room for. */
   let held = false;
+  /** Everything that was dropped before this worker began is on record. */
+  let caughtUp = false;
   let beating: Promise<void> | null = null;
   let stopping = false;
   let broken = false;
@@ -106,6 +113,7 @@ export async function openWorker(
     const ruled = await rules();
     for (;;) {
       const decision = await exclusively(() => beat(ruled));
+      if (ledger.unkept === 'due') await exclusively(keep);
       if (stopping || decision.do === 'rest') return;
       if (decision.do === 'think' || decision.do === 'act') {
         if (!(await performed(decision, ruled))) return;
@@ -117,6 +125,8 @@ export async function openWorker(
   async function beat(ruled: Rules, heard = false): Promise<Decision> {
     if (woken || (held && hasRoom(ledger.session))) await look();
     const decision = decide(ledger.session, ruled);
+    // A stop that was dropped while nobody was there outranks what a recovery would go on with.
+    if ((decision.do === 'think' || decision.do === 'act') && !caughtUp && woken) return beat(ruled);
     if (decision.do === 'record') {
       if (!heard && rests(decision) && (await changedByHand())) return beat(ruled, true);
       await ledger.record(decision.events);
@@ -145,6 +155,7 @@ export async function openWorker(
       world.room() === 'plenty' ? await admit(store, ledger, held) : { ...NOTHING_TAKEN, held };
     held = admitted.held;
     const { settling } = await desk.read();
+    caughtUp ||= !more;
     if (more) woken = true;
     else if (pending || settling) later(PENDING_MS);
   }
@@ -217,7 +228,17 @@ export async function openWorker(
     await ledger.record([{ type: 'reply.published', message, idle }]);
   }
 
-  await recover(ledger, desk);
+  /** A snapshot is taken where `plan.json` is up to date, so that a save that began from it finds its version. */
+  async function keep(): Promise<void> {
+    await desk.flush();
+    await ledger
+      .keep()
+      .catch((error) =>
+        world.log('warn', `no snapshot; the record is read further back next time: ${errorText(error)}`),
+      );
+  }
+
+  await recover(ledger, desk, last);
   await tidyCalls(world, ledger);
   return {
     wake,
@@ -232,7 +253,9 @@ export async function openWorker(
       while (beating !== null) await beating;
       cancel();
       if (!broken) await exclusively(() => desk.flush()).catch(fault);
+      if (!broken) await exclusively(() => leave(ledger)).catch(fault);
       await ledger.sync().catch(onFault);
+      if (!broken && ledger.unkept !== 'nothing') await ledger.keep().catch(() => undefined);
       await store.close();
     },
   };
@@ -248,16 +271,34 @@ function cutShort(session: Session): EventBody[] {
   );
 }
 
-/** What the last daemon left open is put on record; the beat then goes on from there like from anywhere else. */
-async function recover(ledger: Ledger, desk: PlanDesk): Promise<void> {
-  const { run, turn, unpublished } = ledger.session;
-  const open = [
+/**
+ * What the last daemon left open is put on record; the beat then goes on from there like from anywhere else. Durable before
+ * anything is tried again: a thing that brings the daemon down is counted before it can do so once more.
+ */
+async function recover(ledger: Ledger, desk: PlanDesk, last: Fault | undefined): Promise<void> {
+  const { session } = ledger;
+  const open = openIn(session);
+  if (open.length === 0) return;
+  const how = session.stopped > 0 && session.stopped === session.seq ? ({ after: 'stop' } as const) : last;
+  await ledger.record([{ type: 'recovery.started', open, ...(how ?? { after: 'crash' as const }) }]);
+  await ledger.sync();
+  await desk.read();
+}
+
+/** A daemon that ends in order says so where it leaves something open: the next one must not take it for a crash. */
+async function leave(ledger: Ledger): Promise<void> {
+  const open = openIn(ledger.session);
+  if (open.length > 0) await ledger.record([{ type: 'daemon.stopped', open }]);
+}
+
+/** What is under way, in words. */
+function openIn({ run, turn, queue, unpublished }: Session): string[] {
+  const next = run ? undefined : queue[0];
+  return [
     ...(run ? [`the run of ${run.message}`] : []),
     ...(turn?.calls.filter((call) => call.state === 'started').map((call) => `the call ${call.key} (${call.name})`) ??
       []),
+    ...(next === undefined ? [] : [`the message ${next}`]),
     ...Object.keys(unpublished).map((id) => `the reply to ${id}`),
   ];
-  if (open.length === 0) return;
-  await ledger.record([{ type: 'recovery.started', open }]);
-  await desk.read();
 }

@@ -151,7 +151,15 @@ const EVENTS = [
   event('step.blocked', { step: z.string(), error: z.string(), by: By }),
   event('step.skipped', { step: z.string(), reason: z.string(), by: By }),
   event('step.reopened', { step: z.string(), by: By, message: z.string().optional() }),
-  event('context.compacted', { upto: z.int(), summary: z.string().describe('Empty: a fresh conversation.') }),
+  event('context.compacted', {
+    upto: z.int().describe('The record so far.'),
+    summary: z.string().describe('Empty: a fresh conversation. Else what stands in the place of the turns left out.'),
+    kept: z
+      .int()
+      .min(1)
+      .optional()
+      .describe('How many of the last messages of the conversation stay as they are; without it, none.'),
+  }),
   event('run.rested', {
     message: z.string(),
     status: RestStatus,
@@ -164,7 +172,17 @@ const EVENTS = [
     message: z.string(),
     idle: z.boolean().describe('Nothing was open in the session after this.'),
   }),
-  event('recovery.started', { open: z.array(z.string()).describe('What the last daemon left open, in words.') }),
+  event('recovery.started', {
+    open: z.array(z.string()).describe('What the last daemon left open, in words.'),
+    after: z
+      .enum(['crash', 'error', 'trouble', 'stop'])
+      .optional()
+      .describe('How it was left: a daemon that died, an error of its code, trouble with the disk, a stop in order.'),
+    error: z.string().optional(),
+  }),
+  event('daemon.stopped', {
+    open: z.array(z.string()).describe('What a daemon that ended in order left for the next one, in words.'),
+  }),
 ] as const;
 
 export const EventBody = z.discriminatedUnion('type', EVENTS);

@@ -6,6 +6,7 @@ import { type Chance, chanceOf } from './chance.ts';
 import { type Gates, gates, quiet } from './gates.ts';
 import { consume, type Deeds, drop, edit, noDeeds, planIn, spoil } from './person.ts';
 import { planOfRecord } from './promises.ts';
+import { photograph } from './snapshots.ts';
 import { type Outside, worldOf } from './world.ts';
 
 const START = Date.parse('2026-01-05T08:00:00.000Z');
@@ -37,7 +38,7 @@ export async function live(seed: number): Promise<Story> {
 
 function simulation(seed: number) {
   const chance = chanceOf(seed);
-  const outside: Outside = { ran: new Map(), commands: new Map(), history: [], made: new Set() };
+  const outside: Outside = { ran: new Map(), commands: new Map(), history: [], made: new Set(), album: [], untrue: [] };
   const story: Story = {
     seed,
     store: memoryStore('demo', { now: () => new Date(shift + now++) }),
@@ -176,6 +177,7 @@ function simulation(seed: number) {
     // A command in flight is what a kill is most likely to do harm to, and takes few of the steps.
     const atWork = open.waiting.some((one) => one.kind === 'tool');
     if (kills > 0 && chance.oneIn(atWork ? COMMAND_KILLS : kills)) kill(chance.oneIn(2));
+    else if (chance.oneIn(25)) await photograph(story.store, outside.album);
     else if (chance.oneIn(60)) void end(chance.of([0, 10_000]));
     else if (chance.oneIn(100)) jump(chance.of([-HOUR_MS, HOUR_MS]));
     else if (chance.oneIn(edits > 0 ? 8 : 12)) person();

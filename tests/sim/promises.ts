@@ -22,6 +22,7 @@ export function broken(story: Story): string[] {
     ...calls(story, events),
     ...plans(story, events),
     ...edits(story, events),
+    ...story.outside.untrue,
     ...story.faults
       .filter((fault) => !story.outside.made.has(fault))
       .map((fault) => `a fault nobody made: ${stackOf(fault)}`),

@@ -12,6 +12,7 @@ import type { MemoryStore } from '../../src/store/index.ts';
 import type { Chance } from './chance.ts';
 import type { Gates } from './gates.ts';
 import { moveOf } from './model.ts';
+import { type Album, developed, untrue } from './snapshots.ts';
 
 /** What happened outside and cannot be taken back, over all lives of the daemon. */
 export type Outside = {
@@ -23,6 +24,9 @@ export type Outside = {
   history: string[];
   /** Errors of the disk that were made on purpose. */
   made: Set<unknown>;
+  album: Album;
+  /** What was wrong with snapshots. */
+  untrue: string[];
 };
 
 /** A command that began. `fate` is settled once, by whoever looks first: its supervisor is gone, or knows its result. */
@@ -102,8 +106,13 @@ function gatedStore(store: MemoryStore, gates: Gates, setting: Setting): Session
       sync: () => unpoisoned('sync', () => journal.sync()),
     },
     snapshots: {
-      load: () => step('snapshot', () => snapshots.load()),
-      save: (mark, state) => step('snapshot', () => snapshots.save(mark, state)),
+      load: () => step('snapshot', () => developed(store, outside.album, chance)),
+      save: (mark, state) =>
+        step('snapshot', async () => {
+          outside.untrue.push(...untrue(store, mark, state));
+          outside.album.push({ mark, state: JSON.parse(JSON.stringify(state)) });
+          await snapshots.save(mark, state);
+        }),
     },
     blobs: { put: (text) => step('blob', () => blobs.put(text)), get: (hash) => blobs.get(hash) },
     inbox: {

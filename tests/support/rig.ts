@@ -1,6 +1,6 @@
 import type { ModelAnswer, ModelRequest, Room, ToolResult, World } from '../../src/engine/ports.ts';
 import { ModelFault } from '../../src/engine/ports.ts';
-import { openWorker, type Worker } from '../../src/engine/worker.ts';
+import { type Fault, openWorker, type Worker } from '../../src/engine/worker.ts';
 import { type Config, type Rules, resolveRules } from '../../src/protocol/config.ts';
 import type { Event, EventBody } from '../../src/protocol/event.ts';
 import type { Plan } from '../../src/protocol/plan.ts';
@@ -35,7 +35,8 @@ export type Rig = {
   reply(name: string): string | undefined;
   events(): Event[];
   types(): string[];
-  restart(how?: { powerCut?: boolean }): Promise<void>;
+  /** The next daemon, without a word from this one. */
+  restart(how?: { powerCut?: boolean; last?: Fault }): Promise<void>;
   kill(): void;
 };
 
@@ -134,11 +135,12 @@ export async function rig(options: RigOptions): Promise<Rig> {
     },
   });
 
-  const open = () =>
+  const open = (last?: Fault) =>
     openWorker(
       world(),
       async () => rules,
       (error) => faults.push(error),
+      last,
     );
   let worker: Worker;
   const self: Rig = {
@@ -185,7 +187,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     async restart(how) {
       store = store.hands.restart(how);
       timers = [];
-      worker = await open();
+      worker = await open(how?.last);
       worker.wake();
       await self.settle();
     },

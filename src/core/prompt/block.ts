@@ -1,6 +1,5 @@
 import type { Plan, Step } from '../../protocol/plan.ts';
 import { clip } from '../../protocol/recorded.ts';
-import { entryOf } from '../keyed.ts';
 import { activePlan, runningStep, type Session } from '../session.ts';
 import { completedSteps, openSteps } from '../steps.ts';
 import type { Wording } from './wording.ts';
@@ -65,7 +64,7 @@ function noticeLines(session: Session, words: Wording): string[] {
       case 'edit':
         return `${words.edited}: ${notice.text}`;
       case 'reopened':
-        return words.reopened(named(notice.step), saidIn(session, notice.message));
+        return words.reopened(named(notice.step), notice.said);
       case 'refused':
         return notice.veto === 'check_failed'
           ? words.unchecked(named(notice.step), notice.evidence)
@@ -74,11 +73,6 @@ function noticeLines(session: Session, words: Wording): string[] {
         return notice satisfies never;
     }
   });
-}
-
-function saidIn(session: Session, message: string | undefined): string {
-  const text = message === undefined ? undefined : entryOf(session.messages, message)?.text;
-  return clip((text ?? '').trim(), 500);
 }
 
 function nudges(session: Session, words: Wording): string[] {

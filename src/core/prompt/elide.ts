@@ -1,7 +1,7 @@
 import type { ChatMessage } from '../chat.ts';
 
 /** Share of the window that a conversation may fill before outputs are left out; the rest is for the answer. */
-const FILL = 0.75;
+export const FILL = 0.75;
 /** Outputs are left out in groups of this size, so that the beginning of the request changes seldom (providers cache it). */
 const GROUP = 8;
 const SHORT = 200;
@@ -41,7 +41,8 @@ function shortened(message: ChatMessage): ChatMessage {
 /** Messages never change, so each is counted once, however often the conversation is sent. */
 const counted = new WeakMap<ChatMessage, number>();
 
-function tokensOf(message: ChatMessage): number {
+/** How many tokens a message takes, roughly. */
+export function tokensOf(message: ChatMessage): number {
   const known = counted.get(message);
   if (known !== undefined) return known;
   const tokens = countTokens(message);

@@ -1,3 +1,4 @@
+import type { ChatMessage } from '../chat.ts';
 import { spokenText } from '../commands.ts';
 import type { Message } from '../session.ts';
 
@@ -6,4 +7,9 @@ export function spoken(message: Message): string {
   const sender = message.from === undefined ? '' : `[from ${message.from}]\n`;
   const files = (message.attachments ?? []).map((path) => `\n[attached: ${path}]`).join('');
   return `${sender}${spokenText(message)}${files}`;
+}
+
+/** What the daemon says to the model, in its tag, so that nobody takes it for a person's words. */
+export function inBlock(text: string): ChatMessage & { role: 'user' } {
+  return { role: 'user', content: `<daemon>\n${text}\n</daemon>` };
 }

@@ -67,6 +67,8 @@ function gist(event: Event): string {
     case 'reply.published':
       return `to ${event.message}`;
     case 'recovery.started':
+      return [...event.open, ...(event.error === undefined ? [] : [event.error])].join('; ');
+    case 'daemon.stopped':
       return event.open.join('; ');
     default:
       return event satisfies never;

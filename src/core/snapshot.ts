@@ -1,0 +1,104 @@
+import type { Plan } from '../protocol/plan.ts';
+import { FOLD_VERSION } from './fold-version.ts';
+import { growing, listed } from './grow.ts';
+import { entriesOf, entryOf, keyedOf } from './keyed.ts';
+import { dropKey, emptySession, type Message, type Session } from './session.ts';
+import { settled } from './settled.ts';
+
+/** What a record meant at some place: the session, and the plan that left `plan.json` last. */
+export type Meaning = { session: Session; left: Plan | null };
+
+/**
+ * How the state is laid out. Raised where `readSession` can no longer read what an earlier version wrote; a field that is new
+ * begins as in an empty session, which needs no raise.
+ */
+const LAYOUT = 1;
+
+type State = { layout: number; fold: string; left: Plan | null; session: Written };
+type Plain = Omit<Session, 'messages' | 'names' | 'drops' | 'conversation' | 'claim'>;
+type Written = Plain & {
+  conversation: unknown;
+  claim: (Omit<NonNullable<Session['claim']>, 'checks'> & { checks: unknown }) | null;
+  messages: MessageRow[];
+  names: string[];
+  drops: DropRow[];
+};
+/** An answered message needs a line of a hundred bytes or so; one that is at work stays as it is. */
+type MessageRow = Message | [id: string, name: string | 0, at: string, sha256: string, attachments?: string[]];
+/** `of` is the place of its message in `messages`, whose hash it shares; a refused file stands for itself. */
+type DropRow = [ino: string, mtime: string, seq: number, of: number] | [key: string, seq: number, message: string];
+
+/** A meaning as plain JSON, for `meaningIn`. */
+export function stateOf({ session, left }: Meaning): unknown {
+  return { layout: LAYOUT, fold: FOLD_VERSION, left, session: writeSession(session) } satisfies State;
+}
+
+/**
+ * What `stateOf` gave, for the session of that name (its folder may have been renamed). `current`: this program's own fold made it.
+ * One of another version is the truth only where nothing older can be read any more. Undefined where it cannot be read.
+ */
+export function meaningIn(state: unknown, name: string): (Meaning & { current: boolean }) | undefined {
+  if (!isState(state)) return undefined;
+  return { session: readSession(state.session, name), left: state.left, current: state.fold === FOLD_VERSION };
+}
+
+// Its bytes were checked by whoever kept them, and `layout` says that they were written by the functions below.
+function isState(state: unknown): state is State {
+  return typeof state === 'object' && state !== null && 'layout' in state && state.layout === LAYOUT;
+}
+
+/** Every field that JSON would not give back as it was, or that has a shorter form, is named here; all others are plain. */
+function writeSession({ messages, names, drops, conversation, claim, ...plain }: Session): Written {
+  const known = entriesOf(messages);
+  const places = new Map(known.map(([id], place) => [id, place]));
+  const theirs = new Set(known.map(([, message]) => message.name));
+  return {
+    ...plain,
+    conversation: listed(conversation),
+    claim: claim && { ...claim, checks: Array.from(claim.checks, (check) => check ?? null) },
+    messages: known.map(([, message]) => messageRow(message)),
+    names: entriesOf(names).flatMap(([name]) => (theirs.has(name) ? [] : [name])),
+    drops: entriesOf(drops).map(([key, drop]): DropRow => {
+      const [ino = '', mtime = '', sha256] = key.split(':');
+      const place = places.get(drop.message);
+      const ofMessage = place !== undefined && entryOf(messages, drop.message)?.sha256 === sha256;
+      return ofMessage ? [ino, mtime, drop.seq, place] : [key, drop.seq, drop.message];
+    }),
+  };
+}
+
+function readSession({ messages, names, drops, conversation, claim, ...plain }: Written, name: string): Session {
+  const known = messages.map(messageIn);
+  const dropped = drops.map((row): readonly [string, { seq: number; message: string }] => {
+    if (row.length === 3) return [row[0], { seq: row[1], message: row[2] }];
+    const message = known[row[3]];
+    return [
+      dropKey({ ino: row[0], mtime_ns: row[1], sha256: message?.sha256 ?? '' }),
+      { seq: row[2], message: message?.id ?? '' },
+    ];
+  });
+  return {
+    ...emptySession(name),
+    ...plain,
+    name,
+    conversation: growing(Array.isArray(conversation) ? [...conversation] : []),
+    claim: claim && { ...claim, checks: Array.isArray(claim.checks) ? claim.checks.map((it) => it ?? undefined) : [] },
+    messages: keyedOf(known.map((message) => [message.id, message] as const)),
+    names: keyedOf([...known.map((message) => message.name), ...names].map((one) => [one, true] as const)),
+    drops: keyedOf(dropped),
+  };
+}
+
+function messageRow(message: Message): MessageRow {
+  if (!message.replied || message.text !== '') return message;
+  const { id, name, at, sha256, attachments } = message;
+  const called = name === id ? 0 : name;
+  return attachments ? [id, called, at, sha256, attachments] : [id, called, at, sha256];
+}
+
+function messageIn(row: MessageRow): Message {
+  if (!Array.isArray(row)) return row;
+  const [id, name, at, sha256, attachments] = row;
+  const message = { id, name: name === 0 ? id : name, at, text: '', sha256, during: false, replied: true };
+  return settled(attachments ? { ...message, attachments } : message);
+}

@@ -1,0 +1,50 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { ChatMessage } from '../../src/core/chat.ts';
+import { compaction } from '../../src/core/compaction.ts';
+import { growing } from '../../src/core/grow.ts';
+import { emptySession } from '../../src/core/session.ts';
+import { resolveRules } from '../../src/protocol/config.ts';
+
+const rules = resolveRules({ model: { context_window: 1000 } });
+
+/** A turn: perhaps what a person said, then an answer with its calls and their results. */
+const turn = fc.record({ said: fc.boolean(), size: fc.nat(1500), outputs: fc.array(fc.nat(1500), { maxLength: 3 }) });
+
+const conversationOf = (turns: Array<{ said: boolean; size: number; outputs: number[] }>): ChatMessage[] =>
+  turns.flatMap(({ said, size, outputs }, n): ChatMessage[] => [
+    ...(said || n === 0 ? [{ role: 'user' as const, content: `task ${n}` }] : []),
+    {
+      role: 'assistant',
+      content: 'x'.repeat(size),
+      tool_calls: outputs.map((_, at) => ({
+        id: `c${n}_${at}`,
+        type: 'function',
+        function: { name: 'shell', arguments: '{}' },
+      })),
+    },
+    ...outputs.map(
+      (length, at): ChatMessage => ({ role: 'tool', tool_call_id: `c${n}_${at}`, content: 'y'.repeat(length) }),
+    ),
+  ]);
+
+test('what stays after a folding begins with a whole turn and holds the last one; folding it at once again is never wanted', () => {
+  fc.assert(
+    fc.property(fc.array(turn, { minLength: 1, maxLength: 15 }), (turns) => {
+      const conversation = conversationOf(turns);
+      const session = { ...emptySession('demo'), conversation: growing(conversation) };
+      const event = compaction(session, rules);
+      if (event?.type !== 'context.compacted') return;
+      const from = conversation.length - (event.kept ?? 0);
+      expect(conversation[from]?.role).not.toBe('tool');
+      expect(conversation[from - 1]?.role).not.toBe('user');
+      expect(from).toBeLessThanOrEqual(conversation.findLastIndex((message) => message.role === 'assistant'));
+      const after = [
+        { role: 'user' as const, content: `<daemon>\n${event.summary}\n</daemon>` },
+        ...conversation.slice(from),
+      ];
+      expect(compaction({ ...session, conversation: growing(after) }, rules)).toBeNull();
+    }),
+    { numRuns: 1000 },
+  );
+});
