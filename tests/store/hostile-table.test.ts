@@ -1,8 +1,10 @@
 import { execFileSync, spawn } from 'node:child_process';
-import * as fs from 'node:fs';
+import builtin, * as fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Drop } from '../../src/engine/ports.ts';
 import { sessionPaths } from '../../src/store/index.ts';
 import { diskRig, tempFolder } from './rig.ts';
 
@@ -167,58 +169,102 @@ test.skipIf(!isRoot)(
   },
 );
 
-describe('a folder that is swapped for a link again and again', () => {
-  test.each(['inbox', 'inbox/.files', 'inbox/.tmp', 'done', 'rejected', 'work', 'work/uploads'])(
-    'leads nowhere: %s',
-    async (which) => {
-      const folder = tempFolder();
-      const evil = tempFolder();
-      const { store } = diskRig(folder, { askWriters: async () => new Set() });
-      onTestFinished(() => store.close());
-      fs.mkdirSync(join(folder, 'work/uploads'));
-      for (const name of ['evil.msg.md', 'a.png']) fs.writeFileSync(join(evil, name), 'evil');
-      for (const name of ['.files', '.tmp', 'uploads']) {
-        fs.mkdirSync(join(evil, name));
-        fs.writeFileSync(join(evil, name, 'a.png'), 'evil');
-      }
-      const before = treeOf(evil);
-      for (let n = 0; n < 150; n++) {
-        fs.writeFileSync(join(folder, 'inbox', `${n}.msg.md`), n % 3 === 0 ? 'no\0' : 'good');
-        fs.writeFileSync(join(folder, 'inbox/.files', `${n}.png`), 'good');
-      }
-      const swapper = spawn(
-        process.execPath,
-        ['--import', 'tsx', child('swapper.child.ts'), join(folder, which), evil],
-        {
-          stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-        },
-      );
-      onTestFinished(() => void swapper.kill('SIGKILL'));
-      await new Promise((ready) => swapper.once('message', ready));
-      let [refusals, seq, dealt] = [0, 0, 0];
-      for (let round = 0; round < 400 && dealt < 150; round++) {
-        try {
-          const { drops } = await store.inbox.look({ max: 4 });
-          for (const drop of drops) {
-            expect(drop.ok ? drop.message.text : drop.why).not.toContain('evil');
-            const from = `.files/${drop.name.replace('.msg.md', '.png')}`;
-            const [to = ''] = drop.ok ? await store.inbox.place([from]) : [];
-            if (drop.ok) await store.inbox.settle(drop, ++seq, [{ from, to }]);
-            else await store.inbox.refuse(drop, 'no');
-            dealt++;
-          }
-        } catch (error) {
-          if (error instanceof Error && error.name === 'AssertionError') throw error;
-          refusals++;
-        }
-      }
-      const swaps = new Promise<unknown>((told) => swapper.once('message', told));
-      swapper.send('end');
-      expect(await swaps).toBeGreaterThan(10);
-      expect(treeOf(evil)).toEqual(before);
-      expect(refusals + dealt).toBeGreaterThan(0);
-    },
-  );
+/** A session with a message to take, one to refuse and an attachment; and another folder that looks just like it. */
+function besieged() {
+  const folder = tempFolder();
+  const evil = tempFolder();
+  const { store } = diskRig(folder, { askWriters: async () => new Set() });
+  onTestFinished(() => store.close());
+  fs.mkdirSync(join(folder, 'work/uploads'));
+  for (const name of ['.files', '.tmp', 'uploads']) fs.mkdirSync(join(evil, name));
+  for (const name of ['1.msg.md', '2.msg.md', '1.png', '.files/1.png', '.tmp/1.png'])
+    fs.writeFileSync(join(evil, name), 'evil');
+  fs.writeFileSync(join(folder, 'inbox/1.msg.md'), 'good');
+  fs.writeFileSync(join(folder, 'inbox/2.msg.md'), 'no\0');
+  fs.writeFileSync(join(folder, 'inbox/.files/1.png'), 'good');
+  return { folder, evil, store, before: treeOf(evil) };
+}
+
+/** Swaps a folder for a link the moment it has been opened, and back when `job` has ended. Answers how often that was. */
+async function swapping(path: string, evil: string, job: () => Promise<void>): Promise<number> {
+  const real = builtin.openSync;
+  const { ino } = fs.statSync(path);
+  let [swaps, isSwapped] = [0, false];
+  builtin.openSync = (...args: Parameters<typeof real>) => {
+    const fd = real(...args);
+    if (!isSwapped && fs.fstatSync(fd).ino === ino) {
+      fs.renameSync(path, `${path}.away`);
+      fs.symlinkSync(evil, path);
+      isSwapped = true;
+      swaps++;
+    }
+    return fd;
+  };
+  syncBuiltinESMExports();
+  try {
+    await job();
+  } finally {
+    builtin.openSync = real;
+    syncBuiltinESMExports();
+    if (isSwapped) {
+      fs.unlinkSync(path);
+      fs.renameSync(`${path}.away`, path);
+    }
+  }
+  return swaps;
+}
+
+describe('a folder that is swapped for a link the moment it was opened', () => {
+  const FOLDERS = ['inbox', 'inbox/.files', 'done', 'rejected', 'work', 'work/uploads'];
+  test.each(FOLDERS)('leads nowhere: %s', async (which) => {
+    const { folder, evil, store, before } = besieged();
+    const path = join(folder, which);
+    const moves = [{ from: '.files/1.png', to: 'uploads/1.png' }];
+    let drops: Drop[] = [];
+    const steps = [
+      async () => {
+        ({ drops } = await store.inbox.look());
+      },
+      async () => void (await store.inbox.place(['.files/1.png'])),
+      async () => {
+        for (const drop of drops) if (drop.ok) await store.inbox.settle(drop, 1, moves);
+      },
+      async () => {
+        for (const drop of drops) if (!drop.ok) await store.inbox.refuse(drop, 'no');
+      },
+    ];
+    let swaps = 0;
+    // What is refused because of the link is done when the folder is back: nothing was lost by it.
+    for (const step of steps) {
+      swaps += await swapping(path, evil, () => step().catch(() => {}));
+      await step();
+    }
+    expect(swaps).toBeGreaterThan(0);
+    expect(treeOf(evil)).toEqual(before);
+    expect(drops.map((drop) => drop.ok && drop.message.text)).toEqual(['good', false]);
+    expect(fs.readFileSync(join(folder, 'work/uploads/1.png'), 'utf8')).toBe('good');
+    expect(fs.readFileSync(join(folder, 'done/1-1.msg.md'), 'utf8')).toBe('good');
+    expect(fs.readdirSync(join(folder, 'rejected')).filter((name) => !name.endsWith('.json'))).toEqual(['2.msg.md']);
+  });
+});
+
+test('an inbox that another process swaps for a link again and again is never read elsewhere', async () => {
+  const { folder, evil, store, before } = besieged();
+  const swapper = spawn(process.execPath, ['--import', 'tsx', child('swapper.child.ts'), join(folder, 'inbox'), evil], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
+  onTestFinished(() => void swapper.kill('SIGKILL'));
+  await new Promise((ready) => swapper.once('message', ready));
+  const said: string[] = [];
+  for (let round = 0; round < 300; round++) {
+    const look = await store.inbox.look().catch(() => ({ drops: [] }));
+    for (const drop of look.drops) said.push(drop.ok ? (drop.message.text ?? '') : drop.why);
+  }
+  const swaps = new Promise<unknown>((told) => swapper.once('message', told));
+  swapper.send('end');
+  expect(await swaps).toBeGreaterThan(10);
+  expect(said).not.toContain('evil');
+  expect(treeOf(evil)).toEqual(before);
 });
 
 const treeOf = (folder: string) =>
