@@ -24,6 +24,7 @@ import {
   sessionPaths,
   sweepSession,
   sweepStaging,
+  syncFolder,
   type Workspace,
 } from './store/index.ts';
 import { builtinTools, toolbox } from './tools/index.ts';
@@ -122,6 +123,8 @@ function sparing(disk: () => Disk): NonNullable<SessionOptions['disk']> {
 /** What an earlier daemon left half-written goes, and editors find the schemas of today. */
 async function prepared({ paths }: Workspace): Promise<void> {
   for (const folder of [paths.own, paths.schemas]) sweepStaging(folder);
+  // Whoever made `.sessions/` may have died before its name was durable, and all that is accepted is in there.
+  await syncFolder(paths.root);
   for (const [name, schema] of Object.entries(publishedSchemas())) {
     await replaceFile(`${paths.schemas}/${name}`, `${JSON.stringify(schema, null, 2)}\n`);
   }

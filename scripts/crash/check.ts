@@ -11,17 +11,18 @@ import { openWorkspace } from '../../src/store/index.ts';
 import { DROPPED, LEDGER, type Place, TOKEN } from './story.ts';
 
 /** The record as its own reader sees it: seq without gaps, every crc right, or it throws. */
-async function recordOf(there: Place): Promise<Event[]> {
+export async function recordOf(there: Place): Promise<Event[]> {
   const events: Event[] = [];
   await openWorkspace(there.root, { now: () => new Date() }).events(there.session, (event) => void events.push(event));
   return events;
 }
 
-/** Whether the story has been told to its end. */
+/** Whether the story has been told to its end. The inbox first: what leaves it while we look is on record when we read that. */
 export async function isOver(there: Place): Promise<boolean> {
-  const last = (await recordOf(there)).at(-1);
-  const waiting = fs.readdirSync(there.inbox).filter((name) => !name.startsWith('.'));
-  return waiting.length === 0 && last?.type === 'reply.published' && last.idle;
+  if (fs.readdirSync(there.inbox).some((name) => !name.startsWith('.'))) return false;
+  // A save that does not parse may be complained of after the last reply.
+  const last = (await recordOf(there)).findLast((event) => event.type !== 'plan.edited');
+  return last?.type === 'reply.published' && last.idle;
 }
 
 /** Everything that was promised and does not hold, in words; empty is well. The daemon must have ended. */
@@ -36,7 +37,7 @@ export async function broken(there: Place): Promise<string[]> {
   ];
 }
 
-const ofType = <T extends EventType>(events: Event[], type: T) =>
+export const ofType = <T extends EventType>(events: Event[], type: T) =>
   events.filter((event): event is EventOf<T> => event.type === type);
 
 function messages(there: Place, events: Event[]): string[] {
@@ -116,7 +117,7 @@ async function projections(there: Place, events: Event[]): Promise<string[]> {
 }
 
 /** Files with a name for the time being that nothing will take away any more. */
-function litter(there: Place): string[] {
+export function litter(there: Place): string[] {
   const names = fs.readdirSync(there.root, { recursive: true, encoding: 'utf8' });
   return names
     .filter((name) => /(?:^|\/)\.tmp-|\.tmp\/./.test(name))

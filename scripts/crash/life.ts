@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { runDaemon } from '../../src/compose.ts';
 import { broken, everything, isOver } from './check.ts';
 import { type Place, personOf, setOut } from './story.ts';
-import { type Fault, type Point, type Traced, traced, type Where } from './trace.ts';
+import { type Fault, type Lasting, type Point, type Traced, traced, type Where } from './trace.ts';
 
 /** How long a daemon that was hurt but lives may go on before it is stopped, in ms. */
 const HURT_MS = 1_500;
@@ -14,8 +14,13 @@ const WHOLE_MS = 20_000;
 /** How long a daemon may need to stop: its ten seconds of grace, and some. */
 const STOP_MS = 15_000;
 
-/** What became of one story: whether the fault struck at all, and everything that does not hold, in words. */
-export type Told = { struck: boolean; wrong: string[] };
+/**
+ * What became of one story: whether the fault struck in the workspace, or a call of Node's own that had the number this time (then
+ * it tells nothing of us), and everything that does not hold, in words.
+ */
+export type Told = { struck: boolean; beside: boolean; wrong: string[] };
+/** What happens at a point: how often in a row (`lives`), and whether an error stays until the daemon has ended. */
+export type Kind = { fault: Fault; lives: number; lasting: Lasting };
 
 /**
  * Tells the story once: a daemon with a fault at `at` (`lives` of them, one after the other), then a whole one that has to
@@ -23,8 +28,7 @@ export type Told = { struck: boolean; wrong: string[] };
  */
 export async function tell(
   at: Point | Where,
-  fault: Fault,
-  lives: number,
+  { fault, lives, lasting }: Kind,
   look?: (there: Place) => void,
 ): Promise<Told> {
   const root = fs.mkdtempSync(join(tmpdir(), 'agentd-crash-'));
@@ -34,9 +38,9 @@ export async function tell(
     () => null,
     (error: unknown) => error,
   );
-  const told: Told = { struck: false, wrong: [] };
+  const told: Told = { struck: false, beside: false, wrong: [] };
   try {
-    for (let life = 0; life < lives; life++) await oneLife(there, at, fault, person, told);
+    for (let life = 0; life < lives; life++) await oneLife(there, at, fault, lasting, person, told);
     look?.(there);
     await wholeLife(there, person, told);
     over.abort(new Error('the story is over'));
@@ -56,9 +60,16 @@ export async function tell(
 }
 
 /** A daemon that may be hurt: it ends by itself, or is asked to stop when the story is over or does not go on. */
-async function oneLife(there: Place, at: Point | Where, fault: Fault, person: Promise<unknown>, told: Told) {
+async function oneLife(
+  there: Place,
+  at: Point | Where,
+  fault: Fault,
+  lasting: Lasting,
+  person: Promise<unknown>,
+  told: Told,
+) {
   const whole = typeof at === 'string';
-  const daemon = whole ? traced(there, at, null, fault) : traced(there, at.where, at, fault);
+  const daemon = whole ? traced(there, at, null, fault, lasting) : traced(there, at.where, at, fault, lasting);
   let ended = false;
   void daemon.ended.then(() => {
     ended = true;
@@ -70,7 +81,8 @@ async function oneLife(there: Place, at: Point | Where, fault: Fault, person: Pr
   daemon.process.kill('SIGKILL');
   await daemon.ended;
   const hit = how === 'SIGKILL' && fault === 'kill' ? 'in' : daemon.hit();
-  if (hit) told.struck = true;
+  if (hit === 'in') told.struck = true;
+  if (hit === 'beside') told.beside = true;
   // An error in the engine of Node itself is no business of ours; what it leaves on disk is.
   const clean =
     how === 'SIGTERM' ||

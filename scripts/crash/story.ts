@@ -37,13 +37,23 @@ const ANSWERS = [
 
 /** A workspace with a script for the model, a limit of two iterations, and the first message in its inbox. */
 export async function setOut(root: string): Promise<Place> {
-  const there = place(root);
+  const there = layOut(root);
   fs.mkdirSync(there.folder, { recursive: true, mode: 0o700 });
-  fs.writeFileSync(there.script, JSON.stringify(ANSWERS));
-  fs.writeFileSync(join(root, 'agentd.json'), JSON.stringify({ version: 1, limits: { iterations: 2 } }));
-  await dropMessage(there.folder, { name: DROPPED[0] ?? '', content: 'Write two lines, one after the other' });
+  await dropFirst(there);
   return there;
 }
+
+/** A workspace with a script for the model and a limit of two iterations; no session yet. */
+export function layOut(root: string): Place {
+  const there = place(root);
+  fs.writeFileSync(there.script, JSON.stringify(ANSWERS));
+  fs.writeFileSync(join(root, 'agentd.json'), JSON.stringify({ version: 1, limits: { iterations: 2 } }));
+  return there;
+}
+
+/** The first message, dropped the safe way. */
+export const dropFirst = (there: Place) =>
+  dropMessage(there.folder, { name: DROPPED[0] ?? '', content: 'Write two lines, one after the other' });
 
 /**
  * Everything the person does, each thing once, however often the daemon dies meanwhile: waits for the pause, consumes that

@@ -33,7 +33,9 @@ export type Where = keyof typeof CALLS;
 /** The nth such call of a thread; what it was in a run without a fault. */
 export type Point = { where: Where; call: string; nth: number; what: string };
 /** What happens at a point: the process is killed before the call, or the call fails with an errno. */
-export type Fault = 'kill' | 'ENOSPC' | 'EIO';
+export type Fault = 'kill' | 'ENOSPC' | 'EIO' | 'EMFILE' | 'EACCES';
+/** Once, or at every such call from then on until the process has ended. */
+export type Lasting = 'once' | 'on';
 
 /** A daemon as a process of its own, watched by strace. `ended` answers its exit code or signal. */
 export type Traced = {
@@ -47,10 +49,10 @@ export type Traced = {
 export const hasStrace = () => spawnSync('strace', ['-V']).status === 0;
 
 /** Starts the daemon under strace, with a fault at one point, or none. One thread for files, so that counts are steady. */
-export function traced(there: Place, where: Where, at: Point | null, fault: Fault): Traced {
+export function traced(there: Place, where: Where, at: Point | null, fault: Fault, lasting: Lasting): Traced {
   const log = `${there.root}/trace-${randomUUID()}`;
   const how = fault === 'kill' ? 'signal=SIGKILL' : `error=${fault}`;
-  const inject = at ? ['-e', `inject=${at.call}:${how}:when=${at.nth}`] : [];
+  const inject = at ? ['-e', `inject=${at.call}:${how}:when=${at.nth}${lasting === 'on' ? '+' : ''}`] : [];
   const set = CALLS[where].map((call) => `?${call}`).join(',');
   // Not with --seccomp-bpf: it never stops before a call, and strace then forgets the signal.
   const words = ['-D', ...(where === 'any' ? ['-f'] : []), '-qq', '-y', '-o', log, '-e', `trace=${set}`];
@@ -73,8 +75,9 @@ export function traced(there: Place, where: Where, at: Point | null, fault: Faul
     stderr: () => stderr,
     hit() {
       const lines = fs.existsSync(log) ? fs.readFileSync(log, 'utf8').split('\n') : [];
-      const hit = lines.find((line) => line.includes('(INJECTED)'));
-      return hit === undefined ? null : hit.includes(there.root) ? 'in' : 'beside';
+      const hits = lines.filter((line) => line.includes('(INJECTED)'));
+      if (hits.length === 0) return null;
+      return hits.some((line) => line.includes(there.root)) ? 'in' : 'beside';
     },
   };
 }

@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
+import * as fs from 'node:fs';
+import { dirname } from 'node:path';
 import { UserError } from '../protocol/errors.ts';
-import { putInPlace } from './durable.ts';
+import { putInPlace, syncFolder } from './durable.ts';
 import { inFolderLong } from './folder.ts';
 import { sessionPaths } from './layout.ts';
 
@@ -20,10 +22,15 @@ export async function dropMessage(
     );
   }
   const inbox = { path: paths.inbox, make: true };
+  const isNew = !fs.existsSync(paths.inbox);
   await inFolderLong(paths.folder, [inbox], (target) =>
     inFolderLong(paths.folder, [inbox, { path: paths.inboxStaging, make: true }], async (staging) => {
-      if (await putInPlace(staging.path(randomBytes(12).toString('hex')), target.path(name), content)) return;
-      throw new UserError(`The inbox already has a message named ${name}. Nothing was sent; use another name.`);
+      const isPlaced = await putInPlace(staging.path(randomBytes(12).toString('hex')), target.path(name), content);
+      // An inbox as new as this may be in a session that somebody made with mkdir a moment ago.
+      if (isNew) for (const folder of [paths.folder, dirname(paths.folder)]) await syncFolder(folder);
+      if (!isPlaced) {
+        throw new UserError(`The inbox already has a message named ${name}. Nothing was sent; use another name.`);
+      }
     }),
   );
 }

@@ -5,7 +5,8 @@ import { promisify } from 'node:util';
 import { errorCode, UserError } from '../protocol/errors.ts';
 import { ifThere, inWords, saying } from './errors.ts';
 
-const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.constants;
+const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = fs.constants;
+const OLD_MS = 36 * 3_600_000;
 const fdatasync = promisify(fs.fdatasync);
 const fsync = promisify(fs.fsync);
 
@@ -28,6 +29,21 @@ export async function syncFolder(path: string): Promise<void> {
     }
   } catch (error) {
     throw inWords(error, 'sync the folder', path);
+  }
+}
+
+/** A file's bytes, and when they were written, survive a power cut. For files of others: what cannot be opened is left alone. */
+export async function syncFile(path: string | Buffer): Promise<void> {
+  let fd: number;
+  try {
+    fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  } catch {
+    return;
+  }
+  try {
+    await fsync(fd);
+  } finally {
+    fs.closeSync(fd);
   }
 }
 
@@ -96,6 +112,30 @@ export function ownFolder(path: string): string {
   });
   if (fs.lstatSync(path).isDirectory()) return path;
   throw new UserError(`${path} must be a folder, but something else is there. Move it away; links are not followed.`);
+}
+
+/** Makes a folder (0700) with every folder on the way to it, and their names durable; nothing where it is there. */
+export function makeDurably(path: string): void {
+  const made = fs.mkdirSync(path, { recursive: true, mode: 0o700 });
+  if (made === undefined) return;
+  for (let folder = path; ; folder = dirname(folder)) {
+    const fd = fs.openSync(dirname(folder), O_RDONLY | O_DIRECTORY);
+    try {
+      fs.fsyncSync(fd);
+    } finally {
+      fs.closeSync(fd);
+    }
+    if (folder === made) return;
+  }
+}
+
+/** Removes from a folder that others write to what nobody can be writing any more: Maildir's 36 hours. */
+export function sweepOld(folder: string, now: Date): void {
+  for (const name of fs.readdirSync(folder)) {
+    const path = join(folder, name);
+    const stat = ifThere(() => fs.lstatSync(path));
+    if (stat?.isFile() && now.getTime() - stat.mtimeMs > OLD_MS) fs.rmSync(path, { force: true });
+  }
 }
 
 /** Removes what an earlier process left half-made under staging names. Only for folders nobody else writes to. */

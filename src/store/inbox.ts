@@ -2,12 +2,13 @@ import * as fs from 'node:fs';
 import type { Drop, Inbox } from '../engine/ports.ts';
 import { errorCode } from '../protocol/errors.ts';
 import { attachmentPlaces, takeAttachment } from './attachments.ts';
+import { syncFile } from './durable.ts';
 import { DiskError, ifThere } from './errors.ts';
 import { type Folder, heldFolder, statIn } from './folder.ts';
 import type { SessionPaths } from './layout.ts';
 import { promisesWhole } from './names.ts';
 import { openPutAway } from './put-away.ts';
-import { readDrop } from './read-drop.ts';
+import { rawOf, readDrop } from './read-drop.ts';
 import { type AskWriters, askProc, openReadiness, type Seen } from './readiness.ts';
 import { twinsIn } from './twins.ts';
 import { type Candidate, openWindow } from './window.ts';
@@ -120,6 +121,10 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
         }
       }
       if (ahead && (more || window.behind())) pending = (await early(inbox, drops, ahead)) || pending;
+      // Who drops with `echo` syncs nothing. Were it taken like that, a power cut could leave a part of it in the inbox: a message
+      // that nobody sent, since it is not the one on record.
+      const read = drops.filter((drop) => drop.identity.sha256 !== '');
+      await Promise.all(read.map((drop) => syncFile(inbox.at(rawOf(drop.handle)))));
       return { drops, pending, more };
     },
 

@@ -1,5 +1,5 @@
 export { dropMessage } from './drop-message.ts';
-export { sweepStaging } from './durable.ts';
+export { sweepStaging, syncFolder } from './durable.ts';
 export { Fenced, RecordCorrupt } from './errors.ts';
 export { type SessionPaths, sessionPaths, type WorkspacePaths } from './layout.ts';
 export { type MemoryStore, memoryStore } from './memory.ts';

@@ -3,7 +3,7 @@ import { basename } from 'node:path';
 import type { SessionStore } from '../engine/ports.ts';
 import { openBlobs } from './blobs.ts';
 import { openCallFolders } from './call-folders.ts';
-import { ownFolder, sweepStaging } from './durable.ts';
+import { ownFolder, sweepOld, sweepStaging } from './durable.ts';
 import { type InboxOptions, openInbox } from './inbox.ts';
 import { type JournalOptions, openJournal } from './journal.ts';
 import { sessionPaths } from './layout.ts';
@@ -30,6 +30,7 @@ export function openSessionFolder(folder: string, options: SessionOptions): Sess
   for (const path of foldersOf(folder)) ownFolder(path);
   for (const path of [paths.blobs, paths.outboxStaging, paths.plans, paths.rejected]) sweepStaging(path);
   if (fs.existsSync(paths.sealed)) sweepStaging(ownFolder(paths.sealed));
+  sweepOld(paths.inboxStaging, world.now());
   const journal = openJournal(paths, world);
   const inbox = openInbox(paths, world);
   const live = openLive(paths.live);

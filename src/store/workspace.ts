@@ -4,7 +4,7 @@ import type { SessionStore } from '../engine/ports.ts';
 import { UserError } from '../protocol/errors.ts';
 import type { Event } from '../protocol/event.ts';
 import { isSessionFolder } from '../protocol/names.ts';
-import { ownFolder, stagingName, syncFolder } from './durable.ts';
+import { makeDurably, ownFolder, stagingName, syncFolder } from './durable.ts';
 import { ifThere, saying } from './errors.ts';
 import { sessionPaths, type WorkspacePaths, workspacePaths } from './layout.ts';
 import { freeName } from './names.ts';
@@ -108,7 +108,7 @@ export function openWorkspace(root: string, options: SessionOptions): Workspace 
 }
 
 function prepare(paths: WorkspacePaths): void {
-  saying('make the workspace', paths.root, () => fs.mkdirSync(paths.root, { recursive: true, mode: 0o700 }));
+  saying('make the workspace', paths.root, () => makeDurably(paths.root));
   const stat = fs.statSync(paths.root);
   if ((stat.mode & 0o022) !== 0) {
     const mode = (stat.mode & 0o777).toString(8);
@@ -116,6 +116,7 @@ function prepare(paths: WorkspacePaths): void {
       `Others may write to the workspace ${paths.root} (mode ${mode}), and what is dropped there is run. Run: chmod 700 ${paths.root}`,
     );
   }
+  saying('make a folder in', paths.root, () => makeDurably(paths.sessions));
   for (const folder of [paths.sessions, paths.own, paths.schemas]) ownFolder(folder);
 }
 

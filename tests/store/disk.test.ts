@@ -27,6 +27,20 @@ test('files half-made by an earlier daemon are swept, others are not', async () 
   expect([blobs, outboxStaging, rejected].map((place) => fs.readdirSync(place))).toEqual([['kept'], [], []]);
 });
 
+test('what a sender left half-made in the inbox goes after 36 hours, and not before', async () => {
+  const rig = diskRig();
+  const { inboxStaging } = sessionPaths(join(await rig.store.work(), '..'));
+  const hoursOld = (name: string, hours: number) => {
+    fs.writeFileSync(join(inboxStaging, name), 'half');
+    const then = at().getTime() / 1000 - hours * 3600;
+    fs.utimesSync(join(inboxStaging, name), then, then);
+  };
+  hoursOld('old', 37);
+  hoursOld('fresh', 35);
+  await rig.reopen();
+  expect(fs.readdirSync(inboxStaging)).toEqual(['fresh']);
+});
+
 test('a blob whose bytes were changed is not handed out', async () => {
   const rig = diskRig();
   const hash = await rig.store.blobs.put('the truth');

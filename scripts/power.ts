@@ -1,0 +1,134 @@
+/**
+ * Power cuts: a story is told once under strace; then, at every call that touched the disk, the disks a power cut may leave there are
+ * made by a model of the file system, and a whole daemon recovers each. What is promised and what was found: docs/reliability.md.
+ *
+ *   npm run test:power                       every 6th point, a handful of disks at each
+ *   npm run test:power -- --all              every point, 24 disks at each where there are too many to try all
+ *   npm run test:power -- --told DIR --cut 57    one point again of a story that was kept; KEEP=1 keeps what is broken
+ *   npm run test:power -- --image ext4       on a real file system in an image, as root
+ *   npm run test:power -- --deaf 'events.jsonl$' what breaks where syncs of such paths do nothing
+ */
+import * as fs from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { hasStrace } from './crash/trace.ts';
+import { cutImage, imagePoints, whyNot } from './power/image.ts';
+import { recorded } from './power/recording.ts';
+import { type Row, rowOf } from './power/row.ts';
+import { tryShare } from './power/share.ts';
+import { tellWhole } from './power/tell.ts';
+
+/** Without a sync, so many broken disks for each job are enough to see; with `--all` they are counted. */
+const ENOUGH = 2;
+/** Syncs without which the protocol must break: if nothing breaks, it is this harness that does not see. */
+const TEETH: Array<[name: string, deaf: string]> = [
+  ['the record', 'events\\.jsonl$'],
+  ['the names on the way to the record', 'sessions(?:/demo)?$|/told$'],
+  ['replies, and their folder', '/outbox(?:/.*)?$'],
+  ['the inbox, as the sender syncs it', '/inbox$'],
+  ['messages as they are taken', '/inbox/[^./][^/]*$'],
+  ['long texts (blobs)', '/blobs(?:/.*)?$'],
+];
+
+const { values } = parseArgs({
+  options: {
+    all: { type: 'boolean', default: false },
+    every: { type: 'string' },
+    samples: { type: 'string' },
+    most: { type: 'string' },
+    seed: { type: 'string', default: '1' },
+    jobs: { type: 'string', default: '2' },
+    cut: { type: 'string' },
+    deaf: { type: 'string' },
+    only: { type: 'string' },
+    image: { type: 'string' },
+    told: { type: 'string' },
+    tell: { type: 'string' },
+    share: { type: 'string' },
+    trials: { type: 'string' },
+  },
+});
+
+if (values.tell !== undefined) await tellWhole(values.tell);
+else if (values.told && values.share && values.trials)
+  await tryShare(values.told, values.share, JSON.parse(values.trials));
+else if (hasStrace()) process.exitCode = values.image ? await onImage(values.image) : await main();
+else
+  console.log('SKIPPED: power cuts need strace to see what is written, and it is not here (apt-get install strace).');
+
+async function main(): Promise<number> {
+  const memory = fs.existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+  const folder = values.told ?? fs.mkdtempSync(join(memory, 'agentd-power-'));
+  const { disk } = await recorded(folder, () => false);
+  const points = disk.calls.length + 1;
+  const every = values.all ? 1 : Number(values.every ?? 6);
+  const samples = Number(values.samples ?? (values.all ? 24 : 6));
+  const all = Array.from({ length: points }, (_, cut) => cut);
+  const cutsBy = (step: number) => (values.cut ? [Number(values.cut)] : all.filter((cut) => cut % step === 0));
+  const most = Number(values.most ?? (values.all ? 6_561 : 64));
+  const common = { seed: Number(values.seed), samples, most };
+  const rows: Array<{ name: string; whole: boolean; deaf?: string; cuts: number[] }> = [
+    { name: 'changes lost, in any order', whole: true, cuts: cutsBy(every) },
+    { name: 'the same, and writes torn', whole: false, cuts: cutsBy(every) },
+    ...TEETH.map(([name, deaf]) => ({ name: `without syncs of ${name}`, whole: true, deaf, cuts: cutsBy(every) })),
+  ];
+  const chosen = values.deaf
+    ? [{ name: `without syncs of ${values.deaf}`, whole: true, deaf: values.deaf, cuts: cutsBy(every) }]
+    : rows.filter(({ name }) => values.only === undefined || name.includes(values.only));
+  console.log(`${points} points in the story; seed ${values.seed}, up to ${samples} samples a point.\n`);
+  console.log('| power cut | points | all combinations at | disks | broken | ms a disk |');
+  console.log('|---|---|---|---|---|---|');
+  let bad = false;
+  const found: string[] = [];
+  for (const { name, whole, deaf, cuts } of chosen) {
+    const row = await rowOf(folder, Number(values.jobs), {
+      ...common,
+      whole,
+      deaf,
+      cuts,
+      enough: deaf && !values.all ? ENOUGH : undefined,
+    });
+    const ms = Math.round(row.ms / Math.max(1, row.disks));
+    console.log(`| ${name} | ${cuts.length} | ${row.exhaustive} | ${row.disks} | ${row.broken} | ${ms} |`);
+    if (deaf === undefined ? row.broken > 0 : row.broken === 0) bad = true;
+    found.push(...inWords(name, row, deaf === undefined ? Number.POSITIVE_INFINITY : 2));
+  }
+  for (const line of found) console.log(line);
+  if (bad) console.log(`\nThe story is kept in ${folder}: repeat with --told ${folder} --cut N`);
+  else if (values.told === undefined) fs.rmSync(folder, { recursive: true, force: true });
+  return bad ? 1 : 0;
+}
+
+async function onImage(kind: string): Promise<number> {
+  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-image-'));
+  let broken = 0;
+  try {
+    const refused = await whyNot(folder, kind);
+    if (refused) console.log(`SKIPPED: no image of ${kind} can be mounted here: ${refused}`);
+    if (refused) return 0;
+    const every = values.all ? 1 : Number(values.every ?? 6);
+    const points = (await imagePoints(folder)).filter((_, n) => n % every === 0);
+    const began = performance.now();
+    for (const at of points) {
+      const wrong = await cutImage(folder, kind, at);
+      if (wrong.length > 0) broken++;
+      if (wrong.length > 0) console.log(`${at.what}:\n  ${wrong.join('\n  ')}`);
+    }
+    const ms = Math.round((performance.now() - began) / points.length);
+    console.log(`| power cut | points | broken | ms a point |\n|---|---|---|---|`);
+    console.log(`| ${kind} in an image | ${points.length} | ${broken} | ${ms} |`);
+  } finally {
+    fs.rmSync(folder, { recursive: true, force: true });
+  }
+  return broken > 0 ? 1 : 0;
+}
+
+function inWords(name: string, { kinds }: Row, most: number): string[] {
+  return [...kinds]
+    .sort(([, a], [, b]) => b.times - a.times)
+    .slice(0, most)
+    .map(
+      ([kind, one]) => `\n${name}: ${one.times} × ${kind}\n    first at --cut ${one.cut}: ${one.how.slice(0, 1200)}`,
+    );
+}

@@ -1,0 +1,172 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { rebuild } from '../../src/client/rebuild.ts';
+import { fold } from '../../src/core/fold.ts';
+import { replyText } from '../../src/core/reply.ts';
+import { emptySession } from '../../src/core/session.ts';
+import { planText } from '../../src/core/steps.ts';
+import type { Event } from '../../src/protocol/event.ts';
+import { litter, ofType, recordOf } from '../crash/check.ts';
+import { DROPPED, LEDGER, type Place, TOKEN } from '../crash/story.ts';
+import { type Disk, nodeAt, treeAt } from './disk.ts';
+
+/** One more message after the power cut, to see that the session still works. */
+export const PROBE = 'after.msg.md';
+
+/** What people and commands had done and seen before the power went. */
+export type Known = {
+  /** Messages whose sender was told that they are safe: by a synced drop, or by the file leaving the inbox. */
+  safe: string[];
+  /** Replies somebody may have read. */
+  replies: Map<string, string>;
+  /** How often each command had run. */
+  ran: Map<string, number>;
+  /** The record as far as it was synced. */
+  record: Buffer;
+};
+
+/** What was known when the power went before call `cut`; `session` is the session's folder in the workspace. */
+export function knownAt(disk: Disk, cut: number, session: string): Known {
+  const whole = treeAt(disk, cut, () => 'kept');
+  const sure = treeAt(disk, cut, () => 'lost');
+  const bytesAt = (path: string) => whole.bytes.get(nodeAt(whole, `${session}/${path}`) ?? -1);
+  const replies = DROPPED.flatMap((name): Array<[string, string]> => {
+    const bytes = bytesAt(`outbox/${name}`) ?? bytesAt(`outbox/read/${name}`);
+    return bytes ? [[name, bytes.toString()]] : [];
+  });
+  return {
+    safe: safeAt(disk, cut),
+    replies: new Map(replies),
+    ran: counts(bytesAt('work/ledger')?.toString() ?? ''),
+    record: sure.bytes.get(nodeAt(whole, `${session}/events.jsonl`) ?? -1) ?? Buffer.alloc(0),
+  };
+}
+
+function safeAt(disk: Disk, cut: number): string[] {
+  const linked = new Set<string>();
+  const safe = new Set<string>();
+  for (const call of disk.calls.slice(0, cut)) {
+    const inbox = 'path' in call ? /^(.*\/inbox)(?:\/([^/]+))?$/ : /^(.*\/inbox)\/([^/]+)$/;
+    const [, , name = ''] = inbox.exec('path' in call ? call.path : call.is === 'move' ? call.from : call.to) ?? [];
+    if (call.is === 'link' && name !== '') linked.add(name);
+    if (call.is === 'move' && name !== '') safe.add(name);
+    if (call.is === 'sync' && call.path.endsWith('/inbox')) for (const one of linked) safe.add(one);
+  }
+  return DROPPED.filter((name) => safe.has(name));
+}
+
+const counts = (text: string) =>
+  new Map(LEDGER.map((line) => [line, text.split('\n').filter((one) => one === line).length]));
+
+/** Everything that was promised and does not hold after the recovery, in words. `found`: the session as the cut left it. */
+export async function broken(there: Place, found: Map<string, string>, known: Known): Promise<string[]> {
+  if (!fs.existsSync(there.folder)) return known.safe.map((name) => `${name} is lost with the whole session`);
+  const events = fs.existsSync(there.events) ? await recordOf(there) : [];
+  return [
+    ...record(there, known),
+    ...messages(there, events, known),
+    ...calls(there, events, found, known),
+    ...(await plan(there, events, found)),
+    ...litter(there),
+  ];
+}
+
+function record(there: Place, known: Known): string[] {
+  const bytes = fs.existsSync(there.events) ? fs.readFileSync(there.events) : Buffer.alloc(0);
+  const kept = bytes.subarray(0, known.record.length).equals(known.record);
+  return kept ? [] : ['what was synced of the record is not there any more'];
+}
+
+/** Each message is on record at most once and answered exactly as often; what was safe is on record; no answer without a message. */
+function messages(there: Place, events: Event[], known: Known): string[] {
+  const committed = ofType(events, 'reply.committed');
+  const received = ofType(events, 'message.received');
+  const files = [there.outbox, there.outboxRead].flatMap((folder) =>
+    fs
+      .readdirSync(folder, { withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => ({ name: entry.name, text: fs.readFileSync(join(folder, entry.name), 'utf8') })),
+  );
+  const names = [...DROPPED, PROBE];
+  const strangers = [...received.map((event) => event.name), ...files.map((file) => file.name)]
+    .filter((name) => !names.includes(name))
+    .map((name) => `nobody sent ${name}`);
+  const wrong = names.flatMap((name) => {
+    const waiting = fs.existsSync(join(there.inbox, name)) ? [`${name} is still in inbox/`] : [];
+    const said = committed.filter((event) => event.reply.id === name);
+    const texts = new Set(files.filter((file) => file.name === name).map((file) => file.text));
+    const times = received.filter((event) => event.name === name).length;
+    const safe = known.safe.includes(name) || name === PROBE;
+    const read = known.replies.get(name);
+    if (times > 1) return [`${name} is on record ${times} times`];
+    if (safe && said.length === 0) return [`${name} was safe and has no reply`];
+    if (said.length > 1 || texts.size !== said.length || times > said.length)
+      return [`${name}: received ${times} times, ${said.length} replies on record, ${texts.size} files`];
+    const [one] = said;
+    const right = one ? replyText(one.reply) : undefined;
+    if (right !== undefined && !texts.has(right)) return [`${name}: its reply is not what was committed`];
+    if (read !== undefined && right !== read) return [`${name}: a reply that could be read has changed or is gone`];
+    return waiting;
+  });
+  return [...wrong, ...strangers];
+}
+
+/** A command ran at most once, before and after the cut together; where it never ran, the record does not say it went well. */
+function calls(there: Place, events: Event[], found: Map<string, string>, known: Known): string[] {
+  const ledger = join(there.work, 'ledger');
+  const before = found.get('work/ledger') ?? '';
+  const now = fs.existsSync(ledger) ? fs.readFileSync(ledger, 'latin1') : '';
+  const since = counts(now.slice(before.length));
+  const started = ofType(events, 'tool.started').filter((event) => event.replay === 'never');
+  const ended = [...ofType(events, 'tool.finished'), ...ofType(events, 'tool.interrupted')];
+  const twice = new Set(started.map((event) => event.call)).size !== started.length;
+  return [
+    ...(twice ? ['a call was started twice'] : []),
+    ...LEDGER.flatMap((line) => {
+      const ran = (known.ran.get(line) ?? 0) + (since.get(line) ?? 0);
+      const call = started.find((event) => event.args.includes(line));
+      const end = ended.find((event) => event.call === call?.call);
+      if (ran > 1) return [`${line} ran ${ran} times`];
+      if (ran > 0 && !call) return [`${line} ran, but is not on record`];
+      if (call && !end) return [`${line} has no end on record`];
+      return ran === 0 && end?.type === 'tool.finished' && end.ok ? [`${line} did not run, but is said to have`] : [];
+    }),
+  ];
+}
+
+async function plan(there: Place, events: Event[], found: Map<string, string>): Promise<string[]> {
+  let session = emptySession(there.session);
+  for (const event of events) session = fold(session, event);
+  const text = fs.existsSync(there.plan) ? fs.readFileSync(there.plan, 'utf8') : undefined;
+  const saved = found.get('plan.json');
+  // A save of a person that came through torn is theirs: it is left as it is, and they were told.
+  const isTorn = saved !== undefined && saved === text && !parses(saved);
+  const wrong: string[] = [];
+  if (!isTorn && text !== (session.plan ? planText(session.plan) : undefined))
+    wrong.push(
+      `plan.json is not the plan of the record (${text === undefined ? 'missing' : `${text.length} characters`})`,
+    );
+  const edits = ofType(events, 'plan.edited').filter((event) => event.by === 'person');
+  const invented = edits.flatMap((event) => event.changes.map((change) => JSON.stringify(change)));
+  for (const one of invented.filter((change) => !change.includes(TOKEN))) wrong.push(`nobody edited by hand: ${one}`);
+  if (saved?.includes(TOKEN) && parses(saved) && !everySave(there, events).includes(TOKEN))
+    wrong.push('the hand edit is lost');
+  for (const one of await rebuild({ ...there, name: there.session }))
+    if (one.is !== 'as it was' && !(isTorn && one.is === 'left'))
+      wrong.push(`rebuild: ${one.path} ${one.is}${one.why ? ` (${one.why})` : ''}`);
+  return wrong;
+}
+
+function everySave(there: Place, events: Event[]): string {
+  const old = fs.readdirSync(there.planHistory).map((name) => fs.readFileSync(join(there.planHistory, name), 'utf8'));
+  return JSON.stringify(events) + old.join('\n');
+}
+
+function parses(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,117 @@
+import { spawnSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { openWorkspace } from '../../src/store/index.ts';
+import { DROPPED, dropFirst, LEDGER, layOut, type Place, personOf, place, setOut } from '../crash/story.ts';
+import { type Point, pointsOf, traced } from '../crash/trace.ts';
+import type { Known } from './check.ts';
+import { recoveredIn } from './recover.ts';
+
+const SIZE = '64M';
+const LIFE_MS = 20_000;
+
+/** Says why an image of that kind cannot be mounted here, or nothing. */
+export async function whyNot(folder: string, kind: string): Promise<string | undefined> {
+  try {
+    const image = made(folder, kind);
+    await mounted(image, join(folder, 'mnt'), () => {});
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** The points of a whole run. */
+export async function imagePoints(folder: string): Promise<Point[]> {
+  const found: Point[] = [];
+  for (const where of ['main', 'any'] as const) {
+    const root = fs.mkdtempSync(join(folder, 'whole-'));
+    const there = await setOut(root);
+    await live(there, traced(there, where, null, 'kill', 'once'));
+    found.push(...pointsOf(there, where));
+  }
+  return found.filter(({ what }) => !what.includes('.agentd/schemas'));
+}
+
+/**
+ * A real file system in an image loses its power when the daemon is killed at a point: the image is copied at that moment, the copy
+ * mounted (its journal replayed), and a daemon recovers there. What had reached the block layer is kept; all else is lost.
+ */
+export async function cutImage(folder: string, kind: string, at: Point): Promise<string[]> {
+  const image = made(folder, kind);
+  const [mnt, copy] = [join(folder, 'mnt'), join(folder, 'copy.img')];
+  const known = await mounted(image, mnt, async () => {
+    const there = await begun(mnt);
+    await live(there, traced(there, at.where, at, 'kill', 'once'));
+    run('cp', ['--sparse=always', image, copy]);
+    return seen(there);
+  });
+  return mounted(copy, mnt, () => recoveredIn(join(mnt, 'ws'), known));
+}
+
+/** A workspace that is on disk; what follows must see to itself that it stays. */
+async function begun(mnt: string): Promise<Place> {
+  const root = join(mnt, 'ws');
+  fs.mkdirSync(root, { mode: 0o700 });
+  layOut(root);
+  run('sync', ['-f', mnt]);
+  const there = place(root);
+  openWorkspace(root, { now: () => new Date() });
+  fs.mkdirSync(there.folder);
+  await dropFirst(there);
+  return there;
+}
+
+/** Lets the person and the daemon go on until the daemon is killed, or the story is over. */
+async function live(there: Place, daemon: ReturnType<typeof traced>): Promise<void> {
+  const over = new AbortController();
+  const person = personOf(there, over.signal).catch(() => undefined);
+  await Promise.race([daemon.ended, person.then(() => sleep(500)), sleep(LIFE_MS)]);
+  over.abort(new Error('the power is gone'));
+  daemon.process.kill('SIGTERM');
+  await daemon.ended;
+  await person;
+}
+
+/** What people and commands had seen, as the folder tells it that still has its power. */
+function seen(there: Place): Known {
+  const files = (folder: string) => (fs.existsSync(folder) ? fs.readdirSync(folder) : []);
+  const left = [...files(there.done).map((name) => name.replace(/^\d+-/, '')), ...files(there.rejected)];
+  const replies = [there.outbox, there.outboxRead].flatMap((folder) =>
+    files(folder)
+      .filter((name) => DROPPED.includes(name))
+      .map((name): [string, string] => [name, fs.readFileSync(join(folder, name), 'utf8')]),
+  );
+  const ledger = join(there.work, 'ledger');
+  const lines = fs.existsSync(ledger) ? fs.readFileSync(ledger, 'utf8').split('\n') : [];
+  return {
+    safe: DROPPED.filter((name, place) => place === 0 || left.includes(name)),
+    replies: new Map(replies),
+    ran: new Map(LEDGER.map((line) => [line, lines.filter((one) => one === line).length])),
+    record: Buffer.alloc(0),
+  };
+}
+
+function made(folder: string, kind: string): string {
+  const image = join(folder, 'disk.img');
+  fs.rmSync(image, { force: true });
+  run('truncate', ['-s', SIZE, image]);
+  run(`mkfs.${kind}`, [kind === 'ext4' ? '-qF' : '-qf', image]);
+  return image;
+}
+
+async function mounted<T>(image: string, mnt: string, job: () => T | Promise<T>): Promise<T> {
+  fs.mkdirSync(mnt, { recursive: true });
+  run('mount', ['-o', 'loop', image, mnt]);
+  try {
+    return await job();
+  } finally {
+    run('umount', [mnt]);
+  }
+}
+
+function run(program: string, words: string[]): void {
+  const { status, error, stderr } = spawnSync(program, words, { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`${program} ${words.join(' ')}: ${error?.message ?? stderr.trim()}`);
+}

@@ -1,0 +1,61 @@
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import type { NodeId } from './disk.ts';
+import type { Recording } from './recording.ts';
+
+/** What a message's file was when the daemon took it: its number and time of change, as the record has them. */
+export type Identity = { ino: bigint; mtimeNs: bigint };
+
+/**
+ * A file keeps its number through a power cut, but not on its way into the folder of a trial, where the daemon would take a message it
+ * has on record for a new one. So this process sees the old number and time for those files.
+ */
+const known = new Map<string, Identity>();
+
+/** `path` stands for the file that had this identity, until it is changed. */
+export function pretend(path: string, identity: Identity): void {
+  const { dev, ino, mtimeNs } = fs.lstatSync(path, { bigint: true });
+  known.set(`${dev}:${ino}:${mtimeNs}`, identity);
+}
+
+export const forget = () => known.clear();
+
+/** Puts the pretence into `lstatSync`, `fstatSync` and `statSync`: messages are looked at with these alone. */
+export function install(): void {
+  for (const name of ['lstatSync', 'fstatSync', 'statSync'] as const) {
+    const real: unknown = Reflect.get(fs, name);
+    if (typeof real !== 'function') continue;
+    Reflect.set(fs, name, (...args: unknown[]) => {
+      const stat: unknown = Reflect.apply(real, fs, args);
+      if (stat instanceof fs.Stats || known.size === 0) return stat;
+      return as(stat);
+    });
+  }
+  syncBuiltinESMExports();
+}
+
+function as(stat: unknown): unknown {
+  if (typeof stat !== 'object' || stat === null || !('mtimeNs' in stat && 'ino' in stat && 'dev' in stat)) return stat;
+  const identity = known.get(`${stat.dev}:${stat.ino}:${stat.mtimeNs}`);
+  if (identity) Object.assign(stat, identity);
+  return stat;
+}
+
+/** The messages' files by node, with the bytes they had when they were taken. */
+export function identitiesOf({ disk, events }: Recording): Map<NodeId, Identity & { sha256: string }> {
+  const found = new Map<NodeId, Identity & { sha256: string }>();
+  for (const event of events) {
+    const file = event.type === 'message.received' || event.type === 'reply.committed' ? event.file : undefined;
+    const name =
+      event.type === 'message.received' ? event.name : event.type === 'reply.committed' ? event.reply.id : '';
+    if (!file) continue;
+    const atom = disk.atoms.findLast((one) => {
+      const call = disk.calls[one.born];
+      const path = call && ('path' in call ? call.path : call.to);
+      return one.is === 'name' && one.node !== null && path?.endsWith(`/inbox/${name}`);
+    });
+    if (atom?.is === 'name' && atom.node !== null)
+      found.set(atom.node, { ino: BigInt(file.ino), mtimeNs: BigInt(file.mtime_ns), sha256: file.sha256 });
+  }
+  return found;
+}

@@ -1,0 +1,78 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import type { Event } from '../../src/protocol/event.ts';
+import { openWorkspace } from '../../src/store/index.ts';
+import { layOut, place } from '../crash/story.ts';
+import { type Disk, diskOf, nodeAt, ROOT, type Tree, treeAt, walk } from './disk.ts';
+import { callsOf, straceWords } from './trace.ts';
+
+const POWER = new URL('../power.ts', import.meta.url).pathname;
+
+/** A story that was told once: what it did to the disk, and its record. */
+export type Recording = { root: string; disk: Disk; events: Event[] };
+
+/** Tells the story under strace. Throws where the model of the disk does not end with the very bytes the disk ended with. */
+export async function recorded(folder: string, deaf: (path: string) => boolean): Promise<Recording> {
+  const root = join(folder, 'told');
+  const log = join(folder, 'trace');
+  if (!fs.existsSync(log)) await tell(root, log, join(folder, 'start'));
+  const disk = diskOf(callsOf(fs.readFileSync(log, 'latin1'), root), root, scan(join(folder, 'start')), deaf);
+  const wrong = difference(
+    treeAt(disk, disk.calls.length, () => 'kept'),
+    root,
+  );
+  if (wrong) throw new Error(`The model of the disk is not the disk: ${wrong}`);
+  const events: Event[] = [];
+  await openWorkspace(root, { now: () => new Date() }).events(place(root).session, (event) => void events.push(event));
+  return { root, disk, events };
+}
+
+async function tell(root: string, log: string, start: string): Promise<void> {
+  fs.mkdirSync(root, { mode: 0o700 });
+  layOut(root);
+  fs.cpSync(root, start, { recursive: true });
+  const child = spawn('strace', [...straceWords(log), process.execPath, '--import', 'tsx', POWER, '--tell', root], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...process.env, UV_USE_IO_URING: '0' },
+  });
+  let said = '';
+  child.stderr.on('data', (data: Buffer) => {
+    said += data.toString();
+  });
+  const [code] = await once(child, 'exit');
+  if (code !== 0) throw new Error(`The story could not be told (${String(code)}): ${said}`);
+}
+
+/** A folder as the model has it. */
+function scan(root: string): Tree {
+  const tree: Tree = { names: new Map([[ROOT, new Map()]]), bytes: new Map() };
+  let next = ROOT + 1;
+  const into = (folder: string, node: number) => {
+    for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
+      const path = join(folder, entry.name);
+      const child = next++;
+      tree.names.get(node)?.set(entry.name, child);
+      if (!entry.isDirectory()) tree.bytes.set(child, fs.readFileSync(path));
+      else {
+        tree.names.set(child, new Map());
+        into(path, child);
+      }
+    }
+  };
+  into(root, ROOT);
+  return tree;
+}
+
+function difference(model: Tree, root: string): string | undefined {
+  const real = scan(root);
+  const ours = [...walk(model)].map(({ path }) => path).join('\n');
+  const theirs = [...walk(real)].map(({ path }) => path).join('\n');
+  if (ours !== theirs) return `it has\n${ours}\nand the disk\n${theirs}`;
+  for (const { path, node } of walk(model)) {
+    const bytes = real.bytes.get(nodeAt(real, path) ?? ROOT);
+    if (bytes && !model.bytes.get(node)?.equals(bytes)) return `other bytes in ${path}`;
+  }
+  return undefined;
+}

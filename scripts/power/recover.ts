@@ -1,0 +1,114 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { runDaemon } from '../../src/compose.ts';
+import { sha256 } from '../../src/store/blobs.ts';
+import { dropMessage } from '../../src/store/index.ts';
+import { everything, isOver } from '../crash/check.ts';
+import { type Place, place } from '../crash/story.ts';
+import { broken, type Known, PROBE } from './check.ts';
+import { type NodeId, type Tree, walk } from './disk.ts';
+import { forget, type Identity, pretend } from './inodes.ts';
+
+const END_MS = 20_000;
+/** Files are from before the power cut, so nobody is still writing to them. */
+const DAYS_AGO = Date.now() / 1000 - 3 * 86_400;
+
+export type Identities = Map<NodeId, Identity & { sha256: string }>;
+
+/** Puts a disk into a folder and recovers there; returns what does not hold, in words. */
+export async function recovered(tree: Tree, root: string, known: Known, identities: Identities): Promise<string[]> {
+  try {
+    materialise(tree, root, identities);
+    return await recoveredIn(root, known);
+  } finally {
+    forget();
+  }
+}
+
+/** Lets a whole daemon recover a workspace and answer one more message; returns what does not hold, in words. */
+export async function recoveredIn(root: string, known: Known): Promise<string[]> {
+  const there = place(root);
+  const wrong: string[] = [];
+  try {
+    const found = everythingOr(there);
+    await alive(there, async () => {
+      if (!(await rests(there))) wrong.push('it did not come to rest');
+      if (!fs.existsSync(there.folder)) return;
+      await dropMessage(there.folder, { name: PROBE, content: 'Is anybody there?' });
+      if (!(await rests(there))) wrong.push('it did not answer one more message');
+    });
+    wrong.push(...(await broken(there, found, known)));
+    await onceMore(there, wrong);
+  } catch (error) {
+    wrong.push(`broke off: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  return wrong.map((line) => line.replaceAll(root, '.'));
+}
+
+function materialise(tree: Tree, root: string, identities: Identities): void {
+  fs.rmSync(root, { recursive: true, force: true });
+  fs.mkdirSync(root, { mode: 0o700 });
+  const first = new Map<NodeId, string>();
+  for (const { path, node } of walk(tree)) {
+    const target = join(root, path);
+    const bytes = tree.bytes.get(node);
+    const twin = first.get(node);
+    if (bytes === undefined) fs.mkdirSync(target, { mode: 0o700 });
+    else if (twin !== undefined) fs.linkSync(twin, target);
+    else {
+      fs.writeFileSync(target, bytes, { mode: 0o600 });
+      fs.utimesSync(target, DAYS_AGO, DAYS_AGO);
+      first.set(node, target);
+    }
+  }
+  for (const [node, path] of first) {
+    const identity = identities.get(node);
+    if (!identity) continue;
+    const isWhole = sha256(tree.bytes.get(node) ?? '') === identity.sha256;
+    const mtimeNs = isWhole ? identity.mtimeNs : fs.lstatSync(path, { bigint: true }).mtimeNs;
+    pretend(path, { ino: identity.ino, mtimeNs });
+  }
+}
+
+const everythingOr = (there: Place) => (fs.existsSync(there.folder) ? everything(there) : new Map<string, string>());
+
+async function alive(there: Place, meanwhile: () => Promise<void>): Promise<void> {
+  const daemon = await runDaemon({
+    root: there.root,
+    configFile: 'agentd.json',
+    flags: { name: `scripted:${there.script}` },
+    logLevel: 'error',
+    env: process.env,
+    onLost: (why) => {
+      throw why;
+    },
+  });
+  try {
+    await meanwhile();
+  } finally {
+    await daemon.stop();
+  }
+}
+
+/** Whether everything that was to be done is done, within the time there is. */
+async function rests(there: Place): Promise<boolean> {
+  const end = Date.now() + END_MS;
+  while (Date.now() < end) {
+    if (!fs.existsSync(there.inbox)) {
+      if (!fs.existsSync(there.events)) return true;
+    } else if (!fs.existsSync(there.events)) {
+      if (fs.readdirSync(there.inbox).every((name) => name.startsWith('.'))) return true;
+    } else if (await isOver(there)) return true;
+    await sleep(3);
+  }
+  return false;
+}
+
+async function onceMore(there: Place, wrong: string[]): Promise<void> {
+  const before = everythingOr(there);
+  await alive(there, async () => {});
+  const after = everythingOr(there);
+  for (const path of new Set([...before.keys(), ...after.keys()]))
+    if (before.get(path) !== after.get(path)) wrong.push(`one more start changed ${path}`);
+}

@@ -1,0 +1,65 @@
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import type { Said, Trials } from './share.ts';
+
+const POWER = new URL('../power.ts', import.meta.url).pathname;
+/** A recovery that says nothing for so long hangs. */
+const SILENT_MS = 90_000;
+
+/** What a row of the table sums up. */
+export type Row = {
+  disks: number;
+  exhaustive: number;
+  ms: number;
+  /** Each kind of violation: how many disks had it, and the first of them. */
+  kinds: Map<string, { times: number; cut: number; how: string }>;
+  broken: number;
+};
+
+/** Tries disks in several processes at once. */
+export async function rowOf(folder: string, jobs: number, trials: Trials): Promise<Row> {
+  const row: Row = { disks: 0, exhaustive: 0, ms: 0, kinds: new Map(), broken: 0 };
+  const shares = Array.from({ length: jobs }, (_, n) => trials.cuts.filter((_, place) => place % jobs === n));
+  await Promise.all(shares.map((cuts, n) => share(folder, String(n), { ...trials, cuts }, row)));
+  return row;
+}
+
+async function share(folder: string, name: string, trials: Trials, row: Row): Promise<void> {
+  const words = ['--import', 'tsx', POWER, '--told', folder, '--share', name, '--trials', JSON.stringify(trials)];
+  const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const exited = new Promise<number | string>((resolve) =>
+    child.on('exit', (code, signal) => resolve(code ?? signal ?? 0)),
+  );
+  let stderr = '';
+  child.stderr.on('data', (data: Buffer) => {
+    stderr = (stderr + data.toString()).slice(-2000);
+  });
+  let last: Said | undefined;
+  let silent = setTimeout(() => child.kill('SIGKILL'), SILENT_MS);
+  for await (const line of createInterface({ input: child.stdout })) {
+    clearTimeout(silent);
+    silent = setTimeout(() => child.kill('SIGKILL'), SILENT_MS);
+    last = take(JSON.parse(line), row);
+  }
+  clearTimeout(silent);
+  const code = await exited;
+  if (last?.is === 'end') return;
+  const [cut, how] = last ? [last.cut, last.how] : [0, 'the beginning'];
+  take({ is: 'broken', cut, how, wrong: [`it hangs or dies (${code}): ${stderr.slice(-500)}`] }, row);
+}
+
+function take(said: Said, row: Row): Said {
+  if (said.is === 'end') {
+    row.disks += said.disks;
+    row.exhaustive += said.exhaustive;
+    row.ms += said.ms;
+  }
+  if (said.is !== 'broken') return said;
+  row.broken++;
+  for (const wrong of said.wrong) {
+    const kind = wrong.replace(/[0-9a-f]{8,}/g, '…').slice(0, 300);
+    const one = row.kinds.get(kind) ?? { times: 0, cut: said.cut, how: said.how };
+    row.kinds.set(kind, { ...one, times: one.times + 1 });
+  }
+  return said;
+}

@@ -1,0 +1,128 @@
+import { createHash } from 'node:crypto';
+import { type Atom, type Disk, type Fate, SECTOR, type Tree, treeAt, walk } from './disk.ts';
+
+/** Up to so many undecided changes every combination is tried; beyond, samples. */
+const EXHAUSTIVE = 8;
+/** Which disks are made at a point: seeded samples where there are too many to try all, and no more than `most` of those. */
+export type Choice = { seed: number; samples: number; most: number; whole: boolean };
+
+/** One disk a power cut may leave: `how` says what was undone, fit to be read; `key` is the same for the same disk. */
+export type State = { cut: number; tree: Tree; how: string; key: string };
+
+/** What is the same in all runs and concerns nobody, is kept, so that chance is spent on what matters. */
+const SETTLED = /^\.agentd\/(?:schemas|\.tmp-)|\/live$/;
+
+/**
+ * The distinct disks a cut before call `cut` may leave, as far as `samples` and the seed go: everything lost, everything kept, then
+ * all combinations of at most 8 undecided changes, or seeded samples: half lose a few, half keep a few. `whole`: writes that
+ * were not synced are there or not; otherwise they may also be torn at any byte or have sectors missing.
+ */
+export function* statesAt(disk: Disk, cut: number, choice: Choice): Generator<State> {
+  const { seed } = choice;
+  const chance = chanceOf(seed * 1_000_003 + cut);
+  const places = [...disk.atoms.keys()].filter((place) => isOpen(disk, place, cut));
+  const seen = new Set<string>();
+  for (const fates of ways(disk, cut, places, chance, choice)) {
+    const tree = treeAt(disk, cut, (_, place) => fates.get(place) ?? 'kept');
+    const key = keyOf(tree);
+    if (seen.has(key)) continue;
+    seen.add(key);
+    yield { cut, tree, how: told(disk, fates), key };
+  }
+}
+
+/** How many changes are undecided at a cut. */
+export const openAt = (disk: Disk, cut: number): number =>
+  [...disk.atoms.keys()].filter((place) => isOpen(disk, place, cut)).length;
+
+function isOpen({ atoms, paths }: Disk, place: number, cut: number): boolean {
+  const atom = atoms[place];
+  if (!atom || atom.born >= cut || atom.sure < cut) return false;
+  const node = atom.is === 'name' ? (atom.node ?? atom.folder) : atom.node;
+  return !SETTLED.test(paths.get(node) ?? '');
+}
+
+type Fates = Map<number, Fate>;
+
+function* ways(
+  disk: Disk,
+  cut: number,
+  places: number[],
+  chance: Chance,
+  { samples, most, whole }: Choice,
+): Generator<Fates> {
+  const worst = (place: number): Fate => (arrived(disk.atoms[place], cut) ? 'both' : 'lost');
+  yield new Map();
+  yield new Map(places.map((place) => [place, worst(place)]));
+  if (places.length <= EXHAUSTIVE) {
+    let fates: Fates[] = [new Map()];
+    for (const place of places) {
+      const all = fatesOf(disk.atoms[place], cut, chance, whole);
+      fates = fates.flatMap((one) => all.map((fate) => new Map([...one, [place, fate]])));
+    }
+    const share = most / fates.length;
+    for (const one of fates) if (share >= 1 || chance() < share) yield one;
+    return;
+  }
+  for (let n = 0; n < samples; n++) {
+    const share = n % 2 === 0 ? 0.15 : 0.85;
+    yield new Map(
+      places.map((place) => {
+        const hurt = fatesOf(disk.atoms[place], cut, chance, whole).filter((fate) => fate !== 'kept');
+        return [place, chance() < share ? (hurt[Math.floor(chance() * hurt.length)] ?? 'lost') : 'kept'];
+      }),
+    );
+  }
+}
+
+const arrived = (atom: Atom | undefined, cut: number) => atom?.is === 'move' && atom.arrived < cut;
+
+/** What may become of one undecided change. */
+function fatesOf(atom: Atom | undefined, cut: number, chance: Chance, whole: boolean): Fate[] {
+  if (arrived(atom, cut)) return ['kept', 'both'];
+  if (atom?.is !== 'bytes' || whole) return ['kept', 'lost'];
+  const first = Math.floor(atom.at / SECTOR);
+  const last = Math.floor((atom.at + atom.bytes.length - 1) / SECTOR);
+  const sectors = new Set(Array.from({ length: last - first + 1 }, (_, n) => first + n).filter(() => chance() < 0.5));
+  return ['kept', 'lost', Math.floor(chance() * atom.bytes.length), { sectors }];
+}
+
+function told({ atoms, calls }: Disk, fates: Fates): string {
+  const words = [...fates].flatMap(([place, fate]) => {
+    const atom = atoms[place];
+    const call = calls[atom?.born ?? 0];
+    if (fate === 'kept' || !atom || !call) return [];
+    const what = 'path' in call ? call.path : call.to;
+    const short = what
+      .split('/')
+      .slice(-2)
+      .join('/')
+      .replace(/[0-9a-f]{12,}/g, '…');
+    const how = typeof fate === 'object' ? `sectors ${[...fate.sectors].join(' ') || 'none'}` : String(fate);
+    return [`${call.is} ${short}${atom.is === 'bytes' ? `@${atom.at}` : ''}: ${how}`];
+  });
+  return words.join(', ') || 'everything kept';
+}
+
+function keyOf(tree: Tree): string {
+  const hash = createHash('sha256');
+  for (const { path, node } of walk(tree)) {
+    if (SETTLED.test(path)) continue;
+    hash.update(`${path}\0${node}\0`);
+    hash.update(tree.bytes.get(node) ?? 'folder');
+  }
+  return hash.digest('hex');
+}
+
+type Chance = () => number;
+
+/** Numbers in [0, 1) by a seed (mulberry32). */
+function chanceOf(seed: number): Chance {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

@@ -1,0 +1,24 @@
+import * as fs from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { forget, install, pretend } from '../../scripts/power/inodes.ts';
+import { openSessionFolder, sessionPaths } from '../../src/store/index.ts';
+
+test('a message whose inode number no double can hold leaves the inbox, once', async () => {
+  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-inodes-'));
+  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
+  onTestFinished(forget);
+  const paths = sessionPaths(folder);
+  const store = openSessionFolder(folder, { now: () => new Date() });
+  const path = join(paths.inbox, '1.msg.md');
+  fs.writeFileSync(path, 'Hello');
+  install();
+  pretend(path, { ino: 2n ** 53n + 1n, mtimeNs: 1n });
+  const { drops } = await store.inbox.look();
+  for (const drop of drops) await store.inbox.settle(drop, 2, []);
+  expect(drops.map((drop) => drop.identity.ino)).toEqual(['9007199254740993']);
+  expect(fs.readdirSync(paths.done)).toEqual(['2-1.msg.md']);
+  expect((await store.inbox.look()).drops).toEqual([]);
+  await store.close();
+});
