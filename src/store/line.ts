@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { errorText } from '../protocol/errors.ts';
-import { Event, EventBody, type Stamp } from '../protocol/event.ts';
+import { type Event, EventBody, Stamp } from '../protocol/event.ts';
 import { field } from './field.ts';
 
 /** Bytes of `,"crc":"xxxxxxxx"}`, the end of every line. */
@@ -10,13 +10,13 @@ const TYPES: ReadonlySet<string> = new Set(EventBody.options.map((option) => opt
 /** One line of the record, with its crc32 (of the bytes before `,"crc"`) and its line feed. */
 export function encodeLine(stamp: Stamp, body: EventBody): string {
   const { v, seq, epoch, at, fence } = stamp;
-  return withCrc({ v, seq, epoch, at, ...(fence && { fence }), ...body });
+  return withCrc(Object.assign({ v, seq, epoch, at, ...(fence && { fence }) }, body));
 }
 
 /** A value as one line of JSON that ends with the crc32 of the bytes before `,"crc"`, and a line feed. */
 export function withCrc(value: object): string {
   const head = JSON.stringify(value).slice(0, -1);
-  return `${head},"crc":"${checksum(Buffer.from(head))}"}\n`;
+  return `${head},"crc":"${checksum(head)}"}\n`;
 }
 
 /** What `withCrc` was given, without its crc; undefined where a byte of it changed. The line feed is not part of `bytes`. */
@@ -61,10 +61,12 @@ function understand(value: unknown): Line {
     const what = v !== 1 ? `format ${JSON.stringify(v)}` : `an event of type "${type}"`;
     return { ok: false, torn: false, why: `it holds ${what}, which a newer version of agentd wrote` };
   }
-  const event = Event.safeParse(value);
-  if (event.success) return { ok: true, event: event.data };
-  const [issue] = event.error.issues;
+  // Its two halves have no key in common; zod's own intersection would compare and merge them key by key.
+  const [stamp, body] = [Stamp.safeParse(value), EventBody.safeParse(value)];
+  if (stamp.success && body.success) return { ok: true, event: Object.assign(stamp.data, body.data) };
+  const [issue] = [...(stamp.error?.issues ?? []), ...(body.error?.issues ?? [])];
   return { ok: false, torn: false, why: `its content does not fit: ${issue?.path.join('.')}: ${issue?.message}` };
 }
 
-const checksum = (bytes: Buffer) => crc32(bytes).toString(16).padStart(8, '0');
+/** Of a text: of its UTF-8 bytes. */
+const checksum = (bytes: Buffer | string) => crc32(bytes).toString(16).padStart(8, '0');

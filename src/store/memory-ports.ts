@@ -3,16 +3,19 @@ import { UserError } from '../protocol/errors.ts';
 import type { Event } from '../protocol/event.ts';
 import { BEGINNING, type Mark } from '../protocol/mark.ts';
 import { sha256 } from './blobs.ts';
-import { crcOf, decodeLine } from './line.ts';
+import { crcOf, decodeLine, type Line } from './line.ts';
 import { MAX_MESSAGE_BYTES, readMessage } from './message-file.ts';
 import { checkReplyName, freeName, isIgnored, orderOf, promisesWhole, safeName } from './names.ts';
 import { stampLines } from './stamp.ts';
 
 type File = { bytes: Buffer; ino: string; mtimeNs: bigint };
 
+/** A line as it would be on disk, and what it says, once somebody has read it: an event is never changed. */
+type MemoryLine = { text: string; said?: Line };
+
 /** What a session folder holds, so far as its ports show it. */
 export type Contents = {
-  lines: string[];
+  lines: MemoryLine[];
   synced: number;
   snapshot: { mark: Mark; text: string } | undefined;
   blobs: Map<string, string>;
@@ -45,7 +48,7 @@ export function memoryJournal(contents: Contents, now: () => Date, epoch: number
     mark: () => markAt(contents, end),
     async append(bodies) {
       const { text, events } = stampLines(bodies, { seq: contents.lines.length, epoch, at: now().toISOString() });
-      contents.lines.push(...text.split('\n').slice(0, -1));
+      for (const line of text.split('\n').slice(0, -1)) contents.lines.push({ text: line });
       end = contents.lines.length;
       return events;
     },
@@ -57,8 +60,8 @@ export function memoryJournal(contents: Contents, now: () => Date, epoch: number
 
 function markAt({ lines }: Contents, seq: number): Mark {
   const before = lines.slice(0, seq);
-  const offset = before.reduce((sum, line) => sum + Buffer.byteLength(line) + 1, 0);
-  return { seq, segment: 1, offset, crc: crcOf(Buffer.from(before.at(-1) ?? '')) ?? BEGINNING.crc };
+  const offset = before.reduce((sum, line) => sum + Buffer.byteLength(line.text) + 1, 0);
+  return { seq, segment: 1, offset, crc: crcOf(Buffer.from(before.at(-1)?.text ?? '')) ?? BEGINNING.crc };
 }
 
 const isMark = (contents: Contents, mark: Mark): boolean =>
@@ -79,11 +82,13 @@ export function memorySnapshots(contents: Contents): SessionStore['snapshots'] {
 }
 
 /** The events of the record so far. */
-export function eventsOf({ lines }: Contents): Event[] {
-  return lines.flatMap((text) => {
-    const line = decodeLine(Buffer.from(text));
-    return line.ok ? [line.event] : [];
-  });
+export function eventsOf({ lines }: Pick<Contents, 'lines'>): Event[] {
+  const events: Event[] = [];
+  for (const line of lines) {
+    line.said ??= decodeLine(Buffer.from(line.text));
+    if (line.said.ok) events.push(line.said.event);
+  }
+  return events;
 }
 
 /** The inbox, with the rules for names and content that the disk has; an empty file of the plain way waits for ever. */

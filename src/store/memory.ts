@@ -29,6 +29,7 @@ export type Hands = {
   /** Moves a reply to `outbox/read/`. */
   consume(name: string): void;
   events(): Event[];
+  lastEvent(): Event | undefined;
   /** Names in `inbox/`, in `done/`; and what was refused, with its reason. */
   waiting(): string[];
   done(): string[];
@@ -127,6 +128,7 @@ function hands(name: string, contents: Contents, options: MemoryOptions): Hands 
       contents.outbox.delete(file);
     },
     events: () => eventsOf(contents),
+    lastEvent: () => eventsOf({ lines: contents.lines.slice(-1) }).at(-1),
     waiting: () => [...contents.inbox.keys()],
     done: () => [...contents.done.keys()],
     rejected: () => contents.rejected,

@@ -10,10 +10,11 @@ export function stampLines(
   bodies: EventBody[],
   { seq, epoch, at, fence }: { seq: number; epoch: number; at: string; fence?: Place | undefined },
 ): { text: string; events: Event[] } {
+  const first = readBack(Stamp, { v: 1, seq: seq + 1, epoch, at, ...(fence && { fence }) });
   const lines = bodies.map((raw, index) => {
-    const stamp = readBack(Stamp, { v: 1, seq: seq + index + 1, epoch, at, ...(index === 0 && fence && { fence }) });
+    const stamp = index === 0 ? first : { v: first.v, seq: first.seq + index, epoch, at };
     const body = readBack(EventBody, raw);
-    return { text: encodeLine(stamp, body), event: { ...stamp, ...body } };
+    return { text: encodeLine(stamp, body), event: Object.assign({ ...stamp }, body) };
   });
   return { text: lines.map((line) => line.text).join(''), events: lines.map((line) => line.event) };
 }

@@ -82,9 +82,15 @@ export function openWorkspace(root: string, options: SessionOptions): Workspace 
     async create(name) {
       const target = free(name);
       const staged = join(paths.sessions, stagingName());
-      for (const folder of [staged, ...foldersOf(staged)]) ownFolder(folder);
-      await syncFolder(staged);
-      await move(staged, target);
+      try {
+        for (const folder of [staged, ...foldersOf(staged)]) ownFolder(folder);
+        await syncFolder(staged);
+        await move(staged, target);
+      } catch (error) {
+        // The name was taken meanwhile, or the disk said no: nothing half-made stays behind.
+        fs.rmSync(staged, { recursive: true, force: true });
+        throw error;
+      }
     },
     rename: async (from, to) => await move(known(from), free(to)),
     async archive(name) {

@@ -130,7 +130,7 @@ function simulation(seed: number) {
   }
 
   function hasWork(): boolean {
-    const last = story.store.hands.events().at(-1);
+    const last = story.store.hands.lastEvent();
     if (story.store.hands.waiting().some((name) => !name.startsWith('.'))) return true;
     return last !== undefined && !(last.type === 'reply.published' && last.idle);
   }

@@ -9,31 +9,45 @@ import type { Story } from './life.ts';
 const ofType = <T extends EventType>(events: Event[], type: T) =>
   events.filter((event): event is EventOf<T> => event.type === type);
 
-export const meaningOf = (events: Event[]): Session => events.reduce(fold, emptySession('demo'));
-
-export const planOfRecord = (events: Event[]): Plan | null => meaningOf(events).plan;
+export const planOfRecord = (events: Event[]): Plan | null => endOf(events).session.plan;
 
 /** Everything that was promised and does not hold at the end of a story, in words. */
 export function broken(story: Story): string[] {
-  const events = story.store.hands.events();
-  return [
-    ...messages(story, events),
-    ...replies(story, events),
-    ...calls(story, events),
-    ...plans(story, events),
-    ...edits(story, events),
-    ...story.outside.untrue,
-    ...story.faults
+  const end = endOf(story.store.hands.events());
+  return PROMISES.flatMap((promise) => promise(story, end)).concat(
+    story.outside.untrue,
+    story.faults
       .filter((fault) => !story.outside.made.has(fault))
       .map((fault) => `a fault nobody made: ${stackOf(fault)}`),
-  ];
+  );
 }
+
+/** The record at the end of a story, folded once for all promises. */
+type End = {
+  events: Event[];
+  session: Session;
+  /** Plans that made room for another, as they were then. */
+  left: Map<string, Plan>;
+};
+
+function endOf(events: Event[]): End {
+  const left = new Map<string, Plan>();
+  let session = emptySession('demo');
+  for (const event of events) {
+    const { plan } = session;
+    session = fold(session, event);
+    if (plan && plan.id !== session.plan?.id) left.set(plan.id, plan);
+  }
+  return { events, session, left };
+}
+
+/** To promise one thing more, add to this list. */
+const PROMISES: Array<(story: Story, end: End) => string[]> = [messages, replies, calls, plans, edits];
 
 const stackOf = (fault: unknown) => (fault instanceof Error ? fault.stack : String(fault));
 
-function messages({ store, deeds }: Story, events: Event[]): string[] {
+function messages({ store, deeds }: Story, { events, session }: End): string[] {
   const received = ofType(events, 'message.received').map((event) => event.name);
-  const session = meaningOf(events);
   return [
     ...deeds.dropped.flatMap((name) => {
       const times = received.filter((one) => one === name).length;
@@ -46,7 +60,7 @@ function messages({ store, deeds }: Story, events: Event[]): string[] {
   ];
 }
 
-function replies({ store, deeds }: Story, events: Event[]): string[] {
+function replies({ store, deeds }: Story, { events }: End): string[] {
   const committed = ofType(events, 'reply.committed');
   const there = new Map([...deeds.consumed, ...store.hands.replies()]);
   const wanted = [...deeds.dropped, ...deeds.bad];
@@ -70,7 +84,7 @@ function replies({ store, deeds }: Story, events: Event[]): string[] {
   ];
 }
 
-function calls({ outside }: Story, events: Event[]): string[] {
+function calls({ outside }: Story, { events }: End): string[] {
   const started = ofType(events, 'tool.started').filter((event) => event.replay === 'never');
   const ended = [...ofType(events, 'tool.finished'), ...ofType(events, 'tool.interrupted')];
   return [
@@ -92,35 +106,23 @@ function calls({ outside }: Story, events: Event[]): string[] {
   ];
 }
 
-function plans({ store }: Story, events: Event[]): string[] {
-  const { plan } = meaningOf(events);
+function plans({ store }: Story, end: End): string[] {
+  const { plan } = end.session;
   const text = store.hands.planText();
   const wrong: string[] = [];
   if (text !== (plan ? planText(plan) : undefined))
     wrong.push(`plan.json is not the plan of the record: ${text} instead of ${plan && planText(plan)}`);
   if (text !== undefined && !Plan.safeParse(JSON.parse(text)).success) wrong.push('plan.json is not a plan');
-  for (const [id, left] of plansThatLeft(events))
+  for (const [id, left] of end.left)
     if (store.hands.plans().get(id) !== planText(left)) wrong.push(`plans/${id}.json is not the plan that left`);
   return wrong;
 }
 
-/** Plans that made room for another, as they were then. */
-function plansThatLeft(events: Event[]): Map<string, Plan> {
-  const left = new Map<string, Plan>();
-  let session = emptySession('demo');
-  for (const event of events) {
-    const before = session.plan;
-    session = fold(session, event);
-    if (before && before.id !== session.plan?.id) left.set(before.id, before);
-  }
-  return left;
-}
-
 /** Every save is on record, or, where its plan had left already, in history; and the record puts no deed in a person's hands. */
-function edits({ deeds, outside, store }: Story, events: Event[]): string[] {
+function edits({ deeds, outside, store }: Story, { events, session }: End): string[] {
   const byHand = ofType(events, 'plan.edited').filter((event) => event.by === 'person');
   const record = JSON.stringify(byHand);
-  const current = planOfRecord(events)?.id;
+  const current = session.plan?.id;
   const lost = deeds.saves.filter(({ token, plan }) => {
     if (record.includes(token)) return false;
     const kept = outside.history.some((text) => text.includes(token));

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { live, type Story } from './life.ts';
 import { broken } from './promises.ts';
+import { watchdog } from './watchdog.ts';
 
 /** `SEEDS=10000` tells more stories, `FROM=501` begins elsewhere, `SEED=17` tells one again and shows it. */
 const { SEEDS = '200', FROM = '1', SEED } = process.env;
@@ -25,10 +26,13 @@ test('whatever is dropped, edited, stopped, killed and cut off: it settles, and 
   const first = Number(SEED ?? FROM);
   const last = SEED === undefined ? first + Number(SEEDS) - 1 : first;
   const failed: string[] = [];
+  const dog = watchdog();
   for (let seed = first; seed <= last && failed.length < ENOUGH; seed++) {
+    dog.at(seed);
     const wrong = await told(seed);
     if (wrong.length > 0) failed.push(`SEED=${seed}\n  ${wrong.join('\n  ')}`);
   }
+  await dog.end();
   expect(failed.join('\n')).toBe('');
 }, 3_600_000);
 

@@ -1,0 +1,92 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import * as fs from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Chance } from '../../tests/sim/chance.ts';
+
+const AGENTD = new URL('../../dist/agentd.js', import.meta.url).pathname;
+const SHORTEST_MS = 100;
+const LONGEST_MS = 3_000;
+const STOP_MS = 30_000;
+
+export type Lives = {
+  kills: number;
+  /** Lives that had the time to say READY. */
+  ready: number;
+  /** The most that was seen of one daemon. */
+  rssMb: number;
+  fds: number;
+  /** Lives that ended in another way than by our signal, in words. */
+  wrong: string[];
+};
+
+/**
+ * Daemons one after the other, each killed 0.1 to 3 s after its launch or, every other time, after its READY (or nothing would
+ * ever be done on a machine that is slow to start one), until told to let the last one live.
+ */
+export function daemons(words: string[], chance: Chance) {
+  const lives: Lives = { kills: 0, ready: 0, rssMb: 0, fds: 0, wrong: [] };
+  let isCalm = false;
+  let last: ReturnType<typeof launch> | undefined;
+
+  function launch() {
+    const child = spawn(process.execPath, [AGENTD, ...words], { stdio: ['ignore', 'pipe', 'pipe'] });
+    let stderr = '';
+    child.stderr.on('data', (data: Buffer) => {
+      stderr = (stderr + data.toString()).slice(-5_000);
+    });
+    const ready = new Promise<void>((done) =>
+      child.stdout.once('data', () => {
+        lives.ready++;
+        done();
+      }),
+    );
+    const ended = new Promise<number | string>((done) =>
+      child.on('close', (code, signal) => done(code ?? signal ?? 0)),
+    );
+    return { child, ready, ended, stderr: () => stderr };
+  }
+
+  async function killing(): Promise<void> {
+    while (!isCalm) {
+      const one = launch();
+      last = one;
+      if (chance.oneIn(2)) await Promise.race([one.ready, one.ended]);
+      const how = await Promise.race([one.ended, sleep(SHORTEST_MS + chance.below(LONGEST_MS - SHORTEST_MS))]);
+      measure(one.child, lives);
+      if (how !== undefined) lives.wrong.push(`a daemon ended by itself with ${how}: ${one.stderr()}`);
+      if (isCalm && how === undefined) return;
+      one.child.kill('SIGKILL');
+      lives.kills++;
+      await one.ended;
+    }
+    last = launch();
+  }
+
+  const all = killing();
+  return {
+    lives,
+    /** The daemon that runs now is the last one. */
+    async calm(): Promise<void> {
+      isCalm = true;
+      await all;
+    },
+    measure: () => last && measure(last.child, lives),
+    async stop(): Promise<void> {
+      last?.child.kill('SIGTERM');
+      const how = await Promise.race([last?.ended, sleep(STOP_MS, 'still running')]);
+      last?.child.kill('SIGKILL');
+      if (how !== 0) lives.wrong.push(`the last daemon ended with ${how}: ${last?.stderr()}`);
+    },
+  };
+}
+
+/** What Linux tells of a process; elsewhere nothing. */
+function measure({ pid }: ChildProcess, lives: Lives): void {
+  try {
+    const rss = /^VmHWM:\s+(\d+)/m.exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '0';
+    lives.rssMb = Math.max(lives.rssMb, Math.round(Number(rss) / 1024));
+    lives.fds = Math.max(lives.fds, fs.readdirSync(`/proc/${pid}/fd`).length);
+  } catch {
+    // It is gone already, or there is no /proc.
+  }
+}

@@ -1,0 +1,43 @@
+import type { Answer, ScriptEntry } from '../support/openai-server.ts';
+
+const JOB = /(work on|about) job-(\w+)/g;
+
+/** What a person writes to have work done: two steps, each with a command that leaves one line in the ledger. */
+export const workOn = (job: string) => `Please work on job-${job}`;
+export const askAbout = (job: string) => `What about job-${job}?`;
+/** The lines a job may leave in the ledger, each at most once. */
+export const linesOf = (job: string) => [`${job}-1`, `${job}-2`];
+
+/**
+ * A model that is a pure function of the conversation, so that it goes on where it was in whatever life of the daemon it is
+ * asked. The newest job of a person counts; how far it is, is told by the answers after it.
+ */
+export function mind(ledger: string, delayMs: () => number): ScriptEntry {
+  return ({ body }) => {
+    const said = body.messages.map(({ role, content }) =>
+      role === 'user' && !content?.trimStart().startsWith('<daemon')
+        ? [...(content ?? '').matchAll(JOB)].at(-1)
+        : undefined,
+    );
+    const at = said.findLastIndex((one) => one !== undefined);
+    const [, what, job = ''] = said[at] ?? [];
+    const answers = body.messages.slice(at + 1).filter(({ role }) => role === 'assistant').length;
+    return {
+      delayMs: delayMs(),
+      ...(what === 'work on' ? worked(job, answers, ledger) : { text: 'It is so. [Done]' }),
+    };
+  };
+}
+
+function worked(job: string, answers: number, ledger: string): Answer {
+  const line = linesOf(job)[answers];
+  const command = `echo ${line} >> ${ledger}; sleep 0.0${answers * 4}`;
+  const calls = line ? [{ id: `c${job}_${answers}`, name: 'shell', args: JSON.stringify({ command }) }] : [];
+  const text =
+    answers === 0
+      ? linesOf(job)
+          .map((one) => `[Step] Write ${one}`)
+          .join('\n')
+      : 'It is there. [Done]';
+  return { text, calls };
+}

@@ -1,0 +1,172 @@
+import * as fs from 'node:fs';
+import { join, relative } from 'node:path';
+import { crc32 } from 'node:zlib';
+import { rebuild } from '../../src/client/rebuild.ts';
+import { fold } from '../../src/core/fold.ts';
+import { replyText } from '../../src/core/reply.ts';
+import { emptySession } from '../../src/core/session.ts';
+import { planText } from '../../src/core/steps.ts';
+import type { Event, EventOf, EventType } from '../../src/protocol/event.ts';
+import { Plan } from '../../src/protocol/plan.ts';
+import { openWorkspace, type SessionPaths } from '../../src/store/index.ts';
+import { folderOf, type Ground, type Life } from './deeds.ts';
+
+/** The record as its own reader sees it: seq without gaps, every crc right, or it throws. */
+export async function recordOf({ root }: Pick<Ground, 'root'>, session: string): Promise<Event[]> {
+  const events: Event[] = [];
+  await openWorkspace(root, { now: () => new Date() }).events(session, (event) => void events.push(event));
+  return events;
+}
+
+/** Everything that was promised and does not hold, in words; empty is well. The daemon must have ended. */
+export async function broken(ground: Ground): Promise<string[]> {
+  const wrong: string[] = [];
+  const ledger = linesIn(ground.ledger);
+  for (const [session, life] of ground.lives) {
+    const paths = folderOf(ground, session);
+    try {
+      const events = await recordOf(ground, session);
+      const found = [
+        ...lines(paths),
+        ...messages(paths, life, events),
+        ...replies(paths, life, events),
+        ...calls(events, ledger),
+        ...plan(paths, life, events),
+        ...(await rebuilt(paths, session)),
+      ];
+      wrong.push(...found.map((what) => `${session}: ${what}`));
+    } catch (error) {
+      wrong.push(`${session}: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+  // Over all lives of all sessions, those that were removed too.
+  const twice = ledger.filter((line, at) => ledger.indexOf(line) !== at).map((line) => `${line} ran more than once`);
+  return [...wrong, ...twice, ...litter(ground)];
+}
+
+const ofType = <T extends EventType>(events: Event[], type: T) =>
+  events.filter((event): event is EventOf<T> => event.type === type);
+
+/** Read by hand, not by the product: whole lines, crc right, seq without gaps, epochs that never go back. */
+function lines({ events }: SessionPaths): string[] {
+  const wrong: string[] = [];
+  let [seq, epoch] = [0, 0];
+  const text = fs.readFileSync(events, 'utf8');
+  if (!text.endsWith('\n')) wrong.push('the record has no end');
+  for (const line of text.split('\n').slice(0, -1)) {
+    const head = line.slice(0, -18);
+    const said: { seq: number; epoch: number; crc: string } = JSON.parse(line);
+    if (said.crc !== crc32(head).toString(16).padStart(8, '0')) wrong.push(`wrong crc: ${line.slice(0, 80)}`);
+    if (seq > 0 && said.seq !== seq + 1) wrong.push(`event ${said.seq} follows event ${seq}`);
+    if (said.epoch < epoch) wrong.push(`event ${said.seq} is of an earlier owner than the one before`);
+    [seq, epoch] = [said.seq, said.epoch];
+  }
+  return wrong;
+}
+
+function messages(paths: SessionPaths, { dropped }: Life, events: Event[]): string[] {
+  const received = ofType(events, 'message.received').map((event) => event.name);
+  const rejected = fs.readdirSync(paths.rejected).filter((name) => !name.endsWith('.why.json'));
+  const waiting = fs.readdirSync(paths.inbox).filter((name) => !name.startsWith('.'));
+  return [
+    ...dropped.flatMap(({ name, isMessage }) => {
+      const taken = received.filter((one) => one === name).length;
+      const refused = rejected.filter((one) => one === name).length;
+      const right = isMessage ? taken === 1 && refused === 0 : taken === 0 && refused === 1;
+      return right ? [] : [`${name}: received ${taken} times, refused ${refused} times`];
+    }),
+    ...received
+      .filter((name) => !dropped.some((one) => one.name === name))
+      .map((name) => `a message of nobody: ${name}`),
+    ...waiting.map((name) => `${name} is still in inbox/`),
+  ];
+}
+
+const filesIn = (folder: string) =>
+  fs
+    .readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ name }) => ({ name, text: fs.readFileSync(join(folder, name), 'utf8') }));
+
+/** One reply on record and one file for each message; a second one only for who deleted his, or asked again. */
+function replies(paths: SessionPaths, life: Life, events: Event[]): string[] {
+  const committed = ofType(events, 'reply.committed');
+  const [out, read] = [filesIn(paths.outbox), filesIn(paths.outboxRead)];
+  const wrong: string[] = [];
+  for (const { name } of [...out, ...read])
+    if (!life.dropped.some((one) => one.name === name)) wrong.push(`a reply to nobody: ${name}`);
+  for (const { name } of life.dropped) {
+    const said = committed.filter((event) => event.reply.id === name);
+    if (said.length !== 1) wrong.push(`${name}: ${said.length} replies on record`);
+    const files = [...out, ...read].filter((file) => file.name === name);
+    if (files.length === 0 && !life.deleted.has(name)) wrong.push(`${name}: no reply file`);
+    if (files.length > 1 && !life.again.has(name)) wrong.push(`${name}: a reply that was read came again`);
+    for (const { text } of files)
+      if (said[0] && text !== replyText(said[0].reply)) wrong.push(`${name}: its reply is not what was committed`);
+  }
+  return wrong;
+}
+
+const linesIn = (path: string) =>
+  fs.existsSync(path) ? fs.readFileSync(path, 'utf8').split('\n').filter(Boolean) : [];
+
+/** A call that is not safe to repeat starts once and ends once; and a line the record says went well is there. */
+function calls(events: Event[], ledger: string[]): string[] {
+  const started = ofType(events, 'tool.started').filter((event) => event.replay === 'never');
+  const ended = [...ofType(events, 'tool.finished'), ...ofType(events, 'tool.interrupted')];
+  return started.flatMap(({ call, args }) => {
+    const starts = started.filter((event) => event.call === call).length;
+    const ends = ended.filter((event) => event.call === call);
+    if (starts !== 1 || ends.length !== 1) return [`the call ${call} has ${starts} starts and ${ends.length} ends`];
+    const line = /echo (\S+)/.exec(args)?.[1] ?? '';
+    const well = ends.some((event) => event.type === 'tool.finished' && event.ok);
+    return well && !ledger.includes(line) ? [`${line} did not run, but is said to have gone well`] : [];
+  });
+}
+
+function plan(paths: SessionPaths, life: Life, events: Event[]): string[] {
+  const session = events.reduce(fold, emptySession('x'));
+  const text = fs.existsSync(paths.plan) ? fs.readFileSync(paths.plan, 'utf8') : undefined;
+  const wrong: string[] = [];
+  if (text !== (session.plan ? planText(session.plan) : undefined))
+    wrong.push(`plan.json is not the plan of the record: ${text}`);
+  if (text !== undefined && !Plan.safeParse(JSON.parse(text)).success) wrong.push('plan.json is not a plan');
+  const kept = fs.readdirSync(paths.plans, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const places = [
+    JSON.stringify(events),
+    text ?? '',
+    ...kept.map((entry) => fs.readFileSync(join(entry.parentPath, entry.name), 'utf8')),
+  ];
+  for (const token of life.tokens)
+    if (!places.some((place) => place.includes(token))) wrong.push(`the save ${token} is lost`);
+  const byHand = ofType(events, 'plan.edited').filter((event) => event.by === 'person');
+  if (life.saves === 0 && byHand.length > 0) wrong.push(`edited by hand, but nobody did: ${JSON.stringify(byHand)}`);
+  if (session.run) wrong.push(`the run of ${session.run.message} never rests`);
+  return [...wrong, ...session.unanswered.map((id) => `${id} has no reply`)];
+}
+
+async function rebuilt(paths: SessionPaths, name: string): Promise<string[]> {
+  const files = await rebuild({ ...paths, name });
+  // A reply that somebody deleted is not there, and rebuilding it is what rebuilding is for.
+  return files
+    .filter((one) => one.is !== 'as it was' && !(one.is === 'written' && one.path.startsWith('outbox/')))
+    .map((one) => `rebuild: ${one.path} ${one.is}${one.why ? ` (${one.why})` : ''}`);
+}
+
+/** Files with a name for the time being that nothing will take away any more. */
+function litter({ root }: Ground): string[] {
+  const names = fs.readdirSync(root, { recursive: true, encoding: 'utf8' });
+  return names.filter((name) => /(?:^|\/)\.tmp-|\.tmp\/./.test(name)).map((name) => `litter: ${name}`);
+}
+
+/** Every file of every session by path, to be the same after one more start. */
+export function everything({ root }: Pick<Ground, 'root'>): Map<string, string> {
+  const sessions = join(root, '.sessions');
+  const entries = fs.existsSync(sessions) ? fs.readdirSync(sessions, { recursive: true, withFileTypes: true }) : [];
+  const paths = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  return new Map(
+    paths
+      .filter((path) => !path.endsWith('/live'))
+      .map((path) => [relative(sessions, path), fs.readFileSync(path, 'latin1')]),
+  );
+}
