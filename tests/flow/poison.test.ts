@@ -2,9 +2,9 @@ import { expect, test } from 'vitest';
 import { ground, statusOf, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 
-/** Kills the daemon that runs it, by what the workspace says of its owner. */
+/** Kills the daemon that runs it, by what the workspace says of its owner, and all that could tell how it ended. */
 const KILL =
-  "kill -9 $(node -e \"console.log(JSON.parse(require('fs').readFileSync('../../../.agentd/owner.json')).pid)\"); sleep 30";
+  "kill -9 $(node -e \"console.log(JSON.parse(require('fs').readFileSync('../../../.agentd/owner.json')).pid)\"); kill -9 0";
 const shell = (command: string) => [{ name: 'shell', args: JSON.stringify({ command }) }];
 
 test('a message that kills three daemons is put aside; the fourth stays up and answers the next one', async () => {

@@ -27,7 +27,7 @@ test('one session is corrupt, one flooded, one blocked, one has a tool that floo
   await on.file('corrupt', 'outbox/1.md');
   first.process.kill('SIGTERM');
   await first.ended;
-  on.sh('corrupt', `sed -i '2s/hi/ho/' events.jsonl && echo again > inbox/2.md`);
+  on.sh('corrupt', `rm -f snapshot.json && sed -i '2s/hi/ho/' events.jsonl && echo again > inbox/2.md`);
   on.sh('blocked', 'mkdir -p inbox && echo hi > inbox/1.md && ln -s /etc outbox');
   on.sh('flooded', 'mkdir -p inbox && for n in $(seq 5000); do echo /status > inbox/$n.md; done');
   on.sh('noisy', 'mkdir -p inbox && echo "make noise" > inbox/1.md');
@@ -50,7 +50,7 @@ test('a quarantined session is served again when its record was put right, witho
   await on.file('demo', 'outbox/1.md');
   const first = await until(() => on.status(), 'the status');
   process.kill(first.pid, 'SIGKILL');
-  on.sh('demo', `cp events.jsonl good && sed -i '2s/status/stotus/' events.jsonl && echo /status > inbox/2.md`);
+  on.sh('demo', `rm -f snapshot.json && cp events.jsonl good && sed -i '2s/status/stotus/' events.jsonl && echo /status > inbox/2.md`);
   await until(() => !fs.existsSync(`/proc/${first.pid}/exe`), 'the end of the first');
   await on.start();
   await until(() => troubleOf(on, 'demo')?.is === 'quarantined', 'the quarantine');
