@@ -6,6 +6,7 @@ import { replyText } from '../../src/core/reply.ts';
 import { emptySession } from '../../src/core/session.ts';
 import { planText } from '../../src/core/steps.ts';
 import type { Event } from '../../src/protocol/event.ts';
+import { sha256 } from '../../src/store/blobs.ts';
 import { litter, ofType, recordOf } from '../crash/check.ts';
 import { DROPPED, LEDGER, type Place, TOKEN } from '../crash/story.ts';
 import { type Disk, nodeAt, treeAt } from './disk.ts';
@@ -67,8 +68,19 @@ export async function broken(there: Place, found: Map<string, string>, known: Kn
     ...messages(there, events, known),
     ...calls(there, events, found, known),
     ...(await plan(there, events, found)),
+    ...blobs(there, events),
     ...litter(there),
   ];
+}
+
+/** Texts the record speaks of are there, and are what their names say. */
+function blobs(there: Place, events: Event[]): string[] {
+  const hashes = [...JSON.stringify(events).matchAll(/"blob":"([0-9a-f]{64})"/g)].map(([, hash = '']) => hash);
+  return hashes.flatMap((hash) => {
+    const path = join(there.blobs, hash);
+    if (!fs.existsSync(path)) return ['a long text of the record is not there'];
+    return sha256(fs.readFileSync(path)) === hash ? [] : ['a long text of the record is damaged'];
+  });
 }
 
 function record(there: Place, known: Known): string[] {

@@ -30,6 +30,8 @@ export function planDesk(
   let written: string | null = null;
   let broken: { bytes: string; since: number; told: boolean } | null = null;
   let timer: (() => void) | null = null;
+  /** Plans on their way out of `plan.json`: one that the disk refused to put away is tried again with the next flush. */
+  const leaving: Plan[] = [];
   let last = Number.NEGATIVE_INFINITY;
 
   const understand = async (bytes: string, inPlace: boolean, final: boolean): Promise<void> => {
@@ -87,9 +89,11 @@ export function planDesk(
   const flush = async (): Promise<void> => {
     timer?.();
     timer = null;
-    for (const plan of ledger.left()) {
+    leaving.push(...ledger.left());
+    for (let plan = leaving[0]; plan; plan = leaving[0]) {
       await ledger.sync();
       await file.archive(plan.id, planText(plan));
+      leaving.shift();
       written = null;
     }
     for (let n = 0; n < TRIES && broken === null; n++) {

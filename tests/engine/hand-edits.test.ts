@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Plan } from '../../src/protocol/plan.ts';
+import { memoryStore } from '../../src/store/index.ts';
 import { givenRecord } from '../support/given.ts';
 import { moves, type Rig, rig, shell } from '../support/rig.ts';
 
@@ -175,4 +176,28 @@ test('another plan saved in its place changes nothing, and is kept', async () =>
   await edit(it, (plan) => ({ ...plan, id: 'plan_other', steps: [] }));
   expect(it.plan()?.steps).toHaveLength(3);
   expect(edited(it)).toMatchObject({ changes: [], ignored: [expect.stringContaining('plan_other')] });
+});
+
+test('a plan that the disk refused to put away is put away with the next one', async () => {
+  const store = memoryStore('demo', { now: () => new Date() });
+  const { archive } = store.plan;
+  let refusals = 1;
+  store.plan.archive = async (id, content) => {
+    if (refusals-- > 0) throw new Error('the disk is full');
+    await archive(id, content);
+  };
+  const it = await rig({
+    store,
+    before: givenRecord({ plan: { ...GIVEN.plan, status: 'completed' } }),
+    script: moves({ text: '[Step] Say hello', calls: [shell()] }, { text: 'Hello. [Done]' }),
+    tool: () => 'hold',
+  });
+  it.drop('1.md', 'Say hello');
+  await it.settle();
+  await it.pass(300);
+  it.release();
+  await it.settle();
+  await it.pass(300);
+  expect(refusals).toBeLessThan(1);
+  expect([it.faults, it.archived()]).toEqual([[], ['plan_1']]);
 });
