@@ -43,11 +43,14 @@ export async function setOut(root: string): Promise<Place> {
   return there;
 }
 
+/** Settings that keep a disk small: no room is kept free or in reserve. */
+export const SMALL_DISK = { disk: { floor_mb: 0, reserve_mb: 0 } };
+
 /** A workspace with a script for the model and a limit of two iterations; no session yet. */
-export function layOut(root: string): Place {
+export function layOut(root: string, settings: object = {}): Place {
   const there = place(root);
   fs.writeFileSync(there.script, JSON.stringify(ANSWERS));
-  fs.writeFileSync(join(root, 'agentd.json'), JSON.stringify({ version: 1, limits: { iterations: 2 } }));
+  fs.writeFileSync(join(root, 'agentd.json'), JSON.stringify({ version: 1, limits: { iterations: 2 }, ...settings }));
   return there;
 }
 

@@ -3,7 +3,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openWorkspace } from '../../src/store/index.ts';
-import { DROPPED, dropFirst, LEDGER, layOut, type Place, personOf, place, setOut } from '../crash/story.ts';
+import { DROPPED, dropFirst, LEDGER, layOut, type Place, personOf, place, SMALL_DISK, setOut } from '../crash/story.ts';
 import { type Point, pointsOf, traced } from '../crash/trace.ts';
 import type { Known } from './check.ts';
 import { recoveredIn } from './recover.ts';
@@ -54,7 +54,7 @@ export async function cutImage(folder: string, kind: string, at: Point): Promise
 async function begun(mnt: string): Promise<Place> {
   const root = join(mnt, 'ws');
   fs.mkdirSync(root, { mode: 0o700 });
-  layOut(root);
+  layOut(root, SMALL_DISK);
   run('sync', ['-f', mnt]);
   const there = place(root);
   openWorkspace(root, { now: () => new Date() });

@@ -4,7 +4,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { Event } from '../../src/protocol/event.ts';
 import { openWorkspace } from '../../src/store/index.ts';
-import { layOut, place } from '../crash/story.ts';
+import { layOut, place, SMALL_DISK } from '../crash/story.ts';
 import { type Disk, diskOf, nodeAt, ROOT, type Tree, treeAt, walk } from './disk.ts';
 import { callsOf, straceWords } from './trace.ts';
 
@@ -31,7 +31,7 @@ export async function recorded(folder: string, deaf: (path: string) => boolean):
 
 async function tell(root: string, log: string, start: string): Promise<void> {
   fs.mkdirSync(root, { mode: 0o700 });
-  layOut(root);
+  layOut(root, SMALL_DISK);
   fs.cpSync(root, start, { recursive: true });
   const child = spawn('strace', [...straceWords(log), process.execPath, '--import', 'tsx', POWER, '--tell', root], {
     stdio: ['ignore', 'ignore', 'pipe'],

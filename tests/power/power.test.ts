@@ -8,7 +8,7 @@ import { hasStrace } from '../../scripts/crash/trace.ts';
 
 // The complete run is `npm run test:power -- --all`; here are some points of it, and a few disks at each.
 const POWER = new URL('../../scripts/power.ts', import.meta.url).pathname;
-const BOUNDS = ['--every', '24', '--samples', '2', '--most', '6', '--jobs', '2'];
+const BOUNDS = ['--every', '32', '--samples', '2', '--most', '6', '--jobs', '2'];
 const LONG_MS = 240_000;
 
 /** The story is told once for all tests. */
