@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { Socket } from 'node:net';
+import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { errorCode } from '../protocol/errors.ts';
 import { type Deadline, deadline } from './deadline.ts';
@@ -23,7 +24,17 @@ export async function supervise(program: Program, folder: string, limits: Limits
   limits.signal.throwIfAborted();
   makeNew(folder);
   const { shell, command, cwd, env } = program;
-  const args = ['-c', SUPERVISOR, 'agentd-call', folder, shell, command, hasProc ? 'heard' : 'alone', bootOfNow()];
+  const args = [
+    '-c',
+    SUPERVISOR,
+    'agentd-call',
+    folder,
+    shell,
+    command,
+    hasProc ? 'heard' : 'alone',
+    bootOfNow(),
+    cpuSeconds(limits.timeoutMs),
+  ];
   const child = spawn('/bin/sh', args, { cwd, env, detached: true, stdio: ['ignore', 'ignore', 'ignore', 'pipe'] });
   const output = boundedOutput();
   const line = listen(child, folder, output);
@@ -41,6 +52,9 @@ export async function supervise(program: Program, folder: string, limits: Limits
   if (told) return told;
   throw new Error('How the command ended is not known: its supervisor was killed.');
 }
+
+/** More than every core together can spend within the timeout, so that it is never what ends a command of a living daemon. */
+const cpuSeconds = (timeoutMs: number): string => String(Math.ceil(timeoutMs / 1000) * availableParallelism() + 60);
 
 /** A call begins once; where its folder is there already, somebody began it. */
 function makeNew(folder: string): void {

@@ -14,7 +14,8 @@ export const callFiles = (folder: string) => ({
 });
 
 /**
- * Outlives the daemon. Its arguments: the folder of the call, a shell, the command, whether a daemon listens, and the system's boot. Three
+ * Outlives the daemon. Its arguments: the folder of the call, a shell, the command, whether a daemon listens, the system's boot, and
+ * the seconds of processor time a process of the command may use (should no daemon come back, nobody else ends a loop). Three
  * processes in a group of their own: the first says who it is, and runs nothing where it cannot (`set -C`: nor where somebody
  * else did). The second runs the command and puts its exit code into `exit`, behind what the shell says of a signal. The
  * third holds the command's pipe open. A daemon that lives reads it, and says `done` once the command has ended; where it dies
@@ -33,7 +34,7 @@ fi && printf '%s\\n%s\\n' "$stat" "$5" >"$1/pid" || exit 1
 {
   trap : $SIGNALS
   exec 2>"$1/exit"
-  (exec "$2" -c "$3" 2>&1 3>&-)
+  (ulimit -t "$6" 2>/dev/null; exec "$2" -c "$3" 2>&1 3>&-)
   printf '%s\\n' "$?" >&2
   printf 'ended\\n' 2>/dev/null >&3
 } | {
