@@ -208,7 +208,10 @@ test('a corrupt record stops its session and no other', async () => {
   await on.file('bad', 'outbox/1.md');
   first.process.kill('SIGTERM');
   await first.ended;
-  on.sh('bad', `rm snapshot.json && sed -i '2s/hi/ho/' events.jsonl && cp events.jsonl before && echo again > inbox/2.md`);
+  on.sh(
+    'bad',
+    `rm snapshot.json && sed -i '2s/hi/ho/' events.jsonl && cp events.jsonl before && echo again > inbox/2.md`,
+  );
   const daemon = await on.start(flags);
   await until(() => daemon.stderr().includes('events.jsonl'), 'the complaint');
   on.sh('good', 'mkdir inbox && echo hello > inbox/1.md');

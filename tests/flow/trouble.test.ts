@@ -50,7 +50,10 @@ test('a quarantined session is served again when its record was put right, witho
   await on.file('demo', 'outbox/1.md');
   const first = await until(() => on.status(), 'the status');
   process.kill(first.pid, 'SIGKILL');
-  on.sh('demo', `rm -f snapshot.json && cp events.jsonl good && sed -i '2s/status/stotus/' events.jsonl && echo /status > inbox/2.md`);
+  on.sh(
+    'demo',
+    `rm -f snapshot.json && cp events.jsonl good && sed -i '2s/status/stotus/' events.jsonl && echo /status > inbox/2.md`,
+  );
   await until(() => !fs.existsSync(`/proc/${first.pid}/exe`), 'the end of the first');
   await on.start();
   await until(() => troubleOf(on, 'demo')?.is === 'quarantined', 'the quarantine');

@@ -232,7 +232,9 @@ test('where nobody can listen, the supervisor keeps the output itself', async ()
   const { resume, folder, work } = desk();
   const command = 'echo one; echo two >&2; yes | head -c 7000000; echo last; exit 3';
   mkdirSync(folder());
-  spawnSync('/bin/sh', ['-c', SUPERVISOR, 'call', folder(), '/bin/bash', command, 'alone', bootOfNow()], { cwd: work });
+  spawnSync('/bin/sh', ['-c', SUPERVISOR, 'call', folder(), '/bin/bash', command, 'alone', bootOfNow(), '600'], {
+    cwd: work,
+  });
   const result = await resume('shell', { command });
   expect(result?.ok).toBe(false);
   expect(result?.text.startsWith('exit 3\none\ntwo\ny\n')).toBe(true);
