@@ -4,6 +4,7 @@ import { emptySession, type Session } from '../core/session.ts';
 import type { Event } from '../protocol/event.ts';
 import type { SessionPaths } from '../store/layout.ts';
 import { changesIn } from './changes.ts';
+import { sessionBeforeIt } from './meaning.ts';
 import { type Line, liveTail, recordTail } from './tail.ts';
 
 export type Following = {
@@ -43,8 +44,10 @@ export async function* watch(paths: SessionPaths & { name: string }, signal?: Ab
   let session = emptySession(paths.name);
   let answered = '';
   try {
+    const removed = await sessionBeforeIt(paths);
     for await (const { event } of record.fresh()) {
-      session = fold(session, event);
+      if (session.seq === 0 && event.seq > 1) session = removed(event.seq);
+      if (event.seq > session.seq) session = fold(session, event);
       if (event.type === 'model.answered' || event.type === 'model.failed') answered = event.at;
     }
     if (!session.run || isBefore(paths.live, answered)) live.skip();

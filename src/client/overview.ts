@@ -1,6 +1,5 @@
 import * as fs from 'node:fs';
-import { fold } from '../core/fold.ts';
-import { emptySession, type Session, type Standing, standing } from '../core/session.ts';
+import { type Session, type Standing, standing } from '../core/session.ts';
 import { statusText } from '../core/status.ts';
 import { completedSteps } from '../core/steps.ts';
 import { errorText } from '../protocol/errors.ts';
@@ -8,8 +7,8 @@ import type { PlanStatus } from '../protocol/plan.ts';
 import { ifThere } from '../store/errors.ts';
 import type { SessionPaths } from '../store/layout.ts';
 import { isIgnored } from '../store/names.ts';
-import { readRecord } from '../store/record.ts';
 import { checkSettings } from '../store/settings.ts';
+import { foldRecord } from './meaning.ts';
 import { planFileProblem } from './plan-on-disk.ts';
 
 type Named = SessionPaths & { name: string };
@@ -42,15 +41,6 @@ export type Shown = {
   settingsProblem: string | null;
   inbox: number;
 };
-
-/** What a session's record means. Reads all of it: a second for some ten thousand events. Throws RecordCorrupt. */
-export async function foldRecord(paths: Named): Promise<Session> {
-  let session = emptySession(paths.name);
-  await readRecord(paths, (event) => {
-    session = fold(session, event);
-  });
-  return session;
-}
 
 /** A line about a session; a record that cannot be read is said, not thrown. */
 export async function overview(paths: Named): Promise<Overview> {

@@ -1,8 +1,7 @@
 import * as fs from 'node:fs';
 import { join, relative } from 'node:path';
-import { fold } from '../core/fold.ts';
 import { replyText } from '../core/reply.ts';
-import { emptySession, type Session } from '../core/session.ts';
+import type { Session } from '../core/session.ts';
 import { planText } from '../core/steps.ts';
 import type { Event } from '../protocol/event.ts';
 import type { Plan } from '../protocol/plan.ts';
@@ -13,10 +12,10 @@ import { glimpse } from '../store/glimpse.ts';
 import type { SessionPaths } from '../store/layout.ts';
 import { openOutbox } from '../store/outbox.ts';
 import { openPlanFile } from '../store/plan-file.ts';
-import { readRecord } from '../store/record.ts';
 import { replaceFile } from '../store/replace-file.ts';
 import { removedBefore } from '../store/retention.ts';
 import { foldersOf } from '../store/session-folder.ts';
+import { foldWhole } from './meaning.ts';
 import { planFileProblem } from './plan-on-disk.ts';
 
 /** What became of one file. `as it was`: its bytes were right. `left`: it is a person's, or its place is taken. */
@@ -30,9 +29,9 @@ export async function rebuild(paths: SessionPaths & { name: string }): Promise<R
   for (const folder of foldersOf(paths.folder)) ownFolder(folder);
   const file = openPlanFile(paths, () => performance.now());
   const seen = await file.look();
-  const replay = replayOf(paths.name, seen.is === 'edited' ? seen.saves : []);
-  await readRecord(paths, replay.read);
-  const { session, left, published, unknown } = replay.result();
+  const replay = replayOf(seen.is === 'edited' ? seen.saves : []);
+  const session = await foldWhole(paths, replay.read);
+  const { left, published, unknown } = replay.result();
   for (const save of replay.known()) file.accept(save);
   return [
     ...(await putPlan(paths, file, session, unknown, left)),
@@ -44,23 +43,19 @@ export async function rebuild(paths: SessionPaths & { name: string }): Promise<R
 type Published = { reply: Reply; at: string };
 
 /** Reads a record for what left traces outside it. `saves` are texts of `plan.json` to be told apart: ours or a person's. */
-function replayOf(name: string, saves: string[]) {
-  let session = emptySession(name);
+function replayOf(saves: string[]) {
   const left = new Map<string, Plan>();
   const published: Published[] = [];
   const unknown = new Set(saves);
   return {
-    read(event: Event): void {
-      const before = session;
-      session = fold(session, event);
-      const { plan } = session;
+    read(event: Event, before: Session, { plan }: Session): void {
       if (before.plan && before.plan.id !== plan?.id) left.set(before.plan.id, before.plan);
       if (plan && plan !== before.plan && unknown.size > 0) unknown.delete(planText(plan));
       const reply = event.type === 'reply.published' ? before.unpublished[event.message] : undefined;
       if (reply) published.push({ reply, at: event.at });
     },
     known: () => saves.filter((save) => !unknown.has(save)),
-    result: () => ({ session, left, published, unknown }),
+    result: () => ({ left, published, unknown }),
   };
 }
 

@@ -4,6 +4,9 @@ import { join } from 'node:path';
 import { errorCode } from '../protocol/errors.ts';
 import { HEAD_BYTES, TAIL_BYTES } from './output.ts';
 
+/** Output of a command that no daemon reads: more than this is a flood, and its writer is ended by its closed pipe. */
+const MOST_BYTES = 1024 ** 3;
+
 /** What lies in the folder of a call. `exit` is there from the start; `cut` where part of the output was not kept. */
 export const callFiles = (folder: string) => ({
   pid: join(folder, 'pid'),
@@ -47,7 +50,7 @@ fi && printf '%s\\n%s\\n' "$stat" "$5" >"$1/pid" || exit 1
   fi
   PATH=$PATH:/usr/bin:/bin
   head -c ${HEAD_BYTES} <&5 >>"$1/out"
-  tail -c ${TAIL_BYTES} <&5 >"$1/tail"
+  head -c ${MOST_BYTES} <&5 | tail -c ${TAIL_BYTES} >"$1/tail"
 }
 printf 'whole\\n' >>"$1/exit"
 `;

@@ -35,6 +35,20 @@ export type Ground = {
   events(session: string): Event[];
 };
 
+/** Commands outlive a daemon that is killed; a test leaves none behind. */
+function endCommands(root: string): void {
+  for (const path of inFolder(join(root, '.sessions')).map((name) => join(root, '.sessions', name, 'tools'))) {
+    for (const call of inFolder(path)) {
+      try {
+        const pid = Number.parseInt(readFileSync(join(path, call, 'pid'), 'utf8'), 10);
+        if (pid > 1) process.kill(-pid, 'SIGKILL');
+      } catch {
+        // It has ended already.
+      }
+    }
+  }
+}
+
 /** A workspace of its own with real daemons; everything ends with the test. */
 export function ground(root = mkdtempSync(join(tmpdir(), 'agentd-flow-'))): Ground {
   const wrap: string[] = [];
@@ -42,6 +56,7 @@ export function ground(root = mkdtempSync(join(tmpdir(), 'agentd-flow-'))): Grou
   onTestFinished(async () => {
     for (const daemon of started) daemon.process.kill('SIGKILL');
     await Promise.all(started.map((daemon) => daemon.ended));
+    endCommands(root);
     rmSync(root, { recursive: true, force: true });
   });
   const session = (name: string) => join(root, '.sessions', name);
