@@ -128,8 +128,10 @@ export function planDesk(
 /** The version of the plan a save began from, by its revision. */
 async function baseOf(edit: EditedPlan, ledger: Ledger): Promise<Plan | undefined> {
   const now = ledger.session.plan;
-  if (!now || edit.revision === undefined || edit.revision === now.revision) return undefined;
-  return ledger.planAt(edit.id ?? now.id, edit.revision);
+  if (!now || edit.revision === undefined) return undefined;
+  const { id = now.id, revision } = edit;
+  // Another plan may have come as far as this one.
+  return id === now.id && revision === now.revision ? undefined : ledger.planAt(id, revision);
 }
 
 type Read = { edit: EditedPlan; raw: Record<string, unknown> } | { fault: string };

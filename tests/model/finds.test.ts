@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openWorkspace } from '../../src/store/index.ts';
+import { moves, rig } from '../support/rig.ts';
 
 // What the model-based tests and the soak found, cut down to its least.
 
@@ -29,4 +30,23 @@ test('what a session was about to record does not begin the record of one that i
   await expect(late).rejects.toThrow('made again');
   expect(existsSync(join(workspace.paths.session('demo'), 'events.jsonl'))).toBe(false);
   await old.close();
+});
+
+test('after a crash, the plan before in plan.json is no save of a person, even where both plans have the same revision', async () => {
+  const it = await rig({
+    script: moves({ text: '[Step] Find it' }, { text: '[Done]' }, { text: '[Step] Count it' }, { text: '[Done]' }),
+  });
+  it.drop('1.md', 'Find it');
+  await it.pass(300);
+  const [before, text = ''] = [it.plan(), it.store.hands.planText()];
+  it.drop('2.md', 'Count it');
+  await it.pass(300);
+  expect(it.plan()).toMatchObject({ goal: 'Count it', revision: before?.revision });
+  // As it is when the daemon is killed before it puts the earlier plan away.
+  it.store.hands.edit(text);
+  await it.restart();
+  it.drop('3.md', '/status');
+  await it.pass(300);
+  expect(it.types()).not.toContain('plan.edited');
+  expect(it.plan()).toMatchObject({ goal: 'Count it', status: 'completed' });
 });

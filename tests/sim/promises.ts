@@ -128,6 +128,8 @@ function edits({ deeds, outside, store }: Story, { events, session }: End): stri
     const kept = outside.history.some((text) => text.includes(token));
     return !(kept && (plan !== current || record.includes('another plan')));
   });
+  // Where nobody saved anything, not even a save that was not taken over may be told.
+  const dreamt = deeds.saved === 0 ? byHand.flatMap((event) => event.ignored) : [];
   const invented = byHand
     .flatMap((event) => event.changes)
     .filter((change) =>
@@ -138,6 +140,7 @@ function edits({ deeds, outside, store }: Story, { events, session }: End): stri
       (save) =>
         `the save ${save.token} is lost${store.hands.planText()?.includes(save.token) ? ' (but in the file)' : ''}`,
     ),
+    ...dreamt.map((ignored) => `nobody saved what is said to have been: ${ignored}`),
     ...invented.map((change) => `nobody did this by hand: ${JSON.stringify(change)}`),
   ];
 }
