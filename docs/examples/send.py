@@ -32,7 +32,8 @@ def send(session: Path, text: str) -> str:
         os.fsync(file.fileno())
     # A link fails where the name is taken; a rename would replace another sender's message.
     os.link(staged, inbox / name)
-    os.unlink(staged)
+    # The daemon may have taken this name away already.
+    staged.unlink(missing_ok=True)
     sync_folder(inbox)
     return name
 

@@ -16,7 +16,8 @@ printf '%s\n' "$text" > "$inbox/.tmp/$name"
 sync "$inbox/.tmp/$name"
 # `ln` fails where the name is taken; `mv` would replace another sender's message.
 ln "$inbox/.tmp/$name" "$inbox/$name"
-rm "$inbox/.tmp/$name"
+# The daemon may have taken this name away already.
+rm -f "$inbox/.tmp/$name"
 sync "$inbox"
 
 until [ -e "$outbox/$name" ]; do sleep 0.2; done

@@ -3,7 +3,7 @@
  * Usage: npx tsx send.ts <session folder> <text>
  */
 import { randomUUID } from 'node:crypto';
-import { link, mkdir, open, readFile, rename, unlink } from 'node:fs/promises';
+import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 
@@ -23,7 +23,8 @@ async function send(session: string, text: string): Promise<string> {
   }
   // A link fails where the name is taken; a rename would replace another sender's message.
   await link(staged, join(inbox, name));
-  await unlink(staged);
+  // The daemon may have taken this name away already.
+  await rm(staged, { force: true });
   await syncFolder(inbox);
   return name;
 }

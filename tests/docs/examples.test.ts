@@ -38,3 +38,13 @@ test.for(EXAMPLES)(
     expect(readFileSync(join(session, 'events.jsonl'), 'utf8')).toContain(JSON.stringify(text).slice(1, -1));
   },
 );
+
+test('none of the examples minds that the daemon took its staging name away first', () => {
+  const takesAway = {
+    'send.sh': 'rm -f ',
+    'send.py': 'unlink(missing_ok=True)',
+    'send.ts': 'rm(staged, { force: true })',
+  };
+  for (const [file, words] of Object.entries(takesAway))
+    expect(readFileSync(join('docs/examples', file), 'utf8')).toContain(words);
+});
