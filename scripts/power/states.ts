@@ -4,7 +4,13 @@ import { type Atom, type Disk, type Fate, SECTOR, type Tree, treeAt, walk } from
 /** Up to so many undecided changes every combination is tried; beyond, samples. */
 const EXHAUSTIVE = 8;
 /** Which disks are made at a point: seeded samples where there are too many to try all, and no more than `most` of those. */
-export type Choice = { seed: number; samples: number; most: number; whole: boolean };
+export type Choice = { seed: number; samples: number; most: number; how: Writes };
+/**
+ * What may become of a write that was not synced. `whole`: it is there or not; `torn`: also a part of it; in both, nothing that was
+ * written to the same file later is there without it. `any`: also some of its sectors, and later writes without earlier ones, which
+ * then read as zeros.
+ */
+export type Writes = 'whole' | 'torn' | 'any';
 
 /** One disk a power cut may leave: `how` says what was undone, fit to be read; `key` is the same for the same disk. */
 export type State = { cut: number; tree: Tree; how: string; key: string };
@@ -14,15 +20,15 @@ const SETTLED = /^\.agentd\/(?:schemas|\.tmp-)|\/live$/;
 
 /**
  * The distinct disks a cut before call `cut` may leave, as far as `samples` and the seed go: everything lost, everything kept, then
- * all combinations of at most 8 undecided changes, or seeded samples: half lose a few, half keep a few. `whole`: writes that
- * were not synced are there or not; otherwise they may also be torn at any byte or have sectors missing.
+ * all combinations of at most 8 undecided changes, or seeded samples: half lose a few, half keep a few.
  */
 export function* statesAt(disk: Disk, cut: number, choice: Choice): Generator<State> {
   const { seed } = choice;
   const chance = chanceOf(seed * 1_000_003 + cut);
   const places = [...disk.atoms.keys()].filter((place) => isOpen(disk, place, cut));
   const seen = new Set<string>();
-  for (const fates of ways(disk, cut, places, chance, choice)) {
+  for (const some of ways(disk, cut, places, chance, choice)) {
+    const fates = choice.how === 'any' ? some : inOrder(disk, some);
     const tree = treeAt(disk, cut, (_, place) => fates.get(place) ?? 'kept');
     const key = keyOf(tree);
     if (seen.has(key)) continue;
@@ -49,7 +55,7 @@ function* ways(
   cut: number,
   places: number[],
   chance: Chance,
-  { samples, most, whole }: Choice,
+  { samples, most, how }: Choice,
 ): Generator<Fates> {
   const worst = (place: number): Fate => (arrived(disk.atoms[place], cut) ? 'both' : 'lost');
   yield new Map();
@@ -57,7 +63,7 @@ function* ways(
   if (places.length <= EXHAUSTIVE) {
     let fates: Fates[] = [new Map()];
     for (const place of places) {
-      const all = fatesOf(disk.atoms[place], cut, chance, whole);
+      const all = fatesOf(disk.atoms[place], cut, chance, how);
       fates = fates.flatMap((one) => all.map((fate) => new Map([...one, [place, fate]])));
     }
     const share = most / fates.length;
@@ -68,7 +74,7 @@ function* ways(
     const share = n % 2 === 0 ? 0.15 : 0.85;
     yield new Map(
       places.map((place) => {
-        const hurt = fatesOf(disk.atoms[place], cut, chance, whole).filter((fate) => fate !== 'kept');
+        const hurt = fatesOf(disk.atoms[place], cut, chance, how).filter((fate) => fate !== 'kept');
         return [place, chance() < share ? (hurt[Math.floor(chance() * hurt.length)] ?? 'lost') : 'kept'];
       }),
     );
@@ -78,13 +84,29 @@ function* ways(
 const arrived = (atom: Atom | undefined, cut: number) => atom?.is === 'move' && atom.arrived < cut;
 
 /** What may become of one undecided change. */
-function fatesOf(atom: Atom | undefined, cut: number, chance: Chance, whole: boolean): Fate[] {
+function fatesOf(atom: Atom | undefined, cut: number, chance: Chance, how: Writes): Fate[] {
   if (arrived(atom, cut)) return ['kept', 'both'];
-  if (atom?.is !== 'bytes' || whole) return ['kept', 'lost'];
+  if (atom?.is !== 'bytes' || how === 'whole') return ['kept', 'lost'];
+  const torn = Math.floor(chance() * atom.bytes.length);
+  if (how === 'torn') return ['kept', 'lost', torn];
   const first = Math.floor(atom.at / SECTOR);
   const last = Math.floor((atom.at + atom.bytes.length - 1) / SECTOR);
   const sectors = new Set(Array.from({ length: last - first + 1 }, (_, n) => first + n).filter(() => chance() < 0.5));
-  return ['kept', 'lost', Math.floor(chance() * atom.bytes.length), { sectors }];
+  return ['kept', 'lost', torn, { sectors }];
+}
+
+/** Once something of a file did not get through, neither did what was done to its bytes later. */
+function inOrder({ atoms }: Disk, fates: Fates): Fates {
+  const cut = new Set<number>();
+  return new Map(
+    [...fates].map(([place, fate]): [number, Fate] => {
+      const atom = atoms[place];
+      if (atom?.is !== 'bytes' && atom?.is !== 'size') return [place, fate];
+      const now = cut.has(atom.node) ? 'lost' : fate;
+      if (now !== 'kept') cut.add(atom.node);
+      return [place, now];
+    }),
+  );
 }
 
 function told({ atoms, calls }: Disk, fates: Fates): string {

@@ -28,7 +28,7 @@ export function openSessionFolder(folder: string, options: SessionOptions): Sess
   const paths = sessionPaths(folder);
   const world = { epoch: 1, elapsed: () => performance.now(), ...options };
   for (const path of foldersOf(folder)) ownFolder(path);
-  for (const path of [paths.blobs, paths.outboxStaging, paths.plans, paths.rejected]) sweepStaging(path);
+  for (const path of [folder, paths.blobs, paths.outboxStaging, paths.plans, paths.rejected]) sweepStaging(path);
   if (fs.existsSync(paths.sealed)) sweepStaging(ownFolder(paths.sealed));
   sweepOld(paths.inboxStaging, world.now());
   const journal = openJournal(paths, world);

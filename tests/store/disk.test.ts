@@ -21,10 +21,12 @@ test('files half-made by an earlier daemon are swept, others are not', async () 
   const rig = diskRig();
   const folder = join(await rig.store.work(), '..');
   const { blobs, outboxStaging, rejected } = sessionPaths(folder);
-  for (const place of [blobs, outboxStaging, rejected]) fs.writeFileSync(join(place, '.tmp-0123456789abcdef'), 'half');
+  for (const place of [folder, blobs, outboxStaging, rejected])
+    fs.writeFileSync(join(place, '.tmp-0123456789abcdef'), 'half');
   fs.writeFileSync(join(blobs, 'kept'), 'whole');
   await rig.reopen();
   expect([blobs, outboxStaging, rejected].map((place) => fs.readdirSync(place))).toEqual([['kept'], [], []]);
+  expect(fs.readdirSync(folder).filter((name) => name.startsWith('.tmp-'))).toEqual([]);
 });
 
 test('what a sender left half-made in the inbox goes after 36 hours, and not before', async () => {
