@@ -17,6 +17,7 @@ import { cutImage, imagePoints, whyNot } from './power/image.ts';
 import { recorded } from './power/recording.ts';
 import { type Row, rowOf } from './power/row.ts';
 import { tryShare } from './power/share.ts';
+import type { Writes } from './power/states.ts';
 import { tellWhole } from './power/tell.ts';
 
 /** Without a sync, so many broken disks for each job are enough to see; with `--all` they are counted. */
@@ -68,23 +69,29 @@ async function main(): Promise<number> {
   const cutsBy = (step: number) => (values.cut ? [Number(values.cut)] : all.filter((cut) => cut % step === 0));
   const most = Number(values.most ?? (values.all ? 6_561 : 64));
   const common = { seed: Number(values.seed), samples, most };
-  const rows: Array<{ name: string; whole: boolean; deaf?: string; cuts: number[] }> = [
-    { name: 'changes lost, in any order', whole: true, cuts: cutsBy(every) },
-    { name: 'the same, and writes torn', whole: false, cuts: cutsBy(every) },
-    ...TEETH.map(([name, deaf]) => ({ name: `without syncs of ${name}`, whole: true, deaf, cuts: cutsBy(every) })),
+  const rows: Array<{ name: string; how: Writes; deaf?: string; cuts: number[] }> = [
+    { name: 'changes lost, in any order', how: 'whole', cuts: cutsBy(every) },
+    { name: 'the same, and writes torn', how: 'torn', cuts: cutsBy(every) },
+    { name: 'the same, and writes to one file in any order', how: 'any', cuts: cutsBy(every) },
+    ...TEETH.map(([name, deaf]) => ({
+      name: `without syncs of ${name}`,
+      how: 'whole' as const,
+      deaf,
+      cuts: cutsBy(every),
+    })),
   ];
   const chosen = values.deaf
-    ? [{ name: `without syncs of ${values.deaf}`, whole: true, deaf: values.deaf, cuts: cutsBy(every) }]
+    ? [{ name: `without syncs of ${values.deaf}`, how: 'whole' as const, deaf: values.deaf, cuts: cutsBy(every) }]
     : rows.filter(({ name }) => values.only === undefined || name.includes(values.only));
   console.log(`${points} points in the story; seed ${values.seed}, up to ${samples} samples a point.\n`);
   console.log('| power cut | points | all combinations at | disks | broken | ms a disk |');
   console.log('|---|---|---|---|---|---|');
   let bad = false;
   const found: string[] = [];
-  for (const { name, whole, deaf, cuts } of chosen) {
+  for (const { name, how, deaf, cuts } of chosen) {
     const row = await rowOf(folder, Number(values.jobs), {
       ...common,
-      whole,
+      how,
       deaf,
       cuts,
       enough: deaf && !values.all ? ENOUGH : undefined,

@@ -71,11 +71,11 @@ function callOf(text: string, root: string, thread: string, doors: Map<string, s
       return {
         is: 'write',
         path: first,
-        at: Number(/(\d+)$/.exec(args)?.[1]),
+        at: Number(/(\d+)\s*$/.exec(args)?.[1]),
         bytes: bytesOf(args).subarray(0, count),
       };
     case 'ftruncate':
-      return { is: 'size', path: first, size: Number(/(\d+)$/.exec(args)?.[1]) };
+      return { is: 'size', path: first, size: Number(/(\d+)\s*$/.exec(args)?.[1]) };
     case 'rename':
     case 'renameat':
     case 'renameat2':
