@@ -18,7 +18,9 @@ import {
   type Checked,
   checkConfig,
   checkSettings,
+  openChildren,
   openWorkspace,
+  parentOf,
   replaceFile,
   type SessionOptions,
   sessionPaths,
@@ -79,6 +81,7 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
   const slots = runSlots(allowed.runs);
   const models = modelsBy(options.env);
   models(modelSettings(config.value, undefined, options.flags));
+  let wake: (name: string) => void = () => {};
   const open = (name: string, owner: Ownership) =>
     openSession(name, {
       workspace,
@@ -90,6 +93,7 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
       models,
       log,
       room: disk.room,
+      wake: (other) => wake(other),
     });
   return startDaemon(workspace, open, {
     log,
@@ -101,6 +105,9 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
     onLost: options.onLost,
     prepare: () => prepared(workspace),
     sweep: (name) => sweep(name, workspace, config.value),
+    wakes: (wakes) => {
+      wake = wakes;
+    },
   });
 }
 
@@ -147,6 +154,8 @@ type Parts = {
   room: World['room'];
   models: (settings: ModelSettings) => Model;
   log: World['log'];
+  /** Something came in for that session, of which no watch tells. */
+  wake: (name: string) => void;
 };
 
 async function openSession(name: string, parts: Parts): Promise<SessionWorld | null> {
@@ -160,7 +169,8 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
   const tools = toolbox(builtinTools({ readAlso: readAlso(), env: parts.env }));
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
   const world: World = {
-    store: fenced(workspace.session(name, epoch), owner),
+    store: heardBy(fenced(workspace.session(name, epoch), owner), parentOf(name), parts.wake),
+    children: openChildren(workspace),
     model: {
       async ask(request, options) {
         return built(model).ask(request, options);
@@ -194,6 +204,19 @@ function fenced(store: SessionStore, owner: World['owner']): SessionStore {
     return store.journal.append(events);
   };
   return { ...store, journal: { ...store.journal, append } };
+}
+
+/** A reply of a child session wakes its parent: an outbox is not watched. */
+function heardBy(store: SessionStore, parent: string | undefined, wake: (name: string) => void): SessionStore {
+  if (parent === undefined) return store;
+  const { outbox } = store;
+  const told =
+    (put: typeof outbox.publish): typeof outbox.publish =>
+    async (name, content) => {
+      await put(name, content);
+      wake(parent);
+    };
+  return { ...store, outbox: { ...outbox, publish: told(outbox.publish), publishAgain: told(outbox.publishAgain) } };
 }
 
 /** Settings may name a model that cannot be had, such as a script that is not there: news for the run, not for the daemon. */

@@ -173,6 +173,8 @@ function closedBy(event: EventOf<'step.completed'>, when: string, history: reado
     }
     case 'person':
       return `was closed by a person ${when}`;
+    case 'child':
+      return `was closed ${when}, since its child session had done it${checked}`;
     default:
       return event.by satisfies never;
   }

@@ -55,7 +55,7 @@ export function nextOfClaim(session: Session, claim: Claim): ClaimStep {
   const place = openQuestion(session, claim);
   const question = place === undefined ? undefined : checks[place];
   if (question && 'person' in question) return { need: 'ask', question: question.person };
-  if (lastToolFailed(session.turn))
+  if (claim.tier !== 'child' && lastToolFailed(session.turn))
     return { need: 'record', events: [{ ...refusal(claim, claim.evidence), veto: 'tool_failed' }] };
   return {
     need: 'record',

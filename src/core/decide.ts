@@ -1,7 +1,9 @@
 import { type Rules, resolveRules } from '../protocol/config.ts';
-import type { EventBody } from '../protocol/event.ts';
+import type { Consult, EventBody } from '../protocol/event.ts';
+import type { MessageFile } from '../protocol/message.ts';
 import type { Plan } from '../protocol/plan.ts';
 import { answerable, joining, mostUrgent, mute } from './answers.ts';
+import { delegation, halting } from './children.ts';
 import { nextOfClaim } from './claim.ts';
 import { spokenText } from './commands.ts';
 import { compaction } from './compaction.ts';
@@ -10,6 +12,7 @@ import { newPlanId } from './ids.ts';
 import { judge } from './judge.ts';
 import { entryOf } from './keyed.ts';
 import { POLICIES } from './modes/index.ts';
+import type { Policy } from './modes/policy.ts';
 import { parking } from './parking.ts';
 import { isPlanCall, planCall } from './plan-tool.ts';
 import { sessionLanguage } from './prompt/request.ts';
@@ -25,12 +28,17 @@ export type Decision =
   | { do: 'record'; events: EventBody[] }
   /** put the committed reply of this message into the outbox */
   | { do: 'publish'; message: string }
-  /** call the model, not before `notBefore` (ISO time); it is the first to carry these messages */
-  | { do: 'think'; carry: string[]; notBefore: string | null }
+  /** call the model, not before `notBefore` (ISO time), for the work or beside it; it is the first to carry these messages */
+  | { do: 'think'; carry: string[]; notBefore: string | null; consult?: Consult }
   /** run this call; one that was started and has no end was open when a daemon died: run it again only where that is safe */
   | { do: 'act'; call: Call }
+  /** give a child session this message */
+  | { do: 'send'; step: string; child: string; attempt: number; message: ChildMessage }
   /** nothing, until something is dropped */
   | { do: 'rest' };
+
+/** A message to a child session; the id is made of the step and the attempt, so sending it again changes nothing. */
+export type ChildMessage = MessageFile & { id: string };
 
 /**
  * What now? Pure: no clock, no chance, no waiting. Deciding again on the same session gives the same answer, and each event it
@@ -43,7 +51,7 @@ export function decide(session: Session, rules: Rules = resolveRules()): Decisio
   if (parked.length > 0) return { do: 'record', events: parked };
   const events = due(session, rules);
   if (events.length > 0) return { do: 'record', events };
-  return session.run ? work(session, rules) : { do: 'rest' };
+  return session.run ? work(session, rules) : (halting(session) ?? { do: 'rest' });
 }
 
 /** What may be done while a call is in flight: replies, and answers that need no run. Null: nothing. */
@@ -109,10 +117,19 @@ function work(session: Session, rules: Rules): Decision {
   if (session.claim) return weigh(session, session.claim, rules);
   const verdict = judge(session);
   if (verdict.length > 0) return { do: 'record', events: verdict };
+  const counsel = policyOf(session).counsel(session, rules);
+  if (counsel && 'record' in counsel) return { do: 'record', events: counsel.record };
+  if (counsel && 'rest' in counsel) return { do: 'record', events: restEvents(session, rules, counsel.rest) };
+  const given = counsel ? null : delegation(session, rules);
+  if (given && given.do !== 'rest') return given;
   const rest =
-    ending(session, rules) ?? stuck(session, rules) ?? outage(session, rules) ?? limitReached(session, rules);
+    (counsel || given ? null : ending(session, rules)) ??
+    stuck(session, rules) ??
+    outage(session, rules) ??
+    limitReached(session, rules);
   if (rest) return { do: 'record', events: restEvents(session, rules, rest) };
-  const chosen = choosing(session);
+  if (given) return given;
+  const chosen = counsel ? [] : choosing(session);
   if (chosen.length > 0) return { do: 'record', events: chosen };
   const compacted = compaction(session, rules);
   if (compacted) return { do: 'record', events: [compacted] };
@@ -120,7 +137,13 @@ function work(session: Session, rules: Rules): Decision {
     do: 'think',
     carry: [...session.uncarried, ...joining(session)],
     notBefore: session.run?.failure?.last.retry_at ?? null,
+    ...(counsel && { consult: counsel.ask }),
   };
+}
+
+/** The mode of the plan at work, else of the run that has none yet. */
+function policyOf(session: Session): Policy {
+  return POLICIES[activePlan(session)?.mode ?? session.run?.mode ?? 'linear'];
 }
 
 /** A claim stands until its checks have been tried; where a person has to say, the run waits. */
@@ -139,7 +162,7 @@ function planning(session: Session): EventBody[] {
   const { run, turn } = session;
   if (!run || !turn) return [];
   if (!activePlan(session)) {
-    const begins = turn.calls.length > 0 || parseStepDeclarations(turn.text).length > 0;
+    const begins = policyOf(session).emerges && (turn.calls.length > 0 || parseStepDeclarations(turn.text).length > 0);
     if (!begins) return [];
     const limits = { iterations: run.limits.iterations, step_iterations: run.limits.step_iterations };
     const goal = spokenText(entryOf(session.messages, run.message) ?? { text: '' }).trim();

@@ -1,4 +1,4 @@
-import type { EventOf } from '../protocol/event.ts';
+import type { Consult, EventOf } from '../protocol/event.ts';
 import { clip, shownText } from '../protocol/recorded.ts';
 import type { ChatMessage } from './chat.ts';
 import { foldCheck, isCheck } from './claim.ts';
@@ -11,10 +11,8 @@ import { openSteps, touched, withStep } from './steps.ts';
 
 /** An answer joins the conversation behind the messages it was the first to carry, and becomes the turn at hand. */
 export function foldTurn(session: Session, event: EventOf<'model.answered'>): Session {
-  const carried: ChatMessage[] = event.carried.flatMap((id) => {
-    const message = entryOf(session.messages, id);
-    return message ? [{ role: 'user' as const, content: spoken(message) }] : [];
-  });
+  if (event.consult) return consulted(session, event, event.consult);
+  const carried = carriedBy(session, event);
   const turn: Turn = {
     seq: event.seq,
     step: event.step ?? null,
@@ -37,7 +35,6 @@ export function foldTurn(session: Session, event: EventOf<'model.answered'>): Se
     blocked: false,
     declared: [],
   };
-  const gone = new Set(event.carried);
   return counted(
     {
       ...session,
@@ -45,12 +42,51 @@ export function foldTurn(session: Session, event: EventOf<'model.answered'>): Se
       conversation: grown(session.conversation, ...carried, answerMessage(event)),
       turn,
       trail: trailed(session),
-      queue: session.queue.filter((id) => !gone.has(id)),
-      uncarried: session.uncarried.filter((id) => !gone.has(id)),
-      notices: session.notices.filter((notice) => notice.seq > event.seen),
+      ...delivered(session, event),
     },
     event,
   );
+}
+
+/** An answer beside the work: persons' words it carried join the conversation, its own do not. */
+function consulted(session: Session, event: EventOf<'model.answered'>, ask: Consult): Session {
+  const { run, plan } = session;
+  if (!run) return session;
+  const carried = carriedBy(session, event);
+  const tries = (run.consult?.ask === ask ? run.consult.tries : 0) + 1;
+  const active = activePlan(session);
+  return {
+    ...session,
+    conversation: carried.length > 0 ? grown(session.conversation, ...carried) : session.conversation,
+    ...delivered(session, event),
+    plan: active && plan ? touched({ ...plan, iteration_count: plan.iteration_count + 1 }, event.at) : plan,
+    run: {
+      ...run,
+      spent: spentMore(run.spent, event.usage),
+      failure: null,
+      consult: { ask, tries, text: event.text },
+    },
+  };
+}
+
+function carriedBy(session: Session, event: EventOf<'model.answered'>): ChatMessage[] {
+  return event.carried.flatMap((id) => {
+    const message = entryOf(session.messages, id);
+    return message ? [{ role: 'user' as const, content: spoken(message) }] : [];
+  });
+}
+
+/** What this answer was the first to have in front of it waits no longer. */
+function delivered(
+  session: Session,
+  event: EventOf<'model.answered'>,
+): Pick<Session, 'queue' | 'uncarried' | 'notices'> {
+  const gone = new Set(event.carried);
+  return {
+    queue: session.queue.filter((id) => !gone.has(id)),
+    uncarried: session.uncarried.filter((id) => !gone.has(id)),
+    notices: session.notices.filter((notice) => notice.seq > event.seen),
+  };
 }
 
 /** Turns kept for the judge; a step that takes longer has said what it is about by then. */

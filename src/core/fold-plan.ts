@@ -7,7 +7,7 @@ import { FRESH_STEP } from './fold-step.ts';
 import type { Notice, Session } from './session.ts';
 import { openSteps, touched } from './steps.ts';
 
-type PlanEvent = EventOf<'plan.started' | 'plan.edited' | 'plan.ended'>;
+type PlanEvent = EventOf<'plan.started' | 'plan.edited' | 'plan.revised' | 'plan.ended'>;
 
 /** A plan begins, is changed by hand, or ends. */
 export function foldPlan(session: Session, event: PlanEvent): Session {
@@ -21,10 +21,15 @@ export function foldPlan(session: Session, event: PlanEvent): Session {
       handLimits: null,
       claim: null,
       theirs: [],
+      children: {},
+      revisions: 0,
+      revisedFor: [],
+      run: session.run && { ...session.run, consult: null },
     };
   }
   const { plan } = session;
   if (!plan) return session;
+  if (event.type === 'plan.revised') return revised(session, plan, event);
   return event.type === 'plan.edited' ? edited(session, plan, event) : ended(session, plan, event);
 }
 
@@ -39,11 +44,27 @@ function newPlan(session: Session, event: EventOf<'plan.started'>): Plan {
     steps: [],
     current_step_index: 0,
     // The answer that made the plan is its first iteration.
-    iteration_count: session.turn ? 1 : 0,
+    iteration_count: session.turn ? 1 : (session.run?.spent.iterations ?? 0),
+    ...(event.title !== undefined && { title: event.title }),
+    ...(event.planned_by !== undefined && { planned_by: event.planned_by }),
+    ...(event.mode_reason !== undefined && { mode_reason: event.mode_reason }),
     limits: event.limits,
     revision: 1,
     created_at: event.at,
     updated_at: event.at,
+  };
+}
+
+/** The planner replaced what was still open; ids go on counting, so that none is used twice. */
+function revised(session: Session, plan: Plan, event: EventOf<'plan.revised'>): Session {
+  const after = event.changes.reduce((so, change) => applyChange(so, change, event.at), plan);
+  return {
+    ...session,
+    plan: touched(after, event.at),
+    stepNo: Math.max(session.stepNo, highestStepNo(after)),
+    revisions: session.revisions + 1,
+    revisedFor: plan.steps.filter((step) => step.status === 'failed').map((step) => step.id),
+    run: session.run && { ...session.run, consult: null },
   };
 }
 

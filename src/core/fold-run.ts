@@ -8,7 +8,7 @@ import { currentIndex, touched, without } from './steps.ts';
 
 /** A run begins: its message leaves the queue and goes into the next model call. */
 export function foldStarted(session: Session, event: EventOf<'run.started'>): Session {
-  const run = fresh(event, event.mode, event.beside);
+  const run = { ...fresh(event, event.mode, event.beside), agent: event.agent, folder: event.folder };
   return { ...session, ...taken(session, event.message), run, turn: null, rest: null };
 }
 
@@ -17,7 +17,11 @@ export function foldResumed(session: Session, event: EventOf<'run.resumed'>): Se
   const back = event.plan === undefined ? undefined : session.setAside[event.plan];
   const plan = back ?? (resumable(session) ? session.plan : null);
   const { [event.plan ?? '']: _, ...setAside } = session.setAside;
-  const run = fresh(event, plan?.mode ?? 'linear', undefined);
+  const run = {
+    ...fresh(event, plan?.mode ?? 'linear', undefined),
+    agent: session.rest?.agent,
+    folder: session.rest?.folder,
+  };
   return {
     ...session,
     ...taken(session, event.message),
@@ -41,6 +45,8 @@ export function foldRest(session: Session, event: EventOf<'run.rested'>): Sessio
     beside: run?.beside !== undefined,
     plan: run ? (activePlan(session)?.id ?? null) : restingPlan(session),
     spent: event.spent,
+    agent: run ? run.agent : session.rest?.agent,
+    folder: run ? run.folder : session.rest?.folder,
   };
   const status = event.status === 'paused' || event.status === 'waiting' ? event.status : null;
   const plan =
@@ -48,7 +54,24 @@ export function foldRest(session: Session, event: EventOf<'run.rested'>): Sessio
       ? touched({ ...session.plan, status, reason: event.reason }, event.at)
       : session.plan;
   // Only a person's check outlives the rest: its answer is the next message.
-  return { ...session, run: null, rest, plan, claim: event.reason === 'check' ? session.claim : null };
+  return {
+    ...session,
+    run: null,
+    rest,
+    plan,
+    claim: event.reason === 'check' ? session.claim : null,
+    children: held(session.children),
+  };
+}
+
+/** What a child has replied is taken up when the run goes on. */
+function held(children: Session['children']): Session['children'] {
+  return Object.fromEntries(
+    Object.entries(children).map(([step, child]) => [
+      step,
+      child.state === 'replied' ? { ...child, state: 'held' as const } : child,
+    ]),
+  );
 }
 
 function fresh(
@@ -69,6 +92,9 @@ function fresh(
     repeat: { key: '', count: 0, call: '' },
     failure: null,
     aside: null,
+    agent: undefined,
+    folder: undefined,
+    consult: null,
   };
 }
 

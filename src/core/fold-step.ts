@@ -102,11 +102,12 @@ function claimed(session: Session, event: EventOf<'step.claimed'>): Session {
 /** A claim that was not believed: a failing tool or check is told to the model, "not done" restarts the count of the step. */
 function refused(session: Session, plan: Plan, event: EventOf<'step.claimed'>, veto: string): Session {
   const iterations = plan.steps.find((step) => step.id === event.step)?.iterations ?? 0;
-  const told = veto === 'tool_failed' || veto === 'check_failed';
+  const told = veto === 'tool_failed' || veto === 'check_failed' || veto === 'no_work';
   const notice: Notice = { seq: event.seq, about: 'refused', step: event.step, veto, evidence: event.evidence };
   return {
     ...session,
     claim: null,
+    children: childRefused(session, event),
     asked: null,
     patience: told ? session.patience : iterations,
     notices: told ? [...session.notices, notice] : session.notices,
@@ -116,6 +117,13 @@ function refused(session: Session, plan: Plan, event: EventOf<'step.claimed'>, v
       refused: told ? { step: event.step, evidence: event.evidence } : null,
     },
   };
+}
+
+/** What a child did and its step's checks refuse is as if the child had failed: it is tried again, or the step fails. */
+function childRefused({ children }: Session, event: EventOf<'step.claimed'>): Session['children'] {
+  const child = children[event.step];
+  if (event.tier !== 'child' || !child?.reply) return children;
+  return { ...children, [event.step]: { ...child, reply: { ...child.reply, status: 'failed', text: event.evidence } } };
 }
 
 function completed(step: Step, event: EventOf<'step.completed'>): Step {

@@ -1,6 +1,7 @@
 import type { Event, EventOf } from '../protocol/event.ts';
 import { shownText } from '../protocol/recorded.ts';
 import { foldCall, foldTurn } from './fold-call.ts';
+import { foldChild } from './fold-child.ts';
 import { foldPlan } from './fold-plan.ts';
 import { foldRest, foldResumed, foldStarted } from './fold-run.ts';
 import { foldStep } from './fold-step.ts';
@@ -47,6 +48,9 @@ function meaning(session: Session, event: Event): Session {
     case 'tool.finished':
     case 'tool.interrupted':
       return foldCall(session, event);
+    case 'child.sent':
+    case 'child.replied':
+      return foldChild(session, event);
     case 'context.compacted':
       return event.kept === undefined ? afresh(session) : folded(session, event.summary, event.kept);
     case 'reply.committed':
@@ -55,6 +59,7 @@ function meaning(session: Session, event: Event): Session {
       return { ...session, unpublished: omit(session.unpublished, event.message) };
     case 'plan.started':
     case 'plan.edited':
+    case 'plan.revised':
     case 'plan.ended':
       return foldPlan(session, event);
     case 'step.added':
@@ -87,6 +92,9 @@ function afresh(session: Session): Session {
     closed: [],
     stepNo: 0,
     claim: null,
+    children: {},
+    revisions: 0,
+    revisedFor: [],
   };
 }
 

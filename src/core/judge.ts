@@ -1,11 +1,13 @@
 import type { EventBody } from '../protocol/event.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
+import { PLAN_TOOL } from '../protocol/plan-call.ts';
 import { clip } from '../protocol/recorded.ts';
 import { lastToolFailed } from './claim.ts';
 import { taggedLines, tagsOf } from './completion/brackets.ts';
 import { detectStepCompletion, type Verdict } from './completion/index.ts';
 import { isClaim, isMarkerWord } from './completion/markers.ts';
 import { vetoOf } from './completion/vetoes.ts';
+import { POLICIES } from './modes/index.ts';
 import { filesOf, resultOf } from './result.ts';
 import { activePlan, runningStep, type Session, type Turn } from './session.ts';
 import { readSigns, type Sign } from './signs.ts';
@@ -58,6 +60,7 @@ function ended(session: Session, plan: Plan, turn: Turn, signs: readonly Sign[],
   const evidence = clip(turn.text, 200);
   if (lastToolFailed(turn))
     return [{ type: 'step.claimed', step: open.id, tier: 'marker', evidence, veto: 'tool_failed' }];
+  if (open === step && idle(session, plan, turn)) return [unworked(open, evidence)];
   return [
     claimOf(open, {
       tier: 'marker',
@@ -92,6 +95,7 @@ function byTiers(session: Session, plan: Plan, step: Step, turn: Turn): EventBod
         veto: 'moving',
       },
     ];
+  if (idle(session, plan, turn)) return [unworked(step, verdict.evidence ?? turn.text)];
   const to = verdict.advanceTo === undefined ? undefined : plan.steps[verdict.advanceTo];
   return [
     claimOf(step, {
@@ -131,7 +135,7 @@ function isEcho(session: Session, plan: Plan, step: Step, turn: Turn): boolean {
 }
 
 type Said = {
-  tier: 'marker' | 'tool' | 'transition' | 'timeout';
+  tier: 'marker' | 'tool' | 'transition' | 'timeout' | 'child';
   evidence: string;
   result: string;
   markers?: number;
@@ -170,6 +174,17 @@ function refusal(session: Session, step: Step, turn: Turn, verdict: Verdict): Ev
   if (!claims && !answers) return [];
   const evidence = clip(verdict.evidence ?? turn.text, 200);
   return [{ type: 'step.claimed', step: step.id, tier: claims ? 'marker' : 'timeout', evidence, veto }];
+}
+
+/** In a mode that wants work shown: nothing but the plan's own tool ran in this step. */
+export function idle(session: Session, plan: Plan, turn: Turn | null): boolean {
+  if (!POLICIES[plan.mode].needsWork) return false;
+  const used = [...session.trail.flatMap((trace) => trace.tools), ...(turn?.calls ?? []).map((call) => call.name)];
+  return used.every((name) => name === PLAN_TOOL.name);
+}
+
+function unworked(step: Step, evidence: string): EventBody {
+  return { type: 'step.claimed', step: step.id, tier: 'marker', evidence: clip(evidence, 200), veto: 'no_work' };
 }
 
 function markersIn(text: string): number {

@@ -4,7 +4,7 @@ import { PLAN_TOOL, PlanCall } from '../protocol/plan-call.ts';
 import { clip } from '../protocol/recorded.ts';
 import { lastToolFailed } from './claim.ts';
 import { parseStepDeclarations } from './declarations.ts';
-import { claimOf } from './judge.ts';
+import { claimOf, idle } from './judge.ts';
 import { filesOf } from './result.ts';
 import { type Call, runningStep, type Session } from './session.ts';
 import { openSteps, stepNamed } from './steps.ts';
@@ -80,6 +80,8 @@ function complete(session: Session, step: Step, result: string): Outcome {
   if (!isOpen(step)) return refused(`${step.id} is ${step.status}; only a person can open it again.`);
   if (lastToolFailed(session.turn))
     return refused('A tool call of this answer failed. Mend it first, or use mark_step.');
+  if (session.plan && runningStep(session.plan)?.id === step.id && idle(session, session.plan, session.turn))
+    return refused(`No tool was used in ${step.id} yet. Do the work first, or use mark_step with status failed.`);
   const missing = (step.needs ?? []).filter(
     (need) => session.plan?.steps.find((one) => one.id === need)?.status !== 'completed',
   );

@@ -144,6 +144,8 @@ function start(message: Message, rules: Rules): EventBody & { type: 'run.started
     mode: message.options?.mode ?? rules.mode,
     limits: fullLimits(rules.limits, message.options?.limits),
     ...(model !== undefined && { model }),
+    ...(message.options?.agent !== undefined && { agent: message.options.agent }),
+    ...(message.options?.folder !== undefined && { folder: message.options.folder }),
   };
 }
 
@@ -156,7 +158,7 @@ function resume(session: Session, message: Message, rules: Rules): EventBody[] {
     return say(session, message, rules, (words) => words.noSuchPlan(first, known));
   }
   const away = named !== undefined && session.plan?.status === 'paused' ? [aside(session.plan.id)] : [];
-  const { model: _, mode: __, ...began } = start(message, rules);
+  const { model: _, mode: __, agent: ___, folder: ____, ...began } = start(message, rules);
   const model = message.options?.model ?? rules.model;
   return [
     ...away,

@@ -10,7 +10,8 @@ import { planSummary } from './summary.ts';
 
 const MINUTE_MS = 60_000;
 
-type Why = {
+/** Why a run rests. */
+export type Why = {
   status: RestStatus;
   reason: string;
   /** What the reply says before anything else. */

@@ -1,4 +1,4 @@
-import type { EventOf, RestStatus } from '../protocol/event.ts';
+import type { Consult, EventOf, RestStatus } from '../protocol/event.ts';
 import type { FullLimits } from '../protocol/limits.ts';
 import type { MessageOptions, Mode } from '../protocol/message.ts';
 import type { CompletedBy, Plan, Step } from '../protocol/plan.ts';
@@ -28,6 +28,12 @@ export type Session = {
   uncarried: readonly string[];
   /** Committed replies that are not yet in `outbox/`. */
   unpublished: Readonly<Record<string, Reply>>;
+  /** How often the open steps of the current plan were replaced. */
+  revisions: number;
+  /** Steps that had failed when the plan was revised last. */
+  revisedFor: readonly string[];
+  /** Child sessions that work on steps of the current plan, by step. */
+  children: Readonly<Record<string, Child>>;
   conversation: Grow<ChatMessage>;
   run: Run | null;
   turn: Turn | null;
@@ -109,6 +115,24 @@ export type Run = {
   failure: { silent_ms: number; last: EventOf<'model.failed'> } | null;
   /** The paused plan that made room for this run's own. */
   aside: { id: string; goal: string } | null;
+  agent: string | undefined;
+  folder: string | undefined;
+  /** The question beside the work that was answered last, and how often it was asked in a row. */
+  consult: { ask: Consult; tries: number; text: string } | null;
+};
+
+/** What a child session is asked, and how far it is. */
+export type Child = {
+  child: string;
+  step: string;
+  attempt: number;
+  /** The message whose reply is waited for. */
+  awaiting: string;
+  /** Messages sent so far, so that no id is used twice. */
+  sent: number;
+  /** `halting`: told to stop, its reply is still to come; `held`: it has replied, and the run has rested since. */
+  state: 'working' | 'halting' | 'replied' | 'held';
+  reply: Reply | null;
 };
 
 /** What of a turn the judge looks back at. */
@@ -176,6 +200,8 @@ export type Rest = {
   /** The plan that rests with it. */
   plan: string | null;
   spent: Run['spent'];
+  agent: string | undefined;
+  folder: string | undefined;
 };
 
 export function emptySession(name: string): Session {
@@ -191,6 +217,9 @@ export function emptySession(name: string): Session {
     queue: [],
     uncarried: [],
     unpublished: {},
+    children: {},
+    revisions: 0,
+    revisedFor: [],
     conversation: growing(),
     run: null,
     turn: null,

@@ -33,6 +33,8 @@ export type DaemonOptions = {
   onLost: (why: Error) => void;
   /** Done once the workspace is ours, before anything is watched. */
   prepare: () => Promise<void>;
+  /** Given a way to wake a session of which no watch tells. */
+  wakes?: (wake: (name: string) => void) => void;
   /** Removes what is old in a session; whether more is left to do. */
   sweep: (name: string) => Promise<boolean>;
   /** Seams: the system's file watches, and what it says of a file system. */
@@ -61,6 +63,7 @@ export async function startDaemon(
     mark: (name) => markOf(sessionPaths(workspace.paths.session(name)).events),
     onFull: disk.hit,
   });
+  options.wakes?.(sessions.wake);
   const first: Array<Promise<void>> = [];
   const found = async (name: string): Promise<void> => {
     try {

@@ -1,13 +1,13 @@
 import type { Decision } from '../core/decide.ts';
 import { requestMessages } from '../core/prompt/request.ts';
-import { activePlan, runningStep } from '../core/session.ts';
+import { activePlan, runningStep, type Session } from '../core/session.ts';
 import type { Rules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
 import { PLAN_TOOL } from '../protocol/plan-call.ts';
 import { INLINE_LIMIT } from '../protocol/recorded.ts';
 import { cut } from './cut.ts';
 import type { Ledger } from './ledger.ts';
-import { ModelFault, type World } from './ports.ts';
+import { ModelFault, type ToolSpec, type World } from './ports.ts';
 import { tidyCalls } from './tidy-calls.ts';
 
 const FIRST_PAUSE_MS = 500;
@@ -31,13 +31,17 @@ export async function think(
   signal: AbortSignal,
 ): Promise<EventBody[]> {
   const { session } = ledger;
-  const messages = requestMessages(session, rules, decision.carry);
+  const messages = requestMessages(session, rules, decision.carry, decision.consult);
   const began = world.clock.elapsed();
   world.store.live.begin();
   await ledger.sync();
   await tidyCalls(world, ledger);
   try {
-    const request = { messages, tools: [PLAN_TOOL, ...world.tools.specs], model: session.run?.model };
+    const request = {
+      messages,
+      tools: decision.consult ? [] : toolsFor(session, world, rules),
+      model: session.run?.model,
+    };
     const answer = await world.model.ask(request, { signal, onText: (delta) => world.store.live.write(delta) });
     const ms = Math.round(world.clock.elapsed() - began);
     const step = runningStep(activePlan(session))?.id;
@@ -49,12 +53,19 @@ export async function think(
         carried: decision.carry,
         seen: session.seq,
         ...(step !== undefined && { step }),
+        ...(decision.consult && { consult: decision.consult, calls: [] }),
       },
     ];
   } catch (error) {
     const failed = failure(error, (session.run?.failure?.last.attempt ?? 0) + 1, world.clock.now(), signal);
     return [{ ...failed, ms: Math.round(world.clock.elapsed() - began) }];
   }
+}
+
+/** The tools of the run's agent, else all of them. The plan is everybody's. */
+function toolsFor(session: Session, world: World, rules: Rules): ToolSpec[] {
+  const own = rules.agents[session.run?.agent ?? '']?.tools;
+  return [PLAN_TOOL, ...world.tools.specs.filter((tool) => !own || own.includes(tool.name))];
 }
 
 type Failed = Extract<EventBody, { type: 'model.failed' }>;
@@ -79,7 +90,7 @@ export async function act(
   signal: AbortSignal,
 ): Promise<EventBody[]> {
   const { store, tools, clock } = world;
-  const work = await store.work();
+  const work = await store.work(ledger.session.run?.folder);
   // A call that may run twice may also be repeated by a crash: it need not wait for the disk.
   if (tools.replay(call.name) === 'never') {
     await ledger.sync();

@@ -2,6 +2,7 @@ import type { ChatMessage } from '../core/chat.ts';
 import type { Event, EventBody, FileIdentity, ToolCall } from '../protocol/event.ts';
 import type { Mark } from '../protocol/mark.ts';
 import type { MessageFile } from '../protocol/message.ts';
+import type { Reply } from '../protocol/reply.ts';
 
 export type { ChatMessage } from '../core/chat.ts';
 
@@ -10,6 +11,7 @@ export type World = {
   store: SessionStore;
   model: Model;
   tools: Toolbox;
+  children: Children;
   clock: Clock;
   slots: Slots;
   owner: Owner;
@@ -46,6 +48,16 @@ export type Owner = {
   check(): void;
 };
 
+/** Child sessions: ordinary folders beside this one, spoken to by their inboxes and outboxes like any other. */
+export type Children = {
+  /** Makes the session if it is missing and drops the message, durably. The same id again changes nothing. */
+  send(child: string, message: MessageFile & { id: string }): Promise<void>;
+  /** What it replied to that message, whether or not somebody moved it to `read/`. A session that is gone has failed. */
+  reply(child: string, id: string): Promise<Reply | undefined>;
+  /** Replies that are on this session's record leave its outbox for `outbox/read/`. */
+  consume(child: string): Promise<void>;
+};
+
 // --- the session folder -----------------------------------------------------------------------------------------------
 
 /** One session's folder, opened by its only writer. */
@@ -59,8 +71,8 @@ export type SessionStore = {
   plan: PlanFile;
   live: Live;
   calls: CallFolders;
-  /** Absolute path of `work/`, made if it is missing. */
-  work(): Promise<string>;
+  /** Absolute path of `work/`, or of a folder in it, made if it is missing. Of a child session it is its root's. */
+  work(folder?: string): Promise<string>;
   /** Gives back descriptors and watches nothing. */
   close(): Promise<void>;
 };

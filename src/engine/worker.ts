@@ -8,6 +8,7 @@ import type { Rules } from '../protocol/config.ts';
 import { errorText } from '../protocol/errors.ts';
 import type { EventBody } from '../protocol/event.ts';
 import { admit, hasRoom } from './admit.ts';
+import { hearChildren, sendToChild } from './children.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 import { oneAtATime } from './lock.ts';
 import { pausesOf } from './pauses.ts';
@@ -131,6 +132,7 @@ export async function openWorker(
       if (!heard && rests(decision) && (await changedByHand())) return beat(ruled, true);
       await ledger.record(decision.events);
     } else if (decision.do === 'publish') await publish(decision.message, ruled);
+    else if (decision.do === 'send') await sendToChild(decision, world, ledger);
     else if (decision.do === 'rest') {
       await desk.flush();
       await ledger.sync();
@@ -154,6 +156,7 @@ export async function openWorker(
     const { pending, more, ...admitted } =
       world.room() === 'plenty' ? await admit(store, ledger, held) : { ...NOTHING_TAKEN, held };
     held = admitted.held;
+    await hearChildren(world, ledger);
     const { settling } = await desk.read();
     caughtUp ||= !more;
     if (more) woken = true;

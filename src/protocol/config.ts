@@ -30,12 +30,26 @@ const Retention = z.strictObject({
     .describe('done/, rejected/, outbox/read/, plans/history/; 30, and 0 keeps them for ever.'),
 });
 
+/** Who does a step: a name for a set of instructions, tools and a model. */
+export const Agent = z.strictObject({
+  description: z.string().optional().describe('What it is good at; told to the planner.'),
+  instructions: z.string().optional().describe('Added to the system message of its runs.'),
+  tools: z.array(z.string()).optional().describe('The tools it has; without this, all of them.'),
+  model: z.string().min(1).optional(),
+  mode: Mode.optional(),
+});
+export type Agent = z.infer<typeof Agent>;
+
 const shared = {
   $schema: z.string().optional(),
   version: z.literal(1).optional(),
   model: ModelSettings.optional(),
   mode: Mode.optional(),
   limits: Limits.optional(),
+  agents: z
+    .record(z.string().regex(/^[A-Za-z0-9_-]+$/, 'wanted letters, digits, "_" and "-"'), Agent)
+    .optional()
+    .describe('Profiles by name. A step whose description begins with [NAME] is done by that one.'),
   on_limit: z.enum(['pause', 'extend']).optional().describe('"extend" goes on up to five times `limits.iterations`.'),
   sandbox: z.enum(['none']).optional().describe('Tools run as this user, without a sandbox.'),
   language: z
@@ -84,6 +98,7 @@ export type Rules = {
   instructions: string;
   contextWindow: number;
   model: string | undefined;
+  agents: Readonly<Record<string, Agent>>;
 };
 
 /** Days that things are kept; 0: for ever. Later layers win key by key. */
@@ -112,6 +127,7 @@ export function resolveRules(...layers: Array<Config | Settings | undefined>): R
     instructions: '',
     contextWindow: DEFAULT_CONTEXT_WINDOW,
     model: undefined,
+    agents: {},
   };
   for (const layer of layers) {
     if (!layer) continue;
@@ -121,6 +137,7 @@ export function resolveRules(...layers: Array<Config | Settings | undefined>): R
     rules.instructions = [rules.instructions, layer.instructions].filter(Boolean).join('\n\n');
     rules.contextWindow = layer.model?.context_window ?? rules.contextWindow;
     rules.model = layer.model?.name ?? rules.model;
+    rules.agents = { ...rules.agents, ...layer.agents };
   }
   return rules;
 }

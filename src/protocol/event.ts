@@ -22,6 +22,10 @@ export const ToolCall = z.object({
 });
 export type ToolCall = z.infer<typeof ToolCall>;
 
+/** What the model is asked beside the work: to make a plan, to revise it, to sum up. */
+export const Consult = z.enum(['plan', 'replan', 'summary']);
+export type Consult = z.infer<typeof Consult>;
+
 export const RestStatus = z.enum(['done', 'paused', 'waiting', 'failed', 'cancelled']);
 export type RestStatus = z.infer<typeof RestStatus>;
 
@@ -75,6 +79,8 @@ const EVENTS = [
     beside: z.string().optional().describe('The paused plan this run leaves alone.'),
     model: z.string().optional(),
     mode: Mode,
+    agent: z.string().optional().describe('The profile that does the work.'),
+    folder: z.string().optional().describe('The folder under `work/` its tools see as theirs.'),
   }),
   event('run.resumed', {
     message: z.string(),
@@ -92,6 +98,7 @@ const EVENTS = [
     carried: z.array(z.string()).describe('Messages this call was the first to carry.'),
     seen: z.int().describe('The record up to this seq was in the request.'),
     step: z.string().optional().describe('The step that was at work when the model was asked.'),
+    consult: Consult.optional().describe('A question beside the work; its answer is no turn of the conversation.'),
   }),
   event('model.failed', {
     error: z.string(),
@@ -118,6 +125,13 @@ const EVENTS = [
     goal: z.string(),
     mode: Mode,
     limits: z.object({ iterations: z.int(), step_iterations: z.int() }),
+    title: z.string().optional(),
+    planned_by: z.string().optional(),
+    mode_reason: z.string().optional(),
+  }),
+  event('plan.revised', {
+    reason: z.string(),
+    changes: z.array(PlanChange).describe('Open steps that go, change or come; what has ended stays.'),
   }),
   event('plan.edited', {
     by: By,
@@ -151,6 +165,20 @@ const EVENTS = [
   event('step.blocked', { step: z.string(), error: z.string(), by: By }),
   event('step.skipped', { step: z.string(), reason: z.string(), by: By }),
   event('step.reopened', { step: z.string(), by: By, message: z.string().optional() }),
+  event('child.sent', {
+    step: z.string(),
+    child: z.string().describe('The child session.'),
+    attempt: z.int().min(1),
+    message: z.string().describe('Id of the message it was sent.'),
+    command: z.string().optional().describe('What it was told, where it was not given its task.'),
+  }),
+  event('child.replied', {
+    step: z.string(),
+    child: z.string(),
+    attempt: z.int().min(1),
+    message: z.string().describe('The message this answers.'),
+    reply: Reply,
+  }),
   event('context.compacted', {
     upto: z.int().describe('The record so far.'),
     summary: z.string().describe('Empty: a fresh conversation. Else what stands in the place of the turns left out.'),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { Limits } from './limits.ts';
 
-export const MODES = ['linear'] as const;
+export const MODES = ['linear', 'plan-act'] as const;
 export const Mode = z.enum(MODES);
 export type Mode = z.infer<typeof Mode>;
 
@@ -9,6 +9,12 @@ export const MessageOptions = z.strictObject({
   mode: Mode.optional().describe('The planning mode of the run this message starts.'),
   limits: Limits.optional().describe('Limits of the slice this message starts.'),
   model: z.string().min(1).optional().describe('The model of the run this message starts.'),
+  agent: z.string().min(1).optional().describe('The profile of `agents` in the settings that does the work.'),
+  folder: z
+    .string()
+    .regex(/^[^/\\0.][^/\\0]*$/, 'wanted one plain name')
+    .optional()
+    .describe('A folder under `work/` that the tools of this run see as theirs.'),
   when: z.enum(['now', 'after']).optional().describe('"after": do not join a run that is busy, wait for its end.'),
 });
 export type MessageOptions = z.infer<typeof MessageOptions>;

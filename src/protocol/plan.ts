@@ -9,7 +9,7 @@ export const STEP_STATUSES = ['pending', 'running', 'completed', 'failed', 'bloc
 export const StepStatus = z.enum(STEP_STATUSES);
 export type StepStatus = z.infer<typeof StepStatus>;
 
-export const COMPLETED_BY = ['marker', 'tool', 'transition', 'timeout', 'person'] as const;
+export const COMPLETED_BY = ['marker', 'tool', 'transition', 'timeout', 'person', 'child'] as const;
 export const CompletedBy = z.enum(COMPLETED_BY);
 export type CompletedBy = z.infer<typeof CompletedBy>;
 
@@ -36,6 +36,9 @@ export const Step = z.object({
   needs: z.array(z.string()).optional().describe('Ids of steps that must be completed first.'),
   done_when: z.array(DoneWhen).optional(),
   notes: z.string().optional(),
+  agent: z.string().optional().describe('The profile of `agents` that does it; named by a tag such as [CHART] too.'),
+  child: z.string().optional().describe('The child session that works on it.'),
+  attempts: z.int().min(1).optional().describe('How often it was begun, where more than once.'),
   attachments: z.array(z.string()).optional().describe('Files under `work/` it wrote.'),
   iterations: z.int().min(0).optional().describe('Model calls spent in this step.'),
   started_at: z.string().optional(),
@@ -53,6 +56,12 @@ export const Plan = z.object({
   id: z.string().min(1),
   goal: z.string().describe('What the person asked for, as typed.'),
   mode: Mode,
+  mode_reason: z.string().optional().describe('Why this mode, where the daemon chose it.'),
+  title: z.string().optional(),
+  planned_by: z
+    .string()
+    .optional()
+    .describe('Where the steps come from, if not from the work itself: "planner", or "fallback: <why>".'),
   status: PlanStatus,
   reason: z.string().optional().describe('Why the plan rests.'),
   steps: z.array(Step),

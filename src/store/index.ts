@@ -1,8 +1,10 @@
+export { openChildren, parentOf } from './children.ts';
 export { dropMessage } from './drop-message.ts';
 export { sweepStaging, syncFolder } from './durable.ts';
 export { Fenced, RecordCorrupt } from './errors.ts';
 export { type SessionPaths, sessionPaths, type WorkspacePaths } from './layout.ts';
 export { type MemoryStore, memoryStore } from './memory.ts';
+export { type MemoryChildren, memoryChildren } from './memory-children.ts';
 export { replaceFile } from './replace-file.ts';
 export { sweepSession } from './retention.ts';
 export { openSessionFolder, type SessionOptions } from './session-folder.ts';

@@ -1,5 +1,5 @@
 import * as fs from 'node:fs';
-import { basename } from 'node:path';
+import { basename, join } from 'node:path';
 import type { SessionStore } from '../engine/ports.ts';
 import { openBlobs } from './blobs.ts';
 import { openCallFolders } from './call-folders.ts';
@@ -18,6 +18,8 @@ export type SessionOptions = Pick<JournalOptions, 'now' | 'disk' | 'segmentBytes
     epoch?: number;
     /** Milliseconds of a clock that never goes back. */
     elapsed?: () => number;
+    /** Where the tools work, if not in the session's own `work/`. */
+    work?: string;
   };
 
 /**
@@ -44,7 +46,10 @@ export function openSessionFolder(folder: string, options: SessionOptions): Sess
     plan: openPlanFile(paths, world.elapsed),
     live,
     calls: openCallFolders(paths.tools),
-    work: async () => ownFolder(paths.work),
+    async work(sub) {
+      const root = ownFolder(world.work ?? paths.work);
+      return sub === undefined ? root : ownFolder(join(root, sub));
+    },
     async close() {
       await journal.close();
       inbox.close();

@@ -4,6 +4,7 @@ import type { SessionStore } from '../engine/ports.ts';
 import { UserError } from '../protocol/errors.ts';
 import type { Event } from '../protocol/event.ts';
 import { isSessionFolder } from '../protocol/names.ts';
+import { rootOf } from './children.ts';
 import { makeDurably, ownFolder, stagingName, syncFolder } from './durable.ts';
 import { ifThere, saying } from './errors.ts';
 import { sessionPaths, type WorkspacePaths, workspacePaths } from './layout.ts';
@@ -71,7 +72,12 @@ export function openWorkspace(root: string, options: SessionOptions): Workspace 
     paths,
     sessions,
     has: isThere,
-    session: (name, epoch = options.epoch ?? 1) => openSessionFolder(known(name), { ...options, epoch }),
+    session(name, epoch = options.epoch ?? 1) {
+      // A family works in one folder: that of its root, as long as there is one.
+      const root = rootOf(name);
+      const work = root !== name && isThere(root) ? { work: sessionPaths(paths.session(root)).work } : {};
+      return openSessionFolder(known(name), { ...options, epoch, ...work });
+    },
     lastEvent: async (name) => lastEventOf(sessionPaths(known(name))),
     async events(name, each) {
       await readRecord(sessionPaths(known(name)), each);

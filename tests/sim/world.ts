@@ -8,7 +8,7 @@ import {
   type World,
 } from '../../src/engine/ports.ts';
 import { DiskError } from '../../src/store/errors.ts';
-import type { MemoryStore } from '../../src/store/index.ts';
+import { type MemoryStore, memoryChildren } from '../../src/store/index.ts';
 import type { Chance } from './chance.ts';
 import type { Gates } from './gates.ts';
 import { moveOf } from './model.ts';
@@ -52,6 +52,7 @@ export function worldOf(store: MemoryStore, gates: Gates, setting: Setting): Wor
     store: gatedStore(store, gates, setting),
     model: gatedModel(gates, setting),
     tools: gatedTools(gates, setting),
+    children: memoryChildren(),
     clock: setting.timers,
     slots: {
       async take(_since, signal) {

@@ -4,7 +4,7 @@ import { type Fault, openWorker, type Worker } from '../../src/engine/worker.ts'
 import { type Config, type Rules, resolveRules } from '../../src/protocol/config.ts';
 import type { Event, EventBody } from '../../src/protocol/event.ts';
 import type { Plan } from '../../src/protocol/plan.ts';
-import { type MemoryStore, memoryStore } from '../../src/store/index.ts';
+import { type MemoryChildren, type MemoryStore, memoryChildren, memoryStore } from '../../src/store/index.ts';
 
 /** What the model does at one call. A function sees the request; `hold` waits until it is let go or aborted. */
 export type Move =
@@ -19,6 +19,8 @@ export type Rig = {
   requests: ModelRequest[];
   toolRuns: Array<{ name: string; args: string }>;
   resumed: Array<{ name: string; args: string }>;
+  /** What child sessions were sent; a test answers for them. */
+  children: MemoryChildren['hands'];
   worker: Worker;
   faults: unknown[];
   drop(name: string, content: string): void;
@@ -66,6 +68,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
   const resumed: Rig['resumed'] = [];
   const faults: unknown[] = [];
   let letGo: Array<() => void> = [];
+  const children = memoryChildren();
   const rules: Rules = resolveRules(options.config);
 
   const held = (signal: AbortSignal) =>
@@ -76,6 +79,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
 
   const world = (): World => ({
     store,
+    children,
     clock: {
       now: clockNow,
       elapsed: () => now,
@@ -154,6 +158,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     requests,
     toolRuns,
     resumed,
+    children: children.hands,
     faults,
     get worker() {
       return worker;

@@ -18,7 +18,7 @@ const NEARLY =
   /\b(?:almost|nearly|partially|partly|half|mostly|far from|close to|short of|soon|to be|fast|beinahe|teilweise|presque|casi)\s*[*_]*$|(?:离|離|距离|距離|即将|即將|快要|马上|馬上|将要|將要|接近|几乎|幾乎|差不多|(?:^|[大一仅僅只有])部分)\s*[*_]*$/iu;
 /** The marker is an object of speech: "write [Done]", "the [Done] marker", "ends with data: [DONE]". */
 const MENTIONED =
-  /\b(?:the|an?|with|say|says|said|write|wrote|written|print|output|emit|put|type|reply|respond|use|using|reach|until|before|(?:definition|meaning|notion) of|einen?|le|la|el)\s*[*_]*$/iu;
+  /\b(?:the|an?|with|(?:ha(?:ve|s|d)\s)written|(?<!\b(?:the|an?|my|its|your|this|that)\s)(?:say|says|said|write|wrote|print|output|emit|put|type|reply|respond|use|using)|reach|until|before|(?:definition|meaning|notion) of|einen?|le|la|el)\s*[*_]*$/iu;
 /** The end of a stream of server-sent events, and the dots by which a program fills its line: "Linking ... [done]". */
 const OF_A_PROGRAM = /(?:^|\s)data:\s?$|\s\.{3,}\s*$/u;
 /** A promise: a modal and, within a few words, a verb of saying that takes the marker as its object. */

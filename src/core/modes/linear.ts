@@ -7,6 +7,11 @@ import type { Policy } from './policy.ts';
  * nothing but the work itself.
  */
 export const linear: Policy = {
+  emerges: true,
+  needsWork: false,
+  together: false,
+  attempts: 1,
+
   /** Steps the answer at hand declares that the plan does not have yet. */
   declare(session, turn) {
     const open = session.plan ? openSteps(session.plan).map((step) => step.description) : [];
@@ -23,4 +28,7 @@ export const linear: Policy = {
     const free = ready(session.plan?.steps ?? []);
     return free.find((step) => step.id === session.next) ?? free[0];
   },
+
+  delegates: () => false,
+  counsel: () => null,
 };

@@ -66,6 +66,7 @@ function noticeLines(session: Session, words: Wording): string[] {
       case 'reopened':
         return words.reopened(named(notice.step), notice.said);
       case 'refused':
+        if (notice.veto === 'no_work') return words.unworked(named(notice.step));
         return notice.veto === 'check_failed'
           ? words.unchecked(named(notice.step), notice.evidence)
           : words.vetoed(named(notice.step));

@@ -32,6 +32,8 @@ const en = {
     `"${step}" has run ${iterations} iterations. Is it done? Answer with [Done] and its result, or with [Not done] and what is left. Without an answer it is taken as done.`,
   vetoed: (step: string) =>
     `The claim that "${step}" is done was not accepted: a tool call of that answer failed. Mend it, or write [Blocked] and why.`,
+  unworked: (step: string) =>
+    `The claim that "${step}" is done was not accepted: no tool was used in this step. Do the work with the tools, or write [Failed: …] and why it cannot be done.`,
   unchecked: (step: string, what: string) =>
     `The claim that "${step}" is done was not accepted. Its check says: ${what}`,
   reopened: (step: string, said: string) =>
@@ -73,6 +75,7 @@ const zh: typeof en = {
   asked: (step, iterations) =>
     `“${step}”已经进行了 ${iterations} 轮。完成了吗？请回答 [完成] 和结果，或者 [未完成] 和还差什么。不回答就视为完成。`,
   vetoed: (step) => `“${step}”的完成声明没有被接受：那条回答里有工具调用失败了。请修复，或写 [受阻] 和原因。`,
+  unworked: (step) => `“${step}”的完成声明没有被接受：这一步还没有用过任何工具。请用工具完成它，或写 [失败：原因]。`,
   unchecked: (step, what) => `“${step}”的完成声明没有被接受。检查结果：${what}`,
   reopened: (step, said) => `有人说“${step}”还没有完成。它已重新打开。${said ? `原话：${said}` : ''}`,
   edited: '有人修改了计划',

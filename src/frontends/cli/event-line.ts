@@ -58,6 +58,12 @@ function gist(event: Event): string {
       return `${event.step} by ${event.by}: ${event.reason}`;
     case 'step.reopened':
       return `${event.step} by ${event.by}`;
+    case 'plan.revised':
+      return `${event.reason}: ${event.changes.map((change) => change.what).join(', ')}`;
+    case 'child.sent':
+      return `${event.step} to ${event.child}, attempt ${event.attempt}${event.command ? `, /${event.command}` : ''}`;
+    case 'child.replied':
+      return `${event.step} from ${event.child}, ${event.reply.status}: ${event.reply.text}`;
     case 'context.compacted':
       return event.summary === '' ? 'a fresh conversation' : `up to ${event.upto}: ${event.summary}`;
     case 'run.rested':

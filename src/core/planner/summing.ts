@@ -1,0 +1,30 @@
+import type { Rules } from '../../protocol/config.ts';
+import type { Plan } from '../../protocol/plan.ts';
+import type { Counsel } from '../modes/policy.ts';
+import { sessionLanguage } from '../prompt/request.ts';
+import { activePlan, type Session } from '../session.ts';
+import { openSteps } from '../steps.ts';
+import { planSummary } from '../summary.ts';
+
+/** Steps that kept the goal from being reached: failed or blocked, and nothing was planned in their place. */
+export function unreached(plan: Plan, revisedFor: readonly string[]): string[] {
+  const replaced = plan.steps.some((step) => step.status === 'completed') ? revisedFor : [];
+  return plan.steps
+    .filter((step) => step.status === 'blocked' || (step.status === 'failed' && !replaced.includes(step.id)))
+    .map((step) => step.id);
+}
+
+/** The end of a planned run: once no step is open, the model sums up; where it cannot, the plan itself is the answer. */
+export function summing(session: Session, rules: Rules): Counsel | null {
+  const { run } = session;
+  const plan = activePlan(session);
+  if (!run || !plan || plan.steps.length === 0 || openSteps(plan).length > 0) return null;
+  const lost = unreached(plan, session.revisedFor);
+  const said = run.consult?.ask === 'summary' ? run.consult.text.trim() : undefined;
+  const gaveUp = run.failure !== null && run.failure.last.retry_at === null;
+  if (said === undefined && !gaveUp) return { ask: 'summary' };
+  const text = said || planSummary(plan, sessionLanguage(session, rules));
+  return lost.length > 0
+    ? { rest: { status: 'failed', reason: `not reached: ${lost.join(', ')}`, text } }
+    : { rest: { status: 'done', reason: 'completed', text } };
+}

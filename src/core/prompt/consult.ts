@@ -1,0 +1,41 @@
+import type { Agent, Rules } from '../../protocol/config.ts';
+import type { Consult } from '../../protocol/event.ts';
+import type { ChatMessage } from '../chat.ts';
+import type { Language } from '../language.ts';
+import { readProposal } from '../planner/proposal.ts';
+import { activePlan, type Session } from '../session.ts';
+import { planContext } from './block.ts';
+import { CONSULTING } from './consult-wording.ts';
+import { WORDING } from './wording.ts';
+
+/** The last message of a question beside the work: what is asked, what stands, and what was wrong with the last answer. */
+export function consultBlock(session: Session, rules: Rules, ask: Consult, language: Language): string {
+  const words = CONSULTING[language];
+  const plan = activePlan(session);
+  const lines = [
+    words[ask],
+    ...(ask === 'summary' ? [] : agentLines(rules.agents, language)),
+    ...(plan ? [`${words.goal}: ${plan.goal}`, ...planContext(plan, WORDING[language])] : []),
+    ...faultLines(session, rules, ask, language),
+  ];
+  return `<daemon>\n${lines.join('\n')}\n</daemon>`;
+}
+
+function agentLines(agents: Readonly<Record<string, Agent>>, language: Language): string[] {
+  const names = Object.entries(agents);
+  if (names.length === 0) return [];
+  const words = CONSULTING[language];
+  return [words.agents, ...names.map(([name, { description = '' }]) => `- [${name}] ${description}`)];
+}
+
+function faultLines({ run, plan, stepNo }: Session, { agents }: Rules, ask: Consult, language: Language): string[] {
+  if (!run?.consult || run.consult.ask !== ask || ask === 'summary') return [];
+  const read = readProposal(run.consult.text, { agents, steps: plan?.steps ?? [], stepNo });
+  return read.is === 'fault' ? [CONSULTING[language].fault(read.why)] : [];
+}
+
+/** The system message of a planner: it plans and calls nothing. */
+export function plannerSystem(language: Language, date: string, instructions: string): ChatMessage {
+  const words = CONSULTING[language];
+  return { role: 'system', content: [words.system(date), instructions].filter(Boolean).join('\n\n') };
+}

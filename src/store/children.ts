@@ -1,0 +1,87 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import type { Children } from '../engine/ports.ts';
+import { errorText, UserError } from '../protocol/errors.ts';
+import { sessionFolder } from '../protocol/names.ts';
+import { Reply } from '../protocol/reply.ts';
+import { dropMessage } from './drop-message.ts';
+import { ifThere, saying } from './errors.ts';
+import { type SessionPaths, sessionPaths } from './layout.ts';
+import type { Workspace } from './workspace.ts';
+
+/** The session at the top of a family: `demo` of `demo~step_1~step_2`. */
+export const rootOf = (name: string): string => name.split('~', 1)[0] ?? name;
+
+/** The session this one works for; undefined where it is nobody's child. */
+export function parentOf(name: string): string | undefined {
+  const at = name.lastIndexOf('~');
+  return at > 0 ? name.slice(0, at) : undefined;
+}
+
+/** Child sessions as folders beside their parent, spoken to like any frontend does. */
+export function openChildren(workspace: Pick<Workspace, 'paths' | 'has' | 'create'>): Children {
+  const pathsOf = (child: string) => sessionPaths(workspace.paths.session(child));
+  return {
+    async send(child, message) {
+      if (!workspace.has(child)) await workspace.create(child);
+      const content = `${JSON.stringify(message, null, 2)}\n`;
+      try {
+        await dropMessage(pathsOf(child).folder, { name: fileOf(message.id), content });
+      } catch (error) {
+        // Sent before a crash and not taken yet: it is there already.
+        if (!(error instanceof UserError) || !fs.existsSync(join(pathsOf(child).inbox, fileOf(message.id))))
+          throw error;
+      }
+    },
+    async reply(child, id) {
+      if (!workspace.has(child)) return gone(child, id);
+      const text = textOf(pathsOf(child), fileOf(id));
+      if (text === undefined) return undefined;
+      return read(child, id, text);
+    },
+    async consume(child) {
+      const { outbox, outboxRead } = pathsOf(child);
+      const own = `${child.slice(child.lastIndexOf('~') + 1)}.`;
+      for (const name of ifThere(() => fs.readdirSync(outbox)) ?? []) {
+        if (!name.startsWith(own) || !name.endsWith('.msg.json')) continue;
+        saying('move a reply to', outboxRead, () =>
+          ifThere(() => fs.renameSync(join(outbox, name), join(outboxRead, name))),
+        );
+      }
+    },
+  };
+}
+
+const fileOf = (id: string): string => `${sessionFolder(id)}.msg.json`;
+
+function textOf({ outbox, outboxRead }: SessionPaths, name: string): string | undefined {
+  for (const folder of [outbox, outboxRead]) {
+    const text = ifThere(() => fs.readFileSync(join(folder, name), 'utf8'));
+    if (text !== undefined) return text;
+  }
+  return undefined;
+}
+
+function read(child: string, id: string, text: string): Reply {
+  try {
+    return Reply.parse(JSON.parse(text));
+  } catch (error) {
+    return failed(child, id, `its reply to ${id} cannot be read: ${errorText(error)}`);
+  }
+}
+
+const gone = (child: string, id: string) =>
+  failed(child, id, `the session ${child} is gone: its folder was removed or renamed`);
+
+function failed(child: string, id: string, text: string): Reply {
+  return {
+    id: fileOf(id),
+    in_reply_to: id,
+    session: child,
+    status: 'failed',
+    text,
+    plan: null,
+    usage: null,
+    attachments: [],
+  };
+}

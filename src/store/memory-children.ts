@@ -1,0 +1,46 @@
+import type { Children } from '../engine/ports.ts';
+import type { MessageFile } from '../protocol/message.ts';
+import type { Reply } from '../protocol/reply.ts';
+
+export type MemoryChildren = Children & {
+  hands: {
+    /** Every message that was sent, in order, each once. */
+    sent: Array<{ child: string; message: MessageFile & { id: string } }>;
+    /** Lets a child answer; facts left out are those of a step that is done. */
+    answer(child: string, id: string, reply?: Partial<Reply>): void;
+    consumed: string[];
+  };
+};
+
+/** Child sessions without folders: what they are sent is seen, and what they answer is said, by a test. */
+export function memoryChildren(): MemoryChildren {
+  const sent: MemoryChildren['hands']['sent'] = [];
+  const replies = new Map<string, Reply>();
+  const consumed: string[] = [];
+  return {
+    async send(child, message) {
+      if (!sent.some((one) => one.child === child && one.message.id === message.id)) sent.push({ child, message });
+    },
+    reply: async (child, id) => replies.get(`${child} ${id}`),
+    async consume(child) {
+      consumed.push(child);
+    },
+    hands: {
+      sent,
+      consumed,
+      answer(child, id, reply = {}) {
+        replies.set(`${child} ${id}`, {
+          id: `${id}.msg.json`,
+          in_reply_to: id,
+          session: child,
+          status: 'done',
+          text: 'done',
+          plan: null,
+          usage: { iterations: 1, tokens: 10, cost: null },
+          attachments: [],
+          ...reply,
+        });
+      },
+    },
+  };
+}

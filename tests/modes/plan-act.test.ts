@@ -1,0 +1,68 @@
+import { expect, test } from 'vitest';
+import { moves, rig, shell } from '../support/rig.ts';
+
+const PLAN = JSON.stringify({ title: 'Revenue', steps: ['Find the figures', 'Write the report'] });
+
+test('a planner writes the steps, each is worked on, and a summary ends the run', async () => {
+  const on = await rig({
+    config: { mode: 'plan-act' },
+    script: moves(
+      { text: PLAN },
+      { text: 'looking', calls: [shell()] },
+      { text: 'found 5 figures [Done]' },
+      { text: 'writing', calls: [shell()] },
+      { text: 'written [Done]' },
+      { text: 'Here is the report.' },
+    ),
+  });
+  on.drop('1.md', 'Compare the revenue of five companies');
+  await on.settle();
+  expect(on.faults).toEqual([]);
+  expect(on.plan()).toMatchObject({
+    status: 'completed',
+    mode: 'plan-act',
+    title: 'Revenue',
+    planned_by: 'planner',
+    steps: [
+      { status: 'completed', result: 'found 5 figures' },
+      { status: 'completed', result: 'written' },
+    ],
+  });
+  expect(on.requests[0]?.tools).toEqual([]);
+  expect(on.reply('1.md')).toContain('Here is the report.');
+});
+
+test('a step whose tag names an agent is done in a child session, and its answer is the result', async () => {
+  const on = await rig({
+    config: { mode: 'plan-act', agents: { search: { instructions: 'Search well.' } } },
+    script: moves(
+      { text: JSON.stringify({ steps: ['[SEARCH] find x', 'write it down'] }) },
+      { text: 'writing', calls: [shell()] },
+      { text: 'written [Done]' },
+      { text: 'All done.' },
+    ),
+  });
+  on.drop('1.md', 'find x and write it down');
+  await on.settle();
+  expect(on.children.sent).toHaveLength(1);
+  expect(on.children.sent[0]).toMatchObject({
+    child: 'demo~step_1',
+    message: { id: 'step_1.1', options: { agent: 'search', mode: 'linear' } },
+  });
+  expect(on.plan()).toMatchObject({
+    status: 'running',
+    steps: [{ status: 'running', child: 'demo~step_1' }, { status: 'pending' }],
+  });
+  on.children.answer('demo~step_1', 'step_1.1', { text: 'x is 42', attachments: ['work/x.md'] });
+  on.worker.wake();
+  await on.settle();
+  expect(on.faults).toEqual([]);
+  expect(on.plan()).toMatchObject({
+    status: 'completed',
+    steps: [
+      { status: 'completed', completed_by: 'child', result: 'x is 42', attachments: ['work/x.md'] },
+      { status: 'completed' },
+    ],
+  });
+  expect(on.reply('1.md')).toContain('All done.');
+});
