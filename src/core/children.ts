@@ -11,10 +11,10 @@ import { claimOf } from './judge.ts';
 import { entryOf } from './keyed.ts';
 import { POLICIES } from './modes/index.ts';
 import { executorOf } from './planner/agents.ts';
-import { sessionLanguage } from './prompt/request.ts';
 import { taskText } from './prompt/task.ts';
 import { restEvents } from './rest.ts';
 import { activePlan, type Child, type Session } from './session.ts';
+import { sessionLanguage } from './session-language.ts';
 import { ready } from './steps.ts';
 
 /** How deep sessions may have children of their own (JManus allows 20; five are more than a person follows). */

@@ -11,16 +11,15 @@ import { parseStepDeclarations } from './declarations.ts';
 import { newPlanId } from './ids.ts';
 import { judge } from './judge.ts';
 import { entryOf } from './keyed.ts';
-import { POLICIES } from './modes/index.ts';
-import type { Policy } from './modes/policy.ts';
+import { POLICIES, policyOf } from './modes/index.ts';
 import { parking } from './parking.ts';
 import { isPlanCall, planCall } from './plan-tool.ts';
-import { sessionLanguage } from './prompt/request.ts';
 import { replyTo } from './reply.ts';
 import { aside, respond } from './respond.ts';
 import { ending, limitReached, outage, planEnd, restEvents, stuck } from './rest.ts';
 import { SAYINGS } from './sayings.ts';
 import { activePlan, type Call, type Claim, runningStep, type Session } from './session.ts';
+import { sessionLanguage } from './session-language.ts';
 
 /** Everything a session can want of the world. The list is closed: a mode that needs another entry needs another design. */
 export type Decision =
@@ -139,11 +138,6 @@ function work(session: Session, rules: Rules): Decision {
     notBefore: session.run?.failure?.last.retry_at ?? null,
     ...(counsel && { consult: counsel.ask }),
   };
-}
-
-/** The mode of the plan at work, else of the run that has none yet. */
-function policyOf(session: Session): Policy {
-  return POLICIES[activePlan(session)?.mode ?? session.run?.mode ?? 'linear'];
 }
 
 /** A claim stands until its checks have been tried; where a person has to say, the run waits. */

@@ -1,9 +1,9 @@
 import type { Rules } from '../protocol/config.ts';
 import { clip } from '../protocol/recorded.ts';
 import type { ChatMessage } from './chat.ts';
-import { sessionLanguage } from './prompt/request.ts';
 import { WORDING } from './prompt/wording.ts';
 import { activePlan, type Session } from './session.ts';
+import { sessionLanguage } from './session-language.ts';
 import { completedSteps } from './steps.ts';
 import { sentencesOf } from './text/sentences.ts';
 

@@ -1,11 +1,11 @@
 import type { Rules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
 import { entryOf } from './keyed.ts';
-import { sessionLanguage } from './prompt/request.ts';
 import { replyTo } from './reply.ts';
 import { restEvents } from './rest.ts';
 import { SAYINGS } from './sayings.ts';
 import type { Session } from './session.ts';
+import { sessionLanguage } from './session-language.ts';
 
 /** Daemons a message may cost before it is put aside (rule R20; mail systems call it a poison message). */
 const MOST_SETBACKS = 3;

@@ -10,11 +10,11 @@ import { fold } from './fold.ts';
 import { classifyMessage } from './intent/index.ts';
 import { type Language, languageOf } from './language.ts';
 import { PLAN_ORDERS, planOrder } from './plan-command.ts';
-import { sessionLanguage } from './prompt/request.ts';
 import { replyTo } from './reply.ts';
 import { restEvents } from './rest.ts';
 import { SAYINGS } from './sayings.ts';
 import { type Message, type Session, standing } from './session.ts';
+import { sessionLanguage } from './session-language.ts';
 import { statusText } from './status.ts';
 import { planSummary } from './summary.ts';
 

@@ -2,9 +2,9 @@ import { EXTEND_FACTOR, type Rules } from '../protocol/config.ts';
 import type { EventBody, RestStatus } from '../protocol/event.ts';
 import { checkKey } from './claim.ts';
 import type { Language } from './language.ts';
-import { sessionLanguage } from './prompt/request.ts';
 import { SAYINGS } from './sayings.ts';
 import { activePlan, type Run, type Session } from './session.ts';
+import { sessionLanguage } from './session-language.ts';
 import { openSteps } from './steps.ts';
 import { planSummary } from './summary.ts';
 

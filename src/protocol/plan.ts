@@ -22,6 +22,20 @@ export const DoneWhen = z.union([
 ]);
 export type DoneWhen = z.infer<typeof DoneWhen>;
 
+/** A fact about another step; every field that is there must hold. */
+export const When = z.strictObject({
+  step: z.string().min(1).describe('Id of the step it is about; that one ends first.'),
+  status: z.enum(['completed', 'failed', 'skipped', 'blocked']).optional().describe('How it ended.'),
+  result: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Its result says this. Where the result denies it ("no error" for "error"), it does not hold.'),
+  exit: z.int().optional().describe('Exit status of the last command that ran in it.'),
+  not: z.boolean().optional().describe('true: the step runs where the rest does not hold.'),
+});
+export type When = z.infer<typeof When>;
+
 export const Progress = z.object({ current: z.int().min(0), total: z.int().min(0) });
 
 export const Step = z.object({
@@ -34,6 +48,12 @@ export const Step = z.object({
   error: z.string().optional(),
   progress: Progress.optional(),
   needs: z.array(z.string()).optional().describe('Ids of steps that must be completed first.'),
+  when: z.array(When).optional().describe('It runs only if all of these hold; else it is skipped.'),
+  rollback: z
+    .string()
+    .optional()
+    .describe('Id of the step that undoes this one. That other step runs only after this one has failed.'),
+  parent: z.string().optional().describe('Id of the step this one is a part of.'),
   done_when: z.array(DoneWhen).optional(),
   notes: z.string().optional(),
   agent: z.string().optional().describe('The profile of `agents` that does it; named by a tag such as [CHART] too.'),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { DoneWhen } from './plan.ts';
+import { DoneWhen, When } from './plan.ts';
 
 /** A step as a planner proposes it: its description alone, or with the fields of plan.json. */
 export const ProposedStep = z.union([
@@ -12,6 +12,9 @@ export const ProposedStep = z.union([
     description: z.string().trim().min(1),
     needs: z.array(z.string()).nullish(),
     agent: z.string().nullish(),
+    when: z.union([When, z.array(When)]).nullish(),
+    rollback: z.string().nullish(),
+    parent: z.string().nullish(),
     done_when: z.array(DoneWhen).nullish(),
   }),
 ]);

@@ -1,6 +1,7 @@
 import type { Rules } from '../../protocol/config.ts';
 import type { Consult, EventBody } from '../../protocol/event.ts';
 import type { Step } from '../../protocol/plan.ts';
+import type { Language } from '../language.ts';
 import type { Why } from '../rest.ts';
 import type { Session, Turn } from '../session.ts';
 
@@ -24,4 +25,6 @@ export type Policy = {
   /** Whether a step is given to a child session instead of being worked on here. */
   delegates(session: Session, step: Step, rules: Rules): boolean;
   counsel(session: Session, rules: Rules): Counsel | null;
+  /** Its own words for a question beside the work, where the common ones do not fit. */
+  readonly asks?: Readonly<Partial<Record<Consult, Readonly<Record<Language, string>>>>>;
 };

@@ -5,8 +5,8 @@ import { spokenText } from '../commands.ts';
 import { newPlanId } from '../ids.ts';
 import { entryOf } from '../keyed.ts';
 import type { Counsel } from '../modes/policy.ts';
-import { sessionLanguage } from '../prompt/request.ts';
 import { activePlan, type Session } from '../session.ts';
+import { sessionLanguage } from '../session-language.ts';
 import { fallbackSteps } from './fallback.ts';
 import { readProposal } from './proposal.ts';
 

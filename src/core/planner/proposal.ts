@@ -63,25 +63,50 @@ function named(
   });
   // A planner that numbers its own steps speaks of its own, also where those numbers were used before.
   const own = new Map(given.flatMap((step, n) => (step.id ? [[step.id, ids[n] ?? '']] : [])));
+  const nameOf = (id: string) => own.get(id) ?? id;
   const steps: Step[] = [];
   for (const [n, step] of given.entries()) {
-    const { agent, done_when } = step;
-    const needs = (step.needs ?? []).map((need) => own.get(need) ?? need);
-    const unknown = needs.filter((need) => !taken.has(need));
-    if (unknown.length > 0)
-      return { why: `step ${n + 1} needs ${unknown.join(', ')}, which no step is named. Steps: ${ids.join(', ')}` };
-    if (needs.includes(ids[n] ?? '')) return { why: `step ${n + 1} needs itself` };
+    const made = spelled(step, ids[n] ?? '', nameOf);
+    const named = namedBy(made).find(([, id]) => !taken.has(id) || id === made.id);
+    if (named?.[1] === made.id) return { why: `step ${n + 1} names itself in "${named[0]}"` };
+    if (named)
+      return {
+        why: `step ${n + 1} names ${named[1]} in "${named[0]}", and no step has that id. Ids: ${ids.join(', ')}`,
+      };
+    const { agent } = step;
     if (agent && !agentOf(agents, agent))
       return { why: `step ${n + 1} names the agent "${agent}". Agents: ${Object.keys(agents).join(', ') || 'none'}` };
-    steps.push({
-      id: ids[n] ?? '',
-      description: step.description,
-      status: 'pending',
-      ...(needs.length > 0 && { needs }),
-      ...(agent && { agent: agentOf(agents, agent) ?? agent }),
-      ...(done_when && done_when.length > 0 && { done_when }),
-    });
+    steps.push({ ...made, ...(agent && { agent: agentOf(agents, agent) ?? agent }) });
   }
-  const ring = ringIn([...kept, ...steps]);
+  const ring = ringIn([...kept, ...steps].map((step) => ({ id: step.id, needs: waitsFor(step) })));
   return ring ? { why: `the steps ${ring.join(' → ')} need each other in a ring` } : { steps };
 }
+
+/** A proposed step in the words of plan.json, with the ids it got. */
+function spelled(step: Spelled, id: string, nameOf: (id: string) => string): Step {
+  const needs = (step.needs ?? []).map(nameOf);
+  const when = [step.when ?? []].flat().map((one) => ({ ...one, step: nameOf(one.step) }));
+  return {
+    id,
+    description: step.description,
+    status: 'pending',
+    ...(needs.length > 0 && { needs }),
+    ...(when.length > 0 && { when }),
+    ...(step.rollback && { rollback: nameOf(step.rollback) }),
+    ...(step.parent && { parent: nameOf(step.parent) }),
+    ...(step.done_when && step.done_when.length > 0 && { done_when: step.done_when }),
+  };
+}
+
+/** Every other step that a step names, and in which field. */
+export function namedBy({ needs = [], when = [], rollback, parent }: Step): Array<[field: string, id: string]> {
+  return [
+    ...needs.map((id): [string, string] => ['needs', id]),
+    ...when.map(({ step }): [string, string] => ['when', step]),
+    ...(rollback === undefined ? [] : [['rollback', rollback] as [string, string]]),
+    ...(parent === undefined ? [] : [['parent', parent] as [string, string]]),
+  ];
+}
+
+/** Steps that must have ended before this one may begin. */
+const waitsFor = ({ needs = [], when = [] }: Step): string[] => [...needs, ...when.map(({ step }) => step)];

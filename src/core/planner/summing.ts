@@ -1,8 +1,8 @@
 import type { Rules } from '../../protocol/config.ts';
 import type { Plan } from '../../protocol/plan.ts';
 import type { Counsel } from '../modes/policy.ts';
-import { sessionLanguage } from '../prompt/request.ts';
 import { activePlan, type Session } from '../session.ts';
+import { sessionLanguage } from '../session-language.ts';
 import { openSteps } from '../steps.ts';
 import { planSummary } from '../summary.ts';
 

@@ -2,6 +2,7 @@ import type { Agent, Rules } from '../../protocol/config.ts';
 import type { Consult } from '../../protocol/event.ts';
 import type { ChatMessage } from '../chat.ts';
 import type { Language } from '../language.ts';
+import { policyOf } from '../modes/index.ts';
 import { readProposal } from '../planner/proposal.ts';
 import { activePlan, type Session } from '../session.ts';
 import { planContext } from './block.ts';
@@ -13,7 +14,7 @@ export function consultBlock(session: Session, rules: Rules, ask: Consult, langu
   const words = CONSULTING[language];
   const plan = activePlan(session);
   const lines = [
-    words[ask],
+    policyOf(session).asks?.[ask]?.[language] ?? words[ask],
     ...(ask === 'summary' ? [] : agentLines(rules.agents, language)),
     ...(plan ? [`${words.goal}: ${plan.goal}`, ...planContext(plan, WORDING[language])] : []),
     ...faultLines(session, rules, ask, language),

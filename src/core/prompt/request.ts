@@ -3,8 +3,8 @@ import type { Consult } from '../../protocol/event.ts';
 import type { ChatMessage } from '../chat.ts';
 import { listed } from '../grow.ts';
 import { entryOf } from '../keyed.ts';
-import { type Language, languageOf } from '../language.ts';
 import type { Session } from '../session.ts';
+import { sessionLanguage } from '../session-language.ts';
 import { daemonBlock } from './block.ts';
 import { consultBlock, plannerSystem } from './consult.ts';
 import { elided } from './elide.ts';
@@ -47,11 +47,4 @@ function systemText(session: Session, rules: Rules): string {
   const told = [rules.instructions, profile].filter(Boolean).join('\n\n');
   const instructions = told ? [`${words.instructions}\n${told}`] : [];
   return [words.system(session.name, dateOf(session)), words.protocol, ...instructions].join('\n\n');
-}
-
-/** The configured language, else that of the goal or of the message at hand. */
-export function sessionLanguage(session: Session, rules: Pick<Rules, 'language'>): Language {
-  if (rules.language) return rules.language;
-  const message = session.run ? entryOf(session.messages, session.run.message)?.text : undefined;
-  return languageOf(session.run?.beside ? (message ?? '') : (session.plan?.goal ?? message ?? session.title ?? ''));
 }
