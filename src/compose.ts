@@ -1,7 +1,7 @@
 import { fdatasync, writeSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { realClock } from './daemon/clock.ts';
-import { type Daemon, startDaemon } from './daemon/daemon.ts';
+import { type Daemon, type Hands, startDaemon } from './daemon/daemon.ts';
 import { type Disk, openDisk } from './daemon/disk.ts';
 import { type Level, logger } from './daemon/log.ts';
 import { allowance, openFilesLimit } from './daemon/opening.ts';
@@ -81,7 +81,8 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
   const slots = runSlots(allowed.runs);
   const models = modelsBy(options.env);
   models(modelSettings(config.value, undefined, options.flags));
-  let wake: (name: string) => void = () => {};
+  let hands: Hands = { wake: () => {}, quarantined: () => undefined };
+  const parents = new Map<string, string>();
   const open = (name: string, owner: Ownership) =>
     openSession(name, {
       workspace,
@@ -93,7 +94,8 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
       models,
       log,
       room: disk.room,
-      wake: (other) => wake(other),
+      parents,
+      hands: () => hands,
     });
   return startDaemon(workspace, open, {
     log,
@@ -105,9 +107,10 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
     onLost: options.onLost,
     prepare: () => prepared(workspace),
     sweep: (name) => sweep(name, workspace, config.value),
-    wakes: (wakes) => {
-      wake = wakes;
+    hands: (given) => {
+      hands = given;
     },
+    parentOf: (name) => parents.get(name) ?? parentOf(name),
   });
 }
 
@@ -154,8 +157,9 @@ type Parts = {
   room: World['room'];
   models: (settings: ModelSettings) => Model;
   log: World['log'];
-  /** Something came in for that session, of which no watch tells. */
-  wake: (name: string) => void;
+  /** Which session waits for a child, by the child's name. */
+  parents: Map<string, string>;
+  hands: () => Hands;
 };
 
 async function openSession(name: string, parts: Parts): Promise<SessionWorld | null> {
@@ -169,8 +173,14 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
   const tools = toolbox(builtinTools({ readAlso: readAlso(), env: parts.env }));
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
   const world: World = {
-    store: heardBy(fenced(workspace.session(name, epoch), owner), parentOf(name), parts.wake),
-    children: openChildren(workspace),
+    store: heardBy(fenced(workspace.session(name, epoch), owner), () => {
+      const parent = parts.parents.get(name) ?? parentOf(name);
+      if (parent !== undefined) parts.hands().wake(parent);
+    }),
+    children: openChildren(workspace, {
+      adopted: (child) => parts.parents.set(child, name),
+      quarantined: (child) => parts.hands().quarantined(child),
+    }),
     model: {
       async ask(request, options) {
         return built(model).ask(request, options);
@@ -207,14 +217,13 @@ function fenced(store: SessionStore, owner: World['owner']): SessionStore {
 }
 
 /** A reply of a child session wakes its parent: an outbox is not watched. */
-function heardBy(store: SessionStore, parent: string | undefined, wake: (name: string) => void): SessionStore {
-  if (parent === undefined) return store;
+function heardBy(store: SessionStore, hear: () => void): SessionStore {
   const { outbox } = store;
   const told =
     (put: typeof outbox.publish): typeof outbox.publish =>
     async (name, content) => {
       await put(name, content);
-      wake(parent);
+      hear();
     };
   return { ...store, outbox: { ...outbox, publish: told(outbox.publish), publishAgain: told(outbox.publishAgain) } };
 }

@@ -5,32 +5,18 @@ import type { MessageFile } from '../protocol/message.ts';
 import { sessionFolder } from '../protocol/names.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
-import { sha256 } from '../protocol/sha256.ts';
+import { childless, childName } from './child-name.ts';
 import type { Decision } from './decide.ts';
 import { claimOf } from './judge.ts';
 import { entryOf } from './keyed.ts';
-import { POLICIES } from './modes/index.ts';
+import { POLICIES, policyOf } from './modes/index.ts';
 import { executorOf } from './planner/agents.ts';
 import { taskText } from './prompt/task.ts';
 import { restEvents } from './rest.ts';
 import { activePlan, type Child, type Session } from './session.ts';
 import { sessionLanguage } from './session-language.ts';
+import { isSpawnCall } from './spawn-step.ts';
 import { ready } from './steps.ts';
-
-/** How deep sessions may have children of their own (JManus allows 20; five are more than a person follows). */
-export const DEEPEST = 5;
-const NAME_BYTES = 255;
-
-/** The session that works on a step of another: `<parent>~<step>`. */
-export function childName(parent: string, step: string): string {
-  const name = `${parent}~${sessionFolder(step)}`;
-  // A path of five long names outgrows what a folder may be called; its hash does not.
-  return new TextEncoder().encode(name).length <= NAME_BYTES
-    ? name
-    : `${parent.slice(0, 60)}~h${sha256(name).slice(0, 40)}`;
-}
-
-export const depthOf = (session: string): number => session.split('~').length - 1;
 
 /**
  * What the steps given to child sessions need next: a reply to be understood, a child to be sent its task, its answer or
@@ -41,7 +27,14 @@ export function delegation(session: Session, rules: Rules): Decision | null {
   const { run } = session;
   if (!plan || !run) return null;
   const policy = POLICIES[plan.mode];
-  const given = plan.steps.filter((step) => step.status === 'running' && policy.delegates(session, step, rules));
+  const stray = Object.values(session.children).find(
+    (child) =>
+      child.state === 'working' && !plan.steps.some((step) => step.id === child.step && step.status === 'running'),
+  );
+  if (stray) return tell(session, stray, { command: 'cancel' });
+  const given = plan.steps.filter(
+    (step) => step.status === 'running' && (step.call !== undefined || policy.delegates(session, step, rules)),
+  );
   for (const step of given) {
     const child = session.children[step.id];
     if (!child) return send(session, rules, step, 1);
@@ -59,10 +52,11 @@ function beginning(session: Session, rules: Rules, plan: Plan, given: readonly S
   const first = POLICIES[plan.mode].choose(session);
   if (!first || plan.steps.some((step) => step.status === 'running')) return [];
   if (!POLICIES[plan.mode].delegates(session, first, rules)) return [];
-  if (depthOf(session.name) >= DEEPEST)
+  const why = childless(session.name);
+  if (why !== undefined)
     return [
       { type: 'step.started', step: first.id },
-      { type: 'step.failed', step: first.id, by: 'daemon', error: `sessions may be ${DEEPEST} deep, no deeper` },
+      { type: 'step.failed', step: first.id, by: 'daemon', error: why },
     ];
   const together = ready(plan.steps).filter((step) => POLICIES[plan.mode].delegates(session, step, rules));
   const width = session.run?.limits.steps ?? 1;
@@ -74,18 +68,18 @@ function beginning(session: Session, rules: Rules, plan: Plan, given: readonly S
 function answered(session: Session, rules: Rules, step: Step, child: Child): Decision | null {
   const { reply } = child;
   if (!reply) return null;
-  const { attempts } = POLICIES[activePlan(session)?.mode ?? 'linear'];
+  const { attempts } = policyOf(session);
   switch (reply.status) {
     case 'done':
       return { do: 'record', events: [completion(step, child)] };
     case 'waiting':
       return child.state === 'held'
-        ? tell(session, step, child, { text: spokenSince(session) })
+        ? tell(session, child, { text: spokenSince(session, child) })
         : rest(session, rules, child, 'waiting');
     case 'paused':
       if (child.state === 'held' || reply.reason === 'limit')
         return left(session) > 0
-          ? tell(session, step, child, { command: 'continue', options: { limits: share(session, 1) } })
+          ? tell(session, child, { command: 'continue', options: { limits: share(session, 1) } })
           : null;
       return rest(session, rules, child, 'paused');
     default:
@@ -117,30 +111,37 @@ function rest(session: Session, rules: Rules, { child, reply }: Child, status: '
 function send(session: Session, rules: Rules, step: Step, attempt: number): Decision {
   const { agent } = executorOf(step, rules.agents);
   const profile = agent === undefined ? undefined : rules.agents[agent];
-  const together = session.run?.limits.steps ?? 1;
-  const alone = Object.values(session.children).filter((child) => child.state === 'working').length === 0;
+  const among = besides(session, step);
   const message: Sending = {
     text: taskText(session, step, sessionLanguage(session, rules)),
     options: {
       mode: profile?.mode ?? 'linear',
-      limits: share(session, POLICIES[activePlan(session)?.mode ?? 'linear'].together ? together : 1),
+      limits: share(session, among),
       ...(agent !== undefined && { agent }),
       ...(profile?.model !== undefined && { model: profile.model }),
-      ...((POLICIES[activePlan(session)?.mode ?? 'linear'].together || !alone) && { folder: sessionFolder(step.id) }),
+      ...(among > 1 && { folder: sessionFolder(step.id) }),
     },
   };
-  return sending(session, step, attempt, `${step.id}.${attempt}`, message);
+  return sending(session, step.id, attempt, `${step.id}.${attempt}`, message);
+}
+
+/** How many steps may run at once with this one, itself included. */
+function besides(session: Session, step: Step): number {
+  const width = session.run?.limits.steps ?? 1;
+  if (step.call === undefined) return policyOf(session).together ? width : 1;
+  const calls = session.turn?.calls.filter(isSpawnCall).length ?? 1;
+  return Math.max(1, Math.min(width, calls));
 }
 
 type Sending = Pick<MessageFile, 'text' | 'command' | 'options'>;
 
-function tell(session: Session, step: Step, child: Child, message: Sending): Decision {
-  return sending(session, step, child.attempt, `${step.id}.${child.attempt}.${child.sent}`, message);
+function tell(session: Session, { step, attempt, sent }: Child, message: Sending): Decision {
+  return sending(session, step, attempt, `${step}.${attempt}.${sent}`, message);
 }
 
-function sending(session: Session, step: Step, attempt: number, id: string, message: Sending): Decision {
-  const child = session.children[step.id]?.child ?? childName(session.name, step.id);
-  return { do: 'send', step: step.id, child, attempt, message: { id, from: session.name, ...message } };
+function sending(session: Session, step: string, attempt: number, id: string, message: Sending): Decision {
+  const child = childName(session.name, step);
+  return { do: 'send', step, child, attempt, message: { id, from: session.name, ...message } };
 }
 
 /** Iterations the run may still spend. */
@@ -162,10 +163,11 @@ function share(session: Session, among: number): Partial<FullLimits> {
   };
 }
 
-/** What people said to the run that no model call has carried yet: the answer a child waits for. */
-function spokenSince(session: Session): string {
-  const said = session.uncarried.flatMap((id) => entryOf(session.messages, id)?.text ?? []).join('\n\n');
-  return said.trim() || 'continue';
+/** What people said to the run that no model call has carried yet: what a child that stopped waits for. */
+function spokenSince(session: Session, { step }: Child): string {
+  const said = session.uncarried.flatMap((id) => entryOf(session.messages, id)?.text ?? []);
+  const again = session.notices.flatMap((it) => (it.about === 'reopened' && it.step === step ? [it.said] : []));
+  return [...again, ...said].join('\n\n').trim() || 'continue';
 }
 
 /** A run at rest does not leave children at work: they are told to stop, or to end. */
@@ -173,7 +175,5 @@ export function halting(session: Session): Decision | null {
   const { rest: at, plan } = session;
   if (session.run || !at || at.status === 'waiting' || !plan) return null;
   const working = Object.values(session.children).find((child) => child.state === 'working');
-  const step = plan.steps.find((one) => one.id === working?.step);
-  if (!working || !step) return null;
-  return tell(session, step, working, { command: at.status === 'paused' ? 'stop' : 'cancel' });
+  return working ? tell(session, working, { command: at.status === 'paused' ? 'stop' : 'cancel' }) : null;
 }

@@ -20,6 +20,8 @@ import { ending, limitReached, outage, planEnd, restEvents, stuck } from './rest
 import { SAYINGS } from './sayings.ts';
 import { activePlan, type Call, type Claim, runningStep, type Session } from './session.ts';
 import { sessionLanguage } from './session-language.ts';
+import { spawning } from './spawn.ts';
+import { isSpawnCall } from './spawn-step.ts';
 
 /** Everything a session can want of the world. The list is closed: a mode that needs another entry needs another design. */
 export type Decision =
@@ -112,6 +114,7 @@ function work(session: Session, rules: Rules): Decision {
   const open = session.turn?.calls.find((call) => call.state === 'asked' || call.state === 'started');
   const plan = activePlan(session);
   if (open && plan && isPlanCall(open)) return { do: 'record', events: planCall(session, plan, open) };
+  if (open && plan && isSpawnCall(open)) return spawning(session, plan, rules);
   if (open) return { do: 'act', call: open };
   if (session.claim) return weigh(session, session.claim, rules);
   const verdict = judge(session);

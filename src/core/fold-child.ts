@@ -1,4 +1,5 @@
 import type { EventOf } from '../protocol/event.ts';
+import { childName } from './child-name.ts';
 import type { Child, Session } from './session.ts';
 import { withStep } from './steps.ts';
 
@@ -9,7 +10,9 @@ export function foldChild(session: Session, event: EventOf<'child.sent'> | Event
 }
 
 function sent(session: Session, known: Child | undefined, event: EventOf<'child.sent'>): Session {
-  const { step, child, attempt, message, command } = event;
+  const { step, attempt, message, command } = event;
+  // Not the recorded name: the family's folders may have been renamed since.
+  const child = childName(session.name, step);
   const halts = command !== undefined && HALTS.has(command);
   const entry: Child = {
     child,

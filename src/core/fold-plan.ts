@@ -5,7 +5,7 @@ import { changesInWords } from './edit/words.ts';
 import { highestStepNo } from './fold-run.ts';
 import { FRESH_STEP } from './fold-step.ts';
 import type { Notice, Session } from './session.ts';
-import { openSteps, touched } from './steps.ts';
+import { lostSteps, openSteps, touched } from './steps.ts';
 
 type PlanEvent = EventOf<'plan.started' | 'plan.edited' | 'plan.revised' | 'plan.ended'>;
 
@@ -129,7 +129,7 @@ function afterHand(plan: Plan, event: EventOf<'plan.edited'>): Plan {
   const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';
   const opened = event.changes.some((it) => (it.what === 'status' && it.to === 'pending') || it.what === 'added');
   if (over && opened && openSteps(plan).length > 0) return { ...plan, status: 'paused', reason: 'reopened' };
-  const unreached = plan.steps.some((step) => step.status === 'failed' || step.status === 'blocked');
+  const unreached = lostSteps(plan).length > 0;
   const settled = plan.status !== 'running' && plan.status !== 'cancelled' && plan.steps.length > 0;
   return settled && !unreached && openSteps(plan).length === 0
     ? { ...plan, status: 'completed', reason: 'closed by hand' }

@@ -3,6 +3,7 @@ import type { Plan, Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
 import { entryOf } from './keyed.ts';
 import { type Notice, runningStep, type Session } from './session.ts';
+import { isSpawned } from './spawn-step.ts';
 import { without, withStep, withSteps } from './steps.ts';
 
 type StepEvent = EventOf<
@@ -30,7 +31,7 @@ export function foldStep(session: Session, event: StepEvent): Session {
     case 'step.started':
       return {
         ...session,
-        ...FRESH_STEP,
+        ...(!isSpawned(plan, event.step) && FRESH_STEP),
         plan: withStep(plan, event.step, (step) => started(step, session, event.at), event.at),
       };
     case 'step.progressed':
@@ -84,7 +85,7 @@ function added(session: Session, plan: Plan, event: EventOf<'step.added'>): Sess
 
 /** A step that begins in the middle of an answer's turn owns that answer; one that follows a closed step begins with the next. */
 function started(step: Step, session: Session, at: string): Step {
-  const first = session.turn && !session.turn.advanced ? 1 : 0;
+  const first = session.turn && !session.turn.advanced && step.call === undefined ? 1 : 0;
   return {
     ...without(step, 'error'),
     status: 'running',
@@ -147,7 +148,8 @@ function closed(
   change: (step: Step) => Step,
 ): Session {
   const current = runningStep(plan);
-  const own = current === undefined || current.id === event.step;
+  const spawned = isSpawned(plan, event.step);
+  const own = !spawned && (current === undefined || current.id === event.step);
   return {
     ...session,
     ...(own && FRESH_STEP),
@@ -156,11 +158,11 @@ function closed(
     plan: withStep(plan, event.step, change, event.at),
     // What was skipped because of another step comes back with that one.
     closed:
-      event.type === 'step.skipped' && event.by === 'daemon'
+      spawned || (event.type === 'step.skipped' && event.by === 'daemon')
         ? session.closed
         : [...session.closed.filter((id) => id !== event.step), event.step],
     run: session.run && { ...session.run, quiet: 0, repeat: { key: '', count: 0, call: '' } },
-    turn: session.turn && { ...session.turn, advanced: true },
+    turn: session.turn && !spawned ? { ...session.turn, advanced: true } : session.turn,
   };
 }
 
@@ -193,6 +195,7 @@ function reopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>)
     // It was thought to be done once already: the question comes after as many iterations again.
     patience: steps.find((step) => step.id === event.step)?.iterations ?? 0,
     claim: null,
+    children: childReopened(session, event.step),
     plan: withSteps(next, steps, event.at),
     closed: session.closed.filter((id) => id !== event.step),
     notices: [
@@ -201,6 +204,13 @@ function reopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>)
     ],
     turn: session.turn && { ...session.turn, judged: true },
   };
+}
+
+/** A child that was done is not: it is told what the person said, as the answer to a question. */
+function childReopened({ children }: Session, step: string): Session['children'] {
+  const child = children[step];
+  if (!child?.reply) return children;
+  return { ...children, [step]: { ...child, state: 'held', reply: { ...child.reply, status: 'waiting' } } };
 }
 
 /** The person's words: their message is answered, and its text let go, before the model is told. */

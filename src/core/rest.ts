@@ -1,11 +1,13 @@
 import { EXTEND_FACTOR, type Rules } from '../protocol/config.ts';
 import type { EventBody, RestStatus } from '../protocol/event.ts';
+import { clip } from '../protocol/recorded.ts';
 import { checkKey } from './claim.ts';
 import type { Language } from './language.ts';
 import { SAYINGS } from './sayings.ts';
-import { activePlan, type Run, type Session } from './session.ts';
+import { activePlan, type Call, type Run, type Session } from './session.ts';
 import { sessionLanguage } from './session-language.ts';
-import { openSteps } from './steps.ts';
+import { isSpawnCall } from './spawn-step.ts';
+import { lostSteps, openSteps } from './steps.ts';
 import { planSummary } from './summary.ts';
 
 const MINUTE_MS = 60_000;
@@ -60,10 +62,18 @@ export function interruptions(session: Session, why: string): EventBody[] {
   );
   const calls = (session.turn?.calls ?? []).flatMap((call): EventBody[] => {
     if (call.state === 'asked') return [{ type: 'tool.interrupted', call: call.key, outcome: 'not_started', why }];
+    if (call.state === 'started' && isSpawnCall(call)) return [leftOn(session, call)];
     if (call.state === 'started') return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why }];
     return [];
   });
   return [...calls, ...checks];
+}
+
+/** A child session outlasts the rest: its answer comes as the result of its step, in the plan. */
+function leftOn({ plan }: Session, { key, args }: Call): EventBody {
+  const step = plan?.steps.find((one) => one.call === key);
+  const text = `[${step?.id ?? clip(args, 80)} has not ended yet; when it has, the plan says what came of it]`;
+  return { type: 'tool.finished', call: key, ok: true, output: { text }, ms: 0 };
 }
 
 function restText(session: Session, run: Run, why: Why, language: Language): string {
@@ -134,9 +144,9 @@ export function ending(session: Session, rules: Rules): Why | null {
   if (turn.blocked) return { status: 'waiting', reason: 'blocked', text: turn.text };
   if (plan && openSteps(plan).length > 0)
     return run.quiet >= 2 ? { status: 'waiting', reason: 'question', text: withRefusal(session, rules) } : null;
-  if (plan?.steps.some((step) => step.status === 'blocked'))
+  if (plan?.steps.some((step) => step.status === 'blocked' && step.call === undefined))
     return { status: 'waiting', reason: 'blocked', text: turn.text };
-  const failed = plan?.steps.filter((step) => step.status === 'failed').map((step) => step.id) ?? [];
+  const failed = plan ? lostSteps(plan).map((step) => step.id) : [];
   if (failed.length > 0) return { status: 'failed', reason: `not reached: ${failed.join(', ')}`, text: turn.text };
   return { status: 'done', reason: plan && plan.steps.length > 0 ? 'completed' : 'answered', text: turn.text };
 }
@@ -153,7 +163,7 @@ function withRefusal(session: Session, rules: Rules): string {
 export function planEnd(session: Session): EventBody | null {
   const { plan, rest, run } = session;
   if (run || !plan || plan.status !== 'running' || rest?.status !== 'done') return null;
-  const failed = plan.steps.filter((step) => step.status === 'failed' || step.status === 'blocked');
+  const failed = lostSteps(plan);
   if (failed.length > 0)
     return {
       type: 'plan.ended',

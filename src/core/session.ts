@@ -247,8 +247,9 @@ export function activePlan(session: Session): Plan | null {
   return session.run && !session.run.beside && session.plan?.status === 'running' ? session.plan : null;
 }
 
+/** The step at work in this conversation. One that a `spawn` call gave to a child session is worked on elsewhere. */
 export function runningStep(plan: Plan | null): Step | undefined {
-  return plan?.steps.find((step) => step.status === 'running');
+  return plan?.steps.find((step) => step.status === 'running' && step.call === undefined);
 }
 
 /** How a session stands to a new message: the columns of the table in `answers.ts`. */

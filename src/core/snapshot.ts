@@ -1,4 +1,5 @@
 import type { Plan } from '../protocol/plan.ts';
+import { childName } from './child-name.ts';
 import { FOLD_VERSION } from './fold-version.ts';
 import { growing, listed } from './grow.ts';
 import { entriesOf, entryOf, keyedOf } from './keyed.ts';
@@ -77,16 +78,25 @@ function readSession({ messages, names, drops, conversation, claim, ...plain }: 
       { seq: row[2], message: message?.id ?? '' },
     ];
   });
+  const own = { ...emptySession(name), ...plain, name };
   return {
-    ...emptySession(name),
-    ...plain,
-    name,
+    ...own,
+    ...renamed(own),
     conversation: growing(Array.isArray(conversation) ? [...conversation] : []),
     claim: claim && { ...claim, checks: Array.isArray(claim.checks) ? claim.checks.map((it) => it ?? undefined) : [] },
     messages: keyedOf(known.map((message) => [message.id, message] as const)),
     names: keyedOf([...known.map((message) => message.name), ...names].map((one) => [one, true] as const)),
     drops: keyedOf(dropped),
   };
+}
+
+/** Child sessions are called after their parent, whose folder may have been renamed. */
+function renamed({ name, children, plan }: Session): Pick<Session, 'children' | 'plan'> {
+  const called = Object.entries(children).map(([step, child]) => [step, { ...child, child: childName(name, step) }]);
+  const steps = plan?.steps.map((step) =>
+    step.child === undefined ? step : { ...step, child: childName(name, step.id) },
+  );
+  return { children: Object.fromEntries(called), plan: plan && { ...plan, steps: steps ?? [] } };
 }
 
 function messageRow(message: Message): MessageRow {

@@ -14,6 +14,16 @@ export function ready(steps: readonly Step[]): Step[] {
   return steps.filter((step) => step.status === 'pending' && (step.needs ?? []).every((need) => completed.has(need)));
 }
 
+/**
+ * Steps that keep the goal from being reached. One that a `spawn` call asked for is a means: whether its failure matters is for
+ * the model that was told of it.
+ */
+export function lostSteps(plan: Plan): Step[] {
+  return plan.steps.filter(
+    (step) => (step.status === 'failed' || step.status === 'blocked') && step.call === undefined,
+  );
+}
+
 export function completedSteps(plan: Plan): number {
   return plan.steps.filter((step) => step.status === 'completed').length;
 }

@@ -21,6 +21,14 @@ export type Daemon = {
   stop(): Promise<void>;
 };
 
+/** What one session needs of the daemon for another. */
+export type Hands = {
+  /** Something came in for it, of which no watch tells. */
+  wake(name: string): void;
+  /** Why it is not served until a person comes; undefined where it is. */
+  quarantined(name: string): string | undefined;
+};
+
 export type DaemonOptions = {
   log: World['log'];
   clock: Clock;
@@ -33,8 +41,10 @@ export type DaemonOptions = {
   onLost: (why: Error) => void;
   /** Done once the workspace is ours, before anything is watched. */
   prepare: () => Promise<void>;
-  /** Given a way to wake a session of which no watch tells. */
-  wakes?: (wake: (name: string) => void) => void;
+  /** Given what sessions need of each other, once there are any. */
+  hands?: (hands: Hands) => void;
+  /** The session that waits for this one; undefined where none does. */
+  parentOf?: (name: string) => string | undefined;
   /** Removes what is old in a session; whether more is left to do. */
   sweep: (name: string) => Promise<boolean>;
   /** Seams: the system's file watches, and what it says of a file system. */
@@ -56,14 +66,20 @@ export async function startDaemon(
   const owner = await own(workspace, options.onLost);
   log('info', `owner of ${workspace.paths.root}, epoch ${owner.epoch}; the lock: ${lockInWords(owner.how)}`);
   await options.prepare();
+  /** Whoever waits for a session that answers no more has to hear of it. */
+  const wakeParent = (name: string): void => {
+    const parent = options.parentOf?.(name);
+    if (parent !== undefined) sessions.wake(parent);
+  };
   const sessions = sessionsOf((name) => open(name, owner), {
     log,
     clock,
     most: options.mostOpen,
     mark: (name) => markOf(sessionPaths(workspace.paths.session(name)).events),
     onFull: disk.hit,
+    onQuarantine: wakeParent,
   });
-  options.wakes?.(sessions.wake);
+  options.hands?.({ wake: sessions.wake, quarantined: sessions.quarantined });
   const first: Array<Promise<void>> = [];
   const found = async (name: string): Promise<void> => {
     try {
@@ -78,7 +94,10 @@ export async function startDaemon(
     {
       found: (name) => void first.push(found(name)),
       session: sessions.wake,
-      gone: sessions.drop,
+      gone(name) {
+        sessions.drop(name);
+        wakeParent(name);
+      },
       settings: options.settings,
     },
     { log, clock, open: sessions.open, ...seamsOf(options) },

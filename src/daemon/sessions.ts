@@ -34,6 +34,8 @@ export type Sessions = {
   isAsleep(name: string): boolean;
   /** There is room on the disk again. */
   roomAgain(): void;
+  /** Why it is not served until a person comes; undefined where it is. */
+  quarantined(name: string): string | undefined;
   /** Names of those that are open. */
   open(): Iterable<string>;
   counts(): { open: number; waiting: number };
@@ -50,6 +52,8 @@ export type SessionsOptions = {
   mark: (name: string) => string;
   /** A write found no room. */
   onFull: (error: unknown) => void;
+  /** This one answers nobody until a person comes. */
+  onQuarantine: (name: string) => void;
 };
 
 type Entry = { worker: Worker | null; opening: Promise<Worker | null>; used: number; since: number; closing: boolean };
@@ -176,6 +180,7 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
     const corrupt = trouble.is === 'quarantined' && !trouble.passing ? mark(name) : '';
     ill.set(name, { ...trouble, since, tried: clock.elapsed(), mark: corrupt, again: known?.again ?? false });
     if (isNews) log(trouble.is === 'failing' ? 'error' : 'warn', `${name} is not served: ${trouble.log}`);
+    if (corrupt !== '') options.onQuarantine(name);
     if (trouble.is === 'no room') onFull(error);
     if (trouble.is === 'too many files') holdBack();
     void close(name);
@@ -243,6 +248,10 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
       void close(name);
     },
     isAsleep: (name) => !live.has(name) && !waiting.has(name) && ill.get(name)?.is !== 'quarantined',
+    quarantined(name) {
+      const trouble = ill.get(name);
+      return trouble?.is === 'quarantined' && trouble.mark !== '' ? trouble.why : undefined;
+    },
     roomAgain() {
       for (const [name, trouble] of ill) {
         if (trouble.is !== 'no room') continue;

@@ -1,3 +1,4 @@
+import { childless } from '../core/child-name.ts';
 import type { Decision } from '../core/decide.ts';
 import { requestMessages } from '../core/prompt/request.ts';
 import { activePlan, runningStep, type Session } from '../core/session.ts';
@@ -5,6 +6,7 @@ import type { Rules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
 import { PLAN_TOOL } from '../protocol/plan-call.ts';
 import { INLINE_LIMIT } from '../protocol/recorded.ts';
+import { SPAWN_TOOL } from '../protocol/spawn-call.ts';
 import { cut } from './cut.ts';
 import type { Ledger } from './ledger.ts';
 import { ModelFault, type ToolSpec, type World } from './ports.ts';
@@ -65,7 +67,8 @@ export async function think(
 /** The tools of the run's agent, else all of them. The plan is everybody's. */
 function toolsFor(session: Session, world: World, rules: Rules): ToolSpec[] {
   const own = rules.agents[session.run?.agent ?? '']?.tools;
-  return [PLAN_TOOL, ...world.tools.specs.filter((tool) => !own || own.includes(tool.name))];
+  const spawn = childless(session.name) === undefined ? [SPAWN_TOOL] : [];
+  return [PLAN_TOOL, ...[...spawn, ...world.tools.specs].filter((tool) => !own || own.includes(tool.name))];
 }
 
 type Failed = Extract<EventBody, { type: 'model.failed' }>;

@@ -58,6 +58,7 @@ export const Step = z.object({
   notes: z.string().optional(),
   agent: z.string().optional().describe('The profile of `agents` that does it; named by a tag such as [CHART] too.'),
   child: z.string().optional().describe('The child session that works on it.'),
+  call: z.string().optional().describe('The `spawn` call that asked for it, by its place in the record.'),
   attempts: z.int().min(1).optional().describe('How often it was begun, where more than once.'),
   attachments: z.array(z.string()).optional().describe('Files under `work/` it wrote.'),
   iterations: z.int().min(0).optional().describe('Model calls spent in this step.'),

@@ -18,11 +18,23 @@ export function parentOf(name: string): string | undefined {
   return at > 0 ? name.slice(0, at) : undefined;
 }
 
+/** What the daemon is told and knows of the children of a session. */
+export type Family = {
+  /** This session waits for that one. */
+  adopted(child: string): void;
+  /** Why that one is not served, and will not be until a person comes; undefined where it is. */
+  quarantined(child: string): string | undefined;
+};
+
 /** Child sessions as folders beside their parent, spoken to like any frontend does. */
-export function openChildren(workspace: Pick<Workspace, 'paths' | 'has' | 'create'>): Children {
+export function openChildren(
+  workspace: Pick<Workspace, 'paths' | 'has' | 'create'>,
+  { adopted, quarantined }: Family,
+): Children {
   const pathsOf = (child: string) => sessionPaths(workspace.paths.session(child));
   return {
     async send(child, message) {
+      adopted(child);
       if (!workspace.has(child)) await workspace.create(child);
       const content = `${JSON.stringify(message, null, 2)}\n`;
       try {
@@ -34,10 +46,13 @@ export function openChildren(workspace: Pick<Workspace, 'paths' | 'has' | 'creat
       }
     },
     async reply(child, id) {
-      if (!workspace.has(child)) return gone(child, id);
+      adopted(child);
+      if (!workspace.has(child))
+        return failed(child, id, `the session ${child} is gone: its folder was removed or renamed`);
       const text = textOf(pathsOf(child), fileOf(id));
-      if (text === undefined) return undefined;
-      return read(child, id, text);
+      if (text !== undefined) return read(child, id, text);
+      const why = quarantined(child);
+      return why === undefined ? undefined : failed(child, id, `the session ${child} cannot be served: ${why}`);
     },
     async consume(child) {
       const { outbox, outboxRead } = pathsOf(child);
@@ -69,9 +84,6 @@ function read(child: string, id: string, text: string): Reply {
     return failed(child, id, `its reply to ${id} cannot be read: ${errorText(error)}`);
   }
 }
-
-const gone = (child: string, id: string) =>
-  failed(child, id, `the session ${child} is gone: its folder was removed or renamed`);
 
 function failed(child: string, id: string, text: string): Reply {
   return {

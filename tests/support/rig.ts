@@ -43,6 +43,8 @@ export type Rig = {
 };
 
 export type RigOptions = {
+  /** The session; demo where this is left out. */
+  name?: string;
   script: Script;
   tool?: (call: { name: string; args: string }, n: number) => ToolResult | 'hold';
   /** What became of a call that an earlier daemon began; nobody knows where this is left out. */
@@ -59,7 +61,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
   let now = Date.parse('2026-01-05T08:00:00.000Z');
   let shift = 0;
   const clockNow = () => new Date(shift + now++);
-  let store = options.store ?? memoryStore('demo', { now: clockNow });
+  let store = options.store ?? memoryStore(options.name ?? 'demo', { now: clockNow });
   if (options.before) await store.journal.append(options.before);
   await store.journal.sync();
   let timers: Array<{ at: number; run: () => void }> = [];

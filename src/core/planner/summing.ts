@@ -3,14 +3,14 @@ import type { Plan } from '../../protocol/plan.ts';
 import type { Counsel } from '../modes/policy.ts';
 import { activePlan, type Session } from '../session.ts';
 import { sessionLanguage } from '../session-language.ts';
-import { openSteps } from '../steps.ts';
+import { lostSteps, openSteps } from '../steps.ts';
 import { planSummary } from '../summary.ts';
 
 /** Steps that kept the goal from being reached: failed or blocked, and nothing was planned in their place. */
 export function unreached(plan: Plan, revisedFor: readonly string[]): string[] {
   const replaced = plan.steps.some((step) => step.status === 'completed') ? revisedFor : [];
-  return plan.steps
-    .filter((step) => step.status === 'blocked' || (step.status === 'failed' && !replaced.includes(step.id)))
+  return lostSteps(plan)
+    .filter((step) => step.status === 'blocked' || !replaced.includes(step.id))
     .map((step) => step.id);
 }
 

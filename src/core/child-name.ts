@@ -1,0 +1,34 @@
+import { sessionFolder } from '../protocol/names.ts';
+import { sha256 } from '../protocol/sha256.ts';
+
+/** How deep sessions may have children of their own (JManus allows 20; five are more than a person follows). */
+export const DEEPEST = 5;
+
+const NAME_BYTES = 255;
+/** Longer names of a root leave no room for the name of a child. */
+export const ROOT_BYTES = 220;
+const HASHED = /~h(\d)-[0-9a-f]{24}$/;
+
+/**
+ * The session that works on a step of another: `<parent>~<step>`. Where that outgrows what a folder may be called it is
+ * `<root>~h<depth>-<hash>`: still the root's family, still told apart.
+ */
+export function childName(parent: string, step: string): string {
+  const name = `${parent}~${sessionFolder(step)}`;
+  if (bytesOf(name) <= NAME_BYTES) return name;
+  return `${rootOf(parent)}~h${depthOf(parent) + 1}-${sha256(name).slice(0, 24)}`;
+}
+
+/** 0 for a session that is nobody's child. */
+export const depthOf = (session: string): number => Number(HASHED.exec(session)?.[1] ?? session.split('~').length - 1);
+
+/** Why this session can have no children; undefined where it can. */
+export function childless(session: string): string | undefined {
+  if (depthOf(session) >= DEEPEST) return `sessions may be ${DEEPEST} deep, no deeper`;
+  return bytesOf(rootOf(session)) > ROOT_BYTES
+    ? `the name of the session ${rootOf(session)} leaves no room for those of child sessions; rename it to at most ${ROOT_BYTES} bytes`
+    : undefined;
+}
+
+const rootOf = (session: string): string => session.split('~', 1)[0] ?? session;
+const bytesOf = (text: string): number => new TextEncoder().encode(text).length;

@@ -1,0 +1,128 @@
+import { expect, test } from 'vitest';
+import { moves, rig, shell } from '../support/rig.ts';
+
+const spawn = (task: string, more: object = {}) => ({ name: 'spawn', args: { task, ...more } });
+
+test('a spawn call is a step of a child session, and ends with its answer', async () => {
+  const on = await rig({
+    script: moves({ text: 'I ask for help.', calls: [spawn('Find x')] }, { text: 'x is 42.' }),
+  });
+  on.drop('1.md', 'What is x?');
+  await on.settle();
+  expect(on.children.sent).toMatchObject([{ child: 'demo~step_1', message: { id: 'step_1.1', from: 'demo' } }]);
+  expect(on.children.sent[0]?.message.text).toContain('Find x');
+  expect(on.plan()).toMatchObject({ steps: [{ description: 'Find x', status: 'running', child: 'demo~step_1' }] });
+  on.children.answer('demo~step_1', 'step_1.1', { text: '42', attachments: ['work/x.md'] });
+  on.worker.wake();
+  await on.settle();
+  expect(on.faults).toEqual([]);
+  expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ status: 'completed', result: '42' }] });
+  expect(on.requests.at(-1)?.messages.find((one) => one.role === 'tool')?.content).toBe('42\nFiles: work/x.md');
+  expect(on.reply('1.md')).toContain('x is 42.');
+});
+
+test('spawn calls of one answer work side by side, as many as the limit allows, in folders of their own', async () => {
+  const on = await rig({
+    config: { limits: { steps: 2 } },
+    script: moves({ text: '', calls: [spawn('A'), spawn('B'), spawn('C')] }, { text: 'Done.' }),
+  });
+  on.drop('1.md', 'three things');
+  await on.settle();
+  expect(on.children.sent.map((one) => one.child)).toEqual(['demo~step_1', 'demo~step_2']);
+  expect(on.children.sent[0]?.message.options?.folder).toBe('step_1');
+  on.children.answer('demo~step_2', 'step_2.1', { text: 'b' });
+  on.worker.wake();
+  await on.settle();
+  expect(on.children.sent.map((one) => one.child)).toEqual(['demo~step_1', 'demo~step_2', 'demo~step_3']);
+  on.children.answer('demo~step_1', 'step_1.1', { text: 'a' });
+  on.children.answer('demo~step_3', 'step_3.1', { text: 'c' });
+  on.worker.wake();
+  await on.settle();
+  expect(on.faults).toEqual([]);
+  const results = on.requests.at(-1)?.messages.filter((one) => one.role === 'tool');
+  expect(results?.map((one) => one.content)).toEqual(['b', 'a', 'c']);
+  expect(on.reply('1.md')).toContain('Done.');
+});
+
+test('the failure of a spawned step is told to the model, and does not fail what it reaches by another way', async () => {
+  const on = await rig({
+    script: moves({ text: '', calls: [spawn('A')] }, { text: 'another way', calls: [shell()] }, { text: 'Reached.' }),
+  });
+  on.drop('1.md', 'reach it');
+  await on.settle();
+  on.children.answer('demo~step_1', 'step_1.1', { status: 'failed', text: 'no way' });
+  on.worker.wake();
+  await on.settle();
+  const told = on.requests[1]?.messages.find((one) => one.role === 'tool')?.content;
+  expect(told).toBe('step_1 is failed: demo~step_1: no way');
+  expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ status: 'failed' }] });
+  expect(on.reply('1.md')).toContain('status: done');
+});
+
+test.each([
+  ['no task', { name: 'spawn', args: {} }, 'task'],
+  ['a text for an object', { name: 'spawn', args: 'find x' }, 'expected object'],
+  ['an agent nobody has', spawn('x', { agent: 'ghost' }), 'There is no agent "ghost". Agents: search.'],
+])('a spawn call with %s is refused in words that mend it', async (_, call, words) => {
+  const on = await rig({
+    config: { agents: { search: {} } },
+    script: moves({ text: '', calls: [call] }, { text: 'Done.' }),
+  });
+  on.drop('1.md', 'x');
+  await on.settle();
+  expect(on.requests[1]?.messages.find((one) => one.role === 'tool')?.content).toContain(words);
+  expect(on.children.sent).toEqual([]);
+});
+
+test('a session five deep has no spawn tool, and a call of it is refused', async () => {
+  const on = await rig({
+    name: 'demo~a~b~c~d~e',
+    script: moves({ text: '', calls: [spawn('deeper')] }, { text: 'Done.' }),
+  });
+  on.drop('1.md', 'x');
+  await on.settle();
+  expect(on.requests[0]?.tools.map((tool) => tool.name)).not.toContain('spawn');
+  expect(on.requests[1]?.messages.find((one) => one.role === 'tool')?.content).toContain('5 deep');
+});
+
+test('a stop reaches the child of a spawn call, and "continue" goes on with it', async () => {
+  const on = await rig({
+    script: moves({ text: '', calls: [spawn('A')] }, { text: 'It found a.' }),
+  });
+  on.drop('1.md', 'x');
+  await on.settle();
+  on.drop('2.md', '/stop');
+  on.worker.wake();
+  await on.settle();
+  expect(on.children.sent.at(-1)?.message).toMatchObject({ command: 'stop' });
+  on.children.answer('demo~step_1', 'step_1.1', { status: 'paused', reason: 'stopped', text: 'stopped' });
+  on.worker.wake();
+  await on.settle();
+  expect(on.reply('1.md')).toContain('status: paused');
+  on.drop('3.md', 'continue');
+  on.worker.wake();
+  await on.settle();
+  const told = on.children.sent.at(-1)?.message;
+  expect(told).toMatchObject({ command: 'continue' });
+  on.children.answer('demo~step_1', told?.id ?? '', { text: 'a' });
+  on.worker.wake();
+  await on.settle();
+  expect(on.faults).toEqual([]);
+  expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ status: 'completed', result: 'a' }] });
+  expect(on.reply('3.md')).toContain('It found a.');
+});
+
+test('a step that a person skips while its child works is let go, and the child is told to end', async () => {
+  const on = await rig({ script: moves({ text: '', calls: [spawn('A')] }, { text: 'Then not.' }) });
+  on.drop('1.md', 'x');
+  await on.settle();
+  on.store.hands.edit(
+    on.store.hands.planText()?.replace('"status": "running",\n      "child"', '"status": "skipped",\n      "child"') ??
+      '',
+  );
+  on.worker.wake();
+  await on.settle();
+  expect(on.children.sent.at(-1)?.message).toMatchObject({ command: 'cancel' });
+  expect(on.faults).toEqual([]);
+  expect(on.reply('1.md')).toContain('Then not.');
+});
