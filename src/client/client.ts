@@ -1,6 +1,8 @@
 import * as fs from 'node:fs';
+import { UserError } from '../protocol/errors.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { DaemonStatus } from '../protocol/status.ts';
+import { parentOf } from '../store/children.ts';
 import { RecordCorrupt } from '../store/errors.ts';
 import { type WorkspacePaths, workspacePaths } from '../store/layout.ts';
 import { liveOwner, type Owner } from '../store/owner.ts';
@@ -45,7 +47,9 @@ export type Client = {
   watch(key: string, signal?: AbortSignal): AsyncGenerator<Sight>;
   /** Throws `DaemonState` while a daemon is at work in the session. */
   rebuild(key: string): Promise<Rebuilt[]>;
-  /** Each throws `DaemonState` while a run is on. `archive` answers the path the folder has now. */
+  /** The session and its child sessions. */
+  family(key: string): string[];
+  /** Each throws `DaemonState` while a run is on, and takes the child sessions along. `archive` answers the path the folder has now. */
   archive(key: string): Promise<string>;
   remove(key: string): Promise<void>;
   rename(key: string, to: string): Promise<string>;
@@ -69,9 +73,14 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     return opened;
   };
 
-  const atRest = async (key: string, doing: string): Promise<string> => {
-    const { name } = folders.known(key);
-    if (!(await isRunning(key))) return name;
+  /** Children before their parent: what is left half-way is a family that can be told again what to do. */
+  const familyAtRest = async (key: string, doing: string): Promise<string[]> => {
+    const names = folders.family(folders.known(key).name).reverse();
+    for (const name of names) await atRest(name, doing);
+    return names;
+  };
+  const atRest = async (name: string, doing: string): Promise<void> => {
+    if (!(await isRunning(name))) return;
     const start = liveOwner(paths) ? '' : ' once a daemon is running (agentctl start)';
     throw new DaemonState(
       `A run is on in ${name}, so it is not ${doing}. Stop the run first${start}: agentctl stop-run ${name} --wait`,
@@ -103,7 +112,8 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     async *list() {
       for (const name of folders.names()) yield await overview(folders.known(name));
     },
-    show: (key) => show(folders.known(key)),
+    show: (key) =>
+      show(folders.known(key), (name) => (folders.names().includes(name) ? folders.known(name) : undefined)),
     events: (key, options = {}) => events(folders.known(key), options),
     gone: (key) => removedEvents(folders.known(key)),
     lastSeq: (key) => lastEventOf(folders.known(key))?.seq ?? 0,
@@ -120,12 +130,24 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       }
       return rebuild(session);
     },
-    archive: async (key) => workspace().archive(await atRest(key, 'archived')),
-    remove: async (key) => workspace().remove(await atRest(key, 'removed')),
+    family: (key) => folders.family(folders.known(key).name),
+    async archive(key) {
+      let target = '';
+      for (const name of await familyAtRest(key, 'archived')) target = await workspace().archive(name);
+      return target;
+    },
+    async remove(key) {
+      for (const name of await familyAtRest(key, 'removed')) await workspace().remove(name);
+    },
     async rename(key, to) {
-      const name = folders.nameOf(to);
-      await workspace().rename(await atRest(key, 'renamed'), name);
-      return name;
+      const { name } = folders.known(key);
+      const target = folders.nameOf(to);
+      const parent = parentOf(name);
+      if (parent !== undefined)
+        throw new UserError(`${name} works for ${parent} and is called after it. Rename ${parent}.`);
+      for (const one of await familyAtRest(key, 'renamed'))
+        await workspace().rename(one, target + one.slice(name.length));
+      return target;
     },
     daemon: () => liveOwner(paths),
     status: () => daemonStatus(paths),

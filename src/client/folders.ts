@@ -4,8 +4,10 @@ import { type SessionPaths, sessionPaths, type WorkspacePaths } from '../store/l
 import { NoSuchSession } from './errors.ts';
 
 export type Folders = {
-  /** Names of all session folders, sorted; none where there is no workspace yet. Makes nothing. */
+  /** Names of all session folders, sorted, children behind their parent; none where there is no workspace yet. Makes nothing. */
   names(): string[];
+  /** This session and those that work for it, at any depth: parents before their children. */
+  family(name: string): string[];
   /** The folder a key has; where it has none, the one it would get. */
   nameOf(key: string): string;
   /** Paths of a session that is there. Throws `NoSuchSession`. */
@@ -19,7 +21,8 @@ export type Folders = {
 export function sessionFolders(paths: WorkspacePaths): Folders {
   const isThere = (name: string) =>
     isSessionFolder(name) && fs.lstatSync(paths.session(name), { throwIfNoEntry: false })?.isDirectory() === true;
-  const names = () => (fs.existsSync(paths.sessions) ? fs.readdirSync(paths.sessions).filter(isThere).sort() : []);
+  const names = () =>
+    fs.existsSync(paths.sessions) ? fs.readdirSync(paths.sessions).filter(isThere).sort(asTree) : [];
   const nameOf = (key: string) => {
     const escaped = sessionFolder(key);
     if (isThere(key) || !(isThere(escaped) || !isPlain(key))) return key;
@@ -27,6 +30,7 @@ export function sessionFolders(paths: WorkspacePaths): Folders {
   };
   return {
     names,
+    family: (name) => names().filter((other) => other === name || other.startsWith(`${name}~`)),
     nameOf,
     known(key) {
       const name = nameOf(key);
@@ -34,6 +38,15 @@ export function sessionFolders(paths: WorkspacePaths): Folders {
       return { ...sessionPaths(paths.session(name)), name };
     },
   };
+}
+
+/** Children follow their parent, whatever else sorts between the two. */
+function asTree(one: string, other: string): number {
+  const [a, b] = [one.split('~'), other.split('~')];
+  const at = a.findIndex((part, n) => part !== b[n]);
+  if (at < 0) return a.length - b.length;
+  const [left = '', right] = [a[at], b[at]];
+  return right === undefined ? 1 : left < right ? -1 : 1;
 }
 
 /** Only the case of its letters and single spaces inside keep it from being a folder name as it is. */

@@ -1,9 +1,9 @@
 export { planText } from '../core/steps.ts';
-export { planSummary } from '../core/summary.ts';
+export { planSummary, stepLine } from '../core/summary.ts';
 export { lockInWords } from '../store/owner.ts';
 export { type Client, openClient } from './client.ts';
 export type { Sight } from './follow.ts';
-export type { Overview, Shown } from './overview.ts';
+export type { Overview, Shown, ShownChild } from './overview.ts';
 export { type FieldChange, type PlanDiff, planDiff } from './plan-diff.ts';
 export { openPlanEdit, type PlanEdit } from './plan-edit.ts';
 export { type Deed, planHistory } from './plan-history.ts';

@@ -4,6 +4,7 @@ import { statusText } from '../core/status.ts';
 import { completedSteps } from '../core/steps.ts';
 import { errorText } from '../protocol/errors.ts';
 import type { PlanStatus } from '../protocol/plan.ts';
+import { parentOf } from '../store/children.ts';
 import { ifThere } from '../store/errors.ts';
 import type { SessionPaths } from '../store/layout.ts';
 import { isIgnored } from '../store/names.ts';
@@ -16,6 +17,8 @@ type Named = SessionPaths & { name: string };
 /** One session in a list. */
 export type Overview = {
   name: string;
+  /** The session this one works for. */
+  parent: string | null;
   title: string | null;
   standing: Standing | 'unreadable';
   plan: { id: string; status: PlanStatus; completed: number; total: number } | null;
@@ -40,7 +43,11 @@ export type Shown = {
   /** Why the `session.json` on disk does not hold: the line and what was expected. */
   settingsProblem: string | null;
   inbox: number;
+  /** Of the child sessions that work, or worked, on steps of the plan: how each stands and its own plan, in the order of the steps. */
+  children: ShownChild[];
 };
+
+export type ShownChild = { step: string; child: string; standing: Overview['standing'] | 'gone'; shown: Shown | null };
 
 /** A line about a session; a record that cannot be read is said, not thrown. */
 export async function overview(paths: Named): Promise<Overview> {
@@ -50,6 +57,7 @@ export async function overview(paths: Named): Promise<Overview> {
     const { plan } = session;
     return {
       name: paths.name,
+      parent: parentOf(paths.name) ?? null,
       title: settingsOf(paths).title ?? session.title,
       standing: standing(session),
       plan: plan && { id: plan.id, status: plan.status, completed: completedSteps(plan), total: plan.steps.length },
@@ -59,11 +67,13 @@ export async function overview(paths: Named): Promise<Overview> {
     };
   } catch (error) {
     const problem = errorText(error);
-    return { name: paths.name, title: null, standing: 'unreadable', plan: null, changed: null, inbox, problem };
+    const parent = parentOf(paths.name) ?? null;
+    return { name: paths.name, parent, title: null, standing: 'unreadable', plan: null, changed: null, inbox, problem };
   }
 }
 
-export async function show(paths: Named): Promise<Shown> {
+/** `at` answers the paths of another session, undefined where there is none: children are shown within. */
+export async function show(paths: Named, at: (name: string) => Named | undefined): Promise<Shown> {
   const session = await foldRecord(paths);
   const settings = settingsOf(paths);
   return {
@@ -75,7 +85,21 @@ export async function show(paths: Named): Promise<Shown> {
     planProblem: planFileProblem(paths.plan) ?? session.planProblem,
     settingsProblem: settings.problem,
     inbox: waitingIn(paths),
+    children: await childrenOf(session, at),
   };
+}
+
+/** A child that cannot be read is named all the same. */
+async function childrenOf({ plan }: Session, at: (name: string) => Named | undefined): Promise<ShownChild[]> {
+  const children: ShownChild[] = [];
+  for (const { id, child } of plan?.steps ?? []) {
+    if (child === undefined) continue;
+    const paths = at(child);
+    const shown = paths ? await show(paths, at).catch(() => null) : null;
+    const how = paths === undefined ? 'gone' : (shown?.standing ?? 'unreadable');
+    children.push({ step: id, child, standing: how, shown });
+  }
+  return children;
 }
 
 /** Messages dropped and not taken yet. */

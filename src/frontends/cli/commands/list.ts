@@ -34,7 +34,7 @@ function rows(sessions: Overview[], isServed: boolean): string {
   const [head = '', ...lines] = table([
     ['SESSION', 'STATE', 'STEPS', 'LAST CHANGE', 'TITLE'],
     ...sessions.map((one) => [
-      oneLine(one.name, NAME_WIDTH),
+      inTree(one, sessions),
       stateOf(one, isServed),
       one.plan ? `${one.plan.completed}/${one.plan.total}` : '-',
       one.changed ? localTime(one.changed) : '-',
@@ -42,6 +42,13 @@ function rows(sessions: Overview[], isServed: boolean): string {
     ]),
   ]).split('\n');
   return [paint('bold', head), ...lines.map((line) => line.trimEnd())].join('\n');
+}
+
+/** A child is shown by its last part, under its parent; one whose parent is gone by its whole name. */
+function inTree({ name, parent }: Overview, all: Overview[]): string {
+  if (parent === null || !all.some((one) => one.name === parent)) return oneLine(name, NAME_WIDTH);
+  const depth = name.split('~').length - 1;
+  return `${'  '.repeat(depth - 1)}└ ${oneLine(name.slice(parent.length), NAME_WIDTH)}`;
 }
 
 /** A run is only at work where a daemon is; messages nobody took yet are part of how a session stands. */

@@ -12,23 +12,25 @@ export const remove = command({
   async run(args) {
     const client = await clientOf(args);
     const folder = client.folder(args.session);
-    if (!args.yes && !(await isMeant(folder))) {
+    const children = client.family(args.session).length - 1;
+    const what = children > 0 ? `${folder} and its ${children} child session${children > 1 ? 's' : ''}` : folder;
+    if (!args.yes && !(await isMeant(what))) {
       note('Nothing was deleted.');
       return 'error';
     }
     await client.remove(args.session);
-    say(`Deleted ${folder}`);
+    say(`Deleted ${what}`);
     return 'ok';
   },
 });
 
-async function isMeant(folder: string): Promise<boolean> {
+async function isMeant(what: string): Promise<boolean> {
   if (!process.stdin.isTTY) {
-    throw new UserError(`Nobody is there to be asked whether ${folder} may be deleted. Add --yes.`, EXITS.usage.code);
+    throw new UserError(`Nobody is there to be asked whether ${what} may be deleted. Add --yes.`, EXITS.usage.code);
   }
   const asking = createInterface({ input: process.stdin, output: process.stderr });
   try {
-    return /^y(es)?$/i.test((await asking.question(`Delete ${folder} with its record and its files? [y/N] `)).trim());
+    return /^y(es)?$/i.test((await asking.question(`Delete ${what}, with record and files? [y/N] `)).trim());
   } finally {
     asking.close();
   }

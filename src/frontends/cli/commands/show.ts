@@ -1,6 +1,6 @@
-import type { Shown } from '../../../client/index.ts';
+import { type Shown, type ShownChild, stepLine } from '../../../client/index.ts';
 import { clientOf, command, JSON_OPTION, SESSION } from '../command.ts';
-import { localTime, paint, plain, say, sayJson } from '../print.ts';
+import { localTime, oneLine, paint, plain, say, sayJson } from '../print.ts';
 
 export const show = command({
   usage: 'show <session>',
@@ -16,7 +16,7 @@ export const show = command({
 });
 
 function inWords(
-  { name, title, session, summary, planProblem, settingsProblem, inbox }: Shown,
+  { name, title, session, summary, planProblem, settingsProblem, inbox, children }: Shown,
   isServed: boolean,
 ): string {
   const asked = session.rest?.status === 'waiting' ? session.rest.text : null;
@@ -25,6 +25,7 @@ function inWords(
     ...(session.at ? [`Last change: ${localTime(session.at)}`] : []),
     '',
     plain(summary),
+    ...familyLines(children),
     ...(asked ? ['', 'It asks:', plain(asked)] : []),
     ...(planProblem ? ['', paint('yellow', plain(planProblem))] : []),
     ...(settingsProblem ? ['', paint('yellow', plain(settingsProblem))] : []),
@@ -35,7 +36,23 @@ function inWords(
   ].join('\n');
 }
 
-function asJson({ name, title, standing, session, planProblem, settingsProblem, inbox }: Shown): object {
+/** The child sessions, folded in: how each stands, and its own steps. */
+function familyLines(children: ShownChild[]): string[] {
+  if (children.length === 0) return [];
+  return ['', paint('bold', 'Child sessions'), ...children.flatMap((one) => childLines(one, 1))];
+}
+
+function childLines({ step, child, standing, shown }: ShownChild, depth: number): string[] {
+  const steps = shown?.session.plan?.steps ?? [];
+  const indent = '  '.repeat(depth);
+  return [
+    `${indent}${plain(step)} → ${plain(child)}: ${standing}`,
+    ...steps.map((one, n) => `${indent}  ${oneLine(stepLine(one, n + 1, 'en'), 200)}`),
+    ...(shown?.children ?? []).flatMap((one) => childLines(one, depth + 2)),
+  ];
+}
+
+function asJson({ name, title, standing, session, planProblem, settingsProblem, inbox, children }: Shown): object {
   const { plan, rest, run, unanswered, setAside } = session;
   return {
     name,
@@ -63,5 +80,11 @@ function asJson({ name, title, standing, session, planProblem, settingsProblem, 
     },
     unanswered,
     inbox,
+    children: children.map((one) => ({
+      step: one.step,
+      child: one.child,
+      standing: one.standing,
+      session: one.shown && asJson(one.shown),
+    })),
   };
 }

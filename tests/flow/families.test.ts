@@ -1,0 +1,120 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, rmSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
+import { type Answer, startOpenAI } from '../support/openai-server.ts';
+
+const AGENTCTL = new URL('../../dist/agentctl.js', import.meta.url).pathname;
+
+/** A model that gives each wish to a child session: what the children answer is for the test to say. */
+async function family(child: (task: string, request: number) => Answer) {
+  let asked = 0;
+  const server = await startOpenAI(({ said, body }) => {
+    const last = body.messages.findLast((one) => one.role !== 'user');
+    if (said.includes('Do this one step')) return child(/The step: (.*)/.exec(said)?.[1] ?? '', asked++);
+    if (last?.role === 'tool') return { text: `The child said: ${last.content}` };
+    return { text: 'I give it away.', calls: [{ name: 'spawn', args: JSON.stringify({ task: said }) }] };
+  });
+  const on = ground();
+  const flags = ['--base-url', server.url, '--model', 'family'];
+  const ctl = (...words: string[]) =>
+    execFileSync(process.execPath, [AGENTCTL, '--workspace', on.root, ...words], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, NO_COLOR: '1' },
+    });
+  return { server, on, flags, ctl };
+}
+
+test('a child session is an ordinary folder: its answer reaches the parent, and list and show tell the tree', async () => {
+  const { server, on, flags, ctl } = await family((task) => ({ text: `done: ${task}` }));
+  await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('The child said: done: find x');
+  expect(on.plan('demo')).toMatchObject({
+    status: 'completed',
+    steps: [{ description: 'find x', status: 'completed', completed_by: 'child', child: 'demo~step_1' }],
+  });
+  expect(inFolder(`${on.session('demo~step_1')}/outbox`).filter((name) => name.endsWith('.json'))).toEqual([]);
+  expect(inFolder(`${on.session('demo~step_1')}/outbox/read`)).toEqual(['step_1.1.msg.json']);
+  on.sh('demo-2', 'mkdir inbox');
+  expect(ctl('list')).toMatch(/^demo {2}.*\n└ ~step_1 .*\ndemo-2 /m);
+  expect(ctl('show', 'demo')).toMatch(/Child sessions\n {2}step_1 → demo~step_1: none/);
+  expect(JSON.parse(ctl('show', 'demo', '--json')).children).toMatchObject([{ step: 'step_1', child: 'demo~step_1' }]);
+  await server.close();
+});
+
+test('a daemon killed while a child works goes on with both, and the child is asked once', async () => {
+  let hold = true;
+  const { server, on, flags } = await family((task) => (hold ? { hang: 'before' } : { text: `done: ${task}` }));
+  const first = await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
+  await until(() => on.events('demo').some((event) => event.type === 'child.sent'), 'the child was sent its step');
+  await server.arrived(2);
+  first.process.kill('SIGKILL');
+  await first.ended;
+  hold = false;
+  await on.start(flags);
+  expect(await on.file('demo', 'outbox/1.md')).toContain('done: find x');
+  expect(on.events('demo').filter((event) => event.type === 'child.sent')).toHaveLength(1);
+  expect(on.events('demo~step_1').filter((event) => event.type === 'message.received')).toHaveLength(1);
+  await server.close();
+});
+
+test('a child that a person removes while it works has failed, and the parent goes on', async () => {
+  const { server, on, flags } = await family(() => ({ hang: 'before' }));
+  await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
+  await server.arrived(2);
+  rmSync(on.session('demo~step_1'), { recursive: true, force: true });
+  expect(await on.file('demo', 'outbox/1.md')).toContain('the session demo~step_1 is gone');
+  await server.close();
+});
+
+test('a child whose record cannot be trusted has failed, and the parent says so', async () => {
+  const { server, on, flags } = await family(() => ({ hang: 'before' }));
+  const first = await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
+  await server.arrived(2);
+  first.process.kill('SIGKILL');
+  await first.ended;
+  rmSync(`${on.session('demo~step_1')}/snapshot.json`, { force: true });
+  on.sh('demo~step_1', `sed -i '2s/"type"/"tpye"/' events.jsonl`);
+  await on.start(flags);
+  expect(await on.file('demo', 'outbox/1.md')).toContain('demo~step_1 cannot be served');
+  await server.close();
+});
+
+test('cancel reaches down to the child', async () => {
+  const { server, on, flags } = await family(() => ({ hang: 'before' }));
+  await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
+  await server.arrived(2);
+  on.sh('demo', 'echo "/cancel" > inbox/2.md');
+  expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('cancelled');
+  await until(
+    () => on.events('demo~step_1').some((event) => event.type === 'run.rested' && event.status === 'cancelled'),
+    'the child was cancelled',
+  );
+  await server.close();
+});
+
+test('a family is renamed, archived and removed together, and goes on under its new name', async () => {
+  const { server, on, flags, ctl } = await family((task) => ({ text: `done: ${task}` }));
+  await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
+  await on.file('demo', 'outbox/1.md');
+  await until(() => on.events('demo').at(-1)?.type === 'reply.published', 'the family rests');
+  expect(() => ctl('rename', 'demo~step_1', 'other')).toThrow(/Rename demo\./);
+  ctl('rename', 'demo', 'report');
+  expect(existsSync(on.session('report~step_1'))).toBe(true);
+  on.sh('report', 'echo "/undo" > inbox/2.md');
+  await on.file('report', 'outbox/2.md');
+  on.sh('report', 'echo "/continue" > inbox/3.md');
+  await on.file('report', 'outbox/3.md');
+  expect(on.plan('report')).toMatchObject({ steps: [{ child: 'report~step_1', status: 'completed' }] });
+  expect(existsSync(on.session('demo~step_1'))).toBe(false);
+  expect(ctl('remove', 'report', '--yes')).toContain('and its 1 child session');
+  expect(inFolder(`${on.root}/.sessions`)).toEqual([]);
+  await server.close();
+});
