@@ -185,6 +185,14 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
       async ask(request, options) {
         return built(model).ask(request, options);
       },
+      window(asked) {
+        try {
+          return model().window?.(asked);
+        } catch {
+          // Settings that name no model are told where it is asked.
+          return undefined;
+        }
+      },
     },
     tools,
     clock: realClock,

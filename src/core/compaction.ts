@@ -5,6 +5,7 @@ import { gistOf } from './gist.ts';
 import { listed } from './grow.ts';
 import { elided, FILL, tokensOf } from './prompt/elide.ts';
 import type { Session } from './session.ts';
+import { windowOf } from './window.ts';
 
 /**
  * Windows that a conversation may grow to before its oldest turns are folded away. Leaving out old outputs (`elided`) carries
@@ -23,8 +24,9 @@ const READS_ALL = /^(?:runbook$|scripted:)/;
 export function compaction(session: Session, rules: Rules): EventBody | null {
   if (READS_ALL.test(session.run?.model ?? rules.model ?? '')) return null;
   const conversation = listed(session.conversation);
-  const room = rules.contextWindow * FILL;
-  if (!hasOutgrown(conversation, rules.contextWindow)) return null;
+  const window = windowOf(session, rules);
+  const room = window * FILL;
+  if (!hasOutgrown(conversation, window)) return null;
   const from = cutFor(conversation, room * STAYS);
   const old = conversation.slice(0, from);
   if (sizeOf(old) < room * STAYS) return null;

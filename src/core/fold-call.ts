@@ -5,6 +5,7 @@ import { foldCheck, isCheck } from './claim.ts';
 import { grown } from './grow.ts';
 import { entryOf } from './keyed.ts';
 import { spoken } from './prompt/spoken.ts';
+import { failing } from './router.ts';
 import { activePlan, type Call, type Run, runningStep, type Session, type Trace, type Turn } from './session.ts';
 import { letGo } from './settled.ts';
 import { openSteps, touched, withStep } from './steps.ts';
@@ -174,6 +175,7 @@ export function foldCall(
   return {
     ...after,
     conversation: grown(session.conversation, { role: 'tool', tool_call_id: call.id, content: output }),
+    failing: event.type === 'tool.finished' ? failing(session.failing, call.name, ok) : session.failing,
     run: after.run && { ...after.run, repeat: repeated(after.run, call, output) },
   };
 }

@@ -6,6 +6,7 @@ import { highestStepNo } from './fold-run.ts';
 import { FRESH_STEP } from './fold-step.ts';
 import type { Notice, Session } from './session.ts';
 import { lostSteps, openSteps, touched } from './steps.ts';
+import { titleOf } from './title.ts';
 
 type PlanEvent = EventOf<'plan.started' | 'plan.edited' | 'plan.revised' | 'plan.ended'>;
 
@@ -15,6 +16,8 @@ export function foldPlan(session: Session, event: PlanEvent): Session {
     return {
       ...session,
       ...FRESH_STEP,
+      // The planner's title is better than the first words of the message it is made of.
+      title: event.title !== undefined && session.title === titleOf(event.goal) ? event.title : session.title,
       plan: newPlan(session, event),
       closed: [],
       stepNo: 0,

@@ -20,7 +20,7 @@ type StepEvent = EventOf<
 >;
 
 /** What is kept of the step at work beside the plan, as it is when another one begins. */
-export const FRESH_STEP = { asked: null, patience: 0, trail: [], next: null } satisfies Partial<Session>;
+export const FRESH_STEP = { asked: null, patience: 0, trail: [], failing: {}, next: null } satisfies Partial<Session>;
 
 export function foldStep(session: Session, event: StepEvent): Session {
   const { plan } = session;

@@ -38,12 +38,7 @@ function meaning(session: Session, event: Event): Session {
     case 'model.answered':
       return foldTurn(session, event);
     case 'model.failed':
-      return session.run
-        ? {
-            ...session,
-            run: { ...session.run, failure: { silent_ms: silence(session.run.failure, event), last: event } },
-          }
-        : session;
+      return failed(session, event);
     case 'tool.started':
     case 'tool.finished':
     case 'tool.interrupted':
@@ -102,6 +97,17 @@ function afresh(session: Session): Session {
 function folded(session: Session, summary: string, kept: number): Session {
   const last = listed(session.conversation).slice(-kept);
   return { ...session, conversation: growing([inBlock(summary), ...last]) };
+}
+
+function failed(session: Session, event: EventOf<'model.failed'>): Session {
+  const { run, windows } = session;
+  if (!run) return session;
+  const shown = event.window === undefined ? windows : { ...windows, [run.model ?? '']: event.window };
+  return {
+    ...session,
+    windows: shown,
+    run: { ...run, failure: { silent_ms: silence(run.failure, event), last: event } },
+  };
 }
 
 function received(session: Session, event: EventOf<'message.received'>): Session {

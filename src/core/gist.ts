@@ -6,6 +6,7 @@ import { activePlan, type Session } from './session.ts';
 import { sessionLanguage } from './session-language.ts';
 import { completedSteps } from './steps.ts';
 import { sentencesOf } from './text/sentences.ts';
+import { windowOf } from './window.ts';
 
 /** Longest line of a request or an answer, in code points. */
 const REQUEST = 400;
@@ -27,7 +28,7 @@ const CONDITIONS =
  */
 export function gistOf(session: Session, old: readonly ChatMessage[], rules: Rules): string {
   const words = WORDING[sessionLanguage(session, rules)];
-  const most = Math.min(LONGEST, Math.floor(rules.contextWindow * PER_TOKEN));
+  const most = Math.min(LONGEST, Math.floor(windowOf(session, rules) * PER_TOKEN));
   const lines = fitted(old.flatMap(linesOf), most);
   return [words.earlier, ...lines, ...standing(session)].join('\n');
 }

@@ -51,6 +51,10 @@ export type Session = {
   patience: number;
   /** Earlier turns of the current step, for the judge; bounded. */
   trail: ReadonlyArray<Trace>;
+  /** How often in a row each tool failed in the step at work; one that worked is not in it. */
+  failing: Readonly<Record<string, number>>;
+  /** What endpoints have shown to take at most, in tokens, by the model a run asked for ('' for the configured one). */
+  windows: Readonly<Record<string, number>>;
   /** A claim whose checks are being tried. */
   claim: Claim | null;
   /** What a person wrote of the steps, as `<step>:<field>`: the model leaves it alone. */
@@ -231,6 +235,8 @@ export function emptySession(name: string): Session {
     asked: null,
     patience: 0,
     trail: [],
+    failing: {},
+    windows: {},
     claim: null,
     theirs: [],
     handLimits: null,

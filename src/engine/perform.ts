@@ -1,5 +1,6 @@
 import { childless } from '../core/child-name.ts';
 import type { Decision } from '../core/decide.ts';
+import { tokensOf } from '../core/prompt/elide.ts';
 import { requestMessages } from '../core/prompt/request.ts';
 import { activePlan, runningStep, type Session } from '../core/session.ts';
 import type { Rules } from '../protocol/config.ts';
@@ -9,7 +10,7 @@ import { INLINE_LIMIT } from '../protocol/recorded.ts';
 import { SPAWN_TOOL } from '../protocol/spawn-call.ts';
 import { cut } from './cut.ts';
 import type { Ledger } from './ledger.ts';
-import { ModelFault, type ToolSpec, type World } from './ports.ts';
+import { type ChatMessage, ModelFault, type ToolSpec, type World } from './ports.ts';
 import { tidyCalls } from './tidy-calls.ts';
 
 const FIRST_PAUSE_MS = 500;
@@ -33,17 +34,15 @@ export async function think(
   signal: AbortSignal,
 ): Promise<EventBody[]> {
   const { session } = ledger;
-  const messages = requestMessages(session, rules, decision.carry, decision.consult);
+  const tools = decision.consult ? [] : toolsFor(session, world, rules);
+  const { carry, consult } = decision;
+  const messages = requestMessages(session, rules, carry, { consult, tools: tools.map(({ name }) => name) });
   const began = world.clock.elapsed();
   world.store.live.begin();
   await ledger.sync();
   await tidyCalls(world, ledger);
   try {
-    const request = {
-      messages,
-      tools: decision.consult ? [] : toolsFor(session, world, rules),
-      model: session.run?.model,
-    };
+    const request = { messages, tools, model: session.run?.model };
     const answer = await world.model.ask(request, { signal, onText: (delta) => world.store.live.write(delta) });
     const ms = Math.round(world.clock.elapsed() - began);
     const step = runningStep(activePlan(session))?.id;
@@ -59,7 +58,8 @@ export async function think(
       },
     ];
   } catch (error) {
-    const failed = failure(error, (session.run?.failure?.last.attempt ?? 0) + 1, world.clock.now(), signal);
+    const attempt = (session.run?.failure?.last.attempt ?? 0) + 1;
+    const failed = failure(error, { attempt, now: world.clock.now(), signal, messages });
     return [{ ...failed, ms: Math.round(world.clock.elapsed() - began) }];
   }
 }
@@ -73,13 +73,27 @@ function toolsFor(session: Session, world: World, rules: Rules): ToolSpec[] {
 
 type Failed = Extract<EventBody, { type: 'model.failed' }>;
 
-function failure(error: unknown, attempt: number, now: Date, signal: AbortSignal): Failed {
+type Tried = { attempt: number; now: Date; signal: AbortSignal; messages: readonly ChatMessage[] };
+
+function failure(error: unknown, { attempt, now, signal, messages }: Tried): Failed {
   if (signal.aborted) return { type: 'model.failed', kind: 'aborted', error: 'stopped', attempt, retry_at: null };
   if (!(error instanceof ModelFault)) throw error;
+  if (error.kind === 'too_long') return tooLong(error, { attempt, now, messages });
   const hopeless = error.kind === 'malformed' && attempt >= MALFORMED_TRIES;
   const pause = error.retry && !hopeless ? Math.min(error.waitMs ?? pauseAfter(attempt), LONGEST_WISH_MS) : null;
   const retry_at = pause === null ? null : new Date(now.getTime() + pause).toISOString();
   return { type: 'model.failed', kind: error.kind, error: error.message, attempt, retry_at };
+}
+
+/** Tries to get a request under a window that is learned by being refused. */
+const SHORTER_TRIES = 5;
+
+/** What was sent is more than the window, whatever our rough count of its tokens says: the next request is shorter. */
+function tooLong(error: ModelFault, { attempt, now, messages }: Omit<Tried, 'signal'>): Failed {
+  const sent = messages.reduce((sum, message) => sum + tokensOf(message), 0);
+  const window = Math.max(1, Math.floor(Math.min(error.window ?? sent, sent * 0.8)));
+  const retry_at = attempt < SHORTER_TRIES ? now.toISOString() : null;
+  return { type: 'model.failed', kind: 'too_long', error: error.message, attempt, retry_at, window };
 }
 
 /**

@@ -217,9 +217,11 @@ export type ModelAnswer = {
 export type Model = {
   /** One call, streamed: `onText` gets the text as it comes. Throws `ModelFault`, or the signal's reason where it was aborted. */
   ask(request: ModelRequest, options: { signal: AbortSignal; onText: (delta: string) => void }): Promise<ModelAnswer>;
+  /** Tokens that model takes at most, as far as its endpoint has told by now; without a name, the configured one. */
+  window?(name: string | undefined): number | undefined;
 };
 
-export type FaultKind = 'unreachable' | 'overloaded' | 'rejected' | 'malformed' | 'unconfigured';
+export type FaultKind = 'unreachable' | 'overloaded' | 'rejected' | 'too_long' | 'malformed' | 'unconfigured';
 
 /** Bad news from the endpoint. `retry` says whether the same request may do better later. */
 export class ModelFault extends Error {
@@ -227,13 +229,20 @@ export class ModelFault extends Error {
   readonly retry: boolean;
   /** What the endpoint asked us to wait, in ms. */
   readonly waitMs: number | undefined;
+  /** Tokens the model takes at most, where the refusal says so. */
+  readonly window: number | undefined;
 
-  constructor(kind: FaultKind, message: string, options: { retry: boolean; waitMs?: number | undefined }) {
+  constructor(
+    kind: FaultKind,
+    message: string,
+    options: { retry: boolean; waitMs?: number | undefined; window?: number | undefined },
+  ) {
     super(message);
     this.name = 'ModelFault';
     this.kind = kind;
     this.retry = options.retry;
     this.waitMs = options.waitMs;
+    this.window = options.window;
   }
 }
 

@@ -14,7 +14,7 @@ import { oneAtATime } from './lock.ts';
 import { pausesOf } from './pauses.ts';
 import { act, think } from './perform.ts';
 import { type PlanDesk, planDesk } from './plan-desk.ts';
-import type { World } from './ports.ts';
+import type { Model, World } from './ports.ts';
 import { tidyCalls } from './tidy-calls.ts';
 
 /** How soon an inbox is looked at again while a file in it is not ready. */
@@ -111,8 +111,9 @@ export async function openWorker(
 
   /** Beats until the session rests, waits for a time, or the daemon goes down. */
   async function beats(): Promise<void> {
-    const ruled = await rules();
+    const settled = await rules();
     for (;;) {
+      const ruled = learned(settled, world.model, ledger.session);
       const decision = await exclusively(() => beat(ruled));
       if (ledger.unkept === 'due') await exclusively(keep);
       if (stopping || decision.do === 'rest') return;
@@ -262,6 +263,12 @@ export async function openWorker(
       await store.close();
     },
   };
+}
+
+/** Rules with the window of the model, where its endpoint has told it and no person has. */
+function learned(rules: Rules, model: Model, { run }: Session): Rules {
+  const window = rules.windowIsSet ? undefined : model.window?.(run?.model);
+  return window === undefined ? rules : { ...rules, contextWindow: window };
 }
 
 const rests = (decision: Decision): boolean =>

@@ -28,7 +28,7 @@ export function chooseModel(settings: ModelSettings, env: Environment): Model {
   const builtIns = new Map<string, Model>();
   const endpoint = endpointModel(settings, env, configured);
   const named = (name: string | undefined): Model => {
-    if (name !== 'runbook' && !name?.startsWith(SCRIPTED)) return endpoint;
+    if (!isBuiltIn(name)) return endpoint;
     const model = builtIns.get(name) ?? builtIn(name);
     builtIns.set(name, model);
     return model;
@@ -36,8 +36,12 @@ export function chooseModel(settings: ModelSettings, env: Environment): Model {
   named(configured);
   return {
     ask: async (request, options) => modelOrFault(() => named(request.model ?? configured)).ask(request, options),
+    window: (name) => (isBuiltIn(name ?? configured) ? undefined : endpoint.window?.(name)),
   };
 }
+
+const isBuiltIn = (name: string | undefined): name is string =>
+  name === 'runbook' || name?.startsWith(SCRIPTED) === true;
 
 /** A script named while the daemon runs may be missing: news for the run, not for the daemon. */
 function modelOrFault(find: () => Model): Model {
@@ -66,18 +70,22 @@ function endpointModel(settings: ModelSettings, env: Environment, name: string |
   const nameless = unconfigured(`${baseUrl} is set, but no model is named. ${HOW_TO_NAME}`);
   return {
     ask: async (request, options) => ((request.model ?? name) ? model : nameless).ask(request, options),
+    window: (asked) => model.window?.(asked ?? name),
   };
 }
 
 /** The client takes longer to load than all else of the daemon: it comes with the first ask, not before READY. */
 function lazyModel(settings: EndpointSettings): Model {
   let loading: Promise<Model> | undefined;
+  let model: Model | undefined;
   const load = async () => (await import('./openai-model.ts')).openaiModel(settings);
   return {
     async ask(request, options) {
       loading ??= load();
-      return (await loading).ask(request, options);
+      model ??= await loading;
+      return model.ask(request, options);
     },
+    window: (name) => model?.window?.(name),
   };
 }
 

@@ -2,6 +2,7 @@ import { APIConnectionError, APIConnectionTimeoutError, APIError } from 'openai'
 import { ModelFault } from '../engine/ports.ts';
 import { errorCode, errorText } from '../protocol/errors.ts';
 import { malformed } from './stream.ts';
+import { refusedWindow } from './window.ts';
 
 /** What a fault's message may tell about the endpoint, and the key it must not tell. */
 export type Endpoint = {
@@ -51,6 +52,8 @@ function hasStatus(error: unknown, statuses: number[]): error is APIError {
 function byStatus(error: APIError, status: number, at: Endpoint): ModelFault {
   const words = wordsOf(error, at);
   const said = `${at.baseUrl} answered ${status}${words ? `: ${words}` : ''}`;
+  const refused = refusedWindow(error);
+  if (refused) return new ModelFault('too_long', said, { retry: true, window: refused.tokens });
   const waitMs = retryAfter(error.headers);
   if (status === 429 && [error.code, error.type].includes('insufficient_quota'))
     return rejected(`${said}. No quota is left.`);

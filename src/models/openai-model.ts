@@ -4,6 +4,7 @@ import { finishCalls, mendArguments } from './calls.ts';
 import { asFault, type Endpoint, refusesConversation, refusesUsageOption } from './faults.ts';
 import { assemble, type Draft, malformed } from './stream.ts';
 import { measure, type Prices } from './usage.ts';
+import { listedWindow } from './window.ts';
 import { type Fetch, openWire, type Wire } from './wire.ts';
 
 export type EndpointSettings = {
@@ -34,10 +35,14 @@ type AskOptions = Parameters<Model['ask']>[1];
 export function openaiModel(settings: EndpointSettings): Model {
   let usageOption = true;
   const wire = openWire(settings.fetch ?? globalThis.fetch, settings.timeoutMs);
-  const door = { settings, wire, client: clientFor(settings, wire) };
+  const door = { settings, wire, client: clientFor(settings, wire.fetch) };
+  const windows = new Map<string, number | null>();
   return {
+    window: (name) => windows.get(name ?? settings.name) ?? undefined,
     async ask(request, options) {
       const model = request.model ?? settings.name;
+      if (!settings.fetch && !windows.has(model) && isLong(request.messages))
+        void learnWindow(settings, model, windows);
       let messages = request.messages;
       for (;;) {
         const withUsage = usageOption;
@@ -56,6 +61,28 @@ export function openaiModel(settings: EndpointSettings): Model {
       }
     },
   };
+}
+
+/** Characters from which on it is worth a request to know the model's window. */
+const LONG = 16_000;
+const LEARNING_MS = 10_000;
+
+const isLong = (messages: ChatMessage[]): boolean =>
+  messages.reduce((sum, message) => sum + (message.content?.length ?? 0), 0) > LONG;
+
+/** Asks the endpoint once what it tells of a model; one that tells nothing, or fails, is not asked again. */
+async function learnWindow(
+  settings: EndpointSettings,
+  model: string,
+  windows: Map<string, number | null>,
+): Promise<void> {
+  windows.set(model, null);
+  try {
+    const answer: unknown = await clientFor(settings, globalThis.fetch).get('/models', { timeout: LEARNING_MS });
+    windows.set(model, listedWindow(answer, model) ?? null);
+  } catch {
+    // What it takes is then learned from its refusals.
+  }
 }
 
 async function askOnce(
@@ -80,7 +107,7 @@ async function askOnce(
   }
 }
 
-function clientFor(settings: EndpointSettings, wire: Wire): OpenAI {
+function clientFor(settings: EndpointSettings, fetch: Fetch): OpenAI {
   return new OpenAI({
     baseURL: settings.baseUrl,
     apiKey: settings.apiKey ?? 'none',
@@ -88,7 +115,7 @@ function clientFor(settings: EndpointSettings, wire: Wire): OpenAI {
     ...(settings.apiKey === undefined ? { defaultHeaders: { Authorization: null } } : {}),
     maxRetries: 0,
     timeout: settings.timeoutMs,
-    fetch: wire.fetch,
+    fetch,
     logLevel: 'off',
   });
 }

@@ -97,6 +97,8 @@ export type Rules = {
   language: 'en' | 'zh' | undefined;
   instructions: string;
   contextWindow: number;
+  /** A person said how large it is. */
+  windowIsSet: boolean;
   model: string | undefined;
   agents: Readonly<Record<string, Agent>>;
 };
@@ -126,6 +128,7 @@ export function resolveRules(...layers: Array<Config | Settings | undefined>): R
     language: undefined,
     instructions: '',
     contextWindow: DEFAULT_CONTEXT_WINDOW,
+    windowIsSet: false,
     model: undefined,
     agents: {},
   };
@@ -136,6 +139,7 @@ export function resolveRules(...layers: Array<Config | Settings | undefined>): R
     rules.language = layer.language ?? rules.language;
     rules.instructions = [rules.instructions, layer.instructions].filter(Boolean).join('\n\n');
     rules.contextWindow = layer.model?.context_window ?? rules.contextWindow;
+    rules.windowIsSet ||= layer.model?.context_window !== undefined;
     rules.model = layer.model?.name ?? rules.model;
     rules.agents = { ...rules.agents, ...layer.agents };
   }

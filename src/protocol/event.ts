@@ -102,10 +102,11 @@ const EVENTS = [
   }),
   event('model.failed', {
     error: z.string(),
-    kind: z.enum(['unreachable', 'overloaded', 'rejected', 'malformed', 'aborted', 'unconfigured']),
+    kind: z.enum(['unreachable', 'overloaded', 'rejected', 'too_long', 'malformed', 'aborted', 'unconfigured']),
     attempt: z.int().min(1),
     ms: z.number().optional().describe('How long the call took to fail.'),
     retry_at: z.string().nullable().describe('When it is tried again; null: it is not.'),
+    window: z.int().min(1).optional().describe('Tokens the model takes at most, as far as this refusal shows.'),
   }),
   event('tool.started', {
     call: z.string().describe('`<seq of the answer>.<place in it>`: never used twice.'),

@@ -65,6 +65,10 @@ export type OpenAIServer = {
   /** The base_url of the endpoint. */
   url: string;
   requests: Seen[];
+  /** Paths of what was only read, such as the list of models. */
+  gets: string[];
+  /** What that list says. */
+  models: object[];
   /** Resolves once `count` requests have arrived, with the newest of them. */
   arrived(count: number): Promise<Seen>;
   /** Lets the answer of every request that has arrived go on. */
@@ -83,6 +87,8 @@ export type OpenAIServer = {
  */
 export async function startOpenAI(script: ScriptEntry[] | ScriptEntry, port = 0): Promise<OpenAIServer> {
   const requests: Seen[] = [];
+  const gets: string[] = [];
+  const models: object[] = [];
   const arrivals = new Set<() => void>();
   const held = new Set<() => void>();
   const entries = Array.isArray(script) ? [...script] : [];
@@ -90,6 +96,10 @@ export async function startOpenAI(script: ScriptEntry[] | ScriptEntry, port = 0)
 
   const server = createServer((request, response) => {
     const exchange = async () => {
+      if (request.method === 'GET') {
+        gets.push(request.url ?? '');
+        return sendWhole(response, { status: 200, body: { object: 'list', data: models } });
+      }
       const seen = await read(request, response, requests);
       // Made before anybody hears of the arrival: a release that follows it lets this one go as well.
       const released = new Promise<void>((resolve) => held.add(resolve));
@@ -107,6 +117,8 @@ export async function startOpenAI(script: ScriptEntry[] | ScriptEntry, port = 0)
     url: `http://127.0.0.1:${bound}/v1`,
     port: bound,
     requests,
+    gets,
+    models,
     arrived: (count) =>
       new Promise((resolve) => {
         const look = () => {

@@ -43,6 +43,8 @@ export type Rig = {
 };
 
 export type RigOptions = {
+  /** Names of the tools the model is offered. */
+  tools?: string[];
   /** The session; demo where this is left out. */
   name?: string;
   script: Script;
@@ -121,7 +123,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
       },
     },
     tools: {
-      specs: [],
+      specs: options.tools?.map((name) => ({ name, description: name, parameters: {} })) ?? [],
       replay: options.replay ?? (() => 'never'),
       async run(call, { signal }) {
         toolRuns.push(call);

@@ -1,5 +1,6 @@
 import type { Plan, Step } from '../../protocol/plan.ts';
 import { clip } from '../../protocol/recorded.ts';
+import { detours } from '../router.ts';
 import { activePlan, runningStep, type Session } from '../session.ts';
 import { completedSteps, openSteps } from '../steps.ts';
 import type { Wording } from './wording.ts';
@@ -9,12 +10,13 @@ import type { Wording } from './wording.ts';
  * in the last message and is never part of the stored conversation, so earlier messages stay as they were and a provider's
  * prefix cache keeps its worth. Null where there is nothing to say.
  */
-export function daemonBlock(session: Session, words: Wording): string | null {
+export function daemonBlock(session: Session, words: Wording, tools: readonly string[]): string | null {
   const lines = [
     ...beside(session, words),
     ...planLines(session, words),
     ...noticeLines(session, words),
     ...nudges(session, words),
+    ...detours(session, tools).map(({ tool, failures, others }) => words.detour(tool, failures, others.join(', '))),
   ];
   return lines.length === 0 ? null : `<daemon>\n${lines.join('\n')}\n</daemon>`;
 }

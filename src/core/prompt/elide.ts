@@ -18,13 +18,20 @@ export function elided(conversation: readonly ChatMessage[], window: number): re
     message.role === 'tool' && message.content.length > SHORT ? [place] : [],
   );
   const gone = new Set<number>();
-  // The newest outputs are what the model is working with; they stay whatever happens.
+  // The newest outputs are what the model is working with: they stay as long as there is room.
   for (let from = 0; from + GROUP < outputs.length && size > room; from += GROUP) {
     for (const place of outputs.slice(from, from + GROUP)) {
       const message = conversation[place];
       if (message) size -= tokensOf(message) - tokensOf(shortened(message));
       gone.add(place);
     }
+  }
+  // Where that is not enough, they go too, one by one; the last one stays whatever happens.
+  for (const place of outputs.filter((one) => !gone.has(one)).slice(0, -1)) {
+    if (size <= room) break;
+    const message = conversation[place];
+    if (message) size -= tokensOf(message) - tokensOf(shortened(message));
+    gone.add(place);
   }
   return conversation.map((message, place) => (gone.has(place) ? shortened(message) : message));
 }

@@ -5,6 +5,7 @@ import { listed } from '../grow.ts';
 import { entryOf } from '../keyed.ts';
 import type { Session } from '../session.ts';
 import { sessionLanguage } from '../session-language.ts';
+import { windowOf } from '../window.ts';
 import { daemonBlock } from './block.ts';
 import { consultBlock, plannerSystem } from './consult.ts';
 import { elided } from './elide.ts';
@@ -13,25 +14,27 @@ import { WORDING } from './wording.ts';
 
 /**
  * Everything the next model call is sent: the system message, the conversation as it was, the messages it is the first to
- * carry, and the daemon's block last. A question beside the work (`consult`) has a system message and a block of its own.
+ * carry, and the daemon's block last. `tools` are the names of those it may call. A question beside the work (`consult`) has a system message and a block of its own.
  */
 export function requestMessages(
   session: Session,
   rules: Rules,
   carry: readonly string[],
-  consult?: Consult,
+  { consult, tools = [] }: { consult?: Consult | undefined; tools?: readonly string[] } = {},
 ): ChatMessage[] {
   const language = sessionLanguage(session, rules);
   const fresh = carry.flatMap((id) => {
     const message = entryOf(session.messages, id);
     return message ? [{ role: 'user' as const, content: spoken(message) }] : [];
   });
-  const block = consult ? consultBlock(session, rules, consult, language) : daemonBlock(session, WORDING[language]);
+  const block = consult
+    ? consultBlock(session, rules, consult, language)
+    : daemonBlock(session, WORDING[language], tools);
   const system: ChatMessage =
     consult && consult !== 'summary'
       ? plannerSystem(language, dateOf(session), rules.instructions)
       : { role: 'system', content: systemText(session, rules) };
-  const history = elided(listed(session.conversation), rules.contextWindow);
+  const history = elided(listed(session.conversation), windowOf(session, rules));
   return [system, ...history, ...fresh, ...(block === null ? [] : [{ role: 'user' as const, content: block }])];
 }
 
