@@ -170,7 +170,8 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
   );
   const model = () => parts.models(modelSettings(config.value, settings.value, parts.flags));
   const readAlso = () => [...(config.value.read_also ?? []), ...(settings.value.read_also ?? [])];
-  const tools = toolbox(builtinTools({ readAlso: readAlso(), env: parts.env }));
+  const web = () => ({ network: config.value.network, search: config.value.search });
+  const tools = toolbox(builtinTools({ readAlso: readAlso(), env: parts.env, web }));
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
   const world: World = {
     store: heardBy(fenced(workspace.session(name, epoch), owner), () => {

@@ -9,7 +9,19 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
   engine: { ours: ['core', 'protocol'], packages: [], node: false },
   store: { ours: ['protocol', 'engine/ports'], packages: ['write-file-atomic', 'zod'], node: true },
   models: { ours: ['protocol', 'engine/ports'], packages: ['openai', 'zod'], node: true },
-  tools: { ours: ['protocol', 'engine/ports'], packages: ['zod'], node: true },
+  tools: {
+    ours: ['protocol', 'engine/ports'],
+    packages: [
+      '@joplin/turndown-plugin-gfm',
+      '@mozilla/readability',
+      'ipaddr.js',
+      'linkedom',
+      'turndown',
+      'unpdf',
+      'zod',
+    ],
+    node: true,
+  },
   daemon: { ours: ['engine', 'store', 'protocol'], packages: ['chokidar', 'proper-lockfile', 'p-queue'], node: true },
   client: { ours: ['store', 'core', 'protocol'], packages: [], node: true },
   frontends: { ours: ['client', 'protocol'], packages: ['yargs'], node: true },
@@ -20,7 +32,7 @@ const SHARED = new Set(['zod']);
 type Import = { file: string; room: string; from: string; types: boolean };
 
 function imports(): Import[] {
-  const files = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+  const files = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((file) => /\.m?[jt]s$/.test(file));
   return files.flatMap((file) => {
     const text = readFileSync(join('src', file), 'utf8');
     const room = file.includes('/') ? (file.split('/')[0] ?? '') : 'compose';

@@ -39,6 +39,38 @@ export const Agent = z.strictObject({
   mode: Mode.optional(),
 });
 export type Agent = z.infer<typeof Agent>;
+const HostOrRange = z
+  .string()
+  .regex(/^[A-Za-z0-9_.:/-]+$/)
+  .refine(
+    (entry) =>
+      entry.includes('/')
+        ? z.cidrv4().or(z.cidrv6()).safeParse(entry).success
+        : !entry.includes(':') || z.ipv6().safeParse(entry).success,
+    'Wanted a host name, an address, or a range such as 10.0.0.0/8, without a port.',
+  );
+
+const NetworkSettings = z.strictObject({
+  allow_private: z
+    .array(HostOrRange)
+    .optional()
+    .describe('Hosts, addresses and ranges (10.0.0.0/8) that web_fetch may reach besides the public network.'),
+});
+export type NetworkSettings = z.infer<typeof NetworkSettings>;
+
+const SearchSettings = z.strictObject({
+  engine: z.enum(['searxng', 'brave', 'tavily']).describe('What web_search asks.'),
+  base_url: z
+    .url({ protocol: /^https?$/ })
+    .optional()
+    .describe('Where it is; needed for SearXNG, the others have their own.'),
+  api_key_env: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('The environment variable that holds the key; BRAVE_API_KEY, TAVILY_API_KEY.'),
+});
+export type SearchSettings = z.infer<typeof SearchSettings>;
 
 const shared = {
   $schema: z.string().optional(),
@@ -85,6 +117,8 @@ export const Config = z.strictObject({
     .boolean()
     .optional()
     .describe('The workspace may be on a network file system. Read at the start.'),
+  network: NetworkSettings.optional(),
+  search: SearchSettings.optional(),
   concurrency: z.strictObject({ runs: z.int().min(1).optional().describe('Runs at work at once.') }).optional(),
 });
 export type Config = z.infer<typeof Config>;

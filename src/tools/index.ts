@@ -7,6 +7,7 @@ import { listFilesTool } from './list-files.ts';
 import { readFileTool } from './read-file.ts';
 import { searchFilesTool } from './search-files.ts';
 import { shell } from './shell.ts';
+import { type WebSettings, webTools } from './web/index.ts';
 import { writeFileTool } from './write-file.ts';
 
 export { defineTool, optional, type Tool } from './define.ts';
@@ -19,10 +20,12 @@ export type BuiltinOptions = {
   env?: NodeJS.ProcessEnv | undefined;
   /** What a command may take where the model does not say. */
   shellTimeoutMs?: number | undefined;
+  /** What the web tools may do, asked at each call; not said: the public network, and no search engine. */
+  web?: (() => WebSettings) | undefined;
 };
 
 /** The tools every session has, `check` hidden among them, for `toolbox`. Throws UserError where a folder in `readAlso` is not absolute. */
-export function builtinTools({ readAlso, env, shellTimeoutMs }: BuiltinOptions): Tool[] {
+export function builtinTools({ readAlso, env, shellTimeoutMs, web = () => ({}) }: BuiltinOptions): Tool[] {
   const odd = readAlso.find((folder) => !isAbsolute(folder));
   if (odd !== undefined) throw new UserError(`\`read_also\` wants absolute folders, came \`${odd}\`.`);
   const commands = shell({ env, timeoutMs: shellTimeoutMs });
@@ -33,6 +36,7 @@ export function builtinTools({ readAlso, env, shellTimeoutMs }: BuiltinOptions):
     editFileTool(readAlso),
     listFilesTool(readAlso),
     searchFilesTool(readAlso),
+    ...webTools(web, env ?? {}),
     checkTool({ readAlso, shell: commands }),
   ];
 }

@@ -13,7 +13,11 @@ const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | const
  * Puts a file in place, whole and durable: a crash leaves the old one or the new one. Makes missing folders and keeps the
  * mode of a file it replaces. Throws UserError.
  */
-export async function replaceFile(place: Place, content: string, fence: Fence): Promise<'created' | 'replaced'> {
+export async function replaceFile(
+  place: Place,
+  content: string | Uint8Array,
+  fence: Fence,
+): Promise<'created' | 'replaced'> {
   try {
     const folder = dirname(place.real);
     await mkdir(folder, { recursive: true });
@@ -39,7 +43,7 @@ export async function replaceFile(place: Place, content: string, fence: Fence): 
 async function write(
   handle: FileHandle,
   temp: string,
-  content: string,
+  content: string | Uint8Array,
   { mode, fence, place }: { mode: number | undefined; fence: Fence; place: Place },
 ): Promise<void> {
   const lies = await whereIs(handle, temp);

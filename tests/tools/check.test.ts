@@ -30,6 +30,8 @@ test('the model is not offered `check`, neither at first nor after a wrong name;
     'edit_file',
     'list_files',
     'search_files',
+    'web_fetch',
+    'web_search',
   ]);
   expect((await use('chek', {})).text).not.toContain('check');
   expect(box.replay('check')).toBe('never');

@@ -98,7 +98,7 @@ test('two tools of one name are a mistake of the program', () => {
 test('only calls that change nothing a second time are safe to replay', () => {
   const box = toolbox(builtinTools({ readAlso: [] }));
   const safe = box.specs.map((spec) => spec.name).filter((name) => box.replay(name) === 'safe');
-  expect(safe).toEqual(['read_file', 'write_file', 'list_files', 'search_files']);
+  expect(safe).toEqual(['read_file', 'write_file', 'list_files', 'search_files', 'web_fetch', 'web_search']);
 });
 
 test('JSON has no fault, and what follows or is cut from it is found where it is', () => {
