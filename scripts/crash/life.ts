@@ -2,10 +2,10 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { runDaemon } from '../../src/compose.ts';
 import { broken, everything, isOver } from './check.ts';
 import { type Place, personOf, setOut } from './story.ts';
 import { type Fault, type Lasting, type Point, type Traced, traced, type Where } from './trace.ts';
+import { startWhole } from './whole.ts';
 
 /** How long a daemon that was hurt but lives may go on before it is stopped, in ms. */
 const HURT_MS = 1_500;
@@ -112,20 +112,8 @@ async function settled(there: Place, ended: () => boolean): Promise<void> {
   while (!ended() && Date.now() < end && !(await isOver(there))) await sleep(20);
 }
 
-const start = (there: Place) =>
-  runDaemon({
-    root: there.root,
-    configFile: 'agentd.json',
-    flags: { name: `scripted:${there.script}` },
-    logLevel: 'error',
-    env: process.env,
-    onLost: (why) => {
-      throw why;
-    },
-  });
-
 async function wholeLife(there: Place, person: Promise<unknown>, told: Told): Promise<void> {
-  const daemon = await start(there);
+  const daemon = await startWhole(there);
   const end = Date.now() + WHOLE_MS;
   let gone = false;
   void person.then(() => {
@@ -138,7 +126,7 @@ async function wholeLife(there: Place, person: Promise<unknown>, told: Told): Pr
 
 async function onceMore(there: Place, told: Told): Promise<void> {
   const before = everything(there);
-  await (await start(there)).stop();
+  await (await startWhole(there)).stop();
   const after = everything(there);
   for (const path of new Set([...before.keys(), ...after.keys()]))
     if (before.get(path) !== after.get(path)) told.wrong.push(`one more start changed ${path}`);

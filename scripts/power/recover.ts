@@ -1,11 +1,11 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { runDaemon } from '../../src/compose.ts';
 import { sha256 } from '../../src/store/blobs.ts';
 import { dropMessage } from '../../src/store/index.ts';
 import { everything, isOver } from '../crash/check.ts';
 import { type Place, place } from '../crash/story.ts';
+import { startWhole } from '../crash/whole.ts';
 import { broken, type Known, PROBE } from './check.ts';
 import { type NodeId, type Tree, walk } from './disk.ts';
 import { forget, type Identity, pretend } from './inodes.ts';
@@ -74,16 +74,7 @@ function materialise(tree: Tree, root: string, identities: Identities): void {
 const everythingOr = (there: Place) => (fs.existsSync(there.folder) ? everything(there) : new Map<string, string>());
 
 async function alive(there: Place, meanwhile: () => Promise<void>): Promise<void> {
-  const daemon = await runDaemon({
-    root: there.root,
-    configFile: 'agentd.json',
-    flags: { name: `scripted:${there.script}` },
-    logLevel: 'error',
-    env: process.env,
-    onLost: (why) => {
-      throw why;
-    },
-  });
+  const daemon = await startWhole(there);
   try {
     await meanwhile();
   } finally {

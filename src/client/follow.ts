@@ -44,7 +44,7 @@ export async function* watch(paths: SessionPaths & { name: string }, signal?: Ab
   let session = emptySession(paths.name);
   let answered = '';
   try {
-    const removed = await sessionBeforeIt(paths);
+    const removed = sessionBeforeIt(paths);
     for await (const { event } of record.fresh()) {
       if (session.seq === 0 && event.seq > 1) session = removed(event.seq);
       if (event.seq > session.seq) session = fold(session, event);

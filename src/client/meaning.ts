@@ -5,7 +5,7 @@ import { UserError } from '../protocol/errors.ts';
 import type { Event } from '../protocol/event.ts';
 import type { SessionPaths } from '../store/layout.ts';
 import { readRecord } from '../store/record.ts';
-import { openSnapshots } from '../store/snapshots.ts';
+import { oldestFirst, openSnapshots } from '../store/snapshots.ts';
 
 type Named = SessionPaths & { name: string };
 
@@ -38,7 +38,7 @@ export async function foldWhole(
   paths: Named,
   each: (event: Event, before: Session, after: Session) => void,
 ): Promise<Session> {
-  const removed = await sessionBeforeIt(paths);
+  const removed = sessionBeforeIt(paths);
   let session = emptySession(paths.name);
   await readRecord(
     paths,
@@ -55,11 +55,13 @@ export async function foldWhole(
 }
 
 /** The session as it was before the oldest event that is kept. Throws UserError where nothing stands for what was removed. */
-export async function sessionBeforeIt(paths: Named): Promise<(seq: number) => Session> {
-  const snapshot = await openSnapshots(paths).load();
-  const meaning = snapshot && meaningIn(snapshot.state, paths.name);
+export function sessionBeforeIt(paths: Named): (seq: number) => Session {
   return (seq) => {
-    if (meaning && meaning.session.seq >= seq - 1) return meaning.session;
+    // A newer one would pass over events that are kept.
+    for (const { state } of oldestFirst(paths)) {
+      const session = meaningIn(state, paths.name)?.session;
+      if (session && session.seq >= seq - 1) return session;
+    }
     throw new UserError(
       `${paths.events}: the record begins with event ${seq}, and the snapshot that stood for what came before is not there any more. Put snapshot.json back from a backup.`,
     );

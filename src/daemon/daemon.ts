@@ -10,8 +10,9 @@ import { type Ownership, own } from './owner.ts';
 import { type SessionWorld, sessionsOf } from './sessions.ts';
 import { sweepDaily } from './sweep.ts';
 import { tellStatus } from './tell-status.ts';
-import { type WatchFolder, watchWorkspace } from './watch.ts';
+import { watchWorkspace } from './watch.ts';
 import { watchdog } from './watchdog.ts';
+import type { WatchFolder } from './watches.ts';
 
 /** How long the calls in flight may take when the daemon is asked to stop, in ms. */
 const GRACE_MS = 10_000;

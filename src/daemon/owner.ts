@@ -16,8 +16,8 @@ export class OwnedAlready extends UserError {
     const who = owner
       ? `process ${owner.pid} on ${owner.host}, since ${owner.at}`
       : 'a process that has not said who it is';
-    const todo = 'Use that one, or stop it with: agentctl stop (if it hangs: agentctl takeover)';
-    super(`The workspace ${root} has a daemon already: ${who}. ${todo}`, 3);
+    const advice = 'Use that one, or stop it with: agentctl stop (if it hangs: agentctl takeover)';
+    super(`The workspace ${root} has a daemon already: ${who}. ${advice}`, 3);
     this.name = 'OwnedAlready';
   }
 }

@@ -1,10 +1,10 @@
-import * as fs from 'node:fs';
 import type { Drop, Inbox } from '../engine/ports.ts';
 import { errorCode } from '../protocol/errors.ts';
 import { attachmentPlaces, takeAttachment } from './attachments.ts';
 import { syncFile } from './durable.ts';
-import { DiskError, ifThere } from './errors.ts';
+import { DiskError } from './errors.ts';
 import { type Folder, heldFolder, statIn } from './folder.ts';
+import { sameFolder } from './folder-id.ts';
 import type { SessionPaths } from './layout.ts';
 import { promisesWhole } from './names.ts';
 import { openPutAway } from './put-away.ts';
@@ -26,7 +26,7 @@ type Judged = { one: Candidate; seen: Seen; drop: Drop | 'gone' | 'pending' };
 /** The folder where anyone drops messages. Nothing in it is trusted, followed, waited for or deleted. */
 export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & { close(): void } {
   const held = heldFolder(paths.folder, [{ path: paths.inbox }]);
-  const home = homeOf(paths.folder);
+  const isSame = sameFolder(paths.folder);
   const judging = openReadiness(options.elapsed, options.now, options.askWriters ?? askProc);
   const window = openWindow(options.elapsed, options.now);
   const putAway = openPutAway(paths, options.now);
@@ -35,7 +35,7 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
 
   /** Undefined where somebody removed it: nothing can be in it. */
   const there = (): Folder | undefined => {
-    if (homeOf(paths.folder) !== home) {
+    if (!isSame()) {
       // The record that is open went with the folder: what is in the new one is not for it.
       throw new DiskError('ESTALE', `${paths.folder} was removed and made again; it is opened anew.`);
     }
@@ -146,12 +146,6 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
 }
 
 const keyOf = (stat: Seen['stat']) => `${stat.ino}:${stat.mtimeNs}:${stat.size}`;
-
-/** Tells a folder from another of the same name; '' where it is gone. */
-function homeOf(folder: string): string {
-  const stat = ifThere(() => fs.lstatSync(folder, { bigint: true }));
-  return stat ? `${stat.dev}:${stat.ino}` : '';
-}
 
 /** What the inbox knows a name for, without opening it; nothing where it is gone. */
 function lookAt(inbox: Folder, raw: Buffer, removeTwin: (ino: bigint) => void): Seen['stat'] | undefined {

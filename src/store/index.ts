@@ -2,6 +2,7 @@ export { openChildren, parentOf } from './children.ts';
 export { dropMessage } from './drop-message.ts';
 export { sweepStaging, syncFolder } from './durable.ts';
 export { Fenced, RecordCorrupt } from './errors.ts';
+export { folderIds } from './folder-id.ts';
 export { type SessionPaths, sessionPaths, type WorkspacePaths } from './layout.ts';
 export { type MemoryStore, memoryStore } from './memory.ts';
 export { type MemoryChildren, memoryChildren } from './memory-children.ts';

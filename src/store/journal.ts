@@ -6,10 +6,12 @@ import type { Event, EventBody } from '../protocol/event.ts';
 import { BEGINNING } from '../protocol/mark.ts';
 import { syncFolder, type Write, writeAll } from './durable.ts';
 import { DiskError, Fenced, ifThere, inWords, RecordCorrupt, saying } from './errors.ts';
+import { sameFolder } from './folder-id.ts';
 import type { SessionPaths } from './layout.ts';
 import { crcOf, decodeLine } from './line.ts';
 import { readAt } from './lines.ts';
-import { type Extent, type From, readRecord } from './record.ts';
+import { type From, readRecord } from './record.ts';
+import type { Extent } from './scan.ts';
 import { seal } from './seal.ts';
 import { stampLines } from './stamp.ts';
 import { saveTornEnd } from './torn.ts';
@@ -48,7 +50,7 @@ type End = Pick<Extent, 'mark' | 'segment' | 'crc' | 'epoch'> & { bytes: number 
 export function openJournal(paths: SessionPaths, options: JournalOptions): Journal & { close(): Promise<void> } {
   const { now, elapsed, segmentBytes = SEGMENT_BYTES, disk = plainDisk } = options;
   const turn = inTurn();
-  const home = birthOf(paths.folder);
+  const isSame = sameFolder(paths.folder);
   let fd: number | undefined;
   let end: End | undefined;
   /** Bytes of segments that were sealed since we opened: with them a place in the record only ever grows. */
@@ -88,7 +90,7 @@ export function openJournal(paths: SessionPaths, options: JournalOptions): Journ
 
   const opened = () => {
     // Else what this session was about to record would begin the record of another one.
-    if (fd === undefined && birthOf(paths.folder) !== home)
+    if (fd === undefined && !isSame())
       throw new DiskError('ENOENT', `${paths.folder} was removed or made again while in use. It is read anew.`);
     const flags = O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK;
     fd ??= saying('open', paths.events, () => fs.openSync(paths.events, flags, 0o600));
@@ -261,11 +263,6 @@ function wholeLines(bytes: Buffer) {
     .filter((text, place) => place < texts.length - 1 || text !== '')
     .map((text) => decodeLine(Buffer.from(text, 'latin1')));
 }
-/** Tells a folder from one that is made again under its name; the number of an inode alone may come back. */
-const birthOf = (folder: string): string | undefined => {
-  const stat = ifThere(() => fs.lstatSync(folder, { bigint: true }));
-  return stat && `${stat.dev} ${stat.ino} ${stat.birthtimeNs}`;
-};
 
 const MEND =
   'Nothing more is written there. Put the right file back (it is the session, whole), then restart the daemon.';

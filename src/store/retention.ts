@@ -3,12 +3,13 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { syncFolder } from './durable.ts';
 import { ifThere, saying } from './errors.ts';
+import { lastEventOf } from './last-event.ts';
 import type { SessionPaths } from './layout.ts';
 import { WATCHED } from './plan-history.ts';
-import { lastEventOf } from './record.ts';
 import { replaceFile } from './replace-file.ts';
 import { openSegments, sealedNumbers } from './segments.ts';
-import { openSnapshots, snapshotText } from './snapshots.ts';
+import { snapshotText } from './snapshot-file.ts';
+import { openSnapshots } from './snapshots.ts';
 
 /** Days that things are kept; 0: for ever. */
 export type Retention = { recordDays: number; filesDays: number };

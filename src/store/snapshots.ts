@@ -1,15 +1,9 @@
-import * as fs from 'node:fs';
-import { z } from 'zod';
 import type { Snapshots } from '../engine/ports.ts';
-import { Mark } from '../protocol/mark.ts';
+import type { Mark } from '../protocol/mark.ts';
 import type { SessionPaths } from './layout.ts';
-import { checked, withCrc } from './line.ts';
 import { hasMark } from './record.ts';
 import { replaceFile } from './replace-file.ts';
-
-/** `snapshot.json`: one line, with its crc at the end. */
-const Snapshot = z.object({ version: z.literal(1), mark: Mark, state: z.unknown() });
-export type Snapshot = { mark: Mark; state: unknown };
+import { readSnapshot, type Snapshot, snapshotText } from './snapshot-file.ts';
 
 /**
  * What the record meant at a mark, so that it need not be read from its start. Where the newest is no good, the one that stands
@@ -17,15 +11,19 @@ export type Snapshot = { mark: Mark; state: unknown };
  */
 export function openSnapshots(paths: SessionPaths): Snapshots {
   return {
-    async load() {
-      for (const path of [paths.snapshot, paths.base]) {
-        const snapshot = readSnapshot(path);
-        if (snapshot && fits(paths, snapshot.mark)) return snapshot;
-      }
-      return undefined;
-    },
+    load: async () => fitting(paths, [paths.snapshot, paths.base]).next().value,
     save: (mark, state) => replaceFile(paths.snapshot, snapshotText({ mark, state })),
   };
+}
+
+/** The same in the order of the record: first the one that stands for what retention removed. */
+export const oldestFirst = (paths: SessionPaths) => fitting(paths, [paths.base, paths.snapshot]);
+
+function* fitting(paths: SessionPaths, places: string[]): Generator<Snapshot, undefined> {
+  for (const path of places) {
+    const snapshot = readSnapshot(path);
+    if (snapshot && fits(paths, snapshot.mark)) yield snapshot;
+  }
 }
 
 /** A record that cannot be trusted is told by who reads it. */
@@ -34,19 +32,5 @@ function fits(paths: SessionPaths, mark: Mark): boolean {
     return hasMark(paths, mark);
   } catch {
     return false;
-  }
-}
-
-export const snapshotText = ({ mark, state }: Snapshot): string => withCrc({ version: 1, mark, state });
-
-/** Undefined where there is none that can be trusted, for whatever reason: all it saves is time. */
-export function readSnapshot(path: string): Snapshot | undefined {
-  try {
-    const bytes = fs.readFileSync(path);
-    const whole = bytes.at(-1) === 10 ? checked(bytes.subarray(0, -1)) : undefined;
-    const read = Snapshot.safeParse(whole?.value);
-    return read.success ? { mark: read.data.mark, state: read.data.state } : undefined;
-  } catch {
-    return undefined;
   }
 }

@@ -7,9 +7,10 @@ import { isSessionFolder } from '../protocol/names.ts';
 import { rootOf } from './children.ts';
 import { makeDurably, ownFolder, stagingName, syncFolder } from './durable.ts';
 import { ifThere, saying } from './errors.ts';
+import { lastEventOf } from './last-event.ts';
 import { sessionPaths, type WorkspacePaths, workspacePaths } from './layout.ts';
 import { freeName } from './names.ts';
-import { lastEventOf, readRecord } from './record.ts';
+import { readRecord } from './record.ts';
 import { foldersOf, openSessionFolder, type SessionOptions } from './session-folder.ts';
 
 const MAX_SETTINGS_BYTES = 1024 * 1024;

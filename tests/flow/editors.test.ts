@@ -98,8 +98,6 @@ for (const { name, needs, line } of EDITORS) {
   });
 }
 
-test.skip('saves with nano (skipped: it needs a terminal and keys typed in time; it saves in place, as ed does)');
-
 /**
  * Saves 50 times, every 20 ms, by rename or in place, each time with one more word in the notes of step 2: in the plan as it
  * stands then, or in the one that was there at first, as an editor that never reads its file again.

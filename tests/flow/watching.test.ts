@@ -87,7 +87,7 @@ test('a session that is removed in the middle of a call and made again starts af
   await on.start(['--base-url', server.url, '--model', 'm']);
   on.sh('demo', 'mkdir inbox && echo "do a and b" > inbox/1.md');
   await server.arrived(2);
-  fs.rmSync(on.session('demo'), { recursive: true, maxRetries: 5 });
+  fs.rmSync(on.session('demo'), { recursive: true, maxRetries: 5, retryDelay: 50 });
   make(on, 'demo', '2.md');
   expect(await on.file('demo', 'outbox/2.md')).not.toContain('At work on');
   const received = on.events('demo').filter((event) => event.type === 'message.received');

@@ -4,7 +4,8 @@ import { describe, expect, test } from 'vitest';
 import type { Event } from '../../src/protocol/event.ts';
 import type { Mark } from '../../src/protocol/mark.ts';
 import { RecordCorrupt, type SessionPaths, sessionPaths } from '../../src/store/index.ts';
-import { lastEventOf, readRecord, startFor } from '../../src/store/record.ts';
+import { lastEventOf } from '../../src/store/last-event.ts';
+import { readRecord, startFor } from '../../src/store/record.ts';
 import { at, diskRig, eventsOf, opened, progressed, tempFolder } from './rig.ts';
 
 const SMALL = { segmentBytes: 600 };

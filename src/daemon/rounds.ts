@@ -1,0 +1,166 @@
+import * as fs from 'node:fs';
+import type { Clock } from '../engine/ports.ts';
+import { errorCode, errorText } from '../protocol/errors.ts';
+import { isSessionFolder } from '../protocol/names.ts';
+import { sessionPaths, type WorkspacePaths } from '../store/index.ts';
+import type { Look } from './inbox-look.ts';
+import type { WatchedSessions } from './watched-sessions.ts';
+import type { Watcher, Watches } from './watches.ts';
+
+/** Longest time a sweep or a round of polling keeps the loop busy at a stretch. */
+const STRETCH_MS = 50;
+
+export type Rounds = {
+  /** Looks at every session; one that is asked for meanwhile comes after it. */
+  sweep(): Promise<void>;
+  /** Looks at those that are open, and at as many of those without a watch as there is time for. */
+  poll(): void;
+  /** Wakes every session with something in its inbox, whether it is news or not. */
+  all(): void;
+  close(): void;
+};
+
+type Around = {
+  paths: WorkspacePaths;
+  sessions: WatchedSessions;
+  watches: Watches;
+  lookAt: (path: string) => Look | undefined;
+  /** Whether changes are told here at all. */
+  local: boolean;
+  clock: Clock;
+  open: () => Iterable<string>;
+  wake: (name: string) => void;
+  /** A round got through: what was said may be said again; or why it did not. */
+  well: () => void;
+  failed: (why: string) => void;
+};
+
+/** The looks that make up for lost events: of all sessions, and of those that nothing tells of. */
+export function openRounds({
+  paths,
+  sessions,
+  watches,
+  lookAt,
+  local,
+  clock,
+  open,
+  wake,
+  well,
+  failed,
+}: Around): Rounds {
+  let folders: Watcher | null = null;
+  /** Which folder that watch is on. */
+  let root: string | undefined;
+  let sweeping: Promise<void> | null = null;
+  let sweepAgain = false;
+  let closed = false;
+
+  /** All of them, a stretch at a time; those something came in to last are watched first. */
+  async function round(): Promise<void> {
+    watches.tryAgain();
+    const { id } = lookAt(paths.sessions) ?? {};
+    if (id !== root) folders?.close();
+    if (id !== root || !folders) folders = watchFolders();
+    root = id;
+    const names = id === undefined ? [] : fs.readdirSync(paths.sessions).filter(isSessionFolder);
+    const there = new Set(names);
+    for (const name of sessions.names()) if (!there.has(name)) sessions.see(name);
+    const fresh = names.filter((name) => !sessions.has(name));
+    await inStretches(
+      [...names.filter((name) => sessions.has(name)), ...(fresh.length > 1 ? byActivity(fresh) : fresh)],
+      sessions.see,
+    );
+    if (!local) await inStretches(names, peek);
+    if (watches.limit === null) well();
+  }
+
+  function byActivity(names: string[]): string[] {
+    const at = new Map(names.map((name) => [name, mtimeOf(sessionPaths(paths.session(name)).inbox)]));
+    return names.sort((a, b) => (at.get(b) ?? 0) - (at.get(a) ?? 0));
+  }
+
+  async function inStretches(names: string[], job: (name: string) => void): Promise<void> {
+    let began = clock.elapsed();
+    for (const name of names) {
+      if (closed) return;
+      job(name);
+      if (clock.elapsed() - began < STRETCH_MS) continue;
+      await new Promise(setImmediate);
+      began = clock.elapsed();
+    }
+  }
+
+  function sweep(): Promise<void> {
+    if (sweeping !== null) sweepAgain = true;
+    sweeping ??= round()
+      .catch((error) => failed(errorText(error)))
+      .finally(() => {
+        sweeping = null;
+        if (!sweepAgain || closed) return;
+        sweepAgain = false;
+        void sweep();
+      });
+    return sweeping;
+  }
+
+  /** By reading, since times may be told late: opening a folder asks the server, lstat may not. */
+  function peek(name: string): void {
+    try {
+      const files = fs.readdirSync(sessionPaths(paths.session(name)).inbox);
+      if (files.some((file) => !file.startsWith('.'))) wake(name);
+    } catch (error) {
+      if (errorCode(error) !== 'ENOENT') wake(name);
+    }
+  }
+
+  function poll(): void {
+    for (const name of [...open()]) {
+      sessions.see(name);
+      if (!local) peek(name);
+    }
+    if (!local) return;
+    if (!folders || isOtherRoot()) return void sweep();
+    const began = clock.elapsed();
+    for (let left = sessions.polled.size; left > 0 && clock.elapsed() - began < STRETCH_MS; left--) {
+      const name = sessions.nextPolled();
+      if (name === undefined) return;
+      sessions.see(name);
+    }
+  }
+
+  function isOtherRoot(): boolean {
+    try {
+      return lookAt(paths.sessions)?.id !== root;
+    } catch {
+      return true;
+    }
+  }
+
+  function watchFolders(): Watcher | null {
+    const watcher = watches.place(paths.sessions, (_event, name) =>
+      name === null ? void sweep() : sessions.see(name),
+    );
+    watcher?.on('error', () => {
+      folders = null;
+    });
+    return watcher;
+  }
+
+  return {
+    sweep,
+    poll,
+    all: () => void inStretches(sessions.names(), peek),
+    close() {
+      closed = true;
+      folders?.close();
+    },
+  };
+}
+
+function mtimeOf(path: string): number {
+  try {
+    return fs.lstatSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  } catch {
+    return 0;
+  }
+}

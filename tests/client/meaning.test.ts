@@ -1,0 +1,118 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { watch } from '../../src/client/follow.ts';
+import { foldRecord, foldWhole } from '../../src/client/meaning.ts';
+import { rebuild } from '../../src/client/rebuild.ts';
+import { openLedger } from '../../src/engine/ledger.ts';
+import type { EventBody } from '../../src/protocol/event.ts';
+import { openSessionFolder, sweepSession } from '../../src/store/index.ts';
+import { removedEvents } from '../../src/store/retention.ts';
+import { now, planned, received, rested, rig, started } from './rig.ts';
+
+const KEEP = { recordDays: 90, filesDays: 0 };
+const inDays = (days: number) => new Date(Date.now() + days * 24 * 60 * 60 * 1000);
+
+const runOf = (n: number): EventBody[] => [
+  received(`${n}.md`, `Message ${n}`),
+  started(`${n}.md`),
+  ...planned(`plan_${n}`, `Goal ${n}`),
+  ...rested(`${n}.md`, `plan_${n}`),
+];
+/** Four runs, each with a plan and a reply: with `session.opened` 1 + 4 × 10 events. */
+const STORY = [1, 2, 3, 4].flatMap(runOf);
+
+/** A session in small segments with these events, and snapshots after some of them. `sweepAt`: old segments are removed after that one. */
+async function session(keepAt: number[], sweepAt?: number) {
+  const { session: pathsOf } = rig();
+  const paths = { ...pathsOf('demo'), name: 'demo' };
+  fs.mkdirSync(paths.folder, { recursive: true });
+  const open = () => openSessionFolder(paths.folder, { now, segmentBytes: 600 });
+  let store = open();
+  let ledger = await openLedger('demo', store.journal, store.snapshots);
+  for (const event of STORY) {
+    const seq = await ledger.record([event]);
+    if (keepAt.includes(seq)) await ledger.keep();
+    if (seq !== sweepAt) continue;
+    await store.close();
+    expect((await sweepSession(paths, KEEP, inDays(91))).removed).toBeGreaterThan(0);
+    store = open();
+    ledger = await openLedger('demo', store.journal, store.snapshots);
+  }
+  await store.close();
+  return paths;
+}
+
+/** All that `foldWhole` tells, and what it ends with. */
+async function whole(paths: Awaited<ReturnType<typeof session>>) {
+  const seqs: number[] = [];
+  const result = await foldWhole(paths, (event, before, after) => {
+    expect([before.seq, after.seq]).toEqual([event.seq - 1, event.seq]);
+    seqs.push(event.seq);
+  });
+  return { session: result, seqs };
+}
+
+const upTo = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, n) => from + n);
+
+test('a fold from a snapshot is the fold of the whole record, wherever the snapshot was taken', async () => {
+  for (const at of [2, 5, 11, 17, 40, 41]) {
+    const paths = await session([at]);
+    const { session: all, seqs } = await whole(paths);
+    expect(seqs).toEqual(upTo(1, 41));
+    expect(await foldRecord(paths), `snapshot at ${at}`).toEqual(all);
+    fs.rmSync(paths.snapshot);
+    expect(await foldRecord(paths)).toEqual(all);
+  }
+});
+
+test('a fold from a snapshot reads what came before it no more', async () => {
+  const paths = await session([41]);
+  const all = await foldRecord(paths);
+  fs.writeFileSync(paths.segment(1), fs.readFileSync(paths.segment(1)).fill('x', 100, 200));
+  expect(await foldRecord(paths)).toEqual(all);
+  await expect(foldWhole(paths, () => {})).rejects.toThrow('cannot be trusted');
+});
+
+test('where retention removed the beginning, every event that is kept and not stood for is told, whatever newer snapshot there is', async () => {
+  const { session: all } = await whole(await session([]));
+  const paths = await session([18, 35], 21);
+  expect(removedEvents(paths)).toBeGreaterThan(0);
+  const { session: kept, seqs } = await whole(paths);
+  expect(kept).toEqual(all);
+  expect(seqs).toEqual(upTo(19, 41));
+  expect(await foldRecord(paths)).toEqual(all);
+});
+
+test('where retention removed the beginning, the rest is rebuilt: plans that left since, replies, the plan', async () => {
+  const paths = await session([18, 35], 21);
+  const rebuilt = await rebuild(paths);
+  expect(rebuilt.map(({ path, is }) => `${is} ${path}`)).toEqual([
+    'written plan.json',
+    'written plans/plan_2.json',
+    'written plans/plan_3.json',
+    'written outbox/2.md',
+    'written outbox/3.md',
+    'written outbox/4.md',
+  ]);
+  expect(fs.readFileSync(join(paths.outbox, '3.md'), 'utf8')).toContain('All of 3.md is done.');
+  expect(JSON.parse(fs.readFileSync(paths.plan, 'utf8'))).toMatchObject({ id: 'plan_4', status: 'completed' });
+});
+
+test('who looks at a session whose beginning was removed sees it as it stands', async () => {
+  const { session: all } = await whole(await session([]));
+  const paths = await session([18], 21);
+  for await (const sight of watch(paths, AbortSignal.timeout(10_000))) {
+    expect(sight).toEqual({ is: 'state', session: all });
+    break;
+  }
+});
+
+test('where the snapshot for what was removed is damaged, a newer one serves, and without any it is said', async () => {
+  const { session: all } = await whole(await session([]));
+  const paths = await session([18, 35], 21);
+  fs.writeFileSync(paths.base, 'rubbish');
+  expect(await whole(paths)).toEqual({ session: all, seqs: upTo(36, 41) });
+  fs.rmSync(paths.snapshot);
+  await expect(foldWhole(paths, () => {})).rejects.toThrow('Put snapshot.json back');
+});

@@ -1,0 +1,22 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { startOpenAI } from '../support/openai-server.ts';
+
+test('a release that follows an arrival lets that request go, also where its answer is still being made', async () => {
+  let made = (): void => undefined;
+  const making = new Promise<void>((resolve) => {
+    made = resolve;
+  });
+  const server = await startOpenAI([
+    async () => {
+      await making;
+      return { hang: 'before', plain: true, text: 'let go' };
+    },
+  ]);
+  onTestFinished(() => server.close());
+  const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hello' }] });
+  const answer = fetch(`${server.url}/chat/completions`, { method: 'POST', body });
+  await server.arrived(1);
+  server.release();
+  made();
+  expect(await (await answer).text()).toContain('let go');
+});

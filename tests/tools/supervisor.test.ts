@@ -1,0 +1,55 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { TAIL_BYTES } from '../../src/tools/output.ts';
+import { callFiles, exitIn, SUPERVISOR } from '../../src/tools/supervisor.ts';
+import { bootOfNow } from '../../src/tools/supervisor-life.ts';
+import { desk, runs } from './desk.ts';
+
+// What ends a command that no daemon comes back for. Nobody listens here, and nobody stops it.
+
+const GIB = String(1024 ** 3);
+
+/** Runs a command under a supervisor that nobody listens to, to its end. */
+async function alone(command: string, { cpuSeconds = '60', script = SUPERVISOR } = {}) {
+  const { root, work } = desk();
+  const folder = join(root, 'call');
+  fs.mkdirSync(folder);
+  const words = [folder, '/bin/sh', command, 'alone', bootOfNow(), cpuSeconds];
+  const child = spawn('/bin/sh', ['-c', script, 'agentd-call', ...words], {
+    cwd: work,
+    detached: true,
+    stdio: ['ignore', 'ignore', 'ignore', 'ignore'],
+  });
+  onTestFinished(() => {
+    try {
+      if (child.pid) process.kill(-child.pid, 'SIGKILL');
+    } catch {
+      // It has ended, as it should.
+    }
+  });
+  await once(child, 'exit');
+  return { work, exit: exitIn(folder), files: callFiles(folder) };
+}
+
+test('a loop that nobody ends is ended by its processor time', { timeout: 60_000 }, async () => {
+  const { work, exit } = await alone('echo $$ > me; while :; do :; done', { cpuSeconds: '1' });
+  expect(exit).toMatchObject({ code: null, whole: true });
+  expect(['SIGXCPU', 'SIGKILL']).toContain(exit?.signal);
+  expect(runs(Number(fs.readFileSync(join(work, 'me'), 'utf8')))).toBe(false);
+});
+
+test('a flood that nobody reads ends with its pipe, and its beginning and end are kept', {
+  timeout: 60_000,
+}, async () => {
+  // At full size it would take a GiB through the pipe; only the number is another one.
+  expect(SUPERVISOR.split(`head -c ${GIB} `)).toHaveLength(2);
+  const script = SUPERVISOR.replace(GIB, '4000000');
+  const { work, exit, files } = await alone('echo $$ > me; exec yes', { script });
+  expect(exit).toMatchObject({ code: 141 });
+  expect(runs(Number(fs.readFileSync(join(work, 'me'), 'utf8')))).toBe(false);
+  expect(fs.readFileSync(files.out, 'utf8')).toMatch(/^(y\n)+$/);
+  expect(fs.statSync(files.tail).size).toBe(TAIL_BYTES);
+});
