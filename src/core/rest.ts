@@ -7,7 +7,7 @@ import { SAYINGS } from './sayings.ts';
 import { activePlan, type Call, type Run, type Session } from './session.ts';
 import { sessionLanguage } from './session-language.ts';
 import { isSpawnCall } from './spawn-step.ts';
-import { lostSteps, openSteps } from './steps.ts';
+import { lostSteps, openSteps, unreached } from './steps.ts';
 import { planSummary } from './summary.ts';
 
 const MINUTE_MS = 60_000;
@@ -163,13 +163,13 @@ function withRefusal(session: Session, rules: Rules): string {
 export function planEnd(session: Session): EventBody | null {
   const { plan, rest, run } = session;
   if (run || !plan || plan.status !== 'running' || rest?.status !== 'done') return null;
-  const failed = lostSteps(plan);
-  if (failed.length > 0)
+  const lost = unreached(plan, session.revisedFor);
+  if (lost.length > 0)
     return {
       type: 'plan.ended',
       plan: plan.id,
       status: 'failed',
-      reason: `not reached: ${failed.map((step) => step.id).join(', ')}`,
+      reason: `not reached: ${lost.join(', ')}`,
     };
   return {
     type: 'plan.ended',

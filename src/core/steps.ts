@@ -24,6 +24,14 @@ export function lostSteps(plan: Plan): Step[] {
   );
 }
 
+/** Steps that kept the goal from being reached: failed or blocked, and nothing was planned in their place. */
+export function unreached(plan: Plan, revisedFor: readonly string[]): string[] {
+  const replaced = plan.steps.some((step) => step.status === 'completed') ? revisedFor : [];
+  return lostSteps(plan)
+    .filter((step) => step.status === 'blocked' || !replaced.includes(step.id))
+    .map((step) => step.id);
+}
+
 export function completedSteps(plan: Plan): number {
   return plan.steps.filter((step) => step.status === 'completed').length;
 }

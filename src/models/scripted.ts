@@ -20,6 +20,7 @@ const Answer = z
     status: z.int().min(400).max(599).optional(),
     retry_after: z.number().min(0).optional(),
     when: z.string().min(1).optional(),
+    asked: z.string().min(1).optional(),
     repeat: z.literal(true).optional(),
   })
   .refine((one) => one.status === undefined || one.calls === undefined, 'An answer with a status has no calls.')
@@ -33,6 +34,8 @@ const Answer = z
  *   process, before the answer that follows it, so a retry gets that answer.
  * - `delay_ms`: wait before answering.
  * - `when`: the entry belongs only to conversations in which some message (the daemon's block left out) holds this text.
+ * - `asked`: the entry answers each request whose block of the daemon holds this text, such as a planner's question; it has no
+ *   place among the others.
  * - `repeat`: on the last entry, it is given for ever; otherwise "The script has ended." follows it.
  */
 export const Script = z.array(Answer);
@@ -68,8 +71,10 @@ export function scriptedFetch(script: Script): Fetch {
 }
 
 function replyAt(script: Script, { messages }: LocalChat, served: Set<Script[number]>): LocalReply {
+  const beside = script.find(({ asked }) => asked !== undefined && isAsked(messages.at(-1), asked));
+  if (beside) return reply(beside);
   const place = messages.filter((message) => message.role === 'assistant').length;
-  const entries = script.filter((entry) => belongs(entry, messages));
+  const entries = script.filter((entry) => entry.asked === undefined && belongs(entry, messages));
   let answers = 0;
   for (const entry of entries) {
     if (entry.status === undefined) {
@@ -82,6 +87,9 @@ function replyAt(script: Script, { messages }: LocalChat, served: Set<Script[num
   const last = entries.at(-1);
   return last?.repeat ? reply(last) : { text: SCRIPT_END, calls: [] };
 }
+
+const isAsked = (last: ChatMessage | undefined, words: string): boolean =>
+  last !== undefined && isDaemons(last) && last.content?.includes(words) === true;
 
 function belongs({ when }: Script[number], messages: ChatMessage[]): boolean {
   return when === undefined || messages.some((message) => !isDaemons(message) && message.content?.includes(when));

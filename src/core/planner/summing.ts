@@ -1,18 +1,9 @@
 import type { Rules } from '../../protocol/config.ts';
-import type { Plan } from '../../protocol/plan.ts';
 import type { Counsel } from '../modes/policy.ts';
 import { activePlan, type Session } from '../session.ts';
 import { sessionLanguage } from '../session-language.ts';
-import { lostSteps, openSteps } from '../steps.ts';
+import { openSteps, unreached } from '../steps.ts';
 import { planSummary } from '../summary.ts';
-
-/** Steps that kept the goal from being reached: failed or blocked, and nothing was planned in their place. */
-export function unreached(plan: Plan, revisedFor: readonly string[]): string[] {
-  const replaced = plan.steps.some((step) => step.status === 'completed') ? revisedFor : [];
-  return lostSteps(plan)
-    .filter((step) => step.status === 'blocked' || !replaced.includes(step.id))
-    .map((step) => step.id);
-}
 
 /** The end of a planned run: once no step is open, the model sums up; where it cannot, the plan itself is the answer. */
 export function summing(session: Session, rules: Rules): Counsel | null {
