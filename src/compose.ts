@@ -29,7 +29,7 @@ import {
   syncFolder,
   type Workspace,
 } from './store/index.ts';
-import { builtinTools, toolbox } from './tools/index.ts';
+import { builtinTools, type McpPool, mcpPool, toolbox } from './tools/index.ts';
 
 const DEFAULT_RUNS = 8;
 const DEFAULT_FLOOR_MB = 64;
@@ -83,6 +83,7 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
   models(modelSettings(config.value, undefined, options.flags));
   let hands: Hands = { wake: () => {}, quarantined: () => undefined };
   const parents = new Map<string, string>();
+  const mcp = mcpPool({ env: options.env, log });
   const open = (name: string, owner: Ownership) =>
     openSession(name, {
       workspace,
@@ -96,8 +97,9 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
       room: disk.room,
       parents,
       hands: () => hands,
+      mcp,
     });
-  return startDaemon(workspace, open, {
+  const daemon = await startDaemon(workspace, open, {
     log,
     clock: realClock,
     disk,
@@ -112,6 +114,12 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
     },
     parentOf: (name) => parents.get(name) ?? parentOf(name),
   });
+  return {
+    async stop() {
+      await daemon.stop();
+      await mcp.close();
+    },
+  };
 }
 
 /** Writes of the record: what does not fit is tried once more with the room of the reserve, so that work in hand is not lost. */
@@ -160,6 +168,7 @@ type Parts = {
   /** Which session waits for a child, by the child's name. */
   parents: Map<string, string>;
   hands: () => Hands;
+  mcp: McpPool;
 };
 
 async function openSession(name: string, parts: Parts): Promise<SessionWorld | null> {
@@ -171,7 +180,8 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
   const model = () => parts.models(modelSettings(config.value, settings.value, parts.flags));
   const readAlso = () => [...(config.value.read_also ?? []), ...(settings.value.read_also ?? [])];
   const web = () => ({ network: config.value.network, search: config.value.search });
-  const tools = toolbox(builtinTools({ readAlso: readAlso(), env: parts.env, web }));
+  const servers = () => ({ ...config.value.mcpServers, ...settings.value.mcpServers });
+  const tools = toolbox(builtinTools({ readAlso: readAlso(), env: parts.env, web }), parts.mcp.of(name, servers));
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
   const world: World = {
     store: heardBy(fenced(workspace.session(name, epoch), owner), () => {

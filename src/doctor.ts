@@ -2,11 +2,13 @@ import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { type Client, openClient } from './client/index.ts';
 import { disk } from './doctor-disk.ts';
+import { mcp } from './doctor-mcp.ts';
 import { ModelFault } from './engine/ports.ts';
 import type { Finding, Question } from './frontends/cli/command.ts';
 import { chooseModel } from './models/index.ts';
 import type { ModelSettings } from './protocol/config.ts';
 import { errorText, UserError } from './protocol/errors.ts';
+import type { McpServers } from './protocol/mcp.ts';
 import { checkConfig, checkSettings, sessionPaths } from './store/index.ts';
 import { lockInWords } from './store/owner.ts';
 
@@ -24,7 +26,8 @@ export async function examine(question: Question): Promise<Finding[]> {
     ...workspace(client),
     ...config.findings,
     ...disk(client.paths),
-    ...sessionSettings(client),
+    ...mcp(config.servers, question.env),
+    ...sessionSettings(client, question.env),
     ...(await records(client)),
     lock(question.env, client),
     daemon(client),
@@ -72,7 +75,14 @@ function workspace({ paths: { root } }: Client): Finding[] {
   );
 }
 
-function configuration({ configFile }: Question, { paths }: Client): { findings: Finding[]; model: ModelSettings } {
+function configuration(
+  { configFile }: Question,
+  { paths }: Client,
+): {
+  findings: Finding[];
+  model: ModelSettings;
+  servers?: McpServers | undefined;
+} {
   const file = configFile ?? paths.config;
   try {
     const text = textOf(file);
@@ -81,18 +91,19 @@ function configuration({ configFile }: Question, { paths }: Client): { findings:
     const findings: Finding[] = warnings.map((warning) => ({ what: 'configuration', is: 'warning', text: warning }));
     const found = text === undefined ? `no ${file}; defaults are in force` : file;
     if (findings.length === 0) findings.push({ what: 'configuration', is: 'ok', text: found });
-    return { findings, model: value.model ?? {} };
+    return { findings, model: value.model ?? {}, servers: value.mcpServers };
   } catch (error) {
     return { findings: [{ what: 'configuration', is: 'wrong', text: errorText(error) }], model: {} };
   }
 }
 
-function sessionSettings(client: Client): Finding[] {
+function sessionSettings(client: Client, env: NodeJS.ProcessEnv): Finding[] {
   return client.sessions().flatMap((name): Finding[] => {
     const file = sessionPaths(client.paths.session(name)).settings;
     try {
-      const { warnings } = checkSettings(textOf(file), file);
-      return warnings.map((text) => ({ what: 'settings', is: 'warning', text }));
+      const { value, warnings } = checkSettings(textOf(file), file);
+      const odd = warnings.map((text): Finding => ({ what: 'settings', is: 'warning', text }));
+      return [...odd, ...mcp(value.mcpServers, env)];
     } catch (error) {
       return [{ what: 'settings', is: 'wrong', text: errorText(error) }];
     }

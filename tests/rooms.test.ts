@@ -13,6 +13,7 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
     ours: ['protocol', 'engine/ports'],
     packages: [
       '@joplin/turndown-plugin-gfm',
+      '@modelcontextprotocol/sdk',
       '@mozilla/readability',
       'ipaddr.js',
       'linkedom',

@@ -34,14 +34,22 @@ export async function think(
   signal: AbortSignal,
 ): Promise<EventBody[]> {
   const { session } = ledger;
-  const tools = decision.consult ? [] : toolsFor(session, world, rules);
   const { carry, consult } = decision;
-  const messages = requestMessages(session, rules, carry, { consult, tools: tools.map(({ name }) => name) });
-  const began = world.clock.elapsed();
+  let messages: ChatMessage[] = [];
+  let began = world.clock.elapsed();
   world.store.live.begin();
   await ledger.sync();
   await tidyCalls(world, ledger);
   try {
+    const notices = consult
+      ? []
+      : await world.tools.ready({ work: () => world.store.work(session.run?.folder), signal });
+    const tools = consult ? [] : toolsFor(session, world, rules);
+    messages = requestMessages(session, rules, carry, {
+      consult,
+      tools: { names: tools.map(({ name }) => name), notices },
+    });
+    began = world.clock.elapsed();
     const request = { messages, tools, model: session.run?.model };
     const answer = await world.model.ask(request, { signal, onText: (delta) => world.store.live.write(delta) });
     const ms = Math.round(world.clock.elapsed() - began);

@@ -262,7 +262,13 @@ export type ToolContext = {
 };
 
 export type Toolbox = {
-  specs: ToolSpec[];
+  /** What is offered now; it may be another list after each `ready`. */
+  readonly specs: ToolSpec[];
+  /**
+   * Awaited before each call of the model: tools that come from elsewhere are brought up to date, in a bounded time. Answers with
+   * what is amiss with them, in words for the model. Throws only the signal's reason.
+   */
+  ready(caller: { work: () => Promise<string>; signal: AbortSignal }): Promise<string[]>;
   /** `safe`: running it twice is the same as once, so a call that was open at a crash runs again. */
   replay(name: string): 'safe' | 'never';
   /**

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { type FullLimits, fullLimits, Limits } from './limits.ts';
+import { McpServers } from './mcp.ts';
 import { Mode } from './message.ts';
 
 const Prices = z.strictObject({
@@ -91,6 +92,7 @@ const shared = {
   instructions: z.string().optional().describe('Added to the system message.'),
   read_also: z.array(z.string()).optional().describe('Absolute folders the file tools may read besides work/.'),
   retention: Retention.optional(),
+  mcpServers: McpServers.optional().describe('MCP servers whose tools the model may use, by name.'),
 };
 
 /** `session.json`: one session's own settings, written by people. */

@@ -63,7 +63,12 @@ function suggestion(key: string, known: string[]): string {
 
 function knownKeys(schema: Schema<unknown>, path: PropertyKey[]): string[] {
   let here: unknown = schema.toJSONSchema();
-  for (const key of path) here = typeof key === 'number' ? at(here, ['items']) : at(here, ['properties', key]);
+  for (const key of path) {
+    here =
+      typeof key === 'number'
+        ? at(here, ['items'])
+        : (at(here, ['properties', key]) ?? at(here, ['additionalProperties']));
+  }
   const properties = at(here, ['properties']);
   return typeof properties === 'object' && properties !== null ? Object.keys(properties) : [];
 }

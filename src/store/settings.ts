@@ -21,18 +21,30 @@ function check<T>(text: string | undefined, file: string, schema: Schema<T>): Ch
     const result = schema.safeParse(parsed.value);
     if (result.success) return { value: result.data, warnings };
     const found = complaints(result.error.issues, parsed.value, schema);
-    const unknown = found.filter((complaint) => complaint.unknownKey);
-    // A key we do not know may be one of a newer version: it is named and left out, and the rest must fit without it.
-    if (unknown.length === 0)
-      throw new UserError(found.map((complaint) => located(complaint, source, file)).join('\n'));
-    for (const complaint of unknown) {
+    const spared = found.filter((complaint) => spare(complaint));
+    if (spared.length === 0) throw new UserError(found.map((complaint) => located(complaint, source, file)).join('\n'));
+    for (const complaint of spared) {
       warnings.push(located(complaint, source, file));
-      remove(parsed.value, complaint.path);
+      remove(parsed.value, spare(complaint) ?? []);
     }
   }
 }
 
-function located({ path, text }: Complaint, source: string, file: string): string {
+/**
+ * What is named and left out, so that the rest holds without it: a key we do not know, which may be one of a newer version, and
+ * an MCP server that is described wrongly.
+ */
+function spare({ unknownKey, path }: Complaint): PropertyKey[] | undefined {
+  if (unknownKey) return path;
+  return isOfServer(path) ? path.slice(0, 2) : undefined;
+}
+
+const isOfServer = (path: PropertyKey[]) => path[0] === 'mcpServers' && path.length > 1;
+
+function located({ path, text: complaint, unknownKey }: Complaint, source: string, file: string): string {
+  // What came there may be a secret.
+  const text =
+    isOfServer(path) && !unknownKey ? `${complaint.replace(/, came .*$/s, '')}; the server is left out` : complaint;
   // A key that is missing has no line of its own: its nearest parent that is there has one.
   for (let depth = path.length; depth > 0; depth--) {
     const place = placeOf(source, path.slice(0, depth));

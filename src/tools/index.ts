@@ -11,6 +11,7 @@ import { type WebSettings, webTools } from './web/index.ts';
 import { writeFileTool } from './write-file.ts';
 
 export { defineTool, optional, type Tool } from './define.ts';
+export { type McpPool, mcpPool } from './mcp/pool.ts';
 export { toolbox } from './toolbox.ts';
 
 export type BuiltinOptions = {

@@ -124,6 +124,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     },
     tools: {
       specs: options.tools?.map((name) => ({ name, description: name, parameters: {} })) ?? [],
+      ready: async () => [],
       replay: options.replay ?? (() => 'never'),
       async run(call, { signal }) {
         toolRuns.push(call);

@@ -5,18 +5,22 @@ import { activePlan, runningStep, type Session } from '../session.ts';
 import { completedSteps, openSteps } from '../steps.ts';
 import type { Wording } from './wording.ts';
 
+/** What a request says of tools: the names of those the model may call, and what is amiss with others, in lines for the block. */
+export type OfTools = { names: readonly string[]; notices: readonly string[] };
+
 /**
  * What the daemon tells the model at the end of each request: the plan as it stands, questions, differences. It stands alone
  * in the last message and is never part of the stored conversation, so earlier messages stay as they were and a provider's
  * prefix cache keeps its worth. Null where there is nothing to say.
  */
-export function daemonBlock(session: Session, words: Wording, tools: readonly string[]): string | null {
+export function daemonBlock(session: Session, words: Wording, { names, notices }: OfTools): string | null {
   const lines = [
     ...beside(session, words),
     ...planLines(session, words),
     ...noticeLines(session, words),
+    ...notices,
     ...nudges(session, words),
-    ...detours(session, tools).map(({ tool, failures, others }) => words.detour(tool, failures, others.join(', '))),
+    ...detours(session, names).map(({ tool, failures, others }) => words.detour(tool, failures, others.join(', '))),
   ];
   return lines.length === 0 ? null : `<daemon>\n${lines.join('\n')}\n</daemon>`;
 }

@@ -6,7 +6,7 @@ import { entryOf } from '../keyed.ts';
 import type { Session } from '../session.ts';
 import { sessionLanguage } from '../session-language.ts';
 import { windowOf } from '../window.ts';
-import { daemonBlock } from './block.ts';
+import { daemonBlock, type OfTools } from './block.ts';
 import { consultBlock, plannerSystem } from './consult.ts';
 import { elided } from './elide.ts';
 import { spoken } from './spoken.ts';
@@ -14,13 +14,13 @@ import { WORDING } from './wording.ts';
 
 /**
  * Everything the next model call is sent: the system message, the conversation as it was, the messages it is the first to
- * carry, and the daemon's block last. `tools` are the names of those it may call. A question beside the work (`consult`) has a system message and a block of its own.
+ * carry, and the daemon's block last. A question beside the work (`consult`) has a system message and a block of its own.
  */
 export function requestMessages(
   session: Session,
   rules: Rules,
   carry: readonly string[],
-  { consult, tools = [] }: { consult?: Consult | undefined; tools?: readonly string[] } = {},
+  { consult, tools = { names: [], notices: [] } }: { consult?: Consult | undefined; tools?: OfTools } = {},
 ): ChatMessage[] {
   const language = sessionLanguage(session, rules);
   const fresh = carry.flatMap((id) => {

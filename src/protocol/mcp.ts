@@ -1,0 +1,58 @@
+import { z } from 'zod';
+
+const Words = z.record(z.string(), z.string());
+
+/** One MCP server, with the keys other programs use. It is a program (`command`) or an endpoint (`url`). */
+export const McpServer = z
+  .strictObject({
+    type: z
+      .enum(['stdio', 'http', 'streamable-http', 'streamableHttp', 'sse'])
+      .optional()
+      .describe('May be left out; "sse" is the older way of an endpoint.'),
+    command: z.string().min(1).optional().describe('The program to start; it is spoken to over its stdin and stdout.'),
+    args: z.array(z.string()).optional(),
+    env: Words.optional().describe('All it gets of the environment, besides PATH, HOME, TMPDIR and the language.'),
+    cwd: z.string().min(1).optional().describe("Where it is started; by default the session's work/."),
+    url: z.string().min(1).optional().describe('An endpoint that speaks streamable HTTP, or the older SSE.'),
+    headers: Words.optional().describe(
+      'Sent with each request. Variables of the environment are filled in, here and in all other texts.',
+    ),
+    timeout_s: z.number().positive().max(3600).optional().describe('Longest silence of a call, in seconds; 60.'),
+    tools: z.array(z.string()).optional().describe('Only these of its tools are offered.'),
+    trust_hints: z
+      .boolean()
+      .optional()
+      .describe('Its word is taken for which tools may run a second time after a crash.'),
+    disabled: z.boolean().optional().describe('Leaves it out, such as one of agentd.json in a session.json.'),
+  })
+  .superRefine((server, context) => {
+    const wrong = misfit(server);
+    if (wrong) context.addIssue({ code: 'custom', message: wrong });
+  });
+export type McpServer = z.infer<typeof McpServer>;
+
+/** Servers by name. Those of a session take the place of the workspace's with the same name. */
+export const McpServers = z.record(z.string().min(1).max(64), McpServer);
+export type McpServers = z.infer<typeof McpServers>;
+
+function misfit({
+  command,
+  args,
+  env,
+  cwd,
+  url,
+  headers,
+  type,
+  disabled,
+}: Record<string, unknown>): string | undefined {
+  if (disabled === true) return undefined;
+  if (command === undefined && url === undefined) return 'wanted a `command` (a program) or a `url` (an endpoint)';
+  if (command !== undefined && url !== undefined) return 'wanted one of `command` and `url`, not both';
+  if (url === undefined && headers !== undefined)
+    return '`headers` belong to a server with `url`; a program takes `env`';
+  if (url !== undefined && (args ?? env ?? cwd) !== undefined)
+    return '`args`, `env` and `cwd` belong to a server with `command`';
+  if (type !== undefined && (type === 'stdio') !== (command !== undefined))
+    return '`type` does not fit: "stdio" goes with `command`, the others with `url`';
+  return undefined;
+}

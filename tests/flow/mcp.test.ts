@@ -1,0 +1,81 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { ground, until } from '../support/daemon.ts';
+import { startOpenAI } from '../support/openai-server.ts';
+import { runs } from '../tools/desk.ts';
+import { odd, reference } from '../tools/mcp-desk.ts';
+
+const call = (name: string, args: unknown = {}) => [{ name, args: JSON.stringify(args) }];
+const script = (answers: unknown[]) => {
+  const on = ground();
+  on.sh('demo', `mkdir inbox; cat > ../../script.json <<'E'\n${JSON.stringify(answers)}\nE`);
+  return { ...on, flags: ['--model', `scripted:${join(on.root, 'script.json')}`] };
+};
+const finished = (events: unknown[]) => events.filter((event) => JSON.stringify(event).includes('"tool.finished"'));
+
+test('a run uses the tools of an MCP server, in the folder of its session', async () => {
+  const on = script([
+    { text: 'I ask.', calls: [{ name: 'mcp__everything__echo', args: { message: 'hello' } }] },
+    { text: 'And a picture.', calls: [{ name: 'mcp__everything__get-tiny-image', args: {} }] },
+    { text: 'Where am I?', calls: [{ name: 'mcp__odd__cwd', args: {} }] },
+    { text: 'All there.' },
+  ]);
+  on.config({ mcpServers: { everything: reference('everything'), bad: { comand: 'x' } } });
+  on.sh('demo', `echo '${JSON.stringify({ mcpServers: { odd: odd() } })}' > session.json`);
+  const daemon = await on.start(on.flags);
+  on.sh('demo', 'echo "say hello" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('All there.');
+  expect(JSON.stringify(finished(on.events('demo')))).toContain('Echo: hello');
+  expect(JSON.stringify(finished(on.events('demo')))).toContain(join(on.session('demo'), 'work'));
+  expect(on.sh('demo', 'ls work/mcp')).toMatch(/^everything__get-tiny-image_[0-9a-f]{12}\.png\n$/);
+  expect(daemon.stderr()).toMatch(/mcpServers\.bad/);
+  daemon.process.kill('SIGTERM');
+  expect(await daemon.ended).toBe(0);
+});
+
+test('the model is told which servers are away, and works with the others', async () => {
+  const server = await startOpenAI([{ text: 'I see.' }]);
+  const on = ground();
+  on.config({ mcpServers: { gone: { command: 'no-such-program' }, odd: odd() } });
+  await on.start(['--base-url', server.url, '--model', 'm']);
+  on.sh('demo', 'mkdir inbox; echo "what have you got?" > inbox/1.md');
+  await on.file('demo', 'outbox/1.md');
+  const body = JSON.stringify(server.requests[0]?.body);
+  expect(body).toMatch(/MCP server `gone` is not connected, its tools are missing/);
+  expect(body).toContain('mcp__odd__echo');
+  await server.close();
+});
+
+test('a killed daemon leaves no server behind, not even one that ignores the end of its input', async () => {
+  const on = ground();
+  const pids = join(on.root, 'pids');
+  const server = await startOpenAI([{ text: '', calls: call('mcp__odd__hang') }, { text: 'I looked.' }]);
+  const flags = ['--base-url', server.url, '--model', 'm'];
+  on.config({
+    mcpServers: {
+      odd: odd('--stubborn', '--pids', pids),
+      everything: reference('everything'),
+      fs: reference('filesystem', on.root),
+      memory: { ...reference('memory'), env: { MEMORY_FILE_PATH: join(on.root, 'memory.json') } },
+    },
+  });
+  const first = await on.start(flags);
+  on.sh('demo', 'mkdir inbox; echo "hang" > inbox/1.md');
+  await until(() => existsSync(`${pids}.called`), 'the call');
+  const children = childrenOf(first.process.pid ?? 0);
+  expect(children.length).toBeGreaterThanOrEqual(8);
+  first.process.kill('SIGKILL');
+  await first.ended;
+  const all = [...children, ...readFileSync(pids, 'utf8').trim().split('\n').map(Number)];
+  await until(() => !all.some(runs), 'the end of all servers');
+  await on.start(flags);
+  expect(await on.file('demo', 'outbox/1.md')).toContain('I looked.');
+  expect(on.events('demo').filter((event) => event.type === 'tool.interrupted')).toHaveLength(1);
+  await server.close();
+});
+
+/** Servers and their guards. */
+function childrenOf(parent: number): number[] {
+  return readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').trim().split(' ').map(Number);
+}

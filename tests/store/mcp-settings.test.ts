@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest';
+import { checkConfig } from '../../src/store/index.ts';
+
+const checked = (mcpServers: unknown) => checkConfig(JSON.stringify({ mcpServers }, null, 1), 'agentd.json');
+const good = { command: 'npx', args: ['-y', 'server'], env: { A: 'b' } };
+
+test('servers are written as other programs write them', () => {
+  const servers = {
+    one: good,
+    two: { url: 'https://mcp.example.com/mcp', headers: { Authorization: 'Bearer x' } },
+    three: { type: 'stdio', command: 'x', timeout_s: 5, disabled: true },
+    four: { type: 'http', url: 'http://127.0.0.1:1/mcp' },
+  };
+  expect(checked(servers)).toEqual({ value: { mcpServers: servers }, warnings: [] });
+});
+
+test.each([
+  [{}, 'mcpServers.bad: wanted a `command` (a program) or a `url` (an endpoint)'],
+  [{ command: 'x', url: 'http://x' }, 'wanted one of `command` and `url`, not both'],
+  [{ command: 'x', headers: {} }, '`headers` belong to a server with `url`'],
+  [{ url: 'http://x', env: {} }, 'belong to a server with `command`'],
+  [{ type: 'http', command: 'x' }, '`type` does not fit'],
+  [{ command: 'x', timeout_s: 0 }, 'mcpServers.bad.timeout_s'],
+  ['npx', 'mcpServers.bad'],
+])('a server described wrongly (%j) is named and left out, the others stay', (bad, words) => {
+  const { value, warnings } = checked({ bad, good });
+  expect(value).toEqual({ mcpServers: { good } });
+  expect(warnings.join('\n')).toMatch(/^agentd\.json, line \d+: /);
+  expect(warnings.join('\n')).toContain(words);
+  expect(warnings.join('\n')).toContain('the server is left out');
+});
+
+test('a key that nobody knows is named with the nearest, and the server stays', () => {
+  const { value, warnings } = checked({ one: { ...good, timeout_ss: 3 } });
+  expect(value).toEqual({ mcpServers: { one: good } });
+  expect(warnings.join()).toContain('unknown key "mcpServers.one.timeout_ss"; the nearest known one is "timeout_s"');
+});
+
+test('what came in place of a header is not repeated', () => {
+  const { warnings } = checked({ one: { url: 'http://x', headers: { Authorization: ['swordfish'] } } });
+  expect(warnings.join()).toContain('mcpServers.one.headers.Authorization');
+  expect(warnings.join()).not.toContain('swordfish');
+});

@@ -1,0 +1,150 @@
+// A small MCP server that misbehaves as it is told: by flags at its start, by its tools later.
+import { spawn } from 'node:child_process';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
+import { CallToolRequestSchema, ListToolsRequestSchema, McpError } from '@modelcontextprotocol/sdk/types.js';
+
+const { values: flags } = parseArgs({
+  options: {
+    many: { type: 'string' },
+    slow: { type: 'string' },
+    say: { type: 'string' },
+    pids: { type: 'string' },
+    list: { type: 'string' },
+    crash: { type: 'boolean' },
+    noise: { type: 'boolean' },
+    large: { type: 'boolean' },
+    stubborn: { type: 'boolean' },
+    frozen: { type: 'boolean' },
+  },
+});
+
+if (flags.pids) appendFileSync(flags.pids, `${process.pid}\n`);
+if (flags.say) process.stderr.write(`${flags.say}\n`);
+if (flags.crash) process.exit(7);
+if (flags.slow) await sleep(Number(flags.slow));
+if (flags.frozen) {
+  setInterval(() => {}, 1000);
+  await new Promise(() => {});
+}
+if (flags.noise) {
+  for (;;) process.stdout.write('this is no message\n'.repeat(1000)) || (await sleep(1));
+}
+if (flags.large) process.stdout.write('x'.repeat(20 * 1024 * 1024));
+if (flags.stubborn) {
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, () => {});
+  setInterval(() => {}, 1000);
+  const child = spawn('sleep', ['600'], { stdio: 'ignore' });
+  if (flags.pids) appendFileSync(flags.pids, `${child.pid}\n`);
+}
+
+const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+const object = (properties = {}, required = []) => ({ type: 'object', properties, required });
+const text = (line) => ({ content: [{ type: 'text', text: line }] });
+
+const tools = {
+  echo: { inputSchema: object({ text: { type: 'string' } }, ['text']), run: ({ text: said }) => text(`heard ${said}`) },
+  pid: { run: () => text(String(process.pid)) },
+  env: { run: () => text(JSON.stringify(process.env)) },
+  cwd: { run: () => text(process.cwd()) },
+  count: {
+    annotations: { readOnlyHint: true },
+    inputSchema: object({ file: { type: 'string' } }, ['file']),
+    run({ file }) {
+      appendFileSync(file, 'ran\n');
+      return text('counted');
+    },
+  },
+  hang: { run: () => new Promise(() => {}) },
+  freeze: {
+    run() {
+      for (;;);
+    },
+  },
+  progress: {
+    async run(_, extra) {
+      const progressToken = extra._meta?.progressToken;
+      for (let progress = 1; progress <= 6; progress++) {
+        await sleep(250);
+        await extra.sendNotification({ method: 'notifications/progress', params: { progressToken, progress } });
+      }
+      return text('took its time');
+    },
+  },
+  die: { run: () => process.exit(3) },
+  say_and_die: {
+    run() {
+      process.stderr.write(`the token was ${process.env.API_TOKEN}\n`);
+      process.exit(3);
+    },
+  },
+  flood: { run: () => text('ø'.repeat(1_000_000)) },
+  huge: { run: () => text('x'.repeat(20 * 1024 * 1024)) },
+  refuse: {
+    run() {
+      throw new McpError(-32602, 'no such city');
+    },
+  },
+  fail: { run: () => ({ isError: true, content: [{ type: 'text', text: 'the printer is on fire' }] }) },
+  image: { run: () => ({ content: [{ type: 'image', data: PIXEL, mimeType: 'image/png' }] }) },
+  kinds: {
+    run: () => ({
+      content: [
+        { type: 'text', text: 'here:' },
+        { type: 'audio', data: 'UklGRg==', mimeType: 'audio/wav' },
+        { type: 'resource', resource: { uri: 'demo://note', text: 'a note', mimeType: 'text/plain' } },
+        { type: 'resource', resource: { uri: 'file:///../../etc/passwd', blob: 'aGVsbG8=' } },
+        { type: 'resource_link', uri: 'demo://more', name: 'more', mimeType: 'text/plain' },
+      ],
+      structuredContent: { degrees: 21 },
+    }),
+  },
+  structured: {
+    run: () => ({
+      content: [{ type: 'text', text: '{ "degrees": 21 }' }],
+      structuredContent: { degrees: 21 },
+    }),
+  },
+  odd: {
+    run(_, { requestId: id }) {
+      // Past the SDK, which would not send it.
+      const result = { content: [{ type: 'hologram' }, 5] };
+      process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', id, result })}\n`);
+      return new Promise(() => {});
+    },
+  },
+  grow: {
+    async run() {
+      tools.grown = { run: () => text('new') };
+      await server.sendToolListChanged();
+      return text('there is another tool now');
+    },
+  },
+};
+if (flags.many) {
+  for (let n = 0; n < Number(flags.many); n++) tools[`tool_${n}`] = { run: () => text(`tool ${n}`) };
+}
+
+const listed = flags.list ? JSON.parse(readFileSync(flags.list, 'utf8')) : undefined;
+const PAGE = 40;
+const server = new Server({ name: 'odd', version: '1' }, { capabilities: { tools: { listChanged: true } } });
+server.setRequestHandler(ListToolsRequestSchema, ({ params }) => {
+  if (listed) return { tools: listed };
+  const all = Object.entries(tools).map(([name, { inputSchema = object(), annotations }]) => ({
+    name,
+    description: `does ${name}`,
+    inputSchema,
+    annotations,
+  }));
+  const from = Number(params?.cursor ?? 0);
+  const isMore = from + PAGE < all.length;
+  return { tools: all.slice(from, from + PAGE), ...(isMore && { nextCursor: String(from + PAGE) }) };
+});
+server.setRequestHandler(CallToolRequestSchema, ({ params }, extra) => {
+  if (flags.pids && params.name === 'hang') writeFileSync(`${flags.pids}.called`, '');
+  return tools[params.name].run(params.arguments ?? {}, extra);
+});
+await server.connect(new StdioServerTransport());

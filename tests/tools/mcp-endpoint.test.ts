@@ -1,0 +1,150 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { eventually } from './desk.ts';
+import { mcpDesk, reference } from './mcp-desk.ts';
+
+/** server-everything on a port of the loopback; ends with the test. */
+async function everything(way: 'streamableHttp' | 'sse', port = 0) {
+  const at = port || (await freePort());
+  const { command, args } = reference('everything', way);
+  const child = spawn(command, args, { env: { PATH: process.env['PATH'], PORT: String(at) }, stdio: 'pipe' });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  await new Promise<void>((listening) => {
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on('data', (data: Buffer) => /listening|running on port/i.test(data.toString()) && listening());
+    }
+  });
+  return { port: at, child, url: `http://127.0.0.1:${at}/${way === 'sse' ? 'sse' : 'mcp'}` };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** An endpoint that does as told with each request's message. */
+async function endpoint(
+  answer: (message: { id?: number; method: string }, to: ServerResponse, from: IncomingMessage) => void,
+) {
+  const server = createServer((from, to) => {
+    let body = '';
+    from.on('data', (data: Buffer) => {
+      body += data.toString();
+    });
+    from.on('end', () => answer(body === '' ? { method: from.method ?? '' } : JSON.parse(body), to, from));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+}
+
+const WELCOME = { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 'x', version: '1' } };
+const json = (to: ServerResponse, id: number | undefined, result: unknown) =>
+  to.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ jsonrpc: '2.0', id, result }));
+
+test('server-everything answers over streamable HTTP, and after its restart as well', async () => {
+  const first = await everything('streamableHttp');
+  const at = mcpDesk({ web: { url: first.url } });
+  expect(await at.use('mcp__web__echo', { message: 'one' })).toEqual({ ok: true, text: 'Echo: one' });
+  first.child.kill('SIGKILL');
+  await once(first.child, 'exit');
+  expect(await at.use('mcp__web__echo', { message: 'gone' })).toMatchObject({
+    ok: false,
+    text: /was not reached, the call did not run/,
+  });
+  await everything('streamableHttp', first.port);
+  await eventually(() => at.logged.length > 0);
+  await expect
+    .poll(async () => (await at.use('mcp__web__echo', { message: 'two' })).text, { timeout: 30_000 })
+    .toBe('Echo: two');
+});
+
+test('a session that the server has forgotten is begun anew, and the call runs once', async () => {
+  const first = await everything('streamableHttp');
+  const at = mcpDesk({ web: { url: first.url } });
+  await at.ready();
+  first.child.kill('SIGKILL');
+  await once(first.child, 'exit');
+  await everything('streamableHttp', first.port);
+  expect(await at.use('mcp__web__echo', { message: 'again' })).toEqual({ ok: true, text: 'Echo: again' });
+});
+
+test('an endpoint that only knows the older way is spoken to in it', async () => {
+  const { url } = await everything('sse');
+  const at = mcpDesk({ named: { type: 'sse', url }, tried: { url } });
+  expect(await at.ready()).toEqual([]);
+  expect((await at.use('mcp__named__echo', { message: 'a' })).text).toBe('Echo: a');
+  expect((await at.use('mcp__tried__echo', { message: 'b' })).text).toBe('Echo: b');
+});
+
+test('a server that dies in the middle of a call over HTTP is told at once', async () => {
+  const { url, child } = await everything('streamableHttp');
+  const at = mcpDesk({ web: { url } });
+  await at.ready();
+  const call = at.use('mcp__web__trigger-long-running-operation', { duration: 60, steps: 600 });
+  await new Promise((done) => setTimeout(done, 500));
+  child.kill('SIGKILL');
+  expect(await call).toMatchObject({ ok: false, text: /may or may not have run/ });
+});
+
+test('headers are sent, with what the environment holds, and are in no error', async () => {
+  const seen: unknown[] = [];
+  const url = await endpoint((message, to, from) => {
+    seen.push(from.headers.authorization);
+    if (message.method === 'initialize') json(to, message.id, WELCOME);
+    else if (message.method === 'tools/list')
+      json(to, message.id, { tools: [{ name: 'peek', inputSchema: { type: 'object' } }] });
+    else if (message.id === undefined) to.writeHead(message.method === 'GET' ? 405 : 202).end();
+    else to.writeHead(500).end(`no way with ${from.headers.authorization}`);
+  });
+  const env = { PATH: process.env['PATH'], TOKEN: 'swordfish-77' };
+  const settings = { url: `${url}?key=sunflower-5`, headers: { Authorization: `Bearer \${${'TOKEN'}}` } };
+  const at = mcpDesk({ web: settings }, { env });
+  const { ok, text } = await at.use('mcp__web__peek');
+  expect(seen[0]).toBe('Bearer swordfish-77');
+  expect(ok).toBe(false);
+  expect([text, ...at.logged].join('\n')).toMatch(/no way with .*\[hidden\]/);
+  expect([text, ...at.logged].join('\n')).not.toMatch(/swordfish|sunflower/);
+});
+
+test('an endpoint that wants a token says so, and one that is away is named', async () => {
+  const closed = await endpoint((_, to) => to.writeHead(401).end());
+  const at = mcpDesk({
+    closed: { url: closed },
+    away: { url: `http://127.0.0.1:${await freePort()}/mcp` },
+    odd: { url: 'nowhere' },
+  });
+  const notices = (await at.ready()).join('\n');
+  expect(notices).toMatch(/`closed` is not connected.*401.*`headers`/);
+  expect(notices).toMatch(/`away` is not connected.*ECONNREFUSED/);
+  expect(notices).toMatch(/`odd` is not connected.*mcpServers\.odd\.url/);
+});
+
+test('an answer past all measure costs the call, not the daemon', async () => {
+  const url = await endpoint((message, to) => {
+    if (message.method === 'initialize') json(to, message.id, WELCOME);
+    else if (message.method === 'tools/list') json(to, message.id, { tools: [{ name: 'flood' }] });
+    else if (message.id === undefined) to.writeHead(message.method === 'GET' ? 405 : 202).end();
+    else {
+      to.writeHead(200, { 'content-type': 'text/event-stream' });
+      const more = () => {
+        while (!to.destroyed && to.write('x'.repeat(65_536)));
+      };
+      to.on('drain', more);
+      to.write('data: ');
+      more();
+    }
+  });
+  const at = mcpDesk({ web: { url } });
+  expect(await at.use('mcp__web__flood')).toMatchObject({ ok: false, text: /may or may not have run/ });
+});

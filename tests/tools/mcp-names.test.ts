@@ -1,0 +1,29 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { toolName } from '../../src/tools/mcp/names.ts';
+
+const part = fc.oneof(
+  fc.string({ minLength: 1, maxLength: 90, unit: 'binary' }),
+  fc.string({ minLength: 1, maxLength: 6, unit: fc.constantFrom('_', 'a', '-', 'A', '.') }),
+);
+
+test('a name fits every endpoint, and two tools never share one', () => {
+  fc.assert(
+    fc.property(fc.array(fc.tuple(part, part), { maxLength: 60 }), (pairs) => {
+      const names = new Map(pairs.map(([server, tool]) => [JSON.stringify([server, tool]), toolName(server, tool)]));
+      for (const name of names.values()) expect(name).toMatch(/^mcp__[a-zA-Z0-9_-]{1,59}$/);
+      expect(new Set(names.values()).size).toBe(names.size);
+    }),
+  );
+});
+
+test('names that could be read in two ways are told apart by a mark', () => {
+  expect(toolName('a', 'b__c')).toBe('mcp__a__b__c');
+  expect(toolName('a__b', 'c')).toMatch(/^mcp__a__b__c_[0-9a-f]{12}$/);
+  expect(toolName('a_', 'b')).toMatch(/^mcp__a___b_[0-9a-f]{12}$/);
+  expect(toolName('a', '_b')).toBe('mcp__a___b');
+  expect(toolName('git hub', 'é')).toMatch(/^mcp__git_hub____[0-9a-f]{12}$/);
+  expect(toolName('a', 'x'.repeat(80))).toMatch(/^mcp__a__x{43}_[0-9a-f]{12}$/);
+  const lookalike = toolName('a b', 'c').slice('mcp__'.length);
+  expect(toolName('a_b', lookalike.split('__')[1] ?? '')).not.toBe(toolName('a b', 'c'));
+});

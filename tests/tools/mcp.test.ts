@@ -1,0 +1,284 @@
+import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { mcp } from '../../src/doctor-mcp.ts';
+import { eventually, runs } from './desk.ts';
+import { mcpDesk, odd } from './mcp-desk.ts';
+
+/** As settings write a variable. */
+const variable = (name: string) => `\${${name}}`;
+const NOT_BEGUN = AbortSignal.abort(new Error('stopped by a person'));
+
+test('nothing is started before somebody asks for the tools', async () => {
+  const at = mcpDesk({});
+  at.wanted.servers = { odd: odd('--pids', join(at.root, 'pids')) };
+  expect(at.offered()).toEqual([]);
+  expect(at.pids()).toEqual([]);
+  await at.ready();
+  expect(at.pids()).toHaveLength(1);
+});
+
+test('a server runs in the work folder and knows nothing of the daemon’s keys', async () => {
+  const env = { PATH: process.env['PATH'], HOME: '/home/me', LANG: 'C', OPENAI_API_KEY: 'sk-1', MINE: 'yes' };
+  const at = mcpDesk(
+    { odd: { ...odd(), env: { GIVEN: `got ${variable('MINE')}`, OTHER: variable('NOT_THERE:-else') } } },
+    { env },
+  );
+  expect((await at.use('mcp__odd__cwd')).text).toBe(at.work);
+  const seen = JSON.parse((await at.use('mcp__odd__env')).text);
+  expect(seen).toEqual({ PATH: env.PATH, HOME: '/home/me', LANG: 'C', GIVEN: 'got yes', OTHER: 'else' });
+});
+
+test('a variable that is missing is named, and the other servers are there', async () => {
+  const at = mcpDesk({ bad: { ...odd(), env: { TOKEN: variable('NO_SUCH') } }, good: odd() });
+  const [notice] = await at.ready();
+  expect(notice).toMatch(/`bad` is not connected.*mcpServers\.bad\.env\.TOKEN.*NO_SUCH/);
+  expect(at.offered()).toContain('mcp__good__echo');
+  expect(await at.use('mcp__bad__echo')).toMatchObject({ ok: false, text: /NO_SUCH/ });
+});
+
+test('a program that is not there, and one that ends at once, cost their own tools only', async () => {
+  const at = mcpDesk({
+    none: { command: 'no-such-program-here' },
+    dies: odd('--crash', '--say', 'I am broken'),
+    good: odd(),
+  });
+  const notices = (await at.ready()).join('\n');
+  expect(notices).toMatch(/`none`.*is not there/);
+  expect(notices).toMatch(/`dies`.*exit code 7/);
+  expect(notices).not.toContain('I am broken');
+  expect(at.logged.join('\n')).toContain('I am broken');
+  expect(await at.use('mcp__good__echo', { text: 'x' })).toEqual({ ok: true, text: 'heard x' });
+});
+
+test('a server killed in the middle of a call is told as such, and the next call has a new one', async () => {
+  const at = mcpDesk({});
+  const file = join(at.root, 'pids');
+  at.wanted.servers = { odd: odd('--pids', file) };
+  const call = at.use('mcp__odd__hang');
+  await eventually(() => existsSync(`${file}.called`));
+  process.kill(at.pids()[0] ?? 0, 'SIGKILL');
+  expect(await call).toMatchObject({ ok: false, text: /SIGKILL.*may or may not have run; look before you repeat/ });
+  expect(await at.use('mcp__odd__pid')).toEqual({ ok: true, text: String(at.pids()[1]) });
+});
+
+test('a server killed between two calls is started again', async () => {
+  const at = mcpDesk({ odd: odd() });
+  const first = Number((await at.use('mcp__odd__pid')).text);
+  process.kill(first, 'SIGKILL');
+  await eventually(() => at.logged.some((line) => line.includes('SIGKILL')));
+  const second = await at.use('mcp__odd__pid');
+  expect(second).toMatchObject({ ok: true });
+  expect(second.text).not.toBe(String(first));
+});
+
+test('one that dies at each call is given pauses, and is told as not connected meanwhile', async () => {
+  const at = mcpDesk({ odd: odd() });
+  for (let n = 0; n < 2; n++)
+    expect(await at.use('mcp__odd__die')).toMatchObject({ ok: false, text: /may or may not/ });
+  expect(await at.use('mcp__odd__die')).toMatchObject({ ok: false });
+  expect((await at.ready()).join()).toContain('is not connected');
+});
+
+test('a call that hangs ends at its time, one that tells of progress may take longer', async () => {
+  const at = mcpDesk({ odd: { ...odd(), timeout_s: 1 } });
+  expect(await at.use('mcp__odd__hang')).toMatchObject({
+    ok: false,
+    text: /no answer in time.*may or may not have run/,
+  });
+  expect(await at.use('mcp__odd__progress')).toEqual({ ok: true, text: 'took its time' });
+});
+
+test('a person’s stop ends a call at once', async () => {
+  const at = mcpDesk({ odd: odd() });
+  await at.ready();
+  const stop = new AbortController();
+  const call = at.use('mcp__odd__hang', {}, stop.signal);
+  stop.abort(new Error('stopped by a person'));
+  await expect(call).rejects.toThrow('stopped by a person');
+  await expect(at.ready(NOT_BEGUN)).rejects.toThrow('stopped by a person');
+  expect((await at.use('mcp__odd__echo', { text: 'still' })).text).toBe('heard still');
+});
+
+test('a flood comes whole, and one past all measure costs the connection, not the daemon', async () => {
+  const at = mcpDesk({ odd: odd() });
+  expect((await at.use('mcp__odd__flood')).text.length).toBe(1_000_000);
+  const huge = await at.use('mcp__odd__huge');
+  expect(huge.text.slice(0, 500)).toMatch(/more than 16777216 bytes/);
+  expect(huge.ok).toBe(false);
+  expect((await at.use('mcp__odd__echo', { text: 'again' })).text).toBe('heard again');
+});
+
+test('a program that writes anything but messages is no server', async () => {
+  const at = mcpDesk({ noisy: odd('--noise'), large: odd('--large'), good: odd() });
+  const notices = (await at.ready()).join('\n');
+  expect(notices).toMatch(/`noisy` is not connected.*no MCP messages/);
+  expect(notices).toMatch(/`large` is not connected.*more than 16777216 bytes/);
+  expect(at.offered()).toContain('mcp__good__echo');
+});
+
+test('a slow start is waited for a while, said so, and its tools come later', async () => {
+  const at = mcpDesk({ slow: odd('--slow', '1500'), good: odd() }, { startWaitMs: 700 });
+  expect((await at.ready()).join()).toMatch(/`slow` is not connected.*still starting/);
+  expect(at.offered().some((name) => name.startsWith('mcp__slow__'))).toBe(false);
+  await eventually(() => at.logged.some((line) => line.includes('slow is connected')));
+  expect(await at.ready()).toEqual([]);
+  expect(at.offered()).toContain('mcp__slow__echo');
+});
+
+test('a server that gains a tool is asked for its list again', async () => {
+  const at = mcpDesk({ odd: odd() });
+  await at.use('mcp__odd__grow');
+  expect(at.offered()).not.toContain('mcp__odd__grown');
+  await at.ready();
+  expect(at.offered()).toContain('mcp__odd__grown');
+  expect(await at.use('mcp__odd__grown')).toEqual({ ok: true, text: 'new' });
+});
+
+test('of five hundred tools on many pages a hundred are offered, and the settings say which', async () => {
+  const at = mcpDesk({ odd: odd('--many', '500') });
+  expect((await at.ready()).join()).toMatch(/4\d\d tools of MCP servers are not offered: at most 100/);
+  expect(at.offered()).toHaveLength(100);
+  at.wanted.servers = { odd: { ...odd('--many', '500'), tools: ['tool_499'] } };
+  expect(await at.ready()).toEqual([]);
+  expect(at.offered()).toEqual(['mcp__odd__tool_499']);
+  expect(await at.use('mcp__odd__tool_499')).toEqual({ ok: true, text: 'tool 499' });
+});
+
+test('settings that change are followed: what is gone is ended, what is new is there', async () => {
+  const at = mcpDesk({ one: odd() });
+  const pid = Number((await at.use('mcp__one__pid')).text);
+  at.wanted.servers = { one: { ...odd(), disabled: true }, two: odd() };
+  await at.ready();
+  expect(at.offered().every((name) => name.startsWith('mcp__two__'))).toBe(true);
+  await eventually(() => !runs(pid));
+});
+
+test('a server nobody asks for is closed, and comes back when it is wanted', async () => {
+  const at = mcpDesk({ odd: odd() }, { idleMs: 50 });
+  const pid = Number((await at.use('mcp__odd__pid')).text);
+  await eventually(() => !runs(pid));
+  expect((await at.use('mcp__odd__echo', { text: 'back' })).text).toBe('heard back');
+});
+
+test('closing ends a server that ignores signals, and what it started', async () => {
+  const at = mcpDesk({});
+  at.wanted.servers = { odd: odd('--stubborn', '--pids', join(at.root, 'pids')) };
+  await at.ready();
+  expect(at.pids()).toHaveLength(2);
+  await at.mcp.close();
+  expect(at.pids().filter(runs)).toEqual([]);
+});
+
+test('closing does not wait for a server that never begins to speak', async () => {
+  const at = mcpDesk({}, { startWaitMs: 300 });
+  at.wanted.servers = { odd: odd('--frozen', '--pids', join(at.root, 'pids')) };
+  await at.ready();
+  await at.mcp.close();
+  expect(at.pids().filter(runs)).toEqual([]);
+});
+
+test('every kind of content is in words, files under work/mcp with names that lead nowhere else', async () => {
+  const at = mcpDesk({ odd: odd() });
+  const { text } = await at.use('mcp__odd__kinds');
+  expect(text.split('\n')).toEqual([
+    'here:',
+    expect.stringMatching(/^\[audio: saved as work\/mcp\/odd__kinds_[0-9a-f]{12}\.wav, 4 bytes, audio\/wav\]$/),
+    '[resource demo://note]',
+    'a note',
+    expect.stringMatching(/^\[resource file:.*saved as work\/mcp\/odd__kinds_[0-9a-f]{12}\.bin, 5 bytes\]$/),
+    '[link: more, demo://more, text/plain]',
+    '{"degrees":21}',
+  ]);
+  expect(readdirSync(join(at.work, 'mcp'))).toHaveLength(2);
+  expect((await at.use('mcp__odd__structured')).text).toBe('{ "degrees": 21 }');
+  expect((await at.use('mcp__odd__odd')).text).toBe(
+    '[a part that cannot be shown: hologram]\n[a part that cannot be shown: without a type]',
+  );
+});
+
+test('an image does not leave work/ through a link that lies in its way', async () => {
+  const at = mcpDesk({ odd: odd() });
+  const outside = join(at.root, 'outside');
+  mkdirSync(outside);
+  symlinkSync(outside, join(at.work, 'mcp'));
+  expect((await at.use('mcp__odd__image')).text).toContain('not saved');
+  expect(readdirSync(outside)).toEqual([]);
+});
+
+test('what a server refuses and what fails are told to the model in its words', async () => {
+  const at = mcpDesk({ odd: odd() });
+  expect(await at.use('mcp__odd__refuse')).toMatchObject({ ok: false, text: /refused the call: .*no such city/ });
+  expect(await at.use('mcp__odd__fail')).toEqual({ ok: false, text: 'the printer is on fire' });
+  expect(await at.use('mcp__odd__echoo')).toMatchObject({ ok: false, text: /No tool.*mcp__odd__echo/ });
+});
+
+test('a server’s hints are believed only where the settings say so', async () => {
+  const at = mcpDesk({ plain: odd(), trusted: { ...odd(), trust_hints: true } });
+  await at.ready();
+  expect(at.box.replay('mcp__plain__count')).toBe('never');
+  expect(at.box.replay('mcp__trusted__count')).toBe('safe');
+  expect(at.box.replay('mcp__trusted__echo')).toBe('never');
+});
+
+test('a secret of the settings is in no log and no error', async () => {
+  const env = { PATH: process.env['PATH'], THE_TOKEN: 'swordfish-77' };
+  const at = mcpDesk({ odd: { ...odd(), env: { API_TOKEN: variable('THE_TOKEN') } } }, { env });
+  const { text } = await at.use('mcp__odd__say_and_die');
+  await eventually(() => at.logged.some((line) => line.includes('the token was')));
+  const all = [text, ...(await at.ready()), ...at.logged].join('\n');
+  expect(all).toContain('the token was [hidden]');
+  expect(all).not.toContain('swordfish');
+});
+
+test('hostile descriptions and schemas are cut to what an endpoint takes', async () => {
+  const node = { type: 'object', properties: { next: { $ref: '#/$defs/node' }, definitions: { type: 'string' } } };
+  const list = [
+    { name: 'long', description: '\u202edo\u0000 it '.repeat(5000), inputSchema: { type: 'object' } },
+    { name: 'loop', inputSchema: { ...node, $defs: { node } } },
+    { name: 'away', inputSchema: { type: 'object', properties: { a: { $ref: 'http://127.0.0.1:9/x' } } } },
+    {
+      name: 'either',
+      inputSchema: { type: 'object', anyOf: [{ required: ['a'] }], properties: { a: { type: 'string' } } },
+    },
+    { name: 'text', inputSchema: { type: 'string' } },
+    { name: 'none' },
+    { name: 'wide', inputSchema: { type: 'object', properties: { a: { enum: Array(20_000).fill('x') } } } },
+    { name: 'twin', description: 'the first' },
+    { name: 'twin', description: 'the second' },
+    { name: '', inputSchema: { type: 'object' } },
+    { description: 'nameless' },
+    'nothing',
+  ];
+  const at = mcpDesk({});
+  writeFileSync(join(at.root, 'list.json'), JSON.stringify(list));
+  at.wanted.servers = { odd: odd('--list', join(at.root, 'list.json')) };
+  expect(await at.ready()).toEqual([]);
+  const spec = (name: string) => at.box.specs.find((one) => one.name === `mcp__odd__${name}`);
+  expect(at.offered()).toEqual(
+    ['long', 'loop', 'away', 'either', 'none', 'wide', 'twin'].map((name) => `mcp__odd__${name}`),
+  );
+  expect([...(spec('long')?.description ?? '')].length).toBe(2000);
+  expect(spec('long')?.description).toMatch(/^do it do it/);
+  expect(spec('twin')?.description).toBe('the first');
+  expect(JSON.stringify(at.box.specs)).not.toContain('$ref');
+  expect(spec('loop')?.parameters).toMatchObject({ properties: { definitions: { type: 'string' } } });
+  expect(spec('either')?.parameters).toEqual({ type: 'object', properties: { a: { type: 'string' } } });
+  expect(spec('none')?.parameters).toEqual({ type: 'object', properties: {} });
+  expect(spec('wide')?.parameters).toMatchObject({ additionalProperties: true });
+  expect(at.logged.join('\n')).toMatch(/mcp__odd__text is left out.*\n.*mcp__odd__twin is left out/);
+});
+
+test('doctor names what is missing, starts nothing and tells no secret', () => {
+  const servers = {
+    good: { command: 'sh' },
+    gone: { command: 'no-such-program' },
+    poor: { command: 'sh', env: { TOKEN: variable('NO_SUCH') } },
+    web: { url: 'http://127.0.0.1:9/mcp?key=sunflower', headers: { Authorization: 'Bearer swordfish' } },
+    off: { command: 'x', disabled: true },
+  };
+  const found = mcp(servers, { PATH: process.env['PATH'] });
+  expect(found.map(({ is }) => is)).toEqual(['ok', 'warning', 'warning', 'ok', 'note']);
+  expect(found[2]?.text).toContain('NO_SUCH');
+  expect(JSON.stringify(found)).not.toMatch(/sunflower|swordfish/);
+});
