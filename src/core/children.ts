@@ -1,4 +1,4 @@
-import type { Rules } from '../protocol/config.ts';
+import { EXTEND_FACTOR, type Rules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
 import type { FullLimits } from '../protocol/limits.ts';
 import type { MessageFile } from '../protocol/message.ts';
@@ -78,12 +78,14 @@ function answered(session: Session, rules: Rules, step: Step, child: Child): Dec
         : rest(session, rules, child, 'waiting');
     case 'paused':
       if (child.state === 'held' || reply.reason === 'limit')
-        return left(session) > 0
+        return left(session, rules) > 0
           ? tell(session, child, { command: 'continue', options: { limits: share(session, 1) } })
           : null;
       return rest(session, rules, child, 'paused');
     default:
-      if (child.attempt < attempts && left(session) > 0) return send(session, rules, step, child.attempt + 1);
+      // With nothing left to spend it is tried again after the run has rested at its limit.
+      if (child.attempt < attempts)
+        return left(session, rules) > 0 ? send(session, rules, step, child.attempt + 1) : null;
       return {
         do: 'record',
         events: [
@@ -109,7 +111,7 @@ function rest(session: Session, rules: Rules, { child, reply }: Child, status: '
 
 /** A child is given its step: everything it has to know, in one message with an id of its own. */
 function send(session: Session, rules: Rules, step: Step, attempt: number): Decision {
-  const { agent } = executorOf(step, rules.agents);
+  const { agent } = executorOf(step, rules);
   const profile = agent === undefined ? undefined : rules.agents[agent];
   const among = besides(session, step);
   const message: Sending = {
@@ -145,8 +147,9 @@ function sending(session: Session, step: string, attempt: number, id: string, me
 }
 
 /** Iterations the run may still spend. */
-function left({ run }: Session): number {
-  return run ? Math.max(0, run.limits.iterations - run.spent.iterations) : 0;
+function left({ run }: Session, { onLimit }: Rules): number {
+  const factor = onLimit === 'extend' ? EXTEND_FACTOR : 1;
+  return run ? Math.max(0, run.limits.iterations * factor - run.spent.iterations) : 0;
 }
 
 /** What one of several children may spend of what is left. Budgets are the root's: nothing is given twice. */

@@ -16,7 +16,7 @@ import { parking } from './parking.ts';
 import { isPlanCall, planCall } from './plan-tool.ts';
 import { replyTo } from './reply.ts';
 import { aside, respond } from './respond.ts';
-import { ending, limitReached, outage, planEnd, restEvents, stuck } from './rest.ts';
+import { ending, heldUp, limitReached, outage, planEnd, restEvents, stuck } from './rest.ts';
 import { SAYINGS } from './sayings.ts';
 import { activePlan, type Call, type Claim, runningStep, type Session } from './session.ts';
 import { sessionLanguage } from './session-language.ts';
@@ -133,6 +133,8 @@ function work(session: Session, rules: Rules): Decision {
   if (given) return given;
   const chosen = counsel ? [] : choosing(session);
   if (chosen.length > 0) return { do: 'record', events: chosen };
+  const held = counsel ? null : heldUp(session, rules);
+  if (held) return { do: 'record', events: restEvents(session, rules, held) };
   const compacted = compaction(session, rules);
   if (compacted) return { do: 'record', events: [compacted] };
   return {

@@ -10,16 +10,20 @@ const TRAILING_TAG = /\s*[*_]*(?:\[([^[\]]*)\]|【([^【】]*)】|［([^［］]*
 /**
  * Descriptions of the steps a text declares by lines such as `[Step] Draw the chart`, in order, without those in
  * `existing` (the open steps of the plan). Case and inner space do not make two descriptions different. At most as many
- * as bring the plan to 50 steps. Never throws; its own output given back as `existing` leaves nothing to add.
+ * as bring the open steps to `most`. Never throws; its own output given back as `existing` leaves nothing to add.
  */
-export function parseStepDeclarations(text: string, existing: readonly string[] = []): string[] {
+export function parseStepDeclarations(
+  text: string,
+  existing: readonly string[] = [],
+  most: number = MAX_STEPS,
+): string[] {
   if (!/[[【［]/.test(text)) return [];
   const known = new Set(existing.map(folded));
   const added: string[] = [];
   for (const line of linesOutsideCode(text)) {
     const description = declaredBy(line);
     if (description === '' || known.has(folded(description))) continue;
-    if (existing.length + added.length >= MAX_STEPS) break;
+    if (existing.length + added.length >= most) break;
     known.add(folded(description));
     added.push(description);
   }

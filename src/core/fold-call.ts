@@ -5,6 +5,7 @@ import { foldCheck, isCheck } from './claim.ts';
 import { grown } from './grow.ts';
 import { entryOf } from './keyed.ts';
 import { spoken } from './prompt/spoken.ts';
+import { roundGoesOn } from './rounds.ts';
 import { failing } from './router.ts';
 import { activePlan, type Call, type Run, runningStep, type Session, type Trace, type Turn } from './session.ts';
 import { letGo } from './settled.ts';
@@ -143,6 +144,7 @@ function counted(session: Session, event: EventOf<'model.answered'>): Session {
   const talksOn = event.calls.length === 0 && plan !== null && openSteps(plan).length > 0;
   return {
     ...session,
+    rounds: plan && step ? roundGoesOn(session.rounds, plan.limits.step_iterations) : session.rounds,
     run: { ...run, spent: spentMore(run.spent, event.usage), quiet: talksOn ? run.quiet + 1 : 0, failure: null },
     plan:
       one && step

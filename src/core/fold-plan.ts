@@ -4,6 +4,8 @@ import { applyChange } from './edit/apply.ts';
 import { changesInWords } from './edit/words.ts';
 import { highestStepNo } from './fold-run.ts';
 import { FRESH_STEP } from './fold-step.ts';
+import { replanCalls } from './planner/replan.ts';
+import { NO_ROUNDS } from './rounds.ts';
 import type { Notice, Session } from './session.ts';
 import { lostSteps, openSteps, touched } from './steps.ts';
 import { titleOf } from './title.ts';
@@ -27,7 +29,7 @@ export function foldPlan(session: Session, event: PlanEvent): Session {
       children: {},
       revisions: 0,
       revisedFor: [],
-      run: session.run && { ...session.run, consult: null },
+      rounds: NO_ROUNDS,
     };
   }
   const { plan } = session;
@@ -66,7 +68,10 @@ function revised(session: Session, plan: Plan, event: EventOf<'plan.revised'>): 
     plan: touched(after, event.at),
     stepNo: Math.max(session.stepNo, highestStepNo(after)),
     revisions: session.revisions + 1,
-    revisedFor: plan.steps.filter((step) => step.status === 'failed').map((step) => step.id),
+    revisedFor: [
+      ...plan.steps.filter((step) => step.status === 'failed').map((step) => step.id),
+      ...replanCalls(session).map((call) => call.key),
+    ],
     run: session.run && { ...session.run, consult: null },
   };
 }
@@ -88,7 +93,7 @@ function edited(session: Session, plan: Plan, event: EventOf<'plan.edited'>): Se
     closed: [...session.closed.filter((id) => !open.has(id) && !closed.includes(id)), ...closed],
     handLimits: limits?.to ?? session.handLimits,
     run: session.run && limits ? { ...session.run, limits: { ...session.run.limits, ...limits.to } } : session.run,
-    theirs: [...new Set([...session.theirs, ...(event.by === 'person' ? wordedIn(event) : [])])],
+    theirs: theirsAfter(session, event),
     ...settledByHand(session, event),
     notices: [
       ...session.notices,
@@ -98,6 +103,15 @@ function edited(session: Session, plan: Plan, event: EventOf<'plan.edited'>): Se
     ],
     planProblem: event.ignored.length > 0 ? event.ignored.join('; ') : null,
   };
+}
+
+/** What is a person's after this edit; a step that is to be done again is the record's. */
+function theirsAfter({ theirs }: Session, event: EventOf<'plan.edited'>): string[] {
+  if (event.by !== 'person') return [...theirs];
+  const status = event.changes.flatMap((it) => (it.what === 'status' ? [it] : []));
+  const again = new Set(status.filter((it) => it.to === 'pending').map((it) => `${it.step}:status`));
+  const settled = status.filter((it) => it.to !== 'pending').map((it) => `${it.step}:status`);
+  return [...new Set([...theirs.filter((one) => !again.has(one)), ...settled, ...wordedIn(event)])];
 }
 
 /** What is a person's since this edit, as `<step>:<field>`. */

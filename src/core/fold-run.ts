@@ -3,6 +3,7 @@ import { fullLimits } from '../protocol/limits.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
 import { spokenText } from './commands.ts';
 import { entryOf } from './keyed.ts';
+import { NO_ROUNDS } from './rounds.ts';
 import { activePlan, type Rest, type Run, type Session } from './session.ts';
 import { currentIndex, touched, without } from './steps.ts';
 
@@ -30,6 +31,8 @@ export function foldResumed(session: Session, event: EventOf<'run.resumed'>): Se
     rest: null,
     plan: plan ? reopened(plan, run.limits, event.at) : session.plan,
     setAside: back ? setAside : session.setAside,
+    // Whoever says "continue" has patience again.
+    rounds: back ? NO_ROUNDS : { ...session.rounds, quiet: 0, iterations: 0 },
     ...(back && { closed: [], stepNo: highestStepNo(back), handLimits: null, trail: [] }),
   };
 }

@@ -2,6 +2,7 @@ import type { EventOf } from '../protocol/event.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
 import { entryOf } from './keyed.ts';
+import { type Rounds, roundEnded } from './rounds.ts';
 import { type Notice, runningStep, type Session } from './session.ts';
 import { isSpawned } from './spawn-step.ts';
 import { without, withStep, withSteps } from './steps.ts';
@@ -31,7 +32,7 @@ export function foldStep(session: Session, event: StepEvent): Session {
     case 'step.started':
       return {
         ...session,
-        ...(!isSpawned(plan, event.step) && FRESH_STEP),
+        ...(!isSpawned(plan, event.step) && begun(session)),
         plan: withStep(plan, event.step, (step) => started(step, session, event.at), event.at),
       };
     case 'step.progressed':
@@ -67,10 +68,19 @@ export function foldStep(session: Session, event: StepEvent): Session {
     case 'step.blocked':
       return blocked(session, plan, event);
     case 'step.reopened':
-      return reopened(session, plan, event);
+      return event.by === 'daemon' ? again(session, plan, event.step, event) : reopened(session, plan, event);
     default:
       return event satisfies never;
   }
+}
+
+/** A step begins in this conversation: what was kept of the one before is let go, and what the planner said has been taken up. */
+function begun(session: Session): Partial<Session> {
+  return {
+    ...FRESH_STEP,
+    run: session.run && { ...session.run, consult: null },
+    rounds: { ...session.rounds, iterations: session.turn && !session.turn.advanced ? 1 : 0 },
+  };
 }
 
 function added(session: Session, plan: Plan, event: EventOf<'step.added'>): Session {
@@ -87,7 +97,8 @@ function added(session: Session, plan: Plan, event: EventOf<'step.added'>): Sess
 function started(step: Step, session: Session, at: string): Step {
   const first = session.turn && !session.turn.advanced && step.call === undefined ? 1 : 0;
   return {
-    ...without(step, 'error'),
+    // What an earlier try failed of is worth knowing while it is tried again.
+    ...((step.attempts ?? 1) > 1 ? step : without(step, 'error')),
     status: 'running',
     iterations: (step.iterations ?? 0) + first,
     started_at: step.started_at ?? at,
@@ -153,6 +164,7 @@ function closed(
   return {
     ...session,
     ...(own && FRESH_STEP),
+    rounds: roundsAfter(session.rounds, current?.id === event.step, event.type === 'step.completed'),
     next: event.type === 'step.completed' ? (event.to ?? null) : null,
     claim: null,
     plan: withStep(plan, event.step, change, event.at),
@@ -166,12 +178,42 @@ function closed(
   };
 }
 
+function roundsAfter(rounds: Rounds, own: boolean, completed: boolean): Rounds {
+  if (own) return roundEnded(rounds, completed);
+  return completed ? { ...rounds, quiet: 0 } : rounds;
+}
+
+/** A person has to give what is missing; what the daemon gives up, or holds back because of another step, asks nobody. */
 function blocked(session: Session, plan: Plan, event: EventOf<'step.blocked'>): Session {
+  const asks = event.by !== 'daemon';
   return {
     ...session,
     claim: null,
-    plan: withStep(plan, event.step, (step) => ({ ...step, status: 'blocked', error: event.error }), event.at),
-    turn: session.turn && { ...session.turn, judged: true, blocked: true },
+    plan: withStep(
+      plan,
+      event.step,
+      (step) => ({ ...without(step, 'completed_at'), status: 'blocked', error: event.error }),
+      event.at,
+    ),
+    turn: session.turn && asks ? { ...session.turn, judged: true, blocked: true } : session.turn,
+  };
+}
+
+/** A failed step waits for its next try, and the model is told why. */
+function again(session: Session, plan: Plan, id: string, { seq, at }: StepEvent): Session {
+  const failed = plan.steps.find((step) => step.id === id);
+  if (!failed) return session;
+  const attempt = (failed.attempts ?? 1) + 1;
+  return {
+    ...session,
+    plan: withStep(
+      plan,
+      id,
+      (step) => ({ ...without(step, 'completed_at'), status: 'pending', attempts: attempt }),
+      at,
+    ),
+    closed: session.closed.filter((one) => one !== id),
+    notices: [...session.notices, { seq, about: 'again', step: id, attempt, error: failed.error ?? '' }],
   };
 }
 
@@ -183,7 +225,8 @@ function reopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>)
   });
   const steps = plan.steps.map((step) => {
     if (step.id === event.step) return open(step);
-    if (step.status === 'skipped' && step.error?.startsWith(`needs ${event.step},`))
+    const held = step.status === 'skipped' || step.status === 'blocked';
+    if (held && step.error?.startsWith(`needs ${event.step},`))
       return { ...without(step, 'error', 'completed_at'), status: 'pending' as const };
     return step.status === 'running' ? waiting(step) : step;
   });

@@ -9,6 +9,7 @@ import { growing, listed } from './grow.ts';
 import { entryOf, withValue } from './keyed.ts';
 import { silence, timed } from './lasted.ts';
 import { inBlock } from './prompt/spoken.ts';
+import { NO_ROUNDS } from './rounds.ts';
 import { dropKey, type Message, type Session } from './session.ts';
 import { foldSetbacks } from './setbacks.ts';
 import { letGo, settled } from './settled.ts';
@@ -90,6 +91,7 @@ function afresh(session: Session): Session {
     children: {},
     revisions: 0,
     revisedFor: [],
+    rounds: NO_ROUNDS,
   };
 }
 

@@ -81,6 +81,7 @@ function byTiers(session: Session, plan: Plan, step: Step, turn: Turn): EventBod
     (session.run?.repeat.count ?? 0) >= 2 ? Math.ceil(plan.limits.step_iterations / 2) : plan.limits.step_iterations;
   const late = verdict.tier === 'timeout' || waited >= limit;
   if (!verdict.done && !late) return [];
+  if (verdict.tier === 'transition' && unreported(session, plan, turn)) return [];
   const assumed = verdict.tier === 'timeout' || !verdict.done;
   if (assumed && session.asked !== step.id)
     return [{ type: 'step.asked', step: step.id, iterations: step.iterations ?? 0 }];
@@ -181,6 +182,11 @@ export function idle(session: Session, plan: Plan, turn: Turn | null): boolean {
   if (!POLICIES[plan.mode].needsWork) return false;
   const used = [...session.trail.flatMap((trace) => trace.tools), ...(turn?.calls ?? []).map((call) => call.name)];
   return used.every((name) => name === PLAN_TOOL.name);
+}
+
+/** In such a mode mere talk that reads like an end is asked for a report first; said again, it is taken at its word. */
+function unreported({ run }: Session, plan: Plan, turn: Turn): boolean {
+  return POLICIES[plan.mode].needsWork && turn.calls.length === 0 && (run?.quiet ?? 0) < 2;
 }
 
 function unworked(step: Step, evidence: string): EventBody {

@@ -3,11 +3,13 @@ import type { Plan, Step } from '../protocol/plan.ts';
 import { PLAN_TOOL, PlanCall } from '../protocol/plan-call.ts';
 import { clip } from '../protocol/recorded.ts';
 import { lastToolFailed } from './claim.ts';
-import { parseStepDeclarations } from './declarations.ts';
 import { claimOf, idle } from './judge.ts';
+import { POLICIES } from './modes/index.ts';
+import { type Added, adding, type Wanted } from './plan-adding.ts';
+import { ringIn } from './planner/graph.ts';
 import { filesOf } from './result.ts';
 import { type Call, runningStep, type Session } from './session.ts';
-import { openSteps, stepNamed } from './steps.ts';
+import { stepNamed } from './steps.ts';
 import { planSummary } from './summary.ts';
 
 type Outcome = { events: EventBody[]; ok: boolean; text: string };
@@ -35,15 +37,15 @@ function outcome(session: Session, plan: Plan, args: string): Outcome {
     case 'get':
       return said(planSummary(plan, 'en'));
     case 'create':
-      return added(session, plan, read.steps ?? []);
+      return create(session, plan, read.steps);
     case 'add_step':
-      return read.description
-        ? added(session, plan, [{ description: read.description, needs: read.needs, done_when: read.done_when }])
-        : refused('add_step wants "description".');
+      return addStep(session, plan, read);
+    case 'replan':
+      return replan(session, plan);
     case 'complete_step':
       return withStep(plan, read.step, (step) => complete(session, step, read.result ?? ''));
     case 'mark_step':
-      return withStep(plan, read.step, (step) => mark(step, read));
+      return withStep(plan, read.step, (step) => mark(plan, step, read));
     case 'update':
       return withStep(plan, read.step, (step) => update(session, step, read));
     default:
@@ -51,15 +53,20 @@ function outcome(session: Session, plan: Plan, args: string): Outcome {
   }
 }
 
+/** The arguments by the schema, or what is wrong with them and what there is, so that they can be mended. */
 function readCall(args: string): PlanCall | string {
+  let given: unknown;
   try {
-    const parsed = PlanCall.safeParse(JSON.parse(args));
-    if (parsed.success) return parsed.data;
-    const issue = parsed.error.issues[0];
-    return `The arguments do not fit: ${issue?.path.join('.') || 'the object'}: ${issue?.message}`;
+    given = JSON.parse(args);
   } catch {
     return `The arguments are not JSON: ${clip(args, 80)}`;
   }
+  const parsed = PlanCall.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  const command = typeof given === 'object' && given !== null && 'command' in given ? given.command : undefined;
+  const came = typeof command === 'string' ? ` "${clip(command, 40)}"` : '';
+  return `The arguments do not fit${came}: ${issue?.path.join('.') || 'the object'}: ${issue?.message}. Commands: ${PlanCall.shape.command.options.join(', ')}.`;
 }
 
 function withStep(plan: Plan, name: string | null | undefined, act: (step: Step) => Outcome): Outcome {
@@ -99,18 +106,35 @@ function complete(session: Session, step: Step, result: string): Outcome {
   return said(`${step.id} is completed ${checks}.`, event);
 }
 
-function mark(step: Step, { status, reason }: PlanCall): Outcome {
+function mark(plan: Plan, step: Step, { status, reason }: PlanCall): Outcome {
   if (!status) return refused('mark_step wants "status": failed, skipped or blocked.');
   if (!isOpen(step)) return refused(`${step.id} is ${step.status} and stays so.`);
   const why = clip(reason ?? '', 400);
   if (status === 'skipped')
-    return said(`${step.id} is skipped.`, { type: 'step.skipped', step: step.id, reason: why, by: 'model' });
+    return said(`${step.id} is skipped.${goesWith(plan, step)}`, {
+      type: 'step.skipped',
+      step: step.id,
+      reason: why,
+      by: 'model',
+    });
   return said(`${step.id} is ${status}.`, {
     type: status === 'failed' ? 'step.failed' : 'step.blocked',
     step: step.id,
     error: why,
     by: 'model',
   });
+}
+
+/** What needs a skipped step will never be ready, and is skipped with it. */
+function goesWith(plan: Plan, { id }: Step): string {
+  const behind = plan.steps.filter((step) => step.status === 'pending' && step.needs?.includes(id));
+  return behind.length > 0 ? ` ${behind.map((step) => step.id).join(', ')} needs it and goes with it.` : '';
+}
+
+/** The ring a step would be in with these needs. */
+function ringWith(plan: Plan | null, id: string, needs: string[]): string[] | undefined {
+  const ring = ringIn((plan?.steps ?? []).map((step) => (step.id === id ? { id, needs } : step)));
+  return ring?.includes(id) ? ring : undefined;
 }
 
 /** A model may not reword what a person wrote, nor touch what has ended. */
@@ -129,13 +153,18 @@ function update(session: Session, step: Step, call: PlanCall): Outcome {
     return refused(
       `"needs" cannot name ${unknown.join(', ')}. Steps: ${session.plan?.steps.map((one) => one.id).join(', ')}.`,
     );
+  const ring = call.needs ? ringWith(session.plan, step.id, call.needs) : undefined;
+  if (ring) return refused(`"needs" would make a ring (cycle): ${ring.join(' → ')} would need each other.`);
   const set = {
     ...(call.description && { description: call.description }),
     ...(call.needs && { needs: call.needs }),
     ...(call.done_when && { done_when: call.done_when }),
     ...(call.notes && { notes: call.notes }),
   };
-  const changes: Changes = Object.keys(set).length > 0 ? [{ what: 'step', step: step.id, set, unset: [] }] : [];
+  // Notes are about the words they stand beside: they go with those, unless a person wrote them.
+  const stale = call.description && call.description !== step.description && !call.notes && step.notes !== undefined;
+  const unset = stale && !session.theirs.includes(`${step.id}:notes`) ? ['notes' as const] : [];
+  const changes: Changes = Object.keys(set).length > 0 ? [{ what: 'step', step: step.id, set, unset }] : [];
   const events: EventBody[] = [
     ...(changes.length > 0 ? [{ type: 'plan.edited' as const, by: 'model' as const, changes, ignored: [] }] : []),
     ...(call.progress ? [{ type: 'step.progressed' as const, step: step.id, progress: call.progress }] : []),
@@ -145,33 +174,39 @@ function update(session: Session, step: Step, call: PlanCall): Outcome {
     : refused('update wants "description", "needs", "done_when", "notes" or "progress".');
 }
 
-const declaration = (description: string): string => `[Step] ${description.replace(/\s+/g, ' ')}`;
-
-/** New steps by the rules of declared ones: no step twice, fifty at most. */
-function added(session: Session, plan: Plan, steps: NonNullable<PlanCall['steps']>): Outcome {
-  const open = openSteps(plan).map((step) => step.description);
-  const asked = steps.map((step) => (typeof step === 'string' ? { description: step } : step));
-  const fresh = parseStepDeclarations(asked.map((step) => declaration(step.description)).join('\n'), open);
-  const known = new Set(plan.steps.map((step) => step.id));
-  const events = fresh.map((description, n): EventBody => {
-    const { needs, done_when } = {
-      needs: null,
-      done_when: null,
-      ...asked.find((step) => parseStepDeclarations(declaration(step.description))[0] === description),
-    };
-    const id = `step_${session.stepNo + n + 1}`;
-    known.add(id);
-    return {
-      type: 'step.added',
-      by: 'model',
-      step: { id, description, status: 'pending', ...(needs && { needs }), ...(done_when && { done_when }) },
-    };
-  });
-  const dangling = asked.flatMap((step) => ('needs' in step ? (step.needs ?? []) : [])).filter((id) => !known.has(id));
-  if (dangling.length > 0)
-    return refused(`Unknown in "needs": ${dangling.join(', ')}. Steps: ${[...known].join(', ') || 'none yet'}.`);
-  const ids = events.flatMap((event) =>
-    event.type === 'step.added' ? [`${event.step.id}: ${event.step.description}`] : [],
+/** A plan that has steps is not made a second time: what is new goes through add_step, which says so. */
+function create(session: Session, plan: Plan, steps: PlanCall['steps']): Outcome {
+  const wanted = spelled(steps);
+  if (wanted.length === 0) return refused('create wants "steps": the list of what is to be done.');
+  const added = adding(session, plan, wanted, false);
+  if (plan.steps.length === 0) return outcomeOf(added);
+  if (added.events.length + added.skipped.length === 0) return said('The plan has these steps already.');
+  return refused(
+    `${plan.id} is there already and stays as it is. Add to it with add_step ("steps" for several), change a step with update.`,
   );
-  return said(ids.length > 0 ? `Added ${ids.join('; ')}` : 'The plan has these steps already.', ...events);
+}
+
+const spelled = (steps: PlanCall['steps']): Wanted[] =>
+  (steps ?? []).map((step) => (typeof step === 'string' ? { description: step } : step));
+
+function addStep(session: Session, plan: Plan, { steps, description, needs, done_when }: PlanCall): Outcome {
+  const one = description ? [{ description, needs, done_when }] : [];
+  const wanted = [...one, ...spelled(steps)];
+  if (wanted.length === 0) return refused('add_step wants "description", or "steps" for several.');
+  return outcomeOf(adding(session, plan, wanted, !steps));
+}
+
+function outcomeOf({ events, told, skipped }: Added): Outcome {
+  const left = skipped.length > 0 ? [`Not added: ${skipped.join('; ')}.`] : [];
+  if (events.length > 0) return said([`Added ${told.join('; ')}`, ...left].join('\n'), ...events);
+  return left.length > 0 ? refused(left.join('')) : said('The plan has these steps already.');
+}
+
+/** What is open is planned anew once this answer's calls have ended, where the mode does that. */
+function replan(session: Session, plan: Plan): Outcome {
+  const { replans } = POLICIES[plan.mode];
+  if (replans === 0) return refused(`In the mode ${plan.mode} nothing is planned anew: use add_step and mark_step.`);
+  if (session.revisions >= replans)
+    return refused(`The plan was made anew ${replans} times already, and no oftener: use add_step and mark_step.`);
+  return said('What is open is planned anew; go on when the new steps are there.');
 }

@@ -1,10 +1,13 @@
 import { EXTEND_FACTOR, type Rules } from '../protocol/config.ts';
 import type { EventBody, RestStatus } from '../protocol/event.ts';
+import type { Plan } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
 import { checkKey } from './claim.ts';
 import type { Language } from './language.ts';
+import { whyHeld } from './needs.ts';
+import { executorOf } from './planner/agents.ts';
 import { SAYINGS } from './sayings.ts';
-import { activePlan, type Call, type Run, type Session } from './session.ts';
+import { activePlan, type Call, type Run, runningStep, type Session } from './session.ts';
 import { sessionLanguage } from './session-language.ts';
 import { isSpawnCall } from './spawn-step.ts';
 import { lostSteps, openSteps, unreached } from './steps.ts';
@@ -36,7 +39,7 @@ export function restEvents(session: Session, rules: Rules, why: Why): EventBody[
       message: run.message,
       status: why.status,
       reason: why.reason,
-      text: restText(session, run, why, language),
+      text: restText(session, rules, run, why),
       spent: run.spent,
     },
     ...(plan && ends
@@ -76,7 +79,8 @@ function leftOn({ plan }: Session, { key, args }: Call): EventBody {
   return { type: 'tool.finished', call: key, ok: true, output: { text }, ms: 0 };
 }
 
-function restText(session: Session, run: Run, why: Why, language: Language): string {
+function restText(session: Session, rules: Rules, run: Run, why: Why): string {
+  const language = sessionLanguage(session, rules);
   const words = SAYINGS[language];
   const plan = activePlan(session);
   const said =
@@ -88,7 +92,17 @@ function restText(session: Session, run: Run, why: Why, language: Language): str
   const aside = run.aside ? [words.aside(run.aside.goal, run.aside.id)] : [];
   const guessed = why.status === 'done' ? (plan?.steps.filter((step) => step.completed_by === 'timeout') ?? []) : [];
   const assumed = guessed.length > 0 ? [words.assumed(guessed.map((step) => step.description).join('; '))] : [];
-  return [said, ...assumed, ...summary, ...how, ...aside].join('\n\n');
+  return [said, ...assumed, ...nobodys(plan, rules, words), ...summary, ...how, ...aside].join('\n\n');
+}
+
+/** Steps that a tag gave to an agent nobody knows: the person is told who did them. */
+function nobodys(plan: Plan | null, rules: Rules, words: (typeof SAYINGS)[Language]): string[] {
+  if (!plan?.planned_by || Object.keys(rules.agents).length === 0) return [];
+  return plan.steps.flatMap((step) => {
+    const { agent, unknown } = executorOf(step, rules);
+    const did = agent === undefined && step.started_at !== undefined && step.status !== 'failed';
+    return unknown !== undefined && did ? [words.nobody(unknown, step.description)] : [];
+  });
 }
 
 /** The reason to stop before another model call, if there is one. */
@@ -136,6 +150,16 @@ export function stuck(session: Session, rules: Rules): Why | null {
   return { status: 'paused', reason: 'repeats', text: words.repeats(run.repeat.call, run.repeat.count, output) };
 }
 
+/** Steps are open, and none of them can begin: people wrote a ring or a need of nothing, and only they can mend it. */
+export function heldUp(session: Session, rules: Rules): Why | null {
+  const plan = activePlan(session);
+  if (!plan || openSteps(plan).length === 0 || runningStep(plan)) return null;
+  const language = sessionLanguage(session, rules);
+  const words = SAYINGS[language];
+  const text = [words.nothingReady, ...whyHeld(plan, language), words.mendPlan].join('\n');
+  return { status: 'waiting', reason: 'needs', text };
+}
+
 /** How a run ends at an answer without tool calls; null where it goes on. */
 export function ending(session: Session, rules: Rules): Why | null {
   const { run, turn } = session;
@@ -162,6 +186,10 @@ function withRefusal(session: Session, rules: Rules): string {
 /** What a plan comes to when its run is done, computed from its steps alone. */
 export function planEnd(session: Session): EventBody | null {
   const { plan, rest, run } = session;
+  const open = plan?.status === 'running' || plan?.status === 'waiting';
+  // The end of a plan goes with the rest of its run; only a power cut comes between them.
+  if (!run && open && rest?.plan === plan.id && (rest.status === 'failed' || rest.status === 'cancelled'))
+    return { type: 'plan.ended', plan: plan.id, status: rest.status, reason: rest.reason };
   if (run || !plan || plan.status !== 'running' || rest?.status !== 'done') return null;
   const lost = unreached(plan, session.revisedFor);
   if (lost.length > 0)

@@ -29,6 +29,14 @@ const en = {
   again: 'Say "continue" to try again.',
   repeats: (call: string, times: number, output: string) =>
     `Paused: the same call gave the same result ${times} times in a row, also after another approach was asked for.\nCall: ${call}\nResult: ${output}`,
+  standstill: (rounds: number) =>
+    `Paused: ${rounds} rounds of work in a row completed nothing. A hint helps: say "continue" with it. Open items:`,
+  stillOpen: (step: string, attempt: number, iterations: number, tried: string) =>
+    `- "${step}": attempt ${attempt}, ${iterations} iterations${tried ? `; tried: ${tried}` : ''}`,
+  nothingReady: 'The run waits: no open step of the plan can begin.',
+  mendPlan: 'Mend it in plan.json, or skip a step, then say "continue".',
+  noSummary: 'The model gave no summary. What the plan says:',
+  nobody: (agent: string, step: string) => `Note: no agent is called "${agent}"; the session itself did "${step}".`,
   aside: (goal: string, id: string) =>
     `The plan "${goal}" was set aside, still paused; "/continue ${id}" brings it back.`,
   planNote: (problem: string) => `Note on plan.json: ${problem}`,
@@ -72,6 +80,13 @@ const zh: typeof en = {
   again: '回复“继续”（continue）可以重试。',
   repeats: (call, times, output) =>
     `已暂停：同样的调用连续 ${times} 次得到同样的结果，要求换方法后仍然如此。\n调用：${call}\n结果：${output}`,
+  standstill: (rounds) => `已暂停：连续 ${rounds} 轮工作没有完成任何事项。给出提示并回复“继续”即可。未完成的事项：`,
+  stillOpen: (step, attempt, iterations, tried) =>
+    `- “${step}”：第 ${attempt} 次尝试，${iterations} 次迭代${tried ? `；已试过：${tried}` : ''}`,
+  nothingReady: '任务在等待：计划里没有一个未完成的步骤可以开始。',
+  mendPlan: '请在 plan.json 里修正，或跳过一个步骤，然后回复“继续”。',
+  noSummary: '模型没有给出总结。计划的情况：',
+  nobody: (agent, step) => `注意：没有叫“${agent}”的智能体；“${step}”由会话自己完成。`,
   aside: (goal, id) => `计划“${goal}”已放到一边，仍为暂停；“/continue ${id}”可以取回。`,
   planNote: (problem) => `关于 plan.json：${problem}`,
   idle: '没有正在运行的任务。',

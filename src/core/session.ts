@@ -6,6 +6,7 @@ import type { Reply } from '../protocol/reply.ts';
 import type { ChatMessage } from './chat.ts';
 import { type Grow, growing } from './grow.ts';
 import { type Keyed, keyed } from './keyed.ts';
+import { NO_ROUNDS, type Rounds } from './rounds.ts';
 
 /** Everything a session's record means: the result of folding its events. Never changed in place. */
 export type Session = {
@@ -30,8 +31,10 @@ export type Session = {
   unpublished: Readonly<Record<string, Reply>>;
   /** How often the open steps of the current plan were replaced. */
   revisions: number;
-  /** Steps that had failed when the plan was revised last. */
+  /** Steps that had failed, and calls that had asked for it, when the plan was revised last. */
   revisedFor: readonly string[];
+  /** Stretches of work on the current plan, for modes that rest where none of them completes anything. */
+  rounds: Rounds;
   /** Child sessions that work on steps of the current plan, by step. */
   children: Readonly<Record<string, Child>>;
   conversation: Grow<ChatMessage>;
@@ -57,7 +60,7 @@ export type Session = {
   windows: Readonly<Record<string, number>>;
   /** A claim whose checks are being tried. */
   claim: Claim | null;
-  /** What a person wrote of the steps, as `<step>:<field>`: the model leaves it alone. */
+  /** What a person wrote or set of the steps, as `<step>:<field>`: the model leaves it alone. */
   theirs: readonly string[];
   /** Limits a person set in `plan.json`: they outlive the slice. */
   handLimits: Plan['limits'] | null;
@@ -81,6 +84,7 @@ export const NO_SETBACKS: Setbacks = { count: 0, error: null };
 export type Notice = { seq: number } & (
   | { about: 'edit'; text: string }
   | { about: 'reopened'; step: string; said: string }
+  | { about: 'again'; step: string; attempt: number; error: string }
   | { about: 'refused'; step: string; veto: string; evidence: string }
 );
 
@@ -224,6 +228,7 @@ export function emptySession(name: string): Session {
     children: {},
     revisions: 0,
     revisedFor: [],
+    rounds: NO_ROUNDS,
     conversation: growing(),
     run: null,
     turn: null,

@@ -1,6 +1,7 @@
 import type { Plan, Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
 import type { Language } from './language.ts';
+import { brokenNeeds } from './needs.ts';
 import { runningStep } from './session.ts';
 import { completedSteps } from './steps.ts';
 
@@ -24,6 +25,7 @@ const WORDS = {
     spent: 'Iterations',
     assumed: 'assumed done',
     by: 'done by hand',
+    planned: 'Planned by',
   },
   zh: {
     goal: '目标',
@@ -34,6 +36,7 @@ const WORDS = {
     spent: '已用迭代',
     assumed: '推定完成',
     by: '手动完成',
+    planned: '计划来自',
   },
 };
 
@@ -50,6 +53,8 @@ export function planSummary(plan: Plan, language: Language): string {
     `${words.spent}: ${plan.iteration_count}`,
     ...(plan.steps.length > 0 ? [''] : []),
     ...plan.steps.map((step, place) => stepLine(step, place + 1, language)),
+    ...brokenNeeds(plan, language),
+    ...((plan.planned_by ?? 'planner') !== 'planner' ? ['', `${words.planned}: ${plan.planned_by}`] : []),
   ].join('\n');
 }
 

@@ -83,6 +83,12 @@ const shared = {
     .record(z.string().regex(/^[A-Za-z0-9_-]+$/, 'wanted letters, digits, "_" and "-"'), Agent)
     .optional()
     .describe('Profiles by name. A step whose description begins with [NAME] is done by that one.'),
+  unknown_agent: z
+    .enum(['self', 'first', 'fail'])
+    .optional()
+    .describe(
+      'A step whose tag names no agent: done by the session "self" (and told so), by the "first" of `agents`, or it fails.',
+    ),
   on_limit: z.enum(['pause', 'extend']).optional().describe('"extend" goes on up to five times `limits.iterations`.'),
   sandbox: z.enum(['none']).optional().describe('Tools run as this user, without a sandbox.'),
   language: z
@@ -130,6 +136,7 @@ export type Rules = {
   mode: Mode;
   limits: FullLimits;
   onLimit: 'pause' | 'extend';
+  unknownAgent: 'self' | 'first' | 'fail';
   language: 'en' | 'zh' | undefined;
   instructions: string;
   contextWindow: number;
@@ -161,6 +168,7 @@ export function resolveRules(...layers: Array<Config | Settings | undefined>): R
     mode: 'linear',
     limits: fullLimits(...layers.map((layer) => layer?.limits)),
     onLimit: 'pause',
+    unknownAgent: 'self',
     language: undefined,
     instructions: '',
     contextWindow: DEFAULT_CONTEXT_WINDOW,
@@ -171,6 +179,7 @@ export function resolveRules(...layers: Array<Config | Settings | undefined>): R
   for (const layer of layers) {
     if (!layer) continue;
     rules.mode = layer.mode ?? rules.mode;
+    rules.unknownAgent = layer.unknown_agent ?? rules.unknownAgent;
     rules.onLimit = layer.on_limit ?? rules.onLimit;
     rules.language = layer.language ?? rules.language;
     rules.instructions = [rules.instructions, layer.instructions].filter(Boolean).join('\n\n');

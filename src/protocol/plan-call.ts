@@ -1,10 +1,11 @@
 import { z } from 'zod';
 import { DoneWhen } from './plan.ts';
 
+// An empty description is told from the rest of its list, so it is no fault of form.
 const NewStep = z.union([
-  z.string().trim().min(1),
+  z.string(),
   z.strictObject({
-    description: z.string().trim().min(1),
+    description: z.string(),
     needs: z.array(z.string()).nullish(),
     done_when: z.array(DoneWhen).nullish(),
   }),
@@ -14,8 +15,8 @@ const STEP = 'Id of the step, such as step_2; without it the current one.';
 
 /** Arguments of the `plan` tool. One flat object: some endpoints refuse a choice of objects at the top. */
 export const PlanCall = z.strictObject({
-  command: z.enum(['create', 'update', 'complete_step', 'mark_step', 'add_step', 'get']),
-  steps: z.array(NewStep).nullish().describe('create: the steps, in order.'),
+  command: z.enum(['create', 'update', 'complete_step', 'mark_step', 'add_step', 'replan', 'get']),
+  steps: z.array(NewStep).nullish().describe('create: the steps, in order. add_step: several at once.'),
   step: z.string().nullish().describe(STEP),
   description: z.string().trim().min(1).nullish().describe('add_step, update: what is to be done.'),
   needs: z.array(z.string()).nullish().describe('add_step, update: ids of steps that must be completed first.'),
@@ -25,7 +26,7 @@ export const PlanCall = z.strictObject({
     .describe('add_step, update: checks that must pass before the step counts as done.'),
   notes: z.string().nullish().describe('update: notes on the step.'),
   status: z.enum(['failed', 'skipped', 'blocked']).nullish().describe('mark_step: what became of the step.'),
-  reason: z.string().nullish().describe('mark_step: why.'),
+  reason: z.string().nullish().describe('mark_step, replan: why.'),
   result: z.string().nullish().describe('complete_step: what came out of it, in a sentence.'),
   progress: z
     .strictObject({ current: z.int().min(0), total: z.int().min(0) })

@@ -1,4 +1,6 @@
-import { parseStepDeclarations } from '../declarations.ts';
+import type { EventBody } from '../../protocol/event.ts';
+import { MAX_STEPS, parseStepDeclarations } from '../declarations.ts';
+import type { Session, Turn } from '../session.ts';
 import { openSteps, ready } from '../steps.ts';
 import type { Policy } from './policy.ts';
 
@@ -11,17 +13,10 @@ export const linear: Policy = {
   needsWork: false,
   together: false,
   attempts: 1,
+  most: MAX_STEPS,
+  replans: 0,
 
-  /** Steps the answer at hand declares that the plan does not have yet. */
-  declare(session, turn) {
-    const open = session.plan ? openSteps(session.plan).map((step) => step.description) : [];
-    const fresh = parseStepDeclarations(turn.text, [...open, ...turn.declared]);
-    return fresh.map((description, n) => ({
-      type: 'step.added',
-      by: 'model',
-      step: { id: `step_${session.stepNo + n + 1}`, description, status: 'pending' },
-    }));
-  },
+  declare: (session, turn) => declared(session, turn, MAX_STEPS),
 
   /** The step to work on next: the one the model named, else the first that is ready. */
   choose(session) {
@@ -32,3 +27,16 @@ export const linear: Policy = {
   delegates: () => false,
   counsel: () => null,
 };
+
+/** Steps the answer at hand declares that the plan does not have yet, as long as no more than `most` are open. */
+export function declared(session: Session, turn: Turn, most: number): EventBody[] {
+  const open = session.plan ? openSteps(session.plan).map((step) => step.description) : [];
+  const known = [...new Set([...open, ...turn.declared])];
+  const room = most - open.length;
+  const fresh = room > 0 ? parseStepDeclarations(turn.text, known, known.length + room) : [];
+  return fresh.map((description, n) => ({
+    type: 'step.added',
+    by: 'model',
+    step: { id: `step_${session.stepNo + n + 1}`, description, status: 'pending' },
+  }));
+}

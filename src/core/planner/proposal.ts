@@ -20,21 +20,22 @@ type Known = {
   steps?: readonly Step[];
   /** Highest number given to a step so far. */
   stepNo?: number;
+  /** Most steps it may have. */
+  most?: number;
 };
 
 /** Reads a planner's answer: JSON by the schema, whole, without rings, naming only what there is. */
 export function readProposal(text: string, known: Known): Read {
   const json = jsonIn(text);
-  if (json === undefined) return fault('the answer holds no whole JSON object');
+  if (json === undefined)
+    return fault(text.includes('{') ? 'its JSON breaks off or is not valid' : 'the answer holds no JSON object');
   const parsed = Proposal.safeParse(json);
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0];
-    return fault(`${issue?.path.join('.') || 'the object'}: ${issue?.message}`);
-  }
+  if (!parsed.success) return fault(issueIn(parsed.error.issues));
   const { title, steps, answer } = parsed.data;
   if (answer?.trim() && !steps?.length) return { is: 'answer', text: answer.trim() };
   if (!steps?.length) return fault('"steps" is empty; give at least one step, or "answer" where no plan is needed');
-  if (steps.length > MOST_STEPS) return fault(`${steps.length} steps; ${MOST_STEPS} are the most`);
+  const { most = MOST_STEPS } = known;
+  if (steps.length > most) return fault(`${steps.length} steps; ${most} are the most`);
   const made = named(steps, known);
   return 'why' in made
     ? { is: 'fault', why: made.why }
@@ -42,6 +43,31 @@ export function readProposal(text: string, known: Known): Read {
 }
 
 const fault = (why: string): Read => ({ is: 'fault', why });
+
+type Issue = { code: string; path: PropertyKey[]; message: string; errors?: Issue[][] };
+
+/** The first thing that does not fit. Of the forms a step may have, the object is what was meant where there are keys. */
+function issueIn([issue]: readonly Issue[], within: readonly PropertyKey[] = []): string {
+  if (!issue) return 'the object does not fit';
+  const path = [...within, ...issue.path];
+  const meant = issue.errors?.find(([first]) => first && (first.path.length > 0 || first.code !== 'invalid_type'));
+  return meant ? issueIn(meant, path) : `${path.join('.') || 'the object'}: ${issue.message}`;
+}
+
+/** The first `most` steps that can be worked on without the others; what was left out is told with the last of them. */
+export function firstOf(steps: readonly Step[], most: number): Step[] {
+  const chosen: Step[] = [];
+  for (let added = true; added && chosen.length < most; ) {
+    const ids = chosen.map((step) => step.id);
+    const next = steps.find((step) => !ids.includes(step.id) && namedBy(step).every(([, id]) => ids.includes(id)));
+    added = next !== undefined;
+    if (next) chosen.push(next);
+  }
+  const left = steps.filter((step) => !chosen.includes(step)).map((step) => step.description);
+  const last = chosen.at(-1);
+  if (!last || left.length === 0) return chosen;
+  return [...chosen.slice(0, -1), { ...last, notes: `The planner also named: ${left.join('; ')}` }];
+}
 
 type Spelled = Exclude<ProposedStep, string>;
 

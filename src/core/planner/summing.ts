@@ -1,5 +1,6 @@
 import type { Rules } from '../../protocol/config.ts';
 import type { Counsel } from '../modes/policy.ts';
+import { SAYINGS } from '../sayings.ts';
 import { activePlan, type Session } from '../session.ts';
 import { sessionLanguage } from '../session-language.ts';
 import { openSteps, unreached } from '../steps.ts';
@@ -9,12 +10,15 @@ import { planSummary } from '../summary.ts';
 export function summing(session: Session, rules: Rules): Counsel | null {
   const { run } = session;
   const plan = activePlan(session);
-  if (!run || !plan || plan.steps.length === 0 || openSteps(plan).length > 0) return null;
+  if (!run || !plan || plan.steps.length === 0 || session.turn?.blocked || openSteps(plan).length > 0) return null;
   const lost = unreached(plan, session.revisedFor);
   const said = run.consult?.ask === 'summary' ? run.consult.text.trim() : undefined;
   const gaveUp = run.failure !== null && run.failure.last.retry_at === null;
   if (said === undefined && !gaveUp) return { ask: 'summary' };
-  const text = said || planSummary(plan, sessionLanguage(session, rules));
+  const language = sessionLanguage(session, rules);
+  // A rest that failed is told with the plan anyhow.
+  const computed = lost.length > 0 ? [] : [planSummary(plan, language)];
+  const text = said || [SAYINGS[language].noSummary, ...computed].join('\n\n');
   return lost.length > 0
     ? { rest: { status: 'failed', reason: `not reached: ${lost.join(', ')}`, text } }
     : { rest: { status: 'done', reason: 'completed', text } };

@@ -1,5 +1,8 @@
 import type { Plan, Step } from '../../protocol/plan.ts';
 import { clip } from '../../protocol/recorded.ts';
+import { parseStepDeclarations } from '../declarations.ts';
+import { policyOf } from '../modes/index.ts';
+import { brokenNeeds } from '../needs.ts';
 import { detours } from '../router.ts';
 import { activePlan, runningStep, type Session } from '../session.ts';
 import { completedSteps, openSteps } from '../steps.ts';
@@ -17,6 +20,7 @@ export function daemonBlock(session: Session, words: Wording, { names, notices }
   const lines = [
     ...beside(session, words),
     ...planLines(session, words),
+    ...listLines(session, words),
     ...noticeLines(session, words),
     ...notices,
     ...nudges(session, words),
@@ -34,7 +38,25 @@ function planLines(session: Session, words: Wording): string[] {
   const plan = activePlan(session);
   if (!plan) return [];
   const resumed = session.turn === null && plan.iteration_count > 0 ? [words.resumed] : [];
-  return [`${words.goal}: ${clip(plan.goal, 2000)}`, ...planContext(plan, words), ...resumed];
+  const { tells } = policyOf(session);
+  return [
+    `${words.goal}: ${clip(plan.goal, 2000)}`,
+    ...planContext(plan, words),
+    ...brokenNeeds(plan, words.language),
+    ...(tells ? [tells[words.language]] : []),
+    ...resumed,
+  ];
+}
+
+/** How many items are open, in a mode that keeps them few, and what was left out because they were too many. */
+function listLines(session: Session, words: Wording): string[] {
+  const plan = activePlan(session);
+  if (!plan) return [];
+  const { most, crowded } = policyOf(session);
+  const open = openSteps(plan).map((step) => step.description);
+  const left = parseStepDeclarations(session.turn?.text ?? '', [...open, ...(session.turn?.declared ?? [])], Infinity);
+  if (open.length >= most && left.length > 0) return [words.full(most, left.map((one) => `"${one}"`).join(', '))];
+  return crowded !== undefined && open.length >= crowded ? [words.crowded(open.length, most)] : [];
 }
 
 /** The steps as the model is told them: what is finished with its results, what is current, what is open. */
@@ -46,9 +68,13 @@ export function planContext(plan: Plan, words: Wording): string[] {
   return [
     ...(closed.length > 0 ? [`${words.finished}:`, ...closed.map((step) => `- ${closedLine(step, words)}`)] : []),
     ...(current ? [currentLine(plan, current, words)] : []),
-    ...(later.length > 0 ? [`${words.later}:`, ...later.map((step) => `- ${step.id}: ${step.description}`)] : []),
+    ...(later.length > 0 ? [`${words.later}:`, ...later.map((step) => `- ${laterLine(step, words)}`)] : []),
     openSteps(plan).length === 0 ? words.allDone : words.whenDone,
   ];
+}
+
+function laterLine({ id, description, needs = [] }: Step, words: Wording): string {
+  return `${id}: ${description}${needs.length > 0 ? words.needs(needs.join(', ')) : ''}`;
 }
 
 function closedLine(step: Step, words: Wording): string {
@@ -69,6 +95,8 @@ function noticeLines(session: Session, words: Wording): string[] {
     switch (notice.about) {
       case 'edit':
         return `${words.edited}: ${notice.text}`;
+      case 'again':
+        return words.again(named(notice.step), notice.attempt, notice.error);
       case 'reopened':
         return words.reopened(named(notice.step), notice.said);
       case 'refused':

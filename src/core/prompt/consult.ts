@@ -3,7 +3,7 @@ import type { Consult } from '../../protocol/event.ts';
 import type { ChatMessage } from '../chat.ts';
 import type { Language } from '../language.ts';
 import { policyOf } from '../modes/index.ts';
-import { readProposal } from '../planner/proposal.ts';
+import { readConsult } from '../planner/consulting.ts';
 import { activePlan, type Session } from '../session.ts';
 import { planContext } from './block.ts';
 import { CONSULTING } from './consult-wording.ts';
@@ -29,10 +29,9 @@ function agentLines(agents: Readonly<Record<string, Agent>>, language: Language)
   return [words.agents, ...names.map(([name, { description = '' }]) => `- [${name}] ${description}`)];
 }
 
-function faultLines({ run, plan, stepNo }: Session, { agents }: Rules, ask: Consult, language: Language): string[] {
-  if (!run?.consult || run.consult.ask !== ask || ask === 'summary') return [];
-  const read = readProposal(run.consult.text, { agents, steps: plan?.steps ?? [], stepNo });
-  return read.is === 'fault' ? [CONSULTING[language].fault(read.why)] : [];
+function faultLines(session: Session, rules: Rules, ask: Consult, language: Language): string[] {
+  const read = readConsult(session, rules, ask, policyOf(session).begins);
+  return read?.is === 'fault' ? [CONSULTING[language].fault(read.why)] : [];
 }
 
 /** The system message of a planner: it plans and calls nothing. */

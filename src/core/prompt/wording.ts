@@ -1,6 +1,7 @@
 import type { Language } from '../language.ts';
 
 const en = {
+  language: 'en' as Language,
   system: (session: string, date: string) =>
     `You are agentd, an agent that carries out tasks with tools. You work in the folder work/ of the session "${session}": your tools see this folder and nothing else, and a path is relative to it. The task began on ${date}.`,
   protocol: `How work is planned and tracked
@@ -27,7 +28,7 @@ const en = {
   beside: (goal: string, done: number, total: number) =>
     `A plan is paused beside this conversation and stays as it is: "${goal}" (${done}/${total} steps done). Answer the last message by itself. If you use a tool, a plan of its own begins.`,
   reminder: (step: string) =>
-    `Your last answer called no tool and finished no step, but steps are open. Go on with "${step}", write [Done] if it is finished, or ask the person what you need; then the run waits for the answer.`,
+    `Your last answer called no tool and finished no step, but steps are open. Go on with "${step}", write [Done] (or call plan complete_step) if it is finished, or ask the person what you need; then the run waits for the answer.`,
   asked: (step: string, iterations: number) =>
     `"${step}" has run ${iterations} iterations. Is it done? Answer with [Done] and its result, or with [Not done] and what is left. Without an answer it is taken as done.`,
   vetoed: (step: string) =>
@@ -36,6 +37,13 @@ const en = {
     `The claim that "${step}" is done was not accepted: no tool was used in this step. Do the work with the tools, or write [Failed: …] and why it cannot be done.`,
   unchecked: (step: string, what: string) =>
     `The claim that "${step}" is done was not accepted. Its check says: ${what}`,
+  again: (step: string, attempt: number, error: string) =>
+    `"${step}" failed and is tried again (attempt ${attempt})${error ? `: ${error}` : ''}. Take another way than before.`,
+  crowded: (open: number, most: number) =>
+    `${open} of at most ${most} items are open. Before you add more, merge those that belong together and close those that are not needed (plan: mark_step skipped).`,
+  full: (most: number, left: string) =>
+    `${most} items are open, and there are no more than that. Not added (too_many): ${left}. Merge or close some first.`,
+  needs: (ids: string) => ` (needs ${ids})`,
   reopened: (step: string, said: string) =>
     `A person says that "${step}" is not done yet. It is open again.${said ? ` Their words: ${said}` : ''}`,
   edited: 'A person edited the plan',
@@ -49,6 +57,7 @@ const en = {
 };
 
 const zh: typeof en = {
+  language: 'zh',
   system: (session, date) =>
     `你是 agentd，一个用工具完成任务的智能体。你在会话“${session}”的 work/ 文件夹里工作：工具只能看到这个文件夹，路径都相对于它。任务开始于 ${date}。请用对方的语言回答。`,
   protocol: `如何规划和记录工作
@@ -73,12 +82,18 @@ const zh: typeof en = {
   beside: (goal, done, total) =>
     `有一个计划暂停在旁边，保持不动：“${goal}”（已完成 ${done}/${total} 步）。请只回答最后一条消息。如果使用工具，会开始一个新的计划。`,
   reminder: (step) =>
-    `上一条回答没有调用工具，也没有完成步骤，但还有步骤没做完。请继续“${step}”；如果已经完成，写 [完成]；如果需要对方提供信息，请提问，之后会等待回答。`,
+    `上一条回答没有调用工具，也没有完成步骤，但还有步骤没做完。请继续“${step}”；如果已经完成，写 [完成]（或调用 plan complete_step）；如果需要对方提供信息，请提问，之后会等待回答。`,
   asked: (step, iterations) =>
     `“${step}”已经进行了 ${iterations} 轮。完成了吗？请回答 [完成] 和结果，或者 [未完成] 和还差什么。不回答就视为完成。`,
   vetoed: (step) => `“${step}”的完成声明没有被接受：那条回答里有工具调用失败了。请修复，或写 [受阻] 和原因。`,
   unworked: (step) => `“${step}”的完成声明没有被接受：这一步还没有用过任何工具。请用工具完成它，或写 [失败：原因]。`,
   unchecked: (step, what) => `“${step}”的完成声明没有被接受。检查结果：${what}`,
+  again: (step, attempt, error) =>
+    `“${step}”失败了，再试一次（第 ${attempt} 次）${error ? `：${error}` : ''}。请换一种做法。`,
+  crowded: (open, most) =>
+    `最多 ${most} 个事项，现在有 ${open} 个未完成。添加之前，请合并相关的事项，关闭不需要的事项（plan: mark_step skipped）。`,
+  full: (most, left) => `已有 ${most} 个未完成的事项，不能再多。没有添加（too_many）：${left}。请先合并或关闭一些。`,
+  needs: (ids) => `（需要 ${ids}）`,
   reopened: (step, said) => `有人说“${step}”还没有完成。它已重新打开。${said ? `原话：${said}` : ''}`,
   edited: '有人修改了计划',
   nudge: (call, times) =>
