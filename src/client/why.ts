@@ -175,6 +175,8 @@ function closedBy(event: EventOf<'step.completed'>, when: string, history: reado
       return `was closed by a person ${when}`;
     case 'child':
       return `was closed ${when}, since its child session had done it${checked}`;
+    case 'parts':
+      return `was closed ${when}, since all its parts had ended (${event.evidence})`;
     default:
       return event.by satisfies never;
   }

@@ -1,8 +1,8 @@
 import { type Rules, resolveRules } from '../protocol/config.ts';
 import type { Consult, EventBody } from '../protocol/event.ts';
 import type { MessageFile } from '../protocol/message.ts';
-import type { Plan } from '../protocol/plan.ts';
 import { answerable, joining, mostUrgent, mute } from './answers.ts';
+import { depthOf } from './child-name.ts';
 import { delegation, halting } from './children.ts';
 import { nextOfClaim } from './claim.ts';
 import { spokenText } from './commands.ts';
@@ -12,6 +12,7 @@ import { newPlanId } from './ids.ts';
 import { judge } from './judge.ts';
 import { entryOf } from './keyed.ts';
 import { POLICIES, policyOf } from './modes/index.ts';
+import { checkMoves } from './moves.ts';
 import { parking } from './parking.ts';
 import { isPlanCall, planCall } from './plan-tool.ts';
 import { replyTo } from './reply.ts';
@@ -20,6 +21,7 @@ import { ending, heldUp, limitReached, outage, planEnd, restEvents, stuck } from
 import { SAYINGS } from './sayings.ts';
 import { activePlan, type Call, type Claim, runningStep, type Session } from './session.ts';
 import { sessionLanguage } from './session-language.ts';
+import { settling, starting } from './settling.ts';
 import { spawning } from './spawn.ts';
 import { isSpawnCall } from './spawn-step.ts';
 
@@ -35,8 +37,11 @@ export type Decision =
   | { do: 'act'; call: Call }
   /** give a child session this message */
   | { do: 'send'; step: string; child: string; attempt: number; message: ChildMessage }
-  /** nothing, until something is dropped */
-  | { do: 'rest' };
+  /** nothing, until something is dropped, or a time has come */
+  | { do: 'rest'; due?: Due };
+
+/** What is put on record where nothing else has happened at a time (ISO). The core has no clock: whoever has one waits for it. */
+export type Due = { at: string; events: EventBody[] };
 
 /** A message to a child session; the id is made of the step and the attempt, so sending it again changes nothing. */
 export type ChildMessage = MessageFile & { id: string };
@@ -46,6 +51,12 @@ export type ChildMessage = MessageFile & { id: string };
  * asks for takes away the reason to ask for it, so a crash at any point is followed by the rest of the same story.
  */
 export function decide(session: Session, rules: Rules = resolveRules()): Decision {
+  const decision = next(session, rules);
+  if (decision.do === 'record') checkMoves(session.plan, decision.events);
+  return decision;
+}
+
+function next(session: Session, rules: Rules): Decision {
   const unpublished = Object.keys(session.unpublished)[0];
   if (unpublished !== undefined) return { do: 'publish', message: unpublished };
   const parked = parking(session, rules);
@@ -87,7 +98,14 @@ function oweReply(session: Session, rules: Rules): EventBody[] {
       replyTo(
         session,
         message.id,
-        { status: rest.status, text: rest.text, reason: rest.reason, usage, ...(rest.beside && { plan: null }) },
+        {
+          status: rest.status,
+          text: rest.text,
+          reason: rest.reason,
+          usage,
+          ...(rest.beside && { plan: null }),
+          ...(depthOf(session.name) > 0 && rest.exit !== null && { exit: rest.exit }),
+        },
         language,
       ),
     ];
@@ -174,30 +192,13 @@ function planning(session: Session): EventBody[] {
   return added.length > 0 ? added : turn.advanced || turn.blocked ? [] : choosing(session);
 }
 
-/** A step that needs one which failed or was skipped will never be ready: it is skipped, and says why. */
-function unreachable(plan: Plan): EventBody[] {
-  const lost = new Map(
-    plan.steps.flatMap((step) =>
-      step.status === 'failed' || step.status === 'skipped' ? [[step.id, step.status]] : [],
-    ),
-  );
-  for (const step of plan.steps) {
-    const need = step.status === 'pending' ? step.needs?.find((id) => lost.has(id)) : undefined;
-    if (need !== undefined)
-      return [
-        { type: 'step.skipped', step: step.id, reason: `needs ${need}, which was ${lost.get(need)}`, by: 'daemon' },
-      ];
-  }
-  return [];
-}
-
 /** A plan at work has a step at work, as long as one is ready. */
 function choosing(session: Session): EventBody[] {
   const plan = activePlan(session);
   if (!plan) return [];
-  const lost = unreachable(plan);
-  if (lost.length > 0) return lost;
+  const settled = settling(plan, session.replaced);
+  if (settled.length > 0) return settled;
   if (runningStep(plan)) return [];
   const step = POLICIES[plan.mode].choose(session);
-  return step ? [{ type: 'step.started', step: step.id }] : [];
+  return step ? starting(plan, step) : [];
 }

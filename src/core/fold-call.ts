@@ -9,7 +9,7 @@ import { roundGoesOn } from './rounds.ts';
 import { failing } from './router.ts';
 import { activePlan, type Call, type Run, runningStep, type Session, type Trace, type Turn } from './session.ts';
 import { letGo } from './settled.ts';
-import { openSteps, touched, withStep } from './steps.ts';
+import { openSteps, touched, withExit, withStep } from './steps.ts';
 
 /** An answer joins the conversation behind the messages it was the first to carry, and becomes the turn at hand. */
 export function foldTurn(session: Session, event: EventOf<'model.answered'>): Session {
@@ -95,20 +95,21 @@ function delivered(
 const TRAIL = 30;
 
 /** The turn before this one joins the trail of the step at work. Calls beside a closing word belong to the step that follows. */
-function trailed({ turn, trail }: Session): Session['trail'] {
+function trailed({ run, turn, trail }: Session): Session['trail'] {
   if (!turn) return trail;
   const calls = turn.calls.filter((call) => call.ok);
   const trace: Trace = {
     text: turn.advanced ? '' : turn.text,
     tools: turn.calls.map((call) => call.name),
     args: turn.calls.map((call) => call.main),
-    files: calls.filter((call) => WRITERS.has(call.name)).map((call) => underWork(call.main)),
+    files: calls.filter((call) => WRITERS.has(call.name)).map((call) => underWork(run?.folder, call.main)),
   };
   return [...trail, trace].slice(-TRAIL);
 }
 
 const WRITERS = new Set(['write_file', 'edit_file']);
-const underWork = (path: string): string => `work/${path.replace(/^(?:\.\/)?(?:work\/)?/, '')}`;
+const underWork = (folder: string | undefined, path: string): string =>
+  `work/${folder === undefined ? '' : `${folder}/`}${path.replace(/^(?:\.\/)?(?:work\/)?/, '')}`;
 
 const MAIN = ['path', 'file', 'command', 'url', 'query', 'pattern'] as const;
 
@@ -177,9 +178,27 @@ export function foldCall(
   return {
     ...after,
     conversation: grown(session.conversation, { role: 'tool', tool_call_id: call.id, content: output }),
+    ...ended(after, event),
     failing: event.type === 'tool.finished' ? failing(session.failing, call.name, ok) : session.failing,
-    run: after.run && { ...after.run, repeat: repeated(after.run, call, output) },
+    run: after.run && {
+      ...after.run,
+      repeat: repeated(after.run, call, output),
+      exit: exitOf(event) === undefined ? after.run.exit : (exitOf(event) ?? null),
+    },
   };
+}
+
+/** Of a command: its exit status, null where it has none; undefined where no command ran. */
+const exitOf = (event: EventOf<'tool.finished'> | EventOf<'tool.interrupted'>): number | null | undefined =>
+  event.type === 'tool.finished' ? event.exit : undefined;
+
+/** The step at work keeps how the last command in it ended. */
+function ended(session: Session, event: EventOf<'tool.finished'> | EventOf<'tool.interrupted'>): Pick<Session, 'plan'> {
+  const { plan } = session;
+  const exit = exitOf(event);
+  const step = runningStep(activePlan(session));
+  if (!plan || !step || exit === undefined || (step.exit ?? null) === exit) return { plan };
+  return { plan: withStep(plan, step.id, (one) => withExit(one, exit ?? undefined), event.at) };
 }
 
 function interruptedText(event: EventOf<'tool.interrupted'>): string {

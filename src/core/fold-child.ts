@@ -1,7 +1,7 @@
 import type { EventOf } from '../protocol/event.ts';
 import { childName } from './child-name.ts';
 import type { Child, Session } from './session.ts';
-import { withStep } from './steps.ts';
+import { withExit, withStep } from './steps.ts';
 
 /** A step is given to a child session, the child is told something, or it has answered. */
 export function foldChild(session: Session, event: EventOf<'child.sent'> | EventOf<'child.replied'>): Session {
@@ -10,7 +10,7 @@ export function foldChild(session: Session, event: EventOf<'child.sent'> | Event
 }
 
 function sent(session: Session, known: Child | undefined, event: EventOf<'child.sent'>): Session {
-  const { step, attempt, message, command } = event;
+  const { step, attempt, message, command, folder = known?.folder } = event;
   // Not the recorded name: the family's folders may have been renamed since.
   const child = childName(session.name, step);
   const halts = command !== undefined && HALTS.has(command);
@@ -23,6 +23,8 @@ function sent(session: Session, known: Child | undefined, event: EventOf<'child.
     sent: (known?.sent ?? 0) + 1,
     state: halts ? 'halting' : 'working',
     reply: null,
+    since: halts && known?.since !== undefined ? known.since : event.at,
+    ...(folder !== undefined && { folder }),
   };
   const { plan } = session;
   const children = { ...session.children, [step]: entry };
@@ -42,12 +44,17 @@ function replied(session: Session, known: Child | undefined, event: EventOf<'chi
       tokens: run.spent.tokens + usage.tokens,
       cost: run.spent.cost === null || usage.cost === null ? null : run.spent.cost + usage.cost,
     };
+  const { exit, status } = event.reply;
+  // A question that came while the run was at rest has not been put to anybody yet.
+  const heard = known.state === 'working' && (run !== null || status === 'waiting');
+  const { plan } = session;
   return {
     ...session,
     children: {
       ...session.children,
-      [event.step]: { ...known, state: run && known.state === 'working' ? 'replied' : 'held', reply: event.reply },
+      [event.step]: { ...known, state: heard ? 'replied' : 'held', reply: event.reply },
     },
+    plan: plan && withStep(plan, event.step, (step) => withExit(step, exit), event.at),
     run: run && spent ? { ...run, spent } : run,
   };
 }

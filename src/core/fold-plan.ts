@@ -6,8 +6,8 @@ import { highestStepNo } from './fold-run.ts';
 import { FRESH_STEP } from './fold-step.ts';
 import { replanCalls } from './planner/replan.ts';
 import { NO_ROUNDS } from './rounds.ts';
-import type { Notice, Session } from './session.ts';
-import { lostSteps, openSteps, touched } from './steps.ts';
+import { type Notice, runningStep, type Session } from './session.ts';
+import { currentIndex, lostSteps, openSteps, touched } from './steps.ts';
 import { titleOf } from './title.ts';
 
 type PlanEvent = EventOf<'plan.started' | 'plan.edited' | 'plan.revised' | 'plan.ended'>;
@@ -22,7 +22,7 @@ export function foldPlan(session: Session, event: PlanEvent): Session {
       title: event.title !== undefined && session.title === titleOf(event.goal) ? event.title : session.title,
       plan: newPlan(session, event),
       closed: [],
-      stepNo: 0,
+      stepNo: highestStepNo({ steps: event.steps ?? [] }),
       handLimits: null,
       claim: null,
       theirs: [],
@@ -30,6 +30,9 @@ export function foldPlan(session: Session, event: PlanEvent): Session {
       revisions: 0,
       revisedFor: [],
       rounds: NO_ROUNDS,
+      replaced: [],
+      weighed: [],
+      run: session.run && { ...session.run, consult: null },
     };
   }
   const { plan } = session;
@@ -46,8 +49,8 @@ function newPlan(session: Session, event: EventOf<'plan.started'>): Plan {
     goal: event.goal,
     mode: event.mode,
     status: 'running',
-    steps: [],
-    current_step_index: 0,
+    steps: event.steps ?? [],
+    current_step_index: currentIndex(event.steps ?? []),
     // The answer that made the plan is its first iteration.
     iteration_count: session.turn ? 1 : (session.run?.spent.iterations ?? 0),
     ...(event.title !== undefined && { title: event.title }),
@@ -63,15 +66,18 @@ function newPlan(session: Session, event: EventOf<'plan.started'>): Plan {
 /** The planner replaced what was still open; ids go on counting, so that none is used twice. */
 function revised(session: Session, plan: Plan, event: EventOf<'plan.revised'>): Session {
   const after = event.changes.reduce((so, change) => applyChange(so, change, event.at), plan);
+  const failed = plan.steps.filter((step) => step.status === 'failed').map((step) => step.id);
+  const planned = event.changes.some(
+    (it) => it.what === 'added' || (it.what === 'step' && it.set.description !== undefined),
+  );
   return {
     ...session,
     plan: touched(after, event.at),
+    replaced: planned ? [...new Set([...session.replaced, ...failed])] : session.replaced,
+    weighed: plan.steps.filter(({ status }) => status !== 'pending' && status !== 'running').map((step) => step.id),
     stepNo: Math.max(session.stepNo, highestStepNo(after)),
     revisions: session.revisions + 1,
-    revisedFor: [
-      ...plan.steps.filter((step) => step.status === 'failed').map((step) => step.id),
-      ...replanCalls(session).map((call) => call.key),
-    ],
+    revisedFor: [...failed, ...replanCalls(session).map((call) => call.key)],
     run: session.run && { ...session.run, consult: null },
   };
 }
@@ -113,12 +119,12 @@ function theirsAfter({ theirs }: Session, event: EventOf<'plan.edited'>): string
   const settled = status.filter((it) => it.to !== 'pending').map((it) => `${it.step}:status`);
   return [...new Set([...theirs.filter((one) => !again.has(one)), ...settled, ...wordedIn(event)])];
 }
+const THEIRS = ['description', 'needs', 'when', 'rollback', 'parent', 'agent', 'notes', 'done_when'];
 
 /** What is a person's since this edit, as `<step>:<field>`. */
 function wordedIn(event: EventOf<'plan.edited'>): string[] {
   return event.changes.flatMap((it) => {
-    if (it.what === 'added')
-      return ['description', 'needs', 'notes', 'done_when'].map((field) => `${it.step.id}:${field}`);
+    if (it.what === 'added') return THEIRS.map((field) => `${it.step.id}:${field}`);
     return it.what === 'step' ? [...Object.keys(it.set), ...it.unset].map((field) => `${it.step}:${field}`) : [];
   });
 }
@@ -134,7 +140,7 @@ function settledByHand({ claim, plan }: Session, event: EventOf<'plan.edited'>):
       it.step === claim?.step &&
       (it.set.done_when !== undefined || it.unset.includes('done_when')),
   );
-  const running = plan?.steps.find((step) => step.status === 'running');
+  const running = runningStep(plan);
   return {
     claim: claim && (settled.has(claim.step) ? null : checks ? { ...claim, checks: [] } : claim),
     ...(running && settled.has(running.id) && FRESH_STEP),

@@ -3,6 +3,7 @@ import { fullLimits } from '../protocol/limits.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
 import { spokenText } from './commands.ts';
 import { entryOf } from './keyed.ts';
+import { revived } from './revived.ts';
 import { NO_ROUNDS } from './rounds.ts';
 import { activePlan, type Rest, type Run, type Session } from './session.ts';
 import { currentIndex, touched, without } from './steps.ts';
@@ -22,6 +23,7 @@ export function foldResumed(session: Session, event: EventOf<'run.resumed'>): Se
     ...fresh(event, plan?.mode ?? 'linear', undefined),
     agent: session.rest?.agent,
     folder: session.rest?.folder,
+    exit: session.rest?.exit ?? null,
   };
   return {
     ...session,
@@ -50,6 +52,7 @@ export function foldRest(session: Session, event: EventOf<'run.rested'>): Sessio
     spent: event.spent,
     agent: run ? run.agent : session.rest?.agent,
     folder: run ? run.folder : session.rest?.folder,
+    exit: (run ? run.exit : session.rest?.exit) ?? null,
   };
   const status = event.status === 'paused' || event.status === 'waiting' ? event.status : null;
   const plan =
@@ -98,6 +101,7 @@ function fresh(
     agent: undefined,
     folder: undefined,
     consult: null,
+    exit: null,
   };
 }
 
@@ -126,14 +130,16 @@ function reopened(plan: Plan, { iterations, step_iterations }: Run['limits'], at
   // What stood in the way may be gone: whoever says "continue" wants it tried again.
   const over = rest.steps.every((step) => step.status !== 'pending' && step.status !== 'running');
   const again = (step: Step) => step.status === 'blocked' || (over && step.status === 'failed');
-  const steps = rest.steps.map((step) =>
-    again(step) ? { ...without(step, 'error'), status: 'pending' as const } : step,
+  const tried = new Set(rest.steps.filter(again).map((step) => step.id));
+  const steps = revived(
+    rest.steps.map((step) => (tried.has(step.id) ? { ...without(step, 'error'), status: 'pending' as const } : step)),
+    tried,
   );
   const open = { ...rest, steps, current_step_index: currentIndex(steps) };
   return touched({ ...open, status: 'running', limits: { iterations, step_iterations } }, at);
 }
 
 /** The largest n of any `step_<n>`. */
-export function highestStepNo(plan: Plan): number {
+export function highestStepNo(plan: Pick<Plan, 'steps'>): number {
   return Math.max(0, ...plan.steps.map((step) => Number(/^step_(\d{1,9})$/.exec(step.id)?.[1] ?? 0)));
 }

@@ -1,11 +1,14 @@
 import type { EventOf } from '../protocol/event.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
+import { groupAfter, isGroupEvent } from './fold-group.ts';
 import { entryOf } from './keyed.ts';
+import { bare, revived } from './revived.ts';
 import { type Rounds, roundEnded } from './rounds.ts';
 import { type Notice, runningStep, type Session } from './session.ts';
 import { isSpawned } from './spawn-step.ts';
 import { without, withStep, withSteps } from './steps.ts';
+import { isGroup } from './structure.ts';
 
 type StepEvent = EventOf<
   | 'step.added'
@@ -26,6 +29,8 @@ export const FRESH_STEP = { asked: null, patience: 0, trail: [], failing: {}, ne
 export function foldStep(session: Session, event: StepEvent): Session {
   const { plan } = session;
   if (!plan) return session;
+  if (isGroupEvent(event) && isGroup(plan.steps, event.step))
+    return { ...session, plan: withStep(plan, event.step, (group) => groupAfter(group, event), event.at) };
   switch (event.type) {
     case 'step.added':
       return added(session, plan, event);
@@ -33,6 +38,7 @@ export function foldStep(session: Session, event: StepEvent): Session {
       return {
         ...session,
         ...(!isSpawned(plan, event.step) && begun(session)),
+        children: childOver(session, event.step),
         plan: withStep(plan, event.step, (step) => started(step, session, event.at), event.at),
       };
     case 'step.progressed':
@@ -103,6 +109,14 @@ function started(step: Step, session: Session, at: string): Step {
     iterations: (step.iterations ?? 0) + first,
     started_at: step.started_at ?? at,
   };
+}
+
+/** What a child replied to an earlier go at the step says nothing of this one. */
+function childOver({ children }: Pick<Session, 'children'>, step: string): Session['children'] {
+  const child = children[step];
+  return child && child.state !== 'working'
+    ? { ...children, [step]: { ...child, state: 'over', reply: null } }
+    : children;
 }
 
 /** A claim of a step with checks stands until they have been tried. */
@@ -217,19 +231,16 @@ function again(session: Session, plan: Plan, id: string, { seq, at }: StepEvent)
   };
 }
 
-/** The step is open again with its counters as they were; whatever ran instead goes back to pending. */
+/** The step is open again with its counters as they were; whatever ran instead here goes back to pending. */
 function reopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>): Session {
-  const open = (step: Step): Step => ({
-    ...without(step, 'result', 'completed_by', 'evidence', 'completed_at', 'error', 'attachments'),
-    status: 'running',
+  const here = runningStep(plan);
+  // What a child session works on goes on there.
+  const displaced = here && !session.children[here.id] ? here.id : undefined;
+  const opened = plan.steps.map((step): Step => {
+    if (step.id === event.step) return { ...bare(step), status: 'running' };
+    return step.id === displaced ? waiting(step) : step;
   });
-  const steps = plan.steps.map((step) => {
-    if (step.id === event.step) return open(step);
-    const held = step.status === 'skipped' || step.status === 'blocked';
-    if (held && step.error?.startsWith(`needs ${event.step},`))
-      return { ...without(step, 'error', 'completed_at'), status: 'pending' as const };
-    return step.status === 'running' ? waiting(step) : step;
-  });
+  const steps = revived(opened, new Set([event.step]));
   const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';
   const next = over ? { ...plan, status: 'paused' as const, reason: 'reopened' } : plan;
   return {
@@ -252,7 +263,8 @@ function reopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>)
 /** A child that was done is not: it is told what the person said, as the answer to a question. */
 function childReopened({ children }: Session, step: string): Session['children'] {
   const child = children[step];
-  if (!child?.reply) return children;
+  if (!child) return children;
+  if (!child.reply) return childOver({ children }, step);
   return { ...children, [step]: { ...child, state: 'held', reply: { ...child.reply, status: 'waiting' } } };
 }
 

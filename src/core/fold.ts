@@ -92,6 +92,8 @@ function afresh(session: Session): Session {
     revisions: 0,
     revisedFor: [],
     rounds: NO_ROUNDS,
+    replaced: [],
+    weighed: [],
   };
 }
 

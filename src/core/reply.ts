@@ -10,11 +10,18 @@ import { completedSteps, currentIndex } from './steps.ts';
 /** The event of one reply, before it has its place in the record. */
 export type Committed = Extract<EventBody, { type: 'reply.committed' }>;
 
-type Facts = { status: ReplyStatus; text: string; reason?: string; usage?: Reply['usage']; plan?: Plan | null };
+type Facts = {
+  status: ReplyStatus;
+  text: string;
+  reason?: string;
+  usage?: Reply['usage'];
+  plan?: Plan | null;
+  exit?: number;
+};
 
 /** The one reply of a message, as an event. A fault in `plan.json` that nobody was told of yet is told here. */
 export function replyTo(session: Session, id: string, facts: Facts, language: Language): Committed {
-  const { status, text, reason, usage = null } = facts;
+  const { status, text, reason, usage = null, exit } = facts;
   const plan = facts.plan === undefined ? session.plan : facts.plan;
   const note =
     session.planProblem && status !== 'rejected' ? `\n\n${SAYINGS[language].planNote(session.planProblem)}` : '';
@@ -30,6 +37,7 @@ export function replyTo(session: Session, id: string, facts: Facts, language: La
       ...(reason !== undefined && { reason }),
       plan: plan && planFacts(plan),
       usage,
+      ...(exit !== undefined && { exit }),
       attachments: [...new Set((plan?.steps ?? []).flatMap((step) => step.attachments ?? []))],
     },
   };

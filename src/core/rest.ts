@@ -186,19 +186,14 @@ function withRefusal(session: Session, rules: Rules): string {
 /** What a plan comes to when its run is done, computed from its steps alone. */
 export function planEnd(session: Session): EventBody | null {
   const { plan, rest, run } = session;
-  const open = plan?.status === 'running' || plan?.status === 'waiting';
-  // The end of a plan goes with the rest of its run; only a power cut comes between them.
-  if (!run && open && rest?.plan === plan.id && (rest.status === 'failed' || rest.status === 'cancelled'))
+  if (run || !plan || plan.status !== 'running' || !rest) return null;
+  // A power cut between the rest and the plan's end.
+  if ((rest.status === 'failed' || rest.status === 'cancelled') && rest.plan === plan.id)
     return { type: 'plan.ended', plan: plan.id, status: rest.status, reason: rest.reason };
-  if (run || !plan || plan.status !== 'running' || rest?.status !== 'done') return null;
-  const lost = unreached(plan, session.revisedFor);
-  if (lost.length > 0)
-    return {
-      type: 'plan.ended',
-      plan: plan.id,
-      status: 'failed',
-      reason: `not reached: ${lost.join(', ')}`,
-    };
+  if (rest.status !== 'done') return null;
+  const failed = unreached(plan, session.replaced);
+  if (failed.length > 0)
+    return { type: 'plan.ended', plan: plan.id, status: 'failed', reason: `not reached: ${failed.join(', ')}` };
   return {
     type: 'plan.ended',
     plan: plan.id,

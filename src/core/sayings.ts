@@ -11,6 +11,8 @@ const en = {
   nothingToContinue: 'There is nothing to continue. Send a task as an ordinary message.',
   noSuchPlan: (id: string, known: string) => `There is no paused plan "${id}". Paused: ${known}.`,
   nothingToUndo: 'No step of this plan has been closed.',
+  stranded: (steps: string) =>
+    `No step can begin: ${steps} wait for each other. Change their "needs" in plan.json, or skip one, then say "continue".`,
   reopened: (step: string) => `"${step}" is open again.`,
   reopenedRests: (step: string) => `"${step}" is open again. Say "continue" to go on with it.`,
   fresh: 'A fresh conversation has begun.',
@@ -63,6 +65,8 @@ const zh: typeof en = {
   nothingToContinue: '没有可以继续的任务。请直接发送任务。',
   noSuchPlan: (id, known) => `没有暂停的计划“${id}”。已暂停：${known}。`,
   nothingToUndo: '这个计划还没有完成的步骤。',
+  stranded: (steps) =>
+    `没有步骤可以开始：${steps} 在互相等待。请在 plan.json 里修改它们的 "needs" 或跳过其中一个，然后回复“继续”。`,
   reopened: (step) => `“${step}”已重新打开。`,
   reopenedRests: (step) => `“${step}”已重新打开。回复“继续”即可接着做。`,
   fresh: '新的对话已开始。',

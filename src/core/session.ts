@@ -7,6 +7,7 @@ import type { ChatMessage } from './chat.ts';
 import { type Grow, growing } from './grow.ts';
 import { type Keyed, keyed } from './keyed.ts';
 import { NO_ROUNDS, type Rounds } from './rounds.ts';
+import { isGroup } from './structure.ts';
 
 /** Everything a session's record means: the result of folding its events. Never changed in place. */
 export type Session = {
@@ -35,6 +36,10 @@ export type Session = {
   revisedFor: readonly string[];
   /** Stretches of work on the current plan, for modes that rest where none of them completes anything. */
   rounds: Rounds;
+  /** Failed steps in whose place a revision put others. */
+  replaced: readonly string[];
+  /** Steps that had ended when the plan was revised, or looked at and kept, last. */
+  weighed: readonly string[];
   /** Child sessions that work on steps of the current plan, by step. */
   children: Readonly<Record<string, Child>>;
   conversation: Grow<ChatMessage>;
@@ -127,6 +132,8 @@ export type Run = {
   folder: string | undefined;
   /** The question beside the work that was answered last, and how often it was asked in a row. */
   consult: { ask: Consult; tries: number; text: string } | null;
+  /** Exit status of the last command that ran; null: none ran, or it did not end by itself. */
+  exit: number | null;
 };
 
 /** What a child session is asked, and how far it is. */
@@ -138,8 +145,15 @@ export type Child = {
   awaiting: string;
   /** Messages sent so far, so that no id is used twice. */
   sent: number;
-  /** `halting`: told to stop, its reply is still to come; `held`: it has replied, and the run has rested since. */
-  state: 'working' | 'halting' | 'replied' | 'held';
+  /**
+   * `halting`: told to stop, its reply is still to come; `held`: it has replied, and the run has rested since; `over`: the step
+   * began anew since its reply.
+   */
+  state: 'working' | 'halting' | 'replied' | 'held' | 'over';
+  /** When it was given something to do last. */
+  since?: string;
+  /** The folder under `work/` it has as its own. */
+  folder?: string;
   reply: Reply | null;
 };
 
@@ -210,6 +224,7 @@ export type Rest = {
   spent: Run['spent'];
   agent: string | undefined;
   folder: string | undefined;
+  exit: number | null;
 };
 
 export function emptySession(name: string): Session {
@@ -229,6 +244,8 @@ export function emptySession(name: string): Session {
     revisions: 0,
     revisedFor: [],
     rounds: NO_ROUNDS,
+    replaced: [],
+    weighed: [],
     conversation: growing(),
     run: null,
     turn: null,
@@ -258,9 +275,14 @@ export function activePlan(session: Session): Plan | null {
   return session.run && !session.run.beside && session.plan?.status === 'running' ? session.plan : null;
 }
 
-/** The step at work in this conversation. One that a `spawn` call gave to a child session is worked on elsewhere. */
+/**
+ * The step at work in this conversation. One that a `spawn` call gave to a child session is worked on elsewhere, and a group only
+ * in its parts.
+ */
 export function runningStep(plan: Plan | null): Step | undefined {
-  return plan?.steps.find((step) => step.status === 'running' && step.call === undefined);
+  return plan?.steps.find(
+    (step) => step.status === 'running' && step.call === undefined && !isGroup(plan.steps, step.id),
+  );
 }
 
 /** How a session stands to a new message: the columns of the table in `answers.ts`. */

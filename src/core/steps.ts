@@ -1,4 +1,6 @@
 import { Plan, Step } from '../protocol/plan.ts';
+import { readyIn } from './outlook.ts';
+import { isGroup } from './structure.ts';
 
 /** Steps still to be worked on. */
 export function openSteps(plan: Plan): Step[] {
@@ -6,12 +8,11 @@ export function openSteps(plan: Plan): Step[] {
 }
 
 /**
- * Steps that may start now: pending, and everything they need is completed. A failed, skipped or unknown need never makes a
- * step ready; what that means is for the mode to decide.
+ * Steps that may start now: pending, everything they and the groups they are in need is completed, and their conditions hold. A
+ * step that undoes another is ready only once that one has failed, and then nothing else is. Groups are never worked on themselves.
  */
 export function ready(steps: readonly Step[]): Step[] {
-  const completed = new Set(steps.filter((step) => step.status === 'completed').map((step) => step.id));
-  return steps.filter((step) => step.status === 'pending' && (step.needs ?? []).every((need) => completed.has(need)));
+  return readyIn(steps);
 }
 
 /**
@@ -20,16 +21,26 @@ export function ready(steps: readonly Step[]): Step[] {
  */
 export function lostSteps(plan: Plan): Step[] {
   return plan.steps.filter(
-    (step) => (step.status === 'failed' || step.status === 'blocked') && step.call === undefined,
+    (step) =>
+      (step.status === 'failed' || step.status === 'blocked') &&
+      step.call === undefined &&
+      // What a group came to, its parts say.
+      !isGroup(plan.steps, step.id),
   );
 }
 
 /** Steps that kept the goal from being reached: failed or blocked, and nothing was planned in their place. */
-export function unreached(plan: Plan, revisedFor: readonly string[]): string[] {
-  const replaced = plan.steps.some((step) => step.status === 'completed') ? revisedFor : [];
+export function unreached(plan: Plan, replaced: readonly string[]): string[] {
+  const made = plan.steps.some((step) => step.status === 'completed') ? replaced : [];
   return lostSteps(plan)
-    .filter((step) => step.status === 'blocked' || !replaced.includes(step.id))
+    .filter((step) => step.status === 'blocked' || !made.includes(step.id))
     .map((step) => step.id);
+}
+
+/** Failed steps whose `rollback` was carried out. */
+export function undone(steps: readonly Step[]): Step[] {
+  const completed = new Set(steps.filter((step) => step.status === 'completed').map((step) => step.id));
+  return steps.filter((step) => step.status === 'failed' && completed.has(step.rollback ?? ''));
 }
 
 export function completedSteps(plan: Plan): number {
@@ -38,9 +49,9 @@ export function completedSteps(plan: Plan): number {
 
 /** Where the plan is: the running step, else the first open one, else the last. */
 export function currentIndex(steps: readonly Step[]): number {
-  const running = steps.findIndex((step) => step.status === 'running');
+  const running = steps.findIndex((step) => step.status === 'running' && !isGroup(steps, step.id));
   if (running >= 0) return running;
-  const pending = steps.findIndex((step) => step.status === 'pending');
+  const pending = steps.findIndex((step) => step.status === 'pending' && !isGroup(steps, step.id));
   return pending >= 0 ? pending : Math.max(0, steps.length - 1);
 }
 
@@ -66,6 +77,11 @@ export function without<K extends keyof Step>(step: Step, ...keys: K[]): Step {
   const copy = { ...step };
   for (const key of keys) delete copy[key];
   return copy;
+}
+
+/** A step in which a command ended with that status; undefined: none did by itself. */
+export function withExit(step: Step, exit: number | undefined): Step {
+  return exit === undefined ? without(step, 'exit') : { ...step, exit };
 }
 
 const PLAN_KEYS = Object.keys(Plan.shape) as Array<keyof Plan>;

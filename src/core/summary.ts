@@ -3,7 +3,7 @@ import { clip } from '../protocol/recorded.ts';
 import type { Language } from './language.ts';
 import { brokenNeeds } from './needs.ts';
 import { runningStep } from './session.ts';
-import { completedSteps } from './steps.ts';
+import { completedSteps, undone } from './steps.ts';
 
 /** One mark for each status of a step. */
 export const MARKS: Readonly<Record<Step['status'], string>> = {
@@ -26,6 +26,7 @@ const WORDS = {
     assumed: 'assumed done',
     by: 'done by hand',
     planned: 'Planned by',
+    undone: 'Undone',
   },
   zh: {
     goal: '目标',
@@ -37,6 +38,7 @@ const WORDS = {
     assumed: '推定完成',
     by: '手动完成',
     planned: '计划来自',
+    undone: '已撤销',
   },
 };
 
@@ -44,6 +46,7 @@ const WORDS = {
 export function planSummary(plan: Plan, language: Language): string {
   const words = WORDS[language];
   const current = runningStep(plan);
+  const back = undone(plan.steps);
   const count =
     plan.steps.length === 0 ? words.planning : `${completedSteps(plan)}/${plan.steps.length} ${words.steps}`;
   return [
@@ -55,6 +58,7 @@ export function planSummary(plan: Plan, language: Language): string {
     ...plan.steps.map((step, place) => stepLine(step, place + 1, language)),
     ...brokenNeeds(plan, language),
     ...((plan.planned_by ?? 'planner') !== 'planner' ? ['', `${words.planned}: ${plan.planned_by}`] : []),
+    ...(back.length > 0 ? [`${words.undone}: ${back.map((step) => step.id).join(', ')}`] : []),
   ].join('\n');
 }
 

@@ -11,9 +11,17 @@ export async function sendToChild(decision: Decision & { do: 'send' }, world: Wo
   const { step, child, attempt, message } = decision;
   await ledger.sync();
   await world.children.send(child, message);
-  const { id, command } = message;
+  const { id, command, options: { folder } = {} } = message;
   await ledger.record([
-    { type: 'child.sent', step, child, attempt, message: id, ...(command !== undefined && { command }) },
+    {
+      type: 'child.sent',
+      step,
+      child,
+      attempt,
+      message: id,
+      ...(command !== undefined && { command }),
+      ...(folder !== undefined && { folder }),
+    },
   ]);
 }
 

@@ -1,8 +1,9 @@
 import { childless } from '../core/child-name.ts';
+import { isCheck } from '../core/claim.ts';
 import type { Decision } from '../core/decide.ts';
 import { tokensOf } from '../core/prompt/elide.ts';
 import { requestMessages } from '../core/prompt/request.ts';
-import { activePlan, runningStep, type Session } from '../core/session.ts';
+import { activePlan, type Call, runningStep, type Session } from '../core/session.ts';
 import type { Rules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
 import { PLAN_TOOL } from '../protocol/plan-call.ts';
@@ -79,6 +80,11 @@ function toolsFor(session: Session, world: World, rules: Rules): ToolSpec[] {
   return [PLAN_TOOL, ...[...spawn, ...world.tools.specs].filter((tool) => !own || own.includes(tool.name))];
 }
 
+/** Where a call works: a check of what a child did, where that child worked. */
+function folderOf({ run, claim, children }: Session, call: Call): string | undefined {
+  return (isCheck(call.key) ? children[claim?.step ?? '']?.folder : undefined) ?? run?.folder;
+}
+
 type Failed = Extract<EventBody, { type: 'model.failed' }>;
 
 type Tried = { attempt: number; now: Date; signal: AbortSignal; messages: readonly ChatMessage[] };
@@ -115,7 +121,7 @@ export async function act(
   signal: AbortSignal,
 ): Promise<EventBody[]> {
   const { store, tools, clock } = world;
-  const work = await store.work(ledger.session.run?.folder);
+  const work = await store.work(folderOf(ledger.session, call));
   // A call that may run twice may also be repeated by a crash: it need not wait for the disk.
   if (tools.replay(call.name) === 'never') {
     await ledger.sync();
@@ -131,7 +137,9 @@ export async function act(
     if (!result)
       return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why: 'the daemon ended while it ran' }];
     const output = await cut(result.text, INLINE_LIMIT, store.blobs);
-    return [{ type: 'tool.finished', call: call.key, ok: result.ok, output, ms: Math.round(clock.elapsed() - began) }];
+    const { ok, exit } = result;
+    const ms = Math.round(clock.elapsed() - began);
+    return [{ type: 'tool.finished', call: call.key, ok, output, ms, ...(exit !== undefined && { exit }) }];
   } catch (error) {
     if (signal.aborted) return [];
     throw error;

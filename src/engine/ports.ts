@@ -248,7 +248,8 @@ export class ModelFault extends Error {
 
 // --- the tools --------------------------------------------------------------------------------------------------------
 
-export type ToolResult = { ok: boolean; text: string };
+/** `exit`: of a command, its exit status; null where it did not end by itself. */
+export type ToolResult = { ok: boolean; text: string; exit?: number | null };
 
 export type ToolContext = {
   /** Absolute path of the session's `work/`: all a tool may touch, besides what the person allowed to be read. */

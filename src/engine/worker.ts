@@ -21,6 +21,8 @@ import { tidyCalls } from './tidy-calls.ts';
 const PENDING_MS = 100;
 /** How soon a run that waits for room on the disk asks again. */
 const ROOM_MS = 1000;
+/** No pause is longer than the longest an endpoint may wish for. */
+const LONGEST_PAUSE_MS = 3_600_000;
 const NOTHING_TAKEN = { pending: false, more: false };
 
 /** The one worker of a session: wakes it, beats until it rests, hears what comes in meanwhile. */
@@ -54,7 +56,8 @@ export async function openWorker(
     exclusively(task).catch((error) => world.log('warn', `plan.json lags behind: ${errorText(error)}`)),
   );
 
-  const pauses = pausesOf(clock);
+  const pauses = pausesOf(clock, LONGEST_PAUSE_MS);
+  const deadlines = pausesOf(clock, Number.POSITIVE_INFINITY);
   let woken = false;
   /** More is in the inbox than there is room for. */
   let held = false;
@@ -126,7 +129,7 @@ export async function openWorker(
   /** One decision, and all of it that needs no waiting. `heard`: people were listened to just before. */
   async function beat(ruled: Rules, heard = false): Promise<Decision> {
     if (woken || (held && hasRoom(ledger.session))) await look();
-    const decision = decide(ledger.session, ruled);
+    const decision = timely(decide(ledger.session, ruled));
     // A stop that was dropped while nobody was there outranks what a recovery would go on with.
     if ((decision.do === 'think' || decision.do === 'act') && !caughtUp && woken) return beat(ruled);
     if (decision.do === 'record') {
@@ -141,6 +144,16 @@ export async function openWorker(
       if (woken) return beat(ruled);
     }
     if (!ledger.session.run) leavePlace();
+    return decision;
+  }
+
+  /** Where the time has come that a rest waits for, what was to happen then happens. */
+  function timely(decision: Decision): Decision {
+    if (decision.do !== 'rest' || !decision.due) return decision;
+    const wait = deadlines.left(decision.due.at);
+    if (wait <= 0) return { do: 'record', events: decision.due.events };
+    // A timer of many days is none: it is set anew.
+    later(Math.min(wait, LONGEST_PAUSE_MS));
     return decision;
   }
 
@@ -166,7 +179,7 @@ export async function openWorker(
 
   /** The model or a tool: with a place among the runs, under a signal, and with an ear for what is dropped meanwhile. */
   async function performed(decision: Decision & { do: 'think' | 'act' }, ruled: Rules): Promise<boolean> {
-    const wait = world.room() === 'none' ? ROOM_MS : pauses.left(decision);
+    const wait = world.room() === 'none' ? ROOM_MS : pauses.left(decision.do === 'think' ? decision.notBefore : null);
     if (wait > 0) {
       await exclusively(() => desk.flush());
       later(wait);

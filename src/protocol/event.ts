@@ -22,8 +22,8 @@ export const ToolCall = z.object({
 });
 export type ToolCall = z.infer<typeof ToolCall>;
 
-/** What the model is asked beside the work: to make a plan, to revise it, to sum up. */
-export const Consult = z.enum(['plan', 'replan', 'summary']);
+/** What the model is asked beside the work: to make a plan, to revise it, to look at what is open, to sum up. */
+export const Consult = z.enum(['plan', 'replan', 'adapt', 'summary']);
 export type Consult = z.infer<typeof Consult>;
 
 export const RestStatus = z.enum(['done', 'paused', 'waiting', 'failed', 'cancelled']);
@@ -50,10 +50,19 @@ export const PlanChange = z.discriminatedUnion('what', [
   z.object({
     what: z.literal('step'),
     step: z.string(),
-    set: Step.pick({ description: true, needs: true, done_when: true, notes: true })
+    set: Step.pick({
+      description: true,
+      needs: true,
+      when: true,
+      rollback: true,
+      parent: true,
+      done_when: true,
+      notes: true,
+      agent: true,
+    })
       .partial()
       .describe('The new values.'),
-    unset: z.array(z.enum(['needs', 'done_when', 'notes'])),
+    unset: z.array(z.enum(['needs', 'when', 'rollback', 'parent', 'done_when', 'notes', 'agent'])),
   }),
 ]);
 export type PlanChange = z.infer<typeof PlanChange>;
@@ -114,7 +123,13 @@ const EVENTS = [
     args: z.string(),
     replay: z.enum(['safe', 'never']),
   }),
-  event('tool.finished', { call: z.string(), ok: z.boolean(), output: Recorded, ms: z.number() }),
+  event('tool.finished', {
+    call: z.string(),
+    ok: z.boolean(),
+    output: Recorded,
+    ms: z.number(),
+    exit: z.int().nullish().describe('Of a command: its exit status; null where it did not end by itself.'),
+  }),
   event('tool.interrupted', {
     call: z.string(),
     outcome: z.enum(['unknown', 'not_started']),
@@ -129,6 +144,7 @@ const EVENTS = [
     title: z.string().optional(),
     planned_by: z.string().optional(),
     mode_reason: z.string().optional(),
+    steps: z.array(Step).optional().describe('The steps it begins with, where a planner made it.'),
   }),
   event('plan.revised', {
     reason: z.string(),
@@ -172,6 +188,7 @@ const EVENTS = [
     attempt: z.int().min(1),
     message: z.string().describe('Id of the message it was sent.'),
     command: z.string().optional().describe('What it was told, where it was not given its task.'),
+    folder: z.string().optional().describe('The folder under `work/` that it was given as its own.'),
   }),
   event('child.replied', {
     step: z.string(),

@@ -16,6 +16,13 @@ export const Limits = z
     minutes: z.number().positive().nullable().describe('Minutes per slice, waiting for the endpoint included.'),
     outage_minutes: z.number().min(0).describe('How long an endpoint that cannot be reached is tried again.'),
     steps: count.describe('Steps that may run at once, in modes that run several.'),
+    step_minutes: z
+      .number()
+      .positive()
+      .nullable()
+      .describe(
+        'Minutes a child session may take over its step, counted from what it was told last; then the step fails.',
+      ),
   })
   .partial();
 export type Limits = z.infer<typeof Limits>;
@@ -32,6 +39,7 @@ export const DEFAULT_LIMITS: FullLimits = {
   minutes: null,
   outage_minutes: 720,
   steps: 4,
+  step_minutes: null,
 };
 
 /** Limits laid over the defaults; keys that are not there change nothing. */

@@ -9,7 +9,7 @@ export const STEP_STATUSES = ['pending', 'running', 'completed', 'failed', 'bloc
 export const StepStatus = z.enum(STEP_STATUSES);
 export type StepStatus = z.infer<typeof StepStatus>;
 
-export const COMPLETED_BY = ['marker', 'tool', 'transition', 'timeout', 'person', 'child'] as const;
+export const COMPLETED_BY = ['marker', 'tool', 'transition', 'timeout', 'person', 'child', 'parts'] as const;
 export const CompletedBy = z.enum(COMPLETED_BY);
 export type CompletedBy = z.infer<typeof CompletedBy>;
 
@@ -61,6 +61,7 @@ export const Step = z.object({
   call: z.string().optional().describe('The `spawn` call that asked for it, by its place in the record.'),
   attempts: z.int().min(1).optional().describe('How often it was begun, where more than once.'),
   attachments: z.array(z.string()).optional().describe('Files under `work/` it wrote.'),
+  exit: z.int().optional().describe('Exit status of the last command that ran in it.'),
   iterations: z.int().min(0).optional().describe('Model calls spent in this step.'),
   started_at: z.string().optional(),
   completed_at: z.string().optional(),
@@ -113,8 +114,12 @@ export const EditedPlan = z.object({
       description: z.string().trim().min(1),
       status: StepStatus.optional(),
       needs: z.array(z.string()).optional(),
+      when: z.array(When).optional(),
+      rollback: z.string().min(1).optional(),
+      parent: z.string().min(1).optional(),
       done_when: z.array(DoneWhen).optional(),
       notes: z.string().optional(),
+      agent: z.string().min(1).optional(),
     }),
   ),
 });

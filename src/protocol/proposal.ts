@@ -1,23 +1,22 @@
 import { z } from 'zod';
-import { DoneWhen, When } from './plan.ts';
+import { DoneWhen, StepStatus, When } from './plan.ts';
+
+const SpelledStep = z.strictObject({
+  id: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,60}$/, 'wanted letters, digits, "_" and "-"')
+    .optional(),
+  description: z.string().trim().min(1),
+  needs: z.array(z.string()).nullish(),
+  agent: z.string().nullish(),
+  when: z.union([When, z.array(When)]).nullish(),
+  rollback: z.string().nullish(),
+  parent: z.string().nullish(),
+  done_when: z.array(DoneWhen).nullish(),
+});
 
 /** A step as a planner proposes it: its description alone, or with the fields of plan.json. */
-export const ProposedStep = z.union([
-  z.string().trim().min(1),
-  z.strictObject({
-    id: z
-      .string()
-      .regex(/^[A-Za-z0-9_-]{1,60}$/, 'wanted letters, digits, "_" and "-"')
-      .optional(),
-    description: z.string().trim().min(1),
-    needs: z.array(z.string()).nullish(),
-    agent: z.string().nullish(),
-    when: z.union([When, z.array(When)]).nullish(),
-    rollback: z.string().nullish(),
-    parent: z.string().nullish(),
-    done_when: z.array(DoneWhen).nullish(),
-  }),
-]);
+export const ProposedStep = z.union([z.string().trim().min(1), SpelledStep]);
 export type ProposedStep = z.infer<typeof ProposedStep>;
 
 /** What a planner answers: the steps of a plan, or the answer itself where no plan is needed. */
@@ -28,3 +27,16 @@ export const Proposal = z.object({
   answer: z.string().nullish().describe('The whole answer, where no plan is needed.'),
 });
 export type Proposal = z.infer<typeof Proposal>;
+
+/** What a planner answers between super-steps: nothing to change, or what becomes of steps that have not begun. */
+export const Adaptation = z.object({
+  keep: z.boolean().nullish(),
+  reason: z.string().nullish(),
+  remove: z.array(z.string()).nullish(),
+  change: z
+    .array(SpelledStep.partial().extend({ id: z.string(), status: StepStatus.nullish() }))
+    .nullish()
+    .describe('New values by step; null takes one away.'),
+  add: z.array(ProposedStep).nullish(),
+});
+export type Adaptation = z.infer<typeof Adaptation>;

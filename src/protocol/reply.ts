@@ -28,6 +28,10 @@ export const Reply = z.object({
     })
     .nullable(),
   usage: Usage.nullable(),
+  exit: z
+    .int()
+    .optional()
+    .describe('Of a child session: exit status of the last command that ran, for conditions of the plan it works for.'),
   attachments: z.array(z.string()).describe('Paths under `work/`.'),
 });
 export type Reply = z.infer<typeof Reply>;

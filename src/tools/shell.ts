@@ -72,7 +72,12 @@ function answer({ ending, output }: Told, timeoutMs: number, also: string[]): To
   const text = output || '(no output)';
   const notes = [...noteOn(ending), ...also].join('\n');
   const ok = ending.how === 'exit' && ending.code === 0;
-  return { ok, text: `${headline(ending, timeoutMs)}\n${text}${notes && !text.endsWith('\n') ? '\n' : ''}${notes}` };
+  const exit = ending.how === 'exit' && ending.signal === null ? ending.code : null;
+  return {
+    ok,
+    exit,
+    text: `${headline(ending, timeoutMs)}\n${text}${notes && !text.endsWith('\n') ? '\n' : ''}${notes}`,
+  };
 }
 
 /** The first bash in the folders of a PATH, else the plain shell. Folders relative to `work/` hold nothing to trust. */

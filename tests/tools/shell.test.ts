@@ -16,8 +16,12 @@ async function pidIn(file: string): Promise<number> {
 test('a command runs in the work folder and answers with its exit code and output', async () => {
   const { use, work } = desk();
   writeFileSync(join(work, 'a.txt'), 'one\n');
-  expect(await use('shell', { command: 'cat a.txt; pwd' })).toEqual({ ok: true, text: `exit 0\none\n${work}\n` });
-  expect(await use('shell', { command: 'exit 3' })).toEqual({ ok: false, text: 'exit 3\n(no output)' });
+  expect(await use('shell', { command: 'cat a.txt; pwd' })).toEqual({
+    ok: true,
+    exit: 0,
+    text: `exit 0\none\n${work}\n`,
+  });
+  expect(await use('shell', { command: 'exit 3' })).toEqual({ ok: false, exit: 3, text: 'exit 3\n(no output)' });
   expect((await use('shell', { command: 'kill -9 $$' })).text).toContain('ended by signal SIGKILL');
 });
 
@@ -28,7 +32,11 @@ test('it is bash, and where there is none the plain shell', async () => {
   mkdirSync(bin);
   symlinkSync('/bin/sh', join(bin, 'sh'));
   const bare = desk({ env: { PATH: bin } });
-  expect(await bare.use('shell', { command: 'echo it runs' })).toEqual({ ok: true, text: 'exit 0\nit runs\n' });
+  expect(await bare.use('shell', { command: 'echo it runs' })).toEqual({
+    ok: true,
+    exit: 0,
+    text: 'exit 0\nit runs\n',
+  });
 });
 
 test('both outputs come in the order they were written, and bytes that are no UTF-8 are replaced', async () => {
@@ -46,7 +54,11 @@ test('a line that bash cannot read or run is told by its number, the first one t
 
 test('there is no input to wait for', async () => {
   const { use } = desk();
-  expect(await use('shell', { command: 'cat; read x; echo "got $x"' })).toEqual({ ok: true, text: 'exit 0\ngot \n' });
+  expect(await use('shell', { command: 'cat; read x; echo "got $x"' })).toEqual({
+    ok: true,
+    exit: 0,
+    text: 'exit 0\ngot \n',
+  });
 });
 
 test('the environment holds the language and the paths, no keys and nothing of the daemon', async () => {
@@ -84,6 +96,7 @@ test('a command that takes too long is ended with the processes it started', asy
   const command = 'echo begun; (sleep 300 & echo $! > pid; wait)';
   expect(await use('shell', { command, timeout_s: 0.5 })).toEqual({
     ok: false,
+    exit: null,
     text: 'timed out after 0.5 s\nbegun\n',
   });
   expect(runs(await pidIn(join(work, 'pid')))).toBe(false);
@@ -162,10 +175,10 @@ test('a signal is told from an exit code that looks like one', async () => {
 test('a command that signals its whole group ends itself; what it said before is kept', async () => {
   const { use } = desk();
   const term = await use('shell', { command: 'echo before; sleep 300 & kill -TERM 0; sleep 300' });
-  expect(term).toEqual({ ok: false, text: 'ended by signal SIGTERM\nbefore\n' });
+  expect(term).toEqual({ ok: false, exit: null, text: 'ended by signal SIGTERM\nbefore\n' });
   // Nothing survives this, the supervisor included.
   const kill = await use('shell', { command: 'echo before; sleep 0.3; kill -KILL 0' });
-  expect(kill).toEqual({ ok: false, text: 'ended by signal SIGKILL\nbefore\n' });
+  expect(kill).toEqual({ ok: false, exit: null, text: 'ended by signal SIGKILL\nbefore\n' });
 });
 
 test('a command that kills those who watch it does not hang the call, and nobody claims to know its end', async () => {

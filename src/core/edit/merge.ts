@@ -1,12 +1,15 @@
 import type { PlanChange } from '../../protocol/event.ts';
 import type { EditedPlan, Plan, Step } from '../../protocol/plan.ts';
+import { namedBy, ringIn } from '../planner/graph.ts';
+import { nodesOf } from '../structure.ts';
+import { applyChange } from './apply.ts';
 
 /** What a hand edit comes to: the changes that are taken over, and in words what is not. */
 export type Edit = { changes: PlanChange[]; ignored: string[] };
 
 type Theirs = EditedPlan['steps'][number];
-const FIELDS = ['description', 'needs', 'done_when', 'notes'] as const;
-const OPTIONAL = ['needs', 'done_when', 'notes'] as const;
+const OPTIONAL = ['needs', 'when', 'rollback', 'parent', 'done_when', 'notes', 'agent'] as const;
+const FIELDS = ['description', ...OPTIONAL] as const;
 
 /**
  * Three-way merge by step id. `base` is the version of the plan the person began from, `theirs` what they saved, `now` the
@@ -32,7 +35,7 @@ export function mergeEdit(
   const limits = { ...now.limits, ...changedLimits(base, theirs) };
   if (!same(limits, now.limits)) edit.changes.push({ what: 'limits', to: limits });
   mergeSteps(base, identified(base, theirs, now, stepNo), now, edit);
-  edit.ignored.push(...ownFields(base, raw));
+  edit.ignored.push(...ownFields(base, raw), ...knots(now, edit.changes));
   return edit;
 }
 
@@ -81,16 +84,36 @@ function identified(base: Plan, theirs: EditedPlan, now: Plan, stepNo: number): 
 
 function added(step: Theirs & { id: string }): Step {
   const status = step.status === undefined || step.status === 'running' ? 'pending' : step.status;
-  const { id, description, needs, done_when, notes } = step;
+  const { id, description } = step;
+  const given = OPTIONAL.filter((key) => step[key] !== undefined).map((key) => [key, step[key]]);
   return {
     id,
     description,
     status,
     ...(status === 'completed' && { completed_by: 'person' as const }),
-    ...(needs && { needs }),
-    ...(done_when && { done_when }),
-    ...(notes !== undefined && { notes }),
+    ...Object.fromEntries(given),
   };
+}
+
+/** Steps that can never begin as they were saved: taken as they are, since a person wrote them, and named. */
+function knots(now: Plan, changes: readonly PlanChange[]): string[] {
+  const touched = changes.some((it) => it.what === 'step' || it.what === 'added' || it.what === 'removed');
+  if (!touched) return [];
+  const { steps } = changes.reduce((plan, change) => applyChange(plan, change, plan.updated_at), now);
+  const ring = ringIn(nodesOf(steps));
+  const unknown = steps.flatMap((step) =>
+    step.status === 'pending'
+      ? namedBy(step).flatMap(([field, id]) =>
+          steps.some((other) => other.id === id)
+            ? []
+            : [`${step.id} names ${id} in "${field}", and no step has that id`],
+        )
+      : [],
+  );
+  return [
+    ...(ring ? [`the steps ${ring.join(' → ')} wait for each other in a ring; none of them can begin`] : []),
+    ...unknown,
+  ];
 }
 
 function changedLimits(base: Plan, theirs: EditedPlan): Partial<Plan['limits']> {

@@ -34,18 +34,13 @@ type Made = { title: string | undefined; steps: Step[]; by: string };
 
 /**
  * The plan a run begins with: asked of the model, tried again where its answer cannot be read, and made of plain steps where it
- * never can; the reason stays in the plan. One that is only too long is cut at the last try, and says so. Null once the plan is
- * there and whole: its answer is kept until the first step begins, so that a plan which was cut off on its way to the disk gets
- * the rest of its steps.
+ * never can; the reason stays in the plan. One that is only too long is cut at the last try, and says so. Null once there is a
+ * plan.
  */
 export function planFirst(session: Session, rules: Rules, begins: Beginning = PLANNED): Counsel | null {
-  const plan = activePlan(session);
-  if (!session.run || (plan && session.run.consult?.ask !== 'plan')) return null;
+  if (!session.run || activePlan(session)) return null;
   const made = madeBy(session, rules, begins);
-  if (!('steps' in made)) return plan ? null : made;
-  if (!plan) return { record: planEvents(session, made) };
-  const missing = made.steps.filter((step) => !plan.steps.some((one) => one.id === step.id));
-  return missing.length > 0 ? { record: missing.map(stepAdded) } : null;
+  return 'steps' in made ? { record: planEvents(session, made) } : made;
 }
 
 /** The plan that the planner's answers come to, or what is to be done about them. */
@@ -70,7 +65,7 @@ function goalOf({ run, messages }: Session): string {
   return spokenText(entryOf(messages, run?.message ?? '') ?? { text: '' }).trim();
 }
 
-/** A plan and its steps, as one piece of the record. */
+/** A plan with its steps, in one event: half a plan must not be left by a power cut. */
 function planEvents(session: Session, { title, steps, by }: Made): EventBody[] {
   const { run } = session;
   if (!run) return [];
@@ -85,12 +80,10 @@ function planEvents(session: Session, { title, steps, by }: Made): EventBody[] {
       limits,
       title: title ?? shortTitle(goal),
       planned_by: by,
+      steps,
     },
-    ...steps.map(stepAdded),
   ];
 }
-
-const stepAdded = (step: Step): EventBody => ({ type: 'step.added', by: 'model', step });
 
 const TITLE = 50;
 

@@ -1,3 +1,20 @@
+import type { Step } from '../../protocol/plan.ts';
+
+/** Every other step that a step names, and in which field. */
+export function namedBy({
+  needs = [],
+  when = [],
+  rollback,
+  parent,
+}: Pick<Step, 'needs' | 'when' | 'rollback' | 'parent'>): Array<[field: string, id: string]> {
+  return [
+    ...needs.map((id): [string, string] => ['needs', id]),
+    ...when.map(({ step }): [string, string] => ['when', step]),
+    ...(rollback === undefined ? [] : [['rollback', rollback] as [string, string]]),
+    ...(parent === undefined ? [] : [['parent', parent] as [string, string]]),
+  ];
+}
+
 type Node = { id: string; needs?: readonly string[] | undefined };
 
 /** The steps of a ring, in the order they need each other; undefined where there is none. */

@@ -1,8 +1,9 @@
 import type { Agent } from '../../protocol/config.ts';
 import type { Step } from '../../protocol/plan.ts';
 import { Proposal, type ProposedStep } from '../../protocol/proposal.ts';
+import { nodesOf } from '../structure.ts';
 import { agentOf } from './agents.ts';
-import { ringIn } from './graph.ts';
+import { namedBy, ringIn } from './graph.ts';
 import { jsonIn } from './json.ts';
 
 /** More steps than this are no plan a person can read. */
@@ -22,6 +23,8 @@ type Known = {
   stepNo?: number;
   /** Most steps it may have. */
   most?: number;
+  /** Ids of steps that are gone: none is used twice. */
+  gone?: readonly string[];
 };
 
 /** Reads a planner's answer: JSON by the schema, whole, without rings, naming only what there is. */
@@ -74,17 +77,19 @@ type Spelled = Exclude<ProposedStep, string>;
 const spelledOut = (step: ProposedStep): Spelled => (typeof step === 'string' ? { description: step } : step);
 
 /** The steps with ids of their own, everything they name checked. */
-function named(
+export function named(
   proposed: readonly ProposedStep[],
-  { agents, steps: kept = [], stepNo = 0 }: Known,
+  { agents, steps: kept = [], stepNo = 0, gone = [] }: Known,
 ): { steps: Step[] } | { why: string } {
   const given = proposed.map(spelledOut);
-  const taken = new Set(kept.map((step) => step.id));
+  const here = new Set(kept.map((step) => step.id));
+  const taken = new Set([...here, ...gone]);
   let next = stepNo;
   const ids = given.map((step) => {
     let id = step.id && !taken.has(step.id) ? step.id : '';
     while (id === '' || taken.has(id)) id = `step_${++next}`;
     taken.add(id);
+    here.add(id);
     return id;
   });
   // A planner that numbers its own steps speaks of its own, also where those numbers were used before.
@@ -93,7 +98,7 @@ function named(
   const steps: Step[] = [];
   for (const [n, step] of given.entries()) {
     const made = spelled(step, ids[n] ?? '', nameOf);
-    const named = namedBy(made).find(([, id]) => !taken.has(id) || id === made.id);
+    const named = namedBy(made).find(([, id]) => !here.has(id) || id === made.id);
     if (named?.[1] === made.id) return { why: `step ${n + 1} names itself in "${named[0]}"` };
     if (named)
       return {
@@ -104,13 +109,13 @@ function named(
       return { why: `step ${n + 1} names the agent "${agent}". Agents: ${Object.keys(agents).join(', ') || 'none'}` };
     steps.push({ ...made, ...(agent && { agent: agentOf(agents, agent) ?? agent }) });
   }
-  const ring = ringIn([...kept, ...steps].map((step) => ({ id: step.id, needs: waitsFor(step) })));
+  const ring = ringIn(nodesOf([...kept, ...steps]));
   return ring ? { why: `the steps ${ring.join(' → ')} need each other in a ring` } : { steps };
 }
 
 /** A proposed step in the words of plan.json, with the ids it got. */
 function spelled(step: Spelled, id: string, nameOf: (id: string) => string): Step {
-  const needs = (step.needs ?? []).map(nameOf);
+  const needs = [...new Set((step.needs ?? []).map(nameOf))];
   const when = [step.when ?? []].flat().map((one) => ({ ...one, step: nameOf(one.step) }));
   return {
     id,
@@ -123,16 +128,3 @@ function spelled(step: Spelled, id: string, nameOf: (id: string) => string): Ste
     ...(step.done_when && step.done_when.length > 0 && { done_when: step.done_when }),
   };
 }
-
-/** Every other step that a step names, and in which field. */
-export function namedBy({ needs = [], when = [], rollback, parent }: Step): Array<[field: string, id: string]> {
-  return [
-    ...needs.map((id): [string, string] => ['needs', id]),
-    ...when.map(({ step }): [string, string] => ['when', step]),
-    ...(rollback === undefined ? [] : [['rollback', rollback] as [string, string]]),
-    ...(parent === undefined ? [] : [['parent', parent] as [string, string]]),
-  ];
-}
-
-/** Steps that must have ended before this one may begin. */
-const waitsFor = ({ needs = [], when = [] }: Step): string[] => [...needs, ...when.map(({ step }) => step)];

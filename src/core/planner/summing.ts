@@ -11,7 +11,7 @@ export function summing(session: Session, rules: Rules): Counsel | null {
   const { run } = session;
   const plan = activePlan(session);
   if (!run || !plan || plan.steps.length === 0 || session.turn?.blocked || openSteps(plan).length > 0) return null;
-  const lost = unreached(plan, session.revisedFor);
+  const lost = unreached(plan, session.replaced);
   const said = run.consult?.ask === 'summary' ? run.consult.text.trim() : undefined;
   const gaveUp = run.failure !== null && run.failure.last.retry_at === null;
   if (said === undefined && !gaveUp) return { ask: 'summary' };

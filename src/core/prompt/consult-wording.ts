@@ -3,6 +3,9 @@ import type { Language } from '../language.ts';
 const FORM =
   '{"title": "…", "steps": ["what is to be done", {"id": "a", "description": "…", "needs": ["…"], "agent": "…", "done_when": [{"file": "work/x"}]}]}';
 
+const ADAPT_FORM =
+  '{"remove": ["id"], "change": [{"id": "…", "description": "…", "needs": ["…"]}], "add": [{"id": "…", "description": "…", "needs": ["…"]}], "reason": "…"}';
+
 const en = {
   system: (date: string) =>
     `You are the planner of agentd, an agent that carries out tasks with tools. You call no tool and do no step yourself. The date is ${date}.`,
@@ -17,6 +20,10 @@ A step is a text, or an object with "description" and, where needed, "id", "need
   replan: `A step failed. Plan anew what is still open. Answer with one JSON object and nothing else:
 ${FORM}
 Your steps take the place of the open ones; what is finished or failed stays as it is and may be needed by its id. Keep the wording of open steps that stay. {"steps": []} is not an answer; where the goal cannot be reached, answer {"answer": "why"}.`,
+  adapt: `Some steps have ended. Look at what came of them: should the steps that have not begun be different? Answer with one JSON object and nothing else. Most plans stay: {"keep": true}. Else:
+${ADAPT_FORM}
+Leave out what does not apply. Only steps that have not begun can be removed or changed; what needs a removed step is skipped. "change" gives new values (null takes one away); "add" has steps in the form of a plan. Steps that failed or were skipped stay so: add others in their place if the goal can still be reached.`,
+  changeable: 'Steps that have not begun, whole:',
   summary:
     'All steps have ended. Answer the person now: what came out of the task, with the figures and file names of the results below, and what did not work, if anything. No tool, no JSON.',
   agents: 'Agents; a step beginning with one of these tags is done by that agent:',
@@ -38,6 +45,10 @@ ${FORM}
   replan: `有一个步骤失败了。请重新规划还没做的部分。只回答一个 JSON 对象，不要写别的：
 ${FORM}
 你给出的步骤会取代未完成的步骤；已完成或失败的保持不变，可以用它们的 id 作为 needs。保留的步骤请不要改写。{"steps": []} 不是回答；如果目标无法达到，请回答 {"answer": "原因"}。`,
+  adapt: `一部分步骤已经结束。请看它们的结果：还没开始的步骤需要改变吗？只回答一个 JSON 对象，不要写别的。多数情况下计划不变：{"keep": true}。否则：
+${ADAPT_FORM}
+用不到的字段可以省略。只能删除或修改还没开始的步骤；需要被删步骤的步骤会跳过。"change" 给出新的值（null 表示去掉）；"add" 的步骤与计划的写法相同。失败或跳过的步骤不再改变：如果目标仍能达到，请添加替代的步骤。`,
+  changeable: '还没开始的步骤（完整内容）：',
   summary:
     '所有步骤都已结束。现在请回答对方：任务的结果，包括下面结果中的数字和文件名；如有没做成的，也要说明。不要用工具，不要写 JSON。',
   agents: '可用的智能体；以其标签开头的步骤由它完成：',

@@ -1,8 +1,10 @@
 import type { Agent, Rules } from '../../protocol/config.ts';
 import type { Consult } from '../../protocol/event.ts';
+import type { Plan, Step } from '../../protocol/plan.ts';
 import type { ChatMessage } from '../chat.ts';
 import type { Language } from '../language.ts';
 import { policyOf } from '../modes/index.ts';
+import { adaptationIn } from '../planner/adapting.ts';
 import { readConsult } from '../planner/consulting.ts';
 import { activePlan, type Session } from '../session.ts';
 import { planContext } from './block.ts';
@@ -17,6 +19,7 @@ export function consultBlock(session: Session, rules: Rules, ask: Consult, langu
     policyOf(session).asks?.[ask]?.[language] ?? words[ask],
     ...(ask === 'summary' ? [] : agentLines(rules.agents, language)),
     ...(plan ? [`${words.goal}: ${plan.goal}`, ...planContext(plan, WORDING[language])] : []),
+    ...(plan && ask === 'adapt' ? changeable(plan, language) : []),
     ...faultLines(session, rules, ask, language),
   ];
   return `<daemon>\n${lines.join('\n')}\n</daemon>`;
@@ -29,8 +32,19 @@ function agentLines(agents: Readonly<Record<string, Agent>>, language: Language)
   return [words.agents, ...names.map(([name, { description = '' }]) => `- [${name}] ${description}`)];
 }
 
+/** What may be changed, with all that a change may touch. */
+function changeable({ steps }: Plan, language: Language): string[] {
+  const pending = steps.filter((step) => step.status === 'pending');
+  const whole = ({ id, description, needs, when, rollback, parent, agent, done_when }: Step) =>
+    JSON.stringify({ id, description, needs, when, rollback, parent, agent, done_when });
+  return [CONSULTING[language].changeable, ...pending.map((step) => `- ${whole(step)}`)];
+}
+
 function faultLines(session: Session, rules: Rules, ask: Consult, language: Language): string[] {
-  const read = readConsult(session, rules, ask, policyOf(session).begins);
+  const read =
+    ask === 'adapt' && session.run?.consult?.ask === ask
+      ? adaptationIn(session, rules)
+      : readConsult(session, rules, ask, policyOf(session).begins);
   return read?.is === 'fault' ? [CONSULTING[language].fault(read.why)] : [];
 }
 

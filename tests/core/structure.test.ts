@@ -1,0 +1,201 @@
+import { describe, expect, test } from 'vitest';
+import { outlooksOf } from '../../src/core/outlook.ts';
+import { ringIn } from '../../src/core/planner/graph.ts';
+import { revived } from '../../src/core/revived.ts';
+import { settling } from '../../src/core/settling.ts';
+import { ready } from '../../src/core/steps.ts';
+import { nodesOf } from '../../src/core/structure.ts';
+import type { Plan, Step } from '../../src/protocol/plan.ts';
+
+const step = (id: string, more: Partial<Step> = {}): Step => ({ id, description: id, status: 'pending', ...more });
+const ids = (steps: readonly Step[]) => steps.map(({ id }) => id);
+const whyLost = (steps: readonly Step[], id: string) => {
+  const outlook = outlooksOf(steps).get(id);
+  return outlook?.is === 'lost' ? outlook.why : outlook?.is;
+};
+const plan = (...steps: Step[]): Plan => ({
+  version: 1,
+  id: 'plan_1',
+  goal: 'g',
+  mode: 'dag',
+  status: 'running',
+  steps,
+  current_step_index: 0,
+  iteration_count: 0,
+  limits: { iterations: 50, step_iterations: 5 },
+  revision: 1,
+  created_at: '',
+  updated_at: '',
+});
+
+describe('what is ready', () => {
+  test('a group is never worked on; its parts are, as soon as what the group needs is completed', () => {
+    const parts = (a: Step['status']) => [
+      step('a', { status: a }),
+      step('g', { needs: ['a'] }),
+      step('p', { parent: 'g' }),
+    ];
+    expect(ids(ready(parts('pending')))).toEqual(['a']);
+    expect(ids(ready(parts('completed')))).toEqual(['p']);
+    expect(whyLost(parts('failed'), 'p')).toBe('needs a, which was failed');
+  });
+
+  test('a condition of a group holds for each of its parts', () => {
+    const steps = [
+      step('a', { status: 'completed', result: 'all fine' }),
+      step('g', { when: [{ step: 'a', result: 'trouble' }] }),
+      step('p', { parent: 'g' }),
+    ];
+    expect(whyLost(steps, 'p')).toBe('when a: it does not hold that a says "trouble"');
+  });
+
+  test('a need whose end a condition asks about is an order: the condition says which end will do', () => {
+    const once = (status: Step['status']) => [
+      step('a', { status }),
+      step('b', { needs: ['a'], when: [{ step: 'a', status: 'failed' }] }),
+    ];
+    expect(whyLost(once('running'), 'b')).toBe('waits');
+    expect(whyLost(once('failed'), 'b')).toBe('ready');
+    expect(whyLost(once('completed'), 'b')).toBe('when a: it does not hold that a is failed');
+  });
+
+  test('exit is that of the last command; a step without one has none', () => {
+    const once = (exit?: number) => [
+      step('a', { status: 'completed', ...(exit !== undefined && { exit }) }),
+      step('b', { when: [{ step: 'a', exit: 2 }] }),
+      step('c', { when: [{ step: 'a', exit: 2, not: true }] }),
+    ];
+    expect(ids(ready(once(2)))).toEqual(['b']);
+    expect(ids(ready(once(0)))).toEqual(['c']);
+    expect(ids(ready(once()))).toEqual(['c']);
+  });
+
+  test('a blocked step decides only the condition that asks for it', () => {
+    const steps = [
+      step('a', { status: 'blocked' }),
+      step('b', { when: [{ step: 'a', status: 'blocked' }] }),
+      step('c', { when: [{ step: 'a', result: 'x' }] }),
+    ];
+    expect(ids(ready(steps))).toEqual(['b']);
+    expect(whyLost(steps, 'c')).toBe('waits');
+  });
+
+  test('a need or a condition on a step that is not there waits for the person who wrote it', () => {
+    expect(whyLost([step('b', { needs: ['gone'] })], 'b')).toBe('waits');
+    expect(whyLost([step('b', { when: [{ step: 'gone' }] })], 'b')).toBe('waits');
+  });
+});
+
+describe('a step that undoes another', () => {
+  const steps = (a: Partial<Step>, b: Partial<Step>) => [
+    step('a', { rollback: 'undo_a', ...a }),
+    step('b', { rollback: 'undo_b', ...b }),
+    step('undo_a'),
+    step('undo_b'),
+    step('c'),
+  ];
+
+  test('runs alone, and of two that failed the one begun last is undone first', () => {
+    const [early, late] = ['2026-01-05T08:00:00.000Z', '2026-01-05T09:00:00.000Z'];
+    const failed = (started_at: string): Partial<Step> => ({ status: 'failed', started_at });
+    expect(ids(ready(steps(failed(early), failed(late))))).toEqual(['undo_b']);
+    expect(ids(ready(steps(failed(late), failed(early))))).toEqual(['undo_a']);
+    expect(ids(ready(steps(failed(early), failed(early))))).toEqual(['undo_b']);
+  });
+
+  test('waits while what it undoes is open, and is left out once that ended well', () => {
+    expect(whyLost(steps({ status: 'running' }, {}), 'undo_a')).toBe('waits');
+    expect(whyLost(steps({ status: 'completed' }, {}), 'undo_a')).toBe('undoes a, which did not fail');
+  });
+
+  test('a group is undone when it failed', () => {
+    const group = (status: Step['status']) => [
+      step('g', { status, rollback: 'undo' }),
+      step('p', { parent: 'g', status: status === 'running' ? 'running' : 'failed' }),
+      step('undo'),
+    ];
+    expect(ids(ready(group('running')))).toEqual([]);
+    expect(ids(ready(group('failed')))).toEqual(['undo']);
+  });
+});
+
+describe('a group ends with its parts', () => {
+  const end = (...parts: Partial<Step>[]) =>
+    settling(
+      plan(step('g', { status: 'running' }), ...parts.map((part, n) => step(`p${n}`, { parent: 'g', ...part }))),
+      [],
+    )[0];
+
+  test('completed where one was completed and the others were left out by choice', () => {
+    expect(end({ status: 'completed', result: 'x is 42' }, { status: 'skipped' })).toMatchObject({
+      type: 'step.completed',
+      by: 'parts',
+      result: 'p0: x is 42',
+    });
+  });
+  test('failed where one failed', () => {
+    expect(end({ status: 'completed' }, { status: 'failed' })).toMatchObject({
+      type: 'step.failed',
+      error: 'p1 failed',
+    });
+  });
+  test('failed where one was left out since something before it failed', () => {
+    const p = plan(
+      step('a', { status: 'failed' }),
+      step('g', { status: 'running' }),
+      step('p', { parent: 'g', status: 'completed' }),
+      step('q', { parent: 'g', status: 'skipped', needs: ['a'], error: 'needs a, which was failed' }),
+    );
+    expect(settling(p, [])).toMatchObject([{ type: 'step.failed', step: 'g', error: 'q could not be done' }]);
+    expect(settling(p, ['a'])).toMatchObject([{ type: 'step.completed', step: 'g' }]);
+  });
+  test('skipped where all were', () => {
+    expect(end({ status: 'skipped' }, { status: 'skipped' })).toMatchObject({ type: 'step.skipped', step: 'g' });
+  });
+  test('not while one is open or blocked', () => {
+    expect(end({ status: 'completed' }, { status: 'running' })).toBeUndefined();
+    expect(end({ status: 'completed' }, { status: 'blocked' })).toBeUndefined();
+  });
+  test('it is open again with a new part, unless a person closed it: then the part is left out', () => {
+    const closed = (by: 'parts' | 'person') =>
+      settling(plan(step('g', { status: 'completed', completed_by: by }), step('p', { parent: 'g' })), [])[0];
+    expect(closed('parts')).toMatchObject({ type: 'step.reopened', step: 'g' });
+    expect(closed('person')).toMatchObject({ type: 'step.skipped', reason: 'part of g, which was completed' });
+  });
+});
+
+test('a step that is opened again brings back what was skipped because of it, and its rollback', () => {
+  const steps = [
+    step('g', { status: 'failed', error: 'a failed' }),
+    step('a', { status: 'running', parent: 'g', rollback: 'undo' }),
+    step('undo', { status: 'completed', result: 'undone' }),
+    step('b', { status: 'skipped', needs: ['a'], error: 'needs a, which was failed' }),
+    step('c', { status: 'skipped', needs: ['b'], error: 'needs b, which was skipped' }),
+    step('d', { status: 'skipped', error: 'not wanted' }),
+  ];
+  expect(revived(steps, new Set(['a'])).map(({ id, status }) => `${id} ${status}`)).toEqual([
+    'g running',
+    'a running',
+    'undo pending',
+    'b pending',
+    'c pending',
+    'd skipped',
+  ]);
+});
+
+test.each([
+  ['a step that needs its own group', [step('g'), step('p', { parent: 'g', needs: ['g'] })]],
+  ['groups inside each other', [step('g', { parent: 'h' }), step('h', { parent: 'g' })]],
+  ['a step that needs what undoes it', [step('a', { rollback: 'u', needs: ['u'] }), step('u')]],
+  [
+    'two groups whose parts need the other',
+    [step('g'), step('h'), step('p', { parent: 'g', needs: ['h'] }), step('q', { parent: 'h', needs: ['g'] })],
+  ],
+])('%s is a ring, and nothing loops over it', (_what, steps) => {
+  expect(ringIn(nodesOf(steps))).toBeDefined();
+  expect(ready(steps)).toEqual([]);
+});
+
+test('a step that undoes may need what it undoes', () => {
+  expect(ringIn(nodesOf([step('a', { rollback: 'u' }), step('u', { needs: ['a'] })]))).toBeUndefined();
+});
