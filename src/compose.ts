@@ -22,6 +22,7 @@ import {
   openWorkspace,
   parentOf,
   replaceFile,
+  rootOf,
   type SessionOptions,
   sessionPaths,
   sweepSession,
@@ -178,7 +179,9 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
     checkSettings(workspace.settingsText(name), 'session.json'),
   );
   const model = () => parts.models(modelSettings(config.value, settings.value, parts.flags));
-  const readAlso = () => [...(config.value.read_also ?? []), ...(settings.value.read_also ?? [])];
+  // A child that works in a folder of its own reads what its family wrote.
+  const family = parentOf(name) === undefined ? [] : [sessionPaths(workspace.paths.session(rootOf(name))).work];
+  const readAlso = () => [...(config.value.read_also ?? []), ...(settings.value.read_also ?? []), ...family];
   const web = () => ({ network: config.value.network, search: config.value.search });
   const servers = () => ({ ...config.value.mcpServers, ...settings.value.mcpServers });
   const tools = toolbox(builtinTools({ readAlso: readAlso(), env: parts.env, web }), parts.mcp.of(name, servers));

@@ -1,25 +1,24 @@
-import { EXTEND_FACTOR, type Rules } from '../protocol/config.ts';
+import type { Rules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
-import type { FullLimits } from '../protocol/limits.ts';
 import type { MessageFile } from '../protocol/message.ts';
 import { sessionFolder } from '../protocol/names.ts';
-import type { Plan, Step } from '../protocol/plan.ts';
+import type { Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
-import { childless, childName } from './child-name.ts';
+import { beginning, isAtWork } from './beginning.ts';
+import { free, isBusy, share } from './budget.ts';
+import { childName } from './child-name.ts';
+import { claimOf } from './claim.ts';
 import type { Decision, Due } from './decide.ts';
-import { claimOf } from './judge.ts';
 import { entryOf } from './keyed.ts';
 import { POLICIES, policyOf } from './modes/index.ts';
+import { wholeOf } from './parts/family.ts';
 import { executorOf } from './planner/agents.ts';
 import { taskText } from './prompt/task.ts';
-import { limitReached, restEvents } from './rest.ts';
+import { restEvents } from './rest.ts';
 import { activePlan, type Child, type Session } from './session.ts';
 import { sessionLanguage } from './session-language.ts';
-import { starting } from './settling.ts';
 import { readSigns } from './signs.ts';
 import { isSpawnCall } from './spawn-step.ts';
-import { ready } from './steps.ts';
-import { isGroup, structureOf, undoOf } from './structure.ts';
 import { unwrapped } from './text/unwrapped.ts';
 
 /**
@@ -28,8 +27,7 @@ import { unwrapped } from './text/unwrapped.ts';
  */
 export function delegation(session: Session, rules: Rules): Decision | null {
   const plan = activePlan(session);
-  const { run } = session;
-  if (!plan || !run) return null;
+  if (!plan || !session.run) return null;
   const policy = POLICIES[plan.mode];
   const stray = Object.values(session.children).find(
     (child) =>
@@ -37,55 +35,47 @@ export function delegation(session: Session, rules: Rules): Decision | null {
   );
   if (stray) return tell(session, stray, { command: 'cancel' });
   const given = plan.steps.filter(
-    (step) =>
-      step.status === 'running' &&
-      !isGroup(plan.steps, step.id) &&
-      (step.call !== undefined || policy.delegates(session, step, rules)),
+    (step) => isAtWork(plan, step) && (step.call !== undefined || policy.delegates(session, step, rules)),
   );
+  const more = () => beginning(session, rules, plan, given);
   // A power cut may have left the beginning of a super-step half on record: as long as nobody works on it, it is completed.
   const isFresh = given.every(({ id }) => (session.children[id]?.state ?? 'over') === 'over');
-  const more = isFresh ? beginning(session, rules, plan, given) : [];
-  if (more.length > 0) return { do: 'record', events: more };
+  const together = isFresh && !policy.slides ? more() : [];
+  if (together.length > 0) return { do: 'record', events: together };
+  const { now, later } = nextOfThese(session, rules, given);
+  if (now) return now;
+  const joining = policy.slides ? more() : [];
+  if (joining.length > 0) return { do: 'record', events: joining };
+  return later ?? (given.length > 0 ? { do: 'rest', ...overdue(session, given) } : null);
+}
+
+type Sent = Decision & { do: 'send' };
+
+/** What is to be done for one of these steps now; else the message that is due next. */
+function nextOfThese(session: Session, rules: Rules, given: readonly Step[]): { now?: Decision; later?: Sent } {
+  const among = sharers(session, given);
+  const pauses: Sent[] = [];
   for (const step of given) {
-    const child = session.children[step.id];
-    if (!child || child.state === 'over') return send(session, rules, step, (child?.attempt ?? 0) + 1);
-    const next = child.state === 'replied' || child.state === 'held' ? answered(session, rules, step, child) : null;
-    if (next) return next;
+    const next = nextOf(session, rules, step, among);
+    if (next?.do === 'send' && next.notBefore !== null) pauses.push(next);
+    else if (next) return { now: next };
   }
-  return given.length > 0 ? { do: 'rest', ...overdue(session, given) } : null;
+  const [later] = pauses.sort((a, b) => ((a.notBefore ?? '') < (b.notBefore ?? '') ? -1 : 1));
+  return later ? { later } : {};
 }
 
-/**
- * Steps that begin together: all that are ready, as many as may run at once. Those begun together are waited for together. `given`
- * have begun and nobody works on them yet.
- */
-function beginning(session: Session, rules: Rules, plan: Plan, given: readonly Step[]): EventBody[] {
-  const { choose, delegates, together } = POLICIES[plan.mode];
-  const first = choose(session);
-  const running = plan.steps.filter((step) => step.status === 'running' && !isGroup(plan.steps, step.id));
-  const joins = together && [...given, ...(first ? [first] : [])].every((step) => !isUndo(plan, step));
-  if (!first || running.length > given.length || (given.length > 0 && !joins)) return [];
-  if (!delegates(session, first, rules)) return [];
-  // What is spent is spent: nothing begins that would be cut short at once.
-  if (limitReached(session, rules)) return [];
-  const why = childless(session.name);
-  if (why !== undefined)
-    return [
-      { type: 'step.started', step: first.id },
-      { type: 'step.failed', step: first.id, by: 'daemon', error: why },
-    ];
-  const free = ready(plan.steps).filter((step) => delegates(session, step, rules));
-  const width = Math.max(0, (session.run?.limits.steps ?? 1) - given.length);
-  const chosen = together ? free.slice(0, width) : [first];
-  const events = chosen.flatMap((step) => starting(plan, step));
-  // Two parts of one group begin it once.
-  return events.filter((event, n) => events.findIndex((one) => sameStart(one, event)) === n);
+/** Steps that what is free is divided among: those nobody works on yet, and those that calls will ask for. */
+function sharers(session: Session, given: readonly Step[]): number {
+  const idle = given.filter((step) => !isBusy(session.children[step.id]));
+  const spawning = idle.some((step) => step.call !== undefined) ? spawnedTogether(session) - given.length : 0;
+  return idle.length + Math.max(0, spawning);
 }
 
-const isUndo = (plan: Plan, step: Step): boolean => undoOf(step, structureOf(plan.steps)) !== undefined;
-
-const sameStart = (a: EventBody, b: EventBody): boolean =>
-  a.type === 'step.started' && b.type === 'step.started' && a.step === b.step;
+function nextOf(session: Session, rules: Rules, step: Step, among: number): Decision | null {
+  const child = session.children[step.id];
+  if (!child || child.state === 'over') return send(session, rules, step, { child, among });
+  return isBusy(child) ? null : answered(session, rules, step, { child, among });
+}
 
 const MINUTE_MS = 60_000;
 
@@ -105,35 +95,42 @@ function overdue({ run, children }: Session, given: readonly Step[]): { due?: Du
   return { due: { at, events: [{ type: 'step.failed', step: first.id, error, by: 'daemon' }] } };
 }
 
+type Asked = { child: Child; among: number };
+
 /** A child's reply, understood: its step is done or failed, is tried again, goes on, or asks the person. */
-function answered(session: Session, rules: Rules, step: Step, child: Child): Decision | null {
+function answered(session: Session, rules: Rules, step: Step, { child, among }: Asked): Decision | null {
   const { reply } = child;
   if (!reply) return null;
-  const { attempts } = policyOf(session);
+  const limits = () => share(session, rules, among);
   switch (reply.status) {
     case 'done':
       return { do: 'record', events: [givenUp(step, reply.text) ?? completion(step, child)] };
     case 'waiting':
       return child.state === 'held'
-        ? tell(session, child, { text: spokenSince(session, child) })
+        ? tell(session, child, { text: spokenSince(session, child), options: { limits: limits() } })
         : rest(session, rules, 'waiting');
     case 'paused':
       if (child.state === 'held' || reply.reason === 'limit')
-        return left(session, rules) > 0
-          ? tell(session, child, { command: 'continue', options: { limits: share(session, 1) } })
+        return free(session, rules) > 0
+          ? tell(session, child, { command: 'continue', options: { limits: limits() } })
           : null;
       return rest(session, rules, 'paused');
     default:
-      // With nothing left to spend it is tried again after the run has rested at its limit.
-      if (child.attempt < attempts)
-        return left(session, rules) > 0 ? send(session, rules, step, child.attempt + 1) : null;
-      return {
-        do: 'record',
-        events: [
-          { type: 'step.failed', step: step.id, by: 'daemon', error: clip(`${child.child}: ${reply.text}`, 400) },
-        ],
-      };
+      return again(session, rules, step, { child, among });
   }
+}
+
+/** The next try of a step whose child failed; its end where it was cancelled or has had them all. Without a budget it waits for one. */
+function again(session: Session, rules: Rules, step: Step, { child, among }: Asked): Decision | null {
+  const { attempts, pauseS } = policyOf(session);
+  const tries = child.attempt - child.before;
+  if (child.reply?.status === 'cancelled' || tries >= attempts) {
+    const error = clip(`${child.child}: ${child.reply?.text ?? ''}`, 400);
+    return { do: 'record', events: [{ type: 'step.failed', step: step.id, by: 'daemon', error }] };
+  }
+  if (free(session, rules) === 0) return null;
+  const notBefore = pauseS === undefined ? null : new Date(Date.parse(child.at) + tries * pauseS * 1000).toISOString();
+  return send(session, rules, step, { child, among, notBefore });
 }
 
 /** A child whose run had no steps of its own may still say that this one cannot be done, or what it lacks. */
@@ -161,71 +158,55 @@ function rest(session: Session, rules: Rules, status: 'waiting' | 'paused'): Dec
   return { do: 'record', events: restEvents(session, rules, why) };
 }
 
+type Giving = { child: Child | undefined; among: number; notBefore?: string | null };
+
 /** A child is given its step: everything it has to know, in one message with an id of its own. */
-function send(session: Session, rules: Rules, step: Step, attempt: number): Decision {
+function send(session: Session, rules: Rules, step: Step, { child, among, notBefore = null }: Giving): Decision {
   const { agent } = executorOf(step, rules);
   const profile = agent === undefined ? undefined : rules.agents[agent];
-  const among = besides(session, step);
+  const folder = isApart(session, step) ? ownFolder(session, step) : undefined;
+  const attempt = (child?.attempt ?? 0) + 1;
   const message: Sending = {
-    text: taskText(session, step, sessionLanguage(session, rules)),
+    text: taskText(session, step, sessionLanguage(session, rules), folder),
     options: {
       mode: profile?.mode ?? 'linear',
-      limits: share(session, among),
+      limits: share(session, rules, among),
       ...(agent !== undefined && { agent }),
       ...(profile?.model !== undefined && { model: profile.model }),
-      ...(among > 1 && { folder: ownFolder(session, step) }),
+      ...(folder !== undefined && { folder }),
     },
   };
-  return sending(session, step.id, attempt, `${step.id}.${attempt}`, message);
+  return { ...sending(session, step.id, attempt, `${step.id}.${attempt}`, message), notBefore };
+}
+
+/** Steps that run together do not write over each other. */
+function isApart(session: Session, step: Step): boolean {
+  const plan = activePlan(session);
+  if (!plan) return false;
+  if (step.call !== undefined) return spawnedTogether(session) > 1;
+  const { slides, together } = policyOf(session);
+  if (slides) return wholeOf(plan, step) !== undefined;
+  return together && plan.steps.filter((one) => isAtWork(plan, one) && one.call === undefined).length > 1;
 }
 
 /** A folder for this step alone; within a session that has one itself, told apart from those of its family. */
 const ownFolder = ({ run }: Session, { id }: Step): string =>
   [...(run?.folder === undefined ? [] : [run.folder]), sessionFolder(id)].join('.');
 
-/** How many steps may run at once with this one, itself included. */
-function besides(session: Session, step: Step): number {
-  const width = session.run?.limits.steps ?? 1;
-  if (step.call === undefined) return policyOf(session).together ? Math.max(1, begunWith(session).length) : 1;
-  const calls = session.turn?.calls.filter(isSpawnCall).length ?? 1;
-  return Math.max(1, Math.min(width, calls));
-}
-
-/** Steps of the plan that child sessions work on now: those begun together. */
-function begunWith(session: Session): Step[] {
-  const { steps } = activePlan(session) ?? { steps: [] };
-  return steps.filter((step) => step.status === 'running' && step.call === undefined && !isGroup(steps, step.id));
+/** How many steps of `spawn` calls may run at once. */
+function spawnedTogether({ run, turn }: Session): number {
+  return Math.min(run?.limits.steps ?? 1, turn?.calls.filter(isSpawnCall).length ?? 1);
 }
 
 type Sending = Pick<MessageFile, 'text' | 'command' | 'options'>;
 
-function tell(session: Session, { step, attempt, sent }: Child, message: Sending): Decision {
+function tell(session: Session, { step, attempt, sent }: Child, message: Sending): Sent {
   return sending(session, step, attempt, `${step}.${attempt}.${sent}`, message);
 }
 
-function sending(session: Session, step: string, attempt: number, id: string, message: Sending): Decision {
+function sending(session: Session, step: string, attempt: number, id: string, message: Sending): Sent {
   const child = childName(session.name, step);
-  return { do: 'send', step, child, attempt, message: { id, from: session.name, ...message } };
-}
-
-/** Iterations the run may still spend. */
-function left({ run }: Session, { onLimit }: Rules): number {
-  const factor = onLimit === 'extend' ? EXTEND_FACTOR : 1;
-  return run ? Math.max(0, run.limits.iterations * factor - run.spent.iterations) : 0;
-}
-
-/** What one of several children may spend of what is left. Budgets are the root's: nothing is given twice. */
-function share(session: Session, among: number): Partial<FullLimits> {
-  const { limits, spent } = session.run ?? { limits: null, spent: null };
-  if (!limits || !spent) return {};
-  const part = (all: number | null, used: number | null) =>
-    all === null ? null : Math.max(1, Math.floor((all - (used ?? 0)) / among));
-  return {
-    ...limits,
-    iterations: part(limits.iterations, spent.iterations) ?? 1,
-    tokens: part(limits.tokens, spent.tokens),
-    cost: limits.cost === null ? null : Math.max(0.000001, (limits.cost - (spent.cost ?? 0)) / among),
-  };
+  return { do: 'send', step, child, attempt, notBefore: null, message: { id, from: session.name, ...message } };
 }
 
 /** What people said to the run that no model call has carried yet: what a child that stopped waits for. */

@@ -1,5 +1,5 @@
 import type { EventBody, EventOf } from '../protocol/event.ts';
-import type { DoneWhen } from '../protocol/plan.ts';
+import type { DoneWhen, Step } from '../protocol/plan.ts';
 import { PLAN_TOOL } from '../protocol/plan-call.ts';
 import { clip, shownText } from '../protocol/recorded.ts';
 import type { Call, Claim, Session, Turn } from './session.ts';
@@ -111,5 +111,36 @@ function completion({ step, tier, evidence, result, to, attachments }: Claim, by
     result,
     ...(attachments.length > 0 && { attachments: [...attachments] }),
     ...(to !== undefined && { to }),
+  };
+}
+
+type Said = {
+  tier: 'marker' | 'tool' | 'transition' | 'timeout' | 'child';
+  evidence: string;
+  result: string;
+  markers?: number;
+  attachments?: string[];
+  to?: string;
+};
+
+/**
+ * A step with checks is claimed, and closed when they pass; one without is closed at once. What the `plan` tool claims waits for the
+ * other calls of its answer.
+ */
+export function claimOf(step: Step, { tier, evidence, result, markers = 0, attachments = [], to }: Said): EventBody {
+  const next = to !== undefined && { to };
+  const files = attachments.length > 0 && { attachments };
+  if ((step.done_when && step.done_when.length > 0) || tier === 'tool') {
+    return { type: 'step.claimed', step: step.id, tier, evidence, result, ...files, ...next };
+  }
+  return {
+    type: 'step.completed',
+    step: step.id,
+    by: tier,
+    evidence,
+    result,
+    ...(markers > 1 && { markers }),
+    ...files,
+    ...next,
   };
 }

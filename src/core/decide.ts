@@ -35,8 +35,8 @@ export type Decision =
   | { do: 'think'; carry: string[]; notBefore: string | null; consult?: Consult }
   /** run this call; one that was started and has no end was open when a daemon died: run it again only where that is safe */
   | { do: 'act'; call: Call }
-  /** give a child session this message */
-  | { do: 'send'; step: string; child: string; attempt: number; message: ChildMessage }
+  /** give a child session this message, not before `notBefore` (ISO time) */
+  | { do: 'send'; step: string; child: string; attempt: number; notBefore: string | null; message: ChildMessage }
   /** nothing, until something is dropped, or a time has come */
   | { do: 'rest'; due?: Due };
 
@@ -140,6 +140,7 @@ function work(session: Session, rules: Rules): Decision {
   const counsel = policyOf(session).counsel(session, rules);
   if (counsel && 'record' in counsel) return { do: 'record', events: counsel.record };
   if (counsel && 'rest' in counsel) return { do: 'record', events: restEvents(session, rules, counsel.rest) };
+  if (counsel && 'act' in counsel) return { do: 'act', call: counsel.act };
   const given = counsel ? null : delegation(session, rules);
   if (given && given.do !== 'rest') return given;
   const rest =

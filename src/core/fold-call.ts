@@ -4,6 +4,7 @@ import type { ChatMessage } from './chat.ts';
 import { foldCheck, isCheck } from './claim.ts';
 import { grown } from './grow.ts';
 import { entryOf } from './keyed.ts';
+import { foldListing, isListing } from './parts/split.ts';
 import { spoken } from './prompt/spoken.ts';
 import { roundGoesOn } from './rounds.ts';
 import { failing } from './router.ts';
@@ -168,6 +169,7 @@ export function foldCall(
   event: EventOf<'tool.started'> | EventOf<'tool.finished'> | EventOf<'tool.interrupted'>,
 ): Session {
   if (isCheck(event.call)) return foldCheck(session, event);
+  if (isListing(event.call)) return foldListing(session, event);
   const call = session.turn?.calls.find((one) => one.key === event.call);
   if (!session.turn || !call) return session;
   if (event.type === 'tool.started') return withCall(session, { ...call, state: 'started', replay: event.replay });

@@ -18,6 +18,9 @@ function sent(session: Session, known: Child | undefined, event: EventOf<'child.
     child,
     step,
     attempt,
+    before: known?.before ?? 0,
+    given: halts && known ? known.given : (event.limits ?? null),
+    at: event.at,
     // A stop is answered beside the task it stops: the reply that counts is still the task's.
     awaiting: halts && known ? known.awaiting : message,
     sent: (known?.sent ?? 0) + 1,
@@ -52,11 +55,18 @@ function replied(session: Session, known: Child | undefined, event: EventOf<'chi
     ...session,
     children: {
       ...session.children,
-      [event.step]: { ...known, state: heard ? 'replied' : 'held', reply: event.reply },
+      [event.step]: { ...known, at: event.at, state: heard ? 'replied' : 'held', reply: event.reply },
     },
     plan: plan && withStep(plan, event.step, (step) => withExit(step, exit), event.at),
     run: run && spent ? { ...run, spent } : run,
   };
+}
+
+/** What a child answered to a step that begins again counts no longer, unless that can go on where it is. */
+export function begunAnew(children: Session['children'], step: string): Session['children'] {
+  const child = children[step];
+  if (!child?.reply || child.reply.status === 'paused' || child.reply.status === 'waiting') return children;
+  return { ...children, [step]: { ...child, state: 'over', reply: null, before: child.attempt } };
 }
 
 export const HALTS: ReadonlySet<string> = new Set(['stop', 'pause', 'cancel']);

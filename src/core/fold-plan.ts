@@ -32,6 +32,7 @@ export function foldPlan(session: Session, event: PlanEvent): Session {
       rounds: NO_ROUNDS,
       replaced: [],
       weighed: [],
+      split: null,
       run: session.run && { ...session.run, consult: null },
     };
   }

@@ -1,8 +1,11 @@
 import type { EventOf } from '../protocol/event.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
+import { begunAnew } from './fold-child.ts';
 import { groupAfter, isGroupEvent } from './fold-group.ts';
 import { entryOf } from './keyed.ts';
+import { isWhole } from './parts/family.ts';
+import { counted, splitOf } from './parts/split.ts';
 import { bare, revived } from './revived.ts';
 import { type Rounds, roundEnded } from './rounds.ts';
 import { type Notice, runningStep, type Session } from './session.ts';
@@ -38,7 +41,8 @@ export function foldStep(session: Session, event: StepEvent): Session {
       return {
         ...session,
         ...(!isSpawned(plan, event.step) && begun(session)),
-        children: childOver(session, event.step),
+        ...splitAt(session, plan, event),
+        children: begunAnew(session.children, event.step),
         plan: withStep(plan, event.step, (step) => started(step, session, event.at), event.at),
       };
     case 'step.progressed':
@@ -89,13 +93,27 @@ function begun(session: Session): Partial<Session> {
   };
 }
 
+function splitAt(session: Session, plan: Plan, event: EventOf<'step.started'>): Partial<Session> {
+  const step = plan.steps.find((one) => one.id === event.step);
+  return step && isWhole(step) ? { split: splitOf(session, plan, step, event.seq) } : {};
+}
+
+/** A part stands behind the step it is a part of and those of its parts that are there; any other step at the end. */
+function joined(steps: readonly Step[], step: Step): Step[] {
+  const last = steps.findLastIndex(
+    ({ id, parent }) => step.parent !== undefined && (id === step.parent || parent === step.parent),
+  );
+  return last < 0 ? [...steps, step] : [...steps.slice(0, last + 1), step, ...steps.slice(last + 1)];
+}
+
 function added(session: Session, plan: Plan, event: EventOf<'step.added'>): Session {
   const declared = session.turn && event.by === 'model' ? [...session.turn.declared, event.step.description] : [];
   return {
     ...session,
-    plan: withSteps(plan, [...plan.steps, event.step], event.at),
+    plan: withSteps(plan, joined(plan.steps, event.step), event.at),
     stepNo: Math.max(session.stepNo, Number(/^step_(\d{1,9})$/.exec(event.step.id)?.[1] ?? 0)),
     turn: session.turn && { ...session.turn, declared },
+    split: counted(session.split, event),
   };
 }
 

@@ -94,6 +94,7 @@ function afresh(session: Session): Session {
     rounds: NO_ROUNDS,
     replaced: [],
     weighed: [],
+    split: null,
   };
 }
 

@@ -2,7 +2,7 @@ import type { EventBody } from '../protocol/event.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
 import { PLAN_TOOL } from '../protocol/plan-call.ts';
 import { clip } from '../protocol/recorded.ts';
-import { lastToolFailed } from './claim.ts';
+import { claimOf, lastToolFailed } from './claim.ts';
 import { taggedLines, tagsOf } from './completion/brackets.ts';
 import { detectStepCompletion, type Verdict } from './completion/index.ts';
 import { isClaim, isMarkerWord } from './completion/markers.ts';
@@ -133,37 +133,6 @@ function verdictOn(session: Session, plan: Plan, step: Step, turn: Turn, waited:
 function isEcho(session: Session, plan: Plan, step: Step, turn: Turn): boolean {
   const last = plan.steps.find((one) => one.id === session.closed.at(-1));
   return last?.completed_by === 'tool' && turn.calls.length === 0 && (step.iterations ?? 0) <= 1;
-}
-
-type Said = {
-  tier: 'marker' | 'tool' | 'transition' | 'timeout' | 'child';
-  evidence: string;
-  result: string;
-  markers?: number;
-  attachments?: string[];
-  to?: string;
-};
-
-/**
- * A step with checks is claimed, and closed when they pass; one without is closed at once. What the `plan` tool claims waits for the
- * other calls of its answer.
- */
-export function claimOf(step: Step, { tier, evidence, result, markers = 0, attachments = [], to }: Said): EventBody {
-  const next = to !== undefined && { to };
-  const files = attachments.length > 0 && { attachments };
-  if ((step.done_when && step.done_when.length > 0) || tier === 'tool') {
-    return { type: 'step.claimed', step: step.id, tier, evidence, result, ...files, ...next };
-  }
-  return {
-    type: 'step.completed',
-    step: step.id,
-    by: tier,
-    evidence,
-    result,
-    ...(markers > 1 && { markers }),
-    ...files,
-    ...next,
-  };
 }
 
 /** A claim beside a failing tool is put on record and told to the model; "not done" after a question restarts the count. */

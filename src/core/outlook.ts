@@ -87,7 +87,9 @@ const unmet = (when: When): string => `when ${when.step}: it does not hold that 
 
 /** The step whose end a skipped or blocked one names as its reason, as said above; undefined where it was left out for another. */
 export function causeOf({ status, error = '' }: Step): string | undefined {
-  return status === 'skipped' || status === 'blocked' ? /^(?:needs|when|undoes|part of) ([^\s,:]+)/u.exec(error)?.[1] : undefined;
+  return status === 'skipped' || status === 'blocked'
+    ? /^(?:needs|when|undoes|part of) ([^\s,:]+)/u.exec(error)?.[1]
+    : undefined;
 }
 
 /**

@@ -5,6 +5,7 @@ import { clip } from '../protocol/recorded.ts';
 import { checkKey } from './claim.ts';
 import type { Language } from './language.ts';
 import { whyHeld } from './needs.ts';
+import { listingKey } from './parts/split.ts';
 import { executorOf } from './planner/agents.ts';
 import { SAYINGS } from './sayings.ts';
 import { activePlan, type Call, type Run, runningStep, type Session } from './session.ts';
@@ -63,13 +64,15 @@ export function interruptions(session: Session, why: string): EventBody[] {
       ? [{ type: 'tool.interrupted', call: checkKey(claim, place), outcome: 'unknown', why }]
       : [],
   );
+  const looking = session.split?.state === 'started' ? [listingKey(session.split)] : [];
+  const looks = looking.map((call): EventBody => ({ type: 'tool.interrupted', call, outcome: 'unknown', why }));
   const calls = (session.turn?.calls ?? []).flatMap((call): EventBody[] => {
     if (call.state === 'asked') return [{ type: 'tool.interrupted', call: call.key, outcome: 'not_started', why }];
     if (call.state === 'started' && isSpawnCall(call)) return [leftOn(session, call)];
     if (call.state === 'started') return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why }];
     return [];
   });
-  return [...calls, ...checks];
+  return [...calls, ...checks, ...looks];
 }
 
 /** A child session outlasts the rest: its answer comes as the result of its step, in the plan. */

@@ -1,11 +1,12 @@
 import type { Consult, EventOf, RestStatus } from '../protocol/event.ts';
-import type { FullLimits } from '../protocol/limits.ts';
+import type { FullLimits, Limits } from '../protocol/limits.ts';
 import type { MessageOptions, Mode } from '../protocol/message.ts';
 import type { CompletedBy, Plan, Step } from '../protocol/plan.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { ChatMessage } from './chat.ts';
 import { type Grow, growing } from './grow.ts';
 import { type Keyed, keyed } from './keyed.ts';
+import type { Split } from './parts/split.ts';
 import { NO_ROUNDS, type Rounds } from './rounds.ts';
 import { isGroup } from './structure.ts';
 
@@ -42,6 +43,8 @@ export type Session = {
   weighed: readonly string[];
   /** Child sessions that work on steps of the current plan, by step. */
   children: Readonly<Record<string, Child>>;
+  /** The parts of the step with parts that began last. */
+  split: Split | null;
   conversation: Grow<ChatMessage>;
   run: Run | null;
   turn: Turn | null;
@@ -141,6 +144,12 @@ export type Child = {
   child: string;
   step: string;
   attempt: number;
+  /** Attempts made before its step was begun anew: they are no part of its budget. */
+  before: number;
+  /** What it may spend at most until it replies; null where nobody said. */
+  given: Limits | null;
+  /** When it replied last. */
+  at: string;
   /** The message whose reply is waited for. */
   awaiting: string;
   /** Messages sent so far, so that no id is used twice. */
@@ -246,6 +255,7 @@ export function emptySession(name: string): Session {
     rounds: NO_ROUNDS,
     replaced: [],
     weighed: [],
+    split: null,
     conversation: growing(),
     run: null,
     turn: null,

@@ -9,6 +9,9 @@ export type Structure = {
   undoes: ReadonlyMap<string, readonly Step[]>;
 };
 
+/** A step that is done once for each part has a beginning and an end of its own. */
+const isGroupOf = (step: Step | undefined): boolean => step !== undefined && !step.each && !step.gather;
+
 const known = new WeakMap<readonly Step[], Structure>();
 
 /** Plans never change in place, so each list of steps is looked at once. */
@@ -18,7 +21,7 @@ export function structureOf(steps: readonly Step[]): Structure {
   const byId = new Map(steps.map((step) => [step.id, step]));
   const structure = {
     byId,
-    parts: gathered(steps, (step) => (byId.has(step.parent ?? '') ? step.parent : undefined)),
+    parts: gathered(steps, (step) => (isGroupOf(byId.get(step.parent ?? '')) ? step.parent : undefined)),
     undoes: gathered(steps, (step) => step.rollback),
   };
   known.set(steps, structure);
@@ -50,7 +53,11 @@ export function undoOf(step: Step, structure: Structure): Step | undefined {
 }
 
 /** Steps whose end a step waits for by its own words. */
-const waitsFor = ({ needs = [], when = [] }: Step): string[] => [...needs, ...when.map(({ step }) => step)];
+const waitsFor = ({ needs = [], when = [], gather }: Step): string[] => [
+  ...needs,
+  ...when.map(({ step }) => step),
+  ...(gather ? [gather.from] : []),
+];
 
 /** Each step with all that has to end before it can: for looking for rings. */
 export function nodesOf(steps: readonly Step[]): Array<{ id: string; needs: string[] }> {

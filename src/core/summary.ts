@@ -2,6 +2,7 @@ import type { Plan, Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
 import type { Language } from './language.ts';
 import { brokenNeeds } from './needs.ts';
+import { shownSteps } from './parts/family.ts';
 import { runningStep } from './session.ts';
 import { completedSteps, undone } from './steps.ts';
 
@@ -55,7 +56,7 @@ export function planSummary(plan: Plan, language: Language): string {
     ...(current ? [`${words.current}: ${current.description}${progressOf(current)}`] : []),
     `${words.spent}: ${plan.iteration_count}`,
     ...(plan.steps.length > 0 ? [''] : []),
-    ...plan.steps.map((step, place) => stepLine(step, place + 1, language)),
+    ...shownSteps(plan).map((step, place) => stepLine(step, place + 1, language)),
     ...brokenNeeds(plan, language),
     ...((plan.planned_by ?? 'planner') !== 'planner' ? ['', `${words.planned}: ${plan.planned_by}`] : []),
     ...(back.length > 0 ? [`${words.undone}: ${back.map((step) => step.id).join(', ')}`] : []),

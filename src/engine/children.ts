@@ -11,7 +11,7 @@ export async function sendToChild(decision: Decision & { do: 'send' }, world: Wo
   const { step, child, attempt, message } = decision;
   await ledger.sync();
   await world.children.send(child, message);
-  const { id, command, options: { folder } = {} } = message;
+  const { id, command, options: { folder, limits } = {} } = message;
   await ledger.record([
     {
       type: 'child.sent',
@@ -21,6 +21,7 @@ export async function sendToChild(decision: Decision & { do: 'send' }, world: Wo
       message: id,
       ...(command !== undefined && { command }),
       ...(folder !== undefined && { folder }),
+      ...(limits && { limits }),
     },
   ]);
 }

@@ -147,8 +147,13 @@ export async function openWorker(
     return decision;
   }
 
-  /** Where the time has come that a rest waits for, what was to happen then happens. */
+  /** Where the time has come that a rest waits for, what was to happen then happens; a message that is not due yet is no matter of now. */
   function timely(decision: Decision): Decision {
+    if (decision.do === 'send') {
+      const wait = pauses.left(decision.notBefore);
+      if (wait > 0) later(wait);
+      return wait > 0 ? { do: 'rest' } : decision;
+    }
     if (decision.do !== 'rest' || !decision.due) return decision;
     const wait = deadlines.left(decision.due.at);
     if (wait <= 0) return { do: 'record', events: decision.due.events };

@@ -189,6 +189,7 @@ const EVENTS = [
     message: z.string().describe('Id of the message it was sent.'),
     command: z.string().optional().describe('What it was told, where it was not given its task.'),
     folder: z.string().optional().describe('The folder under `work/` that it was given as its own.'),
+    limits: Limits.optional().describe('What it may spend.'),
   }),
   event('child.replied', {
     step: z.string(),

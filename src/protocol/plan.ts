@@ -36,6 +36,24 @@ export const When = z.strictObject({
 });
 export type When = z.infer<typeof When>;
 
+/** Where the parts of a step come from that is done once for each of them. */
+export const Each = z.union([
+  z.strictObject({
+    folder: z.string().min(1).describe('Each file in it and below is a part; hidden files and links are left out.'),
+    match: z.string().min(1).optional().describe('Only files like this, such as "*.md" or "2024/**/*.csv".'),
+  }),
+  z.strictObject({ file: z.string().min(1).describe('Each line of it that is not empty is a part.') }),
+  z.strictObject({ list: z.array(z.string().min(1)) }),
+]);
+export type Each = z.infer<typeof Each>;
+
+/** What a step puts together: the outcomes of the parts of another, in batches. */
+export const Gather = z.strictObject({
+  from: z.string().min(1).describe('Id of the step with `each`.'),
+  batch_chars: z.int().min(1).optional().describe('Characters of outcomes that are put together at once.'),
+});
+export type Gather = z.infer<typeof Gather>;
+
 export const Progress = z.object({ current: z.int().min(0), total: z.int().min(0) });
 
 export const Step = z.object({
@@ -54,6 +72,18 @@ export const Step = z.object({
     .optional()
     .describe('Id of the step that undoes this one. That other step runs only after this one has failed.'),
   parent: z.string().optional().describe('Id of the step this one is a part of.'),
+  each: Each.optional().describe('It is done once for each of these, each time by a step of its own.'),
+  gather: Gather.optional().describe('It puts together what the parts of another step came to.'),
+  on_failed_part: z
+    .enum(['fail', 'go_on'])
+    .optional()
+    .describe(
+      'What a failed part means for a step with `each`: "fail" (as without this) fails it, "go_on" goes on without.',
+    ),
+  part: z
+    .array(z.string())
+    .optional()
+    .describe('What a part is done for: paths as its `parent` found them, or entries.'),
   done_when: z.array(DoneWhen).optional(),
   notes: z.string().optional(),
   agent: z.string().optional().describe('The profile of `agents` that does it; named by a tag such as [CHART] too.'),

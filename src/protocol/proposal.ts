@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { DoneWhen, StepStatus, When } from './plan.ts';
+import { DoneWhen, Each, Gather, StepStatus, When } from './plan.ts';
 
 const SpelledStep = z.strictObject({
   id: z
@@ -12,6 +12,9 @@ const SpelledStep = z.strictObject({
   when: z.union([When, z.array(When)]).nullish(),
   rollback: z.string().nullish(),
   parent: z.string().nullish(),
+  each: Each.nullish(),
+  gather: Gather.nullish(),
+  on_failed_part: z.enum(['fail', 'go_on']).nullish(),
   done_when: z.array(DoneWhen).nullish(),
 });
 

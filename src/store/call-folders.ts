@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import type { CallFolders } from '../engine/ports.ts';
 import { inWords } from './errors.ts';
 
-/** Keys as the engine makes them: `12.0`, `12.check0`. Nothing else may become part of a path. */
-const KEY = /^\d+\.(?:check)?\d+$/;
+/** Keys as the engine makes them: `12.0`, `12.check0`, `12.parts0`. Nothing else may become part of a path. */
+const KEY = /^\d+\.(?:check|parts)?\d+$/;
 
 /** The folders of calls in a session's `tools/`. */
 export function openCallFolders(root: string): CallFolders {

@@ -1,4 +1,4 @@
-export { openChildren, parentOf } from './children.ts';
+export { openChildren, parentOf, rootOf } from './children.ts';
 export { dropMessage } from './drop-message.ts';
 export { sweepStaging, syncFolder } from './durable.ts';
 export { Fenced, RecordCorrupt } from './errors.ts';

@@ -4,6 +4,7 @@ import { checkTool } from './check.ts';
 import type { Tool } from './define.ts';
 import { editFileTool } from './edit-file.ts';
 import { listFilesTool } from './list-files.ts';
+import { partsTool } from './parts.ts';
 import { readFileTool } from './read-file.ts';
 import { searchFilesTool } from './search-files.ts';
 import { shell } from './shell.ts';
@@ -25,7 +26,7 @@ export type BuiltinOptions = {
   web?: (() => WebSettings) | undefined;
 };
 
-/** The tools every session has, `check` hidden among them, for `toolbox`. Throws UserError where a folder in `readAlso` is not absolute. */
+/** The tools every session has, `check` and `parts` hidden among them, for `toolbox`. Throws UserError where a folder in `readAlso` is not absolute. */
 export function builtinTools({ readAlso, env, shellTimeoutMs, web = () => ({}) }: BuiltinOptions): Tool[] {
   const odd = readAlso.find((folder) => !isAbsolute(folder));
   if (odd !== undefined) throw new UserError(`\`read_also\` wants absolute folders, came \`${odd}\`.`);
@@ -37,6 +38,7 @@ export function builtinTools({ readAlso, env, shellTimeoutMs, web = () => ({}) }
     editFileTool(readAlso),
     listFilesTool(readAlso),
     searchFilesTool(readAlso),
+    partsTool(readAlso),
     ...webTools(web, env ?? {}),
     checkTool({ readAlso, shell: commands }),
   ];

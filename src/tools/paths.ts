@@ -44,7 +44,7 @@ export async function openFence(work: string, readAlso: string[]): Promise<Fence
       return path;
     }
     const path = resolve(home.real, asked.replace(/^(?:\.\/+)*work(?:\/+|$)/, ''));
-    if (!isInside(home.real, path)) throw leadsOut(asked);
+    if (![home, ...others].some(({ real }) => isInside(real, path))) throw leadsOut(asked);
     return path;
   };
 

@@ -2,11 +2,18 @@ import type { Mode } from '../../protocol/message.ts';
 import { activePlan, type Session } from '../session.ts';
 import { dag } from './dag.ts';
 import { linear } from './linear.ts';
+import { mapReduce } from './map-reduce.ts';
 import { planAct } from './plan-act.ts';
 import type { Policy } from './policy.ts';
 import { todo } from './todo.ts';
 
-export const POLICIES: Readonly<Record<Mode, Policy>> = { linear, 'plan-act': planAct, todo, dag };
+export const POLICIES: Readonly<Record<Mode, Policy>> = {
+  linear,
+  'plan-act': planAct,
+  todo,
+  dag,
+  'map-reduce': mapReduce,
+};
 
 /** The mode of the plan at work, else of the run that has none yet. */
 export function policyOf(session: Session): Policy {

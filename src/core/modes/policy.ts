@@ -3,10 +3,10 @@ import type { Consult, EventBody } from '../../protocol/event.ts';
 import type { Step } from '../../protocol/plan.ts';
 import type { Language } from '../language.ts';
 import type { Why } from '../rest.ts';
-import type { Session, Turn } from '../session.ts';
+import type { Call, Session, Turn } from '../session.ts';
 
-/** What a mode wants before the next iteration: something on record, a question beside the work, or a rest. */
-export type Counsel = { record: EventBody[] } | { ask: Consult } | { rest: Why };
+/** What a mode wants before the next iteration: something on record, a look at the disk, a question beside the work, or a rest. */
+export type Counsel = { record: EventBody[] } | { act: Call } | { ask: Consult } | { rest: Why };
 
 /** How the plan of a mode begins, where a planner makes it. */
 export type Beginning = {
@@ -26,6 +26,8 @@ export type Policy = {
   readonly needsWork: boolean;
   /** All steps that are ready begin at once; else one at a time. */
   readonly together: boolean;
+  /** Parts of a step begin as others of them end, and work in folders of their own; without this, those begun together are waited for. */
+  readonly slides?: boolean;
   /** Times a child may try a step. */
   readonly attempts: number;
   /** Most steps that may be open. */
@@ -36,6 +38,8 @@ export type Policy = {
   readonly replans: number;
   /** How the planner's plan begins; without it, by the common rule. */
   readonly begins?: Beginning;
+  /** Seconds until the next try, for each try so far. */
+  readonly pauseS?: number;
   /** Steps that the answer at hand adds to the plan. */
   declare(session: Session, turn: Turn): EventBody[];
   /** The step to work on now; undefined where none is ready. */

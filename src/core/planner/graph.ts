@@ -6,12 +6,14 @@ export function namedBy({
   when = [],
   rollback,
   parent,
-}: Pick<Step, 'needs' | 'when' | 'rollback' | 'parent'>): Array<[field: string, id: string]> {
+  gather,
+}: Pick<Step, 'needs' | 'when' | 'rollback' | 'parent' | 'gather'>): Array<[field: string, id: string]> {
   return [
     ...needs.map((id): [string, string] => ['needs', id]),
     ...when.map(({ step }): [string, string] => ['when', step]),
     ...(rollback === undefined ? [] : [['rollback', rollback] as [string, string]]),
     ...(parent === undefined ? [] : [['parent', parent] as [string, string]]),
+    ...(gather === undefined ? [] : [['gather', gather.from] as [string, string]]),
   ];
 }
 

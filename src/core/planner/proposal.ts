@@ -125,6 +125,9 @@ function spelled(step: Spelled, id: string, nameOf: (id: string) => string): Ste
     ...(when.length > 0 && { when }),
     ...(step.rollback && { rollback: nameOf(step.rollback) }),
     ...(step.parent && { parent: nameOf(step.parent) }),
+    ...(step.each && { each: step.each }),
+    ...(step.gather && { gather: { ...step.gather, from: nameOf(step.gather.from) } }),
+    ...(step.on_failed_part && { on_failed_part: step.on_failed_part }),
     ...(step.done_when && step.done_when.length > 0 && { done_when: step.done_when }),
   };
 }

@@ -3,6 +3,7 @@ import { clip } from '../../protocol/recorded.ts';
 import { parseStepDeclarations } from '../declarations.ts';
 import { policyOf } from '../modes/index.ts';
 import { brokenNeeds } from '../needs.ts';
+import { shownSteps } from '../parts/family.ts';
 import { detours } from '../router.ts';
 import { activePlan, runningStep, type Session } from '../session.ts';
 import { completedSteps, openSteps } from '../steps.ts';
@@ -62,11 +63,13 @@ function listLines(session: Session, words: Wording): string[] {
 /** The steps as the model is told them: what is finished with its results, what is current, what is open. */
 export function planContext(plan: Plan, words: Wording): string[] {
   if (plan.steps.length === 0) return [words.planning];
-  const closed = plan.steps.filter((step) => step.status !== 'pending' && step.status !== 'running');
+  const shown = shownSteps(plan);
+  const closed = shown.filter((step) => step.status !== 'pending' && step.status !== 'running');
   const current = runningStep(plan);
-  const later = openSteps(plan).filter((step) => step !== current);
+  const later = shown.filter(({ id, status }) => (status === 'pending' || status === 'running') && id !== current?.id);
+  const line = (step: Step) => `- ${closedLine(step, words, current?.needs?.includes(step.id) ? NEEDED : 500)}`;
   return [
-    ...(closed.length > 0 ? [`${words.finished}:`, ...closed.map((step) => `- ${closedLine(step, words)}`)] : []),
+    ...(closed.length > 0 ? [`${words.finished}:`, ...closed.map(line)] : []),
     ...(current ? [currentLine(plan, current, words)] : []),
     ...(later.length > 0 ? [`${words.later}:`, ...later.map((step) => `- ${laterLine(step, words)}`)] : []),
     openSteps(plan).length === 0 ? words.allDone : words.whenDone,
@@ -77,10 +80,15 @@ function laterLine({ id, description, needs = [] }: Step, words: Wording): strin
   return `${id}: ${description}${needs.length > 0 ? words.needs(needs.join(', ')) : ''}`;
 }
 
-function closedLine(step: Step, words: Wording): string {
+/** Characters of a result that the current step builds on; its files are named too. */
+const NEEDED = 2000;
+
+function closedLine(step: Step, words: Wording, most: number): string {
   const how = step.status === 'completed' ? (step.completed_by === 'timeout' ? `${words.assumed}` : '✓') : step.status;
   const outcome = step.result ?? step.error;
-  return `${step.id} ${how}: ${step.description}${outcome ? ` → ${clip(outcome, 500)}` : ''}`;
+  const files = most === NEEDED && step.attachments ? ` [${step.attachments.join(', ')}]` : '';
+  const count = step.progress && step.each ? ` (${step.progress.current}/${step.progress.total})` : '';
+  return `${step.id} ${how}: ${step.description}${count}${outcome ? ` → ${clip(outcome, most)}` : ''}${files}`;
 }
 
 function currentLine(plan: Plan, step: Step, words: Wording): string {
