@@ -46,7 +46,7 @@ function childLines({ step, child, standing, shown }: ShownChild, depth: number)
   const steps = shown?.session.plan?.steps ?? [];
   const indent = '  '.repeat(depth);
   return [
-    `${indent}${plain(step)} → ${plain(child)}: ${standing}`,
+    `${indent}${plain(step)} → ${plain(child)}: ${standing === 'none' ? 'idle' : standing}`,
     ...steps.map((one, n) => `${indent}  ${oneLine(stepLine(one, n + 1, 'en'), 200)}`),
     ...(shown?.children ?? []).flatMap((one) => childLines(one, depth + 2)),
   ];
