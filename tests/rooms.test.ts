@@ -7,7 +7,7 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
   protocol: { ours: [], packages: ['zod'], node: false },
   core: { ours: ['protocol'], packages: [], node: false },
   engine: { ours: ['core', 'protocol'], packages: [], node: false },
-  store: { ours: ['protocol', 'engine/ports'], packages: ['write-file-atomic', 'zod'], node: true },
+  store: { ours: ['protocol', 'engine/ports'], packages: ['write-file-atomic', 'yaml', 'zod'], node: true },
   models: { ours: ['protocol', 'engine/ports'], packages: ['openai', 'zod'], node: true },
   tools: {
     ours: ['protocol', 'engine/ports'],

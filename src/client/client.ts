@@ -22,6 +22,7 @@ import { type Waiting, waitForReply } from './replies.ts';
 import { checkOutgoing, type Outgoing, putIntoInbox, type Sent } from './send.ts';
 import type { Line } from './tail.ts';
 import { type TakenOver, takeOver } from './takeover.ts';
+import { planSaved, type TemplateShown, templatesShown } from './templates.ts';
 
 /**
  * What every frontend uses. It talks to the daemon through files alone, so all of it works while no daemon is running; what
@@ -53,6 +54,9 @@ export type Client = {
   archive(key: string): Promise<string>;
   remove(key: string): Promise<void>;
   rename(key: string, to: string): Promise<string>;
+  templates(): Promise<TemplateShown[]>;
+  /** Keeps the completed plan of a session as a template of that name; answers the path of its file. */
+  saveTemplate(key: string, name: string, options?: { force?: boolean }): Promise<string>;
   /** The daemon that runs now. */
   daemon(): Owner | undefined;
   /** What that daemon watches and cannot serve, from its status file. */
@@ -148,6 +152,11 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       for (const one of await familyAtRest(key, 'renamed'))
         await workspace().rename(one, target + one.slice(name.length));
       return target;
+    },
+    templates: () => templatesShown(paths.templates),
+    async saveTemplate(key, name, options = {}) {
+      const { plan } = await foldRecord(folders.known(key));
+      return planSaved(paths.templates, plan, name, options);
     },
     daemon: () => liveOwner(paths),
     status: () => daemonStatus(paths),

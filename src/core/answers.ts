@@ -1,4 +1,4 @@
-import { COMMANDS, commandOf, type Kind, spokenText } from './commands.ts';
+import { COMMANDS, commandOf, type Kind, modeOrder, spokenText } from './commands.ts';
 import { classifyMessage } from './intent/index.ts';
 import { entryOf } from './keyed.ts';
 import type { Message, Session, Standing } from './session.ts';
@@ -9,6 +9,7 @@ export type Answer =
   | 'start'
   | 'start_beside'
   | 'join'
+  | 'wait'
   | 'resume'
   | 'rest_paused'
   | 'abort_paused'
@@ -21,6 +22,7 @@ export type Answer =
   | 'show_status'
   | 'show_plan'
   | 'show_help'
+  | 'about_mode'
   | 'tell_nothing_runs'
   | 'tell_paused'
   | 'tell_ended'
@@ -31,6 +33,7 @@ export type Answer =
 export const ANSWERS: Readonly<Record<Kind, Readonly<Record<Standing, Answer>>>> = {
   //           no run                    running                    waiting               paused                completed              failed or cancelled
   task:     { none: 'start',             running: 'join',            waiting: 'resume',         paused: 'start_beside', completed: 'start',       failed: 'start' },
+  run:      { none: 'start',             running: 'wait',            waiting: 'start_beside',   paused: 'start_beside', completed: 'start',       failed: 'start' },
   continue: { none: 'tell_nothing_to_continue', running: 'join',     waiting: 'resume',         paused: 'resume',       completed: 'tell_nothing_to_continue', failed: 'resume' },
   pause:    { none: 'tell_nothing_runs', running: 'rest_paused',     waiting: 'wait_to_paused', paused: 'tell_paused',  completed: 'tell_nothing_runs', failed: 'tell_nothing_runs' },
   stop:     { none: 'tell_nothing_runs', running: 'abort_paused',    waiting: 'wait_to_paused', paused: 'tell_paused',  completed: 'tell_nothing_runs', failed: 'tell_nothing_runs' },
@@ -39,10 +42,11 @@ export const ANSWERS: Readonly<Record<Kind, Readonly<Record<Standing, Answer>>>>
   new:      { none: 'fresh',             running: 'abort_fresh',     waiting: 'fresh',          paused: 'fresh',        completed: 'fresh',       failed: 'fresh' },
   status:   { none: 'show_status',       running: 'show_status',     waiting: 'show_status',    paused: 'show_status',  completed: 'show_status', failed: 'show_status' },
   plan:     { none: 'show_plan',         running: 'show_plan',       waiting: 'show_plan',      paused: 'show_plan',    completed: 'show_plan',   failed: 'show_plan' },
+  mode:     { none: 'about_mode',        running: 'about_mode',      waiting: 'about_mode',     paused: 'about_mode',   completed: 'about_mode',  failed: 'about_mode' },
   help:     { none: 'show_help',         running: 'show_help',       waiting: 'show_help',      paused: 'show_help',    completed: 'show_help',   failed: 'show_help' },
 };
 
-type Known = { kind: Kind } | { unknown: string };
+type Known = { kind: Kind } | { unknown: string } | { refused: string };
 
 /** What was read of a message before, by how the session stood: a long queue is asked about at every decision. */
 const read = new WeakMap<Message, Map<Standing, Known>>();
@@ -57,9 +61,11 @@ export function kindOf(session: Session, message: Message): Known {
   return kind;
 }
 
-function kindAt(state: Standing, message: Pick<Message, 'text' | 'command'>): Known {
+function kindAt(state: Standing, message: Pick<Message, 'text' | 'command' | 'template'>): Known {
   const command = commandOf(message);
+  if (message.template && 'fault' in message.template) return { refused: message.template.fault };
   if (command) {
+    if (modeOrder(message)?.is === 'run') return { kind: 'run' };
     const known = Object.hasOwn(COMMANDS, command.name) ? COMMANDS[command.name] : undefined;
     return known ? { kind: known.kind } : { unknown: command.name };
   }
@@ -79,9 +85,10 @@ const HEARD_AT_ONCE: ReadonlySet<Answer> = new Set<Answer>([
   'show_status',
   'show_plan',
   'show_help',
+  'about_mode',
 ]);
 
-type Heard = { message: Message; answer: Answer | { unknown: string } };
+type Heard = { message: Message; answer: Answer | { unknown: string } | { refused: string } };
 
 /** The queued messages that a busy session must not keep waiting, and what is done about each, in order. */
 export function urgent(session: Session): Heard[] {
@@ -90,14 +97,14 @@ export function urgent(session: Session): Heard[] {
     const message = entryOf(session.messages, id);
     if (!message) return [];
     const kind = kindOf(session, message);
-    if ('unknown' in kind) return [{ message, answer: kind }];
+    if (!('kind' in kind)) return [{ message, answer: kind }];
     const answer = ANSWERS[kind.kind].running;
     return HEARD_AT_ONCE.has(answer) ? [{ message, answer }] : [];
   });
 }
 
 const ABORTS: ReadonlySet<unknown> = new Set<Answer>(['abort_paused', 'abort_cancelled', 'abort_fresh']);
-const SHOWS: ReadonlySet<unknown> = new Set<Answer>(['show_status', 'show_plan', 'show_help']);
+const SHOWS: ReadonlySet<unknown> = new Set<Answer>(['show_status', 'show_plan', 'show_help', 'about_mode']);
 
 /** The one that is heard first: a stop goes before what was asked more gently. */
 export function mostUrgent(session: Session): Heard | undefined {
@@ -108,7 +115,8 @@ export function mostUrgent(session: Session): Heard | undefined {
 /** Whether a message is heard before those that were dropped earlier: a command, or words that stop, pause or undo. */
 export function goesAhead(session: Session, said: Pick<Message, 'text' | 'command'>): boolean {
   const kind = kindAt(standing(session), said);
-  return 'unknown' in kind || (kind.kind !== 'task' && kind.kind !== 'continue') || commandOf(said) !== null;
+  if (!('kind' in kind)) return true;
+  return kind.kind !== 'run' && ((kind.kind !== 'task' && kind.kind !== 'continue') || commandOf(said) !== null);
 }
 
 /** Whether a call in flight must be cut short for a message that has come in. */
@@ -146,7 +154,7 @@ function says(message: Message): boolean {
 
 function answersBy(session: Session, message: Message): Answer | null {
   const kind = kindOf(session, message);
-  return 'unknown' in kind ? null : ANSWERS[kind.kind][standing(session)];
+  return !('kind' in kind) ? null : ANSWERS[kind.kind][standing(session)];
 }
 
 /** "after", "New task: …" or a mode of its own: not for the run that is on. */

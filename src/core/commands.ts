@@ -1,7 +1,20 @@
+import { MODES, type Mode } from '../protocol/message.ts';
 import type { Message } from './session.ts';
 
 /** What a message asks for: the rows of the table in `answers.ts`. */
-export type Kind = 'task' | 'continue' | 'pause' | 'stop' | 'cancel' | 'undo' | 'new' | 'status' | 'plan' | 'help';
+export type Kind =
+  | 'task'
+  | 'run'
+  | 'continue'
+  | 'pause'
+  | 'stop'
+  | 'cancel'
+  | 'undo'
+  | 'new'
+  | 'status'
+  | 'plan'
+  | 'mode'
+  | 'help';
 
 type Command = { kind: Kind; usage: string; does: string };
 
@@ -23,6 +36,16 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     usage: '/plan [done|skip|add|move|reword|undo …]',
     does: 'shows the plan, or changes it as a hand edit would',
   },
+  run: {
+    kind: 'run',
+    usage: '/run <template> [name=value …]',
+    does: 'works through a template of the folder templates/',
+  },
+  mode: {
+    kind: 'mode',
+    usage: '/mode [mode|default] [task]',
+    does: 'tells the planning mode, sets it for the tasks to come, or runs this task in it',
+  },
   help: { kind: 'help', usage: '/help', does: 'lists the commands' },
 };
 
@@ -37,7 +60,29 @@ export function commandOf(message: Pick<Message, 'text' | 'command'>): { name: s
   return { name: found[1].toLowerCase(), rest: message.text.trimStart().slice(found[0].length).trim() };
 }
 
+/** What `/mode` asks for. `set` to null: that of the settings again. */
+export type ModeOrder =
+  | { is: 'show' }
+  | { is: 'set'; mode: Mode | null }
+  | { is: 'run'; mode: Mode; text: string }
+  | { is: 'unknown'; name: string };
+
+/** The order of a `/mode` message; null for any other. */
+export function modeOrder(message: Pick<Message, 'text' | 'command'>): ModeOrder | null {
+  const command = commandOf(message);
+  if (command?.name !== 'mode') return null;
+  const [, name = '', text = ''] = /^\s*(\S*)\s*([\s\S]*)$/.exec(command.rest) ?? [];
+  const wanted = name.toLowerCase();
+  if (wanted === '') return { is: 'show' };
+  if (wanted === 'default' && text === '') return { is: 'set', mode: null };
+  const mode = MODES.find((one) => one === wanted);
+  if (!mode) return { is: 'unknown', name };
+  return text === '' ? { is: 'set', mode } : { is: 'run', mode, text };
+}
+
 /** What a person said, without the command it came with. A word like "continue" is kept as it was typed. */
-export function spokenText(message: Pick<Message, 'text' | 'command'>): string {
-  return commandOf(message)?.rest ?? message.text;
+export function spokenText(message: Pick<Message, 'text' | 'command' | 'template'>): string {
+  if (message.template && 'text' in message.template) return message.template.text;
+  const order = modeOrder(message);
+  return order?.is === 'run' ? order.text : (commandOf(message)?.rest ?? message.text);
 }

@@ -56,7 +56,7 @@ function newPlan(session: Session, event: EventOf<'plan.started'>): Plan {
     iteration_count: session.turn ? 1 : (session.run?.spent.iterations ?? 0),
     ...(event.title !== undefined && { title: event.title }),
     ...(event.planned_by !== undefined && { planned_by: event.planned_by }),
-    ...(event.mode_reason !== undefined && { mode_reason: event.mode_reason }),
+    ...(session.run?.modeReason !== undefined && { mode_reason: session.run.modeReason }),
     limits: event.limits,
     revision: 1,
     created_at: event.at,

@@ -10,8 +10,19 @@ import { currentIndex, touched, without } from './steps.ts';
 
 /** A run begins: its message leaves the queue and goes into the next model call. */
 export function foldStarted(session: Session, event: EventOf<'run.started'>): Session {
-  const run = { ...fresh(event, event.mode, event.beside), agent: event.agent, folder: event.folder };
+  const run = {
+    ...fresh(event, event.mode, event.beside),
+    modeReason: event.mode_reason,
+    agent: event.agent,
+    folder: event.folder,
+  };
   return { ...session, ...taken(session, event.message), run, turn: null, rest: null };
+}
+
+/** The daemon has chosen the mode of the run at hand, or a person that of the runs to come. */
+export function foldMode(session: Session, event: EventOf<'mode.chosen' | 'mode.set'>): Session {
+  if (event.type === 'mode.set') return { ...session, mode: event.mode };
+  return { ...session, run: session.run && { ...session.run, mode: event.mode, modeReason: event.mode_reason } };
 }
 
 /** A run goes on: same plan, same history, a new slice of its limits. */
@@ -20,7 +31,9 @@ export function foldResumed(session: Session, event: EventOf<'run.resumed'>): Se
   const plan = back ?? (resumable(session) ? session.plan : null);
   const { [event.plan ?? '']: _, ...setAside } = session.setAside;
   const run = {
-    ...fresh(event, plan?.mode ?? 'linear', undefined),
+    // A run that rested before it had a plan goes on in the mode it was in.
+    ...fresh(event, plan?.mode ?? session.rest?.mode ?? 'linear', undefined),
+    modeReason: session.rest?.modeReason,
     agent: session.rest?.agent,
     folder: session.rest?.folder,
     exit: session.rest?.exit ?? null,
@@ -50,6 +63,8 @@ export function foldRest(session: Session, event: EventOf<'run.rested'>): Sessio
     beside: run?.beside !== undefined,
     plan: run ? (activePlan(session)?.id ?? null) : restingPlan(session),
     spent: event.spent,
+    mode: run ? run.mode : session.rest?.mode,
+    modeReason: run ? run.modeReason : session.rest?.modeReason,
     agent: run ? run.agent : session.rest?.agent,
     folder: run ? run.folder : session.rest?.folder,
     exit: (run ? run.exit : session.rest?.exit) ?? null,
@@ -90,6 +105,7 @@ function fresh(
     since: event.at,
     ms: 0,
     mode,
+    modeReason: undefined,
     model: event.model,
     limits: fullLimits(event.limits),
     beside,

@@ -3,7 +3,7 @@ import { shownText } from '../protocol/recorded.ts';
 import { foldCall, foldTurn } from './fold-call.ts';
 import { foldChild } from './fold-child.ts';
 import { foldPlan } from './fold-plan.ts';
-import { foldRest, foldResumed, foldStarted } from './fold-run.ts';
+import { foldMode, foldRest, foldResumed, foldStarted } from './fold-run.ts';
 import { foldStep } from './fold-step.ts';
 import { growing, listed } from './grow.ts';
 import { entryOf, withValue } from './keyed.ts';
@@ -36,6 +36,9 @@ function meaning(session: Session, event: Event): Session {
       return foldResumed(session, event);
     case 'run.rested':
       return foldRest(session, event);
+    case 'mode.chosen':
+    case 'mode.set':
+      return foldMode(session, event);
     case 'model.answered':
       return foldTurn(session, event);
     case 'model.failed':
@@ -73,6 +76,9 @@ function meaning(session: Session, event: Event): Session {
       return event satisfies never;
   }
 }
+
+/** What a message is about, in a line or so. */
+const spokenGoal = ({ text, template }: Message): string => (template && 'goal' in template ? template.goal : text);
 
 /** The conversation begins anew, without a plan. */
 function afresh(session: Session): Session {
@@ -128,10 +134,11 @@ function received(session: Session, event: EventOf<'message.received'>): Session
     ...(event.command !== undefined && { command: event.command }),
     ...(event.options && { options: event.options }),
     ...(event.attachments && { attachments: event.attachments }),
+    ...(event.template && { template: event.template }),
   };
   return {
     ...session,
-    title: session.title ?? titleOf(message.text),
+    title: session.title ?? titleOf(spokenGoal(message)),
     messages: withValue(session.messages, message.id, message),
     names: withValue(session.names, message.name, true),
     drops: withValue(session.drops, dropKey(event.file), { seq: event.seq, message: event.id }),

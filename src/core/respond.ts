@@ -1,11 +1,14 @@
 import type { Rules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
 import { fullLimits } from '../protocol/limits.ts';
+import { MODES } from '../protocol/message.ts';
+import type { Plan } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
 import type { ReplyStatus } from '../protocol/reply.ts';
 import { ANSWERS, type Answer, kindOf } from './answers.ts';
+import { startMode } from './choice/mode.ts';
 import { CHECK, checkKey, openQuestion } from './claim.ts';
-import { COMMANDS, commandOf, spokenText } from './commands.ts';
+import { COMMANDS, commandOf, modeOrder, spokenText } from './commands.ts';
 import { fold } from './fold.ts';
 import { classifyMessage } from './intent/index.ts';
 import { type Language, languageOf } from './language.ts';
@@ -17,10 +20,12 @@ import { type Message, type Session, standing } from './session.ts';
 import { sessionLanguage } from './session-language.ts';
 import { statusText } from './status.ts';
 import { planSummary } from './summary.ts';
+import { templatePlan } from './template/start.ts';
 
 /** What a queued message makes happen, when its turn has come: the events of its answer in the table. */
 export function respond(session: Session, message: Message, rules: Rules): EventBody[] {
   const kind = kindOf(session, message);
+  if ('refused' in kind) return say(session, message, rules, () => kind.refused, 'rejected');
   if ('unknown' in kind) {
     const known = Object.values(COMMANDS).map((command) => command.usage);
     return say(session, message, rules, (words) => words.unknown(kind.unknown, known.join(', ')), 'rejected');
@@ -28,15 +33,16 @@ export function respond(session: Session, message: Message, rules: Rules): Event
   return carryOut(ANSWERS[kind.kind][standing(session)], session, message, rules);
 }
 
-/** The events of one answer. `join` has none: the message waits for the next model call. */
+/** The events of one answer. `join` and `wait` have none: the message waits for the next model call, or for its turn. */
 function carryOut(answer: Answer, session: Session, message: Message, rules: Rules): EventBody[] {
   switch (answer) {
     case 'join':
+    case 'wait':
       return [];
     case 'start':
-      return [start(message, rules)];
+      return begin(session, message, rules);
     case 'start_beside':
-      return [{ ...start(message, rules), ...(session.plan && { beside: session.plan.id }) }];
+      return begin(session, message, rules, session.plan ?? undefined);
     case 'resume':
       return resume(session, message, rules);
     case 'rest_paused':
@@ -87,6 +93,8 @@ function carryOut(answer: Answer, session: Session, message: Message, rules: Rul
           .map((it) => `${it.usage}: ${it.does}`)
           .join('\n'),
       );
+    case 'about_mode':
+      return aboutMode(session, message, rules);
     case 'tell_nothing_runs':
       return say(session, message, rules, (words) => words.nothingRuns);
     case 'tell_paused':
@@ -131,18 +139,45 @@ function planAsked(session: Session, message: Message, rules: Rules): EventBody[
   ];
 }
 
+/** `/mode` tells the mode; with one behind it, it sets that of the tasks to come. */
+function aboutMode(session: Session, message: Message, rules: Rules): EventBody[] {
+  const order = modeOrder(message) ?? { is: 'show' };
+  const known = [...MODES, 'default'].join(', ');
+  if (order.is === 'unknown')
+    return say(session, message, rules, (words) => words.noSuchMode(order.name, known), 'rejected');
+  if (order.is !== 'set')
+    return say(session, message, rules, (words) =>
+      words.modeIs(session.mode ?? rules.mode, session.mode !== null, known),
+    );
+  const { mode } = order;
+  return [
+    { type: 'mode.set', mode, message: message.id },
+    ...say(session, message, rules, (words) => words.modeSet(mode ?? rules.mode)),
+  ];
+}
+
 /** A command has no language of its own; it is answered in that of the plan. */
 function languageFor(session: Session, message: Message, rules: Rules): Language {
   return commandOf(message) ? sessionLanguage(session, rules) : (rules.language ?? languageOf(message.text));
 }
 
-function start(message: Message, rules: Rules): EventBody & { type: 'run.started' } {
+/** A run begins, beside an open plan if there is one; a template brings its plan along, and sets the open one aside. */
+function begin(session: Session, message: Message, rules: Rules, open?: Plan): EventBody[] {
+  const run = { ...start(session, message, rules), ...(open && { beside: open.id }) };
+  const { template } = message;
+  if (!template || 'fault' in template) return [run];
+  return [run, ...(open ? [aside(open.id)] : []), ...templatePlan(session, run, template)];
+}
+
+function start(session: Session, message: Message, rules: Rules): EventBody & { type: 'run.started' } {
   const model = message.options?.model ?? rules.model;
+  const { template } = message;
+  const limits = template && 'text' in template ? template.limits : undefined;
   return {
     type: 'run.started',
     message: message.id,
-    mode: message.options?.mode ?? rules.mode,
-    limits: fullLimits(rules.limits, message.options?.limits),
+    ...startMode(session, message, rules),
+    limits: fullLimits(rules.limits, limits, message.options?.limits),
     ...(model !== undefined && { model }),
     ...(message.options?.agent !== undefined && { agent: message.options.agent }),
     ...(message.options?.folder !== undefined && { folder: message.options.folder }),
@@ -158,7 +193,7 @@ function resume(session: Session, message: Message, rules: Rules): EventBody[] {
     return say(session, message, rules, (words) => words.noSuchPlan(first, known));
   }
   const away = named !== undefined && session.plan?.status === 'paused' ? [aside(session.plan.id)] : [];
-  const { model: _, mode: __, agent: ___, folder: ____, ...began } = start(message, rules);
+  const { model: _, mode: __, mode_reason: ___, agent: ____, folder: _____, ...began } = start(session, message, rules);
   const model = message.options?.model ?? rules.model;
   return [
     ...away,
@@ -262,6 +297,6 @@ function tellNothing(session: Session, message: Message, rules: Rules): EventBod
   if (rest.trim() !== '')
     return Object.hasOwn(session.setAside, rest.split(/\s/)[0] ?? '')
       ? resume(session, message, rules)
-      : [start(message, rules)];
+      : [start(session, message, rules)];
   return say(session, message, rules, (words) => words.nothingToContinue);
 }

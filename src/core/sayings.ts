@@ -41,6 +41,10 @@ const en = {
   nobody: (agent: string, step: string) => `Note: no agent is called "${agent}"; the session itself did "${step}".`,
   aside: (goal: string, id: string) =>
     `The plan "${goal}" was set aside, still paused; "/continue ${id}" brings it back.`,
+  modeIs: (mode: string, bySession: boolean, known: string) =>
+    `The mode is ${mode}${bySession ? ', set by /mode' : ', by the settings'}. To set it for this session: /mode <mode>. Known: ${known}.`,
+  modeSet: (mode: string) => `The tasks to come in this session are done in the mode ${mode}.`,
+  noSuchMode: (name: string, known: string) => `There is no mode "${name}". Known: ${known}.`,
   planNote: (problem: string) => `Note on plan.json: ${problem}`,
   idle: 'Nothing is running.',
   working: (goal: string) => `At work on: ${goal}`,
@@ -92,6 +96,10 @@ const zh: typeof en = {
   noSummary: '模型没有给出总结。计划的情况：',
   nobody: (agent, step) => `注意：没有叫“${agent}”的智能体；“${step}”由会话自己完成。`,
   aside: (goal, id) => `计划“${goal}”已放到一边，仍为暂停；“/continue ${id}”可以取回。`,
+  modeIs: (mode, bySession, known) =>
+    `当前模式为 ${mode}（${bySession ? '由 /mode 设定' : '来自设置'}）。为本会话设定：/mode <模式>。可用：${known}。`,
+  modeSet: (mode) => `本会话今后的任务将以 ${mode} 模式进行。`,
+  noSuchMode: (name, known) => `没有模式“${name}”。可用：${known}。`,
   planNote: (problem) => `关于 plan.json：${problem}`,
   idle: '没有正在运行的任务。',
   working: (goal) => `正在处理：${goal}`,

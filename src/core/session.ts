@@ -1,4 +1,4 @@
-import type { Consult, EventOf, RestStatus } from '../protocol/event.ts';
+import type { Consult, EventOf, MessageTemplate, RestStatus } from '../protocol/event.ts';
 import type { FullLimits, Limits } from '../protocol/limits.ts';
 import type { MessageOptions, Mode } from '../protocol/message.ts';
 import type { CompletedBy, Plan, Step } from '../protocol/plan.ts';
@@ -78,6 +78,8 @@ export type Session = {
   notices: readonly Notice[];
   /** Why the `plan.json` on disk could not be read, until it can. */
   planProblem: string | null;
+  /** The mode a person set for the runs to come; null: that of the settings. */
+  mode: Mode | null;
   setbacks: Setbacks;
   /** The last event at which a daemon ended in order and left something open; 0: none. */
   stopped: number;
@@ -107,6 +109,7 @@ export type Message = {
   command?: string;
   options?: MessageOptions;
   attachments?: string[];
+  template?: MessageTemplate;
   sha256: string;
   /** It came while a run was on, so it may join that run. */
   during: boolean;
@@ -119,6 +122,8 @@ export type Run = {
   /** How long its calls took, waiting for the endpoint included, by a clock that does not jump. */
   ms: number;
   mode: Mode;
+  /** Why this mode, where the daemon chose it. */
+  modeReason: string | undefined;
   model: string | undefined;
   limits: FullLimits;
   /** Id of a paused plan this run leaves alone. */
@@ -231,6 +236,8 @@ export type Rest = {
   /** The plan that rests with it. */
   plan: string | null;
   spent: Run['spent'];
+  mode: Mode | undefined;
+  modeReason: string | undefined;
   agent: string | undefined;
   folder: string | undefined;
   exit: number | null;
@@ -275,6 +282,7 @@ export function emptySession(name: string): Session {
     next: null,
     notices: [],
     planProblem: null,
+    mode: null,
     setbacks: NO_SETBACKS,
     stopped: 0,
   };

@@ -3,12 +3,14 @@ import { freeName } from '../core/ids.ts';
 import { entryOf } from '../core/keyed.ts';
 import { replyText, replyTo } from '../core/reply.ts';
 import { dropKey, type Session } from '../core/session.ts';
+import { fillTemplate } from '../core/template/fill.ts';
+import { type RunOrder, runOrder } from '../core/template/order.ts';
 import { errorCode, errorText, UserError } from '../protocol/errors.ts';
-import type { Event } from '../protocol/event.ts';
+import type { Event, MessageTemplate } from '../protocol/event.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { cut } from './cut.ts';
 import type { Ledger } from './ledger.ts';
-import type { Drop, SessionStore } from './ports.ts';
+import type { Drop, SessionStore, Templates } from './ports.ts';
 
 /** Longest message kept in a line of the record, in code points. */
 const MESSAGE_LIMIT = 64_000;
@@ -89,6 +91,8 @@ async function receive(drop: Drop & { ok: true }, store: SessionStore, ledger: L
     return refuse(drop, errorText(error), store, ledger);
   }
   const name = nameFor(ledger.session, drop.name);
+  const order = runOrder({ text, ...(command !== undefined && { command }) });
+  const template = order && (await templateFor(order, store.templates));
   const seq = await ledger.record([
     {
       type: 'message.received',
@@ -100,9 +104,20 @@ async function receive(drop: Drop & { ok: true }, store: SessionStore, ledger: L
       ...(command !== undefined && { command }),
       ...(options && { options }),
       ...(places.length > 0 && { attachments: places }),
+      ...(template && { template }),
     },
   ]);
   return () => store.inbox.settle(drop, seq, paired(attachments, places));
+}
+
+/** The template a message runs, as it is at this moment: an edit that comes later changes nothing of this run. */
+async function templateFor({ name, args }: RunOrder, templates: Templates): Promise<MessageTemplate> {
+  if (name === '') {
+    const known = (await templates.names()).join(', ') || 'none yet; put one into templates/ of the workspace';
+    return { fault: `Wanted: /run <template> [name=value …]. Templates: ${known}.` };
+  }
+  const found = await templates.read(name);
+  return found.ok ? fillTemplate(found.template, args) : { fault: found.why };
 }
 
 async function refuse(drop: Drop, why: string, store: SessionStore, ledger: Ledger): Promise<() => Promise<void>> {

@@ -3,6 +3,7 @@ import type { Event, EventBody, FileIdentity, ToolCall } from '../protocol/event
 import type { Mark } from '../protocol/mark.ts';
 import type { MessageFile } from '../protocol/message.ts';
 import type { Reply } from '../protocol/reply.ts';
+import type { Template } from '../protocol/template/template.ts';
 
 export type { ChatMessage } from '../core/chat.ts';
 
@@ -71,6 +72,7 @@ export type SessionStore = {
   plan: PlanFile;
   live: Live;
   calls: CallFolders;
+  templates: Templates;
   /** Absolute path of `work/`, or of a folder in it, made if it is missing. Of a child session it is its root's. */
   work(folder?: string): Promise<string>;
   /** Gives back descriptors and watches nothing. */
@@ -191,6 +193,14 @@ export type CallFolders = {
   /** Calls that have a folder. */
   list(): Promise<string[]>;
   remove(call: string): Promise<void>;
+};
+
+/** `templates/` of the workspace, written by people. */
+export type Templates = {
+  /** The template of that name as it is now, or in words why it cannot be had: the names there are, or what is wrong and where. */
+  read(name: string): Promise<{ ok: true; template: Template } | { ok: false; why: string }>;
+  /** Names of all templates, sorted. */
+  names(): Promise<string[]>;
 };
 
 // --- the model --------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type FullLimits, fullLimits, Limits } from './limits.ts';
 import { McpServers } from './mcp.ts';
-import { Mode } from './message.ts';
+import { MODES, Mode } from './message.ts';
 
 const Prices = z.strictObject({
   input: z.number().min(0).describe('Price of a million prompt tokens.'),
@@ -77,7 +77,8 @@ const shared = {
   $schema: z.string().optional(),
   version: z.literal(1).optional(),
   model: ModelSettings.optional(),
-  mode: Mode.optional(),
+  mode: Mode.optional().describe('The planning mode of a run where its message names none; linear.'),
+  modes: z.array(Mode).optional().describe('Modes `auto` chooses among, besides linear; all of them.'),
   limits: Limits.optional(),
   agents: z
     .record(z.string().regex(/^[A-Za-z0-9_-]+$/, 'wanted letters, digits, "_" and "-"'), Agent)
@@ -134,6 +135,8 @@ export type Config = z.infer<typeof Config>;
 /** Configuration with every default filled in: what the engine and the core go by. */
 export type Rules = {
   mode: Mode;
+  /** What `auto` chooses among. */
+  modes: readonly Mode[];
   limits: FullLimits;
   onLimit: 'pause' | 'extend';
   unknownAgent: 'self' | 'first' | 'fail';
@@ -166,6 +169,7 @@ export const EXTEND_FACTOR = 5;
 export function resolveRules(...layers: Array<Config | Settings | undefined>): Rules {
   const rules: Rules = {
     mode: 'linear',
+    modes: MODES,
     limits: fullLimits(...layers.map((layer) => layer?.limits)),
     onLimit: 'pause',
     unknownAgent: 'self',
@@ -180,6 +184,7 @@ export function resolveRules(...layers: Array<Config | Settings | undefined>): R
     if (!layer) continue;
     rules.mode = layer.mode ?? rules.mode;
     rules.unknownAgent = layer.unknown_agent ?? rules.unknownAgent;
+    rules.modes = layer.modes ?? rules.modes;
     rules.onLimit = layer.on_limit ?? rules.onLimit;
     rules.language = layer.language ?? rules.language;
     rules.instructions = [rules.instructions, layer.instructions].filter(Boolean).join('\n\n');

@@ -22,8 +22,21 @@ export const ToolCall = z.object({
 });
 export type ToolCall = z.infer<typeof ToolCall>;
 
-/** What the model is asked beside the work: to make a plan, to revise it, to look at what is open, to sum up. */
-export const Consult = z.enum(['plan', 'replan', 'adapt', 'summary']);
+/** What became of a message that runs a template: the template as it was then, filled in, or why there is nothing to run. */
+export const MessageTemplate = z.union([
+  z.object({
+    name: z.string(),
+    goal: z.string(),
+    text: z.string().describe('Its steps and what stands around them, filled in, as Markdown.'),
+    mode: Mode.optional(),
+    limits: Limits.optional(),
+  }),
+  z.object({ fault: z.string().describe('Why it cannot be run; the reply says it.') }),
+]);
+export type MessageTemplate = z.infer<typeof MessageTemplate>;
+
+/** What the model is asked beside the work: what kind of work it is, to make a plan, to revise it, to look at what is open, to sum up. */
+export const Consult = z.enum(['choose', 'plan', 'replan', 'adapt', 'summary']);
 export type Consult = z.infer<typeof Consult>;
 
 export const RestStatus = z.enum(['done', 'paused', 'waiting', 'failed', 'cancelled']);
@@ -80,6 +93,7 @@ const EVENTS = [
     command: z.string().optional(),
     options: MessageOptions.optional(),
     attachments: z.array(z.string()).optional(),
+    template: MessageTemplate.optional(),
     file: FileIdentity,
   }),
   event('run.started', {
@@ -87,7 +101,8 @@ const EVENTS = [
     limits: Limits,
     beside: z.string().optional().describe('The paused plan this run leaves alone.'),
     model: z.string().optional(),
-    mode: Mode,
+    mode: Mode.describe('`auto`: not chosen yet, the model is asked first.'),
+    mode_reason: z.string().optional().describe('Why this mode, where the daemon chose it.'),
     agent: z.string().optional().describe('The profile that does the work.'),
     folder: z.string().optional().describe('The folder under `work/` its tools see as theirs.'),
   }),
@@ -97,6 +112,11 @@ const EVENTS = [
     limits: Limits,
     plan: z.string().optional().describe('A plan that had been set aside and is taken up again.'),
     model: z.string().optional(),
+  }),
+  event('mode.chosen', { mode: Mode, mode_reason: z.string() }),
+  event('mode.set', {
+    mode: Mode.nullable().describe('Null: that of the settings again.'),
+    message: z.string(),
   }),
   event('model.answered', {
     text: z.string(),
@@ -143,8 +163,7 @@ const EVENTS = [
     limits: z.object({ iterations: z.int(), step_iterations: z.int() }),
     title: z.string().optional(),
     planned_by: z.string().optional(),
-    mode_reason: z.string().optional(),
-    steps: z.array(Step).optional().describe('The steps it begins with, where a planner made it.'),
+    steps: z.array(Step).optional().describe('The steps it begins with, where a planner or a template made it.'),
   }),
   event('plan.revised', {
     reason: z.string(),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { Limits } from './limits.ts';
 
-export const MODES = ['linear', 'plan-act', 'todo', 'dag', 'map-reduce'] as const;
+export const MODES = ['linear', 'plan-act', 'todo', 'dag', 'map-reduce', 'auto'] as const;
 export const Mode = z.enum(MODES);
 export type Mode = z.infer<typeof Mode>;
 

@@ -59,6 +59,7 @@ export const Progress = z.object({ current: z.int().min(0), total: z.int().min(0
 export const Step = z.object({
   id: z.string().min(1),
   description: z.string().min(1).describe('What is to be done. A tag like [CHART] at its beginning may name an agent.'),
+  command: z.string().optional().describe('The command that does it, where it comes from a template that names one.'),
   status: StepStatus,
   result: z.string().optional().describe('What came out of it, in a few words.'),
   completed_by: CompletedBy.optional().describe('What decided that it is done; `timeout` means assumed.'),

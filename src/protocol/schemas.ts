@@ -5,6 +5,7 @@ import { MessageFile } from './message.ts';
 import { Plan } from './plan.ts';
 import { Reply } from './reply.ts';
 import { DaemonStatus } from './status.ts';
+import { TemplateHead } from './template/template.ts';
 
 const FORMATS = {
   message: { schema: MessageFile, title: 'A .json message file in inbox/' },
@@ -13,6 +14,7 @@ const FORMATS = {
   event: { schema: Event, title: 'One line of events.jsonl, without its crc' },
   agentd: { schema: Config, title: 'agentd.json, the configuration of a workspace' },
   status: { schema: DaemonStatus, title: '.agentd/status.json, what the daemon sees and cannot serve' },
+  template: { schema: TemplateHead, title: 'The front matter of templates/<name>.md' },
   session: { schema: Settings, title: 'session.json, the settings of one session' },
 } as const;
 

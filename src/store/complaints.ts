@@ -1,4 +1,5 @@
 import { jsonFault } from '../protocol/json-position.ts';
+import { nearestName } from '../protocol/nearest.ts';
 import { field } from './field.ts';
 
 /** What a zod schema offers, so far as this room needs it. */
@@ -53,12 +54,9 @@ function shown(value: unknown): string {
 }
 
 function suggestion(key: string, known: string[]): string {
-  const [nearest] = known
-    .map((name) => ({ name, distance: editDistance(key.toLowerCase(), name) }))
-    .sort((a, b) => a.distance - b.distance);
-  if (!nearest) return '';
-  const isNear = nearest.distance <= Math.max(2, nearest.name.length / 3);
-  return isNear ? `; the nearest known one is "${nearest.name}"` : `; known are ${known.join(', ')}`;
+  if (known.length === 0) return '';
+  const near = nearestName(key, known);
+  return near === undefined ? `; known are ${known.join(', ')}` : `; the nearest known one is "${near}"`;
 }
 
 function knownKeys(schema: Schema<unknown>, path: PropertyKey[]): string[] {
@@ -75,18 +73,4 @@ function knownKeys(schema: Schema<unknown>, path: PropertyKey[]): string[] {
 
 export function at(value: unknown, path: PropertyKey[]): unknown {
   return path.reduce<unknown>(field, value);
-}
-
-/** Levenshtein's distance: letters added, removed or replaced. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (const [i, left] of [...a].entries()) {
-    const next = [i + 1];
-    for (const [j, right] of [...b].entries()) {
-      const replaced = (row[j] ?? 0) + (left === right ? 0 : 1);
-      next.push(Math.min(replaced, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row.at(-1) ?? 0;
 }

@@ -5,6 +5,7 @@ export const workspacePaths = (root: string) => ({
   root,
   config: join(root, 'agentd.json'),
   instructions: join(root, 'AGENTS.md'),
+  templates: join(root, 'templates'),
   /** Session folders a person put away. */
   archive: join(root, '.archive'),
   sessions: join(root, '.sessions'),

@@ -28,6 +28,7 @@ export type Contents = {
   read: Map<string, string>;
   plan: string | undefined;
   plans: Map<string, string>;
+  templates: Map<string, string>;
   /** Saves that were moved away with an archived plan before anybody looked: told at the next look. */
   late: string[];
   live: string;

@@ -10,6 +10,7 @@ import {
   memoryPlan,
   memorySnapshots,
 } from './memory-ports.ts';
+import { templatesFrom } from './templates.ts';
 
 export type MemoryOptions = { now?: () => Date; epoch?: number; work?: string };
 
@@ -18,6 +19,8 @@ export type Hands = {
   drop(name: string, content: string | Buffer): void;
   /** Puts a file into `inbox/.files/`. */
   attach(name: string): void;
+  /** Saves `templates/<name>.md` of the workspace. */
+  template(name: string, content: string): void;
   /** Saves `plan.json`. */
   edit(content: string): void;
   deletePlan(): void;
@@ -60,6 +63,7 @@ export function memoryStore(name: string, options: MemoryOptions = {}): MemorySt
     plans: new Map(),
     late: [],
     live: '',
+    templates: new Map(),
     drops: 0,
   };
   return open(name, contents, options);
@@ -84,6 +88,10 @@ function open(name: string, contents: Contents, options: MemoryOptions): MemoryS
       },
     },
     calls: { folder: (call) => `/nowhere/${name}/tools/${call}`, list: async () => [], remove: async () => {} },
+    templates: templatesFrom({
+      names: () => [...contents.templates.keys()].sort(),
+      text: (name) => contents.templates.get(name),
+    }),
     work: async () => work,
     close: async () => {},
     hands: hands(name, contents, options),
@@ -102,6 +110,7 @@ const copyOf = (contents: Contents): Contents => ({
   outbox: new Map(contents.outbox),
   read: new Map(contents.read),
   plans: new Map(contents.plans),
+  templates: new Map(contents.templates),
   late: [...contents.late],
 });
 
@@ -113,6 +122,9 @@ function hands(name: string, contents: Contents, options: MemoryOptions): Hands 
     },
     attach: (file) => {
       contents.files.add(file);
+    },
+    template: (file, content) => {
+      contents.templates.set(file, content);
     },
     edit: (content) => {
       contents.plan = content;

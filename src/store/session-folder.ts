@@ -11,6 +11,7 @@ import { openLive } from './live.ts';
 import { openOutbox } from './outbox.ts';
 import { openPlanFile } from './plan-file.ts';
 import { openSnapshots } from './snapshots.ts';
+import { openTemplates } from './templates.ts';
 
 export type SessionOptions = Pick<JournalOptions, 'now' | 'disk' | 'segmentBytes'> &
   Pick<InboxOptions, 'askWriters'> & {
@@ -20,6 +21,8 @@ export type SessionOptions = Pick<JournalOptions, 'now' | 'disk' | 'segmentBytes
     elapsed?: () => number;
     /** Where the tools work, if not in the session's own `work/`. */
     work?: string;
+    /** The folder of the templates; without it there are none. */
+    templates?: string;
   };
 
 /**
@@ -46,6 +49,7 @@ export function openSessionFolder(folder: string, options: SessionOptions): Sess
     plan: openPlanFile(paths, world.elapsed),
     live,
     calls: openCallFolders(paths.tools),
+    templates: openTemplates(world.templates),
     async work(sub) {
       const root = ownFolder(world.work ?? paths.work);
       return sub === undefined ? root : ownFolder(join(root, sub));

@@ -77,7 +77,7 @@ export function openWorkspace(root: string, options: SessionOptions): Workspace 
       // A family works in one folder: that of its root, as long as there is one.
       const root = rootOf(name);
       const work = root !== name && isThere(root) ? { work: sessionPaths(paths.session(root)).work } : {};
-      return openSessionFolder(known(name), { ...options, epoch, ...work });
+      return openSessionFolder(known(name), { ...options, epoch, templates: paths.templates, ...work });
     },
     lastEvent: async (name) => lastEventOf(sessionPaths(known(name))),
     async events(name, each) {

@@ -7,7 +7,7 @@ const LEGAL: Record<StepStatus, readonly StepStatus[]> = {
   pending: ['running', 'completed', 'failed', 'blocked', 'skipped'],
   running: ['pending', 'completed', 'failed', 'blocked', 'skipped'],
   blocked: ['pending', 'running', 'completed', 'failed', 'skipped'],
-  failed: ['pending'],
+  failed: ['pending', 'blocked'],
   completed: [],
   skipped: [],
 };

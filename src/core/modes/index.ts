@@ -1,5 +1,6 @@
 import type { Mode } from '../../protocol/message.ts';
 import { activePlan, type Session } from '../session.ts';
+import { auto } from './auto.ts';
 import { dag } from './dag.ts';
 import { linear } from './linear.ts';
 import { mapReduce } from './map-reduce.ts';
@@ -13,6 +14,7 @@ export const POLICIES: Readonly<Record<Mode, Policy>> = {
   todo,
   dag,
   'map-reduce': mapReduce,
+  auto,
 };
 
 /** The mode of the plan at work, else of the run that has none yet. */

@@ -5,6 +5,7 @@ import { spokenText } from '../commands.ts';
 import { newPlanId } from '../ids.ts';
 import { entryOf } from '../keyed.ts';
 import type { Beginning, Counsel } from '../modes/policy.ts';
+import { aside } from '../respond.ts';
 import { activePlan, type Session } from '../session.ts';
 import { sessionLanguage } from '../session-language.ts';
 import { fallbackSteps } from './fallback.ts';
@@ -20,7 +21,7 @@ export const PLANNED: Beginning = { tries: 3, first: MOST_STEPS, fallback: (lang
  */
 export function readConsult(session: Session, rules: Rules, ask: Consult, begins: Beginning = PLANNED): Read | null {
   const { run, stepNo } = session;
-  if (run?.consult?.ask !== ask || ask === 'summary') return null;
+  if (run?.consult?.ask !== ask || ask === 'summary' || ask === 'choose') return null;
   const { text } = run.consult;
   if (ask === 'plan') return readProposal(text, { agents: rules.agents, most: begins.first });
   const plan = activePlan(session);
@@ -72,6 +73,7 @@ function planEvents(session: Session, { title, steps, by }: Made): EventBody[] {
   const goal = goalOf(session);
   const limits = { iterations: run.limits.iterations, step_iterations: run.limits.step_iterations };
   return [
+    ...(run.beside ? [aside(run.beside)] : []),
     {
       type: 'plan.started',
       id: newPlanId(session),

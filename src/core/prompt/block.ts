@@ -71,9 +71,17 @@ export function planContext(plan: Plan, words: Wording): string[] {
   return [
     ...(closed.length > 0 ? [`${words.finished}:`, ...closed.map(line)] : []),
     ...(current ? [currentLine(plan, current, words)] : []),
-    ...(later.length > 0 ? [`${words.later}:`, ...later.map((step) => `- ${laterLine(step, words)}`)] : []),
+    ...(later.length > 0 ? [`${words.later}:`, ...shownLater(later, words)] : []),
     openSteps(plan).length === 0 ? words.allDone : words.whenDone,
   ];
+}
+
+/** Open steps that are told at once: a plan of some hundred would fill every request. */
+const TOLD = 50;
+
+function shownLater(later: readonly Step[], words: Wording): string[] {
+  const lines = later.slice(0, TOLD).map((step) => `- ${laterLine(step, words)}`);
+  return later.length > TOLD ? [...lines, words.more(later.length - TOLD)] : lines;
 }
 
 function laterLine({ id, description, needs = [] }: Step, words: Wording): string {
@@ -94,7 +102,8 @@ function closedLine(step: Step, words: Wording, most: number): string {
 function currentLine(plan: Plan, step: Step, words: Wording): string {
   const progress = step.progress ? ` (${step.progress.current}/${step.progress.total})` : '';
   const notes = step.notes ? `\n  ${step.notes}` : '';
-  return `${words.current(plan.steps.indexOf(step) + 1, plan.steps.length)}: ${step.description}${progress}${notes}`;
+  const command = step.command ? `\n  $ ${step.command.replaceAll('\n', '\n    ')}` : '';
+  return `${words.current(plan.steps.indexOf(step) + 1, plan.steps.length)}: ${step.description}${progress}${command}${notes}`;
 }
 
 function noticeLines(session: Session, words: Wording): string[] {

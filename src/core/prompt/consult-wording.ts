@@ -9,6 +9,12 @@ const ADAPT_FORM =
 const en = {
   system: (date: string) =>
     `You are the planner of agentd, an agent that carries out tasks with tools. You call no tool and do no step yourself. The date is ${date}.`,
+  sorter: 'You say for agentd what kind of work a message asks for. You call no tool and do none of the work yourself.',
+  choose: `What kind of work does the last message ask for? Answer with one of these words, or with {"choice": "…", "reason": "…"}, and nothing else:
+- simple: talk, a question, or one piece of work
+- complex: several steps that can be named now
+- emergent: the steps can only be found on the way (research, a cause that is looked for)
+- parts: the same work on many parts of one kind, put together at the end`,
   plan: `Make the plan for the last message. Answer with one JSON object and nothing else:
 ${FORM}
 A step is a text, or an object with "description" and, where needed, "id", "needs" (ids), "agent", "done_when".
@@ -34,6 +40,12 @@ Leave out what does not apply. Only steps that have not begun can be removed or 
 const zh: typeof en = {
   system: (date) =>
     `你是 agentd 的规划者；agentd 是一个用工具完成任务的智能体。你不调用工具，也不亲自做步骤。今天是 ${date}。`,
+  sorter: '你替 agentd 判断一条消息要求的是哪一类工作。你不调用工具，也不做其中的任何工作。',
+  choose: `最后一条消息要求的是哪一类工作？只回答下面的一个英文词，或 {"choice": "…", "reason": "…"}，不要写别的：
+- simple：闲聊、提问，或一件事
+- complex：现在就能说出的几个步骤
+- emergent：步骤要在过程中才能发现（调研、查找原因）
+- parts：对许多同类的部分做同样的事，最后汇总`,
   plan: `请为最后一条消息制定计划。只回答一个 JSON 对象，不要写别的：
 ${FORM}
 步骤可以是一段文字，也可以是对象：必须有 "description"，需要时加 "id"、"needs"（步骤的 id）、"agent"、"done_when"。

@@ -17,7 +17,7 @@ export function consultBlock(session: Session, rules: Rules, ask: Consult, langu
   const plan = activePlan(session);
   const lines = [
     policyOf(session).asks?.[ask]?.[language] ?? words[ask],
-    ...(ask === 'summary' ? [] : agentLines(rules.agents, language)),
+    ...(ask === 'summary' || ask === 'choose' ? [] : agentLines(rules.agents, language)),
     ...(plan ? [`${words.goal}: ${plan.goal}`, ...planContext(plan, WORDING[language])] : []),
     ...(plan && ask === 'adapt' ? changeable(plan, language) : []),
     ...faultLines(session, rules, ask, language),
@@ -48,8 +48,9 @@ function faultLines(session: Session, rules: Rules, ask: Consult, language: Lang
   return read?.is === 'fault' ? [CONSULTING[language].fault(read.why)] : [];
 }
 
-/** The system message of a planner: it plans and calls nothing. */
-export function plannerSystem(language: Language, date: string, instructions: string): ChatMessage {
+/** The system message of a question beside the work: the planner plans and calls nothing; who says what kind of work it is needs to know no more. */
+export function consultSystem(ask: Consult, language: Language, date: string, instructions: string): ChatMessage {
   const words = CONSULTING[language];
+  if (ask === 'choose') return { role: 'system', content: words.sorter };
   return { role: 'system', content: [words.system(date), instructions].filter(Boolean).join('\n\n') };
 }

@@ -7,7 +7,7 @@ import type { Session } from '../session.ts';
 import { sessionLanguage } from '../session-language.ts';
 import { windowOf } from '../window.ts';
 import { daemonBlock, type OfTools } from './block.ts';
-import { consultBlock, plannerSystem } from './consult.ts';
+import { consultBlock, consultSystem } from './consult.ts';
 import { elided } from './elide.ts';
 import { spoken } from './spoken.ts';
 import { WORDING } from './wording.ts';
@@ -32,7 +32,7 @@ export function requestMessages(
     : daemonBlock(session, WORDING[language], tools);
   const system: ChatMessage =
     consult && consult !== 'summary'
-      ? plannerSystem(language, dateOf(session), rules.instructions)
+      ? consultSystem(consult, language, dateOf(session), rules.instructions)
       : { role: 'system', content: systemText(session, rules) };
   const history = elided(listed(session.conversation), windowOf(session, rules));
   return [system, ...history, ...fresh, ...(block === null ? [] : [{ role: 'user' as const, content: block }])];

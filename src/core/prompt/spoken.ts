@@ -6,7 +6,12 @@ import type { Message } from '../session.ts';
 export function spoken(message: Message): string {
   const sender = message.from === undefined ? '' : `[from ${message.from}]\n`;
   const files = (message.attachments ?? []).map((path) => `\n[attached: ${path}]`).join('');
-  return `${sender}${spokenText(message)}${files}`;
+  return `${sender}${templateLine(message)}${spokenText(message)}${files}`;
+}
+
+/** Told before the text of a template: nobody needs to declare its steps again. */
+function templateLine({ template }: Message): string {
+  return template && 'name' in template ? `[template ${template.name}: its steps are in the plan]\n` : '';
 }
 
 /** What the daemon says to the model, in its tag, so that nobody takes it for a person's words. */

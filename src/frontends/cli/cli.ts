@@ -7,10 +7,10 @@ import { COMMANDS } from './commands/all.ts';
 import { EXITS, type Exit, exitTable } from './exit-codes.ts';
 
 /** Options that may be given several times, and positionals of several words. */
-const LISTS = ['file', 'text', 'note', 'args'];
+const LISTS = ['file', 'text', 'note', 'args', 'param', 'params'];
 
 /** Options that are there or not. yargs takes any value of theirs for "no". */
-const SWITCHES = new Set(['wait', 'json', 'stdin', 'after', 'ask', 'yes', 'follow', 'help', 'version']);
+const SWITCHES = new Set(['wait', 'json', 'stdin', 'after', 'ask', 'yes', 'force', 'follow', 'help', 'version']);
 
 function checkSwitches(argv: string[]): void {
   const end = argv.indexOf('--');

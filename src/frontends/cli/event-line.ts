@@ -21,6 +21,10 @@ function gist(event: Event): string {
       return `${event.name}: ${event.command ? `/${event.command} ` : ''}${shownText(event.body)}`;
     case 'run.started':
       return `for ${event.message}${event.beside ? `, beside ${event.beside}` : ''}`;
+    case 'mode.chosen':
+      return `${event.mode}: ${event.mode_reason}`;
+    case 'mode.set':
+      return `${event.mode ?? 'as in the settings'}, for ${event.message}`;
     case 'run.resumed':
       return `by ${event.by}, for ${event.message}`;
     case 'model.answered':

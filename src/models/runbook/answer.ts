@@ -31,17 +31,20 @@ const NO_COMMAND = 'The list is done. [Blocked: the list has no command for this
 export function runbookAnswer({ messages, tools }: LocalChat): LocalAnswer {
   const list = newestList(messages);
   if (!list) return say(HELP);
-  const { steps, problems } = list;
+  const { steps, problems, planned } = list;
   const { begun, done, asked, result, spokenTo } = list.progress;
+  const told = messages.findLast(isDaemons)?.content ?? '';
+  const last = steps[done.length - 1];
+  if (last && !asked && isAtWork(told, last)) return takenBack(done.length, last, spokenTo);
   if (isFinished(list)) return say(spokenTo ? HELP : NO_COMMAND);
   if (problems.length > 0) return say(refusal(problems));
   if (!tools.includes(TOOL)) return say(`The runbook model needs the ${TOOL} tool, which is not on offer here.`);
-  const told = messages.findLast(isDaemons)?.content ?? '';
   const replaced = list.replaced.filter((old) => told.includes(titled(old)));
   if (!begun && replaced.length > 0 && tools.includes(PLAN_TOOL)) return replace(replaced, told);
   const step = steps[done.length];
   if (!step) return say(HELP);
   const turn = `Step ${done.length + 1}: ${titled(step)}`;
+  if (!asked && planned) return run(step, done.length === 0 ? `${INTRODUCTION}\n\n${turn}` : turn);
   if (!asked && done.length === 0)
     return run(step, [INTRODUCTION, '', ...declared(steps.slice(0, OPEN_STEPS)), '', turn].join('\n'));
   if (!asked)
@@ -76,6 +79,21 @@ function replace(steps: Step[], told: string): LocalAnswer {
 function calledIn(told: string, step: Step): string | undefined {
   const line = told.split('\n').find((one) => /^- step_\d+: /.test(one) && one.endsWith(`: ${titled(step)}`));
   return line?.slice(2, line.indexOf(':')) ?? (isName(step) ? titled(step) : undefined);
+}
+
+/** Whether the daemon calls this step the current one, whatever language it does so in. */
+function isAtWork(told: string, step: Step): boolean {
+  const [, current = ''] = /^\S.*? \(\d+\/\d+\): (.*)$/m.exec(told) ?? [];
+  const name = current.replace(/ \(\d+\/\d+\)$/, '');
+  return name === step.description || name === titled(step);
+}
+
+/** A step we called done is still at work: its checks said no, or a person did. */
+function takenBack(number: number, step: Step, spokenTo: boolean): LocalAnswer {
+  if (spokenTo) return run(step, `Step ${number} again: ${titled(step)}`);
+  const advice =
+    'Its command ended well, but a check of it did not pass, or a person opened it again. Mend the cause, then say "continue": the step runs again.';
+  return say(`Step ${number} is open: ${titled(step)}. [Blocked: it is not done yet]\n\n${advice}`);
 }
 
 function succeeded(steps: Step[], done: string[], step: Step, result: string): LocalAnswer {

@@ -1,13 +1,20 @@
 import type { ChatMessage } from '../../engine/ports.ts';
+import { distinct } from '../../protocol/template/list.ts';
 import { isPersons } from '../daemon-block.ts';
-import { distinct, parseRunbook, type Runbook, type Step } from './parse.ts';
+import { parseRunbook, type Runbook, type Step } from './parse.ts';
 import { type Progress, readProgress } from './progress.ts';
+
+/** The daemon says so before the text of a template. */
+const TEMPLATE = /^\[template [^\]\n]+\]$/m;
 
 /** A plan takes so many open steps; of a longer list one more is declared with each step that begins. */
 export const OPEN_STEPS = 50;
 
-/** The list that is worked on, how far it came, and the declared steps of older lists that nobody has finished. */
-export type Newest = Runbook & { progress: Progress; replaced: Step[] };
+/**
+ * The list that is worked on, how far it came, and the declared steps of older lists that nobody has finished. `planned`: it comes
+ * from a template, so a plan of its own has its steps already.
+ */
+export type Newest = Runbook & { progress: Progress; replaced: Step[]; planned: boolean };
 
 /**
  * The newest list of the conversation; undefined where there is none. A list that ended early may have left its plan open, and
@@ -18,14 +25,14 @@ export function newestList(messages: ChatMessage[]): Newest | undefined {
   let inPlan: Step[] = [];
   const lists = messages.flatMap((message, at) => {
     const runbook = isPersons(message) ? parseRunbook(message.content ?? '') : undefined;
-    return runbook ? [{ at, runbook }] : [];
+    return runbook ? [{ at, runbook, planned: TEMPLATE.test(message.content ?? '') }] : [];
   });
-  for (const [place, { at, runbook }] of lists.entries()) {
-    const replaced = newest ? leftBy(newest) : [];
-    if (newest && isFinished(newest)) inPlan = [];
+  for (const [place, { at, runbook, planned }] of lists.entries()) {
+    const replaced = newest && !planned ? leftBy(newest) : [];
+    if (planned || (newest && isFinished(newest))) inPlan = [];
     else if (newest?.progress.begun) inPlan = [...inPlan, ...newest.steps];
     const progress = readProgress(messages.slice(at + 1, lists[place + 1]?.at));
-    newest = { ...runbook, steps: distinct(runbook.steps, inPlan), progress, replaced };
+    newest = { ...runbook, steps: distinct(runbook.steps, inPlan), progress, replaced, planned };
   }
   return newest;
 }

@@ -19,6 +19,9 @@ export const TOOL = 'shell';
 /** The first line of an answer that closes a step: with its description in the tag, or behind it. */
 const CLOSING = /^\[Done(?:: ([^\]]*))?\] (.*)/;
 
+/** The first line of an answer that takes a finished step back: it is open, or runs again. */
+const OPEN_AGAIN = /^Step (\d+) (?:is open|again): /;
+
 /**
  * Reads the progress. Finished steps are counted by our own closing lines, which stay as they were, and only the newest
  * result is judged by its text: older ones may have been shortened to fit the model's window.
@@ -31,6 +34,8 @@ export function readProgress(messages: ChatMessage[]): Progress {
       const call = message.tool_calls?.find((one) => one.function.name === TOOL);
       const closing = CLOSING.exec(message.content ?? '');
       if (closing) progress.done.push(outcomeOf(closing));
+      const open = Number(OPEN_AGAIN.exec(message.content ?? '')?.[1] ?? Number.POSITIVE_INFINITY);
+      if (progress.done.length >= open) progress.done.length = open - 1;
       progress.begun = true;
       progress.spokenTo = false;
       reported = message.tool_calls === undefined;

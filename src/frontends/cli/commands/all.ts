@@ -11,6 +11,8 @@ import { plan } from './plan.ts';
 import { rebuild } from './rebuild.ts';
 import { remove } from './remove.ts';
 import { rename } from './rename.ts';
+import { run } from './run.ts';
+import { saveTemplate } from './save-template.ts';
 import { send } from './send.ts';
 import { show } from './show.ts';
 import { start } from './start.ts';
@@ -18,6 +20,7 @@ import { status } from './status.ts';
 import { stop } from './stop.ts';
 import { stopRun } from './stop-run.ts';
 import { takeover } from './takeover.ts';
+import { templates } from './templates.ts';
 import { undo } from './undo.ts';
 import { watch } from './watch.ts';
 import { why } from './why.ts';
@@ -25,7 +28,8 @@ import { why } from './why.ts';
 /** Every command, in the order of `--help`. */
 export const COMMANDS: readonly Command[] = [
   ...[start, stop, takeover, status],
-  ...[send, goOn, pause, stopRun, cancel, undo, fresh],
+  ...[send, run, goOn, pause, stopRun, cancel, undo, fresh],
   ...[list, show, plan, why, watch, log],
+  ...[templates, saveTemplate],
   ...[archive, remove, rename, rebuild, doctor],
 ];

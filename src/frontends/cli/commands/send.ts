@@ -1,5 +1,6 @@
 import { text as readAll } from 'node:stream/consumers';
 import { UserError } from '../../../protocol/errors.ts';
+import { MODES } from '../../../protocol/message.ts';
 import { act, actingOptions } from '../act.ts';
 import { clientOf, command, SESSION, wholeNumber } from '../command.ts';
 import { EXITS } from '../exit-codes.ts';
@@ -28,6 +29,11 @@ export const send = command({
           coerce: wholeNumber('limit-iterations'),
           describe: 'Model calls before the run pauses',
         })
+        .option('mode', {
+          choices: MODES,
+          requiresArg: true,
+          describe: 'Planning mode of the run this message starts',
+        })
         .option('model', { type: 'string', requiresArg: true, describe: 'Model of the run this message starts' })
         .option('after', {
           type: 'boolean',
@@ -38,12 +44,13 @@ export const send = command({
         .example('git diff | $0 send review - --file style.md', ''),
     ),
   async run(args) {
-    const { limitIterations: iterations, model, after, from, file } = args;
+    const { limitIterations: iterations, mode, model, after, from, file } = args;
     const words = [...(args.text ?? []), ...args._.slice(1).map(String)];
     const text = words.length > 0 ? words.join(' ') : args.stdin || !file ? await fromStdin() : undefined;
     if (text?.trim() === '' && !file) throw nothing('the text is empty');
     const options = {
       ...(iterations !== undefined && { limits: { iterations } }),
+      ...(mode !== undefined && { mode }),
       ...(model !== undefined && { model }),
       ...(after && { when: 'after' as const }),
     };

@@ -1,0 +1,95 @@
+import * as fs from 'node:fs';
+import { expect, test } from 'vitest';
+import { desk, script } from '../support/agentctl.ts';
+
+const REPORT =
+  '---\ndescription: A report\nparameters:\n  city: {description: which one}\n  weeks: 1\n---\n1. Look at {{city}}\n2. Write about {{weeks}} weeks\n';
+
+function withTemplate() {
+  const at = desk();
+  fs.mkdirSync(at.path('templates'), { recursive: true, mode: 0o700 });
+  fs.chmodSync(at.root, 0o700);
+  fs.writeFileSync(at.path('templates', 'report.md'), REPORT);
+  return at;
+}
+const WORK = [
+  { text: 'looking', calls: [{ name: 'list_files', args: { path: '.' } }] },
+  { text: 'seen [Done]' },
+  { text: 'writing', calls: [{ name: 'list_files', args: { path: '.' } }] },
+  { text: 'written [Done]' },
+];
+
+test('a template is run, its plan kept as another one, and that one is run again', async () => {
+  const at = withTemplate();
+  await at.serve('--model', script(at, WORK));
+  const run = await at.ctl(['run', 'demo', 'report', 'city=New "York" \\', '--wait']);
+  expect({ code: run.code, out: run.out }).toEqual({ code: 0, out: 'written [Done]\n' });
+  const plan = await at.ctl(['plan', 'demo', '--json']);
+  expect(JSON.parse(plan.out)).toMatchObject({
+    planned_by: 'template report',
+    steps: [{ description: 'Look at New "York" \\' }, {}],
+  });
+
+  const saved = await at.ctl(['save-template', 'demo', 'mine']);
+  expect({ code: saved.code, out: saved.out }).toEqual({ code: 0, out: `${at.path('templates', 'mine.md')}\n` });
+  expect(fs.readFileSync(at.path('templates', 'mine.md'), 'utf8')).toBe(
+    '---\ndescription: A report\n---\n1. Look at New "York" \\\n2. Write about 1 weeks\n',
+  );
+  const again = await at.ctl(['save-template', 'demo', 'mine']);
+  expect([again.code, again.err]).toEqual([1, expect.stringContaining('There is a template mine already')]);
+  expect((await at.ctl(['save-template', 'demo', 'mine', '--force', '--json'])).out).toContain('mine.md');
+  expect((await at.ctl(['save-template', 'demo', '../mine'])).err).toContain('cannot be the name of a template');
+  expect((await at.ctl(['save-template', 'nobody', 'x'])).code).toBe(4);
+
+  expect((await at.ctl(['run', 'other', 'mine', '--wait'])).out).toBe('written [Done]\n');
+});
+
+test('what cannot be run is rejected with the reason, and ends with 1; what is not understood with 2', async () => {
+  const at = withTemplate();
+  await at.serve('--model', script(at, WORK));
+  const missing = await at.ctl(['run', 'demo', 'report', '--wait']);
+  expect([missing.code, missing.out]).toEqual([
+    1,
+    'report wants city (which one). Usage: /run report city=… [weeks=1]\n',
+  ]);
+  const unknown = await at.ctl(['run', 'demo', 'report', '--param', 'citi=x', '--param', 'weeks=2', '--wait']);
+  expect([unknown.code, unknown.out]).toEqual([1, expect.stringContaining('the nearest one is "city"')]);
+  const slip = await at.ctl(['run', 'demo', 'report', 'Paris']);
+  expect([slip.code, slip.err]).toEqual([2, expect.stringContaining('Wanted name=value, came "Paris"')]);
+  expect(fs.existsSync(at.path('.sessions', 'demo', 'plan.json'))).toBe(false);
+});
+
+test('templates are listed with their parameters, and one with faults ends the list with 1', async () => {
+  const at = withTemplate();
+  const good = await at.ctl(['templates']);
+  expect([good.code, good.out]).toEqual([0, '/run report city=… [weeks=1]\n    A report\n    city: which one\n']);
+  fs.writeFileSync(at.path('templates', 'bad.md'), '---\nmod: x\n---\n1. x\n');
+  const both = await at.ctl(['templates', '--json']);
+  expect(both.code).toBe(1);
+  expect(JSON.parse(both.out)).toMatchObject([
+    { name: 'bad', faults: ['templates/bad.md, line 2: unknown key "mod"; the nearest known one is "mode"'] },
+    {
+      name: 'report',
+      faults: [],
+      parameters: [
+        { name: 'city', default: null },
+        { name: 'weeks', default: '1' },
+      ],
+    },
+  ]);
+});
+
+test('a plan that is not completed is not kept', async () => {
+  const at = withTemplate();
+  await at.serve('--model', script(at, WORK));
+  await at.ctl(['send', 'demo', '/run report city=x', '--limit-iterations', '1', '--wait']);
+  const { code, err } = await at.ctl(['save-template', 'demo', 'mine']);
+  expect([code, err]).toEqual([1, expect.stringContaining('The plan is paused')]);
+});
+
+test('a message is sent with a mode of its own', async () => {
+  const at = desk();
+  await at.serve('--model', script(at, [{ text: '{"answer": "Hello."}' }]));
+  expect((await at.ctl(['send', 'demo', 'hello', '--mode', 'plan-act', '--wait'])).out).toBe('Hello.\n');
+  expect((await at.ctl(['send', 'demo', 'hello', '--mode', 'purple'])).code).toBe(2);
+});
