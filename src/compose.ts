@@ -11,7 +11,14 @@ import { runSlots } from './daemon/slots.ts';
 import { isFull } from './daemon/trouble.ts';
 import { type Model, ModelFault, type SessionStore, type World } from './engine/ports.ts';
 import { chooseModel } from './models/index.ts';
-import { type Config, type ModelSettings, resolveRules, retentionOf, type Settings } from './protocol/config.ts';
+import {
+  type Config,
+  type ModelSettings,
+  resolveRules,
+  retentionOf,
+  type Settings,
+  sandboxOf,
+} from './protocol/config.ts';
 import { errorText } from './protocol/errors.ts';
 import { publishedSchemas } from './protocol/schemas.ts';
 import {
@@ -30,7 +37,7 @@ import {
   syncFolder,
   type Workspace,
 } from './store/index.ts';
-import { builtinTools, type McpPool, mcpPool, toolbox } from './tools/index.ts';
+import { builtinTools, type McpPool, mcpPool, openSandbox, type Sandbox, toolbox } from './tools/index.ts';
 
 const DEFAULT_RUNS = 8;
 const DEFAULT_FLOOR_MB = 64;
@@ -85,6 +92,11 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
   let hands: Hands = { wake: () => {}, quarantined: () => undefined };
   const parents = new Map<string, string>();
   const mcp = mcpPool({ env: options.env, log });
+  const sandbox = openSandbox({
+    env: options.env,
+    hidden: [workspace.paths.root],
+    warn: (text) => log('warn', text),
+  });
   const open = (name: string, owner: Ownership) =>
     openSession(name, {
       workspace,
@@ -94,6 +106,7 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
       env: options.env,
       slots,
       models,
+      sandbox,
       log,
       room: disk.room,
       parents,
@@ -165,6 +178,7 @@ type Parts = {
   slots: World['slots'];
   room: World['room'];
   models: (settings: ModelSettings) => Model;
+  sandbox: Sandbox;
   log: World['log'];
   /** Which session waits for a child, by the child's name. */
   parents: Map<string, string>;
@@ -183,8 +197,10 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
   const family = parentOf(name) === undefined ? [] : [sessionPaths(workspace.paths.session(rootOf(name))).work];
   const readAlso = () => [...(config.value.read_also ?? []), ...(settings.value.read_also ?? []), ...family];
   const web = () => ({ network: config.value.network, search: config.value.search });
+  const sandbox = { of: parts.sandbox, wish: () => sandboxOf(config.value, settings.value) };
   const servers = () => ({ ...config.value.mcpServers, ...settings.value.mcpServers });
-  const tools = toolbox(builtinTools({ readAlso: readAlso(), env: parts.env, web }), parts.mcp.of(name, servers));
+  const builtin = builtinTools({ readAlso: readAlso(), env: parts.env, web, sandbox });
+  const tools = toolbox(builtin, parts.mcp.of(name, servers));
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
   const world: World = {
     store: heardBy(fenced(workspace.session(name, epoch), owner), () => {

@@ -3,12 +3,12 @@ import * as fs from 'node:fs';
 import { type Client, openClient } from './client/index.ts';
 import { disk } from './doctor-disk.ts';
 import { mcp } from './doctor-mcp.ts';
+import { sandbox } from './doctor-sandbox.ts';
 import { ModelFault } from './engine/ports.ts';
 import type { Finding, Question } from './frontends/cli/command.ts';
 import { chooseModel } from './models/index.ts';
-import type { ModelSettings } from './protocol/config.ts';
+import type { Config, ModelSettings } from './protocol/config.ts';
 import { errorText, UserError } from './protocol/errors.ts';
-import type { McpServers } from './protocol/mcp.ts';
 import { checkConfig, checkSettings, sessionPaths } from './store/index.ts';
 import { lockInWords } from './store/owner.ts';
 
@@ -26,23 +26,17 @@ export async function examine(question: Question): Promise<Finding[]> {
     ...workspace(client),
     ...config.findings,
     ...disk(client.paths),
-    ...mcp(config.servers, question.env),
+    ...mcp(config.value.mcpServers, question.env),
     ...sessionSettings(client, question.env),
     ...(await records(client)),
     lock(question.env, client),
     daemon(client),
     watches(client),
-    beside(client, question, await model({ ...config.model, ...question.flags }, question)),
+    beside(client, question, await model({ ...config.value.model, ...question.flags }, question)),
     shell(question.env),
-    SANDBOX,
+    ...(await sandbox(question, config.value)),
   ];
 }
-
-const SANDBOX: Finding = {
-  what: 'sandbox',
-  is: 'note',
-  text: 'none: in this version tools run as your user, without a sandbox. See docs/tools.md.',
-};
 
 function node(): Finding {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
@@ -75,14 +69,7 @@ function workspace({ paths: { root } }: Client): Finding[] {
   );
 }
 
-function configuration(
-  { configFile }: Question,
-  { paths }: Client,
-): {
-  findings: Finding[];
-  model: ModelSettings;
-  servers?: McpServers | undefined;
-} {
+function configuration({ configFile }: Question, { paths }: Client): { findings: Finding[]; value: Config } {
   const file = configFile ?? paths.config;
   try {
     const text = textOf(file);
@@ -91,9 +78,9 @@ function configuration(
     const findings: Finding[] = warnings.map((warning) => ({ what: 'configuration', is: 'warning', text: warning }));
     const found = text === undefined ? `no ${file}; defaults are in force` : file;
     if (findings.length === 0) findings.push({ what: 'configuration', is: 'ok', text: found });
-    return { findings, model: value.model ?? {}, servers: value.mcpServers };
+    return { findings, value };
   } catch (error) {
-    return { findings: [{ what: 'configuration', is: 'wrong', text: errorText(error) }], model: {} };
+    return { findings: [{ what: 'configuration', is: 'wrong', text: errorText(error) }], value: {} };
   }
 }
 

@@ -50,7 +50,10 @@ export const SMALL_DISK = { disk: { floor_mb: 0, reserve_mb: 0 } };
 export function layOut(root: string, settings: object = {}): Place {
   const there = place(root);
   fs.writeFileSync(there.script, JSON.stringify(ANSWERS));
-  fs.writeFileSync(join(root, 'agentd.json'), JSON.stringify({ version: 1, limits: { iterations: 2 }, ...settings }));
+  fs.writeFileSync(
+    join(root, 'agentd.json'),
+    JSON.stringify({ version: 1, sandbox: 'none', limits: { iterations: 2 }, ...settings }),
+  );
   return there;
 }
 

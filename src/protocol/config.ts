@@ -51,7 +51,16 @@ const HostOrRange = z
     'Wanted a host name, an address, or a range such as 10.0.0.0/8, without a port.',
   );
 
-const NetworkSettings = z.strictObject({
+/** In every settings file. */
+const ShellNetwork = z.strictObject({
+  shell: z
+    .boolean()
+    .optional()
+    .describe('Sandboxed commands may use the network, the loopback of this machine included; false.'),
+});
+
+/** Only the workspace says which private places its web tools may reach. */
+const NetworkSettings = ShellNetwork.extend({
   allow_private: z
     .array(HostOrRange)
     .optional()
@@ -91,7 +100,13 @@ const shared = {
       'A step whose tag names no agent: done by the session "self" (and told so), by the "first" of `agents`, or it fails.',
     ),
   on_limit: z.enum(['pause', 'extend']).optional().describe('"extend" goes on up to five times `limits.iterations`.'),
-  sandbox: z.enum(['none']).optional().describe('Tools run as this user, without a sandbox.'),
+  sandbox: z
+    .enum(['auto', 'bwrap', 'none'])
+    .optional()
+    .describe(
+      'Where commands run. "auto": in a sandbox where one works; "bwrap": there or not at all; "none": as this user, held by nothing. auto.',
+    ),
+  network: ShellNetwork.optional().describe('What may use the network.'),
   language: z
     .enum(['en', 'zh'])
     .optional()
@@ -126,7 +141,7 @@ export const Config = z.strictObject({
     .boolean()
     .optional()
     .describe('The workspace may be on a network file system. Read at the start.'),
-  network: NetworkSettings.optional(),
+  network: NetworkSettings.optional().describe('What may use the network.'),
   search: SearchSettings.optional(),
   concurrency: z.strictObject({ runs: z.int().min(1).optional().describe('Runs at work at once.') }).optional(),
 });
@@ -161,6 +176,19 @@ export function retentionOf(...layers: Array<Config | Settings | undefined>): {
   }
   return kept;
 }
+
+/** Where commands run. Later layers win key by key. */
+export function sandboxOf(...layers: Array<Config | Settings | undefined>): SandboxWish {
+  const wish: SandboxWish = { mode: 'auto', network: false };
+  for (const layer of layers) {
+    wish.mode = layer?.sandbox ?? wish.mode;
+    wish.network = layer?.network?.shell ?? wish.network;
+  }
+  return wish;
+}
+
+/** What a person wants of the sandbox: `sandbox` and `network.shell` of the settings. */
+export type SandboxWish = { mode: 'auto' | 'bwrap' | 'none'; network: boolean };
 
 export const DEFAULT_CONTEXT_WINDOW = 128_000;
 export const EXTEND_FACTOR = 5;

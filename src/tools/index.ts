@@ -1,4 +1,5 @@
 import { isAbsolute } from 'node:path';
+import type { SandboxWish } from '../protocol/config.ts';
 import { UserError } from '../protocol/errors.ts';
 import { checkTool } from './check.ts';
 import type { Tool } from './define.ts';
@@ -6,6 +7,7 @@ import { editFileTool } from './edit-file.ts';
 import { listFilesTool } from './list-files.ts';
 import { partsTool } from './parts.ts';
 import { readFileTool } from './read-file.ts';
+import type { Sandbox } from './sandbox.ts';
 import { searchFilesTool } from './search-files.ts';
 import { shell } from './shell.ts';
 import { type WebSettings, webTools } from './web/index.ts';
@@ -13,6 +15,8 @@ import { writeFileTool } from './write-file.ts';
 
 export { defineTool, optional, type Tool } from './define.ts';
 export { type McpPool, mcpPool } from './mcp/pool.ts';
+export { openSandbox, type Sandbox } from './sandbox.ts';
+export { tryToEscape } from './sandbox-trial.ts';
 export { toolbox } from './toolbox.ts';
 
 export type BuiltinOptions = {
@@ -24,13 +28,19 @@ export type BuiltinOptions = {
   shellTimeoutMs?: number | undefined;
   /** What the web tools may do, asked at each call; not said: the public network, and no search engine. */
   web?: (() => WebSettings) | undefined;
+  /** Where commands run, asked anew for each; left out: as the daemon's user, held by nothing. */
+  sandbox?: { of: Sandbox; wish: () => SandboxWish } | undefined;
 };
 
 /** The tools every session has, `check` and `parts` hidden among them, for `toolbox`. Throws UserError where a folder in `readAlso` is not absolute. */
-export function builtinTools({ readAlso, env, shellTimeoutMs, web = () => ({}) }: BuiltinOptions): Tool[] {
+export function builtinTools({ readAlso, env, shellTimeoutMs, web = () => ({}), sandbox }: BuiltinOptions): Tool[] {
   const odd = readAlso.find((folder) => !isAbsolute(folder));
   if (odd !== undefined) throw new UserError(`\`read_also\` wants absolute folders, came \`${odd}\`.`);
-  const commands = shell({ env, timeoutMs: shellTimeoutMs });
+  const commands = shell({
+    env,
+    timeoutMs: shellTimeoutMs,
+    fence: sandbox && ((program) => sandbox.of.around(program, sandbox.wish(), readAlso)),
+  });
   return [
     commands,
     readFileTool(readAlso),

@@ -1,10 +1,10 @@
-import { accessSync, constants } from 'node:fs';
-import { isAbsolute, join } from 'node:path';
 import { z } from 'zod';
 import type { ToolContext, ToolResult } from '../engine/ports.ts';
 import { UserError } from '../protocol/errors.ts';
 import { defineTool, optional, type Tool } from './define.ts';
 import type { Ending } from './process-group.ts';
+import { absoluteOnly, programIn } from './program.ts';
+import type { Fenced, Program } from './sandbox-port.ts';
 import { supervise } from './supervise.ts';
 import { type Told, takeUp } from './supervised.ts';
 
@@ -15,10 +15,15 @@ const MAX_COMMAND_BYTES = 120_000;
 const RESTARTED =
   '[the daemon was restarted while this ran; what it said at that moment may be missing from its output]';
 
-export type ShellOptions = { env?: NodeJS.ProcessEnv | undefined; timeoutMs?: number | undefined };
+export type ShellOptions = {
+  env?: NodeJS.ProcessEnv | undefined;
+  timeoutMs?: number | undefined;
+  /** Puts a command behind its fence; null where it is to run unheld. */
+  fence?: ((program: Program) => Fenced | null) | undefined;
+};
 
 /**
- * `shell`: runs a command in `work/`, as the daemon's user. Whatever it started has ended when it answers. A command that a
+ * `shell`: runs a command in `work/`, behind a fence where it has one. Whatever it started has ended when it answers. A command that a
  * killed daemon left open is taken up again.
  */
 export function shell(options: ShellOptions = {}): Tool {
@@ -40,8 +45,7 @@ export function shell(options: ShellOptions = {}): Tool {
       ),
     }),
     replay: 'never',
-    run: ({ command, timeout_s }, context) =>
-      runCommand(command, limitOf(timeout_s), options.env ?? process.env, context),
+    run: ({ command, timeout_s }, context) => runCommand(command, limitOf(timeout_s), options, context),
     async resume({ timeout_s }, { folder, signal }) {
       const timeoutMs = limitOf(timeout_s);
       const told = await takeUp(folder, { signal, timeoutMs });
@@ -53,7 +57,7 @@ export function shell(options: ShellOptions = {}): Tool {
 async function runCommand(
   command: string,
   timeoutMs: number,
-  env: NodeJS.ProcessEnv,
+  { env = process.env, fence = () => null }: ShellOptions,
   { work, folder, signal }: ToolContext,
 ): Promise<ToolResult> {
   if (command.includes('\0')) throw new UserError('The command has a NUL character in it; write it without.');
@@ -63,8 +67,8 @@ async function runCommand(
     throw new UserError(`${limit} Put the long part into a file with write_file first.`);
   }
   const clean = cleanEnv(env, work);
-  const program = { shell: shellIn(clean.PATH), command, cwd: work, env: clean };
-  return answer(await supervise(program, folder, { signal, timeoutMs }), timeoutMs, []);
+  const program = { shell: programIn(clean.PATH, 'bash') ?? '/bin/sh', command, cwd: work, env: clean };
+  return answer(await supervise(program, fence(program), folder, { signal, timeoutMs }), timeoutMs, []);
 }
 
 /** The headline, the output, and notes on lines of their own. */
@@ -78,21 +82,6 @@ function answer({ ending, output }: Told, timeoutMs: number, also: string[]): To
     exit,
     text: `${headline(ending, timeoutMs)}\n${text}${notes && !text.endsWith('\n') ? '\n' : ''}${notes}`,
   };
-}
-
-/** The first bash in the folders of a PATH, else the plain shell. Folders relative to `work/` hold nothing to trust. */
-function shellIn(path: string): string {
-  const places = path.split(':').filter(isAbsolute);
-  return places.map((folder) => join(folder, 'bash')).find(canRun) ?? '/bin/sh';
-}
-
-function canRun(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 function headline(ending: Ending, timeoutMs: number): string {
@@ -117,5 +106,5 @@ function cleanEnv(env: NodeJS.ProcessEnv, work: string): NodeJS.ProcessEnv & { P
     ([name]) => /^(?:PATH|LANG|LC_\w+|TMPDIR)$/.test(name) && !/KEY|TOKEN|SECRET|PASSWORD/i.test(name),
   );
   const path = env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin';
-  return { ...Object.fromEntries(kept), PATH: path, HOME: work, TERM: 'dumb' };
+  return { ...Object.fromEntries(kept), PATH: absoluteOnly(path).join(':'), HOME: work, TERM: 'dumb' };
 }

@@ -5,25 +5,44 @@ import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { errorCode } from '../protocol/errors.ts';
 import { type Deadline, deadline } from './deadline.ts';
+import { coverInherited } from './inherited.ts';
 import { boundedOutput, type Output } from './output.ts';
 import { type Ending, endGroup, endLeftBehind, LINGER_MS, withinLinger } from './process-group.ts';
+import type { Fenced, Program } from './sandbox-port.ts';
 import { type Told, takeUp } from './supervised.ts';
 import { callFiles, exitIn, pipeOf, SUPERVISOR } from './supervisor.ts';
 import { bootOfNow, hasProc } from './supervisor-life.ts';
 import { keeper } from './supervisor-output.ts';
 
-export type Program = { shell: string; command: string; cwd: string; env: NodeJS.ProcessEnv };
 export type Limits = { signal: AbortSignal; timeoutMs: number };
 
 /**
- * Runs a command in a process group of its own, stdin empty, both outputs in one pipe, under a supervisor that outlives
+ * Runs a command, behind its fence where it has one, in a process group of its own, stdin empty, both outputs in one pipe, under a supervisor that outlives
  * this process and leaves what came of it in `folder`, which must be new. The whole group has ended when this returns or
  * throws. Throws the signal's reason on abort, and whatever keeps the command from starting.
  */
-export async function supervise(program: Program, folder: string, limits: Limits): Promise<Told> {
+export async function supervise(
+  program: Program,
+  fenced: Fenced | null,
+  folder: string,
+  limits: Limits,
+): Promise<Told> {
   limits.signal.throwIfAborted();
   makeNew(folder);
-  const { shell, command, cwd, env } = program;
+  try {
+    return await supervised(program, fenced, folder, limits);
+  } finally {
+    fenced?.release();
+  }
+}
+
+async function supervised(
+  { shell, command, cwd, env: ownEnv }: Program,
+  fenced: Fenced | null,
+  folder: string,
+  limits: Limits,
+): Promise<Told> {
+  const env = fenced?.env ?? ownEnv;
   const args = [
     '-c',
     SUPERVISOR,
@@ -34,8 +53,14 @@ export async function supervise(program: Program, folder: string, limits: Limits
     hasProc ? 'heard' : 'alone',
     bootOfNow(),
     cpuSeconds(limits.timeoutMs),
+    ...(fenced ? [fenced.told, fenced.cwd, fenced.group, ...fenced.words] : []),
   ];
-  const child = spawn('/bin/sh', args, { cwd, env, detached: true, stdio: ['ignore', 'ignore', 'ignore', 'pipe'] });
+  const child = spawn('/bin/sh', args, {
+    cwd,
+    env,
+    detached: true,
+    stdio: [...STDIO, ...coverInherited(STDIO.length)],
+  });
   const output = boundedOutput();
   const line = listen(child, folder, output);
   const limit = deadline(limits.signal, limits.timeoutMs);
@@ -52,6 +77,8 @@ export async function supervise(program: Program, folder: string, limits: Limits
   if (told) return told;
   throw new Error('How the command ended is not known: its supervisor was killed.');
 }
+
+const STDIO: Array<'ignore' | 'pipe'> = ['ignore', 'ignore', 'ignore', 'pipe'];
 
 /** More than every core together can spend within the timeout, so that it is never what ends a command of a living daemon. */
 const cpuSeconds = (timeoutMs: number): string => String(Math.ceil(timeoutMs / 1000) * availableParallelism() + 60);
@@ -89,10 +116,14 @@ async function wellEnded(child: ChildProcess, line: Line, folder: string): Promi
   if (!exit && child.exitCode !== null && child.exitCode !== 0 && !fs.existsSync(callFiles(folder).exit)) {
     throw new Error('The command was not started: the folder of its call cannot be written. Is the disk full?');
   }
+  if (exit?.fault !== undefined) throw new Error(notBegun(exit.fault));
   const { code = null, signal = child.signalCode } = exit ?? {};
   const leftBehind = await endLeftBehind(child.pid ?? Number.NaN, line.closed, isClosed);
   return { how: 'exit', code, signal, leftBehind };
 }
+
+const notBegun = (fault: string): string =>
+  `The command was not begun: its sandbox could not be put up (${fault}). \`agentctl doctor\` says more.`;
 
 /** The daemon's side of a supervisor. */
 type Line = {

@@ -60,6 +60,7 @@ async function followed(folder: string, life: Life, limit: AbortSignal, stop: Ab
   const isEnded = isLeft(life);
   if (isEnded) await endGroup(life.pid, AbortSignal.abort());
   const exit = exitIn(folder);
+  if (exit?.fault !== undefined) return null;
   return exit && { how: 'exit', code: exit.code, signal: exit.signal, leftBehind: isEnded ? 'ended' : 'nothing' };
 }
 

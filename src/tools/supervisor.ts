@@ -1,11 +1,21 @@
 import * as fs from 'node:fs';
-import { constants } from 'node:os';
+import { constants, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { errorCode } from '../protocol/errors.ts';
 import { HEAD_BYTES, TAIL_BYTES } from './output.ts';
 
+/** What the fence says of itself, in lines and in memory, is bounded: a command can reach the pipe it says it through. */
+const FENCE_LINES = 9;
+const FENCE_KIB = 65_536;
+/** A file of a fenced command may have this many blocks of 512 bytes (4 GiB). */
+const FILE_BLOCKS = 8 * 1024 * 1024;
+/** One process of a fenced command may have half of the machine's memory, in KiB. */
+const DATA_KIB = Math.max(1024 * 1024, Math.floor(totalmem() / 2048));
+
 /** Output of a command that no daemon reads: more than this is a flood, and its writer is ended by its closed pipe. */
 const MOST_BYTES = 1024 ** 3;
+
+const SIGNALS = 'HUP INT QUIT PIPE ALRM TERM USR1 USR2';
 
 /** What lies in the folder of a call. `exit` is there from the start; `cut` where part of the output was not kept. */
 export const callFiles = (folder: string) => ({
@@ -24,9 +34,15 @@ export const callFiles = (folder: string) => ({
  * third holds the command's pipe open. A daemon that lives reads it, and says `done` once the command has ended; where it dies
  * before that, the third puts what comes into files: a beginning and an end, as the daemon would have kept. All survive a signal to the group
  * that can be survived. Descriptor 3 is the daemon's; the command gets none but 0, 1 and 2.
+ *
+ * A fenced command has more arguments: whether its fence tells of its end or becomes the command, the real path of its folder, which must be where this began (a command beside it may have
+ * put a link there), a control group or nothing, and the words that run it behind its fence. Those keep the group's signals off
+ * the fence itself, which ends only with what is in it or by SIGKILL. The end of the command is told through the fence's stderr,
+ * before the fence ends: what the command left in the background is in there with it. Only limits that every process
+ * inherits are set out here; how many there may be counts from inside.
  */
 export const SUPERVISOR = `
-SIGNALS='HUP INT QUIT PIPE ALRM TERM USR1 USR2'
+SIGNALS='${SIGNALS}'
 trap : $SIGNALS
 set -C
 if [ -r /proc/$$/stat ]; then
@@ -37,7 +53,40 @@ fi && printf '%s\\n%s\\n' "$stat" "$5" >"$1/pid" || exit 1
 {
   trap : $SIGNALS
   exec 2>"$1/exit"
-  (ulimit -t "$6" 2>/dev/null; exec "$2" -c "$3" 2>&1 3>&-)
+  if [ "$7" = inside ]; then
+    trap '' $SIGNALS
+    exec 8>&1
+    {
+      (
+        ulimit -t "$6"; ulimit -c 0; ulimit -f ${FILE_BLOCKS}; ulimit -d ${DATA_KIB}
+        [ ! -w /proc/self/oom_score_adj ] || echo 1000 >|/proc/self/oom_score_adj
+        cd -P . && [ "$PWD" = "$8" ] || { echo 'fault: the work folder is not where it was'; exit; }
+        [ -z "$9" ] || echo 0 >|"$9/cgroup.procs" || { echo 'fault: its processes cannot be counted'; exit; }
+        shift 9
+        exec "$@" 2>&1 >&8 8>&- 3>&- 4<.
+      ) &
+      exec 8>&- 3>&-
+      wait $!
+      printf 'fence %s\n' "$?"
+    } 2>&1 | {
+      exec >&- 8>&-
+      ulimit -d ${FENCE_KIB}
+      n=0
+      while [ $((n += 1)) -lt ${FENCE_LINES} ] && read -r line; do
+        printf '%s\n' "$line" >&2
+        case $line in fence*) break ;; *[!0-9]*) ;; ?*) break ;; esac
+      done
+      printf 'ended\n' 2>/dev/null >&3
+    } &
+    exec >&- 8>&-
+    wait
+    exit
+  fi
+  (
+    ulimit -t "$6" 2>/dev/null
+    [ "$7" != itself ] || { shift 9; exec "$@" 2>&1 3>&-; }
+    exec "$2" -c "$3" 2>&1 3>&-
+  )
   printf '%s\\n' "$?" >&2
   printf 'ended\\n' 2>/dev/null >&3
 } | {
@@ -55,11 +104,34 @@ fi && printf '%s\\n%s\\n' "$stat" "$5" >"$1/pid" || exit 1
 printf 'whole\\n' >>"$1/exit"
 `;
 
+/**
+ * The first process behind a fence. Its arguments: how many processes there may be, a shell, and the command. It tells the end of
+ * the command by its stderr, and stays until nothing else is left in there.
+ */
+export const FENCED = `
+exec 4<&-
+trap : ${SIGNALS}
+ulimit -u "$1" 2>/dev/null || ulimit -p "$1" 2>/dev/null
+(exec "$2" -c "$3" 2>&1)
+code=$?
+printf '%s\n' "$code" >&2
+exec >&- 2>&-
+PATH=$PATH:/usr/bin:/bin
+while set -- /proc/[0-9]*; [ $# -gt 2 ]; do sleep 0.02; done
+exit "$code"
+`;
+
 /** Where the third of the supervisor's processes has the command's pipe. */
 export const pipeOf = (pid: number): string => `/proc/${pid}/fd/5`;
 
 /** How the command ended, from `exit`. `whole`: all it said was kept as well. */
-export type Exit = { code: number | null; signal: NodeJS.Signals | null; whole: boolean };
+export type Exit = {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+  whole: boolean;
+  /** Why the command was not begun: its fence could not be put up. */
+  fault?: string;
+};
 
 /**
  * Null where the command has not ended. A shell tells a signal only by 128 and its number, which any program may exit
@@ -68,10 +140,17 @@ export type Exit = { code: number | null; signal: NodeJS.Signals | null; whole: 
 export function exitIn(folder: string): Exit | null {
   const lines = textOf(callFiles(folder).exit).split('\n').slice(0, -1);
   const at = lines.findIndex((line) => /^\d+$/.test(line));
-  if (at < 0) return null;
+  if (at < 0) return unfinished(lines);
   const code = Number(lines[at]);
   const signal = at > 0 ? signalOf(code - 128) : null;
   return { code: signal ? null : code, signal, whole: lines[at + 1] === 'whole' };
+}
+
+/** A fence that ended and did not tell how its command did; its own complaint, where it has one, came before that began. */
+function unfinished(lines: string[]): Exit | null {
+  if (!lines.some((line) => /^fence \d+$/.test(line))) return null;
+  const fault = lines.find((line) => /^(?:bwrap|fault|env): /.test(line));
+  return { code: null, signal: null, whole: lines.at(-1) === 'whole', ...(fault !== undefined && { fault }) };
 }
 
 function signalOf(number: number): NodeJS.Signals | null {

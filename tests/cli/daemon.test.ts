@@ -1,6 +1,8 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { z } from 'zod';
 import { desk, script } from '../support/agentctl.ts';
+import { isHeldHere } from '../tools/sandbox.ts';
 
 test('the daemon is started, looked at and stopped, and each says so when it is not as it must be', async () => {
   const { ctl, root } = desk();
@@ -122,7 +124,7 @@ test('the log has one line an event, and its JSON is the record byte for byte', 
   expect(lines).not.toContain('\u001b');
 });
 
-test('doctor finds a bad configuration, says that there is no sandbox, and ends with 1', async () => {
+test('doctor finds a bad configuration, says that no sandbox is wanted, and ends with 1', async () => {
   const at = desk();
   expect((await at.ctl(['doctor', '--model', 'runbook'])).code).toBe(0);
   expect(existsSync(at.root)).toBe(false);
@@ -132,7 +134,19 @@ test('doctor finds a bad configuration, says that there is no sandbox, and ends 
   expect(code).toBe(1);
   const findings: unknown = JSON.parse(out);
   expect(findings).toContainEqual({ what: 'configuration', is: 'wrong', text: expect.stringMatching(/line 2: mode/) });
-  expect(findings).toContainEqual({ what: 'sandbox', is: 'note', text: expect.stringContaining('without a sandbox') });
+  writeFileSync(at.path('agentd.json'), '{ "sandbox": "none" }');
+  const unheld: unknown = JSON.parse((await at.ctl(['doctor', '--model', 'runbook', '--json'])).out);
+  expect(unheld).toContainEqual({ what: 'sandbox', is: 'note', text: expect.stringContaining('without a sandbox') });
+});
+
+test.runIf(isHeldHere)('doctor tries to get out of the sandbox and tells what became of each try', async () => {
+  const { code, out } = await desk().ctl(['doctor', '--model', 'runbook', '--json']);
+  expect(code).toBe(0);
+  const findings = z.array(z.object({ what: z.string(), is: z.string(), text: z.string() })).parse(JSON.parse(out));
+  expect(findings).toContainEqual({ what: 'sandbox', is: 'ok', text: 'commands are held' });
+  const tries = findings.filter(({ what }) => what === 'escape');
+  expect(tries.length).toBeGreaterThan(15);
+  expect(tries.every(({ is, text }) => is === 'ok' && text.endsWith(': held'))).toBe(true);
 });
 
 test('doctor calls a model that is not configured wrong, and does not call one that is', async () => {

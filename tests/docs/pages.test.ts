@@ -5,6 +5,7 @@ import { mergeEdit } from '../../src/core/edit/merge.ts';
 import { EventBody } from '../../src/protocol/event.ts';
 import { EditedPlan, Plan } from '../../src/protocol/plan.ts';
 import { REPLY_STATUSES } from '../../src/protocol/reply.ts';
+import { ESCAPES } from '../../src/tools/sandbox-escapes.ts';
 
 const page = (path: string) => readFileSync(path, 'utf8');
 
@@ -49,6 +50,11 @@ test('the table of rooms in architecture.md is the one the code is held to', () 
   expect(
     shown.map(([room, , ours = '', packages = '', node]) => [room, names(ours), names(packages), node === 'yes']),
   ).toEqual(enforced);
+});
+
+test('security.md lists every way out that is tried', () => {
+  const shown = rows(marked('docs/security.md', 'escapes')).map(([name, tries]) => `${name}: ${tries}`);
+  expect(shown).toEqual(ESCAPES.map((way) => `${way.name}: ${way.tries}`));
 });
 
 test('protocol.md says what every status of a reply means', () => {

@@ -1,10 +1,18 @@
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { EventOf, EventType } from '../../src/protocol/event.ts';
-import { type Ground, ground, type RealDaemon, statusOf, until } from '../support/daemon.ts';
+import { ground as bareGround, type Ground, type RealDaemon, statusOf, until } from '../support/daemon.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
+import { isHeldHere } from '../tools/sandbox.ts';
+
+let sandbox: 'none' | 'bwrap' = 'none';
+const ground = (): Ground => {
+  const on = bareGround();
+  on.config({ sandbox });
+  return on;
+};
 
 const shell = (command: string, timeout_s?: number) => [
   { name: 'shell', args: JSON.stringify({ command, ...(timeout_s && { timeout_s }) }) },
@@ -59,187 +67,193 @@ async function killed(command: string, then: Answer[], timeout_s?: number): Prom
 
 const DONE: Answer = { text: 'All done.' };
 
-test('a command that is still at work when its daemon was killed is taken up by the next one, and runs once', async () => {
-  const it = await killed('while [ ! -e go ]; do sleep 0.05; done; echo done >> ledger; echo said', [DONE]);
-  await it.again();
-  await until(() => eventsOf(it.on, 'recovery.started').length > 0, 'the recovery');
-  expect(groupRuns(it.group)).toBe(true);
-  it.on.sh('demo', 'touch work/go');
-  expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
-  expect(ledger(it.on)).toBe('done\n');
-  const [end] = eventsOf(it.on, 'tool.finished');
-  expect(end).toMatchObject({ ok: true });
-  expect(end?.output).toEqual({
-    text:
-      'exit 0\nbegun\nsaid\n' +
-      '[the daemon was restarted while this ran; what it said at that moment may be missing from its output]',
+describe.each(isHeldHere ? (['none', 'bwrap'] as const) : (['none'] as const))('with the sandbox on %s:', (mode) => {
+  beforeEach(() => {
+    sandbox = mode;
   });
-  expect(it.told(1)).toContain('the daemon was restarted');
-  expect(eventsOf(it.on, 'tool.interrupted')).toEqual([]);
-});
 
-test('the result of a command that ended while there was no daemon is taken', async () => {
-  const it = await killed('sleep 0.3; echo done >> ledger; printf "caf\\351\\n"; exit 3', [DONE]);
-  await until(() => !groupRuns(it.group), 'the end of the command');
-  await it.again();
-  expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
-  expect(ledger(it.on)).toBe('done\n');
-  const [end] = eventsOf(it.on, 'tool.finished');
-  expect(end).toMatchObject({ ok: false });
-  expect(JSON.stringify(end?.output)).toContain('exit 3\\nbegun\\ncaf\ufffd\\n');
-  expect(eventsOf(it.on, 'tool.started')).toHaveLength(1);
-});
-
-test('of a command that was killed with its supervisor nobody knows, and the model is told so', async () => {
-  const it = await killed('sleep 60; echo done >> ledger', [DONE]);
-  process.kill(-it.group, 'SIGKILL');
-  await until(() => !groupRuns(it.group), 'the end of the group');
-  await it.again();
-  expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
-  expect(eventsOf(it.on, 'tool.finished')).toEqual([]);
-  expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
-  expect(it.told(1)).toContain('may or may not have run');
-  expect(ledger(it.on)).toBe('');
-});
-
-/** A result on file that would be taken, were it not for what somebody changed in its folder. */
-async function doubted(change: (folder: string) => void): Promise<void> {
-  const it = await killed('sleep 0.2', [DONE]);
-  await until(() => !groupRuns(it.group), 'the end of the command');
-  change(first(it.on));
-  await it.again();
-  expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
-  expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
-}
-
-test('what an earlier start of the machine left behind is not trusted', async () => {
-  await doubted((folder) => {
-    const pid = textIn(join(folder, 'pid'));
-    writeFileSync(join(folder, 'pid'), pid.replace(/\n.*\n$/, '\n11111111-2222-3333-4444-555555555555\n'));
+  test('a command that is still at work when its daemon was killed is taken up by the next one, and runs once', async () => {
+    const it = await killed('while [ ! -e go ]; do sleep 0.05; done; echo done >> ledger; echo said', [DONE]);
+    await it.again();
+    await until(() => eventsOf(it.on, 'recovery.started').length > 0, 'the recovery');
+    expect(groupRuns(it.group)).toBe(true);
+    it.on.sh('demo', 'touch work/go');
+    expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+    expect(ledger(it.on)).toBe('done\n');
+    const [end] = eventsOf(it.on, 'tool.finished');
+    expect(end).toMatchObject({ ok: true });
+    expect(end?.output).toEqual({
+      text:
+        'exit 0\nbegun\nsaid\n' +
+        '[the daemon was restarted while this ran; what it said at that moment may be missing from its output]',
+    });
+    expect(it.told(1)).toContain('the daemon was restarted');
+    expect(eventsOf(it.on, 'tool.interrupted')).toEqual([]);
   });
-});
 
-test('an exit code that was not written to its end is not trusted', async () => {
-  await doubted((folder) => writeFileSync(join(folder, 'exit'), '0'));
-});
-
-test('a process that has the number of a supervisor that is gone is not taken for it, and is left alone', async () => {
-  const stranger = spawn('sleep', ['300'], { detached: true, stdio: 'ignore' });
-  onTestFinished(() => void stranger.kill('SIGKILL'));
-  await doubted((folder) => {
-    writeFileSync(join(folder, 'exit'), '');
-    const pid = textIn(join(folder, 'pid'));
-    writeFileSync(join(folder, 'pid'), pid.replace(/^\d+/, String(stranger.pid)));
+  test('the result of a command that ended while there was no daemon is taken', async () => {
+    const it = await killed('sleep 0.3; echo done >> ledger; printf "caf\\351\\n"; exit 3', [DONE]);
+    await until(() => !groupRuns(it.group), 'the end of the command');
+    await it.again();
+    expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+    expect(ledger(it.on)).toBe('done\n');
+    const [end] = eventsOf(it.on, 'tool.finished');
+    expect(end).toMatchObject({ ok: false });
+    expect(JSON.stringify(end?.output)).toContain('exit 3\\nbegun\\ncaf\ufffd\\n');
+    expect(eventsOf(it.on, 'tool.started')).toHaveLength(1);
   });
-  expect(stranger.pid && groupRuns(stranger.pid)).toBe(true);
-});
 
-test('a person stops a command that was taken up, and its whole group ends', async () => {
-  const it = await killed('sleep 300 & sleep 300', [DONE]);
-  await it.again();
-  await until(() => eventsOf(it.on, 'recovery.started').length > 0, 'the recovery');
-  it.on.sh('demo', 'echo stop > inbox/2.md');
-  expect(statusOf(await it.on.file('demo', 'outbox/1.md'))).toBe('paused');
-  expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
-  await until(() => !groupRuns(it.group), 'the end of the group');
-  await until(() => first(it.on) === '', 'the end of the folder');
-});
+  test('of a command that was killed with its supervisor nobody knows, and the model is told so', async () => {
+    const it = await killed('sleep 60; echo done >> ledger', [DONE]);
+    process.kill(-it.group, 'SIGKILL');
+    await until(() => !groupRuns(it.group), 'the end of the group');
+    await it.again();
+    expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+    expect(eventsOf(it.on, 'tool.finished')).toEqual([]);
+    expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
+    expect(it.told(1)).toContain('may or may not have run');
+    expect(ledger(it.on)).toBe('');
+  });
 
-test('a command that was stopped while there was no daemon is ended by the next one, which says so', async () => {
-  const it = await killed('sleep 300', [DONE]);
-  it.on.sh('demo', 'echo stop > inbox/2.md');
-  const daemon = await it.again();
-  expect(statusOf(await it.on.file('demo', 'outbox/1.md'))).toBe('paused');
-  expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
-  await until(() => first(it.on) === '', 'the end of the folder');
-  expect(groupRuns(it.group)).toBe(false);
-  expect(daemon.stderr()).toContain('was ended');
-});
+  /** A result on file that would be taken, were it not for what somebody changed in its folder. */
+  async function doubted(change: (folder: string) => void): Promise<void> {
+    const it = await killed('sleep 0.2', [DONE]);
+    await until(() => !groupRuns(it.group), 'the end of the command');
+    change(first(it.on));
+    await it.again();
+    expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+    expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
+  }
 
-test('the time a command may take counts from its start, not from when it was taken up', async () => {
-  const it = await killed('sleep 300', [DONE], 1);
-  await new Promise((done) => setTimeout(done, 1200));
-  await it.again();
-  expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
-  expect(JSON.stringify(eventsOf(it.on, 'tool.finished')[0]?.output)).toContain('timed out after 1 s\\nbegun\\n');
-  expect(groupRuns(it.group)).toBe(false);
-});
+  test('what an earlier start of the machine left behind is not trusted', async () => {
+    await doubted((folder) => {
+      const pid = textIn(join(folder, 'pid'));
+      writeFileSync(join(folder, 'pid'), pid.replace(/\n.*\n$/, '\n11111111-2222-3333-4444-555555555555\n'));
+    });
+  });
 
-test('a flood that nobody hears is bounded on disk, and its end is shown', async () => {
-  const it = await killed('yes | head -c 30000000; echo last', [DONE]);
-  await until(() => !groupRuns(it.group), 'the end of the command');
-  const sizes = readdirSync(first(it.on)).map((name) => readFileSync(join(first(it.on), name)).length);
-  expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(9.5 * 1024 * 1024);
-  await it.again();
-  expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
-  const output = eventsOf(it.on, 'tool.finished')[0]?.output;
-  const whole = output && 'blob' in output ? textIn(join(it.on.session('demo'), 'blobs', output.blob)) : '';
-  expect(whole.startsWith('exit 0\nbegun\ny\n')).toBe(true);
-  expect(whole).toMatch(/\n\[(?:a part of the output was|\d+ bytes were) left out here\]\n/);
-  expect(whole).toContain('y\nlast\n[the daemon was restarted');
-});
+  test('an exit code that was not written to its end is not trusted', async () => {
+    await doubted((folder) => writeFileSync(join(folder, 'exit'), '0'));
+  });
 
-test('a child in the background that holds the output open is ended once its command has ended', async () => {
-  const it = await killed('(trap "" TERM; exec sleep 300) & echo ready', [DONE]);
-  await it.again();
-  expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
-  expect(JSON.stringify(eventsOf(it.on, 'tool.finished')[0]?.output)).toMatch(
-    /exit 0.*left behind: processes were ended/,
-  );
-  expect(groupRuns(it.group)).toBe(false);
-});
+  test('a process that has the number of a supervisor that is gone is not taken for it, and is left alone', async () => {
+    const stranger = spawn('sleep', ['300'], { detached: true, stdio: 'ignore' });
+    onTestFinished(() => void stranger.kill('SIGKILL'));
+    await doubted((folder) => {
+      writeFileSync(join(folder, 'exit'), '');
+      const pid = textIn(join(folder, 'pid'));
+      writeFileSync(join(folder, 'pid'), pid.replace(/^\d+/, String(stranger.pid)));
+    });
+    expect(stranger.pid && groupRuns(stranger.pid)).toBe(true);
+  });
 
-test('a daemon killed twice over one command still takes its result', async () => {
-  const it = await killed('while [ ! -e go ]; do sleep 0.05; done; echo done >> ledger', [DONE]);
-  const second = await it.again();
-  await until(() => eventsOf(it.on, 'recovery.started').length > 0, 'the recovery');
-  second.process.kill('SIGKILL');
-  await second.ended;
-  it.on.sh('demo', 'touch work/go');
-  await it.again();
-  expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
-  expect(ledger(it.on)).toBe('done\n');
-  expect(eventsOf(it.on, 'tool.finished')).toMatchObject([{ ok: true }]);
-});
+  test('a person stops a command that was taken up, and its whole group ends', async () => {
+    const it = await killed('sleep 300 & sleep 300', [DONE]);
+    await it.again();
+    await until(() => eventsOf(it.on, 'recovery.started').length > 0, 'the recovery');
+    it.on.sh('demo', 'echo stop > inbox/2.md');
+    expect(statusOf(await it.on.file('demo', 'outbox/1.md'))).toBe('paused');
+    expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
+    await until(() => !groupRuns(it.group), 'the end of the group');
+    await until(() => first(it.on) === '', 'the end of the folder');
+  });
 
-test('folders of calls go once their end is on record; others in tools/ are left alone', async () => {
-  const server = await startOpenAI([
-    { text: '', calls: shell('echo one') },
-    { text: '', calls: shell('echo two') },
-    DONE,
-  ]);
-  const on = ground();
-  mkdirSync(join(on.session('demo'), 'inbox'), { recursive: true });
-  mkdirSync(join(on.session('demo'), 'tools/mine'), { recursive: true });
-  mkdirSync(join(on.session('demo'), 'tools/99.0'), { recursive: true });
-  await on.start(['--base-url', server.url, '--model', 'm']);
-  on.sh('demo', 'echo "do it" > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1.md')).toContain('All done.');
-  await until(() => readdirSync(join(on.session('demo'), 'tools')).join() === 'mine', 'the folders to go');
-  await server.close();
-});
+  test('a command that was stopped while there was no daemon is ended by the next one, which says so', async () => {
+    const it = await killed('sleep 300', [DONE]);
+    it.on.sh('demo', 'echo stop > inbox/2.md');
+    const daemon = await it.again();
+    expect(statusOf(await it.on.file('demo', 'outbox/1.md'))).toBe('paused');
+    expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
+    await until(() => first(it.on) === '', 'the end of the folder');
+    expect(groupRuns(it.group)).toBe(false);
+    expect(daemon.stderr()).toContain('was ended');
+  });
 
-test('a check that was still at work is taken up as well, and holds the claim to its result', async () => {
-  const wish = { command: 'echo checked >> ledger; while [ ! -e go ]; do sleep 0.05; done; exit 0' };
-  const plan = { name: 'plan', args: JSON.stringify({ command: 'update', step: 'step_1', done_when: [wish] }) };
-  const server = await startOpenAI([
-    { text: '[Step] Fetch', calls: shell('true') },
-    { text: '', calls: [plan] },
-    { text: 'Fetched. [Done]' },
-    { text: 'All done.' },
-  ]);
-  const on = ground();
-  const flags = ['--base-url', server.url, '--model', 'm'];
-  const daemon = await on.start(flags);
-  on.sh('demo', 'mkdir inbox && echo "do it" > inbox/1.md');
-  await until(() => ledger(on) !== '', 'the check');
-  daemon.process.kill('SIGKILL');
-  await daemon.ended;
-  await on.start(flags);
-  await until(() => eventsOf(on, 'recovery.started').length > 0, 'the recovery');
-  on.sh('demo', 'touch work/go');
-  await on.file('demo', 'outbox/1.md');
-  expect(ledger(on)).toBe('checked\n');
-  expect(on.plan('demo')?.steps[0]?.status).toBe('completed');
-  await server.close();
+  test('the time a command may take counts from its start, not from when it was taken up', async () => {
+    const it = await killed('sleep 300', [DONE], 1);
+    await new Promise((done) => setTimeout(done, 1200));
+    await it.again();
+    expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+    expect(JSON.stringify(eventsOf(it.on, 'tool.finished')[0]?.output)).toContain('timed out after 1 s\\nbegun\\n');
+    expect(groupRuns(it.group)).toBe(false);
+  });
+
+  test('a flood that nobody hears is bounded on disk, and its end is shown', async () => {
+    const it = await killed('yes | head -c 30000000; echo last', [DONE]);
+    await until(() => !groupRuns(it.group), 'the end of the command');
+    const sizes = readdirSync(first(it.on)).map((name) => readFileSync(join(first(it.on), name)).length);
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(9.5 * 1024 * 1024);
+    await it.again();
+    expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+    const output = eventsOf(it.on, 'tool.finished')[0]?.output;
+    const whole = output && 'blob' in output ? textIn(join(it.on.session('demo'), 'blobs', output.blob)) : '';
+    expect(whole.startsWith('exit 0\nbegun\ny\n')).toBe(true);
+    expect(whole).toMatch(/\n\[(?:a part of the output was|\d+ bytes were) left out here\]\n/);
+    expect(whole).toContain('y\nlast\n[the daemon was restarted');
+  });
+
+  test('a child in the background that holds the output open is ended once its command has ended', async () => {
+    const it = await killed('(trap "" TERM; exec sleep 300) & echo ready', [DONE]);
+    await it.again();
+    expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+    expect(JSON.stringify(eventsOf(it.on, 'tool.finished')[0]?.output)).toMatch(
+      /exit 0.*left behind: processes were ended/,
+    );
+    expect(groupRuns(it.group)).toBe(false);
+  });
+
+  test('a daemon killed twice over one command still takes its result', async () => {
+    const it = await killed('while [ ! -e go ]; do sleep 0.05; done; echo done >> ledger', [DONE]);
+    const second = await it.again();
+    await until(() => eventsOf(it.on, 'recovery.started').length > 0, 'the recovery');
+    second.process.kill('SIGKILL');
+    await second.ended;
+    it.on.sh('demo', 'touch work/go');
+    await it.again();
+    expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+    expect(ledger(it.on)).toBe('done\n');
+    expect(eventsOf(it.on, 'tool.finished')).toMatchObject([{ ok: true }]);
+  });
+
+  test('folders of calls go once their end is on record; others in tools/ are left alone', async () => {
+    const server = await startOpenAI([
+      { text: '', calls: shell('echo one') },
+      { text: '', calls: shell('echo two') },
+      DONE,
+    ]);
+    const on = ground();
+    mkdirSync(join(on.session('demo'), 'inbox'), { recursive: true });
+    mkdirSync(join(on.session('demo'), 'tools/mine'), { recursive: true });
+    mkdirSync(join(on.session('demo'), 'tools/99.0'), { recursive: true });
+    await on.start(['--base-url', server.url, '--model', 'm']);
+    on.sh('demo', 'echo "do it" > inbox/1.md');
+    expect(await on.file('demo', 'outbox/1.md')).toContain('All done.');
+    await until(() => readdirSync(join(on.session('demo'), 'tools')).join() === 'mine', 'the folders to go');
+    await server.close();
+  });
+
+  test('a check that was still at work is taken up as well, and holds the claim to its result', async () => {
+    const wish = { command: 'echo checked >> ledger; while [ ! -e go ]; do sleep 0.05; done; exit 0' };
+    const plan = { name: 'plan', args: JSON.stringify({ command: 'update', step: 'step_1', done_when: [wish] }) };
+    const server = await startOpenAI([
+      { text: '[Step] Fetch', calls: shell('true') },
+      { text: '', calls: [plan] },
+      { text: 'Fetched. [Done]' },
+      { text: 'All done.' },
+    ]);
+    const on = ground();
+    const flags = ['--base-url', server.url, '--model', 'm'];
+    const daemon = await on.start(flags);
+    on.sh('demo', 'mkdir inbox && echo "do it" > inbox/1.md');
+    await until(() => ledger(on) !== '', 'the check');
+    daemon.process.kill('SIGKILL');
+    await daemon.ended;
+    await on.start(flags);
+    await until(() => eventsOf(on, 'recovery.started').length > 0, 'the recovery');
+    on.sh('demo', 'touch work/go');
+    await on.file('demo', 'outbox/1.md');
+    expect(ledger(on)).toBe('checked\n');
+    expect(on.plan('demo')?.steps[0]?.status).toBe('completed');
+    await server.close();
+  });
 });

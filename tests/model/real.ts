@@ -69,7 +69,10 @@ export async function realWorkspace(withDisk: boolean): Promise<Real> {
   fs.mkdirSync(root, { mode: 0o700 });
   const hasDisk = withDisk && mountDisk(root) === null;
   // The floor of a large disk would be above all that this one has.
-  fs.writeFileSync(join(root, 'agentd.json'), JSON.stringify({ version: 1, disk: { floor_mb: 2, reserve_mb: 1 } }));
+  fs.writeFileSync(
+    join(root, 'agentd.json'),
+    JSON.stringify({ version: 1, sandbox: 'none', disk: { floor_mb: 2, reserve_mb: 1 } }),
+  );
   const [ledger, clock] = [join(base, 'ledger'), join(base, 'clock')];
   let count = 0;
   const server = await startOpenAI(mind(ledger, () => (count * 7) % 30));

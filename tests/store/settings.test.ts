@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { Settings, sandboxOf } from '../../src/protocol/config.ts';
 import { jsonFault, placeOf } from '../../src/protocol/json-position.ts';
 import { checkConfig, checkSettings } from '../../src/store/index.ts';
 
@@ -96,4 +97,16 @@ describe('places in JSON', () => {
   test('nesting without end does not end the daemon', () => {
     expect(jsonFault('['.repeat(100_000))).toMatchObject({ column: 1001, wanted: 'at most 1000 levels of nesting' });
   });
+});
+
+test('a session may give its commands the network, and take it away; private places are the workspace’s to name', () => {
+  const workspace = checkConfig(
+    '{ "sandbox": "bwrap", "network": { "shell": true, "allow_private": ["::1"] } }',
+    'agentd.json',
+  );
+  const session = checkSettings('{ "network": { "shell": false } }', 'session.json');
+  expect(sandboxOf(workspace.value)).toEqual({ mode: 'bwrap', network: true });
+  expect(sandboxOf(workspace.value, session.value)).toEqual({ mode: 'bwrap', network: false });
+  expect(sandboxOf(undefined, undefined)).toEqual({ mode: 'auto', network: false });
+  expect(Settings.safeParse({ network: { allow_private: ['::1'] } }).success).toBe(false);
 });

@@ -1,20 +1,30 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 import type { ToolResult } from '../../src/engine/ports.ts';
-import { type BuiltinOptions, builtinTools, type Tool, toolbox } from '../../src/tools/index.ts';
+import type { SandboxWish } from '../../src/protocol/config.ts';
+import { type BuiltinOptions, builtinTools, openSandbox, type Tool, toolbox } from '../../src/tools/index.ts';
+
+type DeskOptions = Partial<Omit<BuiltinOptions, 'sandbox'>> & {
+  tools?: Tool[];
+  blobs?: Record<string, string>;
+  /** Where commands run; as the tests' user, held by nothing, if left out. */
+  sandbox?: Partial<SandboxWish>;
+};
 
 /** A work folder with the built-in tools at it, and beside it a folder they may not touch. Removed after the test. */
-export function desk(options: Partial<BuiltinOptions> & { tools?: Tool[]; blobs?: Record<string, string> } = {}) {
-  const root = mkdtempSync(join(tmpdir(), 'agentd-tools-'));
+export function desk({ sandbox, ...options }: DeskOptions = {}) {
+  const root = mkdtempSync(join(realpathSync(tmpdir()), 'agentd-tools-'));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   const work = join(root, 'work');
   const outside = join(root, 'outside');
   mkdirSync(work);
   mkdirSync(outside);
-  const box = toolbox(options.tools ?? builtinTools({ readAlso: [], ...options }));
+  const wish = { mode: 'none' as const, network: false, ...sandbox };
+  const held = { of: openSandbox({ env: options.env ?? process.env, hidden: [root] }), wish: () => wish };
+  const box = toolbox(options.tools ?? builtinTools({ readAlso: [], ...options, sandbox: held }));
   let calls = 0;
   const folder = () => join(root, `call-${calls}`);
   const context = (signal: AbortSignal) => ({
@@ -42,8 +52,27 @@ export async function eventually(holds: () => boolean): Promise<void> {
   while (!holds()) await sleep(10);
 }
 
+/** The process that a command in `work` knows by a number, which is another one outside of its sandbox. */
+export function pidOutside(work: string, pid: number): number | undefined {
+  if (process.platform !== 'linux') return pid;
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .find((one) => isKnownAs(one, pid, work));
+}
+
+function isKnownAs(one: number, pid: number, work: string): boolean {
+  try {
+    const numbers = /^NSpid:\s*(.*)$/m.exec(readFileSync(`/proc/${one}/status`, 'utf8'))?.[1] ?? '';
+    return Number(numbers.split('\t').at(-1)) === pid && readlinkSync(`/proc/${one}/cwd`) === work;
+  } catch {
+    return false;
+  }
+}
+
 /** Whether a process runs. One that has ended and was not asked for its exit code does not. */
-export function runs(pid: number): boolean {
+export function runs(pid: number | undefined): boolean {
+  if (pid === undefined) return false;
   try {
     process.kill(pid, 0);
   } catch {

@@ -139,6 +139,8 @@ test('the settings are held to what the tools can use', () => {
   expect(holds({ network: { allow_private: ['10.0.0.0/8', 'fd00::/8', '::1', 'wiki.intern', '192.168.1.4'] } })).toBe(
     true,
   );
+  expect(holds({ network: { shell: true, allow_private: ['::1'] } })).toBe(true);
+  expect(holds({ network: true })).toBe(false);
   for (const entry of ['10.0.0.0/33', 'wiki.intern:80', 'http://wiki', '10.0.0/8', 'a/b', '']) {
     expect(holds({ network: { allow_private: [entry] } }), entry).toBe(false);
   }

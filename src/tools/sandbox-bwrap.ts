@@ -1,0 +1,123 @@
+import { spawnSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import { release } from 'node:os';
+import { programIn } from './program.ts';
+import { countedGroup, groupsHere } from './sandbox-group.ts';
+import { type Places, placesOf, realFolder, shownBesides } from './sandbox-places.ts';
+import { type Fence, type Found, type Program, there, tried, type View } from './sandbox-port.ts';
+import { FENCED } from './supervisor.ts';
+
+/** Processes and threads of one command. */
+export const MOST_PROCESSES = 1024;
+/** Bytes of each folder that lives in memory. */
+const MEMORY_FOLDER = String(1024 ** 3);
+
+type Ground = { env: NodeJS.ProcessEnv; hidden: string[] };
+/** What this version of bwrap can do; some options are newer than others. */
+type Known = (option: string) => boolean;
+
+/**
+ * bubblewrap: a mount, process, network, IPC, host name and user namespace of the command's own. Its root is empty and read-only
+ * but for what is listed here.
+ */
+export function bwrapFence(ground: Ground): Found {
+  const bwrap = programIn(ground.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin', 'bwrap');
+  if (bwrap === undefined) {
+    return { fence: null, why: 'bubblewrap is not installed (Debian: apt-get install bubblewrap)' };
+  }
+  const help = spawnSync(bwrap, ['--help'], { env: cleaned(ground.env), encoding: 'utf8' });
+  const known: Known = (option) => `${help.stdout}${help.stderr}`.includes(option);
+  const places = placesOf(ground.env, ground.hidden);
+  const words = wordsFor(bwrap, places, { readAlso: [], network: false }, undefined, known);
+  const fault = tried(
+    [...words, 'env', '--default-signal', 'sh', '-c', 'test -r /proc/self/stat'],
+    cleaned(ground.env),
+  );
+  if (fault !== null) return { fence: null, why: `bubblewrap does not work here: ${fault}` };
+  const count = counting();
+  return {
+    fence: { kind: 'bwrap', gaps: count.gaps, around: (...args) => around(...args, { bwrap, places, known, count }) },
+  };
+}
+
+type Ready = { bwrap: string; places: Places; known: Known; count: Count };
+
+function around({ shell, command, cwd, env }: Program, view: View, ready: Ready): ReturnType<Fence['around']> {
+  const { bwrap, places, known, count } = ready;
+  const work = realFolder(cwd, places.hidden);
+  const group = count.group();
+  return {
+    told: 'inside',
+    words: [
+      ...wordsFor(bwrap, places, view, work, known),
+      ...['env', '--default-signal', '/bin/sh', '-c', FENCED, 'agentd-fenced', count.inside, shell, command],
+    ],
+    env: { ...withoutTmp(env), HOME: places.home },
+    cwd: work,
+    group: group?.folder ?? '',
+    release: () => group?.release(),
+  };
+}
+
+const withoutTmp = ({ TMPDIR: _, ...env }: NodeJS.ProcessEnv): NodeJS.ProcessEnv => env;
+const cleaned = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({ PATH: env['PATH'] });
+
+/** Later words cover earlier ones. Whatever is not named is not there. */
+function wordsFor(bwrap: string, places: Places, view: View, work: string | undefined, known: Known): string[] {
+  const inMemory = (path: string) => [...(known('--size') ? ['--size', MEMORY_FOLDER] : []), '--tmpfs', path];
+  const readOnly = (path: string) => ['--ro-bind-try', path, path];
+  const { outside, inside, programs } = shownBesides(places, view.readAlso);
+  return [
+    ...[bwrap, '--unshare-all', '--unshare-user', '--die-with-parent', '--cap-drop', 'ALL'],
+    ...(known('--disable-userns') ? ['--disable-userns'] : []),
+    ...(view.network ? ['--share-net'] : []),
+    ...places.system.flatMap(({ path, link }) => (link ? ['--symlink', link, path] : readOnly(path))),
+    ...places.secret.flatMap(masked),
+    // The user 0 may write there without any power, also to what is not of this namespace alone.
+    ...['--proc', '/proc', '--remount-ro', '/proc', '--dev', '/dev', ...inMemory('/dev/shm'), '--remount-ro', '/dev'],
+    ...[...new Set(['/tmp', '/var/tmp', places.home])].flatMap(inMemory),
+    ...(view.network
+      ? there(['/etc/resolv.conf'])
+          .map((path) => fs.realpathSync(path))
+          .flatMap(readOnly)
+      : []),
+    ...outside.flatMap(readOnly),
+    ...places.hidden.flatMap(({ real }) => ['--tmpfs', real]),
+    ...[...inside, ...programs].flatMap(readOnly),
+    ...(work === undefined ? [] : writable(work, known)),
+    ...[...places.hidden.map(({ real }) => real), '/'].flatMap((path) => ['--remount-ro', path]),
+    ...['--chdir', work ?? '/', '--'],
+  ];
+}
+
+/** By the descriptor the supervisor has of it, so that no link put there meanwhile can lead elsewhere. */
+const writable = (work: string, known: Known): string[] =>
+  known('--bind-fd') ? ['--bind-fd', '4', work] : ['--bind', work, work];
+
+/** Something of the system that others may not read, and that a daemon run by root could. */
+function masked(path: string): string[] {
+  const stat = fs.lstatSync(path, { throwIfNoEntry: false });
+  if (stat?.isDirectory()) return ['--perms', '0000', '--tmpfs', path];
+  return stat?.isFile() ? ['--ro-bind', '/dev/null', path] : [];
+}
+
+type Count = { inside: string; gaps: string[]; group(): ReturnType<typeof countedGroup> };
+
+/**
+ * How processes are counted. RLIMIT_NPROC counts them for each user namespace since Linux 5.14; before, it would count all of the
+ * user's. It never holds the user 0, not even in a namespace, so there a control group counts.
+ */
+function counting(): Count {
+  const [major = 0, minor = 0] = release().split('.').map(Number);
+  const isRoot = process.getuid?.() === 0;
+  if (!isRoot) {
+    const isCounted = major > 5 || (major === 5 && minor >= 14);
+    const gaps = ['Memory is limited for each process, not for all of a command together.'];
+    if (!isCounted) gaps.push(`How many processes a command starts is not limited: Linux ${release()}, 5.14 wanted.`);
+    return { inside: isCounted ? String(MOST_PROCESSES) : '', gaps, group: () => null };
+  }
+  const parent = groupsHere();
+  const gaps = ['Commands run as the user 0 of this machine, without its powers; a user of its own is safer.'];
+  if (!parent) gaps.push('How many processes a command starts is not limited: no control group can be made.');
+  return { inside: '', gaps, group: () => (parent ? countedGroup(parent, MOST_PROCESSES) : null) };
+}

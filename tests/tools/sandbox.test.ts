@@ -1,0 +1,200 @@
+import { spawnSync } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { openSandbox, tryToEscape } from '../../src/tools/index.ts';
+import { profile } from '../../src/tools/sandbox-macos.ts';
+import { supervise } from '../../src/tools/supervise.ts';
+import { desk } from './desk.ts';
+import { isHeldHere, whyNot } from './sandbox.ts';
+
+if (!isHeldHere) console.warn(`tests of the sandbox skip: ${whyNot}`);
+const held = test.runIf(isHeldHere);
+const on = { sandbox: { mode: 'auto' } } as const;
+
+held(
+  'every way out that is tried is held',
+  async () => {
+    const out: string[] = [];
+    for await (const trial of tryToEscape(process.env, { mode: 'auto', network: false }))
+      if (!trial.held) out.push(`${trial.way.name}: ${trial.said}`);
+    expect(out).toEqual([]);
+  },
+  120_000,
+);
+
+test.runIf(isHeldHere && process.getuid?.() === 0)(
+  'every way out is held for a daemon that is not run by root, too',
+  () => {
+    const script = `
+    import { tryToEscape } from '${join(import.meta.dirname, '../../src/tools/index.ts')}';
+    for await (const { way, held, said } of tryToEscape(process.env, { mode: 'bwrap', network: false }))
+      console.log(held ? 'held' : way.name + ': ' + said);`;
+    const words = ['--reuid', '65534', '--regid', '65534', '--clear-groups'];
+    const node = [process.execPath, '--import', 'tsx', '--input-type=module', '--eval', script];
+    const env = { ...process.env, HOME: '/nonexistent', TMPDIR: '/tmp' };
+    const { stdout, stderr } = spawnSync('setpriv', [...words, ...node], { env, encoding: 'utf8' });
+    expect(new Set(stdout.trim().split('\n')), stderr).toEqual(new Set(['held']));
+  },
+  120_000,
+);
+
+test('the tries are real: without a sandbox the harmless ones get out', async () => {
+  const stuck: string[] = [];
+  const free = tryToEscape(process.env, { mode: 'none', network: false }, (way) => way.free);
+  for await (const trial of free) if (trial.held) stuck.push(`${trial.way.name}: ${trial.said}`);
+  expect(stuck).toEqual([]);
+}, 120_000);
+
+held('ordinary tools work, what they write to work/ stays, and home and /tmp begin empty each time', async () => {
+  const { use, work } = desk(on);
+  const command = [
+    'node -e "console.log(process.version)" && npm --version && git init -q . && git --version',
+    'echo kept > kept; echo x > ~/gone && echo x > /tmp/gone && echo x > /dev/shm/gone && echo written',
+  ].join('\n');
+  const { text } = await use('shell', { command });
+  expect(text).toMatch(/^exit 0\nv\d+.*\n\d+\.\d+\.\d+\ngit version .*\nwritten\n$/);
+  expect(readFileSync(join(work, 'kept'), 'utf8')).toBe('kept\n');
+  expect((await use('shell', { command: 'ls ~/gone /tmp/gone /dev/shm/gone | wc -l' })).text).toMatch(/\n0\n$/);
+});
+
+held(
+  'folders of PATH in the home can be used with what they are made of, and nothing beside them is there',
+  async () => {
+    const home = mkdtempSync(join(realpathSync(tmpdir()), 'agentd-home-'));
+    onTestFinished(() => rmSync(home, { recursive: true, force: true }));
+    for (const path of ['tool/bin', 'tool/lib', 'tool/share', 'bin']) mkdirSync(join(home, path), { recursive: true });
+    for (const path of ['tool/lib/part', 'tool/credentials', 'tool/share/ring', 'letter'])
+      writeFileSync(join(home, path), 'text\n');
+    writeFileSync(join(home, 'tool/bin/mine'), '#!/bin/sh\ncat ~/tool/lib/part\n', { mode: 0o755 });
+    const PATH = `${home}/tool/bin:${home}/bin:${home}:/:${process.env['PATH']}`;
+    const { use } = desk({ ...on, env: { PATH, HOME: home } });
+    expect((await use('shell', { command: 'mine; cd ~; echo * tool/*; touch bin/x' })).text).toMatch(
+      /^exit 1\ntext\nbin tool tool\/bin tool\/lib\n.*Read-only file system\n$/,
+    );
+  },
+);
+
+held(
+  'a folder in read_also can be read and not written, whatever it is told, and what is hidden stays so',
+  async () => {
+    const first = desk(on);
+    const file = join(first.outside, 'a.txt');
+    writeFileSync(file, 'text\n');
+    expect((await first.use('shell', { command: `cat ${file}` })).text).toContain('No such file');
+    for (const readAlso of [[first.outside], [first.root, '/'], [tmpdir(), '/proc']]) {
+      const { use, outside } = desk({ ...on, readAlso });
+      writeFileSync(join(outside, 'secret'), 'hidden\n');
+      expect((await use('shell', { command: `cat ${file}` })).text).toBe('exit 0\ntext\n');
+      expect((await use('shell', { command: `echo x > ${file}` })).text).toContain('Read-only file system');
+      expect((await use('shell', { command: `cat ../outside/secret ${outside}/secret` })).ok).toBe(false);
+      expect((await use('shell', { command: 'ls -d /proc/[0-9]* | wc -l' })).text).toMatch(/\n[1-9]\n$/);
+    }
+  },
+);
+
+held('the network is there only where it is granted, and loopback with it', async () => {
+  const server = createServer((socket) => socket.end('heard\n')).listen(0, '127.0.0.1');
+  onTestFinished(() => void server.close());
+  await new Promise((ready) => server.once('listening', ready));
+  const address = server.address();
+  const port = typeof address === 'object' ? address?.port : 0;
+  const command = `exec 3<>/dev/tcp/127.0.0.1/${port}; cat <&3`;
+  expect((await desk(on).use('shell', { command })).ok).toBe(false);
+  const granted = desk({ sandbox: { mode: 'auto', network: true } });
+  expect((await granted.use('shell', { command })).text).toBe('exit 0\nheard\n');
+});
+
+test('what a session left in work/ is not run in place of a program of the system, though PATH begins with a dot', async () => {
+  for (const mode of ['none', 'auto'] as const) {
+    const { use, work, root } = desk({ sandbox: { mode }, env: { ...process.env, PATH: `.::${process.env['PATH']}` } });
+    for (const name of ['bwrap', 'env', 'head', 'bash', 'sh'])
+      writeFileSync(join(work, name), `#!/bin/sh\ntouch ${root}/ran\n`, { mode: 0o755 });
+    expect((await use('shell', { command: 'echo hi | head -1' })).text).toBe('exit 0\nhi\n');
+    expect(existsSync(join(root, 'ran'))).toBe(false);
+  }
+});
+
+held('a work folder that a link has taken the place of is not run in', async () => {
+  const { work, outside, box, root } = desk(on);
+  symlinkSync(outside, join(work, 'sub'));
+  const call = { name: 'shell', args: '{"command":"touch made"}' };
+  const context = { folder: join(root, 'call'), signal: new AbortController().signal, blob: async () => undefined };
+  const result = await box.run(call, { ...context, work: join(work, 'sub') });
+  expect(result).toMatchObject({ ok: false, text: expect.stringContaining('over a symbolic link') });
+  expect(existsSync(join(outside, 'made'))).toBe(false);
+});
+
+held('a link that takes the place of the work folder after it was looked at leads nowhere', async () => {
+  const { work, outside, root } = desk();
+  const program = { shell: '/bin/sh', command: 'touch made', cwd: work, env: { PATH: process.env['PATH'] } };
+  const fenced = openSandbox({ env: process.env, hidden: [root] }).around(
+    program,
+    { mode: 'auto', network: false },
+    [],
+  );
+  renameSync(work, `${work}-before`);
+  symlinkSync(outside, work);
+  const limits = { signal: new AbortController().signal, timeoutMs: 20_000 };
+  const run = supervise(program, fenced, join(root, 'call'), limits);
+  await expect(run).rejects.toThrow('not begun: its sandbox could not be put up (fault: the work folder');
+  expect(existsSync(join(outside, 'made'))).toBe(false);
+});
+
+test.runIf(process.platform === 'linux').each(isHeldHere ? ['none', 'auto'] : ['none'])(
+  'a folder that the daemon was started with does not reach a command, sandbox %s',
+  (mode) => {
+    const { root, work, outside } = desk();
+    writeFileSync(join(outside, 'secret'), 'reached\n');
+    const child = join(import.meta.dirname, 'inherited.child.ts');
+    const started = 'exec 20<"$1/outside" 21<"$1/outside/secret"; shift; exec "$@"';
+    const command = 'cat /proc/self/fd/20/secret; cat <&21; echo begun';
+    const words = [process.execPath, '--import', 'tsx', child, root, mode, command];
+    const { stdout, stderr } = spawnSync('bash', ['-c', started, 'start', root, ...words], { encoding: 'utf8' });
+    expect(existsSync(work)).toBe(true);
+    expect(stdout, stderr).toContain('begun');
+    expect(stdout).not.toContain('reached');
+  },
+);
+
+test.runIf(process.platform === 'linux')(
+  'where no sandbox works, "bwrap" runs nothing and "auto" says once why',
+  async () => {
+    const env = { PATH: '/nowhere' };
+    const { use } = desk({ env, sandbox: { mode: 'bwrap' } });
+    const { ok, text } = await use('shell', { command: 'echo ran' });
+    expect(ok).toBe(false);
+    expect(text).toContain('bubblewrap is not installed');
+    const said: string[] = [];
+    const open = openSandbox({ env, hidden: [], warn: (line) => said.push(line) });
+    const program = { shell: '/bin/sh', command: 'true', cwd: '/', env };
+    for (let n = 0; n < 2; n++) expect(open.around(program, { mode: 'auto', network: false }, [])).toBe(null);
+    expect(said).toEqual([expect.stringContaining('without a sandbox: bubblewrap is not installed')]);
+    const wish = { mode: 'auto', network: false } as const;
+    expect(open.hold(wish)).toMatchObject({ held: false, chosen: false, refused: false });
+    expect(open.hold({ ...wish, mode: 'none' })).toMatchObject({ held: false, chosen: true });
+  },
+);
+
+test('the profile for macOS closes people’s folders, then opens what may be read, then work/', () => {
+  const rules = profile({ closed: ['/Users'], readable: ['/Users/a "b"/bin'], work: '/Users/a/w', network: false });
+  const at = (rule: string) => rules.indexOf(rule);
+  expect(at('(deny file-read* (subpath "/Users"))')).toBeGreaterThan(at('(deny file-write*)'));
+  expect(at('(allow file-read* (subpath "/Users/a \\"b\\"/bin") (subpath "/Users/a/w"))')).toBeGreaterThan(
+    at('(deny file-read*'),
+  );
+  expect(at('(allow file-write* (subpath "/Users/a/w"))')).toBeGreaterThan(0);
+  expect(at('(deny network*)')).toBeGreaterThan(0);
+});

@@ -1,0 +1,12 @@
+import { expect, test } from 'vitest';
+import { openSandbox } from '../../src/tools/index.ts';
+
+const hold = openSandbox({ env: process.env, hidden: [] }).hold({ mode: 'auto', network: false });
+
+/** Whether commands can be held here; CI says by AGENTD_TEST_SANDBOX that they must be. */
+export const isHeldHere = hold.held;
+export const whyNot = hold.held ? '' : hold.why;
+
+if (!isHeldHere && process.env['AGENTD_TEST_SANDBOX'] === 'required') {
+  test('a sandbox works here', () => expect(whyNot).toBe(''));
+}
