@@ -166,7 +166,7 @@ describe.each(isHeldHere ? (['none', 'bwrap'] as const) : (['none'] as const))('
     expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
     await until(() => first(it.on) === '', 'the end of the folder');
     expect(groupRuns(it.group)).toBe(false);
-    expect(daemon.stderr()).toContain('was ended');
+    await until(() => daemon.stderr().includes('was ended'), 'the word of it in the log');
   });
 
   test('the time a command may take counts from its start, not from when it was taken up', async () => {
