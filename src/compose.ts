@@ -1,5 +1,6 @@
 import { fdatasync, writeSync } from 'node:fs';
 import { promisify } from 'node:util';
+import { type NotesOptions, onceEach, openNotes } from './compose-notes.ts';
 import { realClock } from './daemon/clock.ts';
 import { type Daemon, type Hands, startDaemon } from './daemon/daemon.ts';
 import { type Disk, openDisk } from './daemon/disk.ts';
@@ -26,6 +27,7 @@ import {
   checkConfig,
   checkSettings,
   openChildren,
+  openSkills,
   openWorkspace,
   parentOf,
   replaceFile,
@@ -97,6 +99,8 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
     hidden: [workspace.paths.root],
     warn: (text) => log('warn', text),
   });
+  const skills = openSkills(workspace.paths.skills);
+  const complain = onceEach((text) => log('warn', text));
   const open = (name: string, owner: Ownership) =>
     openSession(name, {
       workspace,
@@ -110,6 +114,8 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
       log,
       room: disk.room,
       parents,
+      skills,
+      complain,
       hands: () => hands,
       mcp,
     });
@@ -182,6 +188,8 @@ type Parts = {
   log: World['log'];
   /** Which session waits for a child, by the child's name. */
   parents: Map<string, string>;
+  skills: NotesOptions['skills'];
+  complain: NotesOptions['complain'];
   hands: () => Hands;
   mcp: McpPool;
 };
@@ -195,11 +203,13 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
   const model = () => parts.models(modelSettings(config.value, settings.value, parts.flags));
   // A child that works in a folder of its own reads what its family wrote.
   const family = parentOf(name) === undefined ? [] : [sessionPaths(workspace.paths.session(rootOf(name))).work];
-  const readAlso = () => [...(config.value.read_also ?? []), ...(settings.value.read_also ?? []), ...family];
+  settings.reload(false);
+  const readAlso = [...(config.value.read_also ?? []), ...(settings.value.read_also ?? []), ...family];
   const web = () => ({ network: config.value.network, search: config.value.search });
   const sandbox = { of: parts.sandbox, wish: () => sandboxOf(config.value, settings.value) };
   const servers = () => ({ ...config.value.mcpServers, ...settings.value.mcpServers });
-  const builtin = builtinTools({ readAlso: readAlso(), env: parts.env, web, sandbox });
+  const notes = openNotes(name, { ...parts, config: () => config.value, clock: realClock });
+  const builtin = builtinTools({ readAlso, env: parts.env, web, sandbox, notes: notes.tools });
   const tools = toolbox(builtin, parts.mcp.of(name, servers));
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
   const world: World = {
@@ -229,6 +239,7 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
     slots: parts.slots,
     owner,
     room: parts.room,
+    notes: notes.told,
     log: (level, text) => log(level, `${name}: ${text}`),
   };
   return {

@@ -9,7 +9,7 @@ import type { Finding, Question } from './frontends/cli/command.ts';
 import { chooseModel } from './models/index.ts';
 import type { Config, ModelSettings } from './protocol/config.ts';
 import { errorText, UserError } from './protocol/errors.ts';
-import { checkConfig, checkSettings, sessionPaths } from './store/index.ts';
+import { checkConfig, checkSettings, openSkills, sessionPaths } from './store/index.ts';
 import { lockInWords } from './store/owner.ts';
 
 const WATCH_LIMIT = '/proc/sys/fs/inotify/max_user_watches';
@@ -28,6 +28,7 @@ export async function examine(question: Question): Promise<Finding[]> {
     ...disk(client.paths),
     ...mcp(config.value.mcpServers, question.env),
     ...sessionSettings(client, question.env),
+    ...skills(client),
     ...(await records(client)),
     lock(question.env, client),
     daemon(client),
@@ -95,6 +96,16 @@ function sessionSettings(client: Client, env: NodeJS.ProcessEnv): Finding[] {
       return [{ what: 'settings', is: 'wrong', text: errorText(error) }];
     }
   });
+}
+
+/** Nothing is said of a workspace without skills. */
+function skills({ paths }: Client): Finding[] {
+  const { skills: found, broken } = openSkills(paths.skills).list();
+  const names = found.map(({ name }) => name).join(', ');
+  return [
+    ...(found.length > 0 ? [{ what: 'skills', is: 'ok' as const, text: names }] : []),
+    ...broken.map((text) => ({ what: 'skills', is: 'warning' as const, text })),
+  ];
 }
 
 /** A session whose record cannot be trusted is let alone by the daemon. */

@@ -77,7 +77,8 @@ export async function think(
 function toolsFor(session: Session, world: World, rules: Rules): ToolSpec[] {
   const own = rules.agents[session.run?.agent ?? '']?.tools;
   const spawn = childless(session.name) === undefined ? [SPAWN_TOOL] : [];
-  return [PLAN_TOOL, ...[...spawn, ...world.tools.specs].filter((tool) => !own || own.includes(tool.name))];
+  const offered = world.tools.specs.filter((tool) => !rules.notes.withheld.includes(tool.name));
+  return [PLAN_TOOL, ...[...spawn, ...offered].filter((tool) => !own || own.includes(tool.name))];
 }
 
 /** Where a call works: a check of what a child did, where that child worked. */

@@ -2,6 +2,7 @@ import type { ChatMessage } from '../core/chat.ts';
 import type { Event, EventBody, FileIdentity, ToolCall } from '../protocol/event.ts';
 import type { Mark } from '../protocol/mark.ts';
 import type { MessageFile } from '../protocol/message.ts';
+import type { Notes } from '../protocol/notes.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Template } from '../protocol/template/template.ts';
 
@@ -18,6 +19,8 @@ export type World = {
   owner: Owner;
   /** How much room the disk has; asked before anything is taken in and before each call. */
   room: () => Room;
+  /** What was written down for later runs, as it is now; asked when a run begins. Without this there is nothing. Never throws. */
+  notes?: () => Notes;
   /** A line for operators. The session's own story is its record, not this. */
   log: (level: 'debug' | 'info' | 'warn' | 'error', text: string) => void;
 };

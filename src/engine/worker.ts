@@ -7,10 +7,12 @@ import type { Session } from '../core/session.ts';
 import type { Rules } from '../protocol/config.ts';
 import { errorText } from '../protocol/errors.ts';
 import type { EventBody } from '../protocol/event.ts';
+import { NO_NOTES } from '../protocol/notes.ts';
 import { admit, hasRoom } from './admit.ts';
 import { hearChildren, sendToChild } from './children.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 import { oneAtATime } from './lock.ts';
+import { steadyNotes } from './notes.ts';
 import { pausesOf } from './pauses.ts';
 import { act, think } from './perform.ts';
 import { type PlanDesk, planDesk } from './plan-desk.ts';
@@ -58,6 +60,7 @@ export async function openWorker(
 
   const pauses = pausesOf(clock, LONGEST_PAUSE_MS);
   const deadlines = pausesOf(clock, Number.POSITIVE_INFINITY);
+  const withNotes = steadyNotes(() => world.notes?.() ?? NO_NOTES);
   let woken = false;
   /** More is in the inbox than there is room for. */
   let held = false;
@@ -116,7 +119,7 @@ export async function openWorker(
   async function beats(): Promise<void> {
     const settled = await rules();
     for (;;) {
-      const ruled = learned(settled, world.model, ledger.session);
+      const ruled = learned(withNotes(ledger.session, settled), world.model, ledger.session);
       const decision = await exclusively(() => beat(ruled));
       if (ledger.unkept === 'due') await exclusively(keep);
       if (stopping || decision.do === 'rest') return;

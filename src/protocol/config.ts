@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { type FullLimits, fullLimits, Limits } from './limits.ts';
 import { McpServers } from './mcp.ts';
 import { MODES, Mode } from './message.ts';
+import { NO_NOTES, type Notes } from './notes.ts';
 
 const Prices = z.strictObject({
   input: z.number().min(0).describe('Price of a million prompt tokens.'),
@@ -82,6 +83,10 @@ const SearchSettings = z.strictObject({
 });
 export type SearchSettings = z.infer<typeof SearchSettings>;
 
+/** How far something of this session reaches. */
+export const Reach = z.enum(['workspace', 'session', 'off']);
+export type Reach = z.infer<typeof Reach>;
+
 const shared = {
   $schema: z.string().optional(),
   version: z.literal(1).optional(),
@@ -115,6 +120,12 @@ const shared = {
   read_also: z.array(z.string()).optional().describe('Absolute folders the file tools may read besides work/.'),
   retention: Retention.optional(),
   mcpServers: McpServers.optional().describe('MCP servers whose tools the model may use, by name.'),
+  memory: Reach.optional().describe(
+    'Which MEMORY.md is read and written: both, only the session\'s, or none. "workspace".',
+  ),
+  recall: Reach.optional().describe(
+    'Whose plans and replies `recall` searches. "session" also hides one\'s own. "workspace".',
+  ),
 };
 
 /** `session.json`: one session's own settings, written by people. */
@@ -162,6 +173,8 @@ export type Rules = {
   windowIsSet: boolean;
   model: string | undefined;
   agents: Readonly<Record<string, Agent>>;
+  /** Filled in by the engine for a run, and the same as long as it goes on. */
+  notes: Notes;
 };
 
 /** Days that things are kept; 0: for ever. Later layers win key by key. */
@@ -207,6 +220,7 @@ export function resolveRules(...layers: Array<Config | Settings | undefined>): R
     windowIsSet: false,
     model: undefined,
     agents: {},
+    notes: NO_NOTES,
   };
   for (const layer of layers) {
     if (!layer) continue;

@@ -6,6 +6,8 @@ export const workspacePaths = (root: string) => ({
   config: join(root, 'agentd.json'),
   instructions: join(root, 'AGENTS.md'),
   templates: join(root, 'templates'),
+  memory: join(root, 'MEMORY.md'),
+  skills: join(root, 'skills'),
   /** Session folders a person put away. */
   archive: join(root, '.archive'),
   sessions: join(root, '.sessions'),
@@ -53,6 +55,7 @@ export const sessionPaths = (folder: string) => ({
   /** A folder for each call that has not ended durably. */
   tools: join(folder, 'tools'),
   live: join(folder, 'live'),
+  memory: join(folder, 'MEMORY.md'),
   done: join(folder, 'done'),
   rejected: join(folder, 'rejected'),
 });

@@ -7,9 +7,12 @@ import { editFileTool } from './edit-file.ts';
 import { listFilesTool } from './list-files.ts';
 import { partsTool } from './parts.ts';
 import { readFileTool } from './read-file.ts';
+import { type Recall, recallTool } from './recall.ts';
+import { type Remember, rememberTool } from './remember.ts';
 import type { Sandbox } from './sandbox.ts';
 import { searchFilesTool } from './search-files.ts';
 import { shell } from './shell.ts';
+import { type Skills, skillTool } from './skill.ts';
 import { type WebSettings, webTools } from './web/index.ts';
 import { writeFileTool } from './write-file.ts';
 
@@ -30,26 +33,31 @@ export type BuiltinOptions = {
   web?: (() => WebSettings) | undefined;
   /** Where commands run, asked anew for each; left out: as the daemon's user, held by nothing. */
   sandbox?: { of: Sandbox; wish: () => SandboxWish } | undefined;
+  /** What keeps a long run sane. Without this there are no such tools. */
+  notes?: { remember: Remember; recall: Recall; skills: Skills } | undefined;
 };
 
 /** The tools every session has, `check` and `parts` hidden among them, for `toolbox`. Throws UserError where a folder in `readAlso` is not absolute. */
-export function builtinTools({ readAlso, env, shellTimeoutMs, web = () => ({}), sandbox }: BuiltinOptions): Tool[] {
+export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, notes }: BuiltinOptions): Tool[] {
   const odd = readAlso.find((folder) => !isAbsolute(folder));
   if (odd !== undefined) throw new UserError(`\`read_also\` wants absolute folders, came \`${odd}\`.`);
+  // What a skill brings can be read and run.
+  const readable = [...readAlso, ...(notes ? [notes.skills.folder] : [])];
   const commands = shell({
     env,
     timeoutMs: shellTimeoutMs,
-    fence: sandbox && ((program) => sandbox.of.around(program, sandbox.wish(), readAlso)),
+    fence: sandbox && ((program) => sandbox.of.around(program, sandbox.wish(), readable)),
   });
   return [
     commands,
-    readFileTool(readAlso),
-    writeFileTool(readAlso),
-    editFileTool(readAlso),
-    listFilesTool(readAlso),
-    searchFilesTool(readAlso),
+    readFileTool(readable, readAlso),
+    writeFileTool(readable),
+    editFileTool(readable),
+    listFilesTool(readable),
+    searchFilesTool(readable),
     partsTool(readAlso),
-    ...webTools(web, env ?? {}),
+    ...webTools(web ?? (() => ({})), env ?? {}),
     checkTool({ readAlso, shell: commands }),
+    ...(notes ? [rememberTool(notes.remember), recallTool(notes.recall), skillTool(notes.skills)] : []),
   ];
 }

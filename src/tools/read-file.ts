@@ -15,14 +15,14 @@ const MAX_LINES = 2000;
 const MAX_CHARACTERS = INLINE_LIMIT - 500;
 const PIECE_BYTES = 64 * 1024;
 
-/** `read_file`: a page of a text file, or of an output that was too long to show. */
-export function readFileTool(readAlso: string[]): Tool {
+/** `read_file`: a page of a text file, or of an output that was too long to show. `told`: folders it is said to read besides. */
+export function readFileTool(readAlso: string[], told = readAlso): Tool {
   return defineTool({
     name: 'read_file',
     description:
       `Reads a text file, or an output named \`blob:<hash>\`. At most ${MAX_LINES} lines or ${MAX_CHARACTERS} characters ` +
       'at a time; where that is not all, a first line says which lines these are.' +
-      (readAlso.length > 0 ? ` Besides the work folder these may be read: ${readAlso.join(', ')}.` : ''),
+      (told.length > 0 ? ` Besides the work folder these may be read: ${told.join(', ')}.` : ''),
     args: z.strictObject({
       path: z.string().describe('The file, relative to the work folder.'),
       offset: optional(z.int().min(1).describe('The first line wanted, from 1.')),

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { desk, script } from '../support/agentctl.ts';
@@ -147,6 +147,19 @@ test.runIf(isHeldHere)('doctor tries to get out of the sandbox and tells what be
   const tries = findings.filter(({ what }) => what === 'escape');
   expect(tries.length).toBeGreaterThan(15);
   expect(tries.every(({ is, text }) => is === 'ok' && text.endsWith(': held'))).toBe(true);
+});
+
+test('doctor lists the skills, and says why one is left out', async () => {
+  const at = desk();
+  const model = ['--model', 'runbook', '--json'];
+  expect((await at.ctl(['doctor', ...model])).out).not.toContain('skills');
+  await at.ctl(['send', 'demo', 'hello']);
+  mkdirSync(at.path('skills/good'), { recursive: true });
+  mkdirSync(at.path('skills/bad'));
+  writeFileSync(at.path('skills/good/SKILL.md'), '---\nname: good\ndescription: Does well\n---\n');
+  const findings: unknown = JSON.parse((await at.ctl(['doctor', ...model])).out);
+  expect(findings).toContainEqual({ what: 'skills', is: 'ok', text: 'good' });
+  expect(findings).toContainEqual({ what: 'skills', is: 'warning', text: expect.stringContaining('no SKILL.md') });
 });
 
 test('doctor calls a model that is not configured wrong, and does not call one that is', async () => {

@@ -45,6 +45,8 @@ export type Rig = {
 export type RigOptions = {
   /** Names of the tools the model is offered. */
   tools?: string[];
+  /** What is told from memory and skills. */
+  notes?: World['notes'];
   /** The session; demo where this is left out. */
   name?: string;
   script: Script;
@@ -99,6 +101,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     owner: options.owner ?? { check() {} },
     room: () => self.room,
     log: () => {},
+    ...(options.notes && { notes: options.notes }),
     model: {
       async ask(request, { signal, onText }): Promise<ModelAnswer> {
         requests.push(request);

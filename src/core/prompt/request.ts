@@ -9,6 +9,7 @@ import { windowOf } from '../window.ts';
 import { daemonBlock, type OfTools } from './block.ts';
 import { consultBlock, consultSystem } from './consult.ts';
 import { elided } from './elide.ts';
+import { memoryText, skillsText } from './notes.ts';
 import { spoken } from './spoken.ts';
 import { WORDING } from './wording.ts';
 
@@ -32,7 +33,7 @@ export function requestMessages(
     : daemonBlock(session, WORDING[language], tools);
   const system: ChatMessage =
     consult && consult !== 'summary'
-      ? consultSystem(consult, language, dateOf(session), rules.instructions)
+      ? consultSystem(consult, language, dateOf(session), joined(rules.instructions, memoryText(rules.notes, language)))
       : { role: 'system', content: systemText(session, rules) };
   const history = elided(listed(session.conversation), windowOf(session, rules));
   return [system, ...history, ...fresh, ...(block === null ? [] : [{ role: 'user' as const, content: block }])];
@@ -45,9 +46,17 @@ function dateOf(session: Session): string {
 
 /** Told before the first tool call: who it is, how work is planned, what people wrote down for it. */
 function systemText(session: Session, rules: Rules): string {
-  const words = WORDING[sessionLanguage(session, rules)];
-  const profile = rules.agents[session.run?.agent ?? '']?.instructions;
-  const told = [rules.instructions, profile].filter(Boolean).join('\n\n');
-  const instructions = told ? [`${words.instructions}\n${told}`] : [];
-  return [words.system(session.name, dateOf(session)), words.protocol, ...instructions].join('\n\n');
+  const language = sessionLanguage(session, rules);
+  const words = WORDING[language];
+  const agent = rules.agents[session.run?.agent ?? ''];
+  const told = joined(rules.instructions, agent?.instructions);
+  return joined(
+    words.system(session.name, dateOf(session)),
+    words.protocol,
+    told && `${words.instructions}\n${told}`,
+    skillsText(rules.notes, agent, language),
+    memoryText(rules.notes, language),
+  );
 }
+
+const joined = (...parts: Array<string | undefined>): string => parts.filter(Boolean).join('\n\n');

@@ -1,0 +1,140 @@
+import { ranking } from './core/recall.ts';
+import type { World } from './engine/ports.ts';
+import type { Config, Reach } from './protocol/config.ts';
+import { errorText, UserError } from './protocol/errors.ts';
+import type { Notes } from './protocol/notes.ts';
+import {
+  checkSettings,
+  openNotebook,
+  readWritings,
+  rootOf,
+  type Skills,
+  sessionPaths,
+  type Workspace,
+} from './store/index.ts';
+import type { BuiltinOptions } from './tools/index.ts';
+
+/** How long a search may take, in ms; what was found by then is the answer. */
+const SEARCH_MS = 5000;
+/** Complaints that are remembered, so that each is said once. */
+const MOST_SAID = 1000;
+
+type Topic = 'memory' | 'recall';
+
+export type NotesOptions = {
+  workspace: Pick<Workspace, 'paths' | 'has' | 'settingsText'>;
+  config: () => Config;
+  skills: Skills;
+  clock: World['clock'];
+  complain: (text: string) => void;
+};
+
+/** Memory, skills and the search of one session: as they are told to the model, and as its tools use them. */
+export function openNotes(
+  name: string,
+  { workspace, config, skills, clock, complain }: NotesOptions,
+): { told: () => Notes; tools: NonNullable<BuiltinOptions['notes']> } {
+  // A family has one memory, as it has one work folder: that of its root, as long as there is one.
+  const family = workspace.has(rootOf(name)) ? rootOf(name) : name;
+  const own = openNotebook(sessionPaths(workspace.paths.session(family)).memory, clock.now);
+  const shared = openNotebook(workspace.paths.memory, clock.now);
+  const reach = (topic: Topic): Reach =>
+    [name, family].map((one) => reachIn(textOf(workspace, one), topic)).find((one) => one !== undefined) ??
+    config()[topic] ??
+    'workspace';
+
+  /** A memory that cannot be read is no reason to stop a run. */
+  const read = (notebook: typeof own): string => {
+    try {
+      return notebook.read();
+    } catch (error) {
+      complain(`left out of the prompt: ${errorText(error)}`);
+      return '';
+    }
+  };
+
+  return {
+    told() {
+      const memory = reach('memory');
+      const { skills: found, broken } = skills.list();
+      for (const why of broken) complain(why);
+      return {
+        memory: {
+          workspace: memory === 'workspace' ? read(shared) : '',
+          session: memory === 'off' ? '' : read(own),
+        },
+        skills: found,
+        withheld: [
+          ...(memory === 'off' ? ['remember'] : []),
+          ...(reach('recall') === 'off' ? ['recall'] : []),
+          ...(found.length === 0 ? ['skill'] : []),
+        ],
+      };
+    },
+    tools: {
+      skills,
+      async remember(text, scope) {
+        const memory = reach('memory');
+        if (memory === 'off') throw new UserError('Nothing is remembered here: the setting `memory` is "off".');
+        if (scope === 'workspace' && memory === 'session') {
+          throw new UserError('Only this session may be written to here: the setting `memory` is "session".');
+        }
+        return (scope === 'workspace' ? shared : own).add(text);
+      },
+      async recall(query, { limit, signal }) {
+        const how = reach('recall');
+        if (how === 'off') throw new UserError('Nothing is searched here: the setting `recall` is "off".');
+        const ranks = ranking(query);
+        if (ranks.words === 0)
+          throw new UserError('Wanted words that say what it was about; came none that are rare enough.');
+        const ours = (session: string) => session === name || rootOf(session) === family;
+        const among = (session: string) => how === 'workspace' || ours(session);
+        const may = (session: string, settings: Array<string | undefined>) =>
+          ours(session) || isOpen(settings, config().recall);
+        const searched = await readWritings(
+          workspace.paths,
+          { among, may, signal, elapsed: clock.elapsed, ms: SEARCH_MS },
+          // What this family is at work on is in front of the model anyway.
+          (writing) => (writing.running && ours(writing.session) ? undefined : ranks.add(writing)),
+        );
+        return { ...searched, found: ranks.best(limit) };
+      },
+    },
+  };
+}
+
+/** What settings say of a topic; of ones that cannot be read nobody knows whom they were to protect. */
+function reachIn(settings: string | undefined | Error, topic: Topic): Reach | undefined {
+  if (settings === undefined) return undefined;
+  try {
+    if (settings instanceof Error) throw settings;
+    return checkSettings(settings, 'session.json').value[topic];
+  } catch {
+    return 'session';
+  }
+}
+
+/** Whether others may search a session: where neither it nor its root says otherwise, nor, if both are silent, the workspace. */
+function isOpen(settings: Array<string | undefined>, standing: Reach = 'workspace'): boolean {
+  const said = settings.map((text) => reachIn(text, 'recall')).filter((one) => one !== undefined);
+  return (said.length > 0 ? said : [standing]).every((one) => one === 'workspace');
+}
+
+function textOf(workspace: NotesOptions['workspace'], name: string): string | undefined | Error {
+  try {
+    return workspace.settingsText(name);
+  } catch (error) {
+    return error instanceof Error ? error : new Error(errorText(error));
+  }
+}
+
+/** Says each thing once, whoever of the sessions notices it. */
+export function onceEach(say: (text: string) => void): (text: string) => void {
+  const said = new Set<string>();
+  return (text) => {
+    if (said.has(text)) return;
+    if (said.size >= MOST_SAID) said.clear();
+    said.add(text);
+    say(text);
+  };
+}

@@ -1,0 +1,103 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { ground, until } from '../support/daemon.ts';
+import { type Answer, startOpenAI } from '../support/openai-server.ts';
+
+type Calls = Record<string, { name: string; args: unknown }>;
+
+/** A model that does what the message names, and answers with what came of it. */
+async function obedient(calls: Calls, config: object = {}) {
+  const server = await startOpenAI(({ said, body }): Answer => {
+    const last = body.messages.findLast((one) => !one.content?.startsWith('<daemon>'));
+    if (last?.role === 'tool') return { text: `It said: ${last.content}` };
+    const call = Object.entries(calls).find(([word]) => said.includes(word))?.[1];
+    return call
+      ? { text: 'At once.', calls: [{ name: call.name, args: JSON.stringify(call.args) }] }
+      : { text: '好的。' };
+  });
+  const on = ground();
+  on.config({ model: { base_url: server.url, name: 'test' }, ...config });
+  const put = (path: string, text: string) => {
+    mkdirSync(join(on.root, path, '..'), { recursive: true });
+    writeFileSync(join(on.root, path), text);
+  };
+  const say = async (session: string, name: string, text: string) => {
+    on.sh(session, `mkdir -p inbox && echo '${text}' > inbox/${name}`);
+    return on.file(session, `outbox/${name}`);
+  };
+  const asked = (text: string) => {
+    const found = server.requests.findLast(({ said }) => said.includes(text));
+    return {
+      system: found?.body.messages[0]?.content ?? '',
+      tools: found?.body.tools?.map((one) => one.function.name),
+    };
+  };
+  return { server, on, put, say, asked };
+}
+
+test('what one session remembers for all, the next run of another has in its system message, also after a kill', async () => {
+  const { server, on, say, asked } = await obedient({
+    'for all': { name: 'remember', args: { text: 'The printer is on floor 3', scope: 'workspace' } },
+    'for me': { name: 'remember', args: { text: 'Ada likes tables' } },
+  });
+  const first = await on.start();
+  expect(await say('ann', '1.md', 'note it for all')).toContain('It said: Noted (workspace)');
+  expect(await say('ann', '2.md', 'note it for me')).toContain('It said: Noted (session)');
+  expect(asked('for all').system).not.toContain('<memory');
+  await say('bob', '1.md', 'hello there');
+  expect(asked('hello there').system).toMatch(
+    /<memory of="workspace">\n- The printer is on floor 3 \(\d{4}-\d\d-\d\d\)\n<\/memory>/,
+  );
+  expect(asked('hello there').system).not.toContain('Ada');
+  first.process.kill('SIGKILL');
+  await first.ended;
+  await on.start();
+  await say('ann', '3.md', 'hello again');
+  expect(asked('hello again').system).toContain('- The printer is on floor 3');
+  expect(asked('hello again').system).toContain('<memory of="session">\n- Ada likes tables');
+  expect(readFileSync(join(on.root, 'MEMORY.md'), 'utf8')).toMatch(/^- The printer is on floor 3 \(.*\)\n$/);
+  await server.close();
+});
+
+test('a Chinese reply of another session is recalled, and with "session" it is not', async () => {
+  const { server, on, say } = await obedient({ 找: { name: 'recall', args: { query: '增值税申报' } } });
+  await on.start();
+  on.sh('tax', 'mkdir -p outbox/read');
+  on.sh('tax', `printf -- '---\\nstatus: done\\nplan: null\\n---\\n\\n增值税申报表放在抽屉里。\\n' > outbox/read/1.md`);
+  expect(await say('ann', '1.md', '请帮我找')).toMatch(
+    /It said: Quotes.*\n1\. tax, \d{4}-\d\d-\d\d\n {3}> 增值税申报表放在抽屉里。/,
+  );
+  on.sh('bob', `echo '{ "recall": "session" }' > session.json`);
+  expect(await say('bob', '1.md', '请帮我找')).toContain('It said: Nothing was found');
+  await server.close();
+});
+
+test('a skill is offered where there is one, its body is read on demand, and the file tools read its files', async () => {
+  const { server, on, put, say, asked } = await obedient({ report: { name: 'skill', args: { name: 'report' } } });
+  const daemon = await on.start();
+  await say('ann', '1.md', 'hello');
+  expect(asked('hello').tools).toEqual(expect.arrayContaining(['remember', 'recall']));
+  expect(asked('hello').tools).not.toContain('skill');
+  expect(asked('hello').system).not.toContain('Skills');
+  put('skills/report/SKILL.md', '---\nname: report\ndescription: Quarterly reports\n---\n\nFirst ask Ada.\n');
+  put('skills/broken/SKILL.md', 'no head');
+  expect(await say('ann', '2.md', 'write the report')).toContain('It said: First ask Ada.');
+  expect(asked('the report').system).toContain('- report: Quarterly reports');
+  expect(asked('the report').system).not.toContain('First ask Ada.');
+  expect(asked('the report').tools).toContain('skill');
+  await until(() => daemon.stderr().includes('skills/broken is left out'), 'the broken skill in the log');
+  await server.close();
+});
+
+test('read_also of session.json holds from the first message on', async () => {
+  const shelf = mkdtempSync(join(tmpdir(), 'agentd-shelf-'));
+  onTestFinished(() => rmSync(shelf, { recursive: true, force: true }));
+  writeFileSync(join(shelf, 'a.txt'), 'from the shelf');
+  const { server, on, say } = await obedient({ read: { name: 'read_file', args: { path: join(shelf, 'a.txt') } } });
+  on.sh('ann', `echo '{ "read_also": ["${shelf}"] }' > session.json`);
+  await on.start();
+  expect(await say('ann', '1.md', 'read it')).toContain('It said: from the shelf');
+  await server.close();
+});

@@ -1,0 +1,49 @@
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { onceEach, openNotes } from '../../src/compose-notes.ts';
+import { realClock } from '../../src/daemon/clock.ts';
+import type { ToolResult } from '../../src/engine/ports.ts';
+import type { Config } from '../../src/protocol/config.ts';
+import { openSkills, openWorkspace } from '../../src/store/index.ts';
+import { builtinTools, toolbox } from '../../src/tools/index.ts';
+
+/** A workspace on disk, and in it sessions whose tools are the real ones. Removed after the test. */
+export function desk(config: Config = {}) {
+  const root = mkdtempSync(join(tmpdir(), 'agentd-notes-'));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const clock = { ...realClock, now: () => new Date('2026-03-04T10:00:00Z') };
+  const workspace = openWorkspace(root, { now: clock.now });
+  const skills = openSkills(workspace.paths.skills);
+  const complaints: string[] = [];
+  const complain = onceEach((text) => complaints.push(text));
+
+  const put = (path: string, text: string) => {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    writeFileSync(join(root, path), text);
+    return join(root, path);
+  };
+  const text = (path: string) => (existsSync(join(root, path)) ? readFileSync(join(root, path), 'utf8') : undefined);
+
+  const session = (name: string) => {
+    mkdirSync(join(root, '.sessions', name, 'work'), { recursive: true });
+    const notes = openNotes(name, { workspace, config: () => config, skills, clock, complain });
+    const box = toolbox(builtinTools({ readAlso: [], notes: notes.tools }));
+    const work = join(root, '.sessions', name, 'work');
+    const use = (tool: string, args: unknown, signal = new AbortController().signal): Promise<ToolResult> =>
+      box.run(
+        { name: tool, args: JSON.stringify(args) },
+        { work, folder: join(root, 'call'), signal, blob: async () => undefined },
+      );
+    return { told: notes.told, use, work, box };
+  };
+  return { root, put, text, session, complaints, clock, workspace };
+}
+
+/** A reply as the daemon writes it into an outbox. */
+export const reply = (text: string, { plan, status = 'done' }: { plan?: string; status?: string } = {}) =>
+  `---\nid: 1.md\nin_reply_to: 1.md\nsession: x\nstatus: ${status}\nplan: ${plan ? `{"id":"${plan}","completed":1,"total":1,"current":null}` : 'null'}\nusage: null\nattachments: []\n---\n\n${text}\n`;
+
+export const plan = (id: string, goal: string, steps: string[] = [], status = 'completed') =>
+  JSON.stringify({ id, goal, status, steps: steps.map((description) => ({ description, result: 'done so' })) });
