@@ -14,6 +14,8 @@ test('a message that kills three daemons is put aside; the fourth stays up and a
       : { text: 'I am well, thank you.' },
   );
   const on = ground();
+  // In a sandbox a command reaches no daemon.
+  on.config({ sandbox: 'none' });
   const flags = ['--base-url', server.url, '--model', 'm'];
   on.sh('demo', 'mkdir inbox && echo "kill yourself" > inbox/1.md');
   for (let n = 0; n < 3; n++) expect(await (await on.launch(flags)).ended).toBe('SIGKILL');
