@@ -7,10 +7,12 @@ import { isTemplateName, type TemplateHead } from '../protocol/template/template
 import { ownFolder, putInPlace, stagingName } from './durable.ts';
 import { ifThere, saying } from './errors.ts';
 import { replaceFile } from './replace-file.ts';
-import { readTemplate, templateText } from './template-file.ts';
 
 const ENDING = '.md';
 const MOST_BYTES = 1024 * 1024;
+
+/** YAML comes with the first template, not before READY: it is a hundred files. */
+const reader = () => import('./template-file.ts');
 
 /** Where texts of templates come from. */
 type Source = { names(): string[]; text(name: string): string | undefined };
@@ -22,7 +24,8 @@ export function templatesFrom({ names, text }: Source): Templates {
     async read(name) {
       try {
         const found = isTemplateName(name) ? text(name) : undefined;
-        return found === undefined ? { ok: false, why: missing(name, names()) } : readTemplate(name, found);
+        if (found === undefined) return { ok: false, why: missing(name, names()) };
+        return (await reader()).readTemplate(name, found);
       } catch (error) {
         if (!(error instanceof UserError)) throw error;
         return { ok: false, why: error.message };
@@ -85,7 +88,7 @@ export async function saveTemplate(
       `${JSON.stringify(name)} cannot be the name of a template. Wanted letters, digits, "_" and "-", at most 80.`,
     );
   const path = join(ownFolder(folder), name + ENDING);
-  const text = templateText(head, body);
+  const text = (await reader()).templateText(head, body);
   if (force) await replaceFile(path, text, { durable: true });
   else if (!(await putInPlace(join(folder, stagingName()), path, text)))
     throw new UserError(`There is a template ${name} already: ${path}. Use another name, or --force to replace it.`);

@@ -14,25 +14,47 @@ export type Tool = {
   resume?: ((args: string, context: ToolContext) => Promise<ToolResult | null>) | undefined;
 };
 
-/**
- * One tool: what the model is told about it, and what it does. `replay: 'safe'` promises that a second run changes
- * nothing the first has not changed. What `run` throws is shown to the model as the call's result.
- */
-export function defineTool<Args extends z.ZodObject>(tool: {
+/** What the model is told about a tool, and whether its calls may be repeated. */
+export type Head<Args extends z.ZodObject> = {
   name: string;
   description: string;
   args: Args;
   replay: 'safe' | 'never';
   hidden?: boolean;
-  run(args: z.output<Args>, context: ToolContext): Promise<ToolResult>;
-  resume?(args: z.output<Args>, context: ToolContext): Promise<ToolResult | null>;
-}): Tool {
-  const { $schema, ...parameters } = z.toJSONSchema(tool.args, { io: 'input' });
+};
+
+/** A tool that is loaded with its first call: a daemon that never calls it starts without its packages. */
+export function lazyTool<Args extends z.ZodObject>(head: Head<Args>, load: () => Promise<Tool>): Tool {
+  let loading: Promise<Tool> | undefined;
+  const tool = () => {
+    loading ??= load();
+    return loading;
+  };
+  return { ...toldOf(head), call: async (args, context) => (await tool()).call(args, context) };
+}
+
+function toldOf<Args extends z.ZodObject>(head: Head<Args>): Pick<Tool, 'spec' | 'replay' | 'hidden'> {
+  const { $schema, ...parameters } = z.toJSONSchema(head.args, { io: 'input' });
+  return {
+    spec: { name: head.name, description: head.description, parameters },
+    replay: head.replay,
+    hidden: head.hidden,
+  };
+}
+
+/**
+ * One tool: what the model is told about it, and what it does. `replay: 'safe'` promises that a second run changes
+ * nothing the first has not changed. What `run` throws is shown to the model as the call's result.
+ */
+export function defineTool<Args extends z.ZodObject>(
+  tool: Head<Args> & {
+    run(args: z.output<Args>, context: ToolContext): Promise<ToolResult>;
+    resume?(args: z.output<Args>, context: ToolContext): Promise<ToolResult | null>;
+  },
+): Tool {
   const { resume } = tool;
   return {
-    spec: { name: tool.name, description: tool.description, parameters },
-    replay: tool.replay,
-    hidden: tool.hidden,
+    ...toldOf(tool),
     call: async (args, context) => tool.run(readArgs(tool.name, tool.args, args), context),
     ...(resume && { resume: async (args, context) => resume(readArgs(tool.name, tool.args, args), context) }),
   };

@@ -1,11 +1,13 @@
-import type { Tool } from '../define.ts';
+import { lazyTool, type Tool } from '../define.ts';
+import { WEB_FETCH, WEB_SEARCH } from './heads.ts';
 import type { WebSettings } from './settings.ts';
-import { webFetchTool } from './web-fetch.ts';
-import { webSearchTool } from './web-search.ts';
 
 export type { WebSettings } from './settings.ts';
 
-/** The tools that reach the web. They look at the settings at each call. */
+/** The tools that reach the web. They look at the settings at each call; what they are made of is loaded at the first. */
 export function webTools(settings: () => WebSettings, env: NodeJS.ProcessEnv): Tool[] {
-  return [webFetchTool({ settings }), webSearchTool({ settings, env })];
+  return [
+    lazyTool(WEB_FETCH, async () => (await import('./web-fetch.ts')).webFetchTool({ settings })),
+    lazyTool(WEB_SEARCH, async () => (await import('./web-search.ts')).webSearchTool({ settings, env })),
+  ];
 }

@@ -1,10 +1,9 @@
 import { STATUS_CODES } from 'node:http';
-import { z } from 'zod';
 import type { ToolContext, ToolResult } from '../../engine/ports.ts';
 import { UserError } from '../../protocol/errors.ts';
 import { clip } from '../../protocol/recorded.ts';
 import { deadline } from '../deadline.ts';
-import { defineTool, optional, type Tool } from '../define.ts';
+import { defineTool, type Tool } from '../define.ts';
 import { bytesInWords } from '../file-errors.ts';
 import { openFence } from '../paths.ts';
 import { replaceFile } from '../replace-file.ts';
@@ -14,6 +13,7 @@ import { contentOf } from './content.ts';
 import { convert } from './convert.ts';
 import { type Resolve, readUrl, systemResolve } from './destination.ts';
 import { type Fetched, follow } from './follow.ts';
+import { WEB_FETCH } from './heads.ts';
 import { pageCache } from './page-cache.ts';
 import type { WebSettings } from './settings.ts';
 
@@ -38,17 +38,7 @@ export function webFetchTool({ settings, resolve = systemResolve, limits = {} }:
   const cache = pageCache(() => performance.now());
   const { bytes: maxBytes = MAX_BYTES, ms = TIME_MS, convertMs = CONVERT_MS } = limits;
   return defineTool({
-    name: 'web_fetch',
-    description:
-      'Fetches a URL with GET. A page comes as Markdown (its main part), a PDF as text, JSON and other text as it is. ' +
-      'Anything else is only named; `save_as` puts it into a file. The same URL again is given from memory for some minutes.',
-    args: z.strictObject({
-      url: z.string().min(1).max(8192).describe('An http or https URL.'),
-      whole: optional(z.boolean().describe('The whole page, with its menus and lists of links.')),
-      fresh: optional(z.boolean().describe('Fetch it again although it is in memory.')),
-      save_as: optional(z.string().min(1).describe('Save it unchanged in this file, relative to the work folder.')),
-    }),
-    replay: 'safe',
+    ...WEB_FETCH,
     async run({ url: asked, whole = false, fresh = false, save_as }, context) {
       const url = readUrl(asked);
       const page = (fresh ? undefined : cache.get(url.href)) ?? (await fetched(url, context.signal));

@@ -1,8 +1,8 @@
-import { z } from 'zod';
 import { UserError } from '../../protocol/errors.ts';
 import { clip } from '../../protocol/recorded.ts';
 import { deadline } from '../deadline.ts';
-import { defineTool, optional, type Tool } from '../define.ts';
+import { defineTool, type Tool } from '../define.ts';
+import { WEB_SEARCH } from './heads.ts';
 import { type Found, searchEngine } from './search-engines.ts';
 import type { WebSettings } from './settings.ts';
 
@@ -14,13 +14,7 @@ export type WebSearchOptions = { settings: () => WebSettings; env: NodeJS.Proces
 /** `web_search`: titles, addresses and excerpts from the search engine a person chose in `search` of agentd.json. */
 export function webSearchTool({ settings, env, ms = TIME_MS }: WebSearchOptions): Tool {
   return defineTool({
-    name: 'web_search',
-    description: 'Searches the web: titles, URLs and short excerpts. To read one of them use web_fetch.',
-    args: z.strictObject({
-      query: z.string().trim().min(1).max(400).describe('What is looked for, as in a search box.'),
-      count: optional(z.int().min(1).max(20).describe('How many results, 8 by default.')),
-    }),
-    replay: 'safe',
+    ...WEB_SEARCH,
     async run({ query, count = 8 }, context) {
       const engine = searchEngine(settings().search, env);
       const limit = deadline(context.signal, ms);
