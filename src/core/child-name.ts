@@ -10,11 +10,12 @@ export const ROOT_BYTES = 220;
 const HASHED = /~h(\d)-[0-9a-f]{24}$/;
 
 /**
- * The session that works on a step of another: `<parent>~<step>`. Where that outgrows what a folder may be called it is
- * `<root>~h<depth>-<hash>`: still the root's family, still told apart.
+ * The session that works on a step of another: `<parent>~<step>`, for a later plan with a step of that name `<parent>~<step>+2` (no
+ * folder of a key has a `+`). Where that outgrows what a folder may be called it is `<root>~h<depth>-<hash>`: still the root's
+ * family, still told apart.
  */
-export function childName(parent: string, step: string): string {
-  const name = `${parent}~${sessionFolder(step)}`;
+export function childName(parent: string, step: string, generation: number): string {
+  const name = `${parent}~${sessionFolder(step)}${generation > 1 ? `+${generation}` : ''}`;
   if (bytesOf(name) <= NAME_BYTES) return name;
   return `${rootOf(parent)}~h${depthOf(parent) + 1}-${sha256(name).slice(0, 24)}`;
 }

@@ -9,6 +9,7 @@ import { free, isBusy, share } from './budget.ts';
 import { childName } from './child-name.ts';
 import { claimOf } from './claim.ts';
 import type { Decision, Due } from './decide.ts';
+import { generationOf } from './fold-child.ts';
 import { entryOf } from './keyed.ts';
 import { POLICIES, policyOf } from './modes/index.ts';
 import { wholeOf } from './parts/family.ts';
@@ -176,7 +177,7 @@ function send(session: Session, rules: Rules, step: Step, { child, among, notBef
       ...(folder !== undefined && { folder }),
     },
   };
-  return { ...sending(session, step.id, attempt, `${step.id}.${attempt}`, message), notBefore };
+  return { ...sending(session, step.id, attempt, `${attempt}`, message), notBefore };
 }
 
 /** Steps that run together do not write over each other. */
@@ -201,11 +202,13 @@ function spawnedTogether({ run, turn }: Session): number {
 type Sending = Pick<MessageFile, 'text' | 'command' | 'options'>;
 
 function tell(session: Session, { step, attempt, sent }: Child, message: Sending): Sent {
-  return sending(session, step, attempt, `${step}.${attempt}.${sent}`, message);
+  return sending(session, step, attempt, `${attempt}.${sent}`, message);
 }
 
-function sending(session: Session, step: string, attempt: number, id: string, message: Sending): Sent {
-  const child = childName(session.name, step);
+/** The plan is part of the id: what was answered to the same step of another plan is no answer to this one. */
+function sending(session: Session, step: string, attempt: number, count: string, message: Sending): Sent {
+  const child = childName(session.name, step, generationOf(session, step));
+  const id = `${step}.${count}-${session.plan?.id.replace(/^plan_/, '') ?? ''}`;
   return { do: 'send', step, child, attempt, notBefore: null, message: { id, from: session.name, ...message } };
 }
 

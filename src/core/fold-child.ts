@@ -12,11 +12,13 @@ export function foldChild(session: Session, event: EventOf<'child.sent'> | Event
 function sent(session: Session, known: Child | undefined, event: EventOf<'child.sent'>): Session {
   const { step, attempt, message, command, folder = known?.folder } = event;
   // Not the recorded name: the family's folders may have been renamed since.
-  const child = childName(session.name, step);
+  const generation = generationOf(session, step);
+  const child = childName(session.name, step, generation);
   const halts = command !== undefined && HALTS.has(command);
   const entry: Child = {
     child,
     step,
+    generation,
     attempt,
     before: known?.before ?? 0,
     given: halts && known ? known.given : (event.limits ?? null),
@@ -31,9 +33,16 @@ function sent(session: Session, known: Child | undefined, event: EventOf<'child.
   };
   const { plan } = session;
   const children = { ...session.children, [step]: entry };
-  if (!plan) return { ...session, children };
+  const generations = { ...session.generations, [step]: Math.max(generation, session.generations[step] ?? 0) };
+  if (!plan) return { ...session, children, generations };
   const marked = { child, ...(attempt > 1 && { attempts: attempt }) };
-  return { ...session, children, plan: withStep(plan, step, (one) => ({ ...one, ...marked }), event.at) };
+  return { ...session, children, generations, plan: withStep(plan, step, (one) => ({ ...one, ...marked }), event.at) };
+}
+
+/** The how-manieth plan this is that gives a step of that name to a child session. */
+export function generationOf({ children, generations }: Session, step: string): number {
+  const known = children[step];
+  return known ? (known.generation ?? 1) : (generations[step] ?? 0) + 1;
 }
 
 /** What a child spent is spent by the run. */

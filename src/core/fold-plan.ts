@@ -5,8 +5,7 @@ import { changesInWords } from './edit/words.ts';
 import { highestStepNo } from './fold-run.ts';
 import { FRESH_STEP } from './fold-step.ts';
 import { replanCalls } from './planner/replan.ts';
-import { NO_ROUNDS } from './rounds.ts';
-import { type Notice, runningStep, type Session } from './session.ts';
+import { FRESH_PLAN, type Notice, planWork, runningStep, type Session } from './session.ts';
 import { currentIndex, lostSteps, openSteps, touched } from './steps.ts';
 import { titleOf } from './title.ts';
 
@@ -21,18 +20,8 @@ export function foldPlan(session: Session, event: PlanEvent): Session {
       // The planner's title is better than the first words of the message it is made of.
       title: event.title !== undefined && session.title === titleOf(event.goal) ? event.title : session.title,
       plan: newPlan(session, event),
-      closed: [],
+      ...FRESH_PLAN,
       stepNo: highestStepNo({ steps: event.steps ?? [] }),
-      handLimits: null,
-      claim: null,
-      theirs: [],
-      children: {},
-      revisions: 0,
-      revisedFor: [],
-      rounds: NO_ROUNDS,
-      replaced: [],
-      weighed: [],
-      split: null,
       run: session.run && { ...session.run, consult: null },
     };
   }
@@ -165,7 +154,9 @@ function ended(session: Session, plan: Plan, event: EventOf<'plan.ended'>): Sess
   if (event.plan !== plan.id) return session;
   if (event.status === 'paused') {
     const run = session.run && { ...session.run, beside: undefined, aside: { id: plan.id, goal: plan.goal } };
-    return { ...session, run, plan: null, setAside: { ...session.setAside, [plan.id]: plan }, closed: [], stepNo: 0 };
+    const setAside = { ...session.setAside, [plan.id]: plan };
+    const asideWork = { ...session.asideWork, [plan.id]: planWork(session) };
+    return { ...session, ...FRESH_PLAN, run, plan: null, setAside, asideWork };
   }
   return { ...session, plan: touched({ ...plan, status: event.status, reason: event.reason }, event.at) };
 }

@@ -5,7 +5,7 @@ import { spokenText } from './commands.ts';
 import { entryOf } from './keyed.ts';
 import { revived } from './revived.ts';
 import { NO_ROUNDS } from './rounds.ts';
-import { activePlan, type Rest, type Run, type Session } from './session.ts';
+import { activePlan, FRESH_PLAN, type Rest, type Run, type Session } from './session.ts';
 import { currentIndex, touched, without } from './steps.ts';
 
 /** A run begins: its message leaves the queue and goes into the next model call. */
@@ -30,6 +30,7 @@ export function foldResumed(session: Session, event: EventOf<'run.resumed'>): Se
   const back = event.plan === undefined ? undefined : session.setAside[event.plan];
   const plan = back ?? (resumable(session) ? session.plan : null);
   const { [event.plan ?? '']: _, ...setAside } = session.setAside;
+  const { [event.plan ?? '']: work, ...asideWork } = session.asideWork;
   const run = {
     // A run that rested before it had a plan goes on in the mode it was in.
     ...fresh(event, plan?.mode ?? session.rest?.mode ?? 'linear', undefined),
@@ -47,8 +48,8 @@ export function foldResumed(session: Session, event: EventOf<'run.resumed'>): Se
     plan: plan ? reopened(plan, run.limits, event.at) : session.plan,
     setAside: back ? setAside : session.setAside,
     // Whoever says "continue" has patience again.
-    rounds: back ? NO_ROUNDS : { ...session.rounds, quiet: 0, iterations: 0 },
-    ...(back && { closed: [], stepNo: highestStepNo(back), handLimits: null, trail: [] }),
+    rounds: { ...session.rounds, quiet: 0, iterations: 0 },
+    ...(back && { ...FRESH_PLAN, stepNo: highestStepNo(back), ...work, rounds: NO_ROUNDS, asideWork, trail: [] }),
   };
 }
 

@@ -9,8 +9,7 @@ import { growing, listed } from './grow.ts';
 import { entryOf, withValue } from './keyed.ts';
 import { silence, timed } from './lasted.ts';
 import { inBlock } from './prompt/spoken.ts';
-import { NO_ROUNDS } from './rounds.ts';
-import { dropKey, type Message, type Session } from './session.ts';
+import { dropKey, FRESH_PLAN, type Message, type Session } from './session.ts';
 import { foldSetbacks } from './setbacks.ts';
 import { letGo, settled } from './settled.ts';
 import { titleOf } from './title.ts';
@@ -91,16 +90,7 @@ function afresh(session: Session): Session {
     rest: null,
     uncarried: [],
     notices: [],
-    closed: [],
-    stepNo: 0,
-    claim: null,
-    children: {},
-    revisions: 0,
-    revisedFor: [],
-    rounds: NO_ROUNDS,
-    replaced: [],
-    weighed: [],
-    split: null,
+    ...FRESH_PLAN,
   };
 }
 

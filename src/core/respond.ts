@@ -195,13 +195,14 @@ function resume(session: Session, message: Message, rules: Rules): EventBody[] {
   const away = named !== undefined && session.plan?.status === 'paused' ? [aside(session.plan.id)] : [];
   const { model: _, mode: __, mode_reason: ___, agent: ____, folder: _____, ...began } = start(session, message, rules);
   const model = message.options?.model ?? rules.model;
+  const { handLimits } = (named === undefined ? session : session.asideWork[named]) ?? {};
   return [
     ...away,
     {
       ...began,
       type: 'run.resumed',
       by: 'person',
-      limits: fullLimits(rules.limits, session.handLimits ?? undefined, message.options?.limits),
+      limits: fullLimits(rules.limits, handLimits ?? undefined, message.options?.limits),
       ...(named !== undefined && { plan: named }),
       ...(model !== undefined && { model }),
     },

@@ -10,8 +10,51 @@ import type { Split } from './parts/split.ts';
 import { NO_ROUNDS, type Rounds } from './rounds.ts';
 import { isGroup } from './structure.ts';
 
+/** What is known of the current plan beside what `plan.json` says. Another plan begins with none of it. */
+export type PlanWork = {
+  /** How often its open steps were replaced. */
+  revisions: number;
+  /** Steps that had failed, and calls that had asked for it, when it was revised last. */
+  revisedFor: readonly string[];
+  /** Stretches of work on it, for modes that rest where none of them completes anything. */
+  rounds: Rounds;
+  /** Failed steps in whose place a revision put others. */
+  replaced: readonly string[];
+  /** Steps that had ended when it was revised, or looked at and kept, last. */
+  weighed: readonly string[];
+  /** Child sessions that work on its steps, by step. */
+  children: Readonly<Record<string, Child>>;
+  /** The parts of the step with parts that began last. */
+  split: Split | null;
+  /** Ids of its steps that were closed, the last one last. */
+  closed: readonly string[];
+  /** Highest number given to a step, so that no id is used twice. */
+  stepNo: number;
+  /** A claim whose checks are being tried. */
+  claim: Claim | null;
+  /** What a person wrote or set of the steps, as `<step>:<field>`: the model leaves it alone. */
+  theirs: readonly string[];
+  /** Limits a person set in `plan.json`: they outlive the slice. */
+  handLimits: Plan['limits'] | null;
+};
+
+export const FRESH_PLAN: PlanWork = {
+  revisions: 0,
+  revisedFor: [],
+  rounds: NO_ROUNDS,
+  replaced: [],
+  weighed: [],
+  children: {},
+  split: null,
+  closed: [],
+  stepNo: 0,
+  claim: null,
+  theirs: [],
+  handLimits: null,
+};
+
 /** Everything a session's record means: the result of folding its events. Never changed in place. */
-export type Session = {
+export type Session = PlanWork & {
   name: string;
   /** Last event folded in; 0 before the first. */
   seq: number;
@@ -31,20 +74,8 @@ export type Session = {
   uncarried: readonly string[];
   /** Committed replies that are not yet in `outbox/`. */
   unpublished: Readonly<Record<string, Reply>>;
-  /** How often the open steps of the current plan were replaced. */
-  revisions: number;
-  /** Steps that had failed, and calls that had asked for it, when the plan was revised last. */
-  revisedFor: readonly string[];
-  /** Stretches of work on the current plan, for modes that rest where none of them completes anything. */
-  rounds: Rounds;
-  /** Failed steps in whose place a revision put others. */
-  replaced: readonly string[];
-  /** Steps that had ended when the plan was revised, or looked at and kept, last. */
-  weighed: readonly string[];
-  /** Child sessions that work on steps of the current plan, by step. */
-  children: Readonly<Record<string, Child>>;
-  /** The parts of the step with parts that began last. */
-  split: Split | null;
+  /** Plans that gave a step of this id to a child session, by step: each plan has child sessions of its own. */
+  generations: Readonly<Record<string, number>>;
   conversation: Grow<ChatMessage>;
   run: Run | null;
   turn: Turn | null;
@@ -52,10 +83,8 @@ export type Session = {
   plan: Plan | null;
   /** Paused plans that made room for another, by id. */
   setAside: Readonly<Record<string, Plan>>;
-  /** Ids of the steps of the current plan that were closed, the last one last. */
-  closed: readonly string[];
-  /** Highest number given to a step of the current plan, so that no id is used twice. */
-  stepNo: number;
+  /** What was kept beside each of them. */
+  asideWork: Readonly<Record<string, PlanWork>>;
   /** The step that was asked whether it is done. */
   asked: string | null;
   /** Iterations of the current step that no longer count towards its timeout, since the model said it is not done. */
@@ -66,12 +95,6 @@ export type Session = {
   failing: Readonly<Record<string, number>>;
   /** What endpoints have shown to take at most, in tokens, by the model a run asked for ('' for the configured one). */
   windows: Readonly<Record<string, number>>;
-  /** A claim whose checks are being tried. */
-  claim: Claim | null;
-  /** What a person wrote or set of the steps, as `<step>:<field>`: the model leaves it alone. */
-  theirs: readonly string[];
-  /** Limits a person set in `plan.json`: they outlive the slice. */
-  handLimits: Plan['limits'] | null;
   /** The step the model named as the next one. */
   next: string | null;
   /** What the next model call must be told, each with the event it comes from. */
@@ -148,6 +171,8 @@ export type Run = {
 export type Child = {
   child: string;
   step: string;
+  /** The how-manieth plan gave it this step; without it the first. */
+  generation?: number;
   attempt: number;
   /** Attempts made before its step was begun anew: they are no part of its budget. */
   before: number;
@@ -256,29 +281,20 @@ export function emptySession(name: string): Session {
     queue: [],
     uncarried: [],
     unpublished: {},
-    children: {},
-    revisions: 0,
-    revisedFor: [],
-    rounds: NO_ROUNDS,
-    replaced: [],
-    weighed: [],
-    split: null,
+    generations: {},
+    ...FRESH_PLAN,
     conversation: growing(),
     run: null,
     turn: null,
     rest: null,
     plan: null,
     setAside: {},
-    closed: [],
-    stepNo: 0,
+    asideWork: {},
     asked: null,
     patience: 0,
     trail: [],
     failing: {},
     windows: {},
-    claim: null,
-    theirs: [],
-    handLimits: null,
     next: null,
     notices: [],
     planProblem: null,
@@ -335,4 +351,25 @@ export function standing(session: Session): Standing {
 /** One name for a drop: the same file with the same content at the same time of change. */
 export function dropKey(file: { ino: string; mtime_ns: string; sha256: string }): string {
   return `${file.ino}:${file.mtime_ns}:${file.sha256}`;
+}
+
+/** What is kept of the current plan where it makes room for another. */
+export function planWork(session: Session): PlanWork {
+  const { revisions, revisedFor, rounds, replaced, weighed, children, split, closed, stepNo, theirs, handLimits } =
+    session;
+  return {
+    revisions,
+    revisedFor,
+    rounds,
+    replaced,
+    weighed,
+    children,
+    split,
+    closed,
+    stepNo,
+    // Checks that were under way are tried anew.
+    claim: null,
+    theirs,
+    handLimits,
+  };
 }

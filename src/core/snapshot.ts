@@ -91,12 +91,26 @@ function readSession({ messages, names, drops, conversation, claim, ...plain }: 
 }
 
 /** Child sessions are called after their parent, whose folder may have been renamed. */
-function renamed({ name, children, plan }: Session): Pick<Session, 'children' | 'plan'> {
-  const called = Object.entries(children).map(([step, child]) => [step, { ...child, child: childName(name, step) }]);
-  const steps = plan?.steps.map((step) =>
-    step.child === undefined ? step : { ...step, child: childName(name, step.id) },
-  );
-  return { children: Object.fromEntries(called), plan: plan && { ...plan, steps: steps ?? [] } };
+function renamed({ name, children, plan, setAside, asideWork }: Session): Partial<Session> {
+  const called = (children: Session['children']): Session['children'] =>
+    mapped(children, (child, step) => ({ ...child, child: childName(name, step, child.generation ?? 1) }));
+  const inPlan = (plan: Plan, children: Session['children'] = {}): Plan => {
+    const generation = (id: string) => children[id]?.generation ?? 1;
+    const steps = plan.steps.map((step) =>
+      step.child === undefined ? step : { ...step, child: childName(name, step.id, generation(step.id)) },
+    );
+    return { ...plan, steps };
+  };
+  return {
+    children: called(children),
+    plan: plan && inPlan(plan, children),
+    setAside: mapped(setAside, (aside, id) => inPlan(aside, asideWork[id]?.children)),
+    asideWork: mapped(asideWork, (work) => ({ ...work, children: called(work.children) })),
+  };
+}
+
+function mapped<T>(record: Readonly<Record<string, T>>, change: (value: T, key: string) => T): Record<string, T> {
+  return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, change(value, key)]));
 }
 
 function messageRow(message: Message): MessageRow {

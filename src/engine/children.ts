@@ -38,5 +38,5 @@ async function hear({ step, child, attempt, awaiting: message }: Child, world: W
   if (!reply) return;
   await ledger.record([{ type: 'child.replied', step, child, attempt, message, reply }]);
   await ledger.sync();
-  await world.children.consume(child);
+  await world.children.consume(child, step);
 }

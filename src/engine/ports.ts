@@ -58,8 +58,8 @@ export type Children = {
   send(child: string, message: MessageFile & { id: string }): Promise<void>;
   /** What it replied to that message, whether or not somebody moved it to `read/`. A session that is gone has failed. */
   reply(child: string, id: string): Promise<Reply | undefined>;
-  /** Replies that are on this session's record leave its outbox for `outbox/read/`. */
-  consume(child: string): Promise<void>;
+  /** Replies to what it was told of this step are on this session's record: they leave its outbox for `outbox/read/`. */
+  consume(child: string, step: string): Promise<void>;
 };
 
 // --- the session folder -----------------------------------------------------------------------------------------------

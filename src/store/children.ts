@@ -54,9 +54,9 @@ export function openChildren(
       const why = quarantined(child);
       return why === undefined ? undefined : failed(child, id, `the session ${child} cannot be served: ${why}`);
     },
-    async consume(child) {
+    async consume(child, step) {
       const { outbox, outboxRead } = pathsOf(child);
-      const own = `${child.slice(child.lastIndexOf('~') + 1)}.`;
+      const own = `${sessionFolder(step)}.`;
       for (const name of ifThere(() => fs.readdirSync(outbox)) ?? []) {
         if (!name.startsWith(own) || !name.endsWith('.msg.json')) continue;
         saying('move a reply to', outboxRead, () =>

@@ -6,7 +6,7 @@ export type MemoryChildren = Children & {
   hands: {
     /** Every message that was sent, in order, each once. */
     sent: Array<{ child: string; message: MessageFile & { id: string } }>;
-    /** Lets a child answer; facts left out are those of a step that is done. */
+    /** Lets a child answer a message, by its id or the id without its plan; facts left out are those of a step that is done. */
     answer(child: string, id: string, reply?: Partial<Reply>): void;
     consumed: string[];
   };
@@ -28,7 +28,9 @@ export function memoryChildren(): MemoryChildren {
     hands: {
       sent,
       consumed,
-      answer(child, id, reply = {}) {
+      answer(child, short, reply = {}) {
+        const wanted = sent.findLast((it) => it.child === child && it.message.id.startsWith(`${short}-`));
+        const id = wanted?.message.id ?? short;
         replies.set(`${child} ${id}`, {
           id: `${id}.msg.json`,
           in_reply_to: id,

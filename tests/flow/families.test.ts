@@ -36,7 +36,9 @@ test('a child session is an ordinary folder: its answer reaches the parent, and 
     steps: [{ description: 'find x', status: 'completed', completed_by: 'child', child: 'demo~step_1' }],
   });
   expect(inFolder(`${on.session('demo~step_1')}/outbox`).filter((name) => name.endsWith('.json'))).toEqual([]);
-  expect(inFolder(`${on.session('demo~step_1')}/outbox/read`)).toEqual(['step_1.1.msg.json']);
+  expect(inFolder(`${on.session('demo~step_1')}/outbox/read`)).toEqual([
+    expect.stringMatching(/^step_1\.1-\d+\.msg\.json$/),
+  ]);
   on.sh('demo-2', 'mkdir inbox');
   expect(ctl('list')).toMatch(/^demo {2}.*\n└ ~step_1 .*find x\ndemo-2 /m);
   expect(ctl('show', 'demo')).toMatch(/Child sessions\n {2}step_1 → demo~step_1: idle/);
@@ -116,5 +118,30 @@ test('a family is renamed, archived and removed together, and goes on under its 
   expect(existsSync(on.session('demo~step_1'))).toBe(false);
   expect(ctl('remove', 'report', '--yes')).toContain('and its 1 child session');
   expect(inFolder(`${on.root}/.sessions`)).toEqual([]);
+  await server.close();
+});
+
+test('a second plan in the same session gives its first step anew: no answer of an earlier plan is taken for it', async () => {
+  const { server, on, flags } = await family((task) => ({ text: `done: ${task}` }));
+  await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('done: find x');
+  on.sh('demo', 'echo "find y" > inbox/2.md');
+  expect(await on.file('demo', 'outbox/2.md')).toContain('done: find y');
+  on.sh('demo', 'echo "/new" > inbox/3.md');
+  await on.file('demo', 'outbox/3.md');
+  on.sh('demo', 'echo "find z" > inbox/4.md');
+  expect(await on.file('demo', 'outbox/4.md')).toContain('done: find z');
+  await server.close();
+});
+
+test('a session made anew under an old name takes nothing from the child sessions of the one before it', async () => {
+  const { server, on, flags } = await family((task) => ({ text: `done: ${task}` }));
+  await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('done: find x');
+  rmSync(on.session('demo'), { recursive: true });
+  on.sh('demo', 'mkdir inbox && echo "find y" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('done: find y');
   await server.close();
 });

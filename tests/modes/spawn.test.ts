@@ -9,7 +9,9 @@ test('a spawn call is a step of a child session, and ends with its answer', asyn
   });
   on.drop('1.md', 'What is x?');
   await on.settle();
-  expect(on.children.sent).toMatchObject([{ child: 'demo~step_1', message: { id: 'step_1.1', from: 'demo' } }]);
+  expect(on.children.sent).toMatchObject([
+    { child: 'demo~step_1', message: { id: expect.stringMatching(/^step_1\.1-\d+$/), from: 'demo' } },
+  ]);
   expect(on.children.sent[0]?.message.text).toContain('Find x');
   expect(on.plan()).toMatchObject({ steps: [{ description: 'Find x', status: 'running', child: 'demo~step_1' }] });
   on.children.answer('demo~step_1', 'step_1.1', { text: '42', attachments: ['work/x.md'] });
@@ -125,4 +127,40 @@ test('a step that a person skips while its child works is let go, and the child 
   expect(on.children.sent.at(-1)?.message).toMatchObject({ command: 'cancel' });
   expect(on.faults).toEqual([]);
   expect(on.reply('1.md')).toContain('Then not.');
+});
+
+test('a plan that made room for another goes on with its own child session, and the other has one of its own', async () => {
+  const on = await rig({
+    script: moves(
+      { text: '', calls: [spawn('find x')] },
+      { text: '', calls: [spawn('find y')] },
+      { text: 'y is 2.' },
+      { text: 'x is 1.' },
+    ),
+  });
+  on.drop('1.md', 'What is x?');
+  await on.settle();
+  const first = on.plan().id;
+  on.drop('2.md', '/stop');
+  await on.settle();
+  on.children.answer('demo~step_1', 'step_1.1', { status: 'paused', reason: 'stopped', text: 'stopped' });
+  on.worker.wake();
+  await on.settle();
+  on.drop('3.md', 'New task: what is y?');
+  await on.settle();
+  expect(on.children.sent.at(-1)).toMatchObject({ child: 'demo~step_1+2' });
+  expect(on.plan().steps[0]).toMatchObject({ child: 'demo~step_1+2' });
+  on.children.answer('demo~step_1+2', 'step_1.1', { text: '2' });
+  on.worker.wake();
+  await on.settle();
+  expect(on.reply('3.md')).toContain('y is 2.');
+  on.drop('4.md', `/continue ${first}`);
+  await on.settle();
+  expect(on.children.sent.at(-1)).toMatchObject({ child: 'demo~step_1', message: { command: 'continue' } });
+  on.children.answer('demo~step_1', on.children.sent.at(-1)?.message.id ?? '', { text: '1' });
+  on.worker.wake();
+  await on.settle();
+  expect(on.faults).toEqual([]);
+  expect(on.reply('4.md')).toContain('x is 1.');
+  expect(on.plan()).toMatchObject({ id: first, status: 'completed', steps: [{ result: '1' }] });
 });
