@@ -134,8 +134,12 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
     },
     parentOf: (name) => parents.get(name) ?? parentOf(name),
   });
+  const published = new Promise(setImmediate)
+    .then(() => publishSchemas(workspace))
+    .catch((error) => log('warn', `${workspace.paths.schemas} was not brought up to date: ${errorText(error)}`));
   return {
     async stop() {
+      await published;
       await daemon.stop();
       await mcp.close();
     },
@@ -158,11 +162,15 @@ function sparing(disk: () => Disk): NonNullable<SessionOptions['disk']> {
   };
 }
 
-/** What an earlier daemon left half-written goes, and editors find the schemas of today. */
+/** What an earlier daemon left half-written goes. */
 async function prepared({ paths }: Workspace): Promise<void> {
   for (const folder of [paths.own, paths.schemas]) sweepStaging(folder);
   // Whoever made `.sessions/` may have died before its name was durable, and all that is accepted is in there.
   await syncFolder(paths.root);
+}
+
+/** Editors find the schemas of today. The daemon itself needs none of them, so nobody waits for this. */
+async function publishSchemas({ paths }: Workspace): Promise<void> {
   for (const [name, schema] of Object.entries(publishedSchemas())) {
     await replaceFile(`${paths.schemas}/${name}`, `${JSON.stringify(schema, null, 2)}\n`);
   }

@@ -5,6 +5,7 @@ import { ifThere } from '../store/errors.ts';
 import { sessionPaths, type Workspace } from '../store/index.ts';
 import { lockInWords } from '../store/owner.ts';
 import type { Disk } from './disk.ts';
+import { endsOfRecords } from './ends-of-records.ts';
 import { type AskType, fileSystemOf } from './file-system.ts';
 import { type Ownership, own } from './owner.ts';
 import { type SessionWorld, sessionsOf } from './sessions.ts';
@@ -54,8 +55,9 @@ export type DaemonOptions = {
 };
 
 /**
- * Takes the workspace and serves every session in it until it is stopped. Resolves when what was there has been seen: every
- * inbox is watched, and every session with something to do has been woken. Throws `OwnedAlready` where there is another daemon.
+ * Takes the workspace and serves every session in it until it is stopped. Resolves when every inbox is watched and every session with
+ * something in it has been woken; those whose records tell of something begun are woken next. Throws
+ * `OwnedAlready` where there is another daemon.
  */
 export async function startDaemon(
   workspace: Workspace,
@@ -81,19 +83,15 @@ export async function startDaemon(
     onQuarantine: wakeParent,
   });
   options.hands?.({ wake: sessions.wake, quarantined: sessions.quarantined });
-  const first: Array<Promise<void>> = [];
-  const found = async (name: string): Promise<void> => {
-    try {
-      if (await hasWork(workspace, name)) sessions.wake(name);
-    } catch {
-      // Whatever keeps us from looking, the session's own opening finds out and says it.
-      sessions.wake(name);
-    }
+  const begun = endsOfRecords(workspace, clock, sessions.wake);
+  const found = (name: string): void => {
+    if (hasMail(workspace, name)) sessions.wake(name);
+    else begun.look(name);
   };
   const watch = await watchWorkspace(
     workspace,
     {
-      found: (name) => void first.push(found(name)),
+      found,
       session: sessions.wake,
       gone(name) {
         sessions.drop(name);
@@ -103,7 +101,6 @@ export async function startDaemon(
     },
     { log, clock, open: sessions.open, ...seamsOf(options) },
   );
-  await Promise.all(first.splice(0));
   // Not before: the first look at many sessions on a slow disk may take its time.
   const unwatch = watchdog();
   const unsweep = sweepDaily(workspace.sessions, sessions.isAsleep, options.sweep, log);
@@ -119,8 +116,10 @@ export async function startDaemon(
     disk,
     mostOpen: options.mostOpen,
   });
+  begun.start();
   return {
     async stop() {
+      begun.close();
       unsweep();
       await watch.close();
       disk.stop();
@@ -155,11 +154,12 @@ function markOf(record: string): string {
   }
 }
 
-/** Whether a session that is seen for the first time has anything to do; told from its inbox and the end of its record alone. */
-async function hasWork(workspace: Workspace, name: string): Promise<boolean> {
-  const { inbox } = sessionPaths(workspace.paths.session(name));
-  const waiting = ifThere(() => fs.readdirSync(inbox)) ?? [];
-  if (waiting.some((file) => !file.startsWith('.'))) return true;
-  const last = await workspace.lastEvent(name);
-  return last !== undefined && !(last.type === 'reply.published' && last.idle);
+/** Whether something lies in a session's inbox. Where it cannot be looked at, its own opening finds out why and says it. */
+function hasMail({ paths }: Workspace, name: string): boolean {
+  try {
+    const waiting = ifThere(() => fs.readdirSync(sessionPaths(paths.session(name)).inbox)) ?? [];
+    return waiting.some((file) => !file.startsWith('.'));
+  } catch {
+    return true;
+  }
 }

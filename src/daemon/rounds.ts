@@ -67,7 +67,10 @@ export function openRounds({
     for (const name of sessions.names()) if (!there.has(name)) sessions.see(name);
     const fresh = names.filter((name) => !sessions.has(name));
     await inStretches(
-      [...names.filter((name) => sessions.has(name)), ...(fresh.length > 1 ? byActivity(fresh) : fresh)],
+      [
+        ...names.filter((name) => sessions.has(name)),
+        ...(fresh.length > mostWatches() / 2 ? byActivity(fresh) : fresh),
+      ],
       sessions.see,
     );
     if (!local) await inStretches(names, peek);
@@ -155,6 +158,15 @@ export function openRounds({
       folders?.close();
     },
   };
+}
+
+/** How many watches the system gives a user, as far as it says; 0 where it does not. */
+function mostWatches(): number {
+  try {
+    return Number(fs.readFileSync('/proc/sys/fs/inotify/max_user_watches', 'latin1'));
+  } catch {
+    return 0;
+  }
 }
 
 function mtimeOf(path: string): number {

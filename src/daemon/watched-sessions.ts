@@ -101,10 +101,12 @@ export function watchedSessions({ paths, watches, lookAt, hear, clock }: Around)
   /** The watch comes first, then the look: what arrives in between is seen by one of them. */
   function rewatch(name: string, known: Known): void {
     const { inbox } = sessionPaths(paths.session(name));
-    const on = lookAt(inbox) ? 'inbox' : 'folder';
-    hold(name, known, on);
+    hold(name, known, 'inbox');
     known.inbox = lookAt(inbox);
-    if (known.watcher && known.inbox && on === 'folder') hold(name, known, 'inbox');
+    if (known.inbox || watches.limit !== null) return;
+    hold(name, known, 'folder');
+    known.inbox = lookAt(inbox);
+    if (known.watcher && known.inbox) hold(name, known, 'inbox');
   }
 
   function compare(name: string, known: Known): void {

@@ -11,7 +11,7 @@ export const workspacePaths = (root: string) => ({
   /** Session folders a person put away. */
   archive: join(root, '.archive'),
   sessions: join(root, '.sessions'),
-  session: (name: string) => join(root, '.sessions', name),
+  session: (name: string) => `${root}/.sessions/${name}`,
   /** The daemon's own. */
   own: join(root, '.agentd'),
   lock: join(root, '.agentd', 'lock'),
@@ -25,38 +25,38 @@ export const workspacePaths = (root: string) => ({
 });
 export type WorkspacePaths = ReturnType<typeof workspacePaths>;
 
-/** Every path of one session. Pure: nothing is looked at or made. */
+/** Every path of one session. Pure: nothing is looked at or made. Asked for often: a path is put together only where it is used. */
 export const sessionPaths = (folder: string) => ({
   folder,
-  settings: join(folder, 'session.json'),
+  settings: `${folder}/session.json`,
   /** The record: the segment that is written to, and the sealed ones before it. */
-  events: join(folder, 'events.jsonl'),
-  sealed: join(folder, 'events'),
-  segment: (number: number) => join(folder, 'events', `${String(number).padStart(6, '0')}.jsonl`),
+  events: `${folder}/events.jsonl`,
+  sealed: `${folder}/events`,
+  segment: (number: number) => `${folder}/events/${String(number).padStart(6, '0')}.jsonl`,
   /** The snapshot that stands for segments which retention removed. */
-  base: join(folder, 'events', 'base.json'),
+  base: `${folder}/events/base.json`,
   /** What retention removed. */
-  swept: join(folder, 'retention.json'),
+  swept: `${folder}/retention.json`,
   /** Bytes cut off the end of the record at `offset`. */
-  torn: (offset: number) => join(folder, `events.torn-${offset}`),
-  snapshot: join(folder, 'snapshot.json'),
-  blobs: join(folder, 'blobs'),
-  inbox: join(folder, 'inbox'),
+  torn: (offset: number) => `${folder}/events.torn-${offset}`,
+  snapshot: `${folder}/snapshot.json`,
+  blobs: `${folder}/blobs`,
+  inbox: `${folder}/inbox`,
   /** Where a sender writes before it links: on the same file system, out of sight. */
-  inboxStaging: join(folder, 'inbox', '.tmp'),
-  inboxFiles: join(folder, 'inbox', '.files'),
-  outbox: join(folder, 'outbox'),
-  outboxStaging: join(folder, 'outbox', '.tmp'),
-  outboxRead: join(folder, 'outbox', 'read'),
-  plan: join(folder, 'plan.json'),
-  plans: join(folder, 'plans'),
-  planHistory: join(folder, 'plans', 'history'),
-  work: join(folder, 'work'),
+  inboxStaging: `${folder}/inbox/.tmp`,
+  inboxFiles: `${folder}/inbox/.files`,
+  outbox: `${folder}/outbox`,
+  outboxStaging: `${folder}/outbox/.tmp`,
+  outboxRead: `${folder}/outbox/read`,
+  plan: `${folder}/plan.json`,
+  plans: `${folder}/plans`,
+  planHistory: `${folder}/plans/history`,
+  work: `${folder}/work`,
   /** A folder for each call that has not ended durably. */
-  tools: join(folder, 'tools'),
-  live: join(folder, 'live'),
-  memory: join(folder, 'MEMORY.md'),
-  done: join(folder, 'done'),
-  rejected: join(folder, 'rejected'),
+  tools: `${folder}/tools`,
+  live: `${folder}/live`,
+  memory: `${folder}/MEMORY.md`,
+  done: `${folder}/done`,
+  rejected: `${folder}/rejected`,
 });
 export type SessionPaths = ReturnType<typeof sessionPaths>;
