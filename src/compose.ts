@@ -39,7 +39,7 @@ import {
   syncFolder,
   type Workspace,
 } from './store/index.ts';
-import { builtinTools, type McpPool, mcpPool, openSandbox, type Sandbox, toolbox } from './tools/index.ts';
+import { builtinTools, type McpPool, mcpPool, openSandbox, openShelf, type Sandbox, toolbox } from './tools/index.ts';
 
 const DEFAULT_RUNS = 8;
 const DEFAULT_FLOOR_MB = 64;
@@ -217,7 +217,8 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
   const sandbox = { of: parts.sandbox, wish: () => sandboxOf(config.value, settings.value) };
   const servers = () => ({ ...config.value.mcpServers, ...settings.value.mcpServers });
   const notes = openNotes(name, { ...parts, config: () => config.value, clock: realClock });
-  const builtin = builtinTools({ readAlso, env: parts.env, web, sandbox, notes: notes.tools });
+  const jobs = openShelf(sessionPaths(workspace.paths.session(name)).jobs);
+  const builtin = builtinTools({ readAlso, env: parts.env, web, sandbox, jobs, notes: notes.tools });
   const tools = toolbox(builtin, parts.mcp.of(name, servers));
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
   const world: World = {
@@ -248,6 +249,7 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
     owner,
     room: parts.room,
     notes: notes.told,
+    jobs,
     log: (level, text) => log(level, `${name}: ${text}`),
   };
   return {

@@ -11,6 +11,7 @@ import type { Config, ModelSettings } from './protocol/config.ts';
 import { errorText, UserError } from './protocol/errors.ts';
 import { checkConfig, checkSettings, openSkills, sessionPaths } from './store/index.ts';
 import { lockInWords } from './store/owner.ts';
+import { jobsOf } from './tools/jobs/people.ts';
 
 const WATCH_LIMIT = '/proc/sys/fs/inotify/max_user_watches';
 /** Watches of other programs of this user that are left room for. */
@@ -30,6 +31,7 @@ export async function examine(question: Question): Promise<Finding[]> {
     ...sessionSettings(client, question.env),
     ...skills(client),
     ...(await records(client)),
+    ...jobs(client),
     lock(question.env, client),
     daemon(client),
     watches(client),
@@ -114,6 +116,16 @@ async function records(client: Client): Promise<Finding[]> {
   for await (const { name, problem } of client.list())
     if (problem !== null) findings.push({ what: 'session', is: 'wrong', text: `${name} cannot be read: ${problem}` });
   return findings;
+}
+
+/** They run whether or not a daemon does, so nobody else may think of them. */
+function jobs(client: Client): Finding[] {
+  return client.sessions().flatMap((name): Finding[] => {
+    const running = jobsOf(sessionPaths(client.paths.session(name)).jobs)
+      .lines()
+      .filter((job) => job.running);
+    return running.map(({ id, command }) => ({ what: 'job', is: 'note', text: `${name}: ${id} runs: ${command}` }));
+  });
 }
 
 /** What a daemon that is started now would use, or what the one that runs uses. */

@@ -27,9 +27,17 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   },
   pause: { kind: 'pause', usage: '/pause', does: 'finishes the call in flight, then rests' },
   stop: { kind: 'stop', usage: '/stop', does: 'aborts the call in flight and rests' },
-  cancel: { kind: 'cancel', usage: '/cancel', does: 'aborts the call in flight and ends the plan' },
+  cancel: {
+    kind: 'cancel',
+    usage: '/cancel',
+    does: 'aborts the call in flight and ends the plan, and what runs in the background',
+  },
   undo: { kind: 'undo', usage: '/undo', does: 'opens the step that was closed last' },
-  new: { kind: 'new', usage: '/new', does: 'puts the plan away and starts a fresh conversation' },
+  new: {
+    kind: 'new',
+    usage: '/new',
+    does: 'puts the plan away and starts a fresh conversation; what runs in the background ends',
+  },
   status: { kind: 'status', usage: '/status', does: 'says what runs and what was spent' },
   plan: {
     kind: 'plan',

@@ -3,6 +3,7 @@ import { fullLimits } from '../protocol/limits.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
 import { spokenText } from './commands.ts';
 import { entryOf } from './keyed.ts';
+import { endsJobs } from './lasting.ts';
 import { revived } from './revived.ts';
 import { NO_ROUNDS } from './rounds.ts';
 import { activePlan, FRESH_PLAN, type Rest, type Run, type Session } from './session.ts';
@@ -83,6 +84,7 @@ export function foldRest(session: Session, event: EventOf<'run.rested'>): Sessio
     plan,
     claim: event.reason === 'check' ? session.claim : null,
     children: held(session.children),
+    jobsEnd: endsJobs(session.name, event.status) ? event.seq : session.jobsEnd,
   };
 }
 

@@ -91,6 +91,7 @@ function afresh(session: Session): Session {
     uncarried: [],
     notices: [],
     ...FRESH_PLAN,
+    jobsEnd: session.seq,
   };
 }
 

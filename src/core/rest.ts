@@ -4,6 +4,7 @@ import type { Plan } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
 import { checkKey } from './claim.ts';
 import type { Language } from './language.ts';
+import { endsJobs } from './lasting.ts';
 import { whyHeld } from './needs.ts';
 import { listingKey } from './parts/split.ts';
 import { executorOf } from './planner/agents.ts';
@@ -95,7 +96,9 @@ function restText(session: Session, rules: Rules, run: Run, why: Why): string {
   const aside = run.aside ? [words.aside(run.aside.goal, run.aside.id)] : [];
   const guessed = why.status === 'done' ? (plan?.steps.filter((step) => step.completed_by === 'timeout') ?? []) : [];
   const assumed = guessed.length > 0 ? [words.assumed(guessed.map((step) => step.description).join('; '))] : [];
-  return [said, ...assumed, ...nobodys(plan, rules, words), ...summary, ...how, ...aside].join('\n\n');
+  const jobs =
+    rules.jobs.length > 0 && !endsJobs(session.name, why.status) ? [words.jobsRun(rules.jobs.join(', '))] : [];
+  return [said, ...assumed, ...nobodys(plan, rules, words), ...summary, ...how, ...jobs, ...aside].join('\n\n');
 }
 
 /** Steps that a tag gave to an agent nobody knows: the person is told who did them. */

@@ -38,6 +38,7 @@ const en = {
   nothingReady: 'The run waits: no open step of the plan can begin.',
   mendPlan: 'Mend it in plan.json, or skip a step, then say "continue".',
   noSummary: 'The model gave no summary. What the plan says:',
+  jobsRun: (jobs: string) => `Still running in the background: ${jobs}`,
   nobody: (agent: string, step: string) => `Note: no agent is called "${agent}"; the session itself did "${step}".`,
   aside: (goal: string, id: string) =>
     `The plan "${goal}" was set aside, still paused; "/continue ${id}" brings it back.`,
@@ -94,6 +95,7 @@ const zh: typeof en = {
   nothingReady: '任务在等待：计划里没有一个未完成的步骤可以开始。',
   mendPlan: '请在 plan.json 里修正，或跳过一个步骤，然后回复“继续”。',
   noSummary: '模型没有给出总结。计划的情况：',
+  jobsRun: (jobs) => `仍在后台运行：${jobs}`,
   nobody: (agent, step) => `注意：没有叫“${agent}”的智能体；“${step}”由会话自己完成。`,
   aside: (goal, id) => `计划“${goal}”已放到一边，仍为暂停；“/continue ${id}”可以取回。`,
   modeIs: (mode, bySession, known) =>

@@ -104,6 +104,8 @@ export type Session = PlanWork & {
   /** The mode a person set for the runs to come; null: that of the settings. */
   mode: Mode | null;
   setbacks: Setbacks;
+  /** The last event that ended what ran in the background: jobs of turns up to it are over. 0: none. */
+  jobsEnd: number;
   /** The last event at which a daemon ended in order and left something open; 0: none. */
   stopped: number;
 };
@@ -300,6 +302,7 @@ export function emptySession(name: string): Session {
     planProblem: null,
     mode: null,
     setbacks: NO_SETBACKS,
+    jobsEnd: 0,
     stopped: 0,
   };
 }

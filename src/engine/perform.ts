@@ -44,7 +44,10 @@ export async function think(
   try {
     const notices = consult
       ? []
-      : await world.tools.ready({ work: () => world.store.work(session.run?.folder), signal });
+      : [
+          ...(await world.tools.ready({ work: () => world.store.work(session.run?.folder), signal })),
+          ...(world.jobs?.news() ?? []),
+        ];
     const tools = consult ? [] : toolsFor(session, world, rules);
     messages = requestMessages(session, rules, carry, {
       consult,
@@ -53,6 +56,7 @@ export async function think(
     began = world.clock.elapsed();
     const request = { messages, tools, model: session.run?.model };
     const answer = await world.model.ask(request, { signal, onText: (delta) => world.store.live.write(delta) });
+    if (!consult) world.jobs?.told();
     const ms = Math.round(world.clock.elapsed() - began);
     const step = runningStep(activePlan(session))?.id;
     return [
@@ -122,6 +126,7 @@ export async function act(
   signal: AbortSignal,
 ): Promise<EventBody[]> {
   const { store, tools, clock } = world;
+  const { run } = ledger.session;
   const work = await store.work(folderOf(ledger.session, call));
   // A call that may run twice may also be repeated by a crash: it need not wait for the disk.
   if (tools.replay(call.name) === 'never') {
@@ -129,7 +134,13 @@ export async function act(
     world.owner.check();
   }
   const began = clock.elapsed();
-  const context = { work, folder: store.calls.folder(call.key), signal, blob: (hash: string) => store.blobs.get(hash) };
+  const context = {
+    work,
+    folder: store.calls.folder(call.key),
+    signal,
+    blob: (hash: string) => store.blobs.get(hash),
+    ...(run && { jobs: run.limits.jobs }),
+  };
   const isOpen = call.state === 'started' && call.replay !== 'safe';
   try {
     const result = await (isOpen

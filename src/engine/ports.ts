@@ -21,6 +21,8 @@ export type World = {
   room: () => Room;
   /** What was written down for later runs, as it is now; asked when a run begins. Without this there is nothing. Never throws. */
   notes?: () => Notes;
+  /** Commands of this session that go on after their call. Without this there are none. */
+  jobs?: Jobs;
   /** A line for operators. The session's own story is its record, not this. */
   log: (level: 'debug' | 'info' | 'warn' | 'error', text: string) => void;
 };
@@ -273,6 +275,20 @@ export type ToolContext = {
   folder: string;
   /** Reads on in an output that was too long to show. */
   blob: (hash: string) => Promise<string | undefined>;
+  /** How many jobs may run at once; left out: as many as by default. */
+  jobs?: number;
+};
+
+/** Commands that go on after the call that began them, and outlive the daemon. None of these throws for what is wrong with a job. */
+export type Jobs = {
+  /** Jobs that have ended since the model was told last, in lines for it. */
+  news(): string[];
+  /** The model has been told this news. */
+  told(): void;
+  /** Those that run, in words for a person. */
+  running(): string[];
+  /** Ends those that were begun by turns up to this event; answers which. Repeating it changes nothing. */
+  end(upto: number): Promise<string[]>;
 };
 
 export type Toolbox = {

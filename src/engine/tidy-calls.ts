@@ -6,10 +6,12 @@ import type { World } from './ports.ts';
 
 /**
  * Takes away the folders of calls whose end is durable, and ends what still runs of them: a command that was stopped while no
- * daemon listened. What cannot be ended is told, and its folder stays.
+ * daemon listened. What cannot be ended is told, and its folder stays. Jobs that are over end as well.
  */
-export async function tidyCalls({ store, tools, log }: World, ledger: Ledger): Promise<void> {
+export async function tidyCalls(world: World, ledger: Ledger): Promise<void> {
+  const { store, tools, log } = world;
   try {
+    await endJobs(world, ledger);
     const ended = (await store.calls.list()).filter((call) => !openCalls(ledger.session).includes(call));
     if (ended.length === 0) return;
     await ledger.sync();
@@ -23,6 +25,15 @@ export async function tidyCalls({ store, tools, log }: World, ledger: Ledger): P
     // Litter is no reason to stop; a journal that cannot be written tells so where something is to be recorded.
     log('warn', `the folders of calls stay for now: ${errorText(error)}`);
   }
+}
+
+/** Ends what ran in the background until the session was cancelled or begun afresh; that is on disk first. */
+async function endJobs({ jobs, log }: World, ledger: Ledger): Promise<void> {
+  const { jobsEnd } = ledger.session;
+  if (!jobs || jobsEnd === 0) return;
+  await ledger.sync();
+  const ended = await jobs.end(jobsEnd);
+  if (ended.length > 0) log('info', `ended with the session's cancel or fresh start: ${ended.join(', ')}`);
 }
 
 /** Keys of calls that were begun and have no end on record. */

@@ -115,11 +115,14 @@ export async function openWorker(
     alarm = { at, off };
   }
 
+  /** A reply names what goes on after it. */
+  const withJobs = (settled: Rules): Rules => (world.jobs ? { ...settled, jobs: world.jobs.running() } : settled);
+
   /** Beats until the session rests, waits for a time, or the daemon goes down. */
   async function beats(): Promise<void> {
     const settled = await rules();
     for (;;) {
-      const ruled = learned(withNotes(ledger.session, settled), world.model, ledger.session);
+      const ruled = learned(withNotes(ledger.session, withJobs(settled)), world.model, ledger.session);
       const decision = await exclusively(() => beat(ruled));
       if (ledger.unkept === 'due') await exclusively(keep);
       if (stopping || decision.do === 'rest') return;
@@ -228,7 +231,7 @@ export async function openWorker(
   /** While a call is in flight: take what came in, answer what can be answered, and end the call if a person says so. */
   async function glance(): Promise<void> {
     glancing = false;
-    const ruled = await rules();
+    const ruled = withJobs(await rules());
     if (woken) await look();
     for (
       let decision = decideMeanwhile(ledger.session, ruled);

@@ -173,6 +173,8 @@ export type Rules = {
   windowIsSet: boolean;
   model: string | undefined;
   agents: Readonly<Record<string, Agent>>;
+  /** Commands in the background that run now, in words. Filled in by the engine. */
+  jobs: readonly string[];
   /** Filled in by the engine for a run, and the same as long as it goes on. */
   notes: Notes;
 };
@@ -220,6 +222,7 @@ export function resolveRules(...layers: Array<Config | Settings | undefined>): R
     windowIsSet: false,
     model: undefined,
     agents: {},
+    jobs: [],
     notes: NO_NOTES,
   };
   for (const layer of layers) {

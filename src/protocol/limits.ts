@@ -15,6 +15,7 @@ export const Limits = z
     cost: z.number().positive().nullable().describe('Cost per slice, in the currency of `prices`.'),
     minutes: z.number().positive().nullable().describe('Minutes per slice, waiting for the endpoint included.'),
     outage_minutes: z.number().min(0).describe('How long an endpoint that cannot be reached is tried again.'),
+    jobs: z.int().min(0).describe('Commands in the background that may run at once in a session; 0 allows none.'),
     steps: count.describe('Steps that may run at once, in modes that run several.'),
     step_minutes: z
       .number()
@@ -38,6 +39,7 @@ export const DEFAULT_LIMITS: FullLimits = {
   cost: null,
   minutes: null,
   outage_minutes: 720,
+  jobs: 5,
   steps: 4,
   step_minutes: null,
 };

@@ -4,6 +4,8 @@ import { UserError } from '../protocol/errors.ts';
 import { checkTool } from './check.ts';
 import type { Tool } from './define.ts';
 import { editFileTool } from './edit-file.ts';
+import { jobsTool } from './jobs/jobs-tool.ts';
+import type { Shelf } from './jobs/shelf.ts';
 import { listFilesTool } from './list-files.ts';
 import { partsTool } from './parts.ts';
 import { readFileTool } from './read-file.ts';
@@ -17,6 +19,7 @@ import { type WebSettings, webTools } from './web/index.ts';
 import { writeFileTool } from './write-file.ts';
 
 export { defineTool, optional, type Tool } from './define.ts';
+export { openShelf } from './jobs/shelf.ts';
 export { type McpPool, mcpPool } from './mcp/pool.ts';
 export { openSandbox, type Sandbox } from './sandbox.ts';
 export { tryToEscape } from './sandbox-trial.ts';
@@ -33,12 +36,14 @@ export type BuiltinOptions = {
   web?: (() => WebSettings) | undefined;
   /** Where commands run, asked anew for each; left out: as the daemon's user, held by nothing. */
   sandbox?: { of: Sandbox; wish: () => SandboxWish } | undefined;
+  /** The session's jobs. Without this there are none. */
+  jobs?: Shelf | undefined;
   /** What keeps a long run sane. Without this there are no such tools. */
   notes?: { remember: Remember; recall: Recall; skills: Skills } | undefined;
 };
 
 /** The tools every session has, `check` and `parts` hidden among them, for `toolbox`. Throws UserError where a folder in `readAlso` is not absolute. */
-export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, notes }: BuiltinOptions): Tool[] {
+export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs, notes }: BuiltinOptions): Tool[] {
   const odd = readAlso.find((folder) => !isAbsolute(folder));
   if (odd !== undefined) throw new UserError(`\`read_also\` wants absolute folders, came \`${odd}\`.`);
   // What a skill brings can be read and run.
@@ -46,10 +51,12 @@ export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, note
   const commands = shell({
     env,
     timeoutMs: shellTimeoutMs,
+    jobs,
     fence: sandbox && ((program) => sandbox.of.around(program, sandbox.wish(), readable)),
   });
   return [
     commands,
+    ...(jobs ? [jobsTool(jobs)] : []),
     readFileTool(readable, readAlso),
     writeFileTool(readable),
     editFileTool(readable),

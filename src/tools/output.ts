@@ -46,7 +46,7 @@ export function piecesInWords(pieces: Buffer[]): string {
 }
 
 /** Where the last whole character ends. */
-function wholeEnd(bytes: Buffer): number {
+export function wholeEnd(bytes: Buffer): number {
   let lead = bytes.length - 1;
   while (lead >= bytes.length - 3 && isContinuation(bytes[lead])) lead--;
   const first = bytes[lead] ?? 0;
@@ -55,7 +55,7 @@ function wholeEnd(bytes: Buffer): number {
 }
 
 /** The first place from `at` on where a character begins. */
-function wholeStart(bytes: Buffer, at: number): number {
+export function wholeStart(bytes: Buffer, at: number): number {
   let start = at;
   while (start < at + 3 && isContinuation(bytes[start])) start++;
   return start;

@@ -39,6 +39,11 @@ export function countedGroup(parent: string, most: number): Group | null {
   return { folder, release: () => remove(folder) };
 }
 
+/** Takes the control group of a command away that has ended; `folder` is empty where it had none. */
+export function releaseGroup(folder: string): void {
+  if (folder !== '') remove(folder);
+}
+
 /** The daemon's own group, or one beside it: where a group has processes, version 2 lets none below it count. */
 function candidates(): string[] {
   const lines = read('/proc/self/cgroup').split('\n');

@@ -2,6 +2,8 @@ import { z } from 'zod';
 import type { ToolContext, ToolResult } from '../engine/ports.ts';
 import { UserError } from '../protocol/errors.ts';
 import { defineTool, optional, type Tool } from './define.ts';
+import { beginJob, takeUpJob } from './jobs/begin.ts';
+import type { Shelf } from './jobs/shelf.ts';
 import type { Ending } from './process-group.ts';
 import { absoluteOnly, programIn } from './program.ts';
 import type { Fenced, Program } from './sandbox-port.ts';
@@ -10,6 +12,9 @@ import { type Told, takeUp } from './supervised.ts';
 
 const DEFAULT_TIMEOUT_MS = 120_000;
 const MAX_TIMEOUT_S = 3600;
+/** A command in the background may take an hour if nothing else is said, and a day at most. */
+const JOB_TIMEOUT_S = 3600;
+const MAX_JOB_TIMEOUT_S = 86_400;
 /** Linux takes at most 128 KiB in one argument. */
 const MAX_COMMAND_BYTES = 120_000;
 const RESTARTED =
@@ -20,11 +25,13 @@ export type ShellOptions = {
   timeoutMs?: number | undefined;
   /** Puts a command behind its fence; null where it is to run unheld. */
   fence?: ((program: Program) => Fenced | null) | undefined;
+  /** Where commands in the background go; without it there are none. */
+  jobs?: Shelf | undefined;
 };
 
 /**
  * `shell`: runs a command in `work/`, behind a fence where it has one. Whatever it started has ended when it answers. A command that a
- * killed daemon left open is taken up again.
+ * killed daemon left open is taken up again. With `background` it goes on as a job, which `jobs` looks after.
  */
 export function shell(options: ShellOptions = {}): Tool {
   const defaultMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
@@ -33,20 +40,36 @@ export function shell(options: ShellOptions = {}): Tool {
     name: 'shell',
     description:
       'Runs a command with bash in the work folder. Answers with its exit code, then stdout and stderr as they came. ' +
-      'There is no input and no terminal. All processes it starts end with it, those in the background too.',
+      'There is no input and no terminal. All processes it starts end with it, those in the background too. ' +
+      'With `background` it answers after a second, and the command goes on as a job: for servers, watchers, long builds.',
     args: z.strictObject({
       command: z.string().min(1).describe('What bash runs; may have several lines.'),
       timeout_s: optional(
         z
           .number()
           .positive()
-          .max(MAX_TIMEOUT_S)
-          .describe(`Seconds it may take; ${defaultMs / 1000} if left out.`),
+          .max(MAX_JOB_TIMEOUT_S)
+          .describe(
+            `Seconds it may take, at most ${MAX_TIMEOUT_S}; ${defaultMs / 1000} if left out. With \`background\` at most ${MAX_JOB_TIMEOUT_S}; ${JOB_TIMEOUT_S} if left out.`,
+          ),
+      ),
+      background: optional(
+        z
+          .boolean()
+          .describe(
+            'Goes on as a job, `job_1` and so on; see the tool `jobs`. Without network in the sandbox no other command reaches a port it opens: try it out in the same command.',
+          ),
       ),
     }),
     replay: 'never',
-    run: ({ command, timeout_s }, context) => runCommand(command, limitOf(timeout_s), options, context),
-    async resume({ timeout_s }, { folder, signal }) {
+    async run({ command, timeout_s, background }, context) {
+      if (background) return runInBackground(command, timeout_s ?? JOB_TIMEOUT_S, options, context);
+      if (timeout_s !== undefined && timeout_s > MAX_TIMEOUT_S) throw tooLong(timeout_s);
+      return runCommand(command, limitOf(timeout_s), options, context);
+    },
+    async resume({ timeout_s, background }, context) {
+      if (background) return options.jobs ? takeUpJob(options.jobs, context) : null;
+      const { folder, signal } = context;
       const timeoutMs = limitOf(timeout_s);
       const told = await takeUp(folder, { signal, timeoutMs });
       return told && answer(told, timeoutMs, [RESTARTED]);
@@ -54,12 +77,40 @@ export function shell(options: ShellOptions = {}): Tool {
   });
 }
 
+function tooLong(seconds: number): UserError {
+  return new UserError(
+    `\`timeout_s\` is at most ${MAX_TIMEOUT_S}, came ${seconds}. A command that takes longer runs with \`background\`.`,
+  );
+}
+
+async function runInBackground(
+  command: string,
+  timeoutS: number,
+  options: ShellOptions,
+  context: ToolContext,
+): Promise<ToolResult> {
+  if (!options.jobs) throw new UserError('Commands cannot run in the background here; leave `background` out.');
+  const { program, fenced } = prepared(command, options, context);
+  return beginJob(options.jobs, program, fenced, timeoutS, context);
+}
+
 async function runCommand(
   command: string,
   timeoutMs: number,
-  { env = process.env, fence = () => null }: ShellOptions,
-  { work, folder, signal }: ToolContext,
+  options: ShellOptions,
+  context: ToolContext,
 ): Promise<ToolResult> {
+  const { program, fenced } = prepared(command, options, context);
+  const { folder, signal } = context;
+  return answer(await supervise(program, fenced, folder, { signal, timeoutMs }), timeoutMs, []);
+}
+
+/** The command with all it runs in. Throws UserError where it cannot be one. */
+function prepared(
+  command: string,
+  { env = process.env, fence = () => null }: ShellOptions,
+  { work }: ToolContext,
+): { program: Program; fenced: Fenced | null } {
   if (command.includes('\0')) throw new UserError('The command has a NUL character in it; write it without.');
   const bytes = Buffer.byteLength(command);
   if (bytes > MAX_COMMAND_BYTES) {
@@ -68,7 +119,7 @@ async function runCommand(
   }
   const clean = cleanEnv(env, work);
   const program = { shell: programIn(clean.PATH, 'bash') ?? '/bin/sh', command, cwd: work, env: clean };
-  return answer(await supervise(program, fence(program), folder, { signal, timeoutMs }), timeoutMs, []);
+  return { program, fenced: fence(program) };
 }
 
 /** The headline, the output, and notes on lines of their own. */

@@ -15,7 +15,7 @@ const DATA_KIB = Math.max(1024 * 1024, Math.floor(totalmem() / 2048));
 /** Output of a command that no daemon reads: more than this is a flood, and its writer is ended by its closed pipe. */
 const MOST_BYTES = 1024 ** 3;
 
-const SIGNALS = 'HUP INT QUIT PIPE ALRM TERM USR1 USR2';
+export const SIGNALS = 'HUP INT QUIT PIPE ALRM TERM USR1 USR2';
 
 /** What lies in the folder of a call. `exit` is there from the start; `cut` where part of the output was not kept. */
 export const callFiles = (folder: string) => ({
@@ -26,22 +26,8 @@ export const callFiles = (folder: string) => ({
   cut: join(folder, 'cut'),
 });
 
-/**
- * Outlives the daemon. Its arguments: the folder of the call, a shell, the command, whether a daemon listens, the system's boot, and
- * the seconds of processor time a process of the command may use (should no daemon come back, nobody else ends a loop). Three
- * processes in a group of their own: the first says who it is, and runs nothing where it cannot (`set -C`: nor where somebody
- * else did). The second runs the command and puts its exit code into `exit`, behind what the shell says of a signal. The
- * third holds the command's pipe open. A daemon that lives reads it, and says `done` once the command has ended; where it dies
- * before that, the third puts what comes into files: a beginning and an end, as the daemon would have kept. All survive a signal to the group
- * that can be survived. Descriptor 3 is the daemon's; the command gets none but 0, 1 and 2.
- *
- * A fenced command has more arguments: whether its fence tells of its end or becomes the command, the real path of its folder, which must be where this began (a command beside it may have
- * put a link there), a control group or nothing, and the words that run it behind its fence. Those keep the group's signals off
- * the fence itself, which ends only with what is in it or by SIGKILL. The end of the command is told through the fence's stderr,
- * before the fence ends: what the command left in the background is in there with it. Only limits that every process
- * inherits are set out here; how many there may be counts from inside.
- */
-export const SUPERVISOR = `
+/** The first process of a supervisor, which says who it is: the beginning of its script. */
+export const WHO = `
 SIGNALS='${SIGNALS}'
 trap : $SIGNALS
 set -C
@@ -50,6 +36,10 @@ if [ -r /proc/$$/stat ]; then
 else
   stat="$$ $(ps -o lstart= -p $$)"
 fi && printf '%s\\n%s\\n' "$stat" "$5" >"$1/pid" || exit 1
+`;
+
+/** The second, which runs the command and tells its end by descriptor 3; its output goes on into a pipe. */
+export const RUNS = `
 {
   trap : $SIGNALS
   exec 2>"$1/exit"
@@ -89,7 +79,24 @@ fi && printf '%s\\n%s\\n' "$stat" "$5" >"$1/pid" || exit 1
   )
   printf '%s\\n' "$?" >&2
   printf 'ended\\n' 2>/dev/null >&3
-} | {
+}`;
+
+/**
+ * Outlives the daemon. Its arguments: the folder of the call, a shell, the command, whether a daemon listens, the system's boot, and
+ * the seconds of processor time a process of the command may use (should no daemon come back, nobody else ends a loop). Three
+ * processes in a group of their own: the first says who it is, and runs nothing where it cannot (`set -C`: nor where somebody
+ * else did). The second runs the command and puts its exit code into `exit`, behind what the shell says of a signal. The
+ * third holds the command's pipe open. A daemon that lives reads it, and says `done` once the command has ended; where it dies
+ * before that, the third puts what comes into files: a beginning and an end, as the daemon would have kept. All survive a signal to the group
+ * that can be survived. Descriptor 3 is the daemon's; the command gets none but 0, 1 and 2.
+ *
+ * A fenced command has more arguments: whether its fence tells of its end or becomes the command, the real path of its folder, which must be where this began (a command beside it may have
+ * put a link there), a control group or nothing, and the words that run it behind its fence. Those keep the group's signals off
+ * the fence itself, which ends only with what is in it or by SIGKILL. The end of the command is told through the fence's stderr,
+ * before the fence ends: what the command left in the background is in there with it. Only limits that every process
+ * inherits are set out here; how many there may be counts from inside.
+ */
+export const SUPERVISOR = `${WHO}${RUNS} | {
   trap '' $SIGNALS
   exec 5<&0
   if [ "$4" = heard ]; then

@@ -140,7 +140,7 @@ test('a plan that made room for another goes on with its own child session, and 
   });
   on.drop('1.md', 'What is x?');
   await on.settle();
-  const first = on.plan().id;
+  const first = on.plan()?.id;
   on.drop('2.md', '/stop');
   await on.settle();
   on.children.answer('demo~step_1', 'step_1.1', { status: 'paused', reason: 'stopped', text: 'stopped' });
@@ -149,7 +149,7 @@ test('a plan that made room for another goes on with its own child session, and 
   on.drop('3.md', 'New task: what is y?');
   await on.settle();
   expect(on.children.sent.at(-1)).toMatchObject({ child: 'demo~step_1+2' });
-  expect(on.plan().steps[0]).toMatchObject({ child: 'demo~step_1+2' });
+  expect(on.plan()?.steps[0]).toMatchObject({ child: 'demo~step_1+2' });
   on.children.answer('demo~step_1+2', 'step_1.1', { text: '2' });
   on.worker.wake();
   await on.settle();

@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { workspacePaths } from '../../src/store/layout.ts';
 import { liveOwner } from '../../src/store/owner.ts';
+import { endJobs } from '../tools/desk.ts';
 
 const AGENTCTL = resolve('dist/agentctl.js');
 const AGENTD = resolve('dist/agentd.js');
@@ -31,6 +32,8 @@ export function desk(): Desk {
   const children: ChildProcess[] = [];
   onTestFinished(() => {
     for (const child of children) child.kill('SIGKILL');
+    const sessions = join(root, '.sessions');
+    for (const name of fs.existsSync(sessions) ? fs.readdirSync(sessions) : []) endJobs(join(sessions, name, 'jobs'));
     const owner = liveOwner(workspacePaths(root));
     if (owner) process.kill(owner.pid, 'SIGKILL');
     fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });

@@ -37,7 +37,8 @@ export type Ground = {
 
 /** Commands outlive a daemon that is killed; a test leaves none behind. */
 function endCommands(root: string): void {
-  for (const path of inFolder(join(root, '.sessions')).map((name) => join(root, '.sessions', name, 'tools'))) {
+  const folders = inFolder(join(root, '.sessions')).map((name) => join(root, '.sessions', name));
+  for (const path of folders.flatMap((folder) => [join(folder, 'tools'), join(folder, 'jobs')])) {
     for (const call of inFolder(path)) {
       try {
         const pid = Number.parseInt(readFileSync(join(path, call, 'pid'), 'utf8'), 10);

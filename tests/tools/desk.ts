@@ -1,11 +1,27 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, realpathSync, rmSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  rmSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 import type { ToolResult } from '../../src/engine/ports.ts';
 import type { SandboxWish } from '../../src/protocol/config.ts';
-import { type BuiltinOptions, builtinTools, openSandbox, type Tool, toolbox } from '../../src/tools/index.ts';
+import {
+  type BuiltinOptions,
+  builtinTools,
+  openSandbox,
+  openShelf,
+  type Tool,
+  toolbox,
+} from '../../src/tools/index.ts';
 
 type DeskOptions = Partial<Omit<BuiltinOptions, 'sandbox'>> & {
   tools?: Tool[];
@@ -18,13 +34,15 @@ type DeskOptions = Partial<Omit<BuiltinOptions, 'sandbox'>> & {
 export function desk({ sandbox, ...options }: DeskOptions = {}) {
   const root = mkdtempSync(join(realpathSync(tmpdir()), 'agentd-tools-'));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  onTestFinished(() => endJobs(join(root, 'jobs')));
   const work = join(root, 'work');
   const outside = join(root, 'outside');
   mkdirSync(work);
   mkdirSync(outside);
   const wish = { mode: 'none' as const, network: false, ...sandbox };
   const held = { of: openSandbox({ env: options.env ?? process.env, hidden: [root] }), wish: () => wish };
-  const box = toolbox(options.tools ?? builtinTools({ readAlso: [], ...options, sandbox: held }));
+  const jobs = openShelf(join(root, 'jobs'));
+  const box = toolbox(options.tools ?? builtinTools({ readAlso: [], jobs, ...options, sandbox: held }));
   let calls = 0;
   const folder = () => join(root, `call-${calls}`);
   const context = (signal: AbortSignal) => ({
@@ -44,7 +62,19 @@ export function desk({ sandbox, ...options }: DeskOptions = {}) {
   /** Asks what became of the last call. */
   const resume = (name: string, args: unknown, signal = new AbortController().signal): Promise<ToolResult | null> =>
     box.resume(callOf(name, args), context(signal));
-  return { root, work, outside, box, use, resume, folder };
+  return { root, work, outside, box, jobs, use, resume, folder };
+}
+
+/** Jobs outlive their test; none is left behind. */
+export function endJobs(folder: string): void {
+  for (const name of existsSync(folder) ? readdirSync(folder) : []) {
+    try {
+      const pid = Number.parseInt(readFileSync(join(folder, name, 'pid'), 'utf8'), 10);
+      if (pid > 1) process.kill(-pid, 'SIGKILL');
+    } catch {
+      // It has ended already.
+    }
+  }
 }
 
 /** Waits until something holds; the test's own time limit ends it where it never does. */

@@ -93,7 +93,7 @@ function usageText(message: string, usage: string | undefined): string {
  */
 export async function commandHelp(): Promise<Array<{ command: string; help: string }>> {
   const setting = {
-    parts: { program: '', doctor: async () => [] },
+    parts: { program: '', doctor: async () => [], jobs: async () => [] },
     width: DOCS_WIDTH,
     ended: () => {},
     sessions: [],

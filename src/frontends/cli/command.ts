@@ -12,7 +12,12 @@ export type Parts = {
   /** Path of the daemon's program. */
   program: string;
   doctor: (question: Question) => Promise<Finding[]>;
+  /** Jobs of the session in a folder; `stop` names one that is ended first. */
+  jobs: (folder: string, stop?: string) => Promise<JobLine[]>;
 };
+
+/** A command in the background. `for_s`: seconds it has run, or since its end where that is known. */
+export type JobLine = { id: string; command: string; running: boolean; how: string; for_s: number | null };
 
 export type Question = {
   root: string;

@@ -3,6 +3,7 @@ import { archive } from './archive.ts';
 import { cancel } from './cancel.ts';
 import { goOn } from './continue.ts';
 import { doctor } from './doctor.ts';
+import { jobs } from './jobs.ts';
 import { list } from './list.ts';
 import { log } from './log.ts';
 import { fresh } from './new.ts';
@@ -29,7 +30,7 @@ import { why } from './why.ts';
 export const COMMANDS: readonly Command[] = [
   ...[start, stop, takeover, status],
   ...[send, run, goOn, pause, stopRun, cancel, undo, fresh],
-  ...[list, show, plan, why, watch, log],
+  ...[list, show, plan, why, jobs, watch, log],
   ...[templates, saveTemplate],
   ...[archive, remove, rename, rebuild, doctor],
 ];

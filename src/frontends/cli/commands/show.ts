@@ -1,16 +1,17 @@
 import { type Shown, type ShownChild, stepLine } from '../../../client/index.ts';
-import { clientOf, command, JSON_OPTION, SESSION } from '../command.ts';
+import { clientOf, command, type JobLine, JSON_OPTION, SESSION } from '../command.ts';
 import { localTime, oneLine, paint, plain, say, sayJson } from '../print.ts';
 
 export const show = command({
   usage: 'show <session>',
   describe: 'Show the plan, how far it is and why it rests',
   builder: (cli) => cli.positional('session', SESSION).option('json', JSON_OPTION),
-  async run(args) {
+  async run(args, parts) {
     const client = await clientOf(args);
     const shown = await client.show(args.session);
-    if (args.json) sayJson(asJson(shown));
-    else say(inWords(shown, client.daemon() !== undefined));
+    const running = (await parts.jobs(client.folder(args.session))).filter((job) => job.running);
+    if (args.json) sayJson({ ...asJson(shown), jobs: running });
+    else say([inWords(shown, client.daemon() !== undefined), ...jobLines(running)].join('\n'));
     return 'ok';
   },
 });
@@ -34,6 +35,11 @@ function inWords(
       ? []
       : ['', 'No daemon is running; it goes on after: agentctl start']),
   ].join('\n');
+}
+
+function jobLines(running: JobLine[]): string[] {
+  if (running.length === 0) return [];
+  return ['', paint('bold', 'In the background'), ...running.map(({ id, command: said }) => `  ${id}: ${plain(said)}`)];
 }
 
 /** The child sessions, folded in: how each stands, and its own steps. */

@@ -1,0 +1,84 @@
+import * as fs from 'node:fs';
+import { basename, join } from 'node:path';
+import { z } from 'zod';
+import { clip } from '../../protocol/recorded.ts';
+import { exitIn, textOf } from '../supervisor.ts';
+import { ageOf, isThisBoot, lifeIn, stateOf } from '../supervisor-life.ts';
+
+/** What lies in the folder of a job, beside what a supervisor puts there. */
+export const jobFiles = (folder: string) => ({
+  job: join(folder, 'job.json'),
+  /** Made by anybody who wants the job to end. */
+  stop: join(folder, 'stop'),
+  /** Why it was ended: one word. */
+  over: join(folder, 'over'),
+  /** Not empty once the command has ended. */
+  ended: join(folder, 'ended'),
+  /** How far the model has looked. */
+  seen: join(folder, 'seen.json'),
+  /** The model knows of its end. */
+  told: join(folder, 'told'),
+});
+
+/** `job.json`: what was asked for, written before anything begins. */
+export const Job = z.object({
+  command: z.string(),
+  /** The call that began it. */
+  call: z.string(),
+  timeout_s: z.number(),
+  /** The start of the machine it was begun in. */
+  boot: z.string(),
+  /** A control group of its own that counts its processes; empty where there is none. */
+  group: z.string(),
+});
+export type Job = z.infer<typeof Job> & { id: string; folder: string };
+
+/** How a job stands. `forS`: seconds it has run, or since its end (undefined where nobody knows). */
+export type Standing = { is: 'running' | 'ended'; how: string; code: number | null; forS: number | undefined };
+
+/** A job as it was asked for; null where its folder does not say, as after a power cut. */
+export function jobIn(folder: string): Job | null {
+  try {
+    const job = Job.safeParse(JSON.parse(textOf(jobFiles(folder).job)));
+    return job.success ? { ...job.data, id: basename(folder), folder } : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Its command in one line. */
+export const commandOf = ({ command }: Job): string => clip(command.trim().replace(/\s+/g, ' '), 200);
+
+export function standingOf(job: Job): Standing {
+  const { folder } = job;
+  const life = lifeIn(folder);
+  const exit = exitIn(folder);
+  const isUp = life !== null && isThisBoot(life) && stateOf(life) === 'lives';
+  if (isUp && !exit) return { is: 'running', how: 'running', code: null, forS: ageOf(folder, life) / 1000 };
+  const code = exit && !exit.fault && exit.signal === null ? exit.code : null;
+  return { is: 'ended', how: endOf(job, exit, life !== null), code, forS: secondsSince(folder) };
+}
+
+/** Words for `over`. */
+const ENDED_BY: Record<string, (job: Job) => string> = {
+  timeout: ({ timeout_s }) => `timed out after ${timeout_s} s`,
+  stop: () => 'stopped by a person',
+  person: () => 'stopped by a person',
+  model: () => 'stopped by the model',
+  cancel: () => 'ended with a cancel or a fresh start of the session',
+};
+
+function endOf(job: Job, exit: ReturnType<typeof exitIn>, begun: boolean): string {
+  const over = ENDED_BY[textOf(jobFiles(job.folder).over).trim()]?.(job);
+  if (over !== undefined) return over;
+  if (exit?.fault !== undefined) return `not begun: its sandbox could not be put up (${exit.fault})`;
+  if (exit?.signal) return `ended by signal ${exit.signal}`;
+  if (exit) return exit.code === null ? 'ended, with an exit code that nobody saw' : `exit ${exit.code}`;
+  return begun ? 'it was killed, or the machine was started anew' : 'never begun';
+}
+
+function secondsSince(folder: string): number | undefined {
+  const { ended, over } = jobFiles(folder);
+  const stat = [over, ended].map((path) => fs.statSync(path, { throwIfNoEntry: false })).find((one) => one?.size);
+  return stat && Math.max(0, (Date.now() - stat.mtimeMs) / 1000);
+}

@@ -1,0 +1,53 @@
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { openShelf } from '../../src/tools/jobs/shelf.ts';
+import { type Desk, desk } from '../support/agentctl.ts';
+import { eventually } from '../tools/desk.ts';
+
+/** A session with one job, which no daemon began or looks after. */
+async function withJob(): Promise<{ at: Desk; runs: () => boolean }> {
+  const at = desk();
+  await at.ctl(['send', 'demo', 'hello']);
+  const folder = at.path('.sessions/demo');
+  mkdirSync(join(folder, 'work'), { recursive: true });
+  const shelf = openShelf(join(folder, 'jobs'));
+  const env = { PATH: process.env['PATH'] };
+  const program = { shell: '/bin/sh', command: 'echo hi; sleep 300', cwd: join(folder, 'work'), env };
+  const signal = AbortSignal.abort();
+  await shelf.begin(program, null, { call: '3.0', timeoutS: 600, most: 5 }, signal);
+  return { at, runs: () => shelf.running().length > 0 };
+}
+
+test('jobs are listed and stopped without a daemon; show and doctor name those that run', async () => {
+  const { at, runs } = await withJob();
+  expect((await at.ctl(['jobs', 'demo'])).out).toMatch(
+    /^JOB +STATE +SECONDS +COMMAND\njob_1 +running +\d+ +echo hi; sleep 300\n$/,
+  );
+  expect((await at.ctl(['show', 'demo'])).out).toContain('In the background\n  job_1: echo hi; sleep 300\n');
+  expect((await at.ctl(['doctor', '--model', 'runbook'])).out).toContain('demo: job_1 runs: echo hi; sleep 300');
+  expect((await at.ctl(['jobs', 'demo', 'stop'])).err).toContain('Which job?');
+  expect((await at.ctl(['jobs', 'demo', 'stop', 'job_2'])).err).toContain('There is no job job_2. There are: job_1.');
+  expect(runs()).toBe(true);
+  expect((await at.ctl(['jobs', 'demo', 'stop', 'job_1'])).out).toContain('stopped by a person');
+  expect(runs()).toBe(false);
+  expect((await at.ctl(['show', 'demo'])).out).not.toContain('In the background');
+  expect(JSON.parse((await at.ctl(['jobs', 'demo', '--json'])).out)).toMatchObject([{ id: 'job_1', running: false }]);
+});
+
+test.each(['remove', 'archive'])('%s of a session ends its jobs', async (command) => {
+  const { at } = await withJob();
+  const group = Number.parseInt(readFileSync(at.path('.sessions/demo/jobs/job_1/pid'), 'utf8'), 10);
+  expect(group).toBeGreaterThan(1);
+  const isThere = () => {
+    try {
+      return process.kill(-group, 0);
+    } catch {
+      return false;
+    }
+  };
+  expect(isThere()).toBe(true);
+  const words = command === 'remove' ? ['remove', 'demo', '--yes'] : ['archive', 'demo'];
+  expect(await at.ctl(words)).toMatchObject({ code: 0 });
+  await eventually(() => !isThere());
+});

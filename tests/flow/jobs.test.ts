@@ -1,0 +1,190 @@
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import type { EventOf, EventType } from '../../src/protocol/event.ts';
+import { ground as bareGround, type Ground, statusOf, until } from '../support/daemon.ts';
+import { type Answer, startOpenAI } from '../support/openai-server.ts';
+import { isHeldHere } from '../tools/sandbox.ts';
+
+let sandbox: 'none' | 'bwrap' = 'none';
+
+const call = (name: string, args: object) => ({ name, args: JSON.stringify(args) });
+const background = (command: string) => call('shell', { command, background: true });
+const textIn = (path: string): string => (existsSync(path) ? readFileSync(path, 'utf8') : '');
+const eventsOf = <T extends EventType>(on: Ground, type: T): Array<EventOf<T>> =>
+  on.events('demo').filter((event): event is EventOf<T> => event.type === type);
+
+/** The group of a job; a signal to the group 0 would end the tests. */
+function groupOf(on: Ground, id = 'job_1'): number {
+  const group = Number(textIn(join(on.session('demo'), 'jobs', id, 'pid')).split(' ')[0]);
+  if (!(group > 1)) throw new Error('the supervisor has not said who it is');
+  return group;
+}
+
+function groupRuns(group: number): boolean {
+  return readdirSync('/proc').some((pid) => {
+    if (!/^\d+$/.test(pid)) return false;
+    const stat = textIn(`/proc/${pid}/stat`);
+    const [state, , itsGroup] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return Number(itsGroup) === group && state !== 'Z';
+  });
+}
+
+async function desk(answers: Answer[]) {
+  const server = await startOpenAI(answers);
+  onTestFinished(() => server.close());
+  const on = bareGround();
+  on.config({ sandbox });
+  const start = () => on.start(['--base-url', server.url, '--model', 'm']);
+  const requests = () => server.requests.map(({ body }) => JSON.stringify(body));
+  const drop = (text: string, name: string) => on.sh('demo', `mkdir -p inbox && echo '${text}' > inbox/${name}`);
+  return { on, start, requests, drop };
+}
+
+const SERVER = 'echo once >> ledger; echo listening; while [ ! -e go ]; do sleep 0.05; done; echo over; exit 3';
+
+describe.each(isHeldHere ? (['none', 'bwrap'] as const) : (['none'] as const))('with the sandbox on %s:', (mode) => {
+  beforeEach(() => {
+    sandbox = mode;
+  });
+
+  test('a job outlives a daemon that is killed; the next one sees it, and the model is told its end once', async () => {
+    const { on, start, requests, drop } = await desk([
+      { text: '', calls: [background(SERVER)] },
+      { text: 'It runs.' },
+      { text: '', calls: [call('jobs', {})] },
+      { text: 'Still there.' },
+      { text: '', calls: [call('shell', { command: 'touch go; sleep 1' })] },
+      { text: '', calls: [call('shell', { command: 'true' })] },
+      { text: '', calls: [call('jobs', { action: 'look', job: 'job_1' })] },
+      { text: 'Over.' },
+    ]);
+    const first = await start();
+    drop('start it', '1.md');
+    expect(await on.file('demo', 'outbox/1.md')).toContain('Still running in the background: job_1 (echo once');
+    first.process.kill('SIGKILL');
+    await first.ended;
+    const group = groupOf(on);
+    expect(groupRuns(group)).toBe(true);
+
+    await start();
+    drop('does it run?', '2.md');
+    expect(await on.file('demo', 'outbox/2.md')).toContain('Still there.');
+    expect(requests()[3]).toContain('job_1: running for ');
+    drop('end it', '3.md');
+    const reply = await on.file('demo', 'outbox/3.md');
+    expect(reply).toContain('Over.');
+    expect(reply).not.toContain('Still running');
+    const told = requests().map((body) => body.split('has ended: exit 3').length - 1);
+    expect(told).toEqual([0, 0, 0, 0, 0, 1, 0, 0]);
+    expect(requests()[7]).toContain('job_1: exit 3, ');
+    expect(requests()[7]).toContain('\\nover\\n');
+    expect(groupRuns(group)).toBe(false);
+    expect(textIn(join(on.session('demo'), 'work/ledger'))).toBe('once\n');
+  });
+
+  test('a job whose start was not on record yet when the daemon was killed is taken up, and not begun twice', async () => {
+    const { on, start, requests, drop } = await desk([{ text: '', calls: [background(SERVER)] }, { text: 'It runs.' }]);
+    const first = await start();
+    drop('start it', '1.md');
+    await until(() => textIn(join(on.session('demo'), 'work/ledger')) !== '', 'the job');
+    first.process.kill('SIGKILL');
+    await first.ended;
+    expect(eventsOf(on, 'tool.started')).toHaveLength(1);
+    expect(eventsOf(on, 'tool.finished')).toEqual([]);
+
+    await start();
+    expect(await on.file('demo', 'outbox/1.md')).toContain('It runs.');
+    expect(eventsOf(on, 'tool.interrupted')).toEqual([]);
+    expect(eventsOf(on, 'tool.finished')).toMatchObject([{ ok: true }]);
+    expect(requests()[1]).toContain('Begun as job_1.');
+    expect(readdirSync(join(on.session('demo'), 'jobs'))).toEqual(['job_1']);
+    expect(textIn(join(on.session('demo'), 'work/ledger'))).toBe('once\n');
+    expect(groupRuns(groupOf(on))).toBe(true);
+  });
+
+  test('a cancel ends the jobs of the session, also one that was dropped while no daemon ran', async () => {
+    const wait = call('jobs', { action: 'wait', job: 'job_1', seconds: 600 });
+    const { on, start, drop } = await desk([
+      { text: '', calls: [background(SERVER)] },
+      { text: '', calls: [wait] },
+    ]);
+    const first = await start();
+    drop('start it', '1.md');
+    await until(() => eventsOf(on, 'tool.started').length === 2, 'the wait');
+    const group = groupOf(on);
+    first.process.kill('SIGKILL');
+    await first.ended;
+    drop('/cancel', '2.md');
+    expect(groupRuns(group)).toBe(true);
+    await start();
+    const reply = await on.file('demo', 'outbox/1.md');
+    expect(statusOf(reply)).toBe('cancelled');
+    expect(reply).not.toContain('Still running');
+    await until(() => !groupRuns(group), 'the end of the job');
+    expect(textIn(join(on.session('demo'), 'jobs/job_1/over'))).toBe('cancel\n');
+  });
+
+  test('a pause leaves the jobs alone, and a fresh conversation ends them', async () => {
+    const wait = call('jobs', { action: 'wait', job: 'job_1', seconds: 600 });
+    const { on, start, drop } = await desk([
+      { text: '', calls: [background(SERVER)] },
+      { text: '', calls: [wait] },
+    ]);
+    await start();
+    drop('start it', '1.md');
+    await until(() => eventsOf(on, 'tool.started').length === 2, 'the wait');
+    drop('stop', '2.md');
+    const reply = await on.file('demo', 'outbox/1.md');
+    expect(statusOf(reply)).toBe('paused');
+    expect(reply).toContain('Still running in the background: job_1');
+    const group = groupOf(on);
+    expect(groupRuns(group)).toBe(true);
+    drop('/new', '3.md');
+    await on.file('demo', 'outbox/3.md');
+    await until(() => !groupRuns(group), 'the end of the job');
+  });
+
+  test('a daemon that ends in order leaves jobs alone, and a session that is removed by hand ends them', async () => {
+    const { on, start, drop } = await desk([{ text: '', calls: [background(SERVER)] }, { text: 'It runs.' }]);
+    const daemon = await start();
+    drop('start it', '1.md');
+    await on.file('demo', 'outbox/1.md');
+    const group = groupOf(on);
+    daemon.process.kill('SIGTERM');
+    await daemon.ended;
+    expect(groupRuns(group)).toBe(true);
+    rmSync(on.session('demo'), { recursive: true, force: true });
+    await until(() => !groupRuns(group), 'the end of the job');
+  });
+});
+
+test('a stop while a job is being begun answers its call once, and leaves the job', async () => {
+  sandbox = 'none';
+  const { on, start, requests, drop } = await desk([{ text: '', calls: [background(SERVER)] }, { text: 'Well.' }]);
+  await start();
+  drop('start it', '1.md');
+  await until(() => textIn(join(on.session('demo'), 'work/ledger')) !== '', 'the job');
+  drop('stop', '2.md');
+  expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('paused');
+  drop('continue', '3.md');
+  expect(await on.file('demo', 'outbox/3.md')).not.toBe('');
+  await until(() => requests().length === 2, 'the second request');
+  expect(requests()[1]?.split('"role":"tool"')).toHaveLength(2);
+  expect(eventsOf(on, 'tool.finished').length + eventsOf(on, 'tool.interrupted').length).toBe(1);
+  expect(groupRuns(groupOf(on))).toBe(true);
+});
+
+test('`limits.jobs` of a message holds for its run', async () => {
+  sandbox = 'none';
+  const { on, start, requests, drop } = await desk([
+    { text: '', calls: [background(SERVER)] },
+    { text: '', calls: [background('touch second')] },
+    { text: 'One runs.' },
+  ]);
+  await start();
+  drop('{"text": "start two", "options": {"limits": {"jobs": 1}}}', '1.json');
+  await on.file('demo', 'outbox/1.json');
+  expect(requests()[2]).toContain('One job may run at once (`limits.jobs`), and there are: job_1');
+  expect(existsSync(join(on.session('demo'), 'work/second'))).toBe(false);
+});
