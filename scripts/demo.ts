@@ -4,7 +4,9 @@
  *
  *   npm run demo                a runbook that pauses half-way and is continued
  *   npm run demo -- dag         a planning mode at work, with a scripted model
+ *   npm run demo -- browser     reports behind a cookie banner, with a scripted model; wants a Chromium
  */
+import { browserDemo } from './demo/browser.ts';
 import { modeDemo } from './demo/mode.ts';
 import { runbookDemo } from './demo/runbook.ts';
 import { scenarios } from './modes/scenario.ts';
@@ -13,8 +15,9 @@ const [name] = process.argv.slice(2);
 const known = scenarios();
 const scenario = known.get(name ?? '');
 if (name === undefined) await runbookDemo();
+else if (name === 'browser') await browserDemo();
 else if (scenario) await modeDemo(scenario);
 else {
-  console.error(`There is no demo "${name}". Wanted: none, or one of ${[...known.keys()].join(', ')}.`);
+  console.error(`There is no demo "${name}". Wanted: none, or one of ${['browser', ...known.keys()].join(', ')}.`);
   process.exitCode = 2;
 }

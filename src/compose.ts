@@ -39,7 +39,17 @@ import {
   syncFolder,
   type Workspace,
 } from './store/index.ts';
-import { builtinTools, type McpPool, mcpPool, openSandbox, openShelf, type Sandbox, toolbox } from './tools/index.ts';
+import {
+  type Browsers,
+  browsers,
+  builtinTools,
+  type McpPool,
+  mcpPool,
+  openSandbox,
+  openShelf,
+  type Sandbox,
+  toolbox,
+} from './tools/index.ts';
 
 const DEFAULT_RUNS = 8;
 const DEFAULT_FLOOR_MB = 64;
@@ -94,6 +104,7 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
   let hands: Hands = { wake: () => {}, quarantined: () => undefined };
   const parents = new Map<string, string>();
   const mcp = mcpPool({ env: options.env, log });
+  const pool = browsers({ env: options.env, log });
   const sandbox = openSandbox({
     env: options.env,
     hidden: [workspace.paths.root],
@@ -118,6 +129,7 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
       complain,
       hands: () => hands,
       mcp,
+      browsers: pool,
     });
   const daemon = await startDaemon(workspace, open, {
     log,
@@ -141,7 +153,7 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
     async stop() {
       await published;
       await daemon.stop();
-      await mcp.close();
+      await Promise.all([mcp.close(), pool.close()]);
     },
   };
 }
@@ -200,6 +212,7 @@ type Parts = {
   complain: NotesOptions['complain'];
   hands: () => Hands;
   mcp: McpPool;
+  browsers: Browsers;
 };
 
 async function openSession(name: string, parts: Parts): Promise<SessionWorld | null> {
@@ -219,7 +232,11 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
   const notes = openNotes(name, { ...parts, config: () => config.value, clock: realClock });
   const jobs = openShelf(sessionPaths(workspace.paths.session(name)).jobs);
   const builtin = builtinTools({ readAlso, env: parts.env, web, sandbox, jobs, notes: notes.tools });
-  const tools = toolbox(builtin, parts.mcp.of(name, servers));
+  const browser = parts.browsers.of(sessionPaths(workspace.paths.session(name)).browser, () => ({
+    network: config.value.network,
+    browser: config.value.browser,
+  }));
+  const tools = toolbox([...builtin, browser], parts.mcp.of(name, servers));
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
   const world: World = {
     store: heardBy(fenced(workspace.session(name, epoch), owner), () => {

@@ -11,6 +11,7 @@ import type { Config, ModelSettings } from './protocol/config.ts';
 import { errorText, UserError } from './protocol/errors.ts';
 import { checkConfig, checkSettings, openSkills, sessionPaths } from './store/index.ts';
 import { lockInWords } from './store/owner.ts';
+import { findBrowser } from './tools/index.ts';
 import { jobsOf } from './tools/jobs/people.ts';
 
 const WATCH_LIMIT = '/proc/sys/fs/inotify/max_user_watches';
@@ -37,6 +38,7 @@ export async function examine(question: Question): Promise<Finding[]> {
     watches(client),
     beside(client, question, await model({ ...config.value.model, ...question.flags }, question)),
     shell(question.env),
+    browser(config.value.browser?.executable, question.env),
     ...(await sandbox(question, config.value)),
   ];
 }
@@ -184,6 +186,14 @@ function beside(client: Client, { flags, ask }: Question, finding: Finding): Fin
 function shell(env: NodeJS.ProcessEnv): Finding {
   if (isProgram('bash', env)) return { what: 'shell', is: 'ok', text: 'bash' };
   return { what: 'shell', is: 'warning', text: 'no bash here; commands are run with sh' };
+}
+
+function browser(named: string | undefined, env: NodeJS.ProcessEnv): Finding {
+  try {
+    return { what: 'browser', is: 'ok', text: findBrowser(named, env) };
+  } catch (error) {
+    return { what: 'browser', is: named === undefined ? 'note' : 'wrong', text: errorText(error) };
+  }
 }
 
 const isProgram = (name: string, env: NodeJS.ProcessEnv): boolean => !spawnSync(name, ['--version'], { env }).error;

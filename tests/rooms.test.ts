@@ -12,11 +12,13 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
   tools: {
     ours: ['protocol', 'engine/ports'],
     packages: [
+      '@duckduckgo/autoconsent',
       '@joplin/turndown-plugin-gfm',
       '@modelcontextprotocol/sdk',
       '@mozilla/readability',
       'ipaddr.js',
       'linkedom',
+      'playwright-core',
       'turndown',
       'unpdf',
       'zod',

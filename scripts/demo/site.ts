@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 type Year = { year: string; revenue: string; profit: string };
@@ -29,13 +29,28 @@ const page = ({ year, revenue, profit }: Year) => `<!doctype html>
 </body></html>
 `;
 
+/** The page `<year>.html` of a path that ends so; undefined where there is none. */
+export function resultsAt(path = ''): string | undefined {
+  const found = FIGURES.find(({ year }) => path.endsWith(`/${year}.html`));
+  return found && page(found);
+}
+
 /** A small web site with one page a year, on loopback. */
-export async function startSite(): Promise<{ url: string; close(): void }> {
-  const server = createServer((request, response) => {
-    const year = FIGURES.find((figures) => request.url === `/annual/${figures.year}.html`);
-    response.writeHead(year ? 200 : 404, { 'content-type': 'text/html; charset=utf-8' });
-    response.end(year ? page(year) : 'no such page\n');
+export function startSite(): Promise<{ url: string; close(): void }> {
+  return listening((request, response) => {
+    const results = resultsAt(request.url);
+    response.writeHead(results ? 200 : 404, { 'content-type': 'text/html; charset=utf-8' });
+    response.end(results ?? 'no such page\n');
   });
+}
+
+/** A server on a loopback port of its own. */
+export async function listening(answer: RequestListener): Promise<{ url: string; close(): void }> {
+  const server = createServer(answer);
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close: () => server.close() };
+  const close = () => {
+    server.closeAllConnections();
+    server.close();
+  };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close };
 }

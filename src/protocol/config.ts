@@ -65,7 +65,9 @@ const NetworkSettings = ShellNetwork.extend({
   allow_private: z
     .array(HostOrRange)
     .optional()
-    .describe('Hosts, addresses and ranges (10.0.0.0/8) that web_fetch may reach besides the public network.'),
+    .describe(
+      'Hosts, addresses and ranges (10.0.0.0/8) that web_fetch and browser may reach besides the public network.',
+    ),
 });
 export type NetworkSettings = z.infer<typeof NetworkSettings>;
 
@@ -86,6 +88,17 @@ export type SearchSettings = z.infer<typeof SearchSettings>;
 /** How far something of this session reaches. */
 export const Reach = z.enum(['workspace', 'session', 'off']);
 export type Reach = z.infer<typeof Reach>;
+
+const BrowserConfig = z.strictObject({
+  executable: z.string().min(1).optional().describe('Absolute path of Chromium; by default the first one in PATH.'),
+  idle_minutes: z.number().positive().optional().describe('A browser nobody used for this long is closed. 10.'),
+  most: z.int().min(1).optional().describe('Browsers open at once; the one unused longest is closed for another. 3.'),
+  cookie_banners: z
+    .enum(['dismiss', 'leave'])
+    .optional()
+    .describe('"leave" lets the model answer cookie banners; by default they are refused by rules.'),
+});
+export type BrowserConfig = z.infer<typeof BrowserConfig>;
 
 const shared = {
   $schema: z.string().optional(),
@@ -154,6 +167,7 @@ export const Config = z.strictObject({
     .describe('The workspace may be on a network file system. Read at the start.'),
   network: NetworkSettings.optional().describe('What may use the network.'),
   search: SearchSettings.optional(),
+  browser: BrowserConfig.optional(),
   concurrency: z.strictObject({ runs: z.int().min(1).optional().describe('Runs at work at once.') }).optional(),
 });
 export type Config = z.infer<typeof Config>;

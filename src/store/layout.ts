@@ -54,6 +54,8 @@ export const sessionPaths = (folder: string) => ({
   work: `${folder}/work`,
   /** A folder for each call that has not ended durably. */
   tools: `${folder}/tools`,
+  /** The browser's profile and cookies, where the session used one. */
+  browser: `${folder}/browser`,
   /** A folder for each command in the background. */
   jobs: `${folder}/jobs`,
   live: `${folder}/live`,

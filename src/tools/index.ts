@@ -18,6 +18,7 @@ import { type Skills, skillTool } from './skill.ts';
 import { type WebSettings, webTools } from './web/index.ts';
 import { writeFileTool } from './write-file.ts';
 
+export { type Browsers, browsers, findBrowser } from './browser/index.ts';
 export { defineTool, optional, type Tool } from './define.ts';
 export { openShelf } from './jobs/shelf.ts';
 export { type McpPool, mcpPool } from './mcp/pool.ts';

@@ -38,6 +38,9 @@ export async function endGroup(group: number, hurry: AbortSignal): Promise<void>
   await until(gone, LINGER_MS);
 }
 
+/** Ends a group at once, without a chance to put anything in order. */
+export const killGroup = (group: number): void => signalGroup(group, 'SIGKILL');
+
 function signalGroup(group: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-group, signal);

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
-import { access, type FileHandle, lstat, mkdir, open, rename, rm } from 'node:fs/promises';
+import { access, type FileHandle, lstat, mkdir, open, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { UserError } from '../protocol/errors.ts';
 import { inWords } from './file-errors.ts';
 import { whereIs } from './open-file.ts';
@@ -15,7 +16,7 @@ const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | const
  */
 export async function replaceFile(
   place: Place,
-  content: string | Uint8Array,
+  content: string | Uint8Array | Readable,
   fence: Fence,
 ): Promise<'created' | 'replaced'> {
   try {
@@ -43,13 +44,13 @@ export async function replaceFile(
 async function write(
   handle: FileHandle,
   temp: string,
-  content: string | Uint8Array,
+  content: string | Uint8Array | Readable,
   { mode, fence, place }: { mode: number | undefined; fence: Fence; place: Place },
 ): Promise<void> {
   const lies = await whereIs(handle, temp);
   if (lies === undefined || !fence.mayWrite(lies))
     throw new UserError(`\`${place.shown}\` changed while it was opened.`);
-  await handle.writeFile(content);
+  await writeFile(handle, content);
   if (mode !== undefined) await handle.chmod(mode);
   await handle.sync();
 }

@@ -39,7 +39,7 @@ async function once(url: URL, { may, resolve, maxBytes, signal }: Way): Promise<
 }
 
 /** The system's resolver cannot be stopped; it is left to itself. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   let stop = (): void => undefined;
   const aborted = new Promise<never>((_, reject) => {

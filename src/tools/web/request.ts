@@ -60,7 +60,7 @@ function answered(url: URL, { method = 'GET', headers, body, to, signal }: Ask):
 }
 
 /** Answers whatever is asked with addresses that were checked before. */
-function pinned(to: Address[]): NonNullable<RequestOptions['lookup']> {
+export function pinned(to: Address[]): NonNullable<RequestOptions['lookup']> {
   return (_host, { all }, answer) => {
     const first = to[0];
     if (all) answer(null, to);

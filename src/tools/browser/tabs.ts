@@ -1,0 +1,194 @@
+import type { BrowserContext, Dialog, Page, Request } from 'playwright-core';
+import { clip } from '../../protocol/recorded.ts';
+import { closePage } from './close-page.ts';
+import { answerConsents, type Consents } from './consent.ts';
+import { type Downloads, downloads } from './downloads.ts';
+import { numbering, type Refs } from './refs.ts';
+
+const MOST_TABS = 10;
+const MOST_NOTES = 12;
+
+/** One page of a browser, and what is known of it between two calls. */
+export type Tab = {
+  page: Page;
+  refs: Refs;
+  /** When its document began, by the page's own clock: what tells one document from the next. */
+  document: number | undefined;
+  /** The lines the model was last shown the page with. */
+  seen: string[] | undefined;
+  /** It did not answer in time: its scripts may be busy for ever. */
+  isStuck: boolean;
+  /** Navigations of its main frame that have arrived, and what the page is waiting for. */
+  traffic: { arrived: number; isLeaving: boolean; open: number };
+};
+
+/** The pages of a browser, one of them current. */
+export type Tabs = {
+  /** The one that is acted on; a fresh one where none is left. */
+  current(): Promise<Tab>;
+  /** A fresh one, in place of the current one. */
+  renew(): Promise<Tab>;
+  /** A fresh one beside it, which is current then. */
+  open(): Promise<Tab>;
+  count(): number;
+  /** From 1. */
+  at(): number;
+  /** Makes another one current. Undefined where there is none of that number. */
+  show(number: number): Tab | undefined;
+  closeCurrent(): Promise<void>;
+  isAnsweringBanner(tab: Tab): boolean;
+  downloads: Downloads;
+  /** What happened by itself since this was last asked, in words. */
+  news(): string[];
+};
+
+export type TabsOptions = {
+  /** The folder Chromium downloads to. */
+  incoming: string;
+  answersBanners: boolean;
+  /** How large a downloaded file may be. */
+  mostBytes?: number | undefined;
+  /** Why nothing came from a URL, where the gate knows. */
+  why: (url: string) => string | undefined;
+};
+
+export async function openTabs(
+  context: BrowserContext,
+  { incoming, answersBanners, mostBytes, why }: TabsOptions,
+): Promise<Tabs> {
+  const refs = numbering();
+  const tabs: Tab[] = [];
+  const notes: string[] = [];
+  let current: Tab | undefined;
+  let missed = 0;
+  const note = (text: string) => {
+    if (notes.includes(text)) return;
+    if (notes.length < MOST_NOTES) notes.push(text);
+    else missed++;
+  };
+  const files = downloads(incoming, mostBytes);
+  let consents: Consents = { busy: () => false };
+  if (answersBanners) consents = await answerConsents(context, (_page, text) => note(text));
+
+  function take(page: Page): Tab {
+    const known = tabs.find((tab) => tab.page === page);
+    if (known) return known;
+    const traffic = { arrived: 0, isLeaving: false, open: 0 };
+    const tab: Tab = { page, refs: refs(), document: undefined, seen: undefined, isStuck: false, traffic };
+    tabs.push(tab);
+    page.on('dialog', (dialog) => void answer(dialog, note));
+    page.on('download', (download) => files.begin(download));
+    page.on('filechooser', () => note('the page asked for a file to upload; this browser cannot upload files'));
+    page.on('crash', () => {
+      note('the page crashed');
+      tab.isStuck = true;
+    });
+    page.on('close', () => {
+      tabs.splice(tabs.indexOf(tab), 1);
+      if (current === tab) current = tabs.at(-1);
+    });
+    follow(tab, (url) => {
+      const known = why(url);
+      if (known !== undefined) note(`something of the page was not loaded: ${known}`);
+    });
+    return tab;
+  }
+
+  context.on('page', (page) => {
+    if (tabs.length >= MOST_TABS) {
+      note(`a new tab was closed again: there are ${MOST_TABS} already`);
+      void closePage(page);
+      return;
+    }
+    const isOurs = tabs.some((tab) => tab.page === page);
+    const tab = take(page);
+    if (isOurs) return;
+    // One that a page opened is what a person would be looking at.
+    void page.opener().then(
+      (opener) => {
+        if (!opener || page.isClosed()) return;
+        current = tab;
+        note('a new tab was opened; it is the current one now');
+      },
+      () => undefined,
+    );
+  });
+  for (const page of context.pages()) current = take(page);
+
+  async function open(): Promise<Tab> {
+    current = take(await context.newPage());
+    return current;
+  }
+
+  async function renew(): Promise<Tab> {
+    const old = current;
+    const fresh = await open();
+    if (old) void closePage(old.page);
+    return fresh;
+  }
+
+  return {
+    current: async () => current ?? renew(),
+    renew,
+    open,
+    count: () => tabs.length,
+    at: () => (current ? tabs.indexOf(current) + 1 : 0),
+    show(number) {
+      const tab = tabs[number - 1];
+      if (tab) current = tab;
+      return tab;
+    },
+    async closeCurrent() {
+      if (current) await closePage(current.page);
+    },
+    isAnsweringBanner: (tab) => consents.busy(tab.page),
+    downloads: files,
+    news() {
+      const all = notes.splice(0);
+      if (missed > 0) all.push(`and ${missed} more such things`);
+      missed = 0;
+      return all;
+    },
+  };
+}
+
+/** A dialog holds up the whole page until it is answered. Leaving a page is what the model asked for; all else is refused. */
+async function answer(dialog: Dialog, note: (text: string) => void): Promise<void> {
+  const leaves = dialog.type() === 'beforeunload';
+  if (!leaves) {
+    const said = clip(dialog.message().replace(/\s+/g, ' '), 300);
+    note(
+      `the page showed ${dialog.type() === 'alert' ? 'an alert' : `a ${dialog.type()}`}, which was dismissed: "${said}"`,
+    );
+  }
+  await (leaves ? dialog.accept() : dialog.dismiss()).catch(() => undefined);
+}
+
+function follow({ page, refs, traffic }: Tab, failed: (url: string) => void): void {
+  const isMain = (request: Request) => {
+    try {
+      return /^https?:/.test(request.url()) && request.isNavigationRequest() && request.frame() === page.mainFrame();
+    } catch {
+      // Of a worker, or of a frame that is not there yet.
+      return false;
+    }
+  };
+  page.on('request', (request) => {
+    traffic.open++;
+    if (isMain(request)) traffic.isLeaving = true;
+  });
+  const ended = () => {
+    traffic.open = Math.max(0, traffic.open - 1);
+  };
+  page.on('requestfinished', ended);
+  page.on('requestfailed', (request) => {
+    ended();
+    if (isMain(request)) traffic.isLeaving = false;
+    else failed(request.url());
+  });
+  page.on('framenavigated', (frame) => {
+    if (frame !== page.mainFrame()) return refs.forget('frames');
+    traffic.arrived++;
+    traffic.isLeaving = false;
+  });
+}

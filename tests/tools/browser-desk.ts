@@ -1,0 +1,63 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished, test } from 'vitest';
+import type { BrowserConfig, NetworkSettings } from '../../src/protocol/config.ts';
+import { findBrowser } from '../../src/tools/browser/executable.ts';
+import { browserPool } from '../../src/tools/browser/pool.ts';
+import { browserTool } from '../../src/tools/browser/tool.ts';
+import type { Resolve } from '../../src/tools/web/destination.ts';
+import { desk } from './desk.ts';
+
+/** The Chromium of this machine; where a person wants these tests (AGENTD_TEST_BROWSER=required), a missing one fails them. */
+const why = missing();
+function missing(): string {
+  try {
+    findBrowser(undefined, process.env);
+    return '';
+  } catch (error) {
+    if (process.env['AGENTD_TEST_BROWSER'] === 'required') throw error;
+    return String(error);
+  }
+}
+
+/** A test with a real browser; skipped, with the reason, where there is none. */
+export const browserTest = (name: string, run: () => Promise<void>) =>
+  test(name, async (context) => {
+    context.skip(why !== '', why);
+    await run();
+  });
+
+type Options = {
+  network?: NetworkSettings;
+  browser?: BrowserConfig;
+  resolve?: Resolve;
+  mostBytes?: number;
+  actionMs?: number;
+  env?: NodeJS.ProcessEnv;
+};
+
+/** A desk with a `browser` that may reach 127.0.0.1 where nothing else is said; closed after the test. */
+export function browserDesk(options: Options = {}) {
+  const {
+    network = { allow_private: ['127.0.0.1'] },
+    browser,
+    resolve,
+    mostBytes,
+    actionMs,
+    env = process.env,
+  } = options;
+  const logged: string[] = [];
+  const open = () => browserPool({ env, log: (level, text) => logged.push(`${level}: ${text}`), resolve, mostBytes });
+  const pool = open();
+  const settings = () => ({ network, browser });
+  const toolOf = (folder: string, from = pool) => browserTool({ pool: from, folder, settings, actionMs });
+  const home = mkdtempSync(join(tmpdir(), 'agentd-browser-'));
+  onTestFinished(() => rmSync(home, { recursive: true, force: true, maxRetries: 3 }));
+  // Hooks run backwards: the browsers have ended before their folder goes.
+  onTestFinished(() => pool.close());
+  const folder = join(home, 'session', 'browser');
+  const box = desk({ tools: [toolOf(folder)] });
+  const run = (args: object, signal?: AbortSignal) => box.use('browser', args, signal);
+  return { ...box, run, pool, open, toolOf, home, folder, logged };
+}

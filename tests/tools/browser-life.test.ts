@@ -1,0 +1,141 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished } from 'vitest';
+import { browserDesk, browserTest } from './browser-desk.ts';
+import { desk, eventually, runs } from './desk.ts';
+import { says, server } from './web-server.ts';
+
+/** The processes of Chromium that were started for a profile below this folder. */
+function chromiums(home: string): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && cmdline(name).includes(`--user-data-dir=${home}`))
+    .map(Number)
+    .filter(runs);
+}
+function cmdline(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+const cookies = () =>
+  server({
+    '/set': says('<p>set</p>', 'text/html', { 'set-cookie': 'login=ada' }),
+    '/see': (request, response) => {
+      response
+        .writeHead(200, { 'content-type': 'text/html' })
+        .end(`<p>cookies: ${request.headers.cookie ?? 'none'}</p>`);
+    },
+  });
+
+browserTest(
+  'cookies, the ones without a date too, outlive the browser and the daemon, and belong to one session',
+  async () => {
+    const web = await cookies();
+    const { run, pool, open, toolOf, folder, home } = browserDesk();
+    await run({ action: 'navigate', url: web.url('/set') });
+    await pool.close();
+    expect(chromiums(home)).toEqual([]);
+    const next = open();
+    onTestFinished(() => next.close());
+    const see = { action: 'navigate', url: web.url('/see') };
+    const later = desk({ tools: [toolOf(folder, next)] });
+    expect((await later.use('browser', see)).text).toContain('cookies: login=ada');
+    const other = desk({ tools: [toolOf(join(home, 'other', 'browser'), next)] });
+    expect((await other.use('browser', see)).text).toContain('cookies: none');
+  },
+);
+
+browserTest(
+  'after kill -9 of the daemon no browser stays, hung or not, and the next daemon has the cookies',
+  async () => {
+    const web = await cookies();
+    for (const state of ['well', 'hung']) {
+      const { run, home, folder } = browserDesk();
+      const child = spawn(
+        process.execPath,
+        ['--import', 'tsx', 'tests/tools/browser.child.ts', folder, web.url('/set')],
+        { stdio: ['ignore', 'pipe', 'inherit'] },
+      );
+      onTestFinished(() => void child.kill('SIGKILL'));
+      await once(child.stdout, 'data');
+      const [browser] = chromiums(home);
+      expect(browser, state).toBeGreaterThan(0);
+      if (state === 'hung') process.kill(browser ?? 0, 'SIGSTOP');
+      child.kill('SIGKILL');
+      await eventually(() => chromiums(home).length === 0);
+      const { text } = await run({ action: 'navigate', url: web.url('/see') });
+      expect(text, state).toContain('cookies: login=ada');
+    }
+  },
+);
+
+browserTest('a lock that a browser on another host left does not keep the profile closed', async () => {
+  const web = await server({ '/': says('<p>here</p>') });
+  const { run, pool, open, toolOf, folder } = browserDesk();
+  await run({ action: 'navigate', url: web.url('/') });
+  await pool.close();
+  for (const holder of ['elsewhere-1', `${hostname()}-1`]) {
+    rmSync(join(folder, 'profile', 'SingletonLock'), { force: true });
+    symlinkSync(holder, join(folder, 'profile', 'SingletonLock'));
+    const next = open();
+    const { use } = desk({ tools: [toolOf(folder, next)] });
+    expect((await use('browser', { action: 'navigate', url: web.url('/') })).text).toContain('here');
+    await next.close();
+  }
+});
+
+browserTest('an idle browser is closed, and one too many closes the one unused longest', async () => {
+  const web = await server({ '/': says('<p>here</p>') });
+  const go = { action: 'navigate', url: web.url('/') };
+  const idle = browserDesk({ browser: { idle_minutes: 1 / 600 } });
+  await idle.run(go);
+  await eventually(() => chromiums(idle.home).length === 0);
+  expect((await idle.run(go)).ok).toBe(true);
+
+  const { home, toolOf } = browserDesk({ browser: { most: 1 } });
+  const [one, two] = ['one', 'two'].map((name) => desk({ tools: [toolOf(join(home, name))] }));
+  await one?.use('browser', go);
+  const [first] = chromiums(join(home, 'one'));
+  expect((await two?.use('browser', go))?.ok).toBe(true);
+  expect(chromiums(join(home, 'one'))).not.toContain(first);
+  expect((await one?.use('browser', go))?.ok).toBe(true);
+});
+
+browserTest('a browser whose session folder is removed ends, and does not bring the folder back', async () => {
+  const web = await server({ '/': says('<p>here</p>') });
+  const { run, home, pool } = browserDesk();
+  await run({ action: 'navigate', url: web.url('/') });
+  rmSync(join(home, 'session'), { recursive: true, force: true, maxRetries: 5 });
+  await eventually(() => chromiums(home).length === 0);
+  await pool.close();
+  expect(existsSync(join(home, 'session'))).toBe(false);
+});
+
+browserTest('a browser that was killed is told of, and started again by the next call', async () => {
+  const web = await server({ '/': says('<p>here</p>'), '/slow': () => undefined });
+  const { run, home } = browserDesk();
+  await run({ action: 'navigate', url: web.url('/') });
+  const going = run({ action: 'navigate', url: web.url('/slow') });
+  await eventually(() => web.asked.includes('/slow'));
+  process.kill(chromiums(home)[0] ?? 0, 'SIGKILL');
+  const { ok, text } = await going;
+  expect({ ok, text }).toEqual({ ok: false, text: expect.stringContaining('The browser ended') });
+  expect((await run({ action: 'navigate', url: web.url('/') })).text).toContain('here');
+});
+
+browserTest('where Chromium is missing or does not start, the model is told how a person gets one', async () => {
+  const { run } = browserDesk({ env: { PATH: '/nowhere' } });
+  expect((await run({ action: 'snapshot' })).text).toMatch(
+    /There is no Chromium on this machine\. .*apt-get install chromium/,
+  );
+  const odd = browserDesk({ browser: { executable: '/bin/false' } });
+  expect((await odd.run({ action: 'snapshot' })).text).toMatch(/^\/bin\/false did not start: /);
+  const wrong = browserDesk({ browser: { executable: 'chromium' } });
+  expect((await wrong.run({ action: 'snapshot' })).text).toContain('no program with an absolute path');
+});

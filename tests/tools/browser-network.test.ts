@@ -1,0 +1,129 @@
+import { createHash } from 'node:crypto';
+import { createSocket } from 'node:dgram';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, onTestFinished } from 'vitest';
+import { browserDesk, browserTest } from './browser-desk.ts';
+import { says, sendsOn, server } from './web-server.ts';
+
+/** Names of this test: `here.test` is the server a page comes from, all others are on the machine too but not allowed. */
+const names = (table: Record<string, string[]>) => {
+  const asked: string[] = [];
+  const resolve = async (host: string) => {
+    asked.push(host);
+    const left = table[host] ?? [];
+    const address = left.length > 1 ? left.shift() : left[0];
+    if (address === undefined) throw Object.assign(new Error('none'), { code: 'ENOTFOUND' });
+    return [{ address, family: 4 }];
+  };
+  return { resolve, asked };
+};
+
+/** A page at `here.test` may be seen; the secret server is at 127.0.0.2, by number and by name. */
+async function scene(pageOf: (secret: string) => string, more: Record<string, string[]> = {}) {
+  const secret = await server({ '/secret': says('<p>the secret</p>') }, { host: '127.0.0.2' });
+  const { resolve, asked } = names({ 'here.test': ['127.0.0.1'], 'inside.test': ['127.0.0.2'], ...more });
+  const web = await server({
+    '/': says(pageOf(`127.0.0.2:${secret.port}`)),
+    '/away': sendsOn(`http://127.0.0.2:${secret.port}/secret`),
+    '/away-by-name': sendsOn(`http://inside.test:${secret.port}/secret`),
+  });
+  const box = browserDesk({ resolve, network: { allow_private: ['here.test'] } });
+  return { ...box, secret, asked, at: (path: string) => `http://here.test:${web.port}${path}`, port: web.port };
+}
+
+browserTest('an address that is not public is refused, and the model is told why and who can allow it', async () => {
+  const { run, secret } = await scene(() => '');
+  const { ok, text } = await run({ action: 'navigate', url: `http://127.0.0.2:${secret.port}/secret` });
+  expect(ok).toBe(false);
+  expect(text).toMatch(/^http:\/\/127\.0\.0\.2:\d+\/secret is refused: that is not an address of the public network/);
+  expect(text).toContain('network.allow_private');
+  expect(secret.asked).toEqual([]);
+});
+
+browserTest('a redirect to an address that is not public is not followed, by number or by name', async () => {
+  const { run, secret, at } = await scene(() => '');
+  for (const path of ['/away', '/away-by-name'])
+    expect((await run({ action: 'navigate', url: at(path) })).ok).toBe(false);
+  expect(secret.asked).toEqual([]);
+});
+
+browserTest('what a page loads is held to the same: pictures, scripts, frames, fetches, workers, forms', async () => {
+  const { run, secret, at, asked } = await scene(
+    (
+      there,
+    ) => `<h1>Here</h1><img src="http://${there}/1"><script src="http://${there}/2"></script><iframe src="http://${there}/3"></iframe>
+      <link rel=stylesheet href="http://${there}/4"><form id=f method=post action="http://${there}/5" target=in></form><iframe name=in></iframe>
+      <script>fetch('http://${there}/6', { mode: 'no-cors' }); navigator.sendBeacon('http://${there}/7', 'x');
+      new Worker(URL.createObjectURL(new Blob(["fetch('http://${there}/8', { mode: 'no-cors' })"]))); f.submit();
+      fetch('http://inside.test:${there.split(':')[1]}/9', { mode: 'no-cors' }); fetch('http://0/10', { mode: 'no-cors' });
+      fetch('http://[::1]:${there.split(':')[1]}/11', { mode: 'no-cors' }); fetch('http://localhost:${there.split(':')[1]}/12', { mode: 'no-cors' });</script>`,
+  );
+  const { ok, text } = await run({ action: 'navigate', url: at('/') });
+  expect(ok).toBe(true);
+  expect(text).toContain('heading 1 "Here"');
+  expect(text).toContain('something of the page was not loaded: http://127.0.0.2');
+  expect(secret.asked).toEqual([]);
+  // Nothing but what pages asked for was even looked up: the browser itself has no business anywhere.
+  expect([...new Set(asked)].sort()).toEqual(['here.test', 'inside.test', 'localhost']);
+});
+
+browserTest('a WebSocket is held to the same, and one that is allowed is open', async () => {
+  const sockets = createServer().on('upgrade', (request, socket) => {
+    const key = createHash('sha1').update(
+      `${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`,
+    );
+    socket.write(
+      `HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${key.digest('base64')}\r\n\r\n`,
+    );
+  });
+  await new Promise<void>((done) => sockets.listen(0, done));
+  onTestFinished(() => {
+    sockets.closeAllConnections();
+    sockets.close();
+  });
+  const { port } = sockets.address() as AddressInfo;
+  const { run, at } = await scene(
+    () => `<p id=a>?</p><p id=b>?</p><script>const tell = (id, url) => { const s = new WebSocket(url);
+      s.onopen = () => document.getElementById(id).textContent = id + ' opened'; s.onerror = () => document.getElementById(id).textContent = id + ' failed'; };
+      tell('a', 'ws://here.test:${port}/'); tell('b', 'ws://127.0.0.2:${port}/');</script>`,
+  );
+  const { text } = await run({ action: 'navigate', url: at('/') });
+  expect(text).toContain('a opened');
+  expect(text).toContain('b failed');
+});
+
+browserTest('a name that answers with another address a moment later changes nothing', async () => {
+  const secret = await server({ '/secret': says('<p>the secret</p>') }, { host: '127.0.0.2' });
+  const { resolve } = names({ 'turns.test': ['127.0.0.1', '127.0.0.2'] });
+  const { run } = browserDesk({ resolve });
+  for (const time of ['checked', 'again']) {
+    expect((await run({ action: 'navigate', url: `http://turns.test:${secret.port}/secret` })).ok, time).toBe(false);
+  }
+  expect(secret.asked).toEqual([]);
+});
+
+browserTest('no packet leaves by UDP, which no gate could check', async () => {
+  const heard: number[] = [];
+  const udp = createSocket('udp4').on('message', (bytes) => heard.push(bytes.length));
+  await new Promise<void>((done) => udp.bind(0, '127.0.0.2', done));
+  onTestFinished(() => void udp.close());
+  const stun = `stun:127.0.0.2:${udp.address().port}`;
+  const { run, at } = await scene(
+    () => `<h1>Here</h1><script>const c = new RTCPeerConnection({ iceServers: [{ urls: '${stun}' }, { urls: '${stun.replace('stun:', 'turn:')}', username: 'a', credential: 'b' }] });
+      c.createDataChannel('x'); c.createOffer().then((o) => c.setLocalDescription(o)); c.onicegatheringstatechange = () => { document.title = c.iceGatheringState };</script>`,
+  );
+  await run({ action: 'navigate', url: at('/') });
+  await run({ action: 'wait', seconds: 3 });
+  await sleep(200);
+  expect(heard).toEqual([]);
+});
+
+browserTest('files of this machine cannot be opened', async () => {
+  const { run, at } = await scene(() => '<a href="file:///etc/passwd">passwd</a>');
+  expect((await run({ action: 'navigate', url: 'file:///etc/passwd' })).text).toContain('Only http and https');
+  const { text } = await run({ action: 'navigate', url: at('/') });
+  const after = await run({ action: 'click', ref: /\[(e\d+)\] link "passwd"/.exec(text)?.[1] });
+  expect(after.text).not.toContain('root:');
+});

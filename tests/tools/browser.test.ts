@@ -1,0 +1,188 @@
+import { mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { safeName } from '../../src/tools/browser/downloads.ts';
+import { browserDesk, browserTest } from './browser-desk.ts';
+import { smallPdf } from './small-pdf.ts';
+import { says, server } from './web-server.ts';
+
+/** The number of the first line with these words. */
+const ref = (text: string, words: string) => new RegExp(`\\[(e\\d+)\\] ${words}`).exec(text)?.[1];
+
+browserTest('a form is filled in, chosen from and sent; each answer shows what changed', async () => {
+  const page = `<title>Order</title><h1>Order</h1><p>All you need</p><ul><li>one<li>two<li>three</ul><form action="/done">
+    <label>Name <input name=n></label><label>Size <select name=s><option value=1>Small<option value=2>Large</select></label><button>Send</button></form>`;
+  const web = await server({ '/': says(page), '/done': says('<title>Thanks</title><p>Thank you') });
+  const { run } = browserDesk();
+  const { ok, text } = await run({ action: 'navigate', url: web.url('/') });
+  expect({ ok, text }).toMatchObject({
+    ok: true,
+    text: expect.stringContaining('/ — Order\n\nheading 1 "Order"\nAll you need\n'),
+  });
+  const typed = await run({ action: 'type', ref: ref(text, 'textbox "Name"'), text: 'Ada' });
+  expect(typed.text).toMatch(
+    /\n\[1 new or changed lines, 1 are gone; all else is as before\]\n\[e1\] textbox "Name" \(focused\): Ada$/,
+  );
+  const wrong = await run({ action: 'select', ref: ref(text, 'combobox'), values: ['Huge'] });
+  expect(wrong).toMatchObject({
+    ok: false,
+    text: expect.stringContaining('no option `Huge`. There are: `Small`, `Large`.'),
+  });
+  await run({ action: 'select', ref: ref(text, 'combobox'), values: ['Large'] });
+  const sent = await run({ action: 'click', ref: ref(text, 'button "Send"') });
+  expect(web.asked).toContain('/done?n=Ada&s=2');
+  expect(sent.text).toContain('Thank you');
+  const back = await run({ action: 'back' });
+  expect(back.text).toContain('textbox "Name": Ada');
+});
+
+browserTest('a number of a page that is gone hits nothing on the one that came', async () => {
+  const web = await server({
+    '/': says('<a href="/two">on</a>'),
+    '/two': says('<button onclick="document.title=`hit`">Delete all</button>'),
+  });
+  const { run } = browserDesk();
+  const { text } = await run({ action: 'navigate', url: web.url('/') });
+  await run({ action: 'click', ref: ref(text, 'link "on"') });
+  const stale = await run({ action: 'click', ref: ref(text, 'link "on"') });
+  expect(stale.ok).toBe(false);
+  expect(stale.text).toMatch(/^\[e1\] is not on this page any more\.[\s\S]*button "Delete all"/);
+  expect(stale.text).not.toContain('hit');
+});
+
+browserTest('a click that cannot reach its element says what is in the way', async () => {
+  const web = await server({ '/': says('<button>Go</button><div id=veil style="position:fixed;inset:0">veil</div>') });
+  const { run } = browserDesk();
+  const { text } = await run({ action: 'navigate', url: web.url('/') });
+  const { ok, text: why } = await run({ action: 'click', ref: ref(text, 'button "Go"') });
+  expect(ok).toBe(false);
+  expect(why.split('\n')[0]).toContain('id="veil"');
+});
+
+browserTest('dialogs are dismissed and told of, and a new tab becomes the current one', async () => {
+  const web = await server({
+    '/': says(`<button onclick="document.title = confirm('Sure?')">Ask</button><a href="/two" target=_blank>New</a>`),
+    '/two': says('<title>Two</title><p>second'),
+  });
+  const { run } = browserDesk();
+  const { text } = await run({ action: 'navigate', url: web.url('/') });
+  const asked = await run({ action: 'click', ref: ref(text, 'button "Ask"') });
+  expect(asked.text).toMatch(/— false\n\[the page showed a confirm, which was dismissed: "Sure\?"\]/);
+  const opened = await run({ action: 'click', ref: ref(text, 'link "New"') });
+  expect(opened.text).toContain('— Two (tab 2 of 2)\n[a new tab was opened; it is the current one now]');
+  expect((await run({ action: 'close' })).text).toContain('button "Ask"');
+});
+
+browserTest('a page too long to be shown is read on line by line, and nothing is missing', async () => {
+  const web = await server({
+    '/': says(Array.from({ length: 900 }, (_, n) => `<p>line ${n} ${'😀'.repeat(20)}</p>`).join('')),
+  });
+  const { run } = browserDesk();
+  let { text } = await run({ action: 'navigate', url: web.url('/') });
+  const seen: string[] = [];
+  for (let next: string | undefined = '1'; next; next = /`from: (\d+)`/.exec(text)?.[1]) {
+    if (next !== '1') ({ text } = await run({ action: 'snapshot', from: Number(next) }));
+    expect([...text].length).toBeLessThan(16_000);
+    seen.push(...[...text.matchAll(/^line (\d+)/gm)].map((found) => found[1] ?? ''));
+  }
+  expect(seen).toEqual(Array.from({ length: 900 }, (_, n) => String(n)));
+});
+
+browserTest('a page whose scripts never end does not keep the tool, and the next page comes', async () => {
+  const web = await server({
+    '/': says('<h1>busy</h1><script>setTimeout(() => { for (;;); }, 300)</script>'),
+    '/two': says('<p>second'),
+  });
+  const { run } = browserDesk({ actionMs: 6000 });
+  const stuck = await run({ action: 'navigate', url: web.url('/') });
+  expect(stuck).toMatchObject({ ok: false, text: expect.stringMatching(/was not done within 6 s|does not answer/) });
+  expect((await run({ action: 'navigate', url: web.url('/two') })).text).toContain('second');
+});
+
+browserTest('an action ends when the run is stopped, and the browser goes on', async () => {
+  const web = await server({ '/': says('<p>here'), '/slow': () => undefined });
+  const { run } = browserDesk();
+  await run({ action: 'navigate', url: web.url('/') });
+  const stop = new AbortController();
+  const going = run({ action: 'wait', seconds: 60 }, stop.signal);
+  stop.abort(new Error('stopped'));
+  await expect(going).rejects.toThrow('stopped');
+  expect((await run({ action: 'snapshot' })).text).toContain('here');
+});
+
+browserTest('files are downloaded into work/downloads/ under names that are free and harmless', async () => {
+  const file = (name: string) =>
+    says('a,b\n1,2\n', 'text/csv', { 'content-disposition': `attachment; filename="${name}"` });
+  const web = await server({
+    '/': says('<a href="/csv">CSV</a> <a href="/pdf">PDF</a>'),
+    '/csv': file('../../figures.csv'),
+    '/pdf': says(smallPdf(['Hello']), 'application/pdf'),
+    '/plain.txt': says('plain', 'text/plain'),
+    '/gone': (_request, response) => response.writeHead(404).end('no'),
+  });
+  const { run, work } = browserDesk();
+  const { text } = await run({ action: 'navigate', url: web.url('/') });
+  const first = await run({ action: 'download', ref: ref(text, 'link "CSV"') });
+  expect(first).toMatchObject({
+    ok: true,
+    text: expect.stringMatching(/\[downloaded `downloads\/figures\.csv`, 8 bytes, from http/),
+  });
+  await run({ action: 'download', ref: ref(text, 'link "CSV"') });
+  await run({ action: 'download', ref: ref(text, 'link "PDF"') });
+  for (const path of ['/csv', '/plain.txt'])
+    expect((await run({ action: 'download', url: web.url(path) })).ok).toBe(true);
+  expect((await run({ action: 'download', url: web.url('/gone') })).ok).toBe(false);
+  expect((await run({ action: 'navigate', url: web.url('/pdf') })).text).toContain('[downloaded `downloads/pdf-2.pdf`');
+  const all = readdirSync(join(work, 'downloads')).sort();
+  expect(all).toEqual(['figures-2.csv', 'figures-3.csv', 'figures.csv', 'pdf-2.pdf', 'pdf.pdf', 'plain.txt']);
+  expect(readFileSync(join(work, 'downloads', 'figures-3.csv'), 'utf8')).toBe('a,b\n1,2\n');
+  expect((await run({ action: 'snapshot' })).text).toContain('link "CSV"');
+});
+
+browserTest('nothing is written through a link that leads out of work/', async () => {
+  const web = await server({ '/': says('<p>here') });
+  const { run, work, outside } = browserDesk();
+  symlinkSync(outside, join(work, 'screenshots'));
+  mkdirSync(join(work, 'downloads'));
+  await run({ action: 'navigate', url: web.url('/') });
+  expect(await run({ action: 'screenshot' })).toMatchObject({ ok: false, text: expect.stringContaining('leads out') });
+  expect(readdirSync(outside)).toEqual([]);
+});
+
+browserTest('a screenshot lies in work/screenshots/, and its size is told', async () => {
+  const web = await server({ '/': says('<p style="height:3000px">here') });
+  const { run, work } = browserDesk();
+  await run({ action: 'navigate', url: web.url('/') });
+  expect((await run({ action: 'screenshot' })).text).toMatch(
+    /\[saved `screenshots\/page\.png`, 1280 x 800 pixels, \d+ bytes\]/,
+  );
+  expect((await run({ action: 'screenshot', whole: true })).text).toMatch(
+    /`screenshots\/page-2\.png`, 1280 x 30\d\d pixels/,
+  );
+  expect(
+    readFileSync(join(work, 'screenshots', 'page.png'))
+      .subarray(1, 4)
+      .toString(),
+  ).toBe('PNG');
+});
+
+test('arguments that do not fit an action are refused with what it takes', async () => {
+  const { run } = browserDesk();
+  const told = async (args: object) => (await run(args)).text;
+  expect(await told({ action: 'type', url: 'http://x/' })).toBe(
+    '`type` cannot be done so: it needs `ref`; it needs `text`; `url` means nothing to it. It takes: { action, ref, text, submit? }.',
+  );
+  expect(await told({ action: 'download' })).toContain('it needs either `url` or `ref`');
+  expect(await told({ action: 'clik' })).toContain('"navigate"');
+  expect(await told({ action: 'click', ref: 'button' })).toContain('wanted a number from the page such as e12');
+});
+
+test('a name a server gave is made harmless', () => {
+  expect(safeName('../../etc/passwd')).toBe('passwd');
+  expect(safeName('..\\..\\evil.exe')).toBe('evil.exe');
+  expect(safeName('.bashrc')).toBe('bashrc');
+  expect(safeName('a;rm -rf $(x)`y`.csv')).toBe('a_rm -rf _(x)_y_.csv');
+  expect(safeName('报告 2026.pdf')).toBe('报告 2026.pdf');
+  expect([...safeName(`${'x'.repeat(500)}.tar`)].length).toBe(64);
+  expect(safeName('')).toBe('file');
+});
