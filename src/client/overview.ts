@@ -2,6 +2,7 @@ import * as fs from 'node:fs';
 import { type Session, type Standing, standing } from '../core/session.ts';
 import { statusText } from '../core/status.ts';
 import { completedSteps } from '../core/steps.ts';
+import type { Question } from '../protocol/ask-call.ts';
 import { errorText } from '../protocol/errors.ts';
 import type { PlanStatus } from '../protocol/plan.ts';
 import { parentOf } from '../store/children.ts';
@@ -22,6 +23,8 @@ export type Overview = {
   title: string | null;
   standing: Standing | 'unreadable';
   plan: { id: string; status: PlanStatus; completed: number; total: number } | null;
+  /** What it asked by `ask_user` and waits to be told. */
+  asks: Question | null;
   /** ISO 8601, UTC; null where nothing has happened yet. */
   changed: string | null;
   /** Messages in the inbox that nobody has taken yet. */
@@ -61,6 +64,7 @@ export async function overview(paths: Named): Promise<Overview> {
       title: settingsOf(paths).title ?? session.title,
       standing: standing(session),
       plan: plan && { id: plan.id, status: plan.status, completed: completedSteps(plan), total: plan.steps.length },
+      asks: session.question && { text: session.question.text, choices: session.question.choices },
       changed: session.at || null,
       inbox,
       problem: null,
@@ -68,9 +72,11 @@ export async function overview(paths: Named): Promise<Overview> {
   } catch (error) {
     const problem = errorText(error);
     const parent = parentOf(paths.name) ?? null;
-    return { name: paths.name, parent, title: null, standing: 'unreadable', plan: null, changed: null, inbox, problem };
+    return { name: paths.name, parent, title: null, standing: 'unreadable', ...NOTHING, inbox, problem };
   }
 }
+
+const NOTHING = { plan: null, asks: null, changed: null };
 
 /** `at` answers the paths of another session, undefined where there is none: children are shown within. */
 export async function show(paths: Named, at: (name: string) => Named | undefined): Promise<Shown> {

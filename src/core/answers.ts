@@ -1,6 +1,7 @@
 import { COMMANDS, commandOf, type Kind, modeOrder, spokenText } from './commands.ts';
 import { classifyMessage } from './intent/index.ts';
 import { entryOf } from './keyed.ts';
+import { isAnswer } from './question.ts';
 import type { Message, Session, Standing } from './session.ts';
 import { standing } from './session.ts';
 
@@ -53,6 +54,7 @@ const read = new WeakMap<Message, Map<Standing, Known>>();
 
 /** A message as the table sees it: its kind, or the name of a command that is not known. */
 export function kindOf(session: Session, message: Message): Known {
+  if (isAnswer(session, message)) return { kind: 'task' };
   const state = standing(session);
   const before = read.get(message)?.get(state);
   if (before) return before;
@@ -114,6 +116,7 @@ export function mostUrgent(session: Session): Heard | undefined {
 
 /** Whether a message is heard before those that were dropped earlier: a command, or words that stop, pause or undo. */
 export function goesAhead(session: Session, said: Pick<Message, 'text' | 'command'>): boolean {
+  if (isAnswer(session, said)) return false;
   const kind = kindAt(standing(session), said);
   if (!('kind' in kind)) return true;
   return kind.kind !== 'run' && ((kind.kind !== 'task' && kind.kind !== 'continue') || commandOf(said) !== null);

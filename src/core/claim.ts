@@ -1,3 +1,4 @@
+import { ASK_TOOL } from '../protocol/ask-call.ts';
 import type { EventBody, EventOf } from '../protocol/event.ts';
 import type { DoneWhen, Step } from '../protocol/plan.ts';
 import { PLAN_TOOL } from '../protocol/plan-call.ts';
@@ -75,9 +76,9 @@ export function openQuestion({ plan }: Session, claim: Claim): number | undefine
   return place < 0 ? undefined : place;
 }
 
-/** The last tool of a turn failed, so that nothing said beside it can be believed. The plan's own tool is no evidence. */
+/** The last tool of a turn failed, so that nothing said beside it can be believed. What touches nothing (the plan's own tool, a question) is no evidence. */
 export function lastToolFailed(turn: Turn | null): boolean {
-  const last = turn?.calls.findLast((call) => call.name !== PLAN_TOOL.name);
+  const last = turn?.calls.findLast((call) => call.name !== PLAN_TOOL.name && call.name !== ASK_TOOL.name);
   return last !== undefined && !last.ok;
 }
 

@@ -2,6 +2,7 @@ import { type Rules, resolveRules } from '../protocol/config.ts';
 import type { Consult, EventBody } from '../protocol/event.ts';
 import type { MessageFile } from '../protocol/message.ts';
 import { answerable, joining, mostUrgent, mute } from './answers.ts';
+import { asking } from './ask.ts';
 import { depthOf } from './child-name.ts';
 import { delegation, halting } from './children.ts';
 import { nextOfClaim } from './claim.ts';
@@ -15,6 +16,7 @@ import { POLICIES, policyOf } from './modes/index.ts';
 import { checkMoves } from './moves.ts';
 import { parking } from './parking.ts';
 import { isPlanCall, planCall } from './plan-tool.ts';
+import { answering, isAskCall } from './question.ts';
 import { replyTo } from './reply.ts';
 import { aside, respond } from './respond.ts';
 import { ending, heldUp, limitReached, outage, planEnd, restEvents, stuck } from './rest.ts';
@@ -104,6 +106,8 @@ function oweReply(session: Session, rules: Rules): EventBody[] {
           reason: rest.reason,
           usage,
           ...(rest.beside && { plan: null }),
+          ...(session.question && { question: session.question }),
+          attachments: [...(rest.files ?? [])],
           ...(depthOf(session.name) > 0 && rest.exit !== null && { exit: rest.exit }),
         },
         language,
@@ -127,13 +131,19 @@ function nextInQueue(session: Session, rules: Rules): EventBody[] {
 
 /** A run is on: finish the turn at hand, then call the model again, unless there is a reason to rest. */
 function work(session: Session, rules: Rules): Decision {
+  const answered = answering(session);
+  if (answered.length > 0) return { do: 'record', events: answered };
   const planned = planning(session);
   if (planned.length > 0) return { do: 'record', events: planned };
-  const open = session.turn?.calls.find((call) => call.state === 'asked' || call.state === 'started');
+  const open = session.turn?.calls.find(
+    (call) => !isAskCall(call) && (call.state === 'asked' || call.state === 'started'),
+  );
   const plan = activePlan(session);
   if (open && plan && isPlanCall(open)) return { do: 'record', events: planCall(session, plan, open) };
   if (open && plan && isSpawnCall(open)) return spawning(session, plan, rules);
   if (open) return { do: 'act', call: open };
+  const question = asking(session, rules);
+  if (question.length > 0) return { do: 'record', events: question };
   if (session.claim) return weigh(session, session.claim, rules);
   const verdict = judge(session);
   if (verdict.length > 0) return { do: 'record', events: verdict };

@@ -5,7 +5,8 @@ import { foldCheck, isCheck } from './claim.ts';
 import { grown } from './grow.ts';
 import { entryOf } from './keyed.ts';
 import { foldListing, isListing } from './parts/split.ts';
-import { spoken } from './prompt/spoken.ts';
+import { inBlock, spokenTurn } from './prompt/spoken.ts';
+import { isAskCall } from './question.ts';
 import { roundGoesOn } from './rounds.ts';
 import { failing } from './router.ts';
 import { activePlan, type Call, type Run, runningStep, type Session, type Trace, type Turn } from './session.ts';
@@ -19,7 +20,7 @@ export function foldTurn(session: Session, event: EventOf<'model.answered'>): Se
   const turn: Turn = {
     seq: event.seq,
     step: event.step ?? null,
-    userTurn: event.carried.length > 0,
+    userTurn: event.carried.length > 0 || wasAnswered(session.turn),
     text: event.text,
     calls: event.calls.map((call, place) => ({
       key: `${event.seq}.${place}`,
@@ -51,6 +52,9 @@ export function foldTurn(session: Session, event: EventOf<'model.answered'>): Se
   );
 }
 
+/** A person has answered what the last answer asked. */
+const wasAnswered = (turn: Turn | null): boolean => turn?.calls.some((call) => isAskCall(call) && call.ok) ?? false;
+
 /** An answer beside the work: persons' words it carried join the conversation, its own do not. */
 function consulted(session: Session, event: EventOf<'model.answered'>, ask: Consult): Session {
   const { run, plan } = session;
@@ -75,7 +79,7 @@ function consulted(session: Session, event: EventOf<'model.answered'>, ask: Cons
 function carriedBy(session: Session, event: EventOf<'model.answered'>): ChatMessage[] {
   return event.carried.flatMap((id) => {
     const message = entryOf(session.messages, id);
-    return message ? [{ role: 'user' as const, content: spoken(message) }] : [];
+    return message ? [spokenTurn(message)] : [];
   });
 }
 
@@ -176,10 +180,17 @@ export function foldCall(
   const output = event.type === 'tool.finished' ? shownText(event.output) : interruptedText(event);
   const ok = event.type === 'tool.finished' && event.ok;
   const state = event.type === 'tool.finished' ? 'finished' : 'interrupted';
-  const after = withCall(session, { ...call, state, ok, head: clip(output, 400) });
+  const isQuestion = session.question?.call === call.key;
+  const images = event.type === 'tool.finished' && event.images ? { images: event.images } : {};
+  const after = withCall(session, { ...call, state, ok, head: clip(output, 400), ...images });
   return {
     ...after,
-    conversation: grown(session.conversation, { role: 'tool', tool_call_id: call.id, content: output }),
+    conversation: grown(
+      session.conversation,
+      { role: 'tool', tool_call_id: call.id, content: output, ...(isQuestion && { by: 'person' as const }) },
+      ...pictures(after.turn),
+    ),
+    question: isQuestion ? null : session.question,
     ...ended(after, event),
     failing: event.type === 'tool.finished' ? failing(session.failing, call.name, ok) : session.failing,
     run: after.run && {
@@ -188,6 +199,15 @@ export function foldCall(
       exit: exitOf(event) === undefined ? after.run.exit : (exitOf(event) ?? null),
     },
   };
+}
+
+/** A result cannot carry images: they follow in the daemon's own words, once nothing more comes in between. */
+function pictures(turn: Turn | null): ChatMessage[] {
+  const calls = turn?.calls ?? [];
+  const images = calls.flatMap((call) => call.images ?? []);
+  if (images.length === 0 || calls.some((call) => call.state === 'asked' || call.state === 'started')) return [];
+  const names = images.map(({ path }) => `work/${path}`).join(', ');
+  return [{ ...inBlock(`From the calls above, in this order: ${names}`), images }];
 }
 
 /** Of a command: its exit status, null where it has none; undefined where no command ran. */

@@ -1,6 +1,7 @@
 import type { EventOf } from '../protocol/event.ts';
 import { fullLimits } from '../protocol/limits.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
+import { clip } from '../protocol/recorded.ts';
 import { spokenText } from './commands.ts';
 import { entryOf } from './keyed.ts';
 import { endsJobs } from './lasting.ts';
@@ -43,8 +44,10 @@ export function foldResumed(session: Session, event: EventOf<'run.resumed'>): Se
   return {
     ...session,
     ...taken(session, event.message),
+    // The answer to a question is the result of its call, and the answer of the model that asked goes on where it was.
+    ...(session.question && { uncarried: session.uncarried }),
     run,
-    turn: null,
+    turn: session.question ? session.turn : null,
     rest: null,
     plan: plan ? reopened(plan, run.limits, event.at) : session.plan,
     setAside: back ? setAside : session.setAside,
@@ -70,23 +73,31 @@ export function foldRest(session: Session, event: EventOf<'run.rested'>): Sessio
     agent: run ? run.agent : session.rest?.agent,
     folder: run ? run.folder : session.rest?.folder,
     exit: (run ? run.exit : session.rest?.exit) ?? null,
+    ...(event.files && { files: event.files }),
   };
   const status = event.status === 'paused' || event.status === 'waiting' ? event.status : null;
   const plan =
     session.plan && status && !rest.beside && (session.plan.status === 'running' || session.plan.status === 'waiting')
-      ? touched({ ...session.plan, status, reason: event.reason }, event.at)
+      ? touched({ ...session.plan, status, reason: reasonOf(event) }, event.at)
       : session.plan;
-  // Only a person's check outlives the rest: its answer is the next message.
+  // Only what a person is asked outlives the rest: the answer is the next message.
   return {
     ...session,
     run: null,
     rest,
     plan,
-    claim: event.reason === 'check' ? session.claim : null,
+    question: event.question ?? null,
+    claim: event.reason === 'check' || event.question ? session.claim : null,
     children: held(session.children),
     jobsEnd: endsJobs(session.name, event.status) ? event.seq : session.jobsEnd,
   };
 }
+
+/** Code points of a question that stand in `plan.json`. */
+const ASKED = 500;
+
+const reasonOf = ({ question, reason }: EventOf<'run.rested'>): string =>
+  question ? clip(question.text, ASKED) : reason;
 
 /** What a child has replied is taken up when the run goes on. */
 function held(children: Session['children']): Session['children'] {

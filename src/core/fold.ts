@@ -88,6 +88,7 @@ function afresh(session: Session): Session {
     plan: null,
     turn: null,
     rest: null,
+    question: null,
     uncarried: [],
     notices: [],
     ...FRESH_PLAN,
@@ -125,6 +126,7 @@ function received(session: Session, event: EventOf<'message.received'>): Session
     ...(event.command !== undefined && { command: event.command }),
     ...(event.options && { options: event.options }),
     ...(event.attachments && { attachments: event.attachments }),
+    ...(event.files && { files: event.files }),
     ...(event.template && { template: event.template }),
   };
   return {

@@ -43,6 +43,7 @@ function linesOf(message: ChatMessage): Line[] {
     return message.content.startsWith('<daemon>')
       ? message.content.split('\n').flatMap(known)
       : [asked(message.content)];
+  if (message.role === 'tool' && message.by === 'person') return [asked(message.content)];
   if (message.role !== 'assistant' || message.tool_calls || !message.content) return [];
   return [{ worth: 0, text: YOU + clip(oneLine(message.content), ANSWER) }];
 }

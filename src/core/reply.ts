@@ -1,3 +1,4 @@
+import type { Question } from '../protocol/ask-call.ts';
 import type { EventBody } from '../protocol/event.ts';
 import type { Plan } from '../protocol/plan.ts';
 import type { Reply, ReplyStatus } from '../protocol/reply.ts';
@@ -17,11 +18,14 @@ type Facts = {
   usage?: Reply['usage'];
   plan?: Plan | null;
   exit?: number;
+  question?: Question;
+  /** Files under `work/` that were there when the run came to rest. */
+  attachments?: string[];
 };
 
 /** The one reply of a message, as an event. A fault in `plan.json` that nobody was told of yet is told here. */
 export function replyTo(session: Session, id: string, facts: Facts, language: Language): Committed {
-  const { status, text, reason, usage = null, exit } = facts;
+  const { status, text, reason, usage = null, exit, question, attachments = [] } = facts;
   const plan = facts.plan === undefined ? session.plan : facts.plan;
   const note =
     session.planProblem && status !== 'rejected' ? `\n\n${SAYINGS[language].planNote(session.planProblem)}` : '';
@@ -35,10 +39,11 @@ export function replyTo(session: Session, id: string, facts: Facts, language: La
       status,
       text: text + note,
       ...(reason !== undefined && { reason }),
+      ...(question && { question: { text: question.text, choices: question.choices } }),
       plan: plan && planFacts(plan),
       usage,
       ...(exit !== undefined && { exit }),
-      attachments: [...new Set((plan?.steps ?? []).flatMap((step) => step.attachments ?? []))],
+      attachments,
     },
   };
 }

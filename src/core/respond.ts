@@ -13,6 +13,7 @@ import { fold } from './fold.ts';
 import { classifyMessage } from './intent/index.ts';
 import { type Language, languageOf } from './language.ts';
 import { PLAN_ORDERS, planOrder } from './plan-command.ts';
+import { withdrawn } from './question.ts';
 import { replyTo } from './reply.ts';
 import { restEvents } from './rest.ts';
 import { SAYINGS } from './sayings.ts';
@@ -42,7 +43,10 @@ function carryOut(answer: Answer, session: Session, message: Message, rules: Rul
     case 'start':
       return begin(session, message, rules);
     case 'start_beside':
-      return begin(session, message, rules, session.plan ?? undefined);
+      return [
+        ...withdrawn(session, 'the person began something else'),
+        ...begin(session, message, rules, session.plan ?? undefined),
+      ];
     case 'resume':
       return resume(session, message, rules);
     case 'rest_paused':
@@ -61,11 +65,13 @@ function carryOut(answer: Answer, session: Session, message: Message, rules: Rul
       return restEvents(session, rules, { status: 'cancelled', reason: 'new conversation' });
     case 'wait_to_paused':
       return [
+        ...withdrawn(session, 'the person paused the run'),
         standstill(session, message, 'paused', 'asked'),
         ...say(session, message, rules, (words) => words.nowPaused),
       ];
     case 'to_cancelled':
       return [
+        ...withdrawn(session, 'the person cancelled the run'),
         standstill(session, message, 'cancelled', 'asked'),
         ...(session.plan
           ? [{ type: 'plan.ended' as const, plan: session.plan.id, status: 'cancelled' as const, reason: 'asked' }]
@@ -192,11 +198,15 @@ function resume(session: Session, message: Message, rules: Rules): EventBody[] {
     const known = Object.keys(session.setAside).join(', ') || '–';
     return say(session, message, rules, (words) => words.noSuchPlan(first, known));
   }
-  const away = named !== undefined && session.plan?.status === 'paused' ? [aside(session.plan.id)] : [];
+  const away =
+    named !== undefined && (session.plan?.status === 'paused' || session.plan?.status === 'waiting')
+      ? [aside(session.plan.id)]
+      : [];
   const { model: _, mode: __, mode_reason: ___, agent: ____, folder: _____, ...began } = start(session, message, rules);
   const model = message.options?.model ?? rules.model;
   const { handLimits } = (named === undefined ? session : session.asideWork[named]) ?? {};
   return [
+    ...(named === undefined ? [] : withdrawn(session, 'the person took up another plan')),
     ...away,
     {
       ...began,

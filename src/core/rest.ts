@@ -8,6 +8,7 @@ import { endsJobs } from './lasting.ts';
 import { whyHeld } from './needs.ts';
 import { listingKey } from './parts/split.ts';
 import { executorOf } from './planner/agents.ts';
+import { answering, isAskCall } from './question.ts';
 import { SAYINGS } from './sayings.ts';
 import { activePlan, type Call, type Run, runningStep, type Session } from './session.ts';
 import { sessionLanguage } from './session-language.ts';
@@ -23,6 +24,8 @@ export type Why = {
   reason: string;
   /** What the reply says before anything else. */
   text?: string;
+  /** What the person is asked; its call stays open. */
+  question?: NonNullable<Session['question']>;
   /** Why the calls that are open end here; without it, because a person asked. */
   cut?: string;
 };
@@ -35,7 +38,7 @@ export function restEvents(session: Session, rules: Rules, why: Why): EventBody[
   const ends = why.status === 'failed' || why.status === 'cancelled';
   const plan = activePlan(session);
   return [
-    ...interruptions(session, why.cut ?? SAYINGS[language].byPerson),
+    ...interruptions(session, why.cut ?? SAYINGS[language].byPerson, why.question?.call),
     {
       type: 'run.rested',
       message: run.message,
@@ -43,6 +46,7 @@ export function restEvents(session: Session, rules: Rules, why: Why): EventBody[
       reason: why.reason,
       text: restText(session, rules, run, why),
       spent: run.spent,
+      ...(why.question && { question: why.question }),
     },
     ...(plan && ends
       ? [
@@ -57,8 +61,8 @@ export function restEvents(session: Session, rules: Rules, why: Why): EventBody[
   ];
 }
 
-/** Calls that will not be run, or of which nobody knows how far they got. */
-export function interruptions(session: Session, why: string): EventBody[] {
+/** Calls that will not be run, or of which nobody knows how far they got; `but` stays open. */
+export function interruptions(session: Session, why: string, but?: string): EventBody[] {
   const { claim } = session;
   const checks = (claim?.checks ?? []).flatMap((check, place): EventBody[] =>
     claim && check?.state === 'started'
@@ -68,8 +72,10 @@ export function interruptions(session: Session, why: string): EventBody[] {
   const looking = session.split?.state === 'started' ? [listingKey(session.split)] : [];
   const looks = looking.map((call): EventBody => ({ type: 'tool.interrupted', call, outcome: 'unknown', why }));
   const calls = (session.turn?.calls ?? []).flatMap((call): EventBody[] => {
+    if (call.key === but) return [];
     if (call.state === 'asked') return [{ type: 'tool.interrupted', call: call.key, outcome: 'not_started', why }];
     if (call.state === 'started' && isSpawnCall(call)) return [leftOn(session, call)];
+    if (call.state === 'started' && isAskCall(call)) return notAsked(session, call, why);
     if (call.state === 'started') return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why }];
     return [];
   });
@@ -81,6 +87,13 @@ function leftOn({ plan }: Session, { key, args }: Call): EventBody {
   const step = plan?.steps.find((one) => one.call === key);
   const text = `[${step?.id ?? clip(args, 80)} has not ended yet; when it has, the plan says what came of it]`;
   return { type: 'tool.finished', call: key, ok: true, output: { text }, ms: 0 };
+}
+
+/** An answer that had come is told all the same; a question that nobody saw was not asked. */
+function notAsked(session: Session, { key }: Call, why: string): EventBody[] {
+  const answered = session.question?.call === key ? answering(session) : [];
+  if (answered.length > 0) return answered;
+  return [{ type: 'tool.interrupted', call: key, outcome: 'not_started', why }];
 }
 
 function restText(session: Session, rules: Rules, run: Run, why: Why): string {

@@ -1,4 +1,6 @@
+import type { Question } from '../protocol/ask-call.ts';
 import type { Consult, EventOf, MessageTemplate, RestStatus } from '../protocol/event.ts';
+import type { Attached, ImageFile } from '../protocol/images.ts';
 import type { FullLimits, Limits } from '../protocol/limits.ts';
 import type { MessageOptions, Mode } from '../protocol/message.ts';
 import type { CompletedBy, Plan, Step } from '../protocol/plan.ts';
@@ -80,6 +82,8 @@ export type Session = PlanWork & {
   run: Run | null;
   turn: Turn | null;
   rest: Rest | null;
+  /** What a person was asked by a call that is open until they answer: kept while the run waits, and gone with the call's end. */
+  question: (Question & { call: string }) | null;
   plan: Plan | null;
   /** Paused plans that made room for another, by id. */
   setAside: Readonly<Record<string, Plan>>;
@@ -134,6 +138,8 @@ export type Message = {
   command?: string;
   options?: MessageOptions;
   attachments?: string[];
+  /** What the attachments were when it was taken. */
+  files?: Attached[];
   template?: MessageTemplate;
   sha256: string;
   /** It came while a run was on, so it may join that run. */
@@ -251,6 +257,8 @@ export type Call = {
   ok: boolean;
   /** First words of its output. */
   head: string;
+  /** What the model is shown of it when all calls of its answer have ended. */
+  images?: readonly ImageFile[];
 };
 
 export type Rest = {
@@ -268,6 +276,8 @@ export type Rest = {
   agent: string | undefined;
   folder: string | undefined;
   exit: number | null;
+  /** Files under `work/` that its reply brings along. */
+  files?: readonly string[];
 };
 
 export function emptySession(name: string): Session {
@@ -289,6 +299,7 @@ export function emptySession(name: string): Session {
     run: null,
     turn: null,
     rest: null,
+    question: null,
     plan: null,
     setAside: {},
     asideWork: {},

@@ -1,3 +1,4 @@
+import { asked } from './choices.ts';
 import { entryOf } from './keyed.ts';
 import type { Language } from './language.ts';
 import { SAYINGS } from './sayings.ts';
@@ -28,5 +29,10 @@ function running(session: Session, language: Language): string[] {
 
 function resting(session: Session, language: Language): string[] {
   const words = SAYINGS[language];
-  return [words.idle, ...(session.rest ? [words.rests(session.rest.status, session.rest.reason)] : [])];
+  const { rest, question } = session;
+  return [
+    words.idle,
+    ...(rest ? [words.rests(rest.status, rest.reason)] : []),
+    ...(question ? [`\n${asked(question.text, question.choices)}`] : []),
+  ];
 }

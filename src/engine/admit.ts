@@ -7,6 +7,7 @@ import { fillTemplate } from '../core/template/fill.ts';
 import { type RunOrder, runOrder } from '../core/template/order.ts';
 import { errorCode, errorText, UserError } from '../protocol/errors.ts';
 import type { Event, MessageTemplate } from '../protocol/event.ts';
+import type { Attached } from '../protocol/images.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { cut } from './cut.ts';
 import type { Ledger } from './ledger.ts';
@@ -82,14 +83,15 @@ async function take(drop: Drop, store: SessionStore, ledger: Ledger): Promise<()
 
 async function receive(drop: Drop & { ok: true }, store: SessionStore, ledger: Ledger): Promise<() => Promise<void>> {
   const { text = '', id, from, command, options, attachments = [] } = drop.message;
-  let places: string[];
+  let files: Attached[];
   try {
-    places = await store.inbox.place(attachments);
+    files = await store.inbox.place(attachments);
   } catch (error) {
     // A disk that says no is not the sender's fault.
     if (!(error instanceof UserError) || errorCode(error) !== undefined) throw error;
     return refuse(drop, errorText(error), store, ledger);
   }
+  const places = files.map(({ path }) => path);
   const name = nameFor(ledger.session, drop.name);
   const order = runOrder({ text, ...(command !== undefined && { command }) });
   const template = order && (await templateFor(order, store.templates));
@@ -103,7 +105,7 @@ async function receive(drop: Drop & { ok: true }, store: SessionStore, ledger: L
       ...(from !== undefined && { from }),
       ...(command !== undefined && { command }),
       ...(options && { options }),
-      ...(places.length > 0 && { attachments: places }),
+      ...(places.length > 0 && { attachments: places, files }),
       ...(template && { template }),
     },
   ]);

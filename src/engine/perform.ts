@@ -1,17 +1,19 @@
-import { childless } from '../core/child-name.ts';
+import { childless, depthOf } from '../core/child-name.ts';
 import { isCheck } from '../core/claim.ts';
 import type { Decision } from '../core/decide.ts';
 import { tokensOf } from '../core/prompt/elide.ts';
 import { requestMessages } from '../core/prompt/request.ts';
 import { activePlan, type Call, runningStep, type Session } from '../core/session.ts';
+import { ASK_TOOL } from '../protocol/ask-call.ts';
 import type { Rules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
+import type { ImageFile } from '../protocol/images.ts';
 import { PLAN_TOOL } from '../protocol/plan-call.ts';
 import { INLINE_LIMIT } from '../protocol/recorded.ts';
 import { SPAWN_TOOL } from '../protocol/spawn-call.ts';
 import { cut } from './cut.ts';
 import type { Ledger } from './ledger.ts';
-import { type ChatMessage, ModelFault, type ToolSpec, type World } from './ports.ts';
+import { type ChatMessage, ModelFault, type ModelRequest, type ToolSpec, type World } from './ports.ts';
 import { tidyCalls } from './tidy-calls.ts';
 
 const FIRST_PAUSE_MS = 500;
@@ -54,7 +56,8 @@ export async function think(
       tools: { names: tools.map(({ name }) => name), notices },
     });
     began = world.clock.elapsed();
-    const request = { messages, tools, model: session.run?.model };
+    const image: ModelRequest['image'] = (one) => world.store.image(one);
+    const request = { messages, tools, model: session.run?.model, image };
     const answer = await world.model.ask(request, { signal, onText: (delta) => world.store.live.write(delta) });
     if (!consult) world.jobs?.told();
     const ms = Math.round(world.clock.elapsed() - began);
@@ -82,12 +85,19 @@ function toolsFor(session: Session, world: World, rules: Rules): ToolSpec[] {
   const own = rules.agents[session.run?.agent ?? '']?.tools;
   const spawn = childless(session.name) === undefined ? [SPAWN_TOOL] : [];
   const offered = world.tools.specs.filter((tool) => !rules.notes.withheld.includes(tool.name));
-  return [PLAN_TOOL, ...[...spawn, ...offered].filter((tool) => !own || own.includes(tool.name))];
+  const ask = depthOf(session.name) === 0 ? [ASK_TOOL] : [];
+  return [PLAN_TOOL, ...[...ask, ...spawn, ...offered].filter((tool) => !own || own.includes(tool.name))];
 }
 
 /** Where a call works: a check of what a child did, where that child worked. */
 function folderOf({ run, claim, children }: Session, call: Call): string | undefined {
   return (isCheck(call.key) ? children[claim?.step ?? '']?.folder : undefined) ?? run?.folder;
+}
+
+/** Images of a call by their paths under the session's `work/`. */
+function shownFrom(folder: string | undefined, images: ImageFile[] = []): { images?: ImageFile[] } {
+  if (images.length === 0) return {};
+  return { images: images.map((one) => (folder === undefined ? one : { ...one, path: `${folder}/${one.path}` })) };
 }
 
 type Failed = Extract<EventBody, { type: 'model.failed' }>;
@@ -150,8 +160,9 @@ export async function act(
       return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why: 'the daemon ended while it ran' }];
     const output = await cut(result.text, INLINE_LIMIT, store.blobs);
     const { ok, exit } = result;
+    const images = shownFrom(folderOf(ledger.session, call), result.images);
     const ms = Math.round(clock.elapsed() - began);
-    return [{ type: 'tool.finished', call: call.key, ok, output, ms, ...(exit !== undefined && { exit }) }];
+    return [{ type: 'tool.finished', call: call.key, ok, output, ms, ...images, ...(exit !== undefined && { exit }) }];
   } catch (error) {
     if (signal.aborted) return [];
     throw error;

@@ -1,5 +1,6 @@
 import type { ChatMessage } from '../core/chat.ts';
 import type { Event, EventBody, FileIdentity, ToolCall } from '../protocol/event.ts';
+import type { Attached, ImageFile } from '../protocol/images.ts';
 import type { Mark } from '../protocol/mark.ts';
 import type { MessageFile } from '../protocol/message.ts';
 import type { Notes } from '../protocol/notes.ts';
@@ -80,6 +81,10 @@ export type SessionStore = {
   templates: Templates;
   /** Absolute path of `work/`, or of a folder in it, made if it is missing. Of a child session it is its root's. */
   work(folder?: string): Promise<string>;
+  /** Of paths such as `work/a/x.csv`, the regular files that are there and reached through no link, in order; at most `most`. */
+  files(paths: readonly string[], most: number): Promise<string[]>;
+  /** The bytes of an image under `work/`; undefined where it is no longer what it was. */
+  image(image: ImageFile): Promise<Uint8Array | undefined>;
   /** Gives back descriptors and watches nothing. */
   close(): Promise<void>;
 };
@@ -138,8 +143,8 @@ export type Inbox = {
    * within a second. `more`: something waits that `max` left out. Never follows a link, never hangs on a pipe, never deletes.
    */
   look(wanted?: Wanted): Promise<{ drops: Drop[]; pending: boolean; more: boolean }>;
-  /** Where the attachments of a message will go: names under `work/`, none of them taken. Throws UserError if one is missing. */
-  place(attachments: string[]): Promise<string[]>;
+  /** Where the attachments of a message will go, and what they are: names under `work/`, none of them taken. Throws UserError if one is missing. */
+  place(attachments: string[]): Promise<Attached[]>;
   /** After the message is durable: moves attachments to their places and the file to `done/<seq>-<name>`. Idempotent. */
   settle(drop: Drop, seq: number, attachments: Array<{ from: string; to: string }>): Promise<void>;
   /**
@@ -220,6 +225,8 @@ export type ModelRequest = {
   messages: ChatMessage[];
   tools: ToolSpec[] /** overrides the configured name */;
   model: string | undefined;
+  /** The bytes of an image among the messages; undefined where it is no longer what it was. */
+  image?: (image: ImageFile) => Promise<Uint8Array | undefined>;
 };
 
 export type ModelAnswer = {
@@ -263,8 +270,11 @@ export class ModelFault extends Error {
 
 // --- the tools --------------------------------------------------------------------------------------------------------
 
-/** `exit`: of a command, its exit status; null where it did not end by itself. */
-export type ToolResult = { ok: boolean; text: string; exit?: number | null };
+/**
+ * `exit`: of a command, its exit status; null where it did not end by itself. `images`: shown to a model that sees, paths relative
+ * to the call's own `work`.
+ */
+export type ToolResult = { ok: boolean; text: string; exit?: number | null; images?: ImageFile[] };
 
 export type ToolContext = {
   /** Absolute path of the session's `work/`: all a tool may touch, besides what the person allowed to be read. */

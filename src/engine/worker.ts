@@ -13,6 +13,7 @@ import { hearChildren, sendToChild } from './children.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 import { oneAtATime } from './lock.ts';
 import { steadyNotes } from './notes.ts';
+import { withFiles } from './offered-files.ts';
 import { pausesOf } from './pauses.ts';
 import { act, think } from './perform.ts';
 import { type PlanDesk, planDesk } from './plan-desk.ts';
@@ -140,7 +141,7 @@ export async function openWorker(
     if ((decision.do === 'think' || decision.do === 'act') && !caughtUp && woken) return beat(ruled);
     if (decision.do === 'record') {
       if (!heard && rests(decision) && (await changedByHand())) return beat(ruled, true);
-      await ledger.record(decision.events);
+      await ledger.record(await withFiles(store, ledger.session, decision.events));
     } else if (decision.do === 'publish') await publish(decision.message, ruled);
     else if (decision.do === 'send') await sendToChild(decision, world, ledger);
     else if (decision.do === 'rest') {
@@ -326,12 +327,13 @@ async function leave(ledger: Ledger): Promise<void> {
 }
 
 /** What is under way, in words. */
-function openIn({ run, turn, queue, unpublished }: Session): string[] {
+function openIn({ run, turn, queue, unpublished, question }: Session): string[] {
   const next = run ? undefined : queue[0];
   return [
     ...(run ? [`the run of ${run.message}`] : []),
-    ...(turn?.calls.filter((call) => call.state === 'started').map((call) => `the call ${call.key} (${call.name})`) ??
-      []),
+    ...(turn?.calls
+      .filter((call) => call.state === 'started' && call.key !== question?.call)
+      .map((call) => `the call ${call.key} (${call.name})`) ?? []),
     ...(next === undefined ? [] : [`the message ${next}`]),
     ...Object.keys(unpublished).map((id) => `the reply to ${id}`),
   ];

@@ -56,7 +56,7 @@ function builtIn(name: string): Model {
   const fetch = name.startsWith(SCRIPTED)
     ? scriptedFetch(readScript(name.slice(SCRIPTED.length)))
     : localFetch(runbookAnswer, { free: true });
-  return lazyModel({ baseUrl: NOWHERE, apiKey: undefined, name, timeoutMs: NEVER_MS, fetch });
+  return lazyModel({ baseUrl: NOWHERE, apiKey: undefined, name, timeoutMs: NEVER_MS, images: false, fetch });
 }
 
 function endpointModel(settings: ModelSettings, env: Environment, name: string | undefined): Model {
@@ -66,7 +66,8 @@ function endpointModel(settings: ModelSettings, env: Environment, name: string |
   if (!baseUrl) return unconfigured(NO_ENDPOINT);
   if (settings.api_key_env && !apiKey) return unconfigured(`model.api_key_env names ${keyName}, which is not set.`);
   const timeoutMs = Math.ceil((settings.timeout_s ?? DEFAULT_TIMEOUT_S) * 1000);
-  const model = lazyModel({ baseUrl, apiKey, keyName, name: name ?? '', timeoutMs, prices: settings.prices });
+  const { prices, images } = settings;
+  const model = lazyModel({ baseUrl, apiKey, keyName, name: name ?? '', timeoutMs, prices, images });
   const nameless = unconfigured(`${baseUrl} is set, but no model is named. ${HOW_TO_NAME}`);
   return {
     ask: async (request, options) => ((request.model ?? name) ? model : nameless).ask(request, options),

@@ -1,7 +1,8 @@
 import OpenAI from 'openai';
-import type { ChatMessage, Model, ModelAnswer, ModelRequest } from '../engine/ports.ts';
+import { type ChatMessage, type Model, type ModelAnswer, ModelFault, type ModelRequest } from '../engine/ports.ts';
 import { finishCalls, mendArguments } from './calls.ts';
 import { asFault, type Endpoint, refusesConversation, refusesUsageOption } from './faults.ts';
+import { onTheWire, openSight, type WireMessages } from './pictures.ts';
 import { assemble, type Draft, malformed } from './stream.ts';
 import { measure, type Prices } from './usage.ts';
 import { listedWindow } from './window.ts';
@@ -19,6 +20,8 @@ export type EndpointSettings = {
   /** Longest silence of the endpoint. */
   timeoutMs: number;
   prices?: Prices | undefined;
+  /** Whether models are sent images; undefined: tried, and given up for one that refuses them. */
+  images?: boolean | undefined;
   fetch?: Fetch;
 };
 
@@ -36,6 +39,7 @@ export function openaiModel(settings: EndpointSettings): Model {
   let usageOption = true;
   const wire = openWire(settings.fetch ?? globalThis.fetch, settings.timeoutMs);
   const door = { settings, wire, client: clientFor(settings, wire.fetch) };
+  const sight = openSight(settings.images);
   const windows = new Map<string, number | null>();
   return {
     window: (name) => windows.get(name ?? settings.name) ?? undefined,
@@ -46,10 +50,12 @@ export function openaiModel(settings: EndpointSettings): Model {
       let messages = request.messages;
       for (;;) {
         const withUsage = usageOption;
+        const wire = await onTheWire({ ...request, messages }, (image) => sight.hides(model, image));
         try {
-          return await askOnce(door, { ...request, model, messages }, withUsage, options);
+          return await askOnce(door, { ...request, model, messages, wire: wire.messages }, withUsage, options);
         } catch (error) {
           options.signal.throwIfAborted();
+          if (sight.learns(model, wire.sent, error)) throw unseen(error, endpoint(settings, model));
           if (withUsage && refusesUsageOption(error)) {
             usageOption = false;
             continue;
@@ -85,9 +91,17 @@ async function learnWindow(
   }
 }
 
+/** The request is tried again at once, without the images that were refused. */
+function unseen(error: unknown, at: Endpoint): ModelFault {
+  const why = asFault(error, at)?.message ?? 'the images were refused';
+  return new ModelFault('rejected', `${why} (tried again without images)`, { retry: true, waitMs: 0 });
+}
+
+type Asked = ModelRequest & { model: string; wire: WireMessages['messages'] };
+
 async function askOnce(
   { settings, wire, client }: Door,
-  request: ModelRequest & { model: string },
+  request: Asked,
   withUsage: boolean,
   { signal, onText }: AskOptions,
 ): Promise<ModelAnswer> {
@@ -120,10 +134,10 @@ function clientFor(settings: EndpointSettings, fetch: Fetch): OpenAI {
   });
 }
 
-function body({ model, messages, tools }: ModelRequest & { model: string }, withUsage: boolean) {
+function body({ model, wire, tools }: Asked, withUsage: boolean) {
   return {
     model,
-    messages,
+    messages: wire,
     ...(tools.length > 0 ? { tools: tools.map((spec) => ({ type: 'function' as const, function: spec })) } : {}),
     stream: true as const,
     ...(withUsage ? { stream_options: { include_usage: true } } : {}),

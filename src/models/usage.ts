@@ -41,6 +41,9 @@ function estimated(draft: Draft, messages: ChatMessage[]) {
   };
 }
 
+/** What an image takes, roughly. */
+const IMAGE_TOKENS = 1000;
+
 /** Messages never change, so each is counted once, however often the conversation is sent. */
 const counted = new WeakMap<ChatMessage, number>();
 
@@ -54,7 +57,8 @@ function countTokens(message: ChatMessage): number {
   const calls = message.role === 'assistant' ? (message.tool_calls ?? []) : [];
   return calls.reduce(
     (sum, call) => sum + estimateTokens(call.function.arguments),
-    estimateTokens(message.content ?? ''),
+    estimateTokens(message.content ?? '') +
+      IMAGE_TOKENS * (message.role === 'user' ? (message.images?.length ?? 0) : 0),
   );
 }
 

@@ -20,6 +20,10 @@ export const ModelSettings = z.strictObject({
   timeout_s: z.number().positive().optional().describe('Longest silence of the endpoint, in seconds.'),
   context_window: z.int().min(1000).optional().describe("Size of the model's window in tokens."),
   prices: Prices.optional(),
+  images: z
+    .boolean()
+    .optional()
+    .describe('Whether the model is shown images; without it they are tried, and left out once it refuses them.'),
 });
 export type ModelSettings = z.infer<typeof ModelSettings>;
 

@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { Question } from './ask-call.ts';
+import { Attached, ImageFile } from './images.ts';
 import { Limits } from './limits.ts';
 import { MessageOptions, Mode } from './message.ts';
 import { CompletedBy, PlanStatus, Progress, Step, StepStatus } from './plan.ts';
@@ -93,6 +95,7 @@ const EVENTS = [
     command: z.string().optional(),
     options: MessageOptions.optional(),
     attachments: z.array(z.string()).optional(),
+    files: z.array(Attached).optional().describe('What the attachments were when the message was taken.'),
     template: MessageTemplate.optional(),
     file: FileIdentity,
   }),
@@ -148,6 +151,7 @@ const EVENTS = [
     ok: z.boolean(),
     output: Recorded,
     ms: z.number(),
+    images: z.array(ImageFile).optional().describe('Images that the model is shown behind the output.'),
     exit: z.int().nullish().describe('Of a command: its exit status; null where it did not end by itself.'),
   }),
   event('tool.interrupted', {
@@ -232,6 +236,13 @@ const EVENTS = [
     reason: z.string(),
     text: z.string().describe('What the reply says.'),
     spent: Usage,
+    files: z
+      .array(z.string())
+      .optional()
+      .describe('Files under `work/` that its reply brings along: they were there then.'),
+    question: Question.extend({ call: z.string().describe('The call whose result the answer is.') })
+      .optional()
+      .describe('What `ask_user` asks: the next message is the answer.'),
   }),
   event('reply.committed', { message: z.string(), reply: Reply, file: FileIdentity.optional() }),
   event('reply.published', {

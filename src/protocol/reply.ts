@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Question } from './ask-call.ts';
 
 export const REPLY_STATUSES = ['done', 'paused', 'waiting', 'failed', 'cancelled', 'joined', 'rejected'] as const;
 export const ReplyStatus = z.enum(REPLY_STATUSES);
@@ -19,6 +20,9 @@ export const Reply = z.object({
   status: ReplyStatus,
   text: z.string(),
   reason: z.string().optional().describe('Why the run rests, where it does.'),
+  question: Question.optional().describe(
+    'What the run waits to be told, where it asked: the next message is the answer.',
+  ),
   plan: z
     .object({
       id: z.string(),

@@ -1,6 +1,9 @@
+import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { errorCode, UserError } from '../protocol/errors.ts';
+import { binaryKind, KIND_BYTES } from '../protocol/file-kind.ts';
+import { type Attached, MAX_IMAGE_BYTES } from '../protocol/images.ts';
 import { linkInPlace, stagingName } from './durable.ts';
 import { ifThere, saying } from './errors.ts';
 import { type Folder, inFolder, statIn } from './folder.ts';
@@ -24,21 +27,49 @@ const inUploads = <T>(paths: SessionPaths, job: (uploads: Folder) => T): T =>
 const inFiles = <T>(paths: SessionPaths, job: (files: Folder) => T): T =>
   inFolder(paths.folder, [{ path: paths.inbox }, { path: paths.inboxFiles, make: true }], job);
 
-/** Free names under `work/` for attachments given as `.files/<name>`. Throws UserError where one cannot be taken. */
-export function attachmentPlaces(paths: SessionPaths, attachments: string[]): string[] {
+/** Free names under `work/` for attachments given as `.files/<name>`, and what they are. Throws UserError where one cannot be taken. */
+export function attachmentPlaces(paths: SessionPaths, attachments: string[]): Attached[] {
   if (attachments.length === 0) return [];
   const places = new Set<string>();
-  inFiles(paths, (files) => {
-    for (const attachment of attachments)
-      if (sourceOf(files, attachment)?.stat.nlink !== 1n) throw notThere(attachment);
-  });
+  const facts = inFiles(paths, (files) =>
+    attachments.map((attachment) => {
+      const source = sourceOf(files, attachment);
+      if (source?.stat.nlink !== 1n) throw notThere(attachment);
+      return factsOf(files, source) ?? fail(attachment);
+    }),
+  );
   inUploads(paths, (uploads) => {
     for (const attachment of attachments) {
       const isTaken = (name: string) => places.has(`${UPLOADS}/${name}`) || statIn(uploads, name) !== undefined;
       places.add(`${UPLOADS}/${freeName(safeName(basename(attachment)), isTaken)}`);
     }
   });
-  return [...places];
+  return [...places].flatMap((path, n) => {
+    const fact = facts[n];
+    return fact ? [{ path, ...fact }] : [];
+  });
+}
+
+/** What a file is by its first bytes, and the hash of an image that can be shown; undefined where it was swapped meanwhile. */
+function factsOf(files: Folder, { name, stat }: Source): Omit<Attached, 'path'> | undefined {
+  const fd = fs.openSync(files.at(name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  try {
+    const opened = fs.fstatSync(fd, { bigint: true });
+    if (opened.ino !== stat.ino || !opened.isFile()) return undefined;
+    const bytes = Number(opened.size);
+    const start = Buffer.alloc(Math.min(bytes, KIND_BYTES));
+    const known = binaryKind(start.subarray(0, fs.readSync(fd, start, 0, start.length, 0)));
+    const kind = known?.kind ?? 'text';
+    if (!known?.image || bytes > MAX_IMAGE_BYTES) return { bytes, kind };
+    const sha256 = createHash('sha256').update(fs.readFileSync(fd)).digest('hex');
+    return { bytes, kind, image: { type: known.image, sha256 } };
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+function fail(attachment: string): never {
+  throw notThere(attachment);
 }
 
 const notThere = (attachment: string) =>

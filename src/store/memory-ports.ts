@@ -1,6 +1,8 @@
 import type { Drop, PlanSeen, SessionStore } from '../engine/ports.ts';
 import { UserError } from '../protocol/errors.ts';
 import type { Event } from '../protocol/event.ts';
+import { binaryKind } from '../protocol/file-kind.ts';
+import type { Attached } from '../protocol/images.ts';
 import { BEGINNING, type Mark } from '../protocol/mark.ts';
 import { sha256 } from './blobs.ts';
 import { crcOf, decodeLine, type Line } from './line.ts';
@@ -20,8 +22,10 @@ export type Contents = {
   snapshot: { mark: Mark; text: string } | undefined;
   blobs: Map<string, string>;
   inbox: Map<string, File>;
-  files: Set<string>;
+  files: Map<string, Buffer>;
   uploads: Set<string>;
+  /** Files under `work/`, by `work/x`. */
+  made: Map<string, Uint8Array>;
   done: Map<string, string>;
   rejected: Map<string, string>;
   outbox: Map<string, string>;
@@ -116,18 +120,25 @@ export function memoryInbox(contents: Contents): SessionStore['inbox'] {
       };
     },
     async place(attachments) {
-      const places: string[] = [];
+      const places: Attached[] = [];
       for (const attachment of attachments) {
         const file = attachment.slice('.files/'.length);
-        if (!contents.files.has(file)) throw new UserError(`The attachment ${attachment} is not there.`);
-        const isTaken = (free: string) => contents.uploads.has(`uploads/${free}`) || places.includes(`uploads/${free}`);
-        places.push(`uploads/${freeName(safeName(file), isTaken)}`);
+        const content = contents.files.get(file);
+        if (!content) throw new UserError(`The attachment ${attachment} is not there.`);
+        const isTaken = (free: string) =>
+          contents.uploads.has(`uploads/${free}`) || places.some(({ path }) => path === `uploads/${free}`);
+        places.push({ path: `uploads/${freeName(safeName(file), isTaken)}`, ...factsOf(content) });
       }
       return places;
     },
     async settle(drop, seq, attachments) {
       for (const { from, to } of attachments) {
-        if (contents.files.delete(from.slice('.files/'.length))) contents.uploads.add(to);
+        const file = from.slice('.files/'.length);
+        const content = contents.files.get(file);
+        if (!content) continue;
+        contents.files.delete(file);
+        contents.uploads.add(to);
+        contents.made.set(`work/${to}`, content);
       }
       if (isGone(drop)) return;
       contents.done.set(`${seq}-${safeName(drop.name)}`, contents.inbox.get(drop.handle.path)?.bytes.toString() ?? '');
@@ -142,6 +153,12 @@ export function memoryInbox(contents: Contents): SessionStore['inbox'] {
       contents.inbox.delete(drop.handle.path);
     },
   };
+}
+
+function factsOf(content: Buffer): Omit<Attached, 'path'> {
+  const known = binaryKind(content);
+  const image = known?.image && { type: known.image, sha256: sha256(content) };
+  return { bytes: content.length, kind: known?.kind ?? 'text', ...(image && { image }) };
 }
 
 function toDrop(file: string, { bytes, ino, mtimeNs }: File): Drop {

@@ -18,7 +18,9 @@ export type MemoryOptions = { now?: () => Date; epoch?: number; work?: string };
 export type Hands = {
   drop(name: string, content: string | Buffer): void;
   /** Puts a file into `inbox/.files/`. */
-  attach(name: string): void;
+  attach(name: string, content?: Buffer): void;
+  /** A file the agent made, as `work/x`. */
+  make(path: string, content?: Uint8Array): void;
   /** Saves `templates/<name>.md` of the workspace. */
   template(name: string, content: string): void;
   /** Saves `plan.json`. */
@@ -53,8 +55,9 @@ export function memoryStore(name: string, options: MemoryOptions = {}): MemorySt
     snapshot: undefined,
     blobs: new Map(),
     inbox: new Map(),
-    files: new Set(),
+    files: new Map(),
     uploads: new Set(),
+    made: new Map(),
     done: new Map(),
     rejected: new Map(),
     outbox: new Map(),
@@ -93,6 +96,8 @@ function open(name: string, contents: Contents, options: MemoryOptions): MemoryS
       text: (name) => contents.templates.get(name),
     }),
     work: async () => work,
+    files: async (paths, most) => paths.filter((path) => contents.made.has(path)).slice(0, most),
+    image: async ({ path }) => contents.made.get(`work/${path}`),
     close: async () => {},
     hands: hands(name, contents, options),
   };
@@ -103,8 +108,9 @@ const copyOf = (contents: Contents): Contents => ({
   lines: [...contents.lines],
   blobs: new Map(contents.blobs),
   inbox: new Map(contents.inbox),
-  files: new Set(contents.files),
+  files: new Map(contents.files),
   uploads: new Set(contents.uploads),
+  made: new Map(contents.made),
   done: new Map(contents.done),
   rejected: new Map(contents.rejected),
   outbox: new Map(contents.outbox),
@@ -120,8 +126,11 @@ function hands(name: string, contents: Contents, options: MemoryOptions): Hands 
       const count = ++contents.drops;
       contents.inbox.set(file, { bytes: Buffer.from(content), ino: String(count), mtimeNs: BigInt(count) });
     },
-    attach: (file) => {
-      contents.files.add(file);
+    attach: (file, content = Buffer.from(file)) => {
+      contents.files.set(file, content);
+    },
+    make: (path, content = new Uint8Array()) => {
+      contents.made.set(path, content);
     },
     template: (file, content) => {
       contents.templates.set(file, content);

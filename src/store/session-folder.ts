@@ -12,6 +12,7 @@ import { openOutbox } from './outbox.ts';
 import { openPlanFile } from './plan-file.ts';
 import { openSnapshots } from './snapshots.ts';
 import { openTemplates } from './templates.ts';
+import { filesAt, imageAt } from './work-files.ts';
 
 export type SessionOptions = Pick<JournalOptions, 'now' | 'disk' | 'segmentBytes'> &
   Pick<InboxOptions, 'askWriters'> & {
@@ -39,6 +40,7 @@ export function openSessionFolder(folder: string, options: SessionOptions): Sess
   const journal = openJournal(paths, world);
   const inbox = openInbox(paths, world);
   const live = openLive(paths.live);
+  const work = world.work ?? paths.work;
   return {
     name: basename(folder),
     journal,
@@ -51,9 +53,11 @@ export function openSessionFolder(folder: string, options: SessionOptions): Sess
     calls: openCallFolders(paths.tools),
     templates: openTemplates(world.templates),
     async work(sub) {
-      const root = ownFolder(world.work ?? paths.work);
+      const root = ownFolder(work);
       return sub === undefined ? root : ownFolder(join(root, sub));
     },
+    files: async (paths, most) => filesAt(ownFolder(work), paths, most),
+    image: async (image) => imageAt(ownFolder(work), image),
     async close() {
       await journal.close();
       inbox.close();

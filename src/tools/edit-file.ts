@@ -3,11 +3,11 @@ import { UserError } from '../protocol/errors.ts';
 import { clip } from '../protocol/recorded.ts';
 import { defineTool, optional, type Tool } from './define.ts';
 import { bytesInWords } from './file-errors.ts';
-import { utf8 } from './file-kind.ts';
 import { likenessTo } from './nearest.ts';
 import { withFile } from './open-file.ts';
 import { openFence } from './paths.ts';
 import { replaceFile } from './replace-file.ts';
+import { utf8 } from './utf8.ts';
 
 const MAX_BYTES = 8 * 1024 * 1024;
 const MAX_SHOWN_LINES = 12;

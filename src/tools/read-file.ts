@@ -1,14 +1,16 @@
+import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import { z } from 'zod';
 import type { ToolContext, ToolResult } from '../engine/ports.ts';
 import { UserError } from '../protocol/errors.ts';
+import { binaryKind, type ImageType, KIND_BYTES } from '../protocol/file-kind.ts';
+import { MAX_IMAGE_BYTES } from '../protocol/images.ts';
 import { INLINE_LIMIT } from '../protocol/recorded.ts';
 import { defineTool, optional, type Tool } from './define.ts';
 import { bytesInWords } from './file-errors.ts';
-import { binaryKind, KIND_BYTES } from './file-kind.ts';
 import { type Page, pageOf } from './lines.ts';
 import { withFile } from './open-file.ts';
-import { openFence } from './paths.ts';
+import { type Fence, openFence, type Place } from './paths.ts';
 
 const MAX_LINES = 2000;
 /** A page with its header is shown to the model whole, never cut again. */
@@ -20,7 +22,7 @@ export function readFileTool(readAlso: string[], told = readAlso): Tool {
   return defineTool({
     name: 'read_file',
     description:
-      `Reads a text file, or an output named \`blob:<hash>\`. At most ${MAX_LINES} lines or ${MAX_CHARACTERS} characters ` +
+      `Reads a text file, shows an image (PNG, JPEG, GIF, WebP), or reads an output named \`blob:<hash>\`. At most ${MAX_LINES} lines or ${MAX_CHARACTERS} characters ` +
       'at a time; where that is not all, a first line says which lines these are.' +
       (told.length > 0 ? ` Besides the work folder these may be read: ${told.join(', ')}.` : ''),
     args: z.strictObject({
@@ -36,11 +38,30 @@ export function readFileTool(readAlso: string[], told = readAlso): Tool {
       const place = await fence.toRead(path);
       return withFile(place, fence, async (handle, size) => {
         const kind = binaryKind(await startOf(handle));
-        if (kind) return { ok: false, text: `\`${place.shown}\` is binary: ${bytesInWords(size)}, ${kind}.` };
+        if (kind?.image) return picture(handle, { place, fence, size, kind: kind.kind, type: kind.image });
+        if (kind) return { ok: false, text: `\`${place.shown}\` is binary: ${bytesInWords(size)}, ${kind.kind}.` };
         return answer(place.shown, await pageOf(piecesOf(handle, context.signal), want));
       });
     },
   });
+}
+
+type Picture = { place: Place; fence: Fence; size: number; kind: string; type: ImageType };
+
+/** An image is shown behind the results, where the model sees; only one below `work/`, where it can be found again later. */
+async function picture(handle: FileHandle, { place, fence, size, kind, type }: Picture): Promise<ToolResult> {
+  const what = `\`${place.shown}\` is ${kind}, ${bytesInWords(size)}`;
+  if (size > MAX_IMAGE_BYTES)
+    return {
+      ok: false,
+      text: `${what}. Only images of up to ${bytesInWords(MAX_IMAGE_BYTES)} are shown; make a smaller one.`,
+    };
+  if (!fence.mayWrite(place.real))
+    return { ok: false, text: `${what}. To look at it, copy it into the work folder and read it there.` };
+  const content = await handle.readFile();
+  const sha256 = createHash('sha256').update(content).digest('hex');
+  const image = { path: place.shown, type, bytes: content.length, sha256 };
+  return { ok: true, text: `${what}; it is shown below, if you see images.`, images: [image] };
 }
 
 async function blob(path: string, context: ToolContext): Promise<Buffer> {

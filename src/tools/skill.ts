@@ -3,11 +3,11 @@ import { join, relative, resolve } from 'node:path';
 import { z } from 'zod';
 import type { ToolContext } from '../engine/ports.ts';
 import { UserError } from '../protocol/errors.ts';
+import { binaryKind, KIND_BYTES } from '../protocol/file-kind.ts';
 import { frontMatter } from '../protocol/front-matter.ts';
 import type { Skill } from '../protocol/notes.ts';
 import { defineTool, optional, type Tool } from './define.ts';
 import { bytesInWords, inWords, printable } from './file-errors.ts';
-import { binaryKind, KIND_BYTES } from './file-kind.ts';
 import { withFile } from './open-file.ts';
 import { isInside, openFence } from './paths.ts';
 import { walk } from './walk.ts';
@@ -61,7 +61,9 @@ async function textIn(folder: string, asked: string): Promise<string> {
     const bytes = await handle.readFile();
     const kind = binaryKind(bytes.subarray(0, KIND_BYTES));
     if (kind)
-      throw new UserError(`\`${printable(asked)}\` is binary: ${bytesInWords(size)}, ${kind}. It lies at ${real}.`);
+      throw new UserError(
+        `\`${printable(asked)}\` is binary: ${bytesInWords(size)}, ${kind.kind}. It lies at ${real}.`,
+      );
     return bytes.toString('utf8');
   });
 }

@@ -24,7 +24,7 @@ test('dag G15a: after two failures of a tool in a row the others are suggested, 
   const on = await run([0, 1]);
   expect(hint(on, 1)).toBeUndefined();
   expect(hint(on, 2)).toBe(
-    'web_search has failed 2 times in a row in this step. Other tools: plan, spawn, fetch, shell.',
+    'web_search has failed 2 times in a row in this step. Other tools: plan, ask_user, spawn, fetch, shell.',
   );
 });
 

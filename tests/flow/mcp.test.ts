@@ -29,6 +29,7 @@ test('a run uses the tools of an MCP server, in the folder of its session', asyn
   expect(JSON.stringify(finished(on.events('demo')))).toContain('Echo: hello');
   expect(JSON.stringify(finished(on.events('demo')))).toContain(join(on.session('demo'), 'work'));
   expect(on.sh('demo', 'ls work/mcp')).toMatch(/^everything__get-tiny-image_[0-9a-f]{12}\.png\n$/);
+  expect(JSON.stringify(finished(on.events('demo')))).toMatch(/"images":\[\{"path":"mcp\/everything__get-tiny-image_/);
   expect(daemon.stderr()).toMatch(/mcpServers\.bad/);
   daemon.process.kill('SIGTERM');
   expect(await daemon.ended).toBe(0);

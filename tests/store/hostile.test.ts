@@ -307,7 +307,7 @@ describe('attachments', () => {
     const { paths, inbox, drop, one, attach, uploads } = session();
     drop('1.md', 'see');
     attach('a.png');
-    const [to = ''] = await inbox.place(['.files/a.png']);
+    const [{ path: to } = { path: '' }] = await inbox.place(['.files/a.png']);
     fs.mkdirSync(join(paths.work, 'uploads'), { recursive: true });
     fs.writeFileSync(join(paths.work, to), "the agent's");
     await inbox.settle(await one(), 1, [{ from: '.files/a.png', to }]);

@@ -267,15 +267,15 @@ export function storePromises(where: string, make: () => Rig): void {
       rig.attach('a.png');
       const drop = await first(rig);
       const [to] = await rig.store.inbox.place(['.files/a.png']);
-      expect(to).toBe('uploads/a.png');
-      const moves = [{ from: '.files/a.png', to: to ?? '' }];
+      expect(to).toMatchObject({ path: 'uploads/a.png', kind: 'text' });
+      const moves = [{ from: '.files/a.png', to: to?.path ?? '' }];
       await rig.store.inbox.settle(drop, 1, moves);
       await rig.store.inbox.settle(drop, 1, moves);
       expect(rig.uploads()).toEqual(['a.png']);
       rig.attach('a.png');
-      expect(await rig.store.inbox.place(['.files/a.png', '.files/a.png'])).toEqual([
-        'uploads/a-2.png',
-        'uploads/a-3.png',
+      expect(await rig.store.inbox.place(['.files/a.png', '.files/a.png'])).toMatchObject([
+        { path: 'uploads/a-2.png' },
+        { path: 'uploads/a-3.png' },
       ]);
     });
 

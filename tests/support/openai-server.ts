@@ -146,6 +146,12 @@ export async function startOpenAI(script: ScriptEntry[] | ScriptEntry, port = 0)
 
 const OVER: Answer = { status: 500, body: { error: { message: 'the script is over' } } };
 
+/** The text of a message, whose content may be a list of parts. */
+function textIn(content: unknown): string {
+  if (!Array.isArray(content)) return typeof content === 'string' ? content : '';
+  return content.map((part: { text?: string }) => part.text ?? '').join('');
+}
+
 async function read(request: IncomingMessage, response: ServerResponse, requests: Seen[]): Promise<Seen> {
   const at = performance.now();
   const hungUp = new Promise<boolean>((resolve) => response.on('close', () => resolve(!response.writableFinished)));
@@ -153,7 +159,9 @@ async function read(request: IncomingMessage, response: ServerResponse, requests
   request.setEncoding('utf8');
   for await (const piece of request) text += piece;
   const body: RequestBody = JSON.parse(text);
-  const said = body.messages.findLast((one) => one.role === 'user' && !one.content?.trimStart().startsWith('<daemon'));
+  const said = body.messages.findLast(
+    (one) => one.role === 'user' && !textIn(one.content).trimStart().startsWith('<daemon'),
+  );
   const seen: Seen = {
     index: requests.length,
     path: request.url ?? '',
@@ -161,7 +169,7 @@ async function read(request: IncomingMessage, response: ServerResponse, requests
     body,
     at,
     port: request.socket.remotePort ?? 0,
-    said: said?.content ?? '',
+    said: textIn(said?.content),
     hungUp,
   };
   requests.push(seen);

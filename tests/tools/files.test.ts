@@ -73,8 +73,9 @@ test('a binary file is named for what it is', async () => {
   writeFileSync(join(work, 'p.png'), Buffer.from('\x89PNG\r\n\x1a\nxxxx', 'latin1'));
   writeFileSync(join(work, 'b'), Buffer.from([1, 0, 2]));
   expect(await use('read_file', { path: 'p.png' })).toEqual({
-    ok: false,
-    text: '`p.png` is binary: 12 bytes, a PNG image.',
+    ok: true,
+    text: '`p.png` is a PNG image, 12 bytes; it is shown below, if you see images.',
+    images: [{ path: 'p.png', type: 'image/png', bytes: 12, sha256: expect.stringMatching(/^[0-9a-f]{64}$/) }],
   });
   expect((await use('read_file', { path: 'b' })).text).toBe('`b` is binary: 3 bytes, of an unknown type.');
 });

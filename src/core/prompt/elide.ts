@@ -14,9 +14,7 @@ export function elided(conversation: readonly ChatMessage[], window: number): re
   let size = conversation.reduce((sum, message) => sum + tokensOf(message), 0);
   const room = window * FILL;
   if (size <= room) return conversation;
-  const outputs = conversation.flatMap((message, place) =>
-    message.role === 'tool' && message.content.length > SHORT ? [place] : [],
-  );
+  const outputs = conversation.flatMap((message, place) => (isLarge(message) ? [place] : []));
   const gone = new Set<number>();
   // The newest outputs are what the model is working with: they stay as long as there is room.
   for (let from = 0; from + GROUP < outputs.length && size > room; from += GROUP) {
@@ -36,7 +34,40 @@ export function elided(conversation: readonly ChatMessage[], window: number): re
   return conversation.map((message, place) => (gone.has(place) ? shortened(message) : message));
 }
 
+/** What a request can do without: long outputs and images, never what a person or the model said. */
+const isLarge = (message: ChatMessage): boolean =>
+  message.role === 'user'
+    ? message.images !== undefined
+    : message.role === 'tool' && message.by === undefined && message.content.length > SHORT;
+
+/** Images a request carries, at most; and how many of the oldest go at once, so that its beginning changes seldom. */
+const MOST_IMAGES = 8;
+const IMAGES_AT_ONCE = 4;
+
+/** The same messages with no more than eight images: the oldest are left out first, and named in their place. */
+export function withFewImages(messages: readonly ChatMessage[]): ChatMessage[] {
+  const count = messages.reduce((sum, message) => sum + imagesIn(message), 0);
+  let excess = Math.ceil((count - MOST_IMAGES) / IMAGES_AT_ONCE) * IMAGES_AT_ONCE;
+  return messages.map((message) => {
+    if (excess <= 0 || message.role !== 'user' || !message.images) return message;
+    const gone = message.images.slice(0, excess);
+    excess -= gone.length;
+    return unseen(message, gone.length);
+  });
+}
+
+const imagesIn = (message: ChatMessage): number => (message.role === 'user' ? (message.images?.length ?? 0) : 0);
+
+/** A message without the first of its images. */
+function unseen({ images = [], content }: ChatMessage & { role: 'user' }, count: number): ChatMessage {
+  const left = images.slice(count);
+  const names = images.slice(0, count).map(({ path }) => `work/${path}`);
+  const said = `${content}\n[no longer shown: ${names.join(', ')}; read_file shows an image again]`;
+  return { role: 'user', content: said, ...(left.length > 0 && { images: left }) };
+}
+
 function shortened(message: ChatMessage): ChatMessage {
+  if (message.role === 'user' && message.images) return unseen(message, message.images.length);
   return message.role === 'tool'
     ? {
         ...message,
@@ -57,11 +88,14 @@ export function tokensOf(message: ChatMessage): number {
   return tokens;
 }
 
+/** What an image takes, roughly: endpoints count from some 85 to 1,600 for one, by its size and their own rules. */
+const IMAGE_TOKENS = 1000;
+
 /** A rough count: about four characters a token, one for each character outside Latin scripts. */
 function countTokens(message: ChatMessage): number {
   const calls = message.role === 'assistant' && message.tool_calls ? JSON.stringify(message.tool_calls) : '';
   const text = (message.content ?? '') + calls;
   let wide = 0;
   for (let place = 0; place < text.length; place++) if (text.charCodeAt(place) > 0x2e7f) wide++;
-  return wide + (text.length - wide) / 4 + 4;
+  return wide + (text.length - wide) / 4 + 4 + imagesIn(message) * IMAGE_TOKENS;
 }

@@ -8,9 +8,9 @@ import { sessionLanguage } from '../session-language.ts';
 import { windowOf } from '../window.ts';
 import { daemonBlock, type OfTools } from './block.ts';
 import { consultBlock, consultSystem } from './consult.ts';
-import { elided } from './elide.ts';
+import { elided, withFewImages } from './elide.ts';
 import { memoryText, skillsText } from './notes.ts';
-import { spoken } from './spoken.ts';
+import { spokenTurn } from './spoken.ts';
 import { WORDING } from './wording.ts';
 
 /**
@@ -26,7 +26,7 @@ export function requestMessages(
   const language = sessionLanguage(session, rules);
   const fresh = carry.flatMap((id) => {
     const message = entryOf(session.messages, id);
-    return message ? [{ role: 'user' as const, content: spoken(message) }] : [];
+    return message ? [spokenTurn(message)] : [];
   });
   const block = consult
     ? consultBlock(session, rules, consult, language)
@@ -36,7 +36,11 @@ export function requestMessages(
       ? consultSystem(consult, language, dateOf(session), joined(rules.instructions, memoryText(rules.notes, language)))
       : { role: 'system', content: systemText(session, rules) };
   const history = elided(listed(session.conversation), windowOf(session, rules));
-  return [system, ...history, ...fresh, ...(block === null ? [] : [{ role: 'user' as const, content: block }])];
+  return [
+    system,
+    ...withFewImages([...history, ...fresh]),
+    ...(block === null ? [] : [{ role: 'user' as const, content: block }]),
+  ];
 }
 
 function dateOf(session: Session): string {

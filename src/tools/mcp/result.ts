@@ -3,6 +3,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import type { ToolResult } from '../../engine/ports.ts';
 import { errorText } from '../../protocol/errors.ts';
+import { binaryKind, KIND_BYTES } from '../../protocol/file-kind.ts';
+import { type ImageFile, MAX_IMAGE_BYTES } from '../../protocol/images.ts';
 import { clip } from '../../protocol/recorded.ts';
 import { bytesInWords, printable } from '../file-errors.ts';
 import { openFence } from '../paths.ts';
@@ -55,10 +57,11 @@ const ENDINGS: Record<string, string> = {
 
 /**
  * What a server answered, as the model reads it. Images, sound and other files go to `work/mcp/`, named after tool and content,
- * so that the same file twice is one; the text says where each is.
+ * so that the same file twice is one; the text says where each is, and images are shown.
  */
 export async function resultOf(came: Came, tool: string, work: string): Promise<ToolResult> {
-  const save = saver(tool, work);
+  const images: ImageFile[] = [];
+  const save = saver(tool, work, (image) => images.push(image));
   const texts: string[] = [];
   const lines: string[] = [];
   for (const one of came.content.slice(0, MOST_PARTS)) {
@@ -71,7 +74,8 @@ export async function resultOf(came: Came, tool: string, work: string): Promise<
   if (structuredContent !== undefined && structuredContent !== null && !isTold(structuredContent, texts)) {
     lines.push(JSON.stringify(structuredContent));
   }
-  return { ok: came.isError !== true, text: lines.filter((line) => line !== '').join('\n') || '(no output)' };
+  const text = lines.filter((line) => line !== '').join('\n') || '(no output)';
+  return { ok: came.isError !== true, text, ...(images.length > 0 && { images }) };
 }
 
 /** Servers give what they have as JSON as a text too, for clients that know no better: as it is, or as its only value. */
@@ -119,16 +123,19 @@ const shown = (text: string) => clip(printable(text), 500);
 /** Puts base64 into a file. Answers with its path, size and kind, or with why that failed: the rest of the result still counts. */
 type Save = (data: string, mime: string | undefined, uri: string) => Promise<string>;
 
-function saver(tool: string, work: string): Save {
+function saver(tool: string, work: string, shows: (image: ImageFile) => void): Save {
   let files = 0;
   return async (data, mime, uri) => {
     if (++files > MOST_FILES) return `not saved, ${MOST_FILES} files of one result are`;
     const bytes = Buffer.from(data, 'base64');
-    const mark = createHash('sha256').update(bytes).digest('hex').slice(0, MARK_CHARS);
+    const sha256 = createHash('sha256').update(bytes).digest('hex');
+    const mark = sha256.slice(0, MARK_CHARS);
     try {
       const fence = await openFence(work, []);
       const place = await fence.toWrite(`mcp/${safe(tool.replace(/^mcp__/, ''), 60)}_${mark}.${endingOf(mime, uri)}`);
       await replaceFile(place, bytes, fence);
+      const type = binaryKind(bytes.subarray(0, KIND_BYTES))?.image;
+      if (type && bytes.length <= MAX_IMAGE_BYTES) shows({ path: place.shown, type, bytes: bytes.length, sha256 });
       return `saved as work/${place.shown}, ${bytesInWords(bytes.length)}${mime ? `, ${shown(mime)}` : ''}`;
     } catch (error) {
       return `not saved, ${errorText(error)}`;

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { binaryKind, KIND_BYTES } from '../file-kind.ts';
+import { binaryKind, KIND_BYTES } from '../../protocol/file-kind.ts';
 
 /** What a body is: `html` and `pdf` are converted, `text` is shown as it came, `binary` is only named. */
 export type Content = { is: 'html' | 'pdf' | 'text' } | { is: 'binary'; kind: string };
@@ -10,7 +10,7 @@ export function contentOf(bytes: Buffer, type: string): Content {
   const start = bytes.subarray(0, KIND_BYTES);
   if (start.toString('latin1', 0, 5) === '%PDF-') return { is: 'pdf' };
   const wide = /charset\s*=\s*["']?utf-16/i.test(type) || /^(?:\xff\xfe|\xfe\xff)/.test(start.toString('latin1', 0, 2));
-  const kind = wide ? undefined : binaryKind(start);
+  const kind = wide ? undefined : binaryKind(start)?.kind;
   if (kind) return { is: 'binary', kind: kind === 'of an unknown type' && mime !== '' ? mime : kind };
   if (mime === 'text/html' || mime === 'application/xhtml+xml') return { is: 'html' };
   if (isTextType(mime)) return { is: 'text' };

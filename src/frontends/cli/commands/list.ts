@@ -38,7 +38,10 @@ function rows(sessions: Overview[], isServed: boolean): string {
       stateOf(one, isServed),
       one.plan ? `${one.plan.completed}/${one.plan.total}` : '-',
       one.changed ? localTime(one.changed) : '-',
-      oneLine(one.problem ?? one.title ?? '', process.stdout.isTTY ? 60 : 200),
+      oneLine(
+        one.problem ?? (one.asks ? `asks: ${one.asks.text}` : (one.title ?? '')),
+        process.stdout.isTTY ? 60 : 200,
+      ),
     ]),
   ]).split('\n');
   return [paint('bold', head), ...lines.map((line) => line.trimEnd())].join('\n');

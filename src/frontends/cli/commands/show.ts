@@ -20,7 +20,8 @@ function inWords(
   { name, title, session, summary, planProblem, settingsProblem, inbox, children }: Shown,
   isServed: boolean,
 ): string {
-  const asked = session.rest?.status === 'waiting' ? session.rest.text : null;
+  // A question of `ask_user` stands in the summary.
+  const asked = session.rest?.status === 'waiting' && !session.question ? session.rest.text : null;
   return [
     paint('bold', plain(title ? `${name}: ${title}` : name)),
     ...(session.at ? [`Last change: ${localTime(session.at)}`] : []),
@@ -59,7 +60,7 @@ function childLines({ step, child, standing, shown }: ShownChild, depth: number)
 }
 
 function asJson({ name, title, standing, session, planProblem, settingsProblem, inbox, children }: Shown): object {
-  const { plan, rest, run, unanswered, setAside } = session;
+  const { plan, rest, run, unanswered, setAside, question } = session;
   return {
     name,
     title,
@@ -84,6 +85,7 @@ function asJson({ name, title, standing, session, planProblem, settingsProblem, 
       text: rest.text,
       spent: rest.spent,
     },
+    question: question && { text: question.text, choices: question.choices },
     unanswered,
     inbox,
     children: children.map((one) => ({

@@ -1,0 +1,74 @@
+import { expect, test } from 'vitest';
+import { namedFiles } from '../../src/core/offered.ts';
+import { moves, rig, shell } from '../support/rig.ts';
+
+const attachments = (reply: string | undefined) => JSON.parse(reply ?? '{}').attachments;
+
+test.each([
+  ['See `chart.svg` and `work/a b.csv`.', ['work/chart.svg', 'work/a b.csv']],
+  ['![a chart](chart.svg "A title") and [data](<my data.csv>)', ['work/chart.svg', 'work/my data.csv']],
+  [
+    '[the copy](report%20%281%29.md), [odd](100%.txt)',
+    ['work/report%20%281%29.md', 'work/report (1).md', 'work/100%.txt'],
+  ],
+  ['It is in work/x.csv, work/y.csv. And **work/z.csv**!', ['work/x.csv', 'work/y.csv', 'work/z.csv']],
+  ['结果在work/报告.csv里，图在`图表.png`。', ['work/图表.png', 'work/报告.csv里', 'work/报告.csv']],
+  ['`../secret`, `/etc/passwd`, `~/.ssh/id`, `work/../../x`, [x](file:///etc/passwd)', []],
+  ['[x](https://host/work/x.csv), https://host/work/y.csv, network/z.csv', []],
+  ['`a\u0000b` `x\ufffd.csv` `work/` `.` `work`', ['work/work']],
+  ['```\nwork/in-code.csv\n```\nafter `b.csv`', ['work/b.csv']],
+])('%j names %j', (text, names) => {
+  expect(namedFiles(text)).toEqual(names);
+});
+
+test('names of a child are meant from its own folder, or from the whole', () => {
+  expect(namedFiles('`x.csv` and work/part/y.csv', 'part')).toEqual([
+    'work/part/x.csv',
+    'work/part/part/y.csv',
+    'work/part/y.csv',
+  ]);
+});
+
+test('a text of any size is searched to its end', () => {
+  for (const part of ['](', '`', 'work/', '```\n', '](('])
+    expect(namedFiles(part.repeat(300_000)).length).toBeLessThanOrEqual(200);
+});
+
+test('a reply brings along what its answer names and its steps wrote, as far as it is there', async () => {
+  const write = (path: string) => ({ name: 'write_file', args: { path, content: 'x' } });
+  const it = await rig({
+    script: moves(
+      { text: '[Step] Write', calls: [write('a.txt'), write('lost.txt'), write('../b.txt')] },
+      { text: 'All written. [Done] See `made.csv`, `a.txt` and `none.csv`.' },
+    ),
+  });
+  for (const path of ['work/a.txt', 'work/made.csv', 'work/other.txt']) it.store.hands.make(path);
+  it.drop('1.json', '{"text":"write"}');
+  await it.settle();
+  expect(attachments(it.reply('1.json'))).toEqual(['work/made.csv', 'work/a.txt']);
+  expect(it.events().find((event) => event.type === 'run.rested')).toMatchObject({
+    files: ['work/made.csv', 'work/a.txt'],
+  });
+  it.drop('2.json', '{"text":"/status"}');
+  await it.settle();
+  expect(attachments(it.reply('2.json'))).toEqual([]);
+});
+
+test('a reply brings along twenty files at most, and a later run not those of an earlier one', async () => {
+  const names = Array.from({ length: 30 }, (_, n) => `f${n}.txt`);
+  const it = await rig({
+    config: { limits: { iterations: 2 } },
+    script: moves(
+      { text: '[Step] Write\n[Step] Look', calls: names.map((path) => ({ name: 'write_file', args: { path } })) },
+      { text: 'Written. [Done]', calls: [shell()] },
+      { text: 'Looked. [Done]' },
+    ),
+  });
+  for (const name of names) it.store.hands.make(`work/${name}`);
+  it.drop('1.json', '{"text":"write"}');
+  await it.settle();
+  expect(attachments(it.reply('1.json'))).toEqual(names.slice(0, 20).map((name) => `work/${name}`));
+  it.drop('2.json', '{"text":"continue"}');
+  await it.settle();
+  expect(JSON.parse(it.reply('2.json') ?? '')).toMatchObject({ status: 'done', attachments: [] });
+});
