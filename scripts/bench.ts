@@ -4,17 +4,21 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { cli } from './bench/cli.ts';
 import { detectionTable } from './bench/detection.ts';
+import { growth } from './bench/growth.ts';
+import { load } from './bench/load.ts';
 import { machineLine } from './bench/machine.ts';
 import { overhead } from './bench/overhead.ts';
 import { pickup } from './bench/pickup.ts';
+import { recovery } from './bench/recovery.ts';
+import type { Setting } from './bench/setting.ts';
 import { start } from './bench/start.ts';
 
-const USAGE = `npm run bench -- [pickup | overhead | start | detection [corpus]] [options]
-  --quick             fewer repetitions and sessions: everything within a minute
-  --long              overhead also at 1,000 iterations
-  --many              pickup also among 1,000 and 10,000 idle sessions
-  --profile <folder>  overhead writes a CPU profile of the daemon there, for the browser's developer tools
+const USAGE = `npm run bench -- [pickup | overhead | start | load | growth | recovery | cli | detection [corpus]] [options]
+  --quick             fewer repetitions and sessions: everything within a minute on a quiet machine
+  --all               also what takes very long: 50,000 idle sessions, 100 MB of history
+  --profile <folder>  the daemon writes its CPU profiles there, for the browser's developer tools
   --in <folder>       where the workspaces are made (the system's folder for temporary files): the disk under it is measured`;
 
 const CORPUS = 'tests/detection/dev.jsonl';
@@ -23,29 +27,22 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     quick: { type: 'boolean', default: false },
-    long: { type: 'boolean', default: false },
-    many: { type: 'boolean', default: false },
+    all: { type: 'boolean', default: false },
     profile: { type: 'string' },
     in: { type: 'string', default: tmpdir() },
   },
 });
-const { quick, long, many } = values;
 const [only, corpus = CORPUS] = positionals;
 
-const benches: Record<string, (folder: string) => Promise<string> | string> = {
-  pickup: (folder) => pickup(folder, quick ? 40 : 200, many ? [0, 1000, 10_000] : [0]),
-  overhead: (folder) =>
-    overhead(
-      folder,
-      [
-        { iterations: 50, rounds: quick ? 1 : 4 },
-        ...(quick ? [] : [{ iterations: 200, rounds: 2 }]),
-        ...(long ? [{ iterations: 1000, rounds: 1 }] : []),
-      ],
-      values.profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${resolve(values.profile)}`],
-    ),
-  start: (folder) => start(folder, quick ? 1 : 5, quick ? [0, 1000] : [0, 1000, 10_000]),
-  detection: () => detectionTable(corpus),
+const benches: Record<string, (setting: Setting) => Promise<string> | string> = {
+  pickup,
+  overhead,
+  start,
+  load,
+  growth,
+  recovery,
+  cli,
+  detection: ({ size }) => detectionTable(corpus, { refits: size !== 'quick' }),
 };
 
 if (only !== undefined && !Object.hasOwn(benches, only)) {
@@ -53,13 +50,18 @@ if (only !== undefined && !Object.hasOwn(benches, only)) {
   process.exit(2);
 }
 const scratch = mkdtempSync(join(values.in, 'agentd-bench-'));
+const size = values.quick ? 'quick' : values.all ? 'all' : 'usual';
+const nodeFlags = values.profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${resolve(values.profile)}`];
 try {
   console.log(machineLine(scratch));
   for (const [name, bench] of Object.entries(benches)) {
     if (only !== undefined && only !== name) continue;
     const folder = join(scratch, name);
     mkdirSync(folder);
-    console.log(`\n${await bench(folder)}`);
+    const began = performance.now();
+    const said = await bench({ folder, size, nodeFlags });
+    console.log(`\n${said}\n(${name} took ${((performance.now() - began) / 1000).toFixed(0)} s)`);
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   }
 } catch (error) {
   console.error(error);

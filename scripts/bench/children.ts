@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import ts from 'typescript';
+import { type Vitals, vitalsOf } from './process.ts';
 
 const AGENTD = resolve('dist/agentd.js');
 
@@ -12,18 +13,20 @@ process.on('exit', () => {
   for (const child of alive) child.kill('SIGKILL');
 });
 
-export type Child = {
+export type Child = Vitals & {
+  /** When it was started, by the clock of the bench. */
+  began: number;
   /** Milliseconds from the command to its first line. */
   readyAfter: number;
-  /** Resident memory in MiB; NaN where the system does not tell. */
-  rss(): number;
   /** Gives it one line of input and waits for one line of output. */
   ask(line: string): Promise<string>;
   stop(): Promise<void>;
+  /** Ends it without a warning. */
+  kill(): Promise<void>;
 };
 
 /** The daemon, built, as a person would start it; READY when this resolves. */
-export function startAgentd(workspace: string, url: string, nodeFlags: string[] = []): Promise<Child> {
+export function startAgentd(workspace: string, url: string, nodeFlags: string[]): Promise<Child> {
   const flags = ['--workspace', workspace, '--base-url', url, '--model', 'bench', '--log-level', 'warn'];
   return start([...nodeFlags, AGENTD, ...flags]);
 }
@@ -40,8 +43,8 @@ export function startFloor(program: URL, ...args: string[]): Promise<Child> {
 }
 
 async function start(args: string[]): Promise<Child> {
-  const began = performance.now();
   const env = { PATH: process.env['PATH'], HOME: process.env['HOME'] };
+  const began = performance.now();
   const child = spawn(process.execPath, args, { env, stdio: ['pipe', 'pipe', 'inherit'] });
   alive.add(child);
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
@@ -52,24 +55,21 @@ async function start(args: string[]): Promise<Child> {
       lines.once('line', resolve);
       void ended.then(() => reject(new Error(`${args.at(0)} ended too early`)));
     });
+  const end = (signal: NodeJS.Signals) => () => {
+    child.kill(signal);
+    return ended;
+  };
   await line();
   return {
+    ...vitalsOf(child.pid),
+    began,
     readyAfter: performance.now() - began,
-    rss: () => residentMiB(child.pid),
     ask(text) {
       const answer = line();
       child.stdin.write(`${text}\n`);
       return answer;
     },
-    stop() {
-      child.kill('SIGTERM');
-      return ended;
-    },
+    stop: end('SIGTERM'),
+    kill: end('SIGKILL'),
   };
-}
-
-function residentMiB(pid: number | undefined): number {
-  const status = `/proc/${pid}/status`;
-  if (!existsSync(status)) return Number.NaN;
-  return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(status, 'utf8'))?.[1]) / 1024;
 }

@@ -1,23 +1,33 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 
 /** What the model says: words, or one tool call. */
 export type Say = { text: string } | { tool: string; args: object };
 
-/** One request and its answer, in ms of the bench's own clock: headers in, last byte handed to the kernel. */
-type Exchange = { arrived: number; answered: number };
+/**
+ * One request and its answer, in ms of the bench's own clock: headers in, last byte handed to the kernel (NaN until then).
+ * `who`: what stands behind the first MARK in the request.
+ */
+export type Exchange = { arrived: number; answered: number; who: string };
+
+/** Begins the name of a session in the text of its task, where several are at work. */
+export const MARK = '@session-';
 
 /** What a request carried besides the conversation, so that a floor can send the same. */
 type Told = { system: string; tools: unknown[] };
 
+type Script = (index: number, who: string) => Say | Promise<Say>;
+
 export type Endpoint = {
   url: string;
-  /** From now on requests are answered by this, asked with their number from 0; forgets earlier exchanges. */
-  script(say: (index: number) => Say): void;
+  /** From now on requests are answered by this, asked with their number from 0 and who asks; forgets earlier exchanges. */
+  script(say: Script): void;
   readonly exchanges: readonly Exchange[];
   told(): Told;
   /** Resolves with the time of the next arrival. */
   arrival(): Promise<number>;
+  /** Bytes that came in over all connections so far. */
+  received(): number;
   close(): void;
 };
 
@@ -26,18 +36,33 @@ type Body = { messages: Array<{ role: string; content: string }>; tools?: unknow
 /** A model that answers at once, over loopback: a bare HTTP server that streams like an OpenAI-compatible endpoint. */
 export async function openEndpoint(): Promise<Endpoint> {
   let exchanges: Exchange[] = [];
-  let say: (index: number) => Say = () => ({ text: 'ok' });
+  let say: Script = () => ({ text: 'ok' });
   let body: Body = { messages: [] };
   let heard: Array<(at: number) => void> = [];
 
   const server = createServer((request, response) => {
-    const exchange = { arrived: performance.now(), answered: Number.NaN };
+    // What the endpoint is and has is asked besides; that is no call of the model.
+    if (request.method !== 'POST') return void response.writeHead(404).end();
+    const exchange = { arrived: performance.now(), answered: Number.NaN, who: '' };
     const index = exchanges.push(exchange) - 1;
+    const answer = say;
     for (const one of heard.splice(0)) one(exchange.arrived);
-    void received(request).then((bytes) => {
+    void received(request).then(async (bytes) => {
       if (index === 0) body = JSON.parse(bytes.toString());
-      stream(response, say(index), index);
+      exchange.who = whoIn(bytes);
+      const said = await answer(index, exchange.who);
+      if (response.destroyed) return;
+      stream(response, said, index);
       exchange.answered = performance.now();
+    }, gone);
+  });
+  const sockets = new Set<Socket>();
+  let closed = 0;
+  server.on('connection', (socket) => {
+    sockets.add(socket);
+    socket.once('close', () => {
+      sockets.delete(socket);
+      closed += socket.bytesRead;
     });
   });
   server.keepAliveTimeout = 60_000;
@@ -56,11 +81,20 @@ export async function openEndpoint(): Promise<Endpoint> {
     },
     told: () => ({ system: body.messages[0]?.content ?? '', tools: body.tools ?? [] }),
     arrival: () => new Promise((resolve) => heard.push(resolve)),
+    received: () => [...sockets].reduce((sum, socket) => sum + socket.bytesRead, closed),
     close() {
       server.close();
       server.closeAllConnections();
     },
   };
+}
+
+/** A daemon that was killed half-way through a request. */
+const gone = (): void => {};
+
+function whoIn(bytes: Buffer): string {
+  const at = bytes.indexOf(MARK);
+  return at < 0 ? '' : (/^\w+/.exec(bytes.toString('latin1', at + MARK.length, at + MARK.length + 20))?.[0] ?? '');
 }
 
 async function received(request: IncomingMessage): Promise<Buffer> {

@@ -1,5 +1,6 @@
-// A floor: the plainest agent loop that can be written with the same client. One line of input is one job, run until the model
-// answers in words; started with "durable" it also puts every turn on disk twice, as a log line and as a replaced file.
+// A floor: the plainest agent loop that can be written with the same client. One line of input is one job, whose tasks are run
+// at once until the model answers each in words; started with "durable" it also puts every turn on disk twice, as a log line
+// and as a replaced file.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import * as fs from 'node:fs';
@@ -9,7 +10,7 @@ import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import OpenAI from 'openai';
 
-type Job = { system: string; tools: OpenAI.ChatCompletionTool[]; task: string };
+type Job = { system: string; tools: OpenAI.ChatCompletionTool[]; tasks: string[] };
 type Call = { id: string; name: string; args: string };
 
 const [baseURL, folder = '.', keeping] = process.argv.slice(1);
@@ -17,7 +18,7 @@ const client = new OpenAI({ baseURL, apiKey: 'none', maxRetries: 0 });
 const sync = promisify(fs.fdatasync);
 const log = keeping === 'durable' ? fs.openSync(join(folder, 'log.jsonl'), 'a') : undefined;
 
-async function run({ system, tools, task }: Job): Promise<void> {
+async function run({ system, tools }: Job, task: string): Promise<void> {
   const messages: OpenAI.ChatCompletionMessageParam[] = [
     { role: 'system', content: system },
     { role: 'user', content: task },
@@ -71,6 +72,7 @@ async function keep(file: number, turn: { turn: number; [detail: string]: unknow
 
 console.log('READY');
 for await (const line of createInterface({ input: process.stdin })) {
-  await run(JSON.parse(line));
+  const job: Job = JSON.parse(line);
+  await Promise.all(job.tasks.map((task) => run(job, task)));
   console.log('DONE');
 }

@@ -6,11 +6,26 @@ import type { Endpoint } from './endpoint.ts';
 
 const FIRST = 'idle-0';
 
+/** Folders and files of an idle session, and bytes of disk for them, generously. */
+const INODES = 30;
+const BYTES = 120_000;
+
+/** Why so many idle sessions have no place on the disk; undefined where they have. */
+export function roomFor(workspace: string, wanted: number): string | undefined {
+  fs.mkdirSync(workspace, { recursive: true });
+  const { bavail, bsize, files, ffree } = fs.statfsSync(workspace);
+  // Some file systems count no inodes.
+  if (files > 0 && ffree < wanted * INODES) return `the disk has ${ffree} inodes left, ${wanted * INODES} are wanted`;
+  if (bavail * bsize < wanted * BYTES)
+    return `the disk has ${(bavail * bsize) / 1e9} GB left, ${(wanted * BYTES) / 1e9} are wanted`;
+  return undefined;
+}
+
 /** Fills a workspace up to so many sessions at rest: one that really ran, and copies of its folder. */
 export async function idleSessions(workspace: string, wanted: number, endpoint: Endpoint): Promise<void> {
   const sessions = join(workspace, '.sessions');
   fs.mkdirSync(sessions, { recursive: true });
-  let there = fs.readdirSync(sessions).length;
+  let there = fs.readdirSync(sessions).filter((name) => name.startsWith('idle-')).length;
   if (there === 0 && wanted > 0) {
     await realSession(workspace, endpoint);
     there = 1;
@@ -38,7 +53,7 @@ async function realSession(workspace: string, endpoint: Endpoint): Promise<void>
   fs.mkdirSync(inbox, { recursive: true });
   fs.writeFileSync(join(inbox, 'hello.md'), 'Are you there?');
   endpoint.script(() => ({ text: 'Yes.' }));
-  const daemon = await startAgentd(workspace, endpoint.url);
+  const daemon = await startAgentd(workspace, endpoint.url, []);
   const record = join(workspace, '.sessions', FIRST, 'events.jsonl');
   while (!fs.existsSync(record) || !fs.readFileSync(record, 'utf8').includes('"reply.published"')) await sleep(10);
   await daemon.stop();

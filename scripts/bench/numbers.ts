@@ -8,14 +8,21 @@ export const median = (numbers: readonly number[]): number => quantile(numbers, 
 
 /** Milliseconds with three digits that matter, without the unit. */
 export function ms(value: number): string {
+  if (value >= 1000) return value.toLocaleString('en', { maximumFractionDigits: 0 });
   if (value >= 100) return value.toFixed(0);
   return value.toFixed(value >= 10 ? 1 : 2);
 }
 
+/** Mebibytes, without the unit. */
+export const mib = (value: number): string => value.toFixed(0);
+
+/** Bytes in thousands, without the unit. */
+export const kb = (value: number): string => (value / 1000).toLocaleString('en', { maximumFractionDigits: 1 });
+
 /** How many times the floor a figure is. */
 export const times = (value: number, floor: number): string => `${(value / floor).toFixed(2)} ×`;
 
-export const count = (value: number): string => value.toLocaleString('en');
+export const count = (value: number): string => value.toLocaleString('en', { maximumFractionDigits: 0 });
 
 /** A Markdown table. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {

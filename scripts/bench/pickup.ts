@@ -2,11 +2,15 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startAgentd, startFloor } from './children.ts';
+import { drop } from './contender.ts';
 import { type Endpoint, openEndpoint } from './endpoint.ts';
 import { idleSessions } from './idle.ts';
 import { count, median, ms, quantile, table, times } from './numbers.ts';
+import type { Setting } from './setting.ts';
 
 const PLAIN_WATCH = new URL('./floor-pickup.ts', import.meta.url);
+/** Idle sessions beside the one that is asked. */
+const SIZES = { quick: [0, 100], usual: [0, 1000, 10_000] };
 const WARM_UP = 10;
 /** Both sides come to rest before the next message. */
 const PAUSE_MS = 10;
@@ -15,15 +19,7 @@ const PAUSE_MS = 10;
 type Way = (session: string, id: string, text: string) => { at: number; reply: string };
 
 const WAYS: Record<string, Way> = {
-  '.msg. (link)': (session, id, text) => {
-    const [staged, name] = [join(session, 'inbox', '.tmp', id), `${id}.msg.json`];
-    fs.writeFileSync(staged, JSON.stringify({ text }));
-    const at = performance.now();
-    fs.linkSync(staged, join(session, 'inbox', name));
-    // The daemon may have been quicker: it takes a sender's staging name away when it finds both.
-    fs.rmSync(staged, { force: true });
-    return { at, reply: name };
-  },
+  '.msg. (link)': (session, id, text) => ({ at: drop(session, id, text), reply: `${id}.msg.json` }),
   mv: (session, id, text) => {
     const [staged, name] = [join(session, id), `${id}.md`];
     fs.writeFileSync(staged, text);
@@ -42,9 +38,11 @@ const WAYS: Record<string, Way> = {
 };
 
 /** A message in place to its request at the model: agentd beside a plain watch, message by message. */
-export async function pickup(folder: string, n: number, idle: readonly number[]): Promise<string> {
+export async function pickup({ folder, size, nodeFlags }: Setting): Promise<string> {
   const rows: string[][] = [];
-  for (const others of idle) rows.push(...(await among(join(folder, `among-${others}`), n, others)));
+  const n = size === 'quick' ? 15 : 200;
+  for (const others of SIZES[size === 'quick' ? 'quick' : 'usual'])
+    rows.push(...(await among(join(folder, `among-${others}`), n, others, nodeFlags)));
   const head = ['way', 'idle sessions', 'n', 'agentd p50 / p99', 'plain watch p50 / p99', 'to the floor (p50)'];
   return [
     'pickup: a message in place to its request at the model, ms',
@@ -55,10 +53,10 @@ export async function pickup(folder: string, n: number, idle: readonly number[])
   ].join('\n');
 }
 
-async function among(workspace: string, n: number, others: number): Promise<string[][]> {
+async function among(workspace: string, n: number, others: number, nodeFlags: string[]): Promise<string[][]> {
   const endpoint = await openEndpoint();
   await idleSessions(workspace, others, endpoint);
-  const daemon = await startAgentd(workspace, endpoint.url);
+  const daemon = await startAgentd(workspace, endpoint.url, nodeFlags);
   const rows: string[][] = [];
   for (const [name, way] of Object.entries(WAYS)) {
     const place = `way-${rows.length}`;

@@ -1,51 +1,124 @@
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Child, startAgentd, startFloor } from './children.ts';
+import { drop, makeSession, replied } from './contender.ts';
 import { openEndpoint } from './endpoint.ts';
-import { idleSessions } from './idle.ts';
-import { count, median, ms, table, times } from './numbers.ts';
+import { idleSessions, roomFor } from './idle.ts';
+import { count, median, mib, ms, table, times } from './numbers.ts';
+import type { Setting } from './setting.ts';
 
 const PLAIN_WATCHES = new URL('./floor-watch.ts', import.meta.url);
+const SIZES = { quick: [0, 200], usual: [0, 1000, 10_000], all: [0, 1000, 10_000, 50_000] };
+/** What follows a start is over by then: of sessions that worked, those are let go from memory 20 s after. */
+const SETTLE_MS = 25_000;
 
-type Started = { ready: number[]; rss: number[] };
+type Figures = Record<'ready' | 'asked' | 'rss' | 'watches', number[]>;
 
-/** Command to READY and the memory then, among idle sessions: agentd beside a bare process with one watch an inbox. */
-export async function start(folder: string, n: number, sizes: readonly number[]): Promise<string> {
+/**
+ * Command to READY and to the first request, and what the process takes then, among idle sessions: agentd beside a bare
+ * process with one watch an inbox.
+ */
+export async function start({ folder, size, nodeFlags }: Setting): Promise<string> {
   const endpoint = await openEndpoint();
   const workspace = join(folder, 'workspace');
-  const rows: string[][] = [];
-  for (const size of sizes) {
-    await idleSessions(workspace, size, endpoint);
-    const [own, floor]: [Started, Started] = [
-      { ready: [], rss: [] },
-      { ready: [], rss: [] },
-    ];
-    for (let round = 0; round <= n; round++) {
-      // The first of each finds cold caches and does not count.
-      await note(startAgentd(workspace, endpoint.url), round > 0 ? own : undefined);
-      await note(startFloor(PLAIN_WATCHES, workspace), round > 0 ? floor : undefined);
+  const rounds = size === 'quick' ? 1 : 5;
+  const [rows, skipped]: [string[][], string[]] = [[], []];
+  for (const sessions of SIZES[size]) {
+    const why = roomFor(workspace, sessions);
+    if (why !== undefined) {
+      skipped.push(`${count(sessions)} sessions: skipped, ${why}`);
+      continue;
     }
-    rows.push(row(size, n, own, floor));
+    await idleSessions(workspace, sessions, endpoint);
+    endpoint.script(() => ({ text: 'Yes.' }));
+    const contenders: Contender[] = [
+      {
+        figures: noFigures(),
+        begin: () => startAgentd(workspace, endpoint.url, nodeFlags),
+        greet: (id) => void drop(makeSession(workspace, 'greeted'), id, 'Are you there?'),
+        greeted: (id) => replied(join(workspace, '.sessions', 'greeted'), id),
+      },
+      {
+        figures: noFigures(),
+        begin: () => startFloor(PLAIN_WATCHES, workspace, endpoint.url),
+        greet: () => {},
+        greeted: async () => {},
+      },
+    ];
+    // The first of each finds cold caches and does not count.
+    for (let round = 0; round <= rounds; round++) {
+      for (const one of contenders) await oneStart(one, `r${round}`, endpoint.arrival, round > 0);
+    }
+    const idle = await Promise.all(contenders.map((one) => idleShare(one, size === 'quick')));
+    rows.push(row(sessions, rounds, contenders, idle));
   }
   endpoint.close();
-  const head = ['idle sessions', 'n', 'agentd ready', 'plain watches ready', 'to the floor', 'agentd RSS', 'floor RSS'];
+  const head = ['idle sessions', 'n', 'agentd ready', 'plain watches', 'to the floor', 'agentd asked', 'floor asked'];
+  const seconds = idleSeconds(size === 'quick');
   return [
-    'start: command to READY, medians, ms; resident memory at READY, MiB',
+    `start: command to READY and to the first request, medians, ms; resident memory, MiB, and watches at READY; share of a processor at rest, over ${seconds} s`,
     '',
-    table(head, rows),
+    table([...head, 'to the floor', 'RSS', 'floor RSS', 'watches', 'floor watches', 'idle', 'floor idle'], rows),
     '',
-    'bearing: 10,000 idle sessions ready within 2 × the floor',
+    ...skipped,
+    'bearing: 10,000 idle sessions ready within 2 × the floor, with 1.5 × its memory, idle at 0.5 % of a processor',
   ].join('\n');
 }
 
-async function note(starting: Promise<Child>, into: Started | undefined): Promise<void> {
-  const child = await starting;
-  into?.ready.push(child.readyAfter);
-  into?.rss.push(child.rss());
+type Contender = {
+  figures: Figures;
+  begin(): Promise<Child>;
+  /** Puts in place what its first request comes from. */
+  greet(id: string): void;
+  greeted(id: string): Promise<void>;
+};
+
+const noFigures = (): Figures => ({ ready: [], asked: [], rss: [], watches: [] });
+
+async function oneStart(
+  { figures, begin, greet, greeted }: Contender,
+  id: string,
+  arrival: () => Promise<number>,
+  counts: boolean,
+): Promise<void> {
+  greet(id);
+  const asked = arrival();
+  const child = await begin();
+  const [rss, watches] = [child.rss(), child.watches()];
+  const at = await asked;
+  await greeted(id);
   await child.stop();
+  if (!counts) return;
+  figures.ready.push(child.readyAfter);
+  figures.asked.push(at - child.began);
+  figures.rss.push(rss);
+  figures.watches.push(watches);
 }
 
-function row(size: number, n: number, own: Started, floor: Started): string[] {
-  const [ours, theirs] = [median(own.ready), median(floor.ready)];
-  const memory = [own, floor].map(({ rss }) => median(rss).toFixed(0));
-  return [count(size), String(n), ms(ours), ms(theirs), times(ours, theirs), ...memory];
+const idleSeconds = (quick: boolean): number => (quick ? 2 : 30);
+
+/** The share of one processor that a process takes that has nothing to do. */
+async function idleShare({ begin }: Contender, quick: boolean): Promise<number> {
+  const child = await begin();
+  await sleep(quick ? 500 : SETTLE_MS);
+  const [before, began] = [child.cpu(), performance.now()];
+  await sleep(idleSeconds(quick) * 1000);
+  const share = (child.cpu() - before) / ((performance.now() - began) / 1000);
+  await child.stop();
+  return share;
+}
+
+function row(sessions: number, n: number, [own, floor]: Contender[], idle: number[]): string[] {
+  const middle = (contender: Contender | undefined, what: keyof Figures) => median(contender?.figures[what] ?? []);
+  const pair = (what: keyof Figures): [number, number] => [middle(own, what), middle(floor, what)];
+  const timed = (what: 'ready' | 'asked') => [...pair(what).map(ms), times(...pair(what))];
+  return [
+    count(sessions),
+    String(n),
+    ...timed('ready'),
+    ...timed('asked'),
+    ...pair('rss').map(mib),
+    ...pair('watches').map(count),
+    ...idle.map((share) => `${(100 * share).toFixed(2)} %`),
+  ];
 }

@@ -4,29 +4,27 @@ import type { Reply } from '../protocol/reply.ts';
 import type { DaemonStatus } from '../protocol/status.ts';
 import { parentOf } from '../store/children.ts';
 import { RecordCorrupt } from '../store/errors.ts';
-import { lastEventOf } from '../store/last-event.ts';
 import { type WorkspacePaths, workspacePaths } from '../store/layout.ts';
 import { liveOwner, type Owner } from '../store/owner.ts';
-import { removedEvents } from '../store/retention.ts';
 import { ulids } from '../store/ulid.ts';
-import { openWorkspace, type Workspace } from '../store/workspace.ts';
-import { type Launch, startDaemon, stopDaemon } from './daemon.ts';
+import type { Workspace } from '../store/workspace.ts';
+import type { Launch } from './daemon.ts';
 import { daemonStatus } from './daemon-status.ts';
 import { DaemonState } from './errors.ts';
 import { sessionFolders } from './folders.ts';
-import { events, type Following, type Sight, watch } from './follow.ts';
-import { foldRecord } from './meaning.ts';
-import { type Overview, overview, type Shown, show, waitingIn } from './overview.ts';
-import { type Rebuilt, rebuild } from './rebuild.ts';
-import { type Waiting, waitForReply } from './replies.ts';
-import { checkOutgoing, type Outgoing, putIntoInbox, type Sent } from './send.ts';
+import type { Following, Sight } from './follow.ts';
+import type { Overview, Shown } from './overview.ts';
+import type { Rebuilt } from './rebuild.ts';
+import type { Waiting } from './replies.ts';
+import type { Outgoing, Sent } from './send.ts';
 import type { Line } from './tail.ts';
-import { type TakenOver, takeOver } from './takeover.ts';
-import { planSaved, type TemplateShown, templatesShown } from './templates.ts';
+import type { TakenOver } from './takeover.ts';
+import type { TemplateShown } from './templates.ts';
 
 /**
  * What every frontend uses. It talks to the daemon through files alone, so all of it works while no daemon is running; what
- * only looks makes nothing, not even the workspace. Methods with a session throw `NoSuchSession`, except `send`.
+ * only looks makes nothing, not even the workspace. Methods with a session throw `NoSuchSession`, except `send`. Most of a
+ * short command's time is loading modules, so each method loads what it needs when it is used.
  */
 export type Client = {
   paths: WorkspacePaths;
@@ -42,9 +40,9 @@ export type Client = {
   show(key: string): Promise<Shown>;
   events(key: string, options?: Following): AsyncGenerator<Line>;
   /** How many events at the beginning of a record retention has removed. */
-  gone(key: string): number;
+  gone(key: string): Promise<number>;
   /** The number of the last event, from the end of the record alone; 0 where there is none. */
-  lastSeq(key: string): number;
+  lastSeq(key: string): Promise<number>;
   watch(key: string, signal?: AbortSignal): AsyncGenerator<Sight>;
   /** Throws `DaemonState` while a daemon is at work in the session. */
   rebuild(key: string): Promise<Rebuilt[]>;
@@ -72,10 +70,12 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
   const folders = sessionFolders(paths);
   const nextId = ulids(now);
   let opened: Workspace | undefined;
-  const workspace = () => {
+  const workspace = async () => {
+    const { openWorkspace } = await import('../store/workspace.ts');
     opened ??= openWorkspace(root, { now });
     return opened;
   };
+  const folded = async (session: Known) => (await import('./meaning.ts')).foldRecord(session);
 
   /** Children before their parent: what is left half-way is a family that can be told again what to do. */
   const familyAtRest = async (key: string, doing: string): Promise<string[]> => {
@@ -93,7 +93,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
   /** A record that cannot be trusted is let alone by the daemon too: nothing is on there. */
   const isRunning = async (key: string): Promise<boolean> => {
     try {
-      return (await foldRecord(folders.known(key))).run !== null;
+      return (await folded(folders.known(key))).run !== null;
     } catch (error) {
       if (error instanceof RecordCorrupt) return false;
       throw error;
@@ -106,42 +106,57 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     folder: (key) => folders.known(key).folder,
     async send(key, message, { mustExist = false } = {}) {
       if (mustExist) folders.known(key);
+      const { checkOutgoing, putIntoInbox } = await import('./send.ts');
       checkOutgoing(message);
       const session = folders.nameOf(key);
-      if (!folders.names().includes(session)) await create(workspace(), session);
+      if (!folders.names().includes(session)) await create(await workspace(), session);
       const id = nextId();
       return { session, id, name: await putIntoInbox(paths.session(session), id, message) };
     },
-    waitForReply: (key, name, options = {}) => waitForReply(folders.known(key), name, options),
+    async waitForReply(key, name, options = {}) {
+      const session = folders.known(key);
+      return (await import('./replies.ts')).waitForReply(session, name, options);
+    },
     async *list() {
+      const { overview } = await import('./overview.ts');
       for (const name of folders.names()) yield await overview(folders.known(name));
     },
-    show: (key) =>
-      show(folders.known(key), (name) => (folders.names().includes(name) ? folders.known(name) : undefined)),
-    events: (key, options = {}) => events(folders.known(key), options),
-    gone: (key) => removedEvents(folders.known(key)),
-    lastSeq: (key) => lastEventOf(folders.known(key))?.seq ?? 0,
-    watch: (key, signal) => watch(folders.known(key), signal),
+    async show(key) {
+      const session = folders.known(key);
+      const { show } = await import('./overview.ts');
+      return show(session, (name) => (folders.names().includes(name) ? folders.known(name) : undefined));
+    },
+    events: (key, options = {}) => eventsOf(folders.known(key), options),
+    async gone(key) {
+      const session = folders.known(key);
+      return (await import('../store/retention.ts')).removedEvents(session);
+    },
+    async lastSeq(key) {
+      const session = folders.known(key);
+      return (await import('../store/last-event.ts')).lastEventOf(session)?.seq ?? 0;
+    },
+    watch: (key, signal) => sightsOf(folders.known(key), signal),
     async rebuild(key) {
       const session = folders.known(key);
       if (liveOwner(paths)) {
-        const { run, unanswered } = await foldRecord(session);
+        const { run, unanswered } = await folded(session);
+        const { waitingIn } = await import('./overview.ts');
         if (run || unanswered.length > 0 || waitingIn(session) > 0) {
           throw new DaemonState(
             `The daemon is at work in ${session.name}; it keeps the files up to date itself. Try again when the session rests.`,
           );
         }
       }
-      return rebuild(session);
+      return (await import('./rebuild.ts')).rebuild(session);
     },
     family: (key) => folders.family(folders.known(key).name),
     async archive(key) {
       let target = '';
-      for (const name of await familyAtRest(key, 'archived')) target = await workspace().archive(name);
+      for (const name of await familyAtRest(key, 'archived')) target = await (await workspace()).archive(name);
       return target;
     },
     async remove(key) {
-      for (const name of await familyAtRest(key, 'removed')) await workspace().remove(name);
+      for (const name of await familyAtRest(key, 'removed')) await (await workspace()).remove(name);
     },
     async rename(key, to) {
       const { name } = folders.known(key);
@@ -150,22 +165,23 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       if (parent !== undefined)
         throw new UserError(`${name} works for ${parent} and is called after it. Rename ${parent}.`);
       for (const one of await familyAtRest(key, 'renamed'))
-        await workspace().rename(one, target + one.slice(name.length));
+        await (await workspace()).rename(one, target + one.slice(name.length));
       return target;
     },
-    templates: () => templatesShown(paths.templates),
+    templates: async () => (await import('./templates.ts')).templatesShown(paths.templates),
     async saveTemplate(key, name, options = {}) {
-      const { plan } = await foldRecord(folders.known(key));
+      const { plan } = await folded(folders.known(key));
+      const { planSaved } = await import('./templates.ts');
       return planSaved(paths.templates, plan, name, options);
     },
     daemon: () => liveOwner(paths),
     status: () => daemonStatus(paths),
     async start(launch) {
-      workspace();
-      return startDaemon(paths, launch);
+      await workspace();
+      return (await import('./daemon.ts')).startDaemon(paths, launch);
     },
-    stop: () => stopDaemon(paths),
-    takeover: (options) => takeOver(paths, options),
+    stop: async () => (await import('./daemon.ts')).stopDaemon(paths),
+    takeover: async (options) => (await import('./takeover.ts')).takeOver(paths, options),
   };
 }
 
@@ -176,4 +192,14 @@ async function create(workspace: Workspace, session: string): Promise<void> {
   } catch (error) {
     if (!fs.existsSync(workspace.paths.session(session))) throw error;
   }
+}
+
+type Known = ReturnType<ReturnType<typeof sessionFolders>['known']>;
+
+async function* eventsOf(session: Known, options: Following): AsyncGenerator<Line> {
+  yield* (await import('./follow.ts')).events(session, options);
+}
+
+async function* sightsOf(session: Known, signal: AbortSignal | undefined): AsyncGenerator<Sight> {
+  yield* (await import('./follow.ts')).watch(session, signal);
 }

@@ -3,6 +3,8 @@ import { DaemonStatus } from '../protocol/status.ts';
 import type { WorkspacePaths } from '../store/layout.ts';
 import { liveOwner } from '../store/owner.ts';
 
+export { lockInWords } from '../store/owner.ts';
+
 /** What the daemon that runs now says of itself; undefined where none runs, or where it has not said anything yet. */
 export function daemonStatus(paths: WorkspacePaths): DaemonStatus | undefined {
   const owner = liveOwner(paths);

@@ -1,11 +1,8 @@
-export { planText } from '../core/steps.ts';
-export { planSummary, stepLine } from '../core/summary.ts';
-export { lockInWords } from '../store/owner.ts';
 export { type Client, openClient } from './client.ts';
 export type { Sight } from './follow.ts';
 export type { Overview, Shown, ShownChild } from './overview.ts';
-export { type FieldChange, type PlanDiff, planDiff } from './plan-diff.ts';
-export { openPlanEdit, type PlanEdit } from './plan-edit.ts';
-export { type Deed, planHistory } from './plan-history.ts';
+export type { FieldChange, PlanDiff } from './plan-diff.ts';
+export type { PlanEdit } from './plan-edit.ts';
+export type { Deed } from './plan-history.ts';
 export type { Sent } from './send.ts';
-export { type StepWhy, whyStep, whySteps } from './why.ts';
+export type { StepWhy } from './why.ts';

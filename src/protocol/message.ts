@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { Limits } from './limits.ts';
+import { MODES } from './mode-names.ts';
 
-export const MODES = ['linear', 'plan-act', 'todo', 'dag', 'map-reduce', 'auto'] as const;
+export { MODES } from './mode-names.ts';
 export const Mode = z.enum(MODES);
 export type Mode = z.infer<typeof Mode>;
 

@@ -6,7 +6,8 @@ import { note, plain, say, sayJson } from './print.ts';
 
 export type Outgoing = Parameters<Client['send']>[1];
 
-type Manner = {
+/** What is told of a message that was sent, and whether to wait for its reply. */
+export type Manner = {
   wait?: boolean | undefined;
   json?: boolean | undefined;
   timeout?: number | undefined;

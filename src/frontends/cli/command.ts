@@ -61,12 +61,14 @@ export function command<T extends Global>({ usage, describe, builder, run }: Spe
 
 /** The client of the workspace that is meant. Loaded only where it is used: `--help` is quick. */
 export async function clientOf({ workspace }: Global): Promise<Client> {
-  const { openClient } = await import('../../client/index.ts');
+  const { openClient } = await import('../../client/client.ts');
   return openClient(workspaceRoot(workspace));
 }
 
 export const SESSION = { type: 'string', demandOption: true, describe: 'Name of the session' } as const;
 export const JSON_OPTION = { type: 'boolean', describe: 'Print JSON' } as const;
+/** Arguments of a command that has it. */
+export type JsonWanted = Global & { json: boolean | undefined };
 export const WAIT_OPTION = {
   type: 'boolean',
   describe: 'Wait for the reply and print its text',

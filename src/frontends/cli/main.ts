@@ -1,9 +1,9 @@
 import { errorCode, UserError } from '../../protocol/errors.ts';
 import { DOCS_WIDTH } from '../options.ts';
-import { commandLine } from './cli.ts';
 import { clientOf, type Parts } from './command.ts';
 import { EXITS, type Exit } from './exit-codes.ts';
 import { note } from './print.ts';
+import { quickCommand } from './quick-line.ts';
 
 /** Runs one command line. Resolves with its exit code; faults a person can mend are said without a stack. */
 export async function agentctl(argv: string[], parts: Parts): Promise<number> {
@@ -13,7 +13,10 @@ export async function agentctl(argv: string[], parts: Parts): Promise<number> {
     const ended = (how: Exit) => {
       exit = how;
     };
+    const quick = quickCommand(argv, parts);
+    if (quick) return EXITS[await quick()].code;
     const sessions = argv[0] === COMPLETION ? await sessionNames(argv) : [];
+    const { commandLine } = await import('./cli.ts');
     await commandLine(dashAsFlag(argv), { parts, width: width(), ended, sessions }).parseAsync();
     return EXITS[exit].code;
   } catch (error) {

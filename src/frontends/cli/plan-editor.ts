@@ -9,7 +9,7 @@ import { note, say } from './print.ts';
  * terminal they may edit it again, else it is said where their text is.
  */
 export async function editPlan(client: Client, session: string): Promise<void> {
-  const { openPlanEdit } = await import('../../client/index.ts');
+  const { openPlanEdit } = await import('../../client/plan-edit.ts');
   const edit = await openPlanEdit(client.folder(session), new Date());
   let keep = true;
   try {

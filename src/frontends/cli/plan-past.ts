@@ -23,7 +23,7 @@ export async function printDiff(
   words: readonly string[],
   { json }: Manner,
 ): Promise<void> {
-  const { planDiff } = await import('../../client/index.ts');
+  const { planDiff } = await import('../../client/plan-diff.ts');
   if (words.length > 2 || words.some((word) => !/^\d{1,9}$/.test(word)))
     throw new UserError(
       'diff wants revisions by their numbers.\nWanted: agentctl plan <session> diff [from] [to]',
@@ -38,7 +38,7 @@ export async function printDiff(
 }
 
 async function historyOf(client: Client, session: string) {
-  const { planHistory } = await import('../../client/index.ts');
+  const { planHistory } = await import('../../client/plan-history.ts');
   const { name, events } = await recordOf(client, session);
   return planHistory(name, events);
 }

@@ -11,7 +11,7 @@ export const goneInWords = (gone: number): string =>
 export async function recordOf(client: Client, session: string): Promise<{ name: string; events: Event[] }> {
   const name = basename(client.folder(session));
   const events: Event[] = [];
-  const gone = client.gone(session);
+  const gone = await client.gone(session);
   if (gone > 0) note(goneInWords(gone));
   for await (const { event } of client.events(session)) events.push(event);
   return { name, events };

@@ -1,5 +1,6 @@
 import type { Overview } from '../../../client/index.ts';
-import { clientOf, command, JSON_OPTION } from '../command.ts';
+import { clientOf, command, JSON_OPTION, type JsonWanted } from '../command.ts';
+import type { Exit } from '../exit-codes.ts';
 import { localTime, note, oneLine, paint, say, sayJson, table } from '../print.ts';
 
 const WORDS: Record<Overview['standing'], string> = {
@@ -19,16 +20,18 @@ export const list = command({
   usage: 'list',
   describe: 'List the sessions',
   builder: (cli) => cli.option('json', JSON_OPTION),
-  async run(args) {
-    const client = await clientOf(args);
-    const sessions: Overview[] = [];
-    for await (const session of client.list()) sessions.push(session);
-    if (args.json) sayJson(sessions);
-    else if (sessions.length === 0) note(`No sessions in ${client.paths.root}. Make one with: agentctl send demo "…"`);
-    else say(rows(sessions, client.daemon() !== undefined));
-    return 'ok';
-  },
+  run: (args) => listSessions(args),
 });
+
+export async function listSessions(args: JsonWanted): Promise<Exit> {
+  const client = await clientOf(args);
+  const sessions: Overview[] = [];
+  for await (const session of client.list()) sessions.push(session);
+  if (args.json) sayJson(sessions);
+  else if (sessions.length === 0) note(`No sessions in ${client.paths.root}. Make one with: agentctl send demo "…"`);
+  else say(rows(sessions, client.daemon() !== undefined));
+  return 'ok';
+}
 
 function rows(sessions: Overview[], isServed: boolean): string {
   const [head = '', ...lines] = table([

@@ -28,8 +28,9 @@ export const log = command({
   async run(args) {
     const { follow } = args;
     const client = await clientOf(args);
-    const from = args.last === undefined ? args.from : Math.max(1, client.lastSeq(args.session) - args.last + 1);
-    const gone = client.gone(args.session);
+    const from =
+      args.last === undefined ? args.from : Math.max(1, (await client.lastSeq(args.session)) - args.last + 1);
+    const gone = await client.gone(args.session);
     if ((from ?? 1) <= gone) note(goneInWords(gone));
     const events = client.events(args.session, { from, follow });
     for await (const { event, line } of events) say(args.json ? line : eventLine(event));

@@ -62,7 +62,7 @@ export const plan = command({
 type Client = Awaited<ReturnType<typeof clientOf>>;
 
 async function printPlan({ session }: Awaited<ReturnType<Client['show']>>, json: boolean | undefined): Promise<void> {
-  const { planSummary, planText } = await import('../../../client/index.ts');
+  const { planSummary, planText } = await import('../../../client/plan-text.ts');
   if (json) say(session.plan ? planText(session.plan).trimEnd() : 'null');
   else if (session.plan) say(plain(planSummary(session.plan, 'en')));
   else note('There is no plan.');

@@ -1,9 +1,9 @@
 import { text as readAll } from 'node:stream/consumers';
 import { UserError } from '../../../protocol/errors.ts';
-import { MODES } from '../../../protocol/message.ts';
-import { act, actingOptions } from '../act.ts';
-import { clientOf, command, SESSION, wholeNumber } from '../command.ts';
-import { EXITS } from '../exit-codes.ts';
+import { MODES } from '../../../protocol/mode-names.ts';
+import { act, actingOptions, type Manner, type Outgoing } from '../act.ts';
+import { clientOf, command, type Global, SESSION, wholeNumber } from '../command.ts';
+import { EXITS, type Exit } from '../exit-codes.ts';
 import { note } from '../print.ts';
 
 export const send = command({
@@ -47,17 +47,21 @@ export const send = command({
     const { limitIterations: iterations, mode, model, after, from, file } = args;
     const words = [...(args.text ?? []), ...args._.slice(1).map(String)];
     const text = words.length > 0 ? words.join(' ') : args.stdin || !file ? await fromStdin() : undefined;
-    if (text?.trim() === '' && !file) throw nothing('the text is empty');
     const options = {
       ...(iterations !== undefined && { limits: { iterations } }),
       ...(mode !== undefined && { mode }),
       ...(model !== undefined && { model }),
       ...(after && { when: 'after' as const }),
     };
-    const message = { text, from, files: file, ...(Object.keys(options).length > 0 && { options }) };
-    return act(await clientOf(args), args.session, message, args, { mustExist: false });
+    return sendMessage({ text, from, files: file, ...(Object.keys(options).length > 0 && { options }) }, args);
   },
 });
+
+/** Sends it; `args` says where to and what is told of it. */
+export async function sendMessage(message: Outgoing, args: Global & Manner & { session: string }): Promise<Exit> {
+  if (message.text?.trim() === '' && !message.files) throw nothing('the text is empty');
+  return act(await clientOf(args), args.session, message, args, { mustExist: false });
+}
 
 async function fromStdin(): Promise<string> {
   if (process.stdin.isTTY) note('Type the message; end it with Ctrl-D.');

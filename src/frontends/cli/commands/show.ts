@@ -1,25 +1,28 @@
-import { type Shown, type ShownChild, stepLine } from '../../../client/index.ts';
-import { clientOf, command, type JobLine, JSON_OPTION, SESSION } from '../command.ts';
+import type { Shown, ShownChild } from '../../../client/index.ts';
+import { clientOf, command, type JobLine, JSON_OPTION, type JsonWanted, type Parts, SESSION } from '../command.ts';
+import type { Exit } from '../exit-codes.ts';
 import { localTime, oneLine, paint, plain, say, sayJson } from '../print.ts';
 
 export const show = command({
   usage: 'show <session>',
   describe: 'Show the plan, how far it is and why it rests',
   builder: (cli) => cli.positional('session', SESSION).option('json', JSON_OPTION),
-  async run(args, parts) {
-    const client = await clientOf(args);
-    const shown = await client.show(args.session);
-    const running = (await parts.jobs(client.folder(args.session))).filter((job) => job.running);
-    if (args.json) sayJson({ ...asJson(shown), jobs: running });
-    else say([inWords(shown, client.daemon() !== undefined), ...jobLines(running)].join('\n'));
-    return 'ok';
-  },
+  run: (args, parts) => showSession(args, parts.jobs),
 });
 
-function inWords(
+export async function showSession(args: JsonWanted & { session: string }, jobs: Parts['jobs']): Promise<Exit> {
+  const client = await clientOf(args);
+  const shown = await client.show(args.session);
+  const running = (await jobs(client.folder(args.session))).filter((job) => job.running);
+  if (args.json) sayJson({ ...asJson(shown), jobs: running });
+  else say([await inWords(shown, client.daemon() !== undefined), ...jobLines(running)].join('\n'));
+  return 'ok';
+}
+
+async function inWords(
   { name, title, session, summary, planProblem, settingsProblem, inbox, children }: Shown,
   isServed: boolean,
-): string {
+): Promise<string> {
   // A question of `ask_user` stands in the summary.
   const asked = session.rest?.status === 'waiting' && !session.question ? session.rest.text : null;
   return [
@@ -27,7 +30,7 @@ function inWords(
     ...(session.at ? [`Last change: ${localTime(session.at)}`] : []),
     '',
     plain(summary),
-    ...familyLines(children),
+    ...(await familyLines(children)),
     ...(asked ? ['', 'It asks:', plain(asked)] : []),
     ...(planProblem ? ['', paint('yellow', plain(planProblem))] : []),
     ...(settingsProblem ? ['', paint('yellow', plain(settingsProblem))] : []),
@@ -43,19 +46,22 @@ function jobLines(running: JobLine[]): string[] {
   return ['', paint('bold', 'In the background'), ...running.map(({ id, command: said }) => `  ${id}: ${plain(said)}`)];
 }
 
+type StepLine = typeof import('../../../client/plan-text.ts').stepLine;
+
 /** The child sessions, folded in: how each stands, and its own steps. */
-function familyLines(children: ShownChild[]): string[] {
+async function familyLines(children: ShownChild[]): Promise<string[]> {
   if (children.length === 0) return [];
-  return ['', paint('bold', 'Child sessions'), ...children.flatMap((one) => childLines(one, 1))];
+  const { stepLine } = await import('../../../client/plan-text.ts');
+  return ['', paint('bold', 'Child sessions'), ...children.flatMap((one) => childLines(one, 1, stepLine))];
 }
 
-function childLines({ step, child, standing, shown }: ShownChild, depth: number): string[] {
+function childLines({ step, child, standing, shown }: ShownChild, depth: number, stepLine: StepLine): string[] {
   const steps = shown?.session.plan?.steps ?? [];
   const indent = '  '.repeat(depth);
   return [
     `${indent}${plain(step)} → ${plain(child)}: ${standing === 'none' ? 'idle' : standing}`,
     ...steps.map((one, n) => `${indent}  ${oneLine(stepLine(one, n + 1, 'en'), 200)}`),
-    ...(shown?.children ?? []).flatMap((one) => childLines(one, depth + 2)),
+    ...(shown?.children ?? []).flatMap((one) => childLines(one, depth + 2, stepLine)),
   ];
 }
 

@@ -1,62 +1,63 @@
 import type { DaemonStatus } from '../../../protocol/status.ts';
-import { clientOf, command, JSON_OPTION } from '../command.ts';
+import { clientOf, command, JSON_OPTION, type JsonWanted } from '../command.ts';
+import type { Exit } from '../exit-codes.ts';
 import { duration, oneLine, plain, say, sayJson } from '../print.ts';
 
 export const status = command({
   usage: 'status',
   describe: 'Say whether a daemon is running, what sessions do, and which are polled or blocked, and why',
   builder: (cli) => cli.option('json', JSON_OPTION),
-  async run(args) {
-    const { lockInWords } = await import('../../../client/index.ts');
-    const client = await clientOf(args);
-    const owner = client.daemon();
-    const seen = client.status();
-    const counts: Record<string, number> = {};
-    let waitingMessages = 0;
-    const problems: Array<{ name: string; problem: string }> = [];
-    for await (const { name, standing, inbox, problem } of client.list()) {
-      if (problem !== null) problems.push({ name, problem });
-      counts[standing] = (counts[standing] ?? 0) + 1;
-      waitingMessages += inbox;
-    }
-    const { root: workspace, log } = client.paths;
-    const total = client.sessions().length;
-    const uptimeMs = owner ? Math.max(0, Date.now() - Date.parse(owner.at)) : null;
-    const daemon = owner && {
-      pid: owner.pid,
-      since: owner.at,
-      host: owner.host,
-      epoch: owner.epoch,
-      lock: owner.lock,
-      uptime_s: Math.floor((uptimeMs ?? 0) / 1000),
-    };
-    if (args.json) {
-      sayJson({
-        workspace,
-        log,
-        daemon: daemon ?? null,
-        sessions: { total, ...counts },
-        inbox: waitingMessages,
-        problems,
-        ...(seen && { watching: seen.watching, disk: seen.disk, trouble: seen.trouble }),
-      });
-    } else {
-      say(
-        owner
-          ? `The daemon is running: process ${owner.pid}, for ${duration(uptimeMs ?? 0)}.`
-          : 'No daemon is running.',
-      );
-      say(`Workspace: ${workspace}`);
-      say(`Log:       ${log}`);
-      if (owner) say(`Lock:      ${lockInWords(owner.lock)}`);
-      say(`Sessions:  ${total}${inWords(counts)}`);
-      for (const { name, problem } of problems) say(`Left alone: ${oneLine(`${name}: ${problem}`, 1000)}`);
-      if (waitingMessages > 0) say(`Inbox:     ${waitingMessages} not taken yet`);
-      for (const line of seen ? linesOf(seen) : []) say(line);
-    }
-    return owner ? 'ok' : 'daemon';
-  },
+  run: (args) => tellStatus(args),
 });
+
+export async function tellStatus(args: JsonWanted): Promise<Exit> {
+  const { lockInWords } = await import('../../../client/daemon-status.ts');
+  const client = await clientOf(args);
+  const owner = client.daemon();
+  const seen = client.status();
+  const counts: Record<string, number> = {};
+  let waitingMessages = 0;
+  const problems: Array<{ name: string; problem: string }> = [];
+  for await (const { name, standing, inbox, problem } of client.list()) {
+    if (problem !== null) problems.push({ name, problem });
+    counts[standing] = (counts[standing] ?? 0) + 1;
+    waitingMessages += inbox;
+  }
+  const { root: workspace, log } = client.paths;
+  const total = client.sessions().length;
+  const uptimeMs = owner ? Math.max(0, Date.now() - Date.parse(owner.at)) : null;
+  const daemon = owner && {
+    pid: owner.pid,
+    since: owner.at,
+    host: owner.host,
+    epoch: owner.epoch,
+    lock: owner.lock,
+    uptime_s: Math.floor((uptimeMs ?? 0) / 1000),
+  };
+  if (args.json) {
+    sayJson({
+      workspace,
+      log,
+      daemon: daemon ?? null,
+      sessions: { total, ...counts },
+      inbox: waitingMessages,
+      problems,
+      ...(seen && { watching: seen.watching, disk: seen.disk, trouble: seen.trouble }),
+    });
+  } else {
+    say(
+      owner ? `The daemon is running: process ${owner.pid}, for ${duration(uptimeMs ?? 0)}.` : 'No daemon is running.',
+    );
+    say(`Workspace: ${workspace}`);
+    say(`Log:       ${log}`);
+    if (owner) say(`Lock:      ${lockInWords(owner.lock)}`);
+    say(`Sessions:  ${total}${inWords(counts)}`);
+    for (const { name, problem } of problems) say(`Left alone: ${oneLine(`${name}: ${problem}`, 1000)}`);
+    if (waitingMessages > 0) say(`Inbox:     ${waitingMessages} not taken yet`);
+    for (const line of seen ? linesOf(seen) : []) say(line);
+  }
+  return owner ? 'ok' : 'daemon';
+}
 
 /** What the daemon sees, and what keeps it from serving sessions. */
 function linesOf({ watching, disk, trouble, sessions }: DaemonStatus): string[] {

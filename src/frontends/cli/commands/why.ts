@@ -13,7 +13,7 @@ export const why = command({
       .option('json', JSON_OPTION)
       .example('$0 why demo step_2', ''),
   async run(args) {
-    const { whyStep, whySteps } = await import('../../../client/index.ts');
+    const { whyStep, whySteps } = await import('../../../client/why.ts');
     const { name, events } = await recordOf(await clientOf(args), args.session);
     const found = whySteps(name, events, localTime);
     const steps = args.step === undefined ? found.steps : [whyStep(found, args.step)];

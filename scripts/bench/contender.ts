@@ -1,0 +1,95 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Child, startAgentd, startFloor } from './children.ts';
+import type { Endpoint, Say } from './endpoint.ts';
+
+const LOOP = new URL('./floor-loop.ts', import.meta.url);
+export const TASK = 'Go on until you are told to stop.';
+const NOTE = 'A small file, read again and again; nothing in it changes.\n\n';
+
+export const TRUE: Say = { tool: 'shell', args: { command: 'true' } };
+/** Reads `note.txt`, which `makeSession` puts there. */
+export const READ: Say = { tool: 'read_file', args: { path: 'note.txt' } };
+
+/** Settings under which the same call may be made without end, as this user. */
+export const FREE = {
+  version: 1,
+  sandbox: 'none',
+  limits: { repeats: 0, iterations: 1_000_000, step_iterations: 1_000_000 },
+};
+
+/** Whoever carries out a task: from the message until the model has answered in words. */
+export type Contender = Pick<Child, 'rss' | 'stop'> & { carryOut(): Promise<void> };
+
+/** A workspace with that `agentd.json`. */
+export function makeWorkspace(folder: string, config: object): string {
+  fs.mkdirSync(folder, { recursive: true });
+  fs.writeFileSync(join(folder, 'agentd.json'), JSON.stringify(config));
+  return folder;
+}
+
+/** A session's folder with `work/note.txt`. */
+export function makeSession(workspace: string, name: string): string {
+  const session = join(workspace, '.sessions', name);
+  for (const part of ['work', 'inbox/.tmp']) fs.mkdirSync(join(session, part), { recursive: true });
+  fs.writeFileSync(join(session, 'work', 'note.txt'), NOTE);
+  return session;
+}
+
+/** Puts a message into an inbox the safe way; answers when it was in place. Its reply is `outbox/<id>.msg.json`. */
+export function drop(session: string, id: string, text: string): number {
+  const staged = join(session, 'inbox', '.tmp', id);
+  fs.writeFileSync(staged, JSON.stringify({ text }));
+  const at = performance.now();
+  fs.linkSync(staged, join(session, 'inbox', `${id}.msg.json`));
+  // The daemon may have been quicker: it takes a sender's staging name away when it finds both.
+  fs.rmSync(staged, { force: true });
+  return at;
+}
+
+/** Waits for the reply to what was dropped under that id. */
+export async function replied(session: string, id: string): Promise<void> {
+  while (!fs.existsSync(join(session, 'outbox', `${id}.msg.json`))) await sleep(5);
+}
+
+export async function agentd(
+  workspace: string,
+  endpoint: Endpoint,
+  nodeFlags: string[],
+  config: object = FREE,
+): Promise<Contender> {
+  makeWorkspace(workspace, config);
+  const daemon = await startAgentd(workspace, endpoint.url, nodeFlags);
+  let tasks = 0;
+  return {
+    async carryOut() {
+      const session = makeSession(workspace, `task-${tasks++}`);
+      drop(session, 'task', TASK);
+      await replied(session, 'task');
+    },
+    rss: daemon.rss,
+    stop: daemon.stop,
+  };
+}
+
+export async function loop(folder: string, endpoint: Endpoint, keeping: 'bare' | 'durable'): Promise<Contender> {
+  const child = await startLoop(folder, endpoint, keeping);
+  let told: ReturnType<Endpoint['told']> | undefined;
+  return {
+    async carryOut() {
+      // The daemon goes first: the loops send the system message and the tools that it sent.
+      told ??= endpoint.told();
+      await child.ask(JSON.stringify({ ...told, tasks: [TASK] }));
+    },
+    rss: child.rss,
+    stop: child.stop,
+  };
+}
+
+/** The floor's loop, ready for a job. */
+export function startLoop(folder: string, endpoint: Endpoint, keeping: 'bare' | 'durable'): Promise<Child> {
+  fs.mkdirSync(folder, { recursive: true });
+  fs.writeFileSync(join(folder, 'note.txt'), NOTE);
+  return startFloor(LOOP, endpoint.url, folder, keeping);
+}

@@ -1,0 +1,95 @@
+import * as fs from 'node:fs';
+import type { ModelAnswer, World } from '../../src/engine/ports.ts';
+import { openWorker } from '../../src/engine/worker.ts';
+import { resolveRules } from '../../src/protocol/config.ts';
+import { memoryChildren } from '../../src/store/memory-children.ts';
+import { openSessionFolder } from '../../src/store/session-folder.ts';
+import { drop, FREE, makeSession, replied } from './contender.ts';
+
+/** Iterations of one task; a long history is many of them. */
+const TASK_ITERATIONS = 50;
+
+/**
+ * Gives a session a history of so many iterations with outputs of so many characters: the engine itself on the store itself, so that
+ * record, snapshots and folded conversations are what a daemon leaves behind, with a model and a tool in this process. Only the
+ * record's syncs are left out.
+ */
+export async function makeHistory(
+  workspace: string,
+  name: string,
+  iterations: number,
+  output: number,
+): Promise<string> {
+  const session = makeSession(workspace, name);
+  let left = iterations;
+  const world = worldOf(session, 'x'.repeat(output), () => left-- > 0 && left % TASK_ITERATIONS > 0);
+  let fault: unknown;
+  const worker = await openWorker(
+    world,
+    async () => resolveRules({ ...FREE, version: 1, sandbox: 'none' }),
+    (error) => {
+      fault = error;
+    },
+  );
+  for (let task = 0; left > 0; task++) {
+    drop(session, `past${task}`, `Task ${task}: go on until you are told to stop.`);
+    worker.wake();
+    await Promise.race([replied(session, `past${task}`), broken(() => fault)]);
+  }
+  await worker.stop(0);
+  return session;
+}
+
+/** Rejects with a fault once there is one. */
+async function broken(fault: () => unknown): Promise<never> {
+  for (;;) {
+    if (fault() !== undefined) throw fault();
+    await new Promise((resolve) => setTimeout(resolve, 50).unref());
+  }
+}
+
+/** Writes as a disk does; what a power cut would take is of no interest here. */
+const unsynced = {
+  write: (file: number, bytes: Uint8Array, offset: number) => fs.writeSync(file, bytes, offset),
+  sync: async () => {},
+};
+
+/** A model that calls as long as `calls` says so, and a tool that always says the same. */
+function worldOf(session: string, output: string, calls: () => boolean): World {
+  let asked = 0;
+  const answer = (): ModelAnswer => ({
+    text: '',
+    calls: [],
+    usage: { tokens: 1000, cost: null },
+    model: 'bench',
+    ...(calls()
+      ? { calls: [{ id: `call_${asked++}`, name: 'read_file', args: JSON.stringify({ path: 'note.txt' }) }] }
+      : { text: 'That was all.' }),
+  });
+  const now = () => new Date();
+  return {
+    store: openSessionFolder(session, { now, disk: unsynced }),
+    model: { ask: async () => answer() },
+    tools: {
+      specs: [],
+      ready: async () => [],
+      replay: () => 'safe',
+      run: async () => ({ ok: true, text: output }),
+      resume: async () => null,
+      settle: async () => 'nothing',
+    },
+    children: memoryChildren(),
+    clock: {
+      now,
+      elapsed: () => performance.now(),
+      after(ms, run) {
+        const timer = setTimeout(run, ms);
+        return () => clearTimeout(timer);
+      },
+    },
+    slots: { take: async () => () => {} },
+    owner: { check() {} },
+    room: () => 'plenty',
+    log: () => {},
+  };
+}
