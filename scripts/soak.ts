@@ -37,6 +37,8 @@ if (!minutes || !sessions || !frontends) throw new Error(`Wanted numbers, came: 
 const base = fs.mkdtempSync(join(tmpdir(), 'agentd-soak-'));
 const ground: Ground = { root: join(base, 'w'), ledger: join(base, 'ledger'), lives: new Map() };
 fs.mkdirSync(ground.root, { mode: 0o700 });
+// Its commands write to a ledger beside the workspace, and nobody is there to be asked.
+fs.writeFileSync(join(ground.root, 'agentd.json'), '{ "version": 1, "sandbox": "none" }\n');
 const chance = chanceOf(Number(values.seed));
 const stopFile = join(base, 'stop');
 const server = await startOpenAI(mind(ground.ledger, () => chance.below(50)));

@@ -15,6 +15,7 @@ import { chooseModel } from './models/index.ts';
 import {
   type Config,
   type ModelSettings,
+  permissionsOf,
   resolveRules,
   retentionOf,
   type Settings,
@@ -101,7 +102,7 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
   const slots = runSlots(allowed.runs);
   const models = modelsBy(options.env);
   models(modelSettings(config.value, undefined, options.flags));
-  let hands: Hands = { wake: () => {}, quarantined: () => undefined };
+  let hands: Hands = { wake: () => {}, quarantined: () => undefined, asks: () => {} };
   const parents = new Map<string, string>();
   const mcp = mcpPool({ env: options.env, log });
   const pool = browsers({ env: options.env, log });
@@ -223,9 +224,9 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
   );
   const model = () => parts.models(modelSettings(config.value, settings.value, parts.flags));
   // A child that works in a folder of its own reads what its family wrote.
-  const family = parentOf(name) === undefined ? [] : [sessionPaths(workspace.paths.session(rootOf(name))).work];
+  const shared = parentOf(name) === undefined ? [] : [sessionPaths(workspace.paths.session(rootOf(name))).work];
   settings.reload(false);
-  const readAlso = [...(config.value.read_also ?? []), ...(settings.value.read_also ?? []), ...family];
+  const readAlso = [...(config.value.read_also ?? []), ...(settings.value.read_also ?? []), ...shared];
   const web = () => ({ network: config.value.network, search: config.value.search });
   const sandbox = { of: parts.sandbox, wish: () => sandboxOf(config.value, settings.value) };
   const servers = () => ({ ...config.value.mcpServers, ...settings.value.mcpServers });
@@ -236,13 +237,27 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
     network: config.value.network,
     browser: config.value.browser,
   }));
-  const tools = toolbox([...builtin, browser], parts.mcp.of(name, servers));
+  // A family goes by the rules of its root: what a person allowed or denied there holds for all of its work.
+  const root = rootOf(name);
+  const above = lastGood(log, `${root}/session.json`, () =>
+    checkSettings(workspace.has(root) ? workspace.settingsText(root) : undefined, 'session.json'),
+  );
+  const family = root === name ? [settings] : [settings, above];
+  const permissions = () => {
+    // As they are now: a rule that a person has just added holds for the next call.
+    for (const one of family) one.reload(false);
+    return permissionsOf(config.value, ...family.map(({ value }) => value));
+  };
+  const tools = toolbox([...builtin, browser], parts.mcp.of(name, servers), permissions);
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
   const world: World = {
-    store: heardBy(fenced(workspace.session(name, epoch), owner), () => {
-      const parent = parts.parents.get(name) ?? parentOf(name);
-      if (parent !== undefined) parts.hands().wake(parent);
-    }),
+    store: asking(
+      heardBy(fenced(workspace.session(name, epoch), owner), () => {
+        const parent = parts.parents.get(name) ?? parentOf(name);
+        if (parent !== undefined) parts.hands().wake(parent);
+      }),
+      () => parts.hands().asks(name),
+    ),
     children: openChildren(workspace, {
       adopted: (child) => parts.parents.set(child, name),
       quarantined: (child) => parts.hands().quarantined(child),
@@ -302,6 +317,24 @@ function heardBy(store: SessionStore, hear: () => void): SessionStore {
       hear();
     };
   return { ...store, outbox: { ...outbox, publish: told(outbox.publish), publishAgain: told(outbox.publishAgain) } };
+}
+
+/** Whoever is asked may answer in the file: it is watched from here on, also by a daemon that finds it there. */
+function asking(store: SessionStore, asks: () => void): SessionStore {
+  const { approvals } = store;
+  const watched: SessionStore['approvals'] = {
+    ...approvals,
+    async list() {
+      const ids = await approvals.list();
+      if (ids.length > 0) asks();
+      return ids;
+    },
+    async write(id, content) {
+      await approvals.write(id, content);
+      asks();
+    },
+  };
+  return { ...store, approvals: watched };
 }
 
 /** Settings may name a model that cannot be had, such as a script that is not there: news for the run, not for the daemon. */

@@ -74,6 +74,7 @@ function worldOf(session: string, output: string, calls: () => boolean): World {
       specs: [],
       ready: async () => [],
       replay: () => 'safe',
+      permit: async () => ({ is: 'allow' }),
       run: async () => ({ ok: true, text: output }),
       resume: async () => null,
       settle: async () => 'nothing',

@@ -17,9 +17,13 @@ const ASKED = 'Download the annual results from the investor page, extract the f
 export async function browserDemo(): Promise<void> {
   const chromium = chromiumHere();
   if (chromium === undefined) return;
-  const stage = setStage({ network: { allow_private: ['127.0.0.1'] } });
-  console.log(`It also lets the browser, ${chromium}, reach 127.0.0.1, which it would refuse by default.`);
   const site = await startInvestorSite();
+  const rule = `browser(${site.url}/*)`;
+  const stage = setStage({ network: { allow_private: ['127.0.0.1'] }, permissions: [{ allow: rule }] });
+  console.log(
+    `It also lets the browser, ${chromium}, reach 127.0.0.1, which it would refuse by default, and go to this site`,
+  );
+  console.log(`without asking: {"permissions": [{"allow": "${rule}"}]}.`);
   say(`An investor page, made by scripts, under a cookie banner of OneTrust: ${site.url}`);
   const answers = join(stage.workspace, 'script.json');
   writeFileSync(answers, JSON.stringify(script(site.url), null, 2));

@@ -22,6 +22,7 @@ const MEANING: Record<string, string> = {
   tell_nothing_runs: 'told that nothing runs',
   tell_paused: 'told that it is paused',
   tell_ended: 'told that it has ended',
+  tell_nothing_asked: 'told that no call waits; while one does, it is the answer to it',
   tell_nothing_to_continue: 'a task like any other; the bare command is told there is nothing to continue',
 };
 

@@ -8,6 +8,7 @@ import { type WorkspacePaths, workspacePaths } from '../store/layout.ts';
 import { liveOwner, type Owner } from '../store/owner.ts';
 import { ulids } from '../store/ulid.ts';
 import type { Workspace } from '../store/workspace.ts';
+import type { Asked } from './approvals.ts';
 import type { Launch } from './daemon.ts';
 import { daemonStatus } from './daemon-status.ts';
 import { DaemonState } from './errors.ts';
@@ -52,6 +53,8 @@ export type Client = {
   archive(key: string): Promise<string>;
   remove(key: string): Promise<void>;
   rename(key: string, to: string): Promise<string>;
+  /** The call that waits in the session, or in one that works for it. Throws `NoSuchApproval` where there is not exactly one. */
+  asked(key: string, id?: number): Promise<Asked>;
   templates(): Promise<TemplateShown[]>;
   /** Keeps the completed plan of a session as a template of that name; answers the path of its file. */
   saveTemplate(key: string, name: string, options?: { force?: boolean }): Promise<string>;
@@ -168,6 +171,8 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
         await (await workspace()).rename(one, target + one.slice(name.length));
       return target;
     },
+    asked: async (key, id) =>
+      (await import('./approvals.ts')).meantBy(folders.family(folders.known(key).name).map(folders.known), id),
     templates: async () => (await import('./templates.ts')).templatesShown(paths.templates),
     async saveTemplate(key, name, options = {}) {
       const { plan } = await folded(folders.known(key));

@@ -1,3 +1,4 @@
+export type { Asked } from './approvals.ts';
 export { type Client, openClient } from './client.ts';
 export type { Sight } from './follow.ts';
 export type { Overview, Shown, ShownChild } from './overview.ts';

@@ -10,6 +10,7 @@ import { ifThere } from '../store/errors.ts';
 import type { SessionPaths } from '../store/layout.ts';
 import { isIgnored } from '../store/names.ts';
 import { checkSettings } from '../store/settings.ts';
+import { type Asked, askedOf } from './approvals.ts';
 import { foldRecord } from './meaning.ts';
 import { planFileProblem } from './plan-on-disk.ts';
 
@@ -46,6 +47,8 @@ export type Shown = {
   /** Why the `session.json` on disk does not hold: the line and what was expected. */
   settingsProblem: string | null;
   inbox: number;
+  /** The call that waits for a person. */
+  asked: Asked | null;
   /** Of the child sessions that work, or worked, on steps of the plan: how each stands and its own plan, in the order of the steps. */
   children: ShownChild[];
 };
@@ -91,6 +94,7 @@ export async function show(paths: Named, at: (name: string) => Named | undefined
     planProblem: planFileProblem(paths.plan) ?? session.planProblem,
     settingsProblem: settings.problem,
     inbox: waitingIn(paths),
+    asked: askedOf(paths, session),
     children: await childrenOf(session, at),
   };
 }

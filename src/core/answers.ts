@@ -24,6 +24,7 @@ export type Answer =
   | 'show_plan'
   | 'show_help'
   | 'about_mode'
+  | 'tell_nothing_asked'
   | 'tell_nothing_runs'
   | 'tell_paused'
   | 'tell_ended'
@@ -44,6 +45,8 @@ export const ANSWERS: Readonly<Record<Kind, Readonly<Record<Standing, Answer>>>>
   status:   { none: 'show_status',       running: 'show_status',     waiting: 'show_status',    paused: 'show_status',  completed: 'show_status', failed: 'show_status' },
   plan:     { none: 'show_plan',         running: 'show_plan',       waiting: 'show_plan',      paused: 'show_plan',    completed: 'show_plan',   failed: 'show_plan' },
   mode:     { none: 'about_mode',        running: 'about_mode',      waiting: 'about_mode',     paused: 'about_mode',   completed: 'about_mode',  failed: 'about_mode' },
+  approve:  { none: 'tell_nothing_asked', running: 'tell_nothing_asked', waiting: 'tell_nothing_asked', paused: 'tell_nothing_asked', completed: 'tell_nothing_asked', failed: 'tell_nothing_asked' },
+  deny:     { none: 'tell_nothing_asked', running: 'tell_nothing_asked', waiting: 'tell_nothing_asked', paused: 'tell_nothing_asked', completed: 'tell_nothing_asked', failed: 'tell_nothing_asked' },
   help:     { none: 'show_help',         running: 'show_help',       waiting: 'show_help',      paused: 'show_help',    completed: 'show_help',   failed: 'show_help' },
 };
 
@@ -88,6 +91,7 @@ const HEARD_AT_ONCE: ReadonlySet<Answer> = new Set<Answer>([
   'show_plan',
   'show_help',
   'about_mode',
+  'tell_nothing_asked',
 ]);
 
 type Heard = { message: Message; answer: Answer | { unknown: string } | { refused: string } };
@@ -106,7 +110,13 @@ export function urgent(session: Session): Heard[] {
 }
 
 const ABORTS: ReadonlySet<unknown> = new Set<Answer>(['abort_paused', 'abort_cancelled', 'abort_fresh']);
-const SHOWS: ReadonlySet<unknown> = new Set<Answer>(['show_status', 'show_plan', 'show_help', 'about_mode']);
+const SHOWS: ReadonlySet<unknown> = new Set<Answer>([
+  'show_status',
+  'show_plan',
+  'show_help',
+  'about_mode',
+  'tell_nothing_asked',
+]);
 
 /** The one that is heard first: a stop goes before what was asked more gently. */
 export function mostUrgent(session: Session): Heard | undefined {

@@ -14,6 +14,8 @@ export type Kind =
   | 'status'
   | 'plan'
   | 'mode'
+  | 'approve'
+  | 'deny'
   | 'help';
 
 type Command = { kind: Kind; usage: string; does: string };
@@ -54,6 +56,12 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     usage: '/mode [mode|default] [task]',
     does: 'tells the planning mode, sets it for the tasks to come, or runs this task in it',
   },
+  approve: {
+    kind: 'approve',
+    usage: '/approve [number] [always]',
+    does: 'lets the call that waits run, once; "always" also adds a rule to session.json',
+  },
+  deny: { kind: 'deny', usage: '/deny [number]', does: 'tells the model that the call that waits may not run' },
   help: { kind: 'help', usage: '/help', does: 'lists the commands' },
 };
 

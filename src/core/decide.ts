@@ -1,7 +1,8 @@
 import { type Rules, resolveRules } from '../protocol/config.ts';
 import type { Consult, EventBody } from '../protocol/event.ts';
 import type { MessageFile } from '../protocol/message.ts';
-import { answerable, joining, mostUrgent, mute } from './answers.ts';
+import { answerable, joining, kindOf, mostUrgent, mute } from './answers.ts';
+import { deniedAgain, refusal, restOver, unanswered, waitsWithIt } from './approval.ts';
 import { asking } from './ask.ts';
 import { depthOf } from './child-name.ts';
 import { delegation, halting } from './children.ts';
@@ -21,7 +22,7 @@ import { replyTo } from './reply.ts';
 import { aside, respond } from './respond.ts';
 import { ending, heldUp, limitReached, outage, planEnd, restEvents, stuck } from './rest.ts';
 import { SAYINGS } from './sayings.ts';
-import { activePlan, type Call, type Claim, runningStep, type Session } from './session.ts';
+import { activePlan, type Call, type Claim, type Message, runningStep, type Session } from './session.ts';
 import { sessionLanguage } from './session-language.ts';
 import { settling, starting } from './settling.ts';
 import { spawning } from './spawn.ts';
@@ -61,11 +62,14 @@ export function decide(session: Session, rules: Rules = resolveRules()): Decisio
 function next(session: Session, rules: Rules): Decision {
   const unpublished = Object.keys(session.unpublished)[0];
   if (unpublished !== undefined) return { do: 'publish', message: unpublished };
+  // The reply that asks comes before anything else is heard: what came in until then is no answer.
+  const asked = restOver(session, rules);
+  if (asked.length > 0) return { do: 'record', events: asked };
   const parked = parking(session, rules);
   if (parked.length > 0) return { do: 'record', events: parked };
   const events = due(session, rules);
   if (events.length > 0) return { do: 'record', events };
-  return session.run ? work(session, rules) : (halting(session) ?? { do: 'rest' });
+  return session.run ? work(session, rules) : (halting(session) ?? { do: 'rest', ...unanswered(session) });
 }
 
 /** What may be done while a call is in flight: replies, and answers that need no run. Null: nothing. */
@@ -94,7 +98,7 @@ function oweReply(session: Session, rules: Rules): EventBody[] {
   const language = sessionLanguage(session, rules);
   const { rest } = session;
   const message = rest && entryOf(session.messages, rest.message);
-  if (rest && message && !message.replied) {
+  if (rest && message && !message.replied && !waitsSilently(session)) {
     const usage = rest.spent;
     return [
       replyTo(
@@ -108,16 +112,25 @@ function oweReply(session: Session, rules: Rules): EventBody[] {
           ...(rest.beside && { plan: null }),
           ...(session.question && { question: session.question }),
           attachments: [...(rest.files ?? [])],
+          ...(session.approvals.open && { approval: session.approvals.open.id }),
           ...(depthOf(session.name) > 0 && rest.exit !== null && { exit: rest.exit }),
         },
         language,
       ),
     ];
   }
-  const dealtWith = new Set([...session.queue, ...session.uncarried, session.run?.message]);
+  const dealtWith = new Set([
+    ...session.queue,
+    ...session.uncarried,
+    session.run?.message,
+    session.approvals.open?.run?.message,
+  ]);
   const joined = session.unanswered.find((id) => !dealtWith.has(id));
   return joined !== undefined ? [joinedReply(session, joined, rules)] : [];
 }
+
+/** A child session answers once, when it is done: whoever it works for goes on waiting. */
+const waitsSilently = ({ name, approvals }: Session): boolean => approvals.open !== null && depthOf(name) > 0;
 
 function joinedReply(session: Session, message: string, rules: Rules): EventBody {
   const language = sessionLanguage(session, rules);
@@ -125,8 +138,15 @@ function joinedReply(session: Session, message: string, rules: Rules): EventBody
 }
 
 function nextInQueue(session: Session, rules: Rules): EventBody[] {
-  const message = entryOf(session.messages, session.queue[0] ?? '');
+  const message = session.queue
+    .flatMap((id) => entryOf(session.messages, id) ?? [])
+    .find((one) => !holdsBack(session, one));
   return message ? respond(session, message, rules) : [];
+}
+
+function holdsBack(session: Session, message: Message): boolean {
+  const kind = kindOf(session, message);
+  return waitsWithIt(session, message, 'kind' in kind ? kind.kind : null);
 }
 
 /** A run is on: finish the turn at hand, then call the model again, unless there is a reason to rest. */
@@ -141,7 +161,7 @@ function work(session: Session, rules: Rules): Decision {
   const plan = activePlan(session);
   if (open && plan && isPlanCall(open)) return { do: 'record', events: planCall(session, plan, open) };
   if (open && plan && isSpawnCall(open)) return spawning(session, plan, rules);
-  if (open) return { do: 'act', call: open };
+  if (open) return acting(session, open);
   const question = asking(session, rules);
   if (question.length > 0) return { do: 'record', events: question };
   if (session.claim) return weigh(session, session.claim, rules);
@@ -156,6 +176,7 @@ function work(session: Session, rules: Rules): Decision {
   const rest =
     (counsel || given ? null : ending(session, rules)) ??
     stuck(session, rules) ??
+    deniedAgain(session, rules) ??
     outage(session, rules) ??
     limitReached(session, rules);
   if (rest) return { do: 'record', events: restEvents(session, rules, rest) };
@@ -174,10 +195,16 @@ function work(session: Session, rules: Rules): Decision {
   };
 }
 
+/** A call runs, unless it was denied. */
+function acting(session: Session, call: Call): Decision {
+  const refused = refusal(session, call);
+  return refused.length > 0 ? { do: 'record', events: refused } : { do: 'act', call };
+}
+
 /** A claim stands until its checks have been tried; where a person has to say, the run waits. */
 function weigh(session: Session, claim: Claim, rules: Rules): Decision {
   const next = nextOfClaim(session, claim);
-  if (next.need === 'try') return { do: 'act', call: next.call };
+  if (next.need === 'try') return acting(session, next.call);
   if (next.need === 'record') return { do: 'record', events: next.events };
   return {
     do: 'record',

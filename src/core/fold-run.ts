@@ -3,6 +3,7 @@ import { fullLimits } from '../protocol/limits.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
 import { spokenText } from './commands.ts';
+import { anew, waitsForApproval, withRun } from './fold-approval.ts';
 import { entryOf } from './keyed.ts';
 import { endsJobs } from './lasting.ts';
 import { revived } from './revived.ts';
@@ -18,7 +19,7 @@ export function foldStarted(session: Session, event: EventOf<'run.started'>): Se
     agent: event.agent,
     folder: event.folder,
   };
-  return { ...session, ...taken(session, event.message), run, turn: null, rest: null };
+  return { ...session, ...taken(session, event.message), run, turn: null, rest: null, approvals: anew(session) };
 }
 
 /** The daemon has chosen the mode of the run at hand, or a person that of the runs to come. */
@@ -49,6 +50,7 @@ export function foldResumed(session: Session, event: EventOf<'run.resumed'>): Se
     run,
     turn: session.question ? session.turn : null,
     rest: null,
+    approvals: anew(session),
     plan: plan ? reopened(plan, run.limits, event.at) : session.plan,
     setAside: back ? setAside : session.setAside,
     // Whoever says "continue" has patience again.
@@ -75,6 +77,7 @@ export function foldRest(session: Session, event: EventOf<'run.rested'>): Sessio
     exit: (run ? run.exit : session.rest?.exit) ?? null,
     ...(event.files && { files: event.files }),
   };
+  const asks = waitsForApproval(session, event);
   const status = event.status === 'paused' || event.status === 'waiting' ? event.status : null;
   const plan =
     session.plan && status && !rest.beside && (session.plan.status === 'running' || session.plan.status === 'waiting')
@@ -87,9 +90,10 @@ export function foldRest(session: Session, event: EventOf<'run.rested'>): Sessio
     rest,
     plan,
     question: event.question ?? null,
-    claim: event.reason === 'check' || event.question ? session.claim : null,
-    children: held(session.children),
+    claim: event.reason === 'check' || event.question || asks ? session.claim : null,
+    children: asks ? session.children : held(session.children),
     jobsEnd: endsJobs(session.name, event.status) ? event.seq : session.jobsEnd,
+    approvals: asks ? withRun(session) : session.approvals,
   };
 }
 

@@ -1,5 +1,6 @@
 import type { Event, EventOf } from '../protocol/event.ts';
 import { shownText } from '../protocol/recorded.ts';
+import { foldApproval, withSeen } from './fold-approval.ts';
 import { foldCall, foldTurn } from './fold-call.ts';
 import { foldChild } from './fold-child.ts';
 import { foldPlan } from './fold-plan.ts';
@@ -46,6 +47,9 @@ function meaning(session: Session, event: Event): Session {
     case 'tool.finished':
     case 'tool.interrupted':
       return foldCall(session, event);
+    case 'approval.asked':
+    case 'approval.answered':
+      return foldApproval(session, event);
     case 'child.sent':
     case 'child.replied':
       return foldChild(session, event);
@@ -54,7 +58,7 @@ function meaning(session: Session, event: Event): Session {
     case 'reply.committed':
       return committed(session, event);
     case 'reply.published':
-      return { ...session, unpublished: omit(session.unpublished, event.message) };
+      return withSeen({ ...session, unpublished: omit(session.unpublished, event.message) }, event.message);
     case 'plan.started':
     case 'plan.edited':
     case 'plan.revised':

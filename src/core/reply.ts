@@ -21,11 +21,12 @@ type Facts = {
   question?: Question;
   /** Files under `work/` that were there when the run came to rest. */
   attachments?: string[];
+  approval?: number;
 };
 
 /** The one reply of a message, as an event. A fault in `plan.json` that nobody was told of yet is told here. */
 export function replyTo(session: Session, id: string, facts: Facts, language: Language): Committed {
-  const { status, text, reason, usage = null, exit, question, attachments = [] } = facts;
+  const { status, text, reason, usage = null, exit, question, approval, attachments = [] } = facts;
   const plan = facts.plan === undefined ? session.plan : facts.plan;
   const note =
     session.planProblem && status !== 'rejected' ? `\n\n${SAYINGS[language].planNote(session.planProblem)}` : '';
@@ -43,6 +44,7 @@ export function replyTo(session: Session, id: string, facts: Facts, language: La
       plan: plan && planFacts(plan),
       usage,
       ...(exit !== undefined && { exit }),
+      ...(approval !== undefined && { approval }),
       attachments,
     },
   };

@@ -6,9 +6,11 @@ import type { Plan } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
 import type { ReplyStatus } from '../protocol/reply.ts';
 import { ANSWERS, type Answer, kindOf } from './answers.ts';
+import { answerTo } from './approval.ts';
 import { startMode } from './choice/mode.ts';
 import { CHECK, checkKey, openQuestion } from './claim.ts';
 import { COMMANDS, commandOf, modeOrder, spokenText } from './commands.ts';
+import { isPraise } from './consent.ts';
 import { fold } from './fold.ts';
 import { classifyMessage } from './intent/index.ts';
 import { type Language, languageOf } from './language.ts';
@@ -31,7 +33,8 @@ export function respond(session: Session, message: Message, rules: Rules): Event
     const known = Object.values(COMMANDS).map((command) => command.usage);
     return say(session, message, rules, (words) => words.unknown(kind.unknown, known.join(', ')), 'rejected');
   }
-  return carryOut(ANSWERS[kind.kind][standing(session)], session, message, rules);
+  const heard = answerTo(session, message, kind.kind, rules);
+  return heard ?? carryOut(ANSWERS[kind.kind][standing(session)], session, message, rules);
 }
 
 /** The events of one answer. `join` and `wait` have none: the message waits for the next model call, or for its turn. */
@@ -99,6 +102,8 @@ function carryOut(answer: Answer, session: Session, message: Message, rules: Rul
           .map((it) => `${it.usage}: ${it.does}`)
           .join('\n'),
       );
+    case 'tell_nothing_asked':
+      return say(session, message, rules, (words) => words.nothingAsked, 'rejected');
     case 'about_mode':
       return aboutMode(session, message, rules);
     case 'tell_nothing_runs':
@@ -220,9 +225,6 @@ function resume(session: Session, message: Message, rules: Rules): EventBody[] {
   ];
 }
 
-const YES =
-  /^(?:yes|y|yep|yeah|ok(?:ay)?|sure|done|it is|pass(?:ed|es)?|(?:looks? |all |very )?good|fine|correct|right|great|perfect|lgtm|approved?|是|是的|对|對|正确|正確|好|好的|可以|行|通过|通過|没问题|沒問題|はい|sí|ja|oui|👍|✅)(?:[,，\s]+(?:please|thanks|thank you|looks good|it is|谢谢|謝謝|没问题|可以|好的))?[了的呀啊吧\s]*[.!。！]*$/iu;
-
 /**
  * A run that waits for a person's check hears the answer to it: a yes passes the check, a bare "continue" has it asked again, anything
  * else is told to the model.
@@ -238,7 +240,7 @@ function verdictOf(session: Session, message: Message): EventBody[] {
   )
     return [];
   const { step, tier } = claim;
-  if (!YES.test(said)) return [{ type: 'step.claimed', step, tier, evidence: clip(said, 500), veto: 'check_failed' }];
+  if (!isPraise(said)) return [{ type: 'step.claimed', step, tier, evidence: clip(said, 500), veto: 'check_failed' }];
   const call = checkKey(claim, place);
   const args = JSON.stringify(session.plan?.steps.find((one) => one.id === step)?.done_when?.[place]);
   return [

@@ -28,6 +28,8 @@ export type Why = {
   question?: NonNullable<Session['question']>;
   /** Why the calls that are open end here; without it, because a person asked. */
   cut?: string;
+  /** The calls that are open stay open: the run goes on with them. */
+  keeps?: true;
 };
 
 /** The run comes to rest: open calls are closed, the run ends, and its plan with it where that is an end. */
@@ -38,7 +40,7 @@ export function restEvents(session: Session, rules: Rules, why: Why): EventBody[
   const ends = why.status === 'failed' || why.status === 'cancelled';
   const plan = activePlan(session);
   return [
-    ...interruptions(session, why.cut ?? SAYINGS[language].byPerson, why.question?.call),
+    ...(why.keeps ? [] : interruptions(session, why.cut ?? SAYINGS[language].byPerson, why.question?.call)),
     {
       type: 'run.rested',
       message: run.message,

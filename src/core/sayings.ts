@@ -57,6 +57,20 @@ const en = {
   lost: (times: number, error: string | null) =>
     `The daemon was lost ${times} times in a row over this, and nothing came of it in between. ${error === null ? 'It died without a word.' : `The last time its own code failed: ${error}`}\nIt is put aside, so that other messages go on.`,
   sendAgain: 'Send it again to have it tried again.',
+  asks: (id: number, tool: string, why: string) => `May this be done? Call ${id}, ${tool}; ${why}.`,
+  asksCut: (id: number) => `[cut here; all of it is in approvals/${id}.json]`,
+  asksHow: (id: number, always: string | null, until: string) =>
+    [
+      `To answer: "yes" or "no"; /approve ${id} or /deny ${id}; or "decision" in approvals/${id}.json set to "allow" or "deny".`,
+      ...(always === null
+        ? []
+        : [`For all calls like it in this session (${always}): "always", or /approve ${id} always.`]),
+      `Without an answer until ${until} it is denied, and the work goes on.`,
+    ].join('\n'),
+  nothingAsked: 'No call waits for an answer.',
+  notThatOne: (id: string, open: number) => `No call ${id} waits for an answer; call ${open} does.`,
+  deniedAgain: (times: number, call: string, rule: string) =>
+    `Paused: the same call was denied ${times} times.\nCall: ${call}\nTo allow it, add a rule to "permissions" in session.json, such as ${rule}, or say yes when it is asked about again.`,
 };
 
 const zh: typeof en = {
@@ -112,6 +126,18 @@ const zh: typeof en = {
   lost: (times, error) =>
     `守护进程在处理这件事时连续 ${times} 次中断，其间没有任何进展。${error === null ? '它没有留下任何说明。' : `最后一次是程序自身出错：${error}`}\n这件事已放到一边，其他消息照常处理。`,
   sendAgain: '重新发送即可再试。',
+  asks: (id, tool, why) => `可以这样做吗？调用 ${id}，${tool}；${why}。`,
+  asksCut: (id) => `[此处截断；全文见 approvals/${id}.json]`,
+  asksHow: (id, always, until) =>
+    [
+      `回答：“可以”或“不行”；/approve ${id} 或 /deny ${id}；也可以把 approvals/${id}.json 里的 "decision" 设为 "allow" 或 "deny"。`,
+      ...(always === null ? [] : [`本会话中同类调用（${always}）都允许：“总是”，或 /approve ${id} always。`]),
+      `到 ${until} 没有回答即视为拒绝，任务继续进行。`,
+    ].join('\n'),
+  nothingAsked: '没有等待批准的调用。',
+  notThatOne: (id, open) => `没有等待批准的调用 ${id}；正在等待的是 ${open}。`,
+  deniedAgain: (times, call, rule) =>
+    `已暂停：同一个调用被拒绝了 ${times} 次。\n调用：${call}\n要允许它，请在 session.json 的 "permissions" 中加入规则，例如 ${rule}，或在再次询问时同意。`,
 };
 
 /** The daemon's words to a person. */

@@ -1,3 +1,4 @@
+import type { ApprovedBy } from '../protocol/approval.ts';
 import type { Question } from '../protocol/ask-call.ts';
 import type { Consult, EventOf, MessageTemplate, RestStatus } from '../protocol/event.ts';
 import type { Attached, ImageFile } from '../protocol/images.ts';
@@ -110,6 +111,8 @@ export type Session = PlanWork & {
   setbacks: Setbacks;
   /** The last event that ended what ran in the background: jobs of turns up to it are over. 0: none. */
   jobsEnd: number;
+  /** Calls that people are asked about. */
+  approvals: Approvals;
   /** The last event at which a daemon ended in order and left something open; 0: none. */
   stopped: number;
 };
@@ -126,6 +129,40 @@ export type Notice = { seq: number } & (
   | { about: 'again'; step: string; attempt: number; error: string }
   | { about: 'refused'; step: string; veto: string; evidence: string }
 );
+
+export type Approvals = {
+  /** The highest number given. */
+  count: number;
+  /** The call that waits for a person. */
+  open: Approval | null;
+  /** The one that was decided last; its call runs, or is told no. */
+  last: (Approval & { verdict: Verdict }) | null;
+  /** How often each call was denied in the run at hand, by tool and arguments. */
+  denied: Readonly<Record<string, number>>;
+};
+
+export const NO_APPROVALS: Approvals = { count: 0, open: null, last: null, denied: {} };
+
+/** A call that was asked about. `id` 0: nobody was asked, a rule has denied it. */
+export type Approval = {
+  id: number;
+  call: string;
+  name: string;
+  args: string;
+  folder?: string;
+  hash: string;
+  why: string;
+  shows: string;
+  always: string | null;
+  at: string;
+  expires_at: string;
+  /** The run that rests over it; null while that has not come to rest yet. */
+  run: Run | null;
+  /** Queued messages that were written before their sender could know of it: their words are no answer to it. */
+  unseen: readonly string[];
+};
+
+export type Verdict = { decision: 'allow' | 'deny'; by: ApprovedBy; why: string; at: string };
 
 export type Message = {
   id: string;
@@ -314,6 +351,7 @@ export function emptySession(name: string): Session {
     mode: null,
     setbacks: NO_SETBACKS,
     jobsEnd: 0,
+    approvals: NO_APPROVALS,
     stopped: 0,
   };
 }

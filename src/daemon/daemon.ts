@@ -29,6 +29,8 @@ export type Hands = {
   wake(name: string): void;
   /** Why it is not served until a person comes; undefined where it is. */
   quarantined(name: string): string | undefined;
+  /** A call of it waits for a person, whose answer may come as a save in `approvals/`. */
+  asks(name: string): void;
 };
 
 export type DaemonOptions = {
@@ -82,7 +84,10 @@ export async function startDaemon(
     onFull: disk.hit,
     onQuarantine: wakeParent,
   });
-  options.hands?.({ wake: sessions.wake, quarantined: sessions.quarantined });
+  /** Sessions whose calls were found waiting before there was a watch for them. */
+  const early = new Set<string>();
+  let asks = (name: string): void => void early.add(name);
+  options.hands?.({ wake: sessions.wake, quarantined: sessions.quarantined, asks: (name) => asks(name) });
   const begun = endsOfRecords(workspace, clock, sessions.wake);
   const found = (name: string): void => {
     if (hasMail(workspace, name)) sessions.wake(name);
@@ -101,6 +106,8 @@ export async function startDaemon(
     },
     { log, clock, open: sessions.open, ...seamsOf(options) },
   );
+  asks = watch.asks;
+  for (const name of early) asks(name);
   // Not before: the first look at many sessions on a slow disk may take its time.
   const unwatch = watchdog();
   const unsweep = sweepDaily(workspace.sessions, sessions.isAsleep, options.sweep, log);

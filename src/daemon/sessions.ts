@@ -72,6 +72,8 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
   const ill = new Map<string, Ill>();
   /** What the last worker of a session ended of, until the next one has been told. */
   const faults = new Map<string, Fault>();
+  /** Closed ones that have to be woken at a time, each with what takes that back. */
+  const sleepers = new Map<string, () => void>();
   let stopping = false;
   let opening = 0;
   let closing = 0;
@@ -135,6 +137,7 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
     const now = clock.elapsed();
     const entry: Entry = { opening: Promise.resolve(null), worker: null, used: now, since: now, closing: false };
     live.set(name, entry);
+    forgetTime(name);
     opening += 1;
     entry.opening = opened(name, entry).finally(() => {
       opening -= 1;
@@ -208,9 +211,27 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
     }
     if (live.get(name) !== entry) return;
     live.delete(name);
+    sleep(name, entry.worker?.due ?? null);
     // A wake that came while it closed was heard by nobody.
     if (entry.used >= began) wake(name);
     pump();
+  }
+
+  /** A worker that is let go leaves the time it waits for with us. */
+  function sleep(name: string, due: number | null): void {
+    if (due === null || stopping) return;
+    sleepers.set(
+      name,
+      clock.after(due, () => {
+        sleepers.delete(name);
+        wake(name);
+      }),
+    );
+  }
+
+  function forgetTime(name: string): void {
+    sleepers.get(name)?.();
+    sleepers.delete(name);
   }
 
   function look(): void {
@@ -243,6 +264,7 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
   return {
     wake,
     drop(name) {
+      forgetTime(name);
       waiting.delete(name);
       ill.delete(name);
       void close(name);
@@ -264,6 +286,7 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
     trouble: () => [...ill].map(([session, { is, why, since }]) => ({ session, is, why, since })),
     async stop(graceMs) {
       stopping = true;
+      for (const name of [...sleepers.keys()]) forgetTime(name);
       clearInterval(timer);
       if (crowded) clearTimeout(crowded);
       await Promise.all([...live.keys()].map((name) => close(name, graceMs)));

@@ -6,6 +6,7 @@ import { looks } from './inbox-look.ts';
 import { pulse } from './pulse.ts';
 import { openRounds } from './rounds.ts';
 import { watchSettings } from './watch-settings.ts';
+import { watchedApprovals } from './watched-approvals.ts';
 import { type SessionsHear, watchedSessions } from './watched-sessions.ts';
 import { openWatches, type WatchFolder } from './watches.ts';
 
@@ -24,6 +25,8 @@ export type Watch = {
   told(): Watching;
   /** Looks at every session now, and wakes those with something in their inbox, whether it is news or not. */
   all(): void;
+  /** Calls of this session may wait for a person, who may answer in `approvals/`. */
+  asks(name: string): void;
   close(): Promise<void>;
 };
 
@@ -58,6 +61,7 @@ export async function watchWorkspace(workspace: Workspace, hear: Hear, options: 
   });
   const watches = openWatches({ watch, local, heard: beat.heard, failed: beat.suspect, say: warning.say });
   const sessions = watchedSessions({ paths, watches, lookAt, hear, clock });
+  const approvals = watchedApprovals({ paths, watches, heard: hear.session });
   const rounds = openRounds({
     ...{ paths, sessions, watches, lookAt, local, clock, open },
     wake: hear.session,
@@ -80,8 +84,12 @@ export async function watchWorkspace(workspace: Workspace, hear: Hear, options: 
     setInterval(() => {
       hear.settings();
       void rounds.sweep();
+      approvals.sweep();
     }, SWEEP_MS),
-    setInterval(rounds.poll, POLL_MS),
+    setInterval(() => {
+      rounds.poll();
+      approvals.poll();
+    }, POLL_MS),
   ];
   return {
     told() {
@@ -90,11 +98,13 @@ export async function watchWorkspace(workspace: Workspace, hear: Hear, options: 
       return { fileSystem: kind, known, watched: known - polled.length, polled, why };
     },
     all: rounds.all,
+    asks: approvals.see,
     async close() {
       beat.stop();
       for (const timer of timers) clearInterval(timer);
       rounds.close();
       sessions.close();
+      approvals.close();
       await settings.close();
     },
   };

@@ -89,8 +89,8 @@ function toolsFor(session: Session, world: World, rules: Rules): ToolSpec[] {
   return [PLAN_TOOL, ...[...ask, ...spawn, ...offered].filter((tool) => !own || own.includes(tool.name))];
 }
 
-/** Where a call works: a check of what a child did, where that child worked. */
-function folderOf({ run, claim, children }: Session, call: Call): string | undefined {
+/** Where a call works, under `work/`: a check of what a child did, where that child worked. */
+export function folderOf({ run, claim, children }: Session, call: Call): string | undefined {
   return (isCheck(call.key) ? children[claim?.step ?? '']?.folder : undefined) ?? run?.folder;
 }
 

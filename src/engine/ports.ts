@@ -79,6 +79,7 @@ export type SessionStore = {
   live: Live;
   calls: CallFolders;
   templates: Templates;
+  approvals: Approvals;
   /** Absolute path of `work/`, or of a folder in it, made if it is missing. Of a child session it is its root's. */
   work(folder?: string): Promise<string>;
   /** Of paths such as `work/a/x.csv`, the regular files that are there and reached through no link, in order; at most `most`. */
@@ -205,6 +206,19 @@ export type CallFolders = {
   remove(call: string): Promise<void>;
 };
 
+/** `approvals/`: calls that wait for a person. Projections of the record, in which people write their answer. */
+export type Approvals = {
+  /** Numbers of the files that are there. */
+  list(): Promise<number[]>;
+  /** What is in a file now; undefined where there is none, or nothing that could be read as a text. */
+  read(id: number): Promise<string | undefined>;
+  write(id: number, content: string): Promise<void>;
+  /** Out of `approvals/`, into `approvals/answered/`: with this content, or as it is. Idempotent. */
+  settle(id: number, content: string | undefined): Promise<void>;
+  /** Adds an allowing rule to `session.json`, keeping all else that is there. Answers why it could not, in words. */
+  always(pattern: string): Promise<string | null>;
+};
+
 /** `templates/` of the workspace, written by people. */
 export type Templates = {
   /** The template of that name as it is now, or in words why it cannot be had: the names there are, or what is wrong and where. */
@@ -287,6 +301,8 @@ export type ToolContext = {
   blob: (hash: string) => Promise<string | undefined>;
   /** How many jobs may run at once; left out: as many as by default. */
   jobs?: number;
+  /** Whether the same tool with other arguments may run without a person being asked, where a call leads on to more. */
+  permits?: (args: string) => boolean;
 };
 
 /** Commands that go on after the call that began them, and outlive the daemon. None of these throws for what is wrong with a job. */
@@ -301,6 +317,22 @@ export type Jobs = {
   end(upto: number): Promise<string[]>;
 };
 
+/** Whether a call may run. `rule`: a rule says that it is asked about, not a default. */
+export type Permit =
+  | { is: 'allow' }
+  | { is: 'deny'; why: string }
+  | {
+      is: 'ask';
+      why: string;
+      rule: boolean;
+      /** The call as a person reads it, and the rule that would allow calls like it. */
+      shows: string;
+      always: string;
+    };
+
+/** Who asks for something of the tools. `work`: as in `ToolContext`, found when it is needed. */
+export type Caller = { work: () => Promise<string>; signal: AbortSignal };
+
 export type Toolbox = {
   /** What is offered now; it may be another list after each `ready`. */
   readonly specs: ToolSpec[];
@@ -308,9 +340,14 @@ export type Toolbox = {
    * Awaited before each call of the model: tools that come from elsewhere are brought up to date, in a bounded time. Answers with
    * what is amiss with them, in words for the model. Throws only the signal's reason.
    */
-  ready(caller: { work: () => Promise<string>; signal: AbortSignal }): Promise<string[]>;
+  ready(caller: Caller): Promise<string[]>;
   /** `safe`: running it twice is the same as once, so a call that was open at a crash runs again. */
   replay(name: string): 'safe' | 'never';
+  /**
+   * Whether this call may run, by the settings as they are now; runs nothing. One that would end with a complaint about its
+   * arguments may. Throws only the signal's reason.
+   */
+  permit(call: { name: string; args: string }, caller: Caller): Promise<Permit>;
   /**
    * Runs one call. Arguments that do not parse or do not fit, an unknown name, a failing program: all are results with
    * `ok: false` in words the model can act on. Throws only where the signal was aborted (its reason) or on a bug.

@@ -9,13 +9,15 @@ import { errorText } from '../protocol/errors.ts';
 import type { EventBody } from '../protocol/event.ts';
 import { NO_NOTES } from '../protocol/notes.ts';
 import { admit, hasRoom } from './admit.ts';
+import { approvalDesk } from './approval-desk.ts';
 import { hearChildren, sendToChild } from './children.ts';
+import { gate } from './gate.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 import { oneAtATime } from './lock.ts';
 import { steadyNotes } from './notes.ts';
 import { withFiles } from './offered-files.ts';
 import { pausesOf } from './pauses.ts';
-import { act, think } from './perform.ts';
+import { act, folderOf, think } from './perform.ts';
 import { type PlanDesk, planDesk } from './plan-desk.ts';
 import type { Model, World } from './ports.ts';
 import { tidyCalls } from './tidy-calls.ts';
@@ -32,8 +34,10 @@ const NOTHING_TAKEN = { pending: false, more: false };
 export type Worker = {
   /** Something may have changed: look. Costs nothing to call too often; a wake is never lost. */
   wake(): void;
-  /** Nothing is going on and nothing is known to be due. */
+  /** Nothing is going on, and nothing is due that the session would have to stay open for. */
   readonly idle: boolean;
+  /** Milliseconds until it has to be woken, where a time is waited for that nothing else tells. */
+  readonly due: number | null;
   /** Ends the beat: the call in flight may take `graceMs`, then it is aborted and put on record as interrupted. */
   stop(graceMs: number): Promise<void>;
 };
@@ -59,6 +63,7 @@ export async function openWorker(
     exclusively(task).catch((error) => world.log('warn', `plan.json lags behind: ${errorText(error)}`)),
   );
 
+  const approvals = approvalDesk(store.approvals, ledger, (text) => world.log('warn', text));
   const pauses = pausesOf(clock, LONGEST_PAUSE_MS);
   const deadlines = pausesOf(clock, Number.POSITIVE_INFINITY);
   const withNotes = steadyNotes(() => world.notes?.() ?? NO_NOTES);
@@ -74,7 +79,8 @@ export async function openWorker(
   let place: (() => void) | null = null;
   let queueing = false;
   let glancing = false;
-  let alarm: { at: number; off: () => void } | null = null;
+  /** `patient`: whoever closes the worker may keep the time for it. */
+  let alarm: { at: number; off: () => void; patient: boolean } | null = null;
 
   function fault(error: unknown): void {
     broken = true;
@@ -105,15 +111,17 @@ export async function openWorker(
   }
 
   /** Wakes at the earliest time that was asked for: a retry must not put off a file that is about to be ready. */
-  function later(ms: number): void {
+  function later(ms: number, patient = false): void {
     const at = clock.elapsed() + ms;
+    if (alarm) alarm.patient &&= patient;
     if (alarm && alarm.at <= at) return;
+    const isPatient = patient && (alarm?.patient ?? true);
     alarm?.off();
     const off = clock.after(ms, () => {
       alarm = null;
       wake();
     });
-    alarm = { at, off };
+    alarm = { at, off, patient: isPatient };
   }
 
   /** A reply names what goes on after it. */
@@ -141,11 +149,13 @@ export async function openWorker(
     if ((decision.do === 'think' || decision.do === 'act') && !caughtUp && woken) return beat(ruled);
     if (decision.do === 'record') {
       if (!heard && rests(decision) && (await changedByHand())) return beat(ruled, true);
-      await ledger.record(await withFiles(store, ledger.session, decision.events));
+      await ledger.record(await approvals.kept(await withFiles(store, ledger.session, decision.events)));
+      await approvals.flush();
     } else if (decision.do === 'publish') await publish(decision.message, ruled);
     else if (decision.do === 'send') await sendToChild(decision, world, ledger);
     else if (decision.do === 'rest') {
       await desk.flush();
+      await approvals.flush();
       await ledger.sync();
       await tidyCalls(world, ledger);
       if (woken) return beat(ruled);
@@ -165,7 +175,7 @@ export async function openWorker(
     const wait = deadlines.left(decision.due.at);
     if (wait <= 0) return { do: 'record', events: decision.due.events };
     // A timer of many days is none: it is set anew.
-    later(Math.min(wait, LONGEST_PAUSE_MS));
+    later(Math.min(wait, LONGEST_PAUSE_MS), ledger.session.run === null);
     return decision;
   }
 
@@ -183,6 +193,7 @@ export async function openWorker(
       world.room() === 'plenty' ? await admit(store, ledger, held) : { ...NOTHING_TAKEN, held };
     held = admitted.held;
     await hearChildren(world, ledger);
+    await approvals.read();
     const { settling } = await desk.read();
     caughtUp ||= !more;
     if (more) woken = true;
@@ -208,6 +219,11 @@ export async function openWorker(
       desk.touch();
       if (decision.do === 'act' && decision.call.state === 'asked') {
         const { key, name, args } = decision.call;
+        const stops = await gate(decision.call, world, ledger, folderOf(ledger.session, decision.call), control.signal);
+        if (stops.length > 0) {
+          await exclusively(() => ledger.record(stops));
+          return true;
+        }
         await exclusively(() =>
           ledger.record([{ type: 'tool.started', call: key, name, args, replay: world.tools.replay(name) }]),
         );
@@ -250,10 +266,13 @@ export async function openWorker(
     const reply = ledger.session.unpublished[message];
     if (!reply) return;
     await desk.flush();
+    await approvals.flush();
     await ledger.sync();
     await store.outbox.publish(reply.id, replyText(reply));
     const { [message]: _, ...unpublished } = ledger.session.unpublished;
-    const idle = decide({ ...ledger.session, unpublished }, ruled).do === 'rest';
+    const next = decide({ ...ledger.session, unpublished }, ruled);
+    // What is due later must be known after a restart.
+    const idle = next.do === 'rest' && next.due === undefined;
     await ledger.record([{ type: 'reply.published', message, idle }]);
   }
 
@@ -272,7 +291,10 @@ export async function openWorker(
   return {
     wake,
     get idle() {
-      return beating === null && !woken && alarm === null && ledger.session.run === null;
+      return beating === null && !woken && (alarm?.patient ?? true) && ledger.session.run === null;
+    },
+    get due() {
+      return alarm?.patient ? Math.max(0, alarm.at - clock.elapsed()) : null;
     },
     async stop(graceMs) {
       stopping = true;

@@ -3,6 +3,7 @@ import { type FullLimits, fullLimits, Limits } from './limits.ts';
 import { McpServers } from './mcp.ts';
 import { MODES, Mode } from './message.ts';
 import { NO_NOTES, type Notes } from './notes.ts';
+import { ApprovalsMode, PermissionRule, type Permissions } from './permissions.ts';
 
 const Prices = z.strictObject({
   input: z.number().min(0).describe('Price of a million prompt tokens.'),
@@ -128,6 +129,13 @@ const shared = {
     .describe(
       'Where commands run. "auto": in a sandbox where one works; "bwrap": there or not at all; "none": as this user, held by nothing. auto.',
     ),
+  approvals: ApprovalsMode.optional().describe(
+    'Which calls are asked about where no rule speaks of them. "safe": all that change something; "ask": those that leave the sandbox; "auto": none inside it. ask.',
+  ),
+  permissions: z
+    .array(PermissionRule)
+    .optional()
+    .describe('Rules for calls, in order: the first that matches decides. See docs/security.md.'),
   network: ShellNetwork.optional().describe('What may use the network.'),
   language: z
     .enum(['en', 'zh'])
@@ -218,6 +226,16 @@ export function sandboxOf(...layers: Array<Config | Settings | undefined>): Sand
     wish.network = layer?.network?.shell ?? wish.network;
   }
   return wish;
+}
+
+/** Who may do what without being asked. `session`: the settings of the session, then those of the one it works for. */
+export function permissionsOf(config: Config, ...session: Array<Settings | undefined>): Permissions {
+  const mode = [...session, config].find((layer) => layer?.approvals !== undefined)?.approvals;
+  return {
+    mode: mode ?? 'ask',
+    session: session.flatMap((layer) => layer?.permissions ?? []),
+    workspace: config.permissions ?? [],
+  };
 }
 
 /** What a person wants of the sandbox: `sandbox` and `network.shell` of the settings. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ApprovedBy } from './approval.ts';
 import { Question } from './ask-call.ts';
 import { Attached, ImageFile } from './images.ts';
 import { Limits } from './limits.ts';
@@ -159,6 +160,29 @@ const EVENTS = [
     outcome: z.enum(['unknown', 'not_started']),
     why: z.string(),
     output: Recorded.optional(),
+  }),
+  event('approval.asked', {
+    call: z.string(),
+    id: z.int().min(1).describe('Its number in the session, from 1: the name of its file in approvals/.'),
+    name: z.string().describe('The tool.'),
+    args: z.string(),
+    folder: z.string().optional(),
+    hash: z.string().describe('Of tool, arguments and folder; an answer holds for these alone.'),
+    why: z.string(),
+    shows: z.string(),
+    always: z.string().nullable().describe('The rule that is offered.'),
+    expires_at: z.iso.datetime(),
+  }),
+  event('approval.answered', {
+    call: z.string(),
+    id: z.int().min(1).optional().describe('Without it nobody was asked: a rule denied the call.'),
+    decision: z.enum(['allow', 'deny']),
+    by: ApprovedBy,
+    why: z.string().describe('What the model is told of a call that is denied.'),
+    always: z.string().optional().describe('The rule that was added to session.json.'),
+    message: z.string().optional().describe('The message that answered, or stands for the answer: its reply is next.'),
+    name: z.string().optional().describe('Name of the reply, where the answer was no message.'),
+    joins: z.boolean().optional().describe('What the message says is told to the model.'),
   }),
   event('plan.started', {
     id: z.string(),

@@ -24,6 +24,10 @@ export const Limits = z
       .describe(
         'Minutes a child session may take over its step, counted from what it was told last; then the step fails.',
       ),
+    approval_minutes: z
+      .number()
+      .min(0)
+      .describe('How long a call waits for a person to allow it; then it is denied. 0: nobody is asked.'),
   })
   .partial();
 export type Limits = z.infer<typeof Limits>;
@@ -42,6 +46,7 @@ export const DEFAULT_LIMITS: FullLimits = {
   jobs: 5,
   steps: 4,
   step_minutes: null,
+  approval_minutes: 60,
 };
 
 /** Limits laid over the defaults; keys that are not there change nothing. */

@@ -36,6 +36,10 @@ export const Reply = z.object({
     .int()
     .optional()
     .describe('Of a child session: exit status of the last command that ran, for conditions of the plan it works for.'),
+  approval: z
+    .int()
+    .optional()
+    .describe('A call waits for an answer: the number of its file in approvals/, for `/approve` and `/deny`.'),
   attachments: z.array(z.string()).describe('Paths under `work/`.'),
 });
 export type Reply = z.infer<typeof Reply>;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ApprovalFile } from './approval.ts';
 import { Config, Settings } from './config.ts';
 import { Event } from './event.ts';
 import { MessageFile } from './message.ts';
@@ -14,6 +15,7 @@ const FORMATS = {
   event: { schema: Event, title: 'One line of events.jsonl, without its crc' },
   agentd: { schema: Config, title: 'agentd.json, the configuration of a workspace' },
   status: { schema: DaemonStatus, title: '.agentd/status.json, what the daemon sees and cannot serve' },
+  approval: { schema: ApprovalFile, title: 'A call that waits for a person, in approvals/' },
   template: { schema: TemplateHead, title: 'The front matter of templates/<name>.md' },
   session: { schema: Settings, title: 'session.json, the settings of one session' },
 } as const;

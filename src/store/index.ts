@@ -1,3 +1,4 @@
+export { askedIn } from './approvals.ts';
 export { openChildren, parentOf, rootOf } from './children.ts';
 export { dropMessage } from './drop-message.ts';
 export { sweepStaging, syncFolder } from './durable.ts';

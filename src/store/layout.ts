@@ -56,6 +56,9 @@ export const sessionPaths = (folder: string) => ({
   tools: `${folder}/tools`,
   /** The browser's profile and cookies, where the session used one. */
   browser: `${folder}/browser`,
+  /** Calls that wait for a person, and those that were answered. */
+  approvals: `${folder}/approvals`,
+  approvalsAnswered: `${folder}/approvals/answered`,
   /** A folder for each command in the background. */
   jobs: `${folder}/jobs`,
   live: `${folder}/live`,

@@ -8,6 +8,7 @@ import { sha256 } from './blobs.ts';
 import { crcOf, decodeLine, type Line } from './line.ts';
 import { MAX_MESSAGE_BYTES, readMessage } from './message-file.ts';
 import { checkReplyName, freeName, isIgnored, orderOf, promisesWhole, safeName } from './names.ts';
+import { withRule } from './rule.ts';
 import { stampLines } from './stamp.ts';
 
 type File = { bytes: Buffer; ino: string; mtimeNs: bigint };
@@ -33,6 +34,9 @@ export type Contents = {
   plan: string | undefined;
   plans: Map<string, string>;
   templates: Map<string, string>;
+  approvals: Map<number, string>;
+  answered: Map<number, string>;
+  settings: string | undefined;
   /** Saves that were moved away with an archived plan before anybody looked: told at the next look. */
   late: string[];
   live: string;
@@ -231,6 +235,30 @@ export function memoryOutbox(contents: Contents): SessionStore['outbox'] {
     async publishAgain(file, content) {
       checkReplyName(file);
       if (!contents.outbox.has(file)) contents.outbox.set(file, content);
+    },
+  };
+}
+
+/** `approvals/` and the rules of `session.json`, as on disk. */
+export function memoryApprovals(contents: Contents): SessionStore['approvals'] {
+  return {
+    list: async () => [...contents.approvals.keys()].sort((a, b) => a - b),
+    read: async (id) => contents.approvals.get(id),
+    async write(id, content) {
+      contents.approvals.set(id, content);
+    },
+    async settle(id, content) {
+      contents.answered.set(id, content ?? contents.approvals.get(id) ?? '');
+      contents.approvals.delete(id);
+    },
+    async always(pattern) {
+      try {
+        contents.settings = withRule(contents.settings, pattern);
+        return null;
+      } catch (error) {
+        if (error instanceof UserError) return error.message;
+        throw error;
+      }
     },
   };
 }

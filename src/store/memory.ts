@@ -3,6 +3,7 @@ import type { Event } from '../protocol/event.ts';
 import {
   type Contents,
   eventsOf,
+  memoryApprovals,
   memoryBlobs,
   memoryInbox,
   memoryJournal,
@@ -31,6 +32,14 @@ export type Hands = {
   plans(): ReadonlyMap<string, string>;
   /** What is in `outbox/` now. */
   replies(): ReadonlyMap<string, string>;
+  /** `approvals/` and `approvals/answered/` by number. */
+  approvals(): ReadonlyMap<number, string>;
+  answered(): ReadonlyMap<number, string>;
+  /** Saves, or without a text removes, `approvals/<id>.json`. */
+  saveApproval(id: number, text?: string): void;
+  /** Saves `session.json`, and what is in it now. */
+  saveSettings(text: string): void;
+  settings(): string | undefined;
   /** Moves a reply to `outbox/read/`. */
   consume(name: string): void;
   events(): Event[];
@@ -67,6 +76,9 @@ export function memoryStore(name: string, options: MemoryOptions = {}): MemorySt
     late: [],
     live: '',
     templates: new Map(),
+    approvals: new Map(),
+    answered: new Map(),
+    settings: undefined,
     drops: 0,
   };
   return open(name, contents, options);
@@ -95,6 +107,7 @@ function open(name: string, contents: Contents, options: MemoryOptions): MemoryS
       names: () => [...contents.templates.keys()].sort(),
       text: (name) => contents.templates.get(name),
     }),
+    approvals: memoryApprovals(contents),
     work: async () => work,
     files: async (paths, most) => paths.filter((path) => contents.made.has(path)).slice(0, most),
     image: async ({ path }) => contents.made.get(`work/${path}`),
@@ -117,6 +130,8 @@ const copyOf = (contents: Contents): Contents => ({
   read: new Map(contents.read),
   plans: new Map(contents.plans),
   templates: new Map(contents.templates),
+  approvals: new Map(contents.approvals),
+  answered: new Map(contents.answered),
   late: [...contents.late],
 });
 
@@ -144,6 +159,16 @@ function hands(name: string, contents: Contents, options: MemoryOptions): Hands 
     planText: () => contents.plan,
     plans: () => contents.plans,
     replies: () => contents.outbox,
+    approvals: () => contents.approvals,
+    answered: () => contents.answered,
+    saveApproval(id, text) {
+      if (text === undefined) contents.approvals.delete(id);
+      else contents.approvals.set(id, text);
+    },
+    saveSettings(text) {
+      contents.settings = text;
+    },
+    settings: () => contents.settings,
     consume(file) {
       contents.read.set(file, contents.outbox.get(file) ?? '');
       contents.outbox.delete(file);

@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import type { SessionStore } from '../engine/ports.ts';
+import { openApprovals } from './approvals.ts';
 import { openBlobs } from './blobs.ts';
 import { openCallFolders } from './call-folders.ts';
 import { ownFolder, sweepOld, sweepStaging } from './durable.ts';
@@ -22,6 +23,8 @@ export type SessionOptions = Pick<JournalOptions, 'now' | 'disk' | 'segmentBytes
     elapsed?: () => number;
     /** Where the tools work, if not in the session's own `work/`. */
     work?: string;
+    /** The `session.json` that gets the rules people add, if not the session's own. */
+    settings?: string;
     /** The folder of the templates; without it there are none. */
     templates?: string;
   };
@@ -52,6 +55,7 @@ export function openSessionFolder(folder: string, options: SessionOptions): Sess
     live,
     calls: openCallFolders(paths.tools),
     templates: openTemplates(world.templates),
+    approvals: openApprovals(paths, world.settings ?? paths.settings),
     async work(sub) {
       const root = ownFolder(work);
       return sub === undefined ? root : ownFolder(join(root, sub));

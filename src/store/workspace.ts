@@ -8,7 +8,7 @@ import { rootOf } from './children.ts';
 import { makeDurably, ownFolder, stagingName, syncFolder } from './durable.ts';
 import { ifThere, saying } from './errors.ts';
 import { lastEventOf } from './last-event.ts';
-import { sessionPaths, type WorkspacePaths, workspacePaths } from './layout.ts';
+import { type SessionPaths, sessionPaths, type WorkspacePaths, workspacePaths } from './layout.ts';
 import { freeName } from './names.ts';
 import { readRecord } from './record.ts';
 import { foldersOf, openSessionFolder, type SessionOptions } from './session-folder.ts';
@@ -74,9 +74,9 @@ export function openWorkspace(root: string, options: SessionOptions): Workspace 
     sessions,
     has: isThere,
     session(name, epoch = options.epoch ?? 1) {
-      // A family works in one folder: that of its root, as long as there is one.
+      // A family works in one folder and by one set of rules: those of its root, as long as there is one.
       const root = rootOf(name);
-      const work = root !== name && isThere(root) ? { work: sessionPaths(paths.session(root)).work } : {};
+      const work = root !== name && isThere(root) ? familyOf(sessionPaths(paths.session(root))) : {};
       return openSessionFolder(known(name), { ...options, epoch, templates: paths.templates, ...work });
     },
     lastEvent: async (name) => lastEventOf(sessionPaths(known(name))),
@@ -119,6 +119,8 @@ export function openWorkspace(root: string, options: SessionOptions): Workspace 
     },
   };
 }
+
+const familyOf = ({ work, settings }: SessionPaths) => ({ work, settings });
 
 function prepare(paths: WorkspacePaths): void {
   saying('make the workspace', paths.root, () => makeDurably(paths.root));

@@ -6,13 +6,15 @@ import type { ToolContext, ToolResult } from '../engine/ports.ts';
 import { errorCode, errorText, UserError } from '../protocol/errors.ts';
 import { DoneWhen } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
+import { readArgs } from './args.ts';
 import { deadline } from './deadline.ts';
-import { defineTool, type Tool } from './define.ts';
+import { defineTool, type Told, type Tool } from './define.ts';
 import { bytesInWords, printable } from './file-errors.ts';
 import { withFile } from './open-file.ts';
 import { openFence } from './paths.ts';
 import { compile } from './pattern.ts';
 import { patternThread } from './pattern-thread.ts';
+import { WEB_FETCH } from './web/heads.ts';
 
 const MATCHED_BYTES = 1024 * 1024;
 const PATTERN_MS = 10_000;
@@ -38,11 +40,12 @@ type UrlWish = Extract<DoneWhen, { url: string }>;
  * what came; of a command also the end of its output. Hidden: the engine calls it. What is for a person to say never holds.
  */
 export function checkTool(options: CheckOptions): Tool {
-  return defineTool({
+  const tool = defineTool({
     name: 'check',
     description: 'Tries one entry of `done_when`.',
     args: z.looseObject({}),
     replay: 'never',
+    touches: [],
     hidden: true,
     run: (args, context) => check(wishOf(args), options, context),
     async resume(args, context) {
@@ -52,6 +55,16 @@ export function checkTool(options: CheckOptions): Tool {
       return result ? commandResult(wish, result.text) : null;
     },
   });
+  return { ...tool, tell: (text) => told(wishOf(readArgs('check', z.looseObject({}), text)), options.shell) };
+}
+
+/** A check is held to the rules of the tool that would do the same. */
+function told(wish: DoneWhen, shell: Tool): Told {
+  if ('command' in wish) return shell.tell(JSON.stringify({ command: wish.command }));
+  const reads: Told = { tool: 'check', text: '', kind: 'text', shows: '', always: 'check', touches: [] };
+  if (!('url' in wish)) return reads;
+  const { name: tool, kind, subject, always } = WEB_FETCH;
+  return { ...reads, tool, kind, text: subject(wish), shows: wish.url, always: always(wish), touches: ['network'] };
 }
 
 function wishOf(args: object): DoneWhen {

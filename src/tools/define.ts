@@ -1,6 +1,28 @@
 import { z } from 'zod';
 import type { ToolContext, ToolResult, ToolSpec } from '../engine/ports.ts';
+import { literal, type Touch } from '../protocol/permissions.ts';
 import { readArgs } from './args.ts';
+
+/** What a call of a tool reaches, as things are now. */
+export type Touching = {
+  touches: readonly Touch[];
+  /** What of it a person granted by their settings: only "safe" asks about it. */
+  granted?: readonly Touch[] | undefined;
+  /** Why it is asked about however `approvals` is set, where no rule speaks of it. */
+  unheld?: string | undefined;
+};
+
+/** A call as a person who is asked about it, and a rule, see it. */
+export type Told = {
+  /** The tool and the text that patterns of `permissions` are held against. */
+  tool: string;
+  text: string;
+  kind: 'command' | 'address' | 'text';
+  /** The call in a form to be read. */
+  shows: string;
+  /** The rule that "always" offers. */
+  always: string;
+} & Touching;
 
 /** A tool as the toolbox keeps it: its arguments come as the text the model wrote. */
 export type Tool = {
@@ -8,6 +30,8 @@ export type Tool = {
   replay: 'safe' | 'never';
   /** The engine's own: the model is not told of it. */
   hidden?: boolean | undefined;
+  /** What a call with these arguments is. Throws UserError where they do not parse or do not fit: then the call runs nothing. */
+  tell(args: string): Told;
   /** Throws UserError where the arguments do not parse or do not fit. */
   call(args: string, context: ToolContext): Promise<ToolResult>;
   /** What became of a call that was begun by a daemon that is no more; null where nobody knows. Never begins it again. */
@@ -20,6 +44,16 @@ export type Head<Args extends z.ZodObject> = {
   description: string;
   args: Args;
   replay: 'safe' | 'never';
+  /** What its calls reach; [] where they only read. A function is asked at each call. */
+  touches: readonly Touch[] | ((args: z.output<Args>) => Touching);
+  /** The text that patterns of `permissions` are held against, a command, an address, a path; left out: the arguments as JSON. */
+  subject?: (args: z.output<Args>) => string;
+  /** How patterns read that text; 'text' where this is left out. */
+  kind?: Told['kind'];
+  /** The call in a form to be read; the subject where this is left out. */
+  shows?: (args: z.output<Args>) => string;
+  /** The pattern that "always" offers; left out: these arguments alone. */
+  always?: (args: z.output<Args>) => string;
   hidden?: boolean;
 };
 
@@ -33,12 +67,24 @@ export function lazyTool<Args extends z.ZodObject>(head: Head<Args>, load: () =>
   return { ...toldOf(head), call: async (args, context) => (await tool()).call(args, context) };
 }
 
-function toldOf<Args extends z.ZodObject>(head: Head<Args>): Pick<Tool, 'spec' | 'replay' | 'hidden'> {
+function toldOf<Args extends z.ZodObject>(head: Head<Args>): Pick<Tool, 'spec' | 'replay' | 'hidden' | 'tell'> {
   const { $schema, ...parameters } = z.toJSONSchema(head.args, { io: 'input' });
   return {
     spec: { name: head.name, description: head.description, parameters },
     replay: head.replay,
     hidden: head.hidden,
+    tell: (text) => tellOf(head, readArgs(head.name, head.args, text), text),
+  };
+}
+
+function tellOf<Args extends z.ZodObject>(head: Head<Args>, args: z.output<Args>, text: string): Told {
+  const { name: tool, touches, kind = 'text' } = head;
+  const subject = head.subject?.(args) ?? text;
+  return {
+    ...{ tool, kind, text: subject },
+    shows: head.shows?.(args) ?? subject,
+    always: head.always?.(args) ?? `${tool}(${literal(subject)})`,
+    ...(typeof touches === 'function' ? touches(args) : { touches }),
   };
 }
 

@@ -6,6 +6,7 @@ import { bytesInWords } from './file-errors.ts';
 import { likenessTo } from './nearest.ts';
 import { withFile } from './open-file.ts';
 import { openFence } from './paths.ts';
+import { changed, inWork } from './permit/shown.ts';
 import { replaceFile } from './replace-file.ts';
 import { utf8 } from './utf8.ts';
 
@@ -27,6 +28,9 @@ export function editFileTool(readAlso: string[]): Tool {
       all: optional(z.boolean().describe('Replace it everywhere.')),
     }),
     replay: 'never',
+    touches: ['work'],
+    subject: ({ path }) => inWork(path),
+    shows: (args) => `${args.path}${args.all ? ' (everywhere)' : ''}\n${changed(args.old, args.new)}`,
     async run({ path, old, new: replacement, all = false }, context) {
       const fence = await openFence(context.work, readAlso);
       const place = await fence.toWrite(path);

@@ -8,6 +8,7 @@ import { jobsTool } from './jobs/jobs-tool.ts';
 import type { Shelf } from './jobs/shelf.ts';
 import { listFilesTool } from './list-files.ts';
 import { partsTool } from './parts.ts';
+import { touchedBy } from './permit/held.ts';
 import { readFileTool } from './read-file.ts';
 import { type Recall, recallTool } from './recall.ts';
 import { type Remember, rememberTool } from './remember.ts';
@@ -54,6 +55,7 @@ export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs
     timeoutMs: shellTimeoutMs,
     jobs,
     fence: sandbox && ((program) => sandbox.of.around(program, sandbox.wish(), readable)),
+    touching: sandbox && (() => touchedBy(sandbox.of.hold(sandbox.wish()), sandbox.wish())),
   });
   return [
     commands,

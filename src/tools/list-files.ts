@@ -20,6 +20,7 @@ export function listFilesTool(readAlso: string[]): Tool {
       depth: optional(z.int().min(1).max(20).describe(`Levels shown; ${DEFAULT_DEPTH} if left out.`)),
     }),
     replay: 'safe',
+    touches: [],
     async run({ path = '.', depth = DEFAULT_DEPTH }, context) {
       const fence = await openFence(context.work, readAlso);
       const place = await fence.toRead(path);

@@ -28,6 +28,7 @@ export function partsTool(readAlso: string[]): Tool {
     description: 'Lists the parts of a step.',
     args: PartsArgs,
     replay: 'safe',
+    touches: [],
     hidden: true,
     async run(args, context) {
       const { all, leftOut } = await everything(args, readAlso, context);

@@ -23,6 +23,7 @@ export function recallTool(recall: Recall): Tool {
       limit: optional(z.int().min(1).max(MOST_FOUND).describe(`How many at most; ${DEFAULT_FOUND} if left out.`)),
     }),
     replay: 'safe',
+    touches: [],
     async run({ query, limit = DEFAULT_FOUND }, { signal }) {
       const { found, whole, read, sessions } = await recall(query, { limit, signal });
       const note = whole ? [] : [`Only the newest ${read} of ${sessions} sessions were searched.`];

@@ -18,6 +18,9 @@ export function rememberTool(remember: Remember): Tool {
       ),
     }),
     replay: 'safe',
+    touches: ['work'],
+    subject: ({ text }) => text,
+    always: () => 'remember',
     async run({ text, scope = 'session' }) {
       const { line, known } = await remember(text, scope);
       return { ok: true, text: `${known ? 'This was noted already' : 'Noted'} (${scope}): ${line}` };

@@ -39,6 +39,7 @@ export function searchFilesTool(readAlso: string[], maxMs = MAX_MS): Tool {
       ),
     }),
     replay: 'safe',
+    touches: [],
     run: ({ pattern, path = '.', glob }, context) =>
       search(
         { pattern: compile(pattern, 'The pattern'), path, glob: glob === undefined ? undefined : globPattern(glob) },

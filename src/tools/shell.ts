@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { ToolContext, ToolResult } from '../engine/ports.ts';
 import { UserError } from '../protocol/errors.ts';
-import { defineTool, optional, type Tool } from './define.ts';
+import { defineTool, optional, type Tool, type Touching } from './define.ts';
 import { beginJob, takeUpJob } from './jobs/begin.ts';
 import type { Shelf } from './jobs/shelf.ts';
 import type { Ending } from './process-group.ts';
@@ -20,6 +20,9 @@ const MAX_COMMAND_BYTES = 120_000;
 const RESTARTED =
   '[the daemon was restarted while this ran; what it said at that moment may be missing from its output]';
 
+/** Whoever gives no fence wants none. */
+const UNFENCED: Touching = { touches: ['work', 'outside'], granted: ['outside'] };
+
 export type ShellOptions = {
   env?: NodeJS.ProcessEnv | undefined;
   timeoutMs?: number | undefined;
@@ -27,6 +30,8 @@ export type ShellOptions = {
   fence?: ((program: Program) => Fenced | null) | undefined;
   /** Where commands in the background go; without it there are none. */
   jobs?: Shelf | undefined;
+  /** What a command reaches as it would run now; not said: what the daemon's user may reach, which is granted. */
+  touching?: (() => Touching) | undefined;
 };
 
 /**
@@ -62,6 +67,9 @@ export function shell(options: ShellOptions = {}): Tool {
       ),
     }),
     replay: 'never',
+    touches: options.touching ?? (() => UNFENCED),
+    subject: ({ command }) => command,
+    kind: 'command',
     async run({ command, timeout_s, background }, context) {
       if (background) return runInBackground(command, timeout_s ?? JOB_TIMEOUT_S, options, context);
       if (timeout_s !== undefined && timeout_s > MAX_TIMEOUT_S) throw tooLong(timeout_s);

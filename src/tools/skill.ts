@@ -31,6 +31,7 @@ export function skillTool(skills: Skills): Tool {
       file: optional(z.string().describe('A file of the skill, relative to its folder; its SKILL.md if left out.')),
     }),
     replay: 'safe',
+    touches: [],
     async run({ name, file }, context) {
       const known = skills.list().skills.map((skill) => skill.name);
       if (!known.includes(name)) {

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { defineTool, type Tool } from './define.ts';
 import { bytesInWords } from './file-errors.ts';
 import { openFence } from './paths.ts';
+import { changed, inWork } from './permit/shown.ts';
 import { replaceFile } from './replace-file.ts';
 
 /** `write_file`: puts a whole file in place. */
@@ -15,6 +16,9 @@ export function writeFileTool(readAlso: string[]): Tool {
       content: z.string().describe('All of its text.'),
     }),
     replay: 'safe',
+    touches: ['work'],
+    subject: ({ path }) => inWork(path),
+    shows: ({ path, content }) => `${path}\n${changed('', content)}`,
     async run({ path, content }, context) {
       const fence = await openFence(context.work, readAlso);
       const place = await fence.toWrite(path);

@@ -10,7 +10,8 @@ browserTest('a real daemon brings reports from behind a cookie banner, and ends 
   const site = await startInvestorSite();
   onTestFinished(() => site.close());
   const on = ground();
-  on.config({ sandbox: 'none', network: { allow_private: ['127.0.0.1'] } });
+  const permissions = [{ allow: `browser(${site.url}/*)` }];
+  on.config({ sandbox: 'none', network: { allow_private: ['127.0.0.1'] }, permissions });
   writeFileSync(join(on.root, 'script.json'), JSON.stringify(script(site.url)));
   const daemon = await on.start(['--model', `scripted:${join(on.root, 'script.json')}`]);
   on.sh('demo', 'mkdir -p inbox && echo "draw the results" > inbox/1.md');

@@ -21,7 +21,7 @@ test('a run uses the tools of an MCP server, in the folder of its session', asyn
     { text: 'Where am I?', calls: [{ name: 'mcp__odd__cwd', args: {} }] },
     { text: 'All there.' },
   ]);
-  on.config({ mcpServers: { everything: reference('everything'), bad: { comand: 'x' } } });
+  on.config({ approvals: 'auto', mcpServers: { everything: reference('everything'), bad: { comand: 'x' } } });
   on.sh('demo', `echo '${JSON.stringify({ mcpServers: { odd: odd() } })}' > session.json`);
   const daemon = await on.start(on.flags);
   on.sh('demo', 'echo "say hello" > inbox/1.md');
@@ -38,7 +38,7 @@ test('a run uses the tools of an MCP server, in the folder of its session', asyn
 test('the model is told which servers are away, and works with the others', async () => {
   const server = await startOpenAI([{ text: 'I see.' }]);
   const on = ground();
-  on.config({ mcpServers: { gone: { command: 'no-such-program' }, odd: odd() } });
+  on.config({ approvals: 'auto', mcpServers: { gone: { command: 'no-such-program' }, odd: odd() } });
   await on.start(['--base-url', server.url, '--model', 'm']);
   on.sh('demo', 'mkdir inbox; echo "what have you got?" > inbox/1.md');
   await on.file('demo', 'outbox/1.md');
@@ -54,6 +54,7 @@ test('a killed daemon leaves no server behind, not even one that ignores the end
   const server = await startOpenAI([{ text: '', calls: call('mcp__odd__hang') }, { text: 'I looked.' }]);
   const flags = ['--base-url', server.url, '--model', 'm'];
   on.config({
+    approvals: 'auto',
     mcpServers: {
       odd: odd('--stubborn', '--pids', pids),
       everything: reference('everything'),

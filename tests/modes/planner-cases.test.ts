@@ -575,3 +575,13 @@ describe('from the first step to the answer', () => {
     expect(it.reply('m0.md')).toContain('work/report.md');
   });
 });
+
+test('every case of planner and plan-act is looked at', () => {
+  expect([...covered].sort()).toEqual(cases.map((one) => one.id).sort());
+});
+
+test('the agents are named to the planner', () => {
+  const session = played(recordOf([], 'plan-act').slice(0, 3));
+  const rules = resolveRules({ agents: { search: { description: 'finds pages' } } });
+  expect(requestMessages(session, rules, [], { consult: 'plan' }).at(-1)?.content).toContain('- [search] finds pages');
+});

@@ -59,6 +59,10 @@ export function desk(): Desk {
     complete: (...words) =>
       outcome(run(AGENTCTL, ['--get-yargs-completions', 'agentctl', '--workspace', root, ...words], [])).ended,
     async serve(...flags) {
+      // Without a sandbox each command would ask, and not every machine has one.
+      fs.mkdirSync(root, { recursive: true, mode: 0o700 });
+      if (!fs.existsSync(join(root, 'agentd.json')))
+        fs.writeFileSync(join(root, 'agentd.json'), '{ "sandbox": "none" }');
       const child = run(AGENTD, flags);
       const { out, ended } = outcome(child);
       await new Promise<void>((ready, failed) => {

@@ -28,6 +28,7 @@ export type Ground = {
   wrap: string[];
   /** Runs a line of shell in a session's folder, as a person would. */
   sh(session: string, line: string): string;
+  /** Saves agentd.json; commands run without a sandbox unless the settings say otherwise. */
   config(settings: object): void;
   /** Text of a file once it is there. */
   file(session: string, path: string): Promise<string>;
@@ -61,6 +62,10 @@ export function ground(root = mkdtempSync(join(tmpdir(), 'agentd-flow-'))): Grou
     rmSync(root, { recursive: true, force: true });
   });
   const session = (name: string) => join(root, '.sessions', name);
+  // Without a sandbox each command would ask, and not every machine has one.
+  const config = (settings: object) =>
+    writeFileSync(join(root, 'agentd.json'), JSON.stringify({ sandbox: 'none', ...settings }));
+  if (existsSync(root) && !existsSync(join(root, 'agentd.json'))) config({});
 
   function launch(flags: string[] = [], env: NodeJS.ProcessEnv = {}): RealDaemon {
     const [program = '', ...words] = [...wrap, process.execPath, AGENTD, '--workspace', root, ...flags];
@@ -104,7 +109,7 @@ export function ground(root = mkdtempSync(join(tmpdir(), 'agentd-flow-'))): Grou
       mkdirSync(session(name), { recursive: true });
       return execFileSync('bash', ['-c', line], { cwd: session(name), encoding: 'utf8' });
     },
-    config: (settings) => writeFileSync(join(root, 'agentd.json'), JSON.stringify(settings)),
+    config,
     file: (name, path) =>
       until(
         () => (existsSync(join(session(name), path)) ? readFileSync(join(session(name), path), 'utf8') : undefined),

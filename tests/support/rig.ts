@@ -1,4 +1,4 @@
-import type { ModelAnswer, ModelRequest, Room, ToolResult, World } from '../../src/engine/ports.ts';
+import type { ModelAnswer, ModelRequest, Permit, Room, ToolResult, World } from '../../src/engine/ports.ts';
 import { ModelFault } from '../../src/engine/ports.ts';
 import { type Fault, openWorker, type Worker } from '../../src/engine/worker.ts';
 import { type Config, type Rules, resolveRules } from '../../src/protocol/config.ts';
@@ -54,6 +54,8 @@ export type RigOptions = {
   /** What became of a call that an earlier daemon began; nobody knows where this is left out. */
   resume?: (call: { name: string; args: string }) => ToolResult | 'hold' | null;
   replay?: (name: string) => 'safe' | 'never';
+  /** Whether a call may run; all may where this is left out. */
+  permit?: (call: { name: string; args: string }) => Permit;
   config?: Config;
   store?: MemoryStore;
   before?: EventBody[];
@@ -128,6 +130,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     tools: {
       specs: options.tools?.map((name) => ({ name, description: name, parameters: {} })) ?? [],
       ready: async () => [],
+      permit: async (call) => options.permit?.(call) ?? { is: 'allow' },
       replay: options.replay ?? (() => 'never'),
       async run(call, { signal }) {
         toolRuns.push(call);

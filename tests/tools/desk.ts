@@ -14,6 +14,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 import type { ToolResult } from '../../src/engine/ports.ts';
 import type { SandboxWish } from '../../src/protocol/config.ts';
+import type { Permissions } from '../../src/protocol/permissions.ts';
 import {
   type BuiltinOptions,
   builtinTools,
@@ -28,10 +29,14 @@ type DeskOptions = Partial<Omit<BuiltinOptions, 'sandbox'>> & {
   blobs?: Record<string, string>;
   /** Where commands run; as the tests' user, held by nothing, if left out. */
   sandbox?: Partial<SandboxWish>;
+  /** What may run without a person being asked; everything where this is left out. */
+  permissions?: Permissions;
 };
 
+const ALL: Permissions = { mode: 'auto', session: [], workspace: [] };
+
 /** A work folder with the built-in tools at it, and beside it a folder they may not touch. Removed after the test. */
-export function desk({ sandbox, ...options }: DeskOptions = {}) {
+export function desk({ sandbox, permissions = ALL, ...options }: DeskOptions = {}) {
   const root = mkdtempSync(join(realpathSync(tmpdir()), 'agentd-tools-'));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   onTestFinished(() => endJobs(join(root, 'jobs')));
@@ -42,7 +47,11 @@ export function desk({ sandbox, ...options }: DeskOptions = {}) {
   const wish = { mode: 'none' as const, network: false, ...sandbox };
   const held = { of: openSandbox({ env: options.env ?? process.env, hidden: [root] }), wish: () => wish };
   const jobs = openShelf(join(root, 'jobs'));
-  const box = toolbox(options.tools ?? builtinTools({ readAlso: [], jobs, ...options, sandbox: held }));
+  const box = toolbox(
+    options.tools ?? builtinTools({ readAlso: [], jobs, ...options, sandbox: held }),
+    undefined,
+    () => permissions,
+  );
   let calls = 0;
   const folder = () => join(root, `call-${calls}`);
   const context = (signal: AbortSignal) => ({

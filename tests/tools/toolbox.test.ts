@@ -11,6 +11,7 @@ const echo = defineTool({
   description: 'Says its arguments.',
   args: z.strictObject({ text: z.string().min(1), times: optional(z.int().max(9)) }),
   replay: 'safe',
+  touches: [],
   run: async (args) => ({ ok: true, text: JSON.stringify(args) }),
 });
 const bare = defineTool({
@@ -18,6 +19,7 @@ const bare = defineTool({
   description: 'Needs nothing.',
   args: z.strictObject({ deep: optional(z.boolean()) }),
   replay: 'never',
+  touches: [],
   run: async (args) => ({ ok: true, text: JSON.stringify(args) }),
 });
 const broken = defineTool({
@@ -25,6 +27,7 @@ const broken = defineTool({
   description: 'Fails.',
   args: z.strictObject({}),
   replay: 'never',
+  touches: [],
   run: async () => {
     throw new Error('the disk is on fire');
   },

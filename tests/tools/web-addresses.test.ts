@@ -138,3 +138,15 @@ test.each([
   const { use } = fetchDesk({ network: { allow_private: [entry] }, resolve });
   expect((await use('web_fetch', { url: `http://intern.example:${port}/` })).ok).toBe(reached);
 });
+
+test('a redirect to another host is followed only where that one would not be asked about', async () => {
+  const other = await server({ '/': says('the other', 'text/plain') });
+  const front = await server({ '/': sendsOn(other.url('/')) });
+  const asks = { mode: 'ask', workspace: [] } as const;
+  const told = await fetchDesk({ permissions: { ...asks, session: [] } }).use('web_fetch', { url: front.url('/') });
+  expect(told).toMatchObject({ ok: false, text: expect.stringContaining('which nobody was asked about') });
+  expect(other.asked).toEqual([]);
+  const session = [{ allow: `web_fetch(${other.url('/*')})` }];
+  const followed = await fetchDesk({ permissions: { ...asks, session } }).use('web_fetch', { url: front.url('/') });
+  expect(followed.text).toContain('the other');
+});

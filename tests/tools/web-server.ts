@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import type { NetworkSettings } from '../../src/protocol/config.ts';
+import type { Permissions } from '../../src/protocol/permissions.ts';
 import { webFetchTool } from '../../src/tools/web/web-fetch.ts';
 import { desk } from './desk.ts';
 
@@ -40,8 +41,14 @@ export const sendsOn =
 
 /** A desk with `web_fetch`, which may reach 127.0.0.1 where nothing else is said. */
 export function fetchDesk(
-  options: Partial<Omit<Parameters<typeof webFetchTool>[0], 'settings'>> & { network?: NetworkSettings } = {},
+  options: Partial<Omit<Parameters<typeof webFetchTool>[0], 'settings'>> & {
+    network?: NetworkSettings;
+    permissions?: Permissions;
+  } = {},
 ) {
-  const { network = { allow_private: ['127.0.0.1'] }, ...rest } = options;
-  return desk({ tools: [webFetchTool({ settings: () => ({ network }), ...rest })] });
+  const { network = { allow_private: ['127.0.0.1'] }, permissions, ...rest } = options;
+  return desk({
+    tools: [webFetchTool({ settings: () => ({ network }), ...rest })],
+    ...(permissions && { permissions }),
+  });
 }

@@ -10,7 +10,19 @@ import { EXITS, type Exit, exitTable } from './exit-codes.ts';
 const LISTS = ['file', 'text', 'note', 'args', 'param', 'params'];
 
 /** Options that are there or not. yargs takes any value of theirs for "no". */
-const SWITCHES = new Set(['wait', 'json', 'stdin', 'after', 'ask', 'yes', 'force', 'follow', 'help', 'version']);
+const SWITCHES = new Set([
+  'wait',
+  'json',
+  'stdin',
+  'after',
+  'ask',
+  'yes',
+  'force',
+  'follow',
+  'always',
+  'help',
+  'version',
+]);
 
 function checkSwitches(argv: string[]): void {
   const end = argv.indexOf('--');

@@ -37,6 +37,10 @@ function gist(event: Event): string {
       return `${event.call} ${event.ok ? 'ok' : 'failed'}, ${event.ms} ms: ${shownText(event.output)}`;
     case 'tool.interrupted':
       return `${event.call} ${event.outcome === 'unknown' ? 'may or may not have run' : 'did not run'}: ${event.why}`;
+    case 'approval.asked':
+      return `${event.id}, ${event.name}, ${event.why}: ${event.shows}`;
+    case 'approval.answered':
+      return `${event.id ?? event.call} ${event.decision} by ${event.by}${event.why && `: ${event.why}`}`;
     case 'plan.started':
       return `${event.id} (${event.mode}): ${event.goal}`;
     case 'plan.edited':

@@ -8,6 +8,7 @@ export const EXITS = {
   paused: { code: 5, when: 'with --wait or watch: the run rests as paused' },
   waiting: { code: 6, when: 'with --wait or watch: the run waits for an answer' },
   failed: { code: 7, when: 'with --wait or watch: the run failed or was cancelled' },
+  approval: { code: 8, when: 'approve, deny: no call waits, or it is not clear which one is meant' },
   timeout: { code: 124, when: 'waited too long' },
 } as const;
 

@@ -31,6 +31,7 @@ const EXIT_OF_ERROR: Record<string, Exit> = {
   NoSuchSession: 'session',
   DaemonState: 'daemon',
   WaitedTooLong: 'timeout',
+  NoSuchApproval: 'approval',
 };
 
 function exitOf(error: UserError): number {

@@ -32,6 +32,10 @@ export function linesOf({ event, session }: SeenEvent, heard: string): string[] 
       ];
     case 'tool.interrupted':
       return [paint('yellow', `  ${oneLine(`interrupted: ${event.why}`, LONGEST)}`)];
+    case 'approval.asked':
+      return [paint('yellow', oneLine(`? ${event.name} ${event.shows}`, LONGEST))];
+    case 'approval.answered':
+      return [paint(event.decision === 'allow' ? 'green' : 'yellow', `  ${event.decision} (${event.by})`)];
     case 'plan.edited':
       return event.by === 'person'
         ? [paint('cyan', 'plan.json was edited'), ...event.ignored.map((one) => plain(one))]

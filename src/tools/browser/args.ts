@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { UserError } from '../../protocol/errors.ts';
-import { optional } from '../define.ts';
+import { optional, type Touching } from '../define.ts';
+import { addressOf, ofHost } from '../permit/address.ts';
 
 const url = z.string().min(1).max(8192).describe('navigate, download: an http or https URL.');
 const ref = z
@@ -81,6 +82,14 @@ export const BROWSER = {
     'Cookie banners are dismissed by themselves. Files go to work/downloads/, pictures to work/screenshots/.',
   args: BrowserArgs,
   replay: 'never' as const,
+  // An address is asked about. What is done on a page that was allowed is not asked about again: a question for every click gets no answers.
+  touches: ({ url }: BrowserArgs): Touching => ({
+    touches: ['network'],
+    ...(url === undefined && { granted: ['network'] }),
+  }),
+  kind: 'address' as const,
+  subject: (args: BrowserArgs) => (args.url === undefined ? JSON.stringify(args) : addressOf(args.url)),
+  always: ({ url }: BrowserArgs) => (url === undefined ? 'browser' : ofHost('browser', url)),
 };
 
 /** What is to be done. Throws UserError where an action lacks something or got what means nothing to it. */

@@ -35,6 +35,8 @@ export function jobsTool(shelf: Shelf): Tool {
       ),
     }),
     replay: 'safe',
+    touches: [],
+    subject: ({ action = 'list', job }) => (job === undefined ? action : `${action} ${job}`),
     async run({ action = 'list', job: id, offset, seconds }, context) {
       if (action === 'list') return list(shelf);
       const job = found(shelf, action, id);

@@ -21,6 +21,10 @@ export function toolOf(listed: Listed, name: string, { server, settings, of }: O
   return {
     spec: { name, description: description || `The tool ${plain(listed.name)} of ${of}.`, parameters },
     replay: isSafe(listed, settings) ? 'safe' : 'never',
+    tell(text) {
+      readArgs(name, args, text);
+      return { tool: name, text, kind: 'text', shows: `${name} ${text}`, always: name, touches: ['outside'] };
+    },
     async call(text, context) {
       const values = readArgs(name, args, text);
       let came: Came;

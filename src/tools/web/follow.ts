@@ -6,7 +6,14 @@ import { type Answer, request } from './request.ts';
 /** The Fetch standard allows 20, browsers the same; a page that needs more than a few is a loop or a trap. */
 const MAX_REDIRECTS = 5;
 
-export type Way = { may: Allowed; resolve: Resolve; maxBytes: number; signal: AbortSignal };
+/** `mayGo`: whether a redirect to another host may be followed. */
+export type Way = {
+  mayGo: (url: URL) => boolean;
+  may: Allowed;
+  resolve: Resolve;
+  maxBytes: number;
+  signal: AbortSignal;
+};
 /** An answer and where it came from in the end. */
 export type Fetched = Answer & { url: URL };
 
@@ -24,9 +31,17 @@ export async function follow(from: URL, way: Way): Promise<Fetched> {
     } catch (error) {
       throw new UserError(`${url.href} redirects to what is not fetched: ${errorText(error)}`);
     }
+    if (!isSameHost(from, url) && !way.mayGo(url)) {
+      throw new UserError(
+        `${from.href} redirects to another host, ${url.href}, which nobody was asked about. To fetch that, call web_fetch with it.`,
+      );
+    }
   }
   throw new UserError(`${from.href} redirects more than ${MAX_REDIRECTS} times, at last to ${url.href}.`);
 }
+
+const isSameHost = (one: URL, other: URL): boolean => bare(one) === bare(other);
+const bare = ({ host }: URL): string => host.replace(/^www\./, '');
 
 async function once(url: URL, { may, resolve, maxBytes, signal }: Way): Promise<Answer> {
   const to = await unlessAborted(addressesOf(url, may, resolve), signal);

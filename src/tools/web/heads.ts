@@ -1,5 +1,7 @@
 import { z } from 'zod';
-import { optional } from '../define.ts';
+import { optional, type Touching } from '../define.ts';
+import { addressOf, ofHost } from '../permit/address.ts';
+import type { WebSettings } from './settings.ts';
 
 /** What the model is told of `web_fetch`. */
 export const WEB_FETCH = {
@@ -14,10 +16,21 @@ export const WEB_FETCH = {
     save_as: optional(z.string().min(1).describe('Save it unchanged in this file, relative to the work folder.')),
   }),
   replay: 'safe' as const,
+  touches: ['network'] as const,
+  kind: 'address' as const,
+  subject: ({ url }: { url: string }) => addressOf(url),
+  always: ({ url }: { url: string }) => ofHost('web_fetch', url),
 };
 
-/** What the model is told of `web_search`. */
-export const WEB_SEARCH = {
+/** What the model is told of `web_search`. A person who chose an engine wants it asked; without one it asks nobody. */
+export const webSearchHead = (settings: () => WebSettings) => ({
+  ...WEB_SEARCH,
+  touches: (): Touching => (settings().search ? { touches: ['network'], granted: ['network'] } : { touches: [] }),
+  subject: ({ query }: { query: string }) => query,
+  always: () => 'web_search',
+});
+
+const WEB_SEARCH = {
   name: 'web_search',
   description: 'Searches the web: titles, URLs and short excerpts. To read one of them use web_fetch.',
   args: z.strictObject({

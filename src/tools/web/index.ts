@@ -1,5 +1,5 @@
 import { lazyTool, type Tool } from '../define.ts';
-import { WEB_FETCH, WEB_SEARCH } from './heads.ts';
+import { WEB_FETCH, webSearchHead } from './heads.ts';
 import type { WebSettings } from './settings.ts';
 
 export type { WebSettings } from './settings.ts';
@@ -8,6 +8,6 @@ export type { WebSettings } from './settings.ts';
 export function webTools(settings: () => WebSettings, env: NodeJS.ProcessEnv): Tool[] {
   return [
     lazyTool(WEB_FETCH, async () => (await import('./web-fetch.ts')).webFetchTool({ settings })),
-    lazyTool(WEB_SEARCH, async () => (await import('./web-search.ts')).webSearchTool({ settings, env })),
+    lazyTool(webSearchHead(settings), async () => (await import('./web-search.ts')).webSearchTool({ settings, env })),
   ];
 }

@@ -41,7 +41,7 @@ export function webFetchTool({ settings, resolve = systemResolve, limits = {} }:
     ...WEB_FETCH,
     async run({ url: asked, whole = false, fresh = false, save_as }, context) {
       const url = readUrl(asked);
-      const page = (fresh ? undefined : cache.get(url.href)) ?? (await fetched(url, context.signal));
+      const page = (fresh ? undefined : cache.get(url.href)) ?? (await fetched(url, context));
       if (page.status < 200 || page.status > 299)
         return refused(page, { whole: true, signal: context.signal, convertMs });
       cache.put(url.href, page);
@@ -50,11 +50,12 @@ export function webFetchTool({ settings, resolve = systemResolve, limits = {} }:
     },
   });
 
-  async function fetched(url: URL, outer: AbortSignal): Promise<Fetched> {
+  async function fetched(url: URL, { signal: outer, permits }: ToolContext): Promise<Fetched> {
     const limit = deadline(outer, ms);
+    const mayGo = ({ href }: URL) => permits?.(JSON.stringify({ url: href })) ?? true;
     const may = allowed(settings().network?.allow_private ?? []);
     try {
-      return await follow(url, { may, resolve, maxBytes, signal: limit.signal });
+      return await follow(url, { mayGo, may, resolve, maxBytes, signal: limit.signal });
     } catch (error) {
       if (limit.passed()) throw new UserError(`${url.href} did not come whole within ${ms / 1000} s.`);
       throw error;

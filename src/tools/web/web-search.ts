@@ -2,7 +2,7 @@ import { UserError } from '../../protocol/errors.ts';
 import { clip } from '../../protocol/recorded.ts';
 import { deadline } from '../deadline.ts';
 import { defineTool, type Tool } from '../define.ts';
-import { WEB_SEARCH } from './heads.ts';
+import { webSearchHead } from './heads.ts';
 import { type Found, searchEngine } from './search-engines.ts';
 import type { WebSettings } from './settings.ts';
 
@@ -14,7 +14,7 @@ export type WebSearchOptions = { settings: () => WebSettings; env: NodeJS.Proces
 /** `web_search`: titles, addresses and excerpts from the search engine a person chose in `search` of agentd.json. */
 export function webSearchTool({ settings, env, ms = TIME_MS }: WebSearchOptions): Tool {
   return defineTool({
-    ...WEB_SEARCH,
+    ...webSearchHead(settings),
     async run({ query, count = 8 }, context) {
       const engine = searchEngine(settings().search, env);
       const limit = deadline(context.signal, ms);

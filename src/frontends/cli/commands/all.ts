@@ -1,7 +1,9 @@
 import type { Command } from '../command.ts';
+import { approve } from './approve.ts';
 import { archive } from './archive.ts';
 import { cancel } from './cancel.ts';
 import { goOn } from './continue.ts';
+import { deny } from './deny.ts';
 import { doctor } from './doctor.ts';
 import { jobs } from './jobs.ts';
 import { list } from './list.ts';
@@ -29,7 +31,7 @@ import { why } from './why.ts';
 /** Every command, in the order of `--help`. */
 export const COMMANDS: readonly Command[] = [
   ...[start, stop, takeover, status],
-  ...[send, run, goOn, pause, stopRun, cancel, undo, fresh],
+  ...[send, run, goOn, pause, stopRun, cancel, undo, fresh, approve, deny],
   ...[list, show, plan, why, jobs, watch, log],
   ...[templates, saveTemplate],
   ...[archive, remove, rename, rebuild, doctor],

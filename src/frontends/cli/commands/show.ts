@@ -1,4 +1,4 @@
-import type { Shown, ShownChild } from '../../../client/index.ts';
+import type { Asked, Shown, ShownChild } from '../../../client/index.ts';
 import { clientOf, command, type JobLine, JSON_OPTION, type JsonWanted, type Parts, SESSION } from '../command.ts';
 import type { Exit } from '../exit-codes.ts';
 import { localTime, oneLine, paint, plain, say, sayJson } from '../print.ts';
@@ -20,7 +20,7 @@ export async function showSession(args: JsonWanted & { session: string }, jobs: 
 }
 
 async function inWords(
-  { name, title, session, summary, planProblem, settingsProblem, inbox, children }: Shown,
+  { name, title, session, summary, planProblem, settingsProblem, inbox, asked: approval, children }: Shown,
   isServed: boolean,
 ): Promise<string> {
   // A question of `ask_user` stands in the summary.
@@ -32,6 +32,7 @@ async function inWords(
     plain(summary),
     ...(await familyLines(children)),
     ...(asked ? ['', 'It asks:', plain(asked)] : []),
+    ...(approval?.problem ? ['', paint('yellow', plain(approval.problem))] : []),
     ...(planProblem ? ['', paint('yellow', plain(planProblem))] : []),
     ...(settingsProblem ? ['', paint('yellow', plain(settingsProblem))] : []),
     ...(inbox > 0 ? ['', `Messages not taken yet: ${inbox}`] : []),
@@ -60,12 +61,27 @@ function childLines({ step, child, standing, shown }: ShownChild, depth: number,
   const indent = '  '.repeat(depth);
   return [
     `${indent}${plain(step)} → ${plain(child)}: ${standing === 'none' ? 'idle' : standing}`,
+    ...(shown?.asked ? [`${indent}  ${askedLine(shown.asked)}`] : []),
     ...steps.map((one, n) => `${indent}  ${oneLine(stepLine(one, n + 1, 'en'), 200)}`),
     ...(shown?.children ?? []).flatMap((one) => childLines(one, depth + 2, stepLine)),
   ];
 }
 
-function asJson({ name, title, standing, session, planProblem, settingsProblem, inbox, children }: Shown): object {
+/** A child waits without a reply: here is where a person finds out for what. */
+const askedLine = ({ session, id, tool, shows, why }: Asked): string =>
+  `${paint('yellow', 'asks')}: ${oneLine(`${tool} ${shows}`, 200)} (${oneLine(why, 80)}); agentctl approve ${plain(session)} ${id}`;
+
+function asJson({
+  name,
+  title,
+  standing,
+  session,
+  planProblem,
+  settingsProblem,
+  inbox,
+  asked,
+  children,
+}: Shown): object {
   const { plan, rest, run, unanswered, setAside, question } = session;
   return {
     name,
@@ -92,6 +108,7 @@ function asJson({ name, title, standing, session, planProblem, settingsProblem, 
       spent: rest.spent,
     },
     question: question && { text: question.text, choices: question.choices },
+    approval: asked,
     unanswered,
     inbox,
     children: children.map((one) => ({

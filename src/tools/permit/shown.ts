@@ -1,0 +1,17 @@
+import { posix } from 'node:path';
+
+/** What goes and what comes, line by line, as a diff shows it. */
+export function changed(before: string, after: string): string {
+  return [...marked('-', before), ...marked('+', after)].join('\n');
+}
+
+const marked = (sign: string, text: string) =>
+  text === ''
+    ? []
+    : text
+        .replace(/\n$/, '')
+        .split('\n')
+        .map((line) => `${sign} ${line}`);
+
+/** A path as rules are held against it: one leading `work/` is dropped, as the file tools do. */
+export const inWork = (path: string): string => posix.normalize(path).replace(/^work\//, '');

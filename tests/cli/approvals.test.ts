@@ -1,0 +1,56 @@
+import { writeFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { type Desk, desk, script } from '../support/agentctl.ts';
+
+const CALL = { calls: [{ name: 'shell', args: { command: 'echo a >> ran' } }] };
+
+/** A session whose call waits. */
+async function asked(): Promise<Desk> {
+  const at = desk();
+  await at.ctl(['send', 'demo', 'write it']);
+  writeFileSync(at.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
+  await at.serve('--model', script(at, [CALL, { text: 'Written.' }]));
+  await at.has('.sessions/demo/approvals/1.json');
+  await at.has('.sessions/demo/outbox');
+  return at;
+}
+
+test('approve finds the call that waits, and with --wait prints what came of it', async () => {
+  const at = await asked();
+  expect((await at.ctl(['list'])).out).toContain('waiting');
+  const shown = await at.ctl(['show', 'demo']);
+  expect(shown.out).toContain('echo a >> ran');
+  expect(JSON.parse((await at.ctl(['show', 'demo', '--json'])).out).approval).toMatchObject({
+    id: 1,
+    tool: 'shell',
+    shows: 'echo a >> ran',
+  });
+  const { code, out } = await at.ctl(['approve', 'demo', '--wait']);
+  expect({ code, out }).toEqual({ code: 0, out: 'Written.\n' });
+  const none = await at.ctl(['approve', 'demo']);
+  expect(none).toMatchObject({ code: 8, err: 'No call waits for an answer in demo.\n' });
+});
+
+test('deny is told to the model; a number that does not wait is not sent', async () => {
+  const at = await asked();
+  const other = await at.ctl(['deny', 'demo', '7']);
+  expect(other.code).toBe(8);
+  expect(other.err).toContain('No call 7 waits in demo. These do:\n  demo 1  shell echo a >> ran');
+  const { code, out } = await at.ctl(['deny', 'demo', '1', '--json', '--wait']);
+  expect(code).toBe(0);
+  expect(JSON.parse(out)).toMatchObject({ status: 'done', text: 'Written.' });
+  expect((await at.ctl(['log', 'demo'])).out).toContain('deny by person');
+});
+
+test('approve --always adds the rule to session.json', async () => {
+  const at = await asked();
+  await at.ctl(['approve', 'demo', '--always', '--wait']);
+  expect((await at.ctl(['show', 'demo', '--json'])).out).toContain('"settings_problem": null');
+  await at.has('.sessions/demo/session.json');
+});
+
+test('what keeps the file from being an answer is shown', async () => {
+  const at = await asked();
+  writeFileSync(at.path('.sessions/demo/approvals/1.json'), '{ "decision": yes }');
+  expect((await at.ctl(['show', 'demo'])).out).toContain('approvals/1.json is no answer: it does not parse as JSON');
+});

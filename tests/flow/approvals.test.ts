@@ -1,0 +1,134 @@
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { type Ground, ground, statusOf, until } from '../support/daemon.ts';
+
+const WRITE = (text: string) => ({ calls: [{ name: 'shell', args: { command: `echo ${text} >> ran` } }] });
+
+/** A workspace in which commands ask, with a model that wants them one after the other, and a message that sets it to work. */
+function asking(answers: object[], settings: object = {}): Ground & { flags: string[] } {
+  const on = ground();
+  writeFileSync(join(on.root, 'script.json'), JSON.stringify(answers));
+  on.config({ permissions: [{ ask: 'shell' }], ...settings });
+  on.sh('demo', 'mkdir inbox; echo "write it" > inbox/1.md');
+  return { ...on, flags: ['--model', `scripted:${join(on.root, 'script.json')}`] };
+}
+
+const file = (on: Ground, id = 1) => join(on.session('demo'), 'approvals', `${id}.json`);
+/** Saves as an editor does: a new file takes the name. */
+const decide = (on: Ground, decision: string, id = 1) =>
+  on.sh(
+    'demo',
+    `sed 's/"decision": null/"decision": "${decision}"/' approvals/${id}.json > a.new; mv a.new approvals/${id}.json`,
+  );
+const asked = (on: Ground, id = 1) => until(() => existsSync(file(on, id)), `approvals/${id}.json`);
+const ran = (on: Ground): string => {
+  const path = join(on.session('demo'), 'work', 'ran');
+  return existsSync(path) ? readFileSync(path, 'utf8') : '';
+};
+
+test('a call waits in a file; the answer saved there is taken, and what came of it is replied', async () => {
+  const on = asking([WRITE('a'), { text: 'Written.' }]);
+  await on.start(on.flags);
+  expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('waiting');
+  expect(ran(on)).toBe('');
+  decide(on, 'allow');
+  expect(await on.file('demo', 'outbox/approval-1.md')).toContain('Written.');
+  expect(ran(on)).toBe('a\n');
+  expect(existsSync(file(on))).toBe(false);
+  expect(await on.file('demo', 'approvals/answered/1.json')).toContain('"by": "file"');
+});
+
+test('"always" in the file adds its rule, and calls like it are not asked about again', async () => {
+  const on = asking([WRITE('a'), WRITE('b'), { text: 'Both.' }], { permissions: [], approvals: 'safe' });
+  await on.start(on.flags);
+  await asked(on);
+  const text = readFileSync(file(on), 'utf8').replace(/"always": .*/, '"always": "shell(*)",');
+  writeFileSync(file(on), text.replace('"decision": null', '"decision": "always"'));
+  expect(await on.file('demo', 'outbox/approval-1.md')).toContain('Both.');
+  expect(ran(on)).toBe('a\nb\n');
+  expect(JSON.parse(await on.file('demo', 'session.json'))).toEqual({ permissions: [{ allow: 'shell(*)' }] });
+});
+
+test('a daemon that is killed while a call waits finds it again, asks no second time, and hears the answer', async () => {
+  const on = asking([WRITE('a'), { text: 'Written.' }]);
+  const first = await on.start(on.flags);
+  await on.file('demo', 'outbox/1.md');
+  first.process.kill('SIGKILL');
+  await first.ended;
+  decide(on, 'allow');
+  await on.start(on.flags);
+  expect(await on.file('demo', 'outbox/approval-1.md')).toContain('Written.');
+  expect(ran(on)).toBe('a\n');
+  expect(on.events('demo').filter((event) => event.type === 'approval.asked')).toHaveLength(1);
+});
+
+test('a daemon that was killed again and again while answers come runs each call once, after its answer', async () => {
+  const on = asking([WRITE('a'), WRITE('b'), WRITE('c'), { text: 'All.' }]);
+  let daemon = await on.start(on.flags);
+  for (const [id, pause] of [
+    [1, 3],
+    [2, 20],
+    [3, 60],
+  ] as const) {
+    await asked(on, id);
+    on.sh('demo', `echo "/approve ${id}" > inbox/yes-${id}.md`);
+    await new Promise((done) => setTimeout(done, pause));
+    daemon.process.kill('SIGKILL');
+    await daemon.ended;
+    daemon = await on.start(on.flags);
+  }
+  await until(
+    () => on.events('demo').some((event) => event.type === 'run.rested' && event.status === 'done'),
+    'the end',
+  );
+  const events = on.events('demo');
+  const allowed = events.filter((event) => event.type === 'approval.answered' && event.decision === 'allow');
+  const started = events.filter((event) => event.type === 'tool.started');
+  expect(started.length).toBe(allowed.length);
+  expect(
+    ran(on)
+      .split('\n')
+      .filter((line) => line !== '').length,
+  ).toBeLessThanOrEqual(allowed.length);
+  expect(new Set(ran(on).trim().split('\n')).size).toBe(ran(on).trim().split('\n').length);
+});
+
+test('nobody answers: the model is told, and the run goes on by itself, also where the session was let go and the daemon is new', async () => {
+  const on = asking([WRITE('a'), { text: 'Then not.' }], { limits: { approval_minutes: 0.05 } });
+  const first = await on.start(on.flags);
+  await asked(on);
+  first.process.kill('SIGKILL');
+  await first.ended;
+  await on.start(on.flags);
+  expect(await on.file('demo', 'outbox/approval-1.md')).toContain('Then not.');
+  expect(ran(on)).toBe('');
+  expect(on.events('demo')).toContainEqual(expect.objectContaining({ type: 'approval.answered', by: 'nobody' }));
+});
+
+test('with approval_minutes 0 a message sent by a script is answered without a person', async () => {
+  const on = asking([WRITE('a'), { text: 'Then not.' }], { limits: { approval_minutes: 0 } });
+  await on.start(on.flags);
+  expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('done');
+  expect(ran(on)).toBe('');
+});
+
+test('a rule of the workspace that denies holds against session.json, and against an answer that comes after it', async () => {
+  const on = asking([WRITE('a'), { text: 'No.' }]);
+  on.sh('demo', `echo '{ "permissions": [{ "allow": "shell" }] }' > session.json`);
+  on.config({ permissions: [{ deny: 'shell(echo *)' }] });
+  await on.start(on.flags);
+  expect(await on.file('demo', 'outbox/1.md')).toContain('No.');
+  expect(ran(on)).toBe('');
+  expect(readdirSync(on.session('demo'))).not.toContain('approvals');
+});
+
+test('bad rules are named by their line, with what was wanted and what came', async () => {
+  const on = asking([]);
+  on.config({ permissions: [{ allow: 'shell' }, { forbid: 'x' }, { allow: 'she ll(' }] });
+  const daemon = on.launch(on.flags);
+  expect(await daemon.ended).not.toBe(0);
+  expect(daemon.stderr()).toMatch(
+    /agentd\.json, line 1: permissions\.2\.allow: wanted a tool, such as write_file.*she ll\(/,
+  );
+});
