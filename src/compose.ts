@@ -1,6 +1,8 @@
+import { randomBytes } from 'node:crypto';
 import { fdatasync, writeSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { type NotesOptions, onceEach, openNotes } from './compose-notes.ts';
+import { openSecrets, type Secrets } from './compose-secrets.ts';
 import { realClock } from './daemon/clock.ts';
 import { type Daemon, type Hands, startDaemon } from './daemon/daemon.ts';
 import { type Disk, openDisk } from './daemon/disk.ts';
@@ -71,14 +73,19 @@ export type DaemonOptions = {
 
 /** Plugs the real things together and starts the daemon. Throws UserError for a configuration that does not hold. */
 export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
-  const log = logger(options.logLevel);
+  const secrets = openSecrets(options.env);
+  secrets.learn({ model: options.flags });
+  const log = secrets.log(logger(options.logLevel));
   const workspace = openWorkspace(options.root, {
     now: realClock.now,
     elapsed: realClock.elapsed,
     disk: sparing(() => disk),
   });
-  const config = lastGood(log, options.configFile, () =>
-    checkConfig(options.readConfig ? options.readConfig() : workspace.configText(), options.configFile),
+  const config = lastGood(
+    log,
+    options.configFile,
+    () => checkConfig(options.readConfig ? options.readConfig() : workspace.configText(), options.configFile),
+    secrets.learn,
   );
   config.reload(true);
   const disk = openDisk({
@@ -131,6 +138,7 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
       hands: () => hands,
       mcp,
       browsers: pool,
+      secrets,
     });
   const daemon = await startDaemon(workspace, open, {
     log,
@@ -214,13 +222,17 @@ type Parts = {
   hands: () => Hands;
   mcp: McpPool;
   browsers: Browsers;
+  secrets: Secrets;
 };
 
 async function openSession(name: string, parts: Parts): Promise<SessionWorld | null> {
   const { workspace, owner, config, log } = parts;
   if (!workspace.has(name)) return null;
-  const settings = lastGood(log, `${name}/session.json`, () =>
-    checkSettings(workspace.settingsText(name), 'session.json'),
+  const settings = lastGood(
+    log,
+    `${name}/session.json`,
+    () => checkSettings(workspace.settingsText(name), 'session.json'),
+    parts.secrets.learn,
   );
   const model = () => parts.models(modelSettings(config.value, settings.value, parts.flags));
   // A child that works in a folder of its own reads what its family wrote.
@@ -239,8 +251,11 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
   }));
   // A family goes by the rules of its root: what a person allowed or denied there holds for all of its work.
   const root = rootOf(name);
-  const above = lastGood(log, `${root}/session.json`, () =>
-    checkSettings(workspace.has(root) ? workspace.settingsText(root) : undefined, 'session.json'),
+  const above = lastGood(
+    log,
+    `${root}/session.json`,
+    () => checkSettings(workspace.has(root) ? workspace.settingsText(root) : undefined, 'session.json'),
+    parts.secrets.learn,
   );
   const family = root === name ? [settings] : [settings, above];
   const permissions = () => {
@@ -248,11 +263,11 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
     for (const one of family) one.reload(false);
     return permissionsOf(config.value, ...family.map(({ value }) => value));
   };
-  const tools = toolbox([...builtin, browser], parts.mcp.of(name, servers), permissions);
+  const tools = parts.secrets.tools(toolbox([...builtin, browser], parts.mcp.of(name, servers), permissions));
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
   const world: World = {
     store: asking(
-      heardBy(fenced(workspace.session(name, epoch), owner), () => {
+      heardBy(parts.secrets.store(fenced(workspace.session(name, epoch), owner)), () => {
         const parent = parts.parents.get(name) ?? parentOf(name);
         if (parent !== undefined) parts.hands().wake(parent);
       }),
@@ -277,6 +292,7 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
     },
     tools,
     clock: realClock,
+    seal: () => randomBytes(6).toString('hex'),
     slots: parts.slots,
     owner,
     room: parts.room,
@@ -365,7 +381,12 @@ function modelsBy(env: NodeJS.ProcessEnv): (settings: ModelSettings) => Model {
 type Good<T> = { readonly value: T; reload(first: boolean): void };
 
 /** Settings as they were when they last held; a file that does not hold is said once, until it changes its complaint. */
-function lastGood<T extends object>(log: World['log'], file: string, read: () => Checked<T>): Good<T> {
+function lastGood<T extends object>(
+  log: World['log'],
+  file: string,
+  read: () => Checked<T>,
+  take: (value: T) => void,
+): Good<T> {
   let value = {} as T;
   let said = '';
   let good = false;
@@ -381,6 +402,7 @@ function lastGood<T extends object>(log: World['log'], file: string, read: () =>
       try {
         const checked = read();
         value = checked.value;
+        take(value);
         good = true;
         say(checked.warnings.join('\n'), 'warn');
       } catch (error) {

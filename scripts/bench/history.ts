@@ -79,6 +79,7 @@ function worldOf(session: string, output: string, calls: () => boolean): World {
       resume: async () => null,
       settle: async () => 'nothing',
     },
+    seal: () => '0123456789ab',
     children: memoryChildren(),
     clock: {
       now,

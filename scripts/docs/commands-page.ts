@@ -19,6 +19,7 @@ const MEANING: Record<string, string> = {
   show_plan: 'answered at once',
   show_help: 'answered at once',
   about_mode: 'answered at once; holds for the tasks to come',
+  keep_for_later: 'told to the model with the next task',
   tell_nothing_runs: 'told that nothing runs',
   tell_paused: 'told that it is paused',
   tell_ended: 'told that it has ended',
@@ -50,6 +51,9 @@ export function commandsPage(): string {
     `| | ${states.map((state) => (state === 'none' ? 'no run' : state === 'failed' ? 'failed or cancelled' : state)).join(' | ')} |`,
     `|---|${states.map(() => '---').join('|')}|`,
     ...rows,
+    '',
+    '**told** is a message of a sender who gives no orders here ([setting `senders`](security.md#what-reaches-the-model-and-as-whose-words)).',
+    'Whatever it says, it starts, resumes and stops nothing; a command in it is refused.',
     '',
   ].join('\n');
 }

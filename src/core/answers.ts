@@ -25,6 +25,7 @@ export type Answer =
   | 'show_help'
   | 'about_mode'
   | 'tell_nothing_asked'
+  | 'keep_for_later'
   | 'tell_nothing_runs'
   | 'tell_paused'
   | 'tell_ended'
@@ -48,9 +49,10 @@ export const ANSWERS: Readonly<Record<Kind, Readonly<Record<Standing, Answer>>>>
   approve:  { none: 'tell_nothing_asked', running: 'tell_nothing_asked', waiting: 'tell_nothing_asked', paused: 'tell_nothing_asked', completed: 'tell_nothing_asked', failed: 'tell_nothing_asked' },
   deny:     { none: 'tell_nothing_asked', running: 'tell_nothing_asked', waiting: 'tell_nothing_asked', paused: 'tell_nothing_asked', completed: 'tell_nothing_asked', failed: 'tell_nothing_asked' },
   help:     { none: 'show_help',         running: 'show_help',       waiting: 'show_help',      paused: 'show_help',    completed: 'show_help',   failed: 'show_help' },
+  told:     { none: 'keep_for_later',    running: 'join',            waiting: 'keep_for_later', paused: 'keep_for_later', completed: 'keep_for_later', failed: 'keep_for_later' },
 };
 
-type Known = { kind: Kind } | { unknown: string } | { refused: string };
+type Known = { kind: Kind } | { unknown: string } | { refused: string } | { forbidden: string };
 
 /** What was read of a message before, by how the session stood: a long queue is asked about at every decision. */
 const read = new WeakMap<Message, Map<Standing, Known>>();
@@ -66,8 +68,9 @@ export function kindOf(session: Session, message: Message): Known {
   return kind;
 }
 
-function kindAt(state: Standing, message: Pick<Message, 'text' | 'command' | 'template'>): Known {
+function kindAt(state: Standing, message: Pick<Message, 'text' | 'command' | 'template' | 'as'>): Known {
   const command = commandOf(message);
+  if (message.as === 'data') return command ? { forbidden: command.name } : { kind: 'told' };
   if (message.template && 'fault' in message.template) return { refused: message.template.fault };
   if (command) {
     if (modeOrder(message)?.is === 'run') return { kind: 'run' };
@@ -94,7 +97,7 @@ const HEARD_AT_ONCE: ReadonlySet<Answer> = new Set<Answer>([
   'tell_nothing_asked',
 ]);
 
-type Heard = { message: Message; answer: Answer | { unknown: string } | { refused: string } };
+type Heard = { message: Message; answer: Answer | Exclude<Known, { kind: Kind }> };
 
 /** The queued messages that a busy session must not keep waiting, and what is done about each, in order. */
 export function urgent(session: Session): Heard[] {
@@ -125,8 +128,8 @@ export function mostUrgent(session: Session): Heard | undefined {
 }
 
 /** Whether a message is heard before those that were dropped earlier: a command, or words that stop, pause or undo. */
-export function goesAhead(session: Session, said: Pick<Message, 'text' | 'command'>): boolean {
-  if (isAnswer(session, said)) return false;
+export function goesAhead(session: Session, said: Pick<Message, 'text' | 'command' | 'as'>): boolean {
+  if (said.as === 'data' || isAnswer(session, said)) return false;
   const kind = kindAt(standing(session), said);
   if (!('kind' in kind)) return true;
   return kind.kind !== 'run' && ((kind.kind !== 'task' && kind.kind !== 'continue') || commandOf(said) !== null);
@@ -147,9 +150,8 @@ export function joining(session: Session): string[] {
   if (!session.run) return [];
   return session.queue.filter((id) => {
     const message = entryOf(session.messages, id);
-    return (
-      message?.during === true && !waitsItsTurn(message) && answersBy(session, message) === 'join' && says(message)
-    );
+    if (!message || (!message.during && message.as !== 'data')) return false;
+    return !waitsItsTurn(message) && answersBy(session, message) === 'join' && says(message);
   });
 }
 
@@ -172,6 +174,7 @@ function answersBy(session: Session, message: Message): Answer | null {
 
 /** "after", "New task: …" or a mode of its own: not for the run that is on. */
 function waitsItsTurn(message: Message): boolean {
+  if (message.as === 'data') return false;
   return (
     message.options?.when === 'after' ||
     message.options?.mode !== undefined ||

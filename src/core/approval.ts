@@ -115,6 +115,7 @@ export function answerTo(session: Session, message: Message, kind: Kind, rules: 
     case 'plan':
     case 'mode':
     case 'help':
+    case 'told':
       return null;
     default:
       return kind satisfies never;

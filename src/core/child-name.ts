@@ -31,5 +31,6 @@ export function childless(session: string): string | undefined {
     : undefined;
 }
 
-const rootOf = (session: string): string => session.split('~', 1)[0] ?? session;
+/** The session at the top of a family. */
+export const rootOf = (session: string): string => session.split('~', 1)[0] ?? session;
 const bytesOf = (text: string): number => new TextEncoder().encode(text).length;

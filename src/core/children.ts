@@ -214,7 +214,10 @@ function sending(session: Session, step: string, attempt: number, count: string,
 
 /** What people said to the run that no model call has carried yet: what a child that stopped waits for. */
 function spokenSince(session: Session, { step }: Child): string {
-  const said = session.uncarried.flatMap((id) => entryOf(session.messages, id)?.text ?? []);
+  const said = session.uncarried.flatMap((id) => {
+    const message = entryOf(session.messages, id);
+    return message && message.as !== 'data' ? [message.text] : [];
+  });
   const again = session.notices.flatMap((it) => (it.about === 'reopened' && it.step === step ? [it.said] : []));
   return [...again, ...said].join('\n\n').trim() || 'continue';
 }

@@ -1,7 +1,7 @@
 import { MODES, type Mode } from '../protocol/message.ts';
 import type { Message } from './session.ts';
 
-/** What a message asks for: the rows of the table in `answers.ts`. */
+/** What a message asks for: the rows of the table in `answers.ts`. `told`: nothing, its sender gives no orders. */
 export type Kind =
   | 'task'
   | 'run'
@@ -16,7 +16,8 @@ export type Kind =
   | 'mode'
   | 'approve'
   | 'deny'
-  | 'help';
+  | 'help'
+  | 'told';
 
 type Command = { kind: Kind; usage: string; does: string };
 

@@ -1,16 +1,20 @@
+import { ASK_TOOL } from '../protocol/ask-call.ts';
 import type { Consult, EventOf } from '../protocol/event.ts';
+import { PLAN_TOOL } from '../protocol/plan-call.ts';
+import { dataBlock, setIn } from '../protocol/provenance.ts';
 import { clip, shownText } from '../protocol/recorded.ts';
 import type { ChatMessage } from './chat.ts';
 import { foldCheck, isCheck } from './claim.ts';
 import { grown } from './grow.ts';
 import { entryOf } from './keyed.ts';
 import { foldListing, isListing } from './parts/split.ts';
-import { inBlock, spokenTurn } from './prompt/spoken.ts';
+import { inBlock, spoken } from './prompt/spoken.ts';
 import { isAskCall } from './question.ts';
 import { roundGoesOn } from './rounds.ts';
 import { failing } from './router.ts';
 import { activePlan, type Call, type Run, runningStep, type Session, type Trace, type Turn } from './session.ts';
 import { letGo } from './settled.ts';
+import { isSpawnCall } from './spawn-step.ts';
 import { openSteps, touched, withExit, withStep } from './steps.ts';
 
 /** An answer joins the conversation behind the messages it was the first to carry, and becomes the turn at hand. */
@@ -20,7 +24,7 @@ export function foldTurn(session: Session, event: EventOf<'model.answered'>): Se
   const turn: Turn = {
     seq: event.seq,
     step: event.step ?? null,
-    userTurn: event.carried.length > 0 || wasAnswered(session.turn),
+    userTurn: event.carried.some((id) => entryOf(session.messages, id)?.as !== 'data') || wasAnswered(session.turn),
     text: event.text,
     calls: event.calls.map((call, place) => ({
       key: `${event.seq}.${place}`,
@@ -79,7 +83,7 @@ function consulted(session: Session, event: EventOf<'model.answered'>, ask: Cons
 function carriedBy(session: Session, event: EventOf<'model.answered'>): ChatMessage[] {
   return event.carried.flatMap((id) => {
     const message = entryOf(session.messages, id);
-    return message ? [spokenTurn(message)] : [];
+    return message ? [spoken(message, session.seal)] : [];
   });
 }
 
@@ -187,8 +191,10 @@ export function foldCall(
     ...after,
     conversation: grown(
       session.conversation,
-      { role: 'tool', tool_call_id: call.id, content: output, ...(isQuestion && { by: 'person' as const }) },
-      ...pictures(after.turn),
+      isQuestion
+        ? { role: 'tool', tool_call_id: call.id, content: output, by: 'person' }
+        : { role: 'tool', tool_call_id: call.id, content: toldAs(call, event, session.seal) },
+      ...pictures(after.turn, session.seal),
     ),
     question: isQuestion ? null : session.question,
     ...ended(after, event),
@@ -202,12 +208,12 @@ export function foldCall(
 }
 
 /** A result cannot carry images: they follow in the daemon's own words, once nothing more comes in between. */
-function pictures(turn: Turn | null): ChatMessage[] {
+function pictures(turn: Turn | null, seal: string): ChatMessage[] {
   const calls = turn?.calls ?? [];
   const images = calls.flatMap((call) => call.images ?? []);
   if (images.length === 0 || calls.some((call) => call.state === 'asked' || call.state === 'started')) return [];
   const names = images.map(({ path }) => `work/${path}`).join(', ');
-  return [{ ...inBlock(`From the calls above, in this order: ${names}`), images }];
+  return [{ ...inBlock(setIn(`From the calls above, in this order: ${names}`), seal), images }];
 }
 
 /** Of a command: its exit status, null where it has none; undefined where no command ran. */
@@ -223,10 +229,28 @@ function ended(session: Session, event: EventOf<'tool.finished'> | EventOf<'tool
   return { plan: withStep(plan, step.id, (one) => withExit(one, exit ?? undefined), event.at) };
 }
 
+/** Tools whose results are the daemon's own words, or what the person wrote down to be followed. */
+const TRUSTED: ReadonlySet<string> = new Set([PLAN_TOOL.name, ASK_TOOL.name, 'skill']);
+
+/** The end of a call as the model is told it: what a tool said is data, what the daemon says of the call stands outside. */
+function toldAs(call: Call, event: EventOf<'tool.finished'> | EventOf<'tool.interrupted'>, seal: string): string {
+  if (event.type === 'tool.finished') {
+    const text = shownText(event.output);
+    // What never began has nothing to say: it is the daemon that tells why.
+    const isDaemons = call.state === 'asked' && !isSpawnCall(call);
+    return isDaemons || TRUSTED.has(call.name) ? text : dataBlock(seal, text);
+  }
+  const said = interruption(event);
+  return event.output ? `${said}\n${dataBlock(seal, shownText(event.output))}` : said;
+}
+
 function interruptedText(event: EventOf<'tool.interrupted'>): string {
+  return [interruption(event), ...(event.output ? [shownText(event.output)] : [])].join('\n');
+}
+
+function interruption(event: EventOf<'tool.interrupted'>): string {
   if (event.outcome === 'not_started') return `[not run: ${event.why}]`;
-  const so = `[interrupted: ${event.why}. This call may or may not have run, in part or in whole; look before you repeat it.]`;
-  return event.output ? `${so}\n${shownText(event.output)}` : so;
+  return `[interrupted: ${event.why}. This call may or may not have run, in part or in whole; look before you repeat it.]`;
 }
 
 function withCall(session: Session, call: Call): Session {

@@ -2,6 +2,7 @@ import type { EventOf } from '../protocol/event.ts';
 import { fullLimits } from '../protocol/limits.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
+import { sha256 } from '../protocol/sha256.ts';
 import { spokenText } from './commands.ts';
 import { anew, waitsForApproval, withRun } from './fold-approval.ts';
 import { entryOf } from './keyed.ts';
@@ -19,7 +20,13 @@ export function foldStarted(session: Session, event: EventOf<'run.started'>): Se
     agent: event.agent,
     folder: event.folder,
   };
-  return { ...session, ...taken(session, event.message), run, turn: null, rest: null, approvals: anew(session) };
+  const approvals = anew(session);
+  return { ...session, ...taken(session, event.message), seal: sealOf(event), run, turn: null, rest: null, approvals };
+}
+
+/** A record of an earlier version has no seals: they are made of what stands there, so that it always folds to the same. */
+function sealOf({ seal, seq, at, message }: EventOf<'run.started' | 'run.resumed'>): string {
+  return seal ?? sha256(`${seq} ${at} ${message}`).slice(0, 12);
 }
 
 /** The daemon has chosen the mode of the run at hand, or a person that of the runs to come. */
@@ -47,6 +54,7 @@ export function foldResumed(session: Session, event: EventOf<'run.resumed'>): Se
     ...taken(session, event.message),
     // The answer to a question is the result of its call, and the answer of the model that asked goes on where it was.
     ...(session.question && { uncarried: session.uncarried }),
+    seal: sealOf(event),
     run,
     turn: session.question ? session.turn : null,
     rest: null,

@@ -10,6 +10,7 @@ import { growing, listed } from './grow.ts';
 import { entryOf, withValue } from './keyed.ts';
 import { silence, timed } from './lasted.ts';
 import { inBlock } from './prompt/spoken.ts';
+import { keptForLater } from './senders.ts';
 import { dropKey, FRESH_PLAN, type Message, type Session } from './session.ts';
 import { foldSetbacks } from './setbacks.ts';
 import { letGo, settled } from './settled.ts';
@@ -103,7 +104,7 @@ function afresh(session: Session): Session {
 /** What was said in the oldest turns takes their place; the last messages stay as they are. */
 function folded(session: Session, summary: string, kept: number): Session {
   const last = listed(session.conversation).slice(-kept);
-  return { ...session, conversation: growing([inBlock(summary), ...last]) };
+  return { ...session, conversation: growing([inBlock(summary, session.seal), ...last]) };
 }
 
 function failed(session: Session, event: EventOf<'model.failed'>): Session {
@@ -131,6 +132,7 @@ function received(session: Session, event: EventOf<'message.received'>): Session
     ...(event.options && { options: event.options }),
     ...(event.attachments && { attachments: event.attachments }),
     ...(event.files && { files: event.files }),
+    ...(event.as && { as: event.as }),
     ...(event.template && { template: event.template }),
   };
   return {
@@ -146,9 +148,12 @@ function received(session: Session, event: EventOf<'message.received'>): Session
 
 function committed(session: Session, event: EventOf<'reply.committed'>): Session {
   const message = entryOf(session.messages, event.message);
+  const isKept = message?.as === 'data' && event.reply.status === 'joined' && session.queue.includes(message.id);
+  const { uncarried, messages } = isKept ? keptForLater(session, message) : session;
   return {
     ...session,
-    messages: message ? withValue(session.messages, message.id, answered(session, message)) : session.messages,
+    uncarried,
+    messages: message ? withValue(messages, message.id, answered(uncarried, message)) : messages,
     names: withValue(session.names, event.reply.id, true),
     drops: event.file
       ? withValue(session.drops, dropKey(event.file), { seq: event.seq, message: event.message })
@@ -162,7 +167,7 @@ function committed(session: Session, event: EventOf<'reply.committed'>): Session
 }
 
 /** A message that a model call has still to carry keeps its text, whatever it was told already. */
-function answered({ uncarried }: Session, message: Message): Message {
+function answered(uncarried: readonly string[], message: Message): Message {
   return uncarried.includes(message.id) ? { ...message, replied: true } : settled(message);
 }
 

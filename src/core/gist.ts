@@ -1,4 +1,5 @@
 import type { Rules } from '../protocol/config.ts';
+import { isDaemonBlock, partsOfMessage } from '../protocol/provenance.ts';
 import { clip } from '../protocol/recorded.ts';
 import type { ChatMessage } from './chat.ts';
 import { WORDING } from './prompt/wording.ts';
@@ -37,12 +38,12 @@ type Line = { worth: number; text: string };
 
 const PERSON = '- person: ';
 const YOU = '- you: ';
+/** Who gives no orders. */
+const OTHER = '- other: ';
 
 function linesOf(message: ChatMessage): Line[] {
   if (message.role === 'user')
-    return message.content.startsWith('<daemon>')
-      ? message.content.split('\n').flatMap(known)
-      : [asked(message.content)];
+    return isDaemonBlock(message.content) ? message.content.split('\n').flatMap(known) : [asked(message.content)];
   if (message.role === 'tool' && message.by === 'person') return [asked(message.content)];
   if (message.role !== 'assistant' || message.tool_calls || !message.content) return [];
   return [{ worth: 0, text: YOU + clip(oneLine(message.content), ANSWER) }];
@@ -50,11 +51,17 @@ function linesOf(message: ChatMessage): Line[] {
 
 /** A line of an earlier gist. */
 function known(text: string): Line[] {
-  if (text.startsWith(YOU)) return [{ worth: 0, text }];
+  if (text.startsWith(YOU) || text.startsWith(OTHER)) return [{ worth: 0, text }];
   return text.startsWith(PERSON) ? [{ worth: CONDITIONS.test(text) ? 2 : 1, text }] : [];
 }
 
-function asked(content: string): Line {
+/** In what the daemon says of a message; only the name of a template may come before it. */
+const FROM = /^(?:template [^;]*; )?(from (?:"(?:[^"\\]|\\.)*"|[^;,]*))/;
+
+function asked(message: string): Line {
+  const { note, text: content, isData } = partsOfMessage(message);
+  const sender = FROM.exec(note)?.[1] ?? '';
+  if (isData) return { worth: 0, text: `${OTHER}(${sender}) ${clip(oneLine(content), REQUEST)}` };
   const start = clip(oneLine(content), REQUEST);
   const conditions = content
     .split('\n')
@@ -62,7 +69,9 @@ function asked(content: string): Line {
     .filter((sentence) => CONDITIONS.test(sentence) && sentence.length <= CONDITION)
     .map(oneLine)
     .filter((sentence) => !start.includes(sentence));
-  const text = [PERSON + start, ...conditions.map((sentence) => `“${sentence}”`)].join(' ');
+  const text = [PERSON + (sender && `(${sender}) `) + start, ...conditions.map((sentence) => `“${sentence}”`)].join(
+    ' ',
+  );
   return { worth: CONDITIONS.test(text) ? 2 : 1, text };
 }
 

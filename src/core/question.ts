@@ -26,8 +26,11 @@ export function readAsk(args: string): AskCall | string {
  * Whether a message answers the question a run waits with, though its words would mean something else elsewhere: "stop" where that
  * is one of the choices, or "not done yet". A known command is always a command.
  */
-export function isAnswer({ question, run }: Session, message: Pick<Message, 'text' | 'command' | 'template'>): boolean {
-  if (!question || run || message.template || message.command !== undefined) return false;
+export function isAnswer(
+  { question, run }: Session,
+  message: Pick<Message, 'text' | 'command' | 'template' | 'as'>,
+): boolean {
+  if (!question || run || message.as === 'data' || message.template || message.command !== undefined) return false;
   const command = commandOf(message);
   if (command && Object.hasOwn(COMMANDS, command.name)) return false;
   if (pickedBy(message.text, question.choices)) return true;
@@ -39,7 +42,7 @@ export function answering(session: Session): EventBody[] {
   const { question, run } = session;
   if (!question || !run) return [];
   const message = entryOf(session.messages, run.message);
-  const text = message ? answerText(message, question.choices) : NONE;
+  const text = message ? answerText(message, question.choices, session.seal) : NONE;
   const images = message ? imagesOf(message) : [];
   const shown = images.length > 0 && { images };
   return [{ type: 'tool.finished', call: question.call, ok: true, output: { text }, ms: 0, ...shown }];
@@ -56,9 +59,10 @@ export function withdrawn({ question }: Session, why: string): EventBody[] {
 const NONE = 'No answer was given; the person said "continue". Decide yourself, or ask again if you cannot.';
 
 /** What the model is told: the person's words, and which choice they mean. */
-function answerText(message: Message, choices: readonly string[]): string {
+function answerText(message: Message, choices: readonly string[], seal: string): string {
   const picked = pickedBy(message.text, choices);
-  if (picked?.is === 'one') return `The person chose ${picked.place + 1}: ${choices[picked.place]}${filesOf(message)}`;
+  if (picked?.is === 'one')
+    return `The person chose ${picked.place + 1}: ${choices[picked.place]}${filesOf(message, seal)}`;
   const said = spokenText(message).trim();
   if (said === '' && message.attachments === undefined) return NONE;
   if (isBareContinue(message)) return `No answer was given; the person said: ${said}`;
@@ -67,7 +71,7 @@ function answerText(message: Message, choices: readonly string[]): string {
     : choices.length > 0
       ? '\n[The choices were shown numbered from 1, in your order.]'
       : '';
-  return `The person answered:\n${spoken(message)}${both}`;
+  return `The person answered:\n${spoken(message, seal).content}${both}`;
 }
 
 function isBareContinue(message: Message): boolean {
@@ -77,6 +81,7 @@ function isBareContinue(message: Message): boolean {
 }
 
 /** Behind a choice: what came along with it. */
-function filesOf(message: Message): string {
-  return spoken({ ...message, text: '' });
+function filesOf(message: Message, seal: string): string {
+  const note = spoken({ ...message, text: '' }, seal).content.trimEnd();
+  return note === '' ? '' : `\n${note}`;
 }

@@ -28,6 +28,7 @@ import { templatePlan } from './template/start.ts';
 /** What a queued message makes happen, when its turn has come: the events of its answer in the table. */
 export function respond(session: Session, message: Message, rules: Rules): EventBody[] {
   const kind = kindOf(session, message);
+  if ('forbidden' in kind) return say(session, message, rules, (words) => words.forbidden(kind.forbidden), 'rejected');
   if ('refused' in kind) return say(session, message, rules, () => kind.refused, 'rejected');
   if ('unknown' in kind) {
     const known = Object.values(COMMANDS).map((command) => command.usage);
@@ -106,6 +107,8 @@ function carryOut(answer: Answer, session: Session, message: Message, rules: Rul
       return say(session, message, rules, (words) => words.nothingAsked, 'rejected');
     case 'about_mode':
       return aboutMode(session, message, rules);
+    case 'keep_for_later':
+      return say(session, message, rules, (words) => words.kept, 'joined');
     case 'tell_nothing_runs':
       return say(session, message, rules, (words) => words.nothingRuns);
     case 'tell_paused':

@@ -21,6 +21,9 @@ const en = {
   assumed: (steps: string) => `Note: assumed done, since nothing said otherwise: ${steps}`,
   refused: (step: string, why: string) => `Note: that "${step}" is done was not accepted: ${why}`,
   joined: 'This was taken up by the run that is on; its result comes with that reply.',
+  kept: 'This is told to the model with the next task. Whoever sent it gives no orders here (setting `senders`).',
+  forbidden: (name: string) =>
+    `"/${name}" was not carried out: whoever sent it gives no orders here. Names that may are in the setting \`senders\`.`,
   limit: (setting: string, value: number | string) => `Paused: ${setting} = ${value} is reached.`,
   goOn: 'Say "continue" to go on from here.',
   ceiling: (value: number, setting: string) =>
@@ -94,6 +97,8 @@ const zh: typeof en = {
   assumed: (steps) => `注意：以下步骤没有明确说明，推定完成：${steps}`,
   refused: (step, why) => `注意：“${step}”的完成声明没有被接受：${why}`,
   joined: '正在进行的任务已收到这条消息，结果会随那条回复一起给出。',
+  kept: '这条消息会随下一个任务告诉模型。发送者在这里无权下命令（设置 `senders`）。',
+  forbidden: (name) => `没有执行“/${name}”：发送者在这里无权下命令。有权的名字列在设置 senders 里。`,
   limit: (setting, value) => `已暂停：达到 ${setting} = ${value}。`,
   goOn: '回复“继续”（continue）即可从这里接着做。',
   ceiling: (value, setting) =>

@@ -5,6 +5,7 @@ import type { Attached, ImageFile } from '../protocol/images.ts';
 import type { FullLimits, Limits } from '../protocol/limits.ts';
 import type { MessageOptions, Mode } from '../protocol/message.ts';
 import type { CompletedBy, Plan, Step } from '../protocol/plan.ts';
+import { NO_SEAL } from '../protocol/provenance.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { ChatMessage } from './chat.ts';
 import { type Grow, growing } from './grow.ts';
@@ -79,6 +80,8 @@ export type Session = PlanWork & {
   unpublished: Readonly<Record<string, Reply>>;
   /** Plans that gave a step of this id to a child session, by step: each plan has child sessions of its own. */
   generations: Readonly<Record<string, number>>;
+  /** What marks data and the daemon in messages from here on: drawn anew whenever a run begins or goes on. */
+  seal: string;
   conversation: Grow<ChatMessage>;
   run: Run | null;
   turn: Turn | null;
@@ -177,6 +180,8 @@ export type Message = {
   attachments?: string[];
   /** What the attachments were when it was taken. */
   files?: Attached[];
+  /** Its sender gives no orders here: it is told to the model, and that is all. */
+  as?: 'data';
   template?: MessageTemplate;
   sha256: string;
   /** It came while a run was on, so it may join that run. */
@@ -332,6 +337,7 @@ export function emptySession(name: string): Session {
     unpublished: {},
     generations: {},
     ...FRESH_PLAN,
+    seal: NO_SEAL,
     conversation: growing(),
     run: null,
     turn: null,

@@ -36,13 +36,14 @@ export function watchedApprovals({
     const known = sessions.get(name);
     if (known?.watcher) return;
     const next: Known = known ?? { watcher: null, seen: '' };
-    // The watch comes first, then the look: what is saved in between is seen by one of them.
     next.watcher = watches.place(of.approvals, () => heard(name));
     next.watcher?.on('error', () => {
       next.watcher = null;
     });
     next.seen = filesOf(of.approvals, askedIn(of));
     sessions.set(name, next);
+    // Whoever was quick has saved before there was a watch.
+    heard(name);
   }
 
   function forget(name: string): void {

@@ -2,9 +2,11 @@ import { goesAhead } from '../core/answers.ts';
 import { freeName } from '../core/ids.ts';
 import { entryOf } from '../core/keyed.ts';
 import { replyText, replyTo } from '../core/reply.ts';
+import { isOrder } from '../core/senders.ts';
 import { dropKey, type Session } from '../core/session.ts';
 import { fillTemplate } from '../core/template/fill.ts';
 import { type RunOrder, runOrder } from '../core/template/order.ts';
+import type { Rules } from '../protocol/config.ts';
 import { errorCode, errorText, UserError } from '../protocol/errors.ts';
 import type { Event, MessageTemplate } from '../protocol/event.ts';
 import type { Attached } from '../protocol/images.ts';
@@ -15,6 +17,8 @@ import type { Drop, SessionStore, Templates } from './ports.ts';
 
 /** Longest message kept in a line of the record, in code points. */
 const MESSAGE_LIMIT = 64_000;
+
+type Senders = Rules['senders'];
 
 /** Messages taken in one round, between two of which other sessions have their turn. */
 const ROUND = 64;
@@ -38,32 +42,46 @@ const waiting = ({ unanswered, unpublished }: Session): number => unanswered.len
  * Takes what is ready in the inbox. The commit point is the durable `message.received`; only then does the file leave the
  * inbox, so a crash in between finds it again, knows it by its identity, and only repeats the leaving.
  */
-export async function admit(store: SessionStore, ledger: Ledger, held = false): Promise<Admitted> {
+export async function admit(
+  store: SessionStore,
+  ledger: Ledger,
+  { held, senders }: { held: boolean; senders: Senders },
+): Promise<Admitted> {
   for (let full = held && !hasRoom(ledger.session); ; ) {
-    const { pending, more } = await round(store, ledger, full);
+    const { pending, more } = await round(store, ledger, full, senders);
     full ||= waiting(ledger.session) > ROOM - ROUND;
     // What was found together while no run is on are tasks of their own: a run that began in between would take them along.
     if (!more || full || ledger.session.run) return { pending, more: more && !full, held: more && full };
   }
 }
 
-async function round(store: SessionStore, ledger: Ledger, full: boolean): Promise<{ pending: boolean; more: boolean }> {
+async function round(
+  store: SessionStore,
+  ledger: Ledger,
+  full: boolean,
+  senders: Senders,
+): Promise<{ pending: boolean; more: boolean }> {
   const mayGoAhead = waiting(ledger.session) < ROOM + AHEAD;
   const { drops, pending, more } = await store.inbox.look({
     max: full ? 0 : ROUND,
     ...(mayGoAhead && {
-      ahead: ({ text = '', command }) => goesAhead(ledger.session, { text, ...(command !== undefined && { command }) }),
+      ahead: ({ text = '', command, from }) =>
+        goesAhead(ledger.session, {
+          text,
+          ...(command !== undefined && { command }),
+          ...asData(ledger, from, senders),
+        }),
     }),
   });
   const leave: Array<() => Promise<void>> = [];
-  for (const drop of drops) leave.push(await take(drop, store, ledger));
+  for (const drop of drops) leave.push(await take(drop, store, ledger, senders));
   if (leave.length > 0) await ledger.sync();
   for (const one of leave) await one();
   return { pending, more };
 }
 
 /** Puts one drop on record; the answer takes its file out of the inbox once that is durable. */
-async function take(drop: Drop, store: SessionStore, ledger: Ledger): Promise<() => Promise<void>> {
+async function take(drop: Drop, store: SessionStore, ledger: Ledger, senders: Senders): Promise<() => Promise<void>> {
   const known = entryOf(ledger.session.drops, dropKey(drop.identity));
   if (known) return again(drop, known, store, ledger.session);
   if (!drop.ok) return refuse(drop, drop.why, store, ledger);
@@ -78,10 +96,15 @@ async function take(drop: Drop, store: SessionStore, ledger: Ledger): Promise<()
       ledger,
     );
   }
-  return receive(drop, store, ledger);
+  return receive(drop, store, ledger, senders);
 }
 
-async function receive(drop: Drop & { ok: true }, store: SessionStore, ledger: Ledger): Promise<() => Promise<void>> {
+async function receive(
+  drop: Drop & { ok: true },
+  store: SessionStore,
+  ledger: Ledger,
+  senders: Senders,
+): Promise<() => Promise<void>> {
   const { text = '', id, from, command, options, attachments = [] } = drop.message;
   let files: Attached[];
   try {
@@ -93,8 +116,9 @@ async function receive(drop: Drop & { ok: true }, store: SessionStore, ledger: L
   }
   const places = files.map(({ path }) => path);
   const name = nameFor(ledger.session, drop.name);
+  const as = asData(ledger, from, senders);
   const order = runOrder({ text, ...(command !== undefined && { command }) });
-  const template = order && (await templateFor(order, store.templates));
+  const template = order && !as && (await templateFor(order, store.templates));
   const seq = await ledger.record([
     {
       type: 'message.received',
@@ -103,6 +127,7 @@ async function receive(drop: Drop & { ok: true }, store: SessionStore, ledger: L
       body: await cut(text, MESSAGE_LIMIT, store.blobs),
       file: drop.identity,
       ...(from !== undefined && { from }),
+      ...as,
       ...(command !== undefined && { command }),
       ...(options && { options }),
       ...(places.length > 0 && { attachments: places, files }),
@@ -111,6 +136,10 @@ async function receive(drop: Drop & { ok: true }, store: SessionStore, ledger: L
   ]);
   return () => store.inbox.settle(drop, seq, paired(attachments, places));
 }
+
+/** Of a sender who gives no orders here. Decided once: what the settings say later changes nothing of this message. */
+const asData = ({ session }: Ledger, from: string | undefined, senders: Senders): { as: 'data' } | undefined =>
+  isOrder(session.name, from, senders) ? undefined : { as: 'data' };
 
 /** The template a message runs, as it is at this moment: an edit that comes later changes nothing of this run. */
 async function templateFor({ name, args }: RunOrder, templates: Templates): Promise<MessageTemplate> {

@@ -5,7 +5,7 @@ import { UserError } from '../protocol/errors.ts';
 import type { Event, EventBody } from '../protocol/event.ts';
 import { BEGINNING, type Mark } from '../protocol/mark.ts';
 import type { Plan } from '../protocol/plan.ts';
-import type { Journal, Snapshots } from './ports.ts';
+import type { Journal, Snapshots, World } from './ports.ts';
 
 /** Versions of the plan kept in memory, to know what a hand edit began from. */
 const VERSIONS = 64;
@@ -40,7 +40,17 @@ export type Ledger = {
 /** What was folded: the session, and the plan that left `plan.json` last. */
 type Held = { session: Session; left: Plan | null; mark: Mark };
 
-export async function openLedger(name: string, journal: Journal, snapshots: Snapshots): Promise<Ledger> {
+/** Chance comes in here: no beginning of a slice of work goes on record without a seal of its own. */
+function sealed(body: EventBody, seal: World['seal']): EventBody {
+  return body.type === 'run.started' || body.type === 'run.resumed' ? { ...body, seal: seal() } : body;
+}
+
+export async function openLedger(
+  name: string,
+  journal: Journal,
+  snapshots: Snapshots,
+  seal: World['seal'],
+): Promise<Ledger> {
   let session = emptySession(name);
   let lastLeft: Plan | null = null;
   let left: Plan[] = [];
@@ -72,7 +82,8 @@ export async function openLedger(name: string, journal: Journal, snapshots: Snap
     async record(bodies) {
       if (bodies.length === 0) return session.seq;
       const opening: EventBody[] = session.seq === 0 ? [{ type: 'session.opened', format: 1, key: name }] : [];
-      for (const event of await journal.append([...opening, ...bodies])) believe(event);
+      for (const event of await journal.append([...opening, ...bodies.map((body) => sealed(body, seal))]))
+        believe(event);
       return session.seq;
     },
     sync: () => journal.sync(),

@@ -24,6 +24,8 @@ export type World = {
   notes?: () => Notes;
   /** Commands of this session that go on after their call. Without this there are none. */
   jobs?: Jobs;
+  /** Twelve hex digits that nobody can foresee: what marks data in the requests of a slice of work. */
+  seal: () => string;
   /** A line for operators. The session's own story is its record, not this. */
   log: (level: 'debug' | 'info' | 'warn' | 'error', text: string) => void;
 };

@@ -57,7 +57,7 @@ export async function openWorker(
   last?: Fault,
 ): Promise<Worker> {
   const { store, clock } = world;
-  const ledger = await openLedger(store.name, store.journal, store.snapshots);
+  const ledger = await openLedger(store.name, store.journal, store.snapshots, world.seal);
   const exclusively = oneAtATime();
   const desk = planDesk(store.plan, ledger, clock, (task) =>
     exclusively(task).catch((error) => world.log('warn', `plan.json lags behind: ${errorText(error)}`)),
@@ -143,7 +143,7 @@ export async function openWorker(
 
   /** One decision, and all of it that needs no waiting. `heard`: people were listened to just before. */
   async function beat(ruled: Rules, heard = false): Promise<Decision> {
-    if (woken || (held && hasRoom(ledger.session))) await look();
+    if (woken || (held && hasRoom(ledger.session))) await look(ruled);
     const decision = timely(decide(ledger.session, ruled));
     // A stop that was dropped while nobody was there outranks what a recovery would go on with.
     if ((decision.do === 'think' || decision.do === 'act') && !caughtUp && woken) return beat(ruled);
@@ -186,11 +186,11 @@ export async function openWorker(
     return ledger.session.seq !== before;
   }
 
-  async function look(): Promise<void> {
+  async function look({ senders }: Rules): Promise<void> {
     woken = false;
     // What is not taken in now stays in the inbox; the daemon wakes every such session when there is room again.
     const { pending, more, ...admitted } =
-      world.room() === 'plenty' ? await admit(store, ledger, held) : { ...NOTHING_TAKEN, held };
+      world.room() === 'plenty' ? await admit(store, ledger, { held, senders }) : { ...NOTHING_TAKEN, held };
     held = admitted.held;
     await hearChildren(world, ledger);
     await approvals.read();
@@ -249,7 +249,7 @@ export async function openWorker(
   async function glance(): Promise<void> {
     glancing = false;
     const ruled = withJobs(await rules());
-    if (woken) await look();
+    if (woken) await look(ruled);
     for (
       let decision = decideMeanwhile(ledger.session, ruled);
       decision;

@@ -143,6 +143,16 @@ const shared = {
     .describe("Language of the daemon's own words; by default that of the message."),
   instructions: z.string().optional().describe('Added to the system message.'),
   read_also: z.array(z.string()).optional().describe('Absolute folders the file tools may read besides work/.'),
+  senders: z
+    .array(z.string().min(1))
+    .optional()
+    .describe(
+      "Values of `from` whose messages are orders, besides messages without one. Others are told to the model as data. Everybody's are orders.",
+    ),
+  secrets: z
+    .array(z.string().min(1))
+    .optional()
+    .describe('More environment variables whose values are taken out of what is recorded and told.'),
   retention: Retention.optional(),
   mcpServers: McpServers.optional().describe('MCP servers whose tools the model may use, by name.'),
   memory: Reach.optional().describe(
@@ -201,6 +211,8 @@ export type Rules = {
   agents: Readonly<Record<string, Agent>>;
   /** Commands in the background that run now, in words. Filled in by the engine. */
   jobs: readonly string[];
+  /** Whose messages are orders; undefined: everybody's. */
+  senders: readonly string[] | undefined;
   /** Filled in by the engine for a run, and the same as long as it goes on. */
   notes: Notes;
 };
@@ -259,6 +271,7 @@ export function resolveRules(...layers: Array<Config | Settings | undefined>): R
     model: undefined,
     agents: {},
     jobs: [],
+    senders: undefined,
     notes: NO_NOTES,
   };
   for (const layer of layers) {
@@ -272,6 +285,7 @@ export function resolveRules(...layers: Array<Config | Settings | undefined>): R
     rules.contextWindow = layer.model?.context_window ?? rules.contextWindow;
     rules.windowIsSet ||= layer.model?.context_window !== undefined;
     rules.model = layer.model?.name ?? rules.model;
+    rules.senders = layer.senders ?? rules.senders;
     rules.agents = { ...rules.agents, ...layer.agents };
   }
   return rules;

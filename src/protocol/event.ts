@@ -42,6 +42,13 @@ export type MessageTemplate = z.infer<typeof MessageTemplate>;
 export const Consult = z.enum(['choose', 'plan', 'replan', 'adapt', 'summary']);
 export type Consult = z.infer<typeof Consult>;
 
+/** The code of a slice of work, in the tags of its requests (`provenance.ts`). Records of earlier versions have none. */
+const Seal = z
+  .string()
+  .regex(/^[0-9a-f]{12}$/)
+  .optional()
+  .describe('Drawn by chance: what marks data and the daemon in the requests from here on.');
+
 export const RestStatus = z.enum(['done', 'paused', 'waiting', 'failed', 'cancelled']);
 export type RestStatus = z.infer<typeof RestStatus>;
 
@@ -97,6 +104,10 @@ const EVENTS = [
     options: MessageOptions.optional(),
     attachments: z.array(z.string()).optional(),
     files: z.array(Attached).optional().describe('What the attachments were when the message was taken.'),
+    as: z
+      .literal('data')
+      .optional()
+      .describe('Its sender is none of `senders`: it is told to the model and orders nothing.'),
     template: MessageTemplate.optional(),
     file: FileIdentity,
   }),
@@ -109,6 +120,7 @@ const EVENTS = [
     mode_reason: z.string().optional().describe('Why this mode, where the daemon chose it.'),
     agent: z.string().optional().describe('The profile that does the work.'),
     folder: z.string().optional().describe('The folder under `work/` its tools see as theirs.'),
+    seal: Seal,
   }),
   event('run.resumed', {
     message: z.string(),
@@ -116,6 +128,7 @@ const EVENTS = [
     limits: Limits,
     plan: z.string().optional().describe('A plan that had been set aside and is taken up again.'),
     model: z.string().optional(),
+    seal: Seal,
   }),
   event('mode.chosen', { mode: Mode, mode_reason: z.string() }),
   event('mode.set', {

@@ -29,7 +29,7 @@ async function session(keepAt: number[], sweepAt?: number) {
   fs.mkdirSync(paths.folder, { recursive: true });
   const open = () => openSessionFolder(paths.folder, { now, segmentBytes: 600 });
   let store = open();
-  let ledger = await openLedger('demo', store.journal, store.snapshots);
+  let ledger = await openLedger('demo', store.journal, store.snapshots, () => 'a1b2c3d4e5f6');
   for (const event of STORY) {
     const seq = await ledger.record([event]);
     if (keepAt.includes(seq)) await ledger.keep();
@@ -37,7 +37,7 @@ async function session(keepAt: number[], sweepAt?: number) {
     await store.close();
     expect((await sweepSession(paths, KEEP, inDays(91))).removed).toBeGreaterThan(0);
     store = open();
-    ledger = await openLedger('demo', store.journal, store.snapshots);
+    ledger = await openLedger('demo', store.journal, store.snapshots, () => 'a1b2c3d4e5f6');
   }
   await store.close();
   return paths;

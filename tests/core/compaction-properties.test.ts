@@ -5,6 +5,7 @@ import { compaction } from '../../src/core/compaction.ts';
 import { growing } from '../../src/core/grow.ts';
 import { emptySession } from '../../src/core/session.ts';
 import { resolveRules } from '../../src/protocol/config.ts';
+import { daemonBlock, NO_SEAL } from '../../src/protocol/provenance.ts';
 
 const rules = resolveRules({ model: { context_window: 1000 } });
 
@@ -40,7 +41,7 @@ test('what stays after a folding begins with a whole turn and holds the last one
       expect(conversation[from - 1]?.role).not.toBe('user');
       expect(from).toBeLessThanOrEqual(conversation.findLastIndex((message) => message.role === 'assistant'));
       const after = [
-        { role: 'user' as const, content: `<daemon>\n${event.summary}\n</daemon>` },
+        { role: 'user' as const, content: daemonBlock(NO_SEAL, event.summary) },
         ...conversation.slice(from),
       ];
       expect(compaction({ ...session, conversation: growing(after) }, rules)).toBeNull();

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { elided } from '../../src/core/prompt/elide.ts';
 import type { EventBody } from '../../src/protocol/event.ts';
+import { contentOfData, isDaemonBlock } from '../../src/protocol/provenance.ts';
 import { type Move, moves, type Rig, type RigOptions, rig, shell } from '../support/rig.ts';
 
 const ask = (question: string, choices?: string[]) => ({
@@ -28,7 +29,7 @@ const told = (it: Rig) => {
   return last.findLast((message) => message.role === 'tool')?.content;
 };
 const people = (it: Rig) =>
-  (it.requests.at(-1)?.messages ?? []).filter((one) => one.role === 'user' && !one.content.startsWith('<daemon>'));
+  (it.requests.at(-1)?.messages ?? []).filter((one) => one.role === 'user' && !isDaemonBlock(one.content));
 const results = (it: Rig) => it.events().filter((event) => event.type === 'tool.finished');
 
 test('a question rests the run, with its choices numbered for people and as data', async () => {
@@ -103,7 +104,7 @@ test('the other calls of the answer run first, and a second question waits', asy
   expect(it.toolRuns).toHaveLength(2);
   it.drop('2.md', 'csv');
   await it.settle();
-  const results = it.requests[1]?.messages.flatMap((one) => (one.role === 'tool' ? [one.content] : []));
+  const results = it.requests[1]?.messages.flatMap((one) => (one.role === 'tool' ? [contentOfData(one.content)] : []));
   expect(results).toEqual([
     'output 1',
     'output 2',

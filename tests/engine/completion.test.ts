@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { contentOfData } from '../../src/protocol/provenance.ts';
 import { type Move, moves, type Rig, type RigOptions, rig, shell } from '../support/rig.ts';
 
 /** A run with two declared steps; then what the model says. */
@@ -19,7 +20,9 @@ const statuses = (it: Rig) => it.plan()?.steps.map((step) => step.status);
 const planCall = (args: object) => ({ name: 'plan', args });
 const lastBlock = (it: Rig) => String(it.requests.at(-1)?.messages.at(-1)?.content);
 const toolTexts = (it: Rig) =>
-  it.requests.at(-1)?.messages.flatMap((message) => (message.role === 'tool' ? [message.content] : [])) ?? [];
+  it.requests
+    .at(-1)
+    ?.messages.flatMap((message) => (message.role === 'tool' ? [contentOfData(message.content)] : [])) ?? [];
 
 describe('markers that say more', () => {
   test.each(['[Failed: the site is gone]', '[失败：网站没了]', '[Failed] the site is gone'])(

@@ -19,7 +19,7 @@ test('an attached image is told by path, kind and size, shown with its message, 
   const carrier = {
     role: 'user',
     content:
-      'what is it?\n[attached: uploads/cat.png, a PNG image, 12 bytes]\n[attached: uploads/data.csv, text, 4 bytes]',
+      '<daemon a1b2c3d4e5f6>attached: uploads/cat.png (a PNG image, 12 bytes), uploads/data.csv (text, 4 bytes)</daemon a1b2c3d4e5f6>\nwhat is it?',
     images: [image('uploads/cat.png')],
   };
   expect(shown(it, 0)).toEqual([carrier]);
@@ -42,7 +42,8 @@ test('images of results follow in one block of the daemon, behind the last resul
   expect(shown(it)).toEqual([
     {
       role: 'user',
-      content: '<daemon>\nFrom the calls above, in this order: work/0.png, work/2.png\n</daemon>',
+      content:
+        '<daemon a1b2c3d4e5f6>\nFrom the calls above, in this order: work/0.png, work/2.png\n</daemon a1b2c3d4e5f6>',
       images: [image('0.png'), image('2.png')],
     },
   ]);
@@ -58,7 +59,9 @@ test('an image that comes with the answer to a question is shown behind it', asy
   it.drop('2.json', '{"text":"this one","attachments":[".files/cat.png"]}');
   await it.settle();
   const tool = it.requests[1]?.messages.find(({ role }) => role === 'tool')?.content;
-  expect(tool).toBe('The person answered:\nthis one\n[attached: uploads/cat.png, a PNG image, 12 bytes]');
+  expect(tool).toMatch(
+    /^The person answered:\n<daemon \w+>attached: uploads\/cat.png \(a PNG image, 12 bytes\)<\/daemon \w+>\nthis one$/,
+  );
   expect(shown(it)).toMatchObject([{ images: [image('uploads/cat.png')] }]);
 });
 

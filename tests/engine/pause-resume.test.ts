@@ -180,7 +180,9 @@ const check: { [K in keyof Then]: (it: Rig, wanted: Then[K], one: Case) => void 
     for (const part of wanted) expect(callTexts(it, -1).join('\n')).toContain(part);
   },
   summary_in_block_of_its_own: (it) =>
-    expect(callTexts(it, -1).at(-1)).toMatch(/^<daemon>\n[\s\S]*5 links in work\/links.json[\s\S]*<\/daemon>$/),
+    expect(callTexts(it, -1).at(-1)).toMatch(
+      /^<daemon a1b2c3d4e5f6>\n[\s\S]*5 links in work\/links.json[\s\S]*<\/daemon a1b2c3d4e5f6>$/,
+    ),
   message_stored_as: (it, wanted) => expect(texts(it, 'm1')).toBe(wanted),
   running_only_if_working: (it) => expect(plan(it).status === 'running' ? it.requests.length : 1).toBeGreaterThan(0),
   steps: (it, wanted) =>

@@ -11,7 +11,7 @@ import type { Mark } from '../../src/protocol/mark.ts';
 import type { Plan } from '../../src/protocol/plan.ts';
 import { type MemoryStore, memoryStore } from '../../src/store/index.ts';
 import { live } from '../sim/life.ts';
-import { moves, rig, shell } from '../support/rig.ts';
+import { moves, rig, SEAL, shell } from '../support/rig.ts';
 import { bare } from '../support/same-session.ts';
 
 const json = (value: unknown) => JSON.parse(JSON.stringify(value));
@@ -88,7 +88,7 @@ test('what was closed in order is opened by its snapshot and nothing else', asyn
   const it = await planned();
   const store = await closed(it);
   const { journal, reads } = watched(store);
-  const ledger = await openLedger('demo', journal, store.snapshots);
+  const ledger = await openLedger('demo', journal, store.snapshots, () => SEAL);
   expect(reads).toMatchObject([{ events: 0 }]);
   expect(bare(ledger.session)).toEqual(bare(it.store.hands.events().reduce(fold, emptySession('demo'))));
   expect(ledger.unkept).toBe('nothing');
@@ -110,7 +110,7 @@ test.each<[string, (state: Record<string, unknown>) => unknown]>([
     },
   };
   const { journal, reads } = watched(store);
-  const ledger = await openLedger('demo', journal, snapshots);
+  const ledger = await openLedger('demo', journal, snapshots, () => SEAL);
   expect(reads).toMatchObject([{ from: 'oldest', events: store.hands.events().length }]);
   expect(bare(ledger.session)).toEqual(bare(store.hands.events().reduce(fold, emptySession('demo'))));
 });
@@ -126,15 +126,20 @@ test('where the beginning of the record was removed, a snapshot of an earlier ve
     ...store.journal,
     read: (each) => store.journal.read((event) => event.seq > 5 && each(event), 'oldest'),
   };
-  const ledger = await openLedger('demo', journal, {
-    ...store.snapshots,
-    load: async () => ({ mark: good.mark, state: old }),
-  });
+  const ledger = await openLedger(
+    'demo',
+    journal,
+    {
+      ...store.snapshots,
+      load: async () => ({ mark: good.mark, state: old }),
+    },
+    () => SEAL,
+  );
   expect(bare(ledger.session)).toEqual(wanted);
   expect(ledger.session.seq).toBe(last);
-  await expect(openLedger('demo', journal, { ...store.snapshots, load: async () => undefined })).rejects.toThrow(
-    'begins with event 6',
-  );
+  await expect(
+    openLedger('demo', journal, { ...store.snapshots, load: async () => undefined }, () => SEAL),
+  ).rejects.toThrow('begins with event 6');
 });
 
 test('a snapshot is due after 500 events, and never runs ahead of what is durable', async () => {
@@ -152,13 +157,18 @@ test('a snapshot is due after 500 events, and never runs ahead of what is durabl
       await store.journal.sync();
     },
   };
-  const ledger = await openLedger('demo', journal, {
-    ...store.snapshots,
-    async save(mark, state) {
-      saved.push({ seq: mark.seq, synced: open === 0 });
-      await store.snapshots.save(mark, state);
+  const ledger = await openLedger(
+    'demo',
+    journal,
+    {
+      ...store.snapshots,
+      async save(mark, state) {
+        saved.push({ seq: mark.seq, synced: open === 0 });
+        await store.snapshots.save(mark, state);
+      },
     },
-  });
+    () => SEAL,
+  );
   for (let n = 0; n < 1200; n++) {
     await ledger.record([{ type: 'step.started', step: `step_${n}` }]);
     if (ledger.unkept === 'due') await ledger.keep();

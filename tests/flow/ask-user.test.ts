@@ -75,14 +75,14 @@ test('an uploaded image and one that is read reach the endpoint as parts, until 
   expect(reply.attachments).toEqual(['work/图 表.png', 'work/uploads/dot.png']);
 
   const [first, second, third] = server.requests.map(({ body }) => body.messages);
-  const carrier = 'what is this?\n[attached: uploads/dot.png, a PNG image, 70 bytes]';
-  const parts = { role: 'user', content: [{ type: 'text', text: carrier }, part] };
+  const note = /^<daemon \w+>attached: uploads\/dot\.png \(a PNG image, 70 bytes\)<\/daemon \w+>\nwhat is this\?$/;
+  const parts = { role: 'user', content: [{ type: 'text', text: expect.stringMatching(note) }, part] };
   expect(first).toContainEqual(parts);
   expect(second).toContainEqual(parts);
   expect(second).toContainEqual({
     role: 'user',
     content: [
-      { type: 'text', text: expect.stringMatching(/^<daemon>\nFrom the calls above.*work\/uploads\/dot\.png/) },
+      { type: 'text', text: expect.stringMatching(/^<daemon \w+>\nFrom the calls above.*work\/uploads\/dot\.png/) },
       part,
     ],
   });

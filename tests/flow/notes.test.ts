@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { contentOfData, isDaemonBlock } from '../../src/protocol/provenance.ts';
 import { ground, until } from '../support/daemon.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
 
@@ -10,8 +11,8 @@ type Calls = Record<string, { name: string; args: unknown }>;
 /** A model that does what the message names, and answers with what came of it. */
 async function obedient(calls: Calls, config: object = {}) {
   const server = await startOpenAI(({ said, body }): Answer => {
-    const last = body.messages.findLast((one) => !one.content?.startsWith('<daemon>'));
-    if (last?.role === 'tool') return { text: `It said: ${last.content}` };
+    const last = body.messages.findLast((one) => !isDaemonBlock(one.content ?? ''));
+    if (last?.role === 'tool') return { text: `It said: ${contentOfData(last.content ?? '')}` };
     const call = Object.entries(calls).find(([word]) => said.includes(word))?.[1];
     return call
       ? { text: 'At once.', calls: [{ name: call.name, args: JSON.stringify(call.args) }] }

@@ -1,3 +1,4 @@
+import { isDaemonBlock } from '../../src/protocol/provenance.ts';
 import type { Answer, ScriptEntry } from '../support/openai-server.ts';
 
 const JOB = /(work on|about) job-(\w+)/g;
@@ -15,9 +16,7 @@ export const linesOf = (job: string) => [`${job}-1`, `${job}-2`];
 export function mind(ledger: string, delayMs: () => number): ScriptEntry {
   return ({ body }) => {
     const said = body.messages.map(({ role, content }) =>
-      role === 'user' && !content?.trimStart().startsWith('<daemon')
-        ? [...(content ?? '').matchAll(JOB)].at(-1)
-        : undefined,
+      role === 'user' && !isDaemonBlock(content ?? '') ? [...(content ?? '').matchAll(JOB)].at(-1) : undefined,
     );
     const at = said.findLastIndex((one) => one !== undefined);
     const [, what, job = ''] = said[at] ?? [];

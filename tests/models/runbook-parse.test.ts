@@ -85,12 +85,6 @@ test('an item that is ticked already is not run again', () => {
   ]);
 });
 
-test('the files of a message are no part of its last item', () => {
-  expect(commands('[from Ann]\n1. Count: `wc -l work/uploads/a.csv`\n[attached: work/uploads/a.csv]')).toEqual([
-    'wc -l work/uploads/a.csv',
-  ]);
-});
-
 test('text after the list belongs to no item', () => {
   expect(descriptions('1. Go: `ls`\n\nThen write to `bob`\n\n# Notes\nmore')).toEqual(['Go']);
 });

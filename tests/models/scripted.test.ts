@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { chooseModel } from '../../src/models/choose.ts';
 import { UserError } from '../../src/protocol/errors.ts';
+import { daemonBlock } from '../../src/protocol/provenance.ts';
 import { ask, fault, request, said, user } from './ask.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'agentd-scripts-'));
@@ -43,7 +44,7 @@ describe('a script', () => {
     const model = scripted([{ text: 'for a', when: 'alpha' }, { text: 'for b', when: 'beta' }, { text: 'for all' }]);
     expect((await ask(model, 'say alpha')).text).toBe('for a');
     expect((await ask(model, 'say beta')).text).toBe('for b');
-    expect((await ask(model, [user('hello'), user('<daemon>alpha</daemon>')])).text).toBe('for all');
+    expect((await ask(model, [user('hello'), user(daemonBlock('a1b2c3d4e5f6', 'alpha'))])).text).toBe('for all');
     expect((await ask(model, [user('say beta'), answer('for b')])).text).toBe('for all');
   });
 

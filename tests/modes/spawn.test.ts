@@ -1,5 +1,10 @@
 import { expect, test } from 'vitest';
-import { moves, rig, shell } from '../support/rig.ts';
+import { contentOfData } from '../../src/protocol/provenance.ts';
+import { moves, type Rig, rig, shell } from '../support/rig.ts';
+
+/** What the model was told of its calls, in the last request. */
+const toldBy = (on: Rig): string[] =>
+  on.requests.at(-1)?.messages.flatMap((one) => (one.role === 'tool' ? [contentOfData(one.content)] : [])) ?? [];
 
 const spawn = (task: string, more: object = {}) => ({ name: 'spawn', args: { task, ...more } });
 
@@ -19,7 +24,7 @@ test('a spawn call is a step of a child session, and ends with its answer', asyn
   await on.settle();
   expect(on.faults).toEqual([]);
   expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ status: 'completed', result: '42' }] });
-  expect(on.requests.at(-1)?.messages.find((one) => one.role === 'tool')?.content).toBe('42\nFiles: work/x.md');
+  expect(toldBy(on)[0]).toBe('42\nFiles: work/x.md');
   expect(on.reply('1.md')).toContain('x is 42.');
 });
 
@@ -41,8 +46,7 @@ test('spawn calls of one answer work side by side, as many as the limit allows, 
   on.worker.wake();
   await on.settle();
   expect(on.faults).toEqual([]);
-  const results = on.requests.at(-1)?.messages.filter((one) => one.role === 'tool');
-  expect(results?.map((one) => one.content)).toEqual(['b', 'a', 'c']);
+  expect(toldBy(on)).toEqual(['b', 'a', 'c']);
   expect(on.reply('1.md')).toContain('Done.');
 });
 
@@ -55,8 +59,7 @@ test('the failure of a spawned step is told to the model, and does not fail what
   on.children.answer('demo~step_1', 'step_1.1', { status: 'failed', text: 'no way' });
   on.worker.wake();
   await on.settle();
-  const told = on.requests[1]?.messages.find((one) => one.role === 'tool')?.content;
-  expect(told).toBe('step_1 is failed: demo~step_1: no way');
+  expect(toldBy(on)[0]).toBe('step_1 is failed: demo~step_1: no way');
   expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ status: 'failed' }] });
   expect(on.reply('1.md')).toContain('status: done');
 });

@@ -62,6 +62,7 @@ export function worldOf(store: MemoryStore, gates: Gates, setting: Setting): Wor
     },
     owner: { check() {} },
     room: () => 'plenty',
+    seal: () => 'a1b2c3d4e5f6',
     log: () => {},
   };
 }

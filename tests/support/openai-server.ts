@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isDaemonBlock, partsOfMessage } from '../../src/protocol/provenance.ts';
 
 type WireMessage = {
   role: string;
@@ -159,9 +160,7 @@ async function read(request: IncomingMessage, response: ServerResponse, requests
   request.setEncoding('utf8');
   for await (const piece of request) text += piece;
   const body: RequestBody = JSON.parse(text);
-  const said = body.messages.findLast(
-    (one) => one.role === 'user' && !textIn(one.content).trimStart().startsWith('<daemon'),
-  );
+  const said = body.messages.findLast((one) => one.role === 'user' && !isDaemonBlock(textIn(one.content)));
   const seen: Seen = {
     index: requests.length,
     path: request.url ?? '',
@@ -169,7 +168,7 @@ async function read(request: IncomingMessage, response: ServerResponse, requests
     body,
     at,
     port: request.socket.remotePort ?? 0,
-    said: textIn(said?.content),
+    said: partsOfMessage(textIn(said?.content)).text,
     hungUp,
   };
   requests.push(seen);

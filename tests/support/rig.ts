@@ -60,7 +60,12 @@ export type RigOptions = {
   store?: MemoryStore;
   before?: EventBody[];
   owner?: World['owner'];
+  /** `SEAL` each time, where this is left out. */
+  seal?: World['seal'];
 };
+
+/** The seal of every run of a rig. */
+export const SEAL = 'a1b2c3d4e5f6';
 
 /** A session in memory with a scripted model, scripted tools and a clock that stands still unless told. */
 export async function rig(options: RigOptions): Promise<Rig> {
@@ -102,6 +107,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     slots: { take: async () => () => {} },
     owner: options.owner ?? { check() {} },
     room: () => self.room,
+    seal: options.seal ?? (() => SEAL),
     log: () => {},
     ...(options.notes && { notes: options.notes }),
     model: {

@@ -6,7 +6,7 @@ import { fillTemplate, templateFaults, usageOf } from '../../src/core/template/f
 import { argsIn } from '../../src/core/template/order.ts';
 import { readSteps } from '../../src/protocol/template/steps.ts';
 import { readTemplate } from '../../src/store/template-file.ts';
-import { moves, type Rig, rig, shell } from '../support/rig.ts';
+import { moves, type Rig, rig, SEAL, shell } from '../support/rig.ts';
 
 const template = (text: string) => {
   const read = readTemplate('t', text);
@@ -236,7 +236,9 @@ describe('/run', () => {
       ],
     });
     const said = on.requests[0]?.messages.find(({ role }) => role === 'user')?.content;
-    expect(said).toBe('[template report: its steps are in the plan]\n1. Look at New York\n2. Write about 1 weeks');
+    expect(said).toBe(
+      `<daemon ${SEAL}>template report: its steps are in the plan</daemon ${SEAL}>\n1. Look at New York\n2. Write about 1 weeks`,
+    );
     expect(on.reply('1.md')).toContain('written');
   });
 

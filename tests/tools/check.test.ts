@@ -25,6 +25,7 @@ test('the model is not offered `check`, neither at first nor after a wrong name;
   const { box, use } = desk();
   expect(box.specs.map((spec) => spec.name)).toEqual([
     'shell',
+    'jobs',
     'read_file',
     'write_file',
     'edit_file',

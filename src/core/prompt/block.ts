@@ -1,4 +1,5 @@
 import type { Plan, Step } from '../../protocol/plan.ts';
+import { setIn } from '../../protocol/provenance.ts';
 import { clip } from '../../protocol/recorded.ts';
 import { parseStepDeclarations } from '../declarations.ts';
 import { policyOf } from '../modes/index.ts';
@@ -14,20 +15,19 @@ export type OfTools = { names: readonly string[]; notices: readonly string[] };
 
 /**
  * What the daemon tells the model at the end of each request: the plan as it stands, questions, differences. It stands alone
- * in the last message and is never part of the stored conversation, so earlier messages stay as they were and a provider's
+ * in the last message, in the daemon's tag, and is never part of the stored conversation, so earlier messages stay as they were and a provider's
  * prefix cache keeps its worth. Null where there is nothing to say.
  */
 export function daemonBlock(session: Session, words: Wording, { names, notices }: OfTools): string | null {
-  const lines = [
-    ...beside(session, words),
-    ...planLines(session, words),
+  const news = [
     ...listLines(session, words),
     ...noticeLines(session, words),
     ...notices,
     ...nudges(session, words),
     ...detours(session, names).map(({ tool, failures, others }) => words.detour(tool, failures, others.join(', '))),
   ];
-  return lines.length === 0 ? null : `<daemon>\n${lines.join('\n')}\n</daemon>`;
+  const lines = [...beside(session, words).map(setIn), ...planLines(session, words), ...news.map(setIn)];
+  return lines.length === 0 ? null : lines.join('\n');
 }
 
 function beside(session: Session, words: Wording): string[] {
@@ -41,9 +41,9 @@ function planLines(session: Session, words: Wording): string[] {
   const resumed = session.turn === null && plan.iteration_count > 0 ? [words.resumed] : [];
   const { tells } = policyOf(session);
   return [
-    `${words.goal}: ${clip(plan.goal, 2000)}`,
+    `${words.goal}: ${setIn(clip(plan.goal, 2000))}`,
     ...planContext(plan, words),
-    ...brokenNeeds(plan, words.language),
+    ...brokenNeeds(plan, words.language).map(setIn),
     ...(tells ? [tells[words.language]] : []),
     ...resumed,
   ];
@@ -85,7 +85,7 @@ function shownLater(later: readonly Step[], words: Wording): string[] {
 }
 
 function laterLine({ id, description, needs = [] }: Step, words: Wording): string {
-  return `${id}: ${description}${needs.length > 0 ? words.needs(needs.join(', ')) : ''}`;
+  return `${id}: ${setIn(description)}${needs.length > 0 ? words.needs(needs.join(', ')) : ''}`;
 }
 
 /** Characters of a result that the current step builds on; its files are named too. */
@@ -96,14 +96,14 @@ function closedLine(step: Step, words: Wording, most: number): string {
   const outcome = step.result ?? step.error;
   const files = most === NEEDED && step.attachments ? ` [${step.attachments.join(', ')}]` : '';
   const count = step.progress && step.each ? ` (${step.progress.current}/${step.progress.total})` : '';
-  return `${step.id} ${how}: ${step.description}${count}${outcome ? ` → ${clip(outcome, most)}` : ''}${files}`;
+  return `${step.id} ${how}: ${setIn(step.description)}${count}${outcome ? ` → ${setIn(clip(outcome, most))}` : ''}${files}`;
 }
 
 function currentLine(plan: Plan, step: Step, words: Wording): string {
   const progress = step.progress ? ` (${step.progress.current}/${step.progress.total})` : '';
-  const notes = step.notes ? `\n  ${step.notes}` : '';
-  const command = step.command ? `\n  $ ${step.command.replaceAll('\n', '\n    ')}` : '';
-  return `${words.current(plan.steps.indexOf(step) + 1, plan.steps.length)}: ${step.description}${progress}${command}${notes}`;
+  const notes = step.notes ? `\n    ${setIn(step.notes)}` : '';
+  const command = step.command ? `\n  $ ${setIn(step.command)}` : '';
+  return `${words.current(plan.steps.indexOf(step) + 1, plan.steps.length)}: ${setIn(step.description)}${progress}${command}${notes}`;
 }
 
 function noticeLines(session: Session, words: Wording): string[] {

@@ -1,6 +1,7 @@
 import type { Agent, Rules } from '../../protocol/config.ts';
 import type { Consult } from '../../protocol/event.ts';
 import type { Plan, Step } from '../../protocol/plan.ts';
+import { setIn } from '../../protocol/provenance.ts';
 import type { ChatMessage } from '../chat.ts';
 import type { Language } from '../language.ts';
 import { policyOf } from '../modes/index.ts';
@@ -18,11 +19,11 @@ export function consultBlock(session: Session, rules: Rules, ask: Consult, langu
   const lines = [
     policyOf(session).asks?.[ask]?.[language] ?? words[ask],
     ...(ask === 'summary' || ask === 'choose' ? [] : agentLines(rules.agents, language)),
-    ...(plan ? [`${words.goal}: ${plan.goal}`, ...planContext(plan, WORDING[language])] : []),
+    ...(plan ? [`${words.goal}: ${setIn(plan.goal)}`, ...planContext(plan, WORDING[language])] : []),
     ...(plan && ask === 'adapt' ? changeable(plan, language) : []),
     ...faultLines(session, rules, ask, language),
   ];
-  return `<daemon>\n${lines.join('\n')}\n</daemon>`;
+  return lines.join('\n');
 }
 
 function agentLines(agents: Readonly<Record<string, Agent>>, language: Language): string[] {
@@ -45,12 +46,13 @@ function faultLines(session: Session, rules: Rules, ask: Consult, language: Lang
     ask === 'adapt' && session.run?.consult?.ask === ask
       ? adaptationIn(session, rules)
       : readConsult(session, rules, ask, policyOf(session).begins);
-  return read?.is === 'fault' ? [CONSULTING[language].fault(read.why)] : [];
+  return read?.is === 'fault' ? [CONSULTING[language].fault(setIn(read.why))] : [];
 }
 
 /** The system message of a question beside the work: the planner plans and calls nothing; who says what kind of work it is needs to know no more. */
 export function consultSystem(ask: Consult, language: Language, date: string, instructions: string): ChatMessage {
   const words = CONSULTING[language];
-  if (ask === 'choose') return { role: 'system', content: words.sorter };
-  return { role: 'system', content: [words.system(date), instructions].filter(Boolean).join('\n\n') };
+  const { marks } = WORDING[language];
+  if (ask === 'choose') return { role: 'system', content: `${words.sorter}\n${marks}` };
+  return { role: 'system', content: [`${words.system(date)}\n${marks}`, instructions].filter(Boolean).join('\n\n') };
 }

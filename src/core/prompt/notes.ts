@@ -60,7 +60,7 @@ const oneLine = (text: string): string => text.replace(/[\s\p{Cc}]+/gu, ' ').tri
 function tidy(text: string): string {
   return text
     .replace(/[^\P{Cc}\n\t]/gu, '')
-    .replace(/<(?=\s*\/?\s*(?:memory|daemon)\b)/gi, '‹')
+    .replace(/<(?=\s*\/?\s*(?:memory|daemon|data)\b)/gi, '‹')
     .trim();
 }
 

@@ -10,7 +10,7 @@ import { daemonBlock, type OfTools } from './block.ts';
 import { consultBlock, consultSystem } from './consult.ts';
 import { elided, withFewImages } from './elide.ts';
 import { memoryText, skillsText } from './notes.ts';
-import { spokenTurn } from './spoken.ts';
+import { inBlock, spoken } from './spoken.ts';
 import { WORDING } from './wording.ts';
 
 /**
@@ -26,7 +26,7 @@ export function requestMessages(
   const language = sessionLanguage(session, rules);
   const fresh = carry.flatMap((id) => {
     const message = entryOf(session.messages, id);
-    return message ? [spokenTurn(message)] : [];
+    return message ? [spoken(message, session.seal)] : [];
   });
   const block = consult
     ? consultBlock(session, rules, consult, language)
@@ -36,11 +36,7 @@ export function requestMessages(
       ? consultSystem(consult, language, dateOf(session), joined(rules.instructions, memoryText(rules.notes, language)))
       : { role: 'system', content: systemText(session, rules) };
   const history = elided(listed(session.conversation), windowOf(session, rules));
-  return [
-    system,
-    ...withFewImages([...history, ...fresh]),
-    ...(block === null ? [] : [{ role: 'user' as const, content: block }]),
-  ];
+  return [system, ...withFewImages([...history, ...fresh]), ...(block === null ? [] : [inBlock(block, session.seal)])];
 }
 
 function dateOf(session: Session): string {
@@ -56,7 +52,7 @@ function systemText(session: Session, rules: Rules): string {
   const told = joined(rules.instructions, agent?.instructions);
   return joined(
     words.system(session.name, dateOf(session)),
-    words.protocol,
+    `${words.protocol}\n${words.marks}`,
     told && `${words.instructions}\n${told}`,
     skillsText(rules.notes, agent, language),
     memoryText(rules.notes, language),

@@ -1,11 +1,11 @@
 import type { ChatMessage } from '../../engine/ports.ts';
 import { distinct } from '../../protocol/template/list.ts';
-import { isPersons } from '../daemon-block.ts';
+import { asked } from '../daemon-block.ts';
 import { parseRunbook, type Runbook, type Step } from './parse.ts';
 import { type Progress, readProgress } from './progress.ts';
 
 /** The daemon says so before the text of a template. */
-const TEMPLATE = /^\[template [^\]\n]+\]$/m;
+const TEMPLATE = /^template /;
 
 /** A plan takes so many open steps; of a longer list one more is declared with each step that begins. */
 export const OPEN_STEPS = 50;
@@ -24,8 +24,9 @@ export function newestList(messages: ChatMessage[]): Newest | undefined {
   let newest: Newest | undefined;
   let inPlan: Step[] = [];
   const lists = messages.flatMap((message, at) => {
-    const runbook = isPersons(message) ? parseRunbook(message.content ?? '') : undefined;
-    return runbook ? [{ at, runbook, planned: TEMPLATE.test(message.content ?? '') }] : [];
+    const { note = '', text = '' } = asked(message) ?? {};
+    const runbook = parseRunbook(text);
+    return runbook ? [{ at, runbook, planned: TEMPLATE.test(note) }] : [];
   });
   for (const [place, { at, runbook, planned }] of lists.entries()) {
     const replaced = newest && !planned ? leftBy(newest) : [];

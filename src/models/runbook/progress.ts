@@ -1,5 +1,6 @@
 import type { ChatMessage } from '../../engine/ports.ts';
-import { isPersons } from '../daemon-block.ts';
+import { contentOfData } from '../../protocol/provenance.ts';
+import { asked } from '../daemon-block.ts';
 
 /** How far a runbook came, read from the conversation after it. */
 export type Progress = {
@@ -43,8 +44,8 @@ export function readProgress(messages: ChatMessage[]): Progress {
         progress.asked = call !== undefined;
         progress.result = undefined;
       }
-    } else if (message.role === 'tool') progress.result = message.content;
-    else if (reported && isPersons(message)) progress.spokenTo = true;
+    } else if (message.role === 'tool') progress.result = contentOfData(message.content);
+    else if (reported && asked(message)) progress.spokenTo = true;
   }
   return progress;
 }

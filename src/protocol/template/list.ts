@@ -39,8 +39,6 @@ const CHECKBOX = /^\[ \]\s+/;
 const TICKED = /^\[[xX]\]\s/;
 /** A box that is no box, since a backslash stands before it. */
 const ESCAPED = /^\\(?=\\*\[[ xX]\]\s)/;
-/** The engine names a message's files behind it; they are no words of the last item. */
-const ATTACHED = /^\[attached: .*\]$/;
 const SPAN = /(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)/g;
 const NOTE = /^(\p{L}[\p{L} _-]{0,30}?)\s*[:：](?:\s+(.*))?$/u;
 
@@ -92,7 +90,7 @@ function rawItems(text: string): Open[] {
       items.push(open);
     } else if (blank && /^\S/.test(line)) open = undefined;
     else if (/^ {0,3}#{1,6}\s/.test(line)) open = undefined;
-    else if (line.trim() !== '' && !ATTACHED.test(line)) open?.text.push(line.trim());
+    else if (line.trim() !== '') open?.text.push(line.trim());
     blank = line.trim() === '';
   }
   if (fence) open?.blocks.push(fence.lines.join('\n'));

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { UserError } from '../../protocol/errors.ts';
 import type { McpServer } from '../../protocol/mcp.ts';
+import { SECRET_NAME, VARIABLE } from '../../protocol/secrets.ts';
 
 /** How a server is reached, every `${VAR}` filled in. */
 export type Reach =
@@ -16,9 +17,6 @@ export type Recipe = {
 const HIDDEN = '[hidden]';
 /** Shorter ones are no secrets, and would be found in any text. */
 const SHORTEST_SECRET = 6;
-/** `${NAME}`, `${NAME:-default}`, and `${env:NAME}` as some programs write it. */
-const VARIABLE = /\$\{(?:env:)?([A-Za-z_]\w*)(?::-([^}]*))?\}/g;
-const SECRET_NAME = /KEY|TOKEN|SECRET|PASS|AUTH|CREDENTIAL/i;
 const PASSED_ON = /^(?:PATH|HOME|TMPDIR|LANG|LC_\w+)$/;
 
 /**
