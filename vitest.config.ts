@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import type { Reporter } from 'vitest/reporters';
 
@@ -15,6 +16,8 @@ export default defineConfig({
     include: ['tests/**/*.test.ts'],
     testTimeout: 60_000,
     hookTimeout: 30_000,
+    // Most tests wait for daemons: one worker on two cores would leave one idle.
+    maxWorkers: Math.max(2, availableParallelism() - 1),
     reporters: ['default', closingLine],
   },
 });

@@ -116,7 +116,8 @@ test('attachments are moved to work/uploads and named to the model', async () =>
     'demo',
     `mkdir -p inbox/.files && echo 1,2 > inbox/.files/data.csv && echo '{"text":"sum it","attachments":[".files/data.csv"]}' > inbox/1.json`,
   );
-  expect(await on.file('demo', 'outbox/1.json')).toContain('uploads/data.csv');
+  await on.file('demo', 'outbox/1.json');
+  expect(server.requests[0]?.body.messages.at(-1)?.content).toMatch(/attached: uploads\/data\.csv \(text, 4 bytes\)/);
   expect(on.sh('demo', 'cat work/uploads/data.csv')).toBe('1,2\n');
   await server.close();
 });

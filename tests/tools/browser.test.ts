@@ -149,13 +149,13 @@ browserTest('nothing is written through a link that leads out of work/', async (
   expect(readdirSync(outside)).toEqual([]);
 });
 
-browserTest('a screenshot lies in work/screenshots/, and its size is told', async () => {
+browserTest('a screenshot lies in work/screenshots/, its size is told, and a model that sees is shown it', async () => {
   const web = await server({ '/': says('<p style="height:3000px">here') });
   const { run, work } = browserDesk();
   await run({ action: 'navigate', url: web.url('/') });
-  expect((await run({ action: 'screenshot' })).text).toMatch(
-    /\[saved `screenshots\/page\.png`, 1280 x 800 pixels, \d+ bytes\]/,
-  );
+  const shot = await run({ action: 'screenshot' });
+  expect(shot.text).toMatch(/\[saved `screenshots\/page\.png`, 1280 x 800 pixels, \d+ bytes\]/);
+  expect(shot.images).toMatchObject([{ path: 'screenshots/page.png', type: 'image/png' }]);
   expect((await run({ action: 'screenshot', whole: true })).text).toMatch(
     /`screenshots\/page-2\.png`, 1280 x 30\d\d pixels/,
   );

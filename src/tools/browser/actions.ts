@@ -30,7 +30,8 @@ const ACTS: { [Action in Request['action']]: Act<Action> } = {
   back: (_request, tab, desk) => back(tab, desk),
   async screenshot({ whole = false, ref }, tab, desk) {
     const found = ref === undefined ? undefined : await element(ref, tab);
-    return { ok: true, says: [await picture(tab.page, { ...desk, found, whole })], page: 'none' };
+    const { says, images } = await picture(tab.page, { ...desk, found, whole });
+    return { ok: true, says: [says], page: 'none', images };
   },
   async download({ url, ref }, tab, desk) {
     if (url !== undefined) return fetchFile(readUrl(url), desk);

@@ -1,3 +1,4 @@
+import type { ToolResult } from '../../engine/ports.ts';
 import { clip } from '../../protocol/recorded.ts';
 import type { Desk, Done } from './desk.ts';
 import type { Browser } from './launch.ts';
@@ -6,8 +7,8 @@ import { changes, lookAt, pageFrom } from './view.ts';
 /** What the model is told: where it is, what happened by itself, and the page or what changed on it. */
 export async function answer(
   { browser, work, signal }: Desk,
-  { ok, says, page, from = 1, wantsFile = false }: Done,
-): Promise<{ ok: boolean; text: string }> {
+  { ok, says, page, from = 1, wantsFile = false, images }: Done,
+): Promise<ToolResult> {
   const { tabs } = browser;
   const shown = page === 'none' ? [] : await pageInWords(browser, page, from, signal);
   const files = await tabs.downloads.land(work);
@@ -16,6 +17,7 @@ export async function answer(
   return {
     ok: ok && (!wantsFile || files.saved > 0),
     text: [head, ...notes.map((note) => `[${note}]`), ...shown].join('\n'),
+    ...(images && images.length > 0 && { images }),
   };
 }
 

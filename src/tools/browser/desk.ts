@@ -1,5 +1,6 @@
 import type { Locator } from 'playwright-core';
 import { errorText, UserError } from '../../protocol/errors.ts';
+import type { ImageFile } from '../../protocol/images.ts';
 import type { Browser } from './launch.ts';
 import type { Tab } from './tabs.ts';
 
@@ -15,6 +16,8 @@ export type Done = {
   /** What of the page is to be shown, and which line on. */
   page: 'changes' | 'all' | 'none';
   from?: number | undefined;
+  /** Shown to a model that sees. */
+  images?: ImageFile[];
   /** It was done for a file: without one it failed. */
   wantsFile?: boolean;
 };

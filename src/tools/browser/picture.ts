@@ -1,5 +1,7 @@
+import { createHash } from 'node:crypto';
 import type { Locator, Page } from 'playwright-core';
 import { z } from 'zod';
+import { type ImageFile, MAX_IMAGE_BYTES } from '../../protocol/images.ts';
 import { bytesInWords } from '../file-errors.ts';
 import { openFence } from '../paths.ts';
 import { replaceFile } from '../replace-file.ts';
@@ -11,8 +13,13 @@ const TALLEST = 16_384;
 
 type What = { work: string; signal: AbortSignal; found: Locator | undefined; whole: boolean };
 
-/** Takes a picture of what is in view, of the whole page or of one element, into `work/screenshots/`; says where it lies. */
-export async function picture(page: Page, { work, signal, found, whole }: What): Promise<string> {
+export type Picture = { says: string; images: ImageFile[] };
+
+/**
+ * Takes a picture of what is in view, of the whole page or of one element, into `work/screenshots/`; says where it lies. A model that
+ * sees is shown it.
+ */
+export async function picture(page: Page, { work, signal, found, whole }: What): Promise<Picture> {
   const how = { type: 'png', timeout: PICTURE_MS, signal, animations: 'disabled' } as const;
   const height = whole ? z.number().parse(await page.evaluate('document.documentElement.scrollHeight')) : 0;
   const width = page.viewportSize()?.width ?? 1280;
@@ -23,5 +30,10 @@ export async function picture(page: Page, { work, signal, found, whole }: What):
   await replaceFile(place, png, fence);
   const size = `${png.readUInt32BE(16)} x ${png.readUInt32BE(20)} pixels`;
   const cut = height > TALLEST ? `; the page is taller, these are its first ${TALLEST}` : '';
-  return `saved \`${place.shown}\`, ${size}, ${bytesInWords(png.length)}${cut}`;
+  const sha256 = createHash('sha256').update(png).digest('hex');
+  const image = { path: place.shown, type: 'image/png' as const, bytes: png.length, sha256 };
+  return {
+    says: `saved \`${place.shown}\`, ${size}, ${bytesInWords(png.length)}${cut}`,
+    images: png.length <= MAX_IMAGE_BYTES ? [image] : [],
+  };
 }
