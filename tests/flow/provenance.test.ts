@@ -38,6 +38,9 @@ test('a key is in no file but those a person put it into: not in the record, rep
   expect(await on.file('demo', 'outbox/1.md')).toContain('So it is [redacted: MY_KEY].');
   on.sh('demo', `echo '{"${KEY}": 5}' > session.json; echo '{"${KEY}": 5, "text": "x"}' > inbox/2.json`);
   expect(await on.file('demo', 'outbox/2.json')).toContain('[redacted: MY_KEY]');
+  // Settings are read where a session begins to work.
+  on.sh('demo', 'echo again > inbox/3.md');
+  expect(await on.file('demo', 'outbox/3.md')).toContain('Again [redacted: MY_KEY].');
   daemon.process.kill('SIGTERM');
   await daemon.ended;
   const theirs = (path: string) =>
