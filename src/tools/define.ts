@@ -67,10 +67,20 @@ export function lazyTool<Args extends z.ZodObject>(head: Head<Args>, load: () =>
   return { ...toldOf(head), call: async (args, context) => (await tool()).call(args, context) };
 }
 
+/** Made once for each schema: every session has the same tools, and it takes longer than all else of opening one. */
+const PARAMETERS = new WeakMap<z.ZodObject, ToolSpec['parameters']>();
+
+function parametersOf(args: z.ZodObject): ToolSpec['parameters'] {
+  const known = PARAMETERS.get(args);
+  if (known) return known;
+  const { $schema, ...parameters } = z.toJSONSchema(args, { io: 'input' });
+  PARAMETERS.set(args, parameters);
+  return parameters;
+}
+
 function toldOf<Args extends z.ZodObject>(head: Head<Args>): Pick<Tool, 'spec' | 'replay' | 'hidden' | 'tell'> {
-  const { $schema, ...parameters } = z.toJSONSchema(head.args, { io: 'input' });
   return {
-    spec: { name: head.name, description: head.description, parameters },
+    spec: { name: head.name, description: head.description, parameters: parametersOf(head.args) },
     replay: head.replay,
     hidden: head.hidden,
     tell: (text) => tellOf(head, readArgs(head.name, head.args, text), text),

@@ -16,17 +16,19 @@ const MAX_LINE = 300;
 /** Lines looked at for the nearest one: a look at more would hold up the daemon. */
 const MAX_COMPARED = 20_000;
 
+const ARGS = z.strictObject({
+  path: z.string().min(1).describe('The file, relative to the work folder.'),
+  old: z.string().min(1).describe('The text to be replaced, exactly as it stands in the file.'),
+  new: z.string().describe('What takes its place.'),
+  all: optional(z.boolean().describe('Replace it everywhere.')),
+});
+
 /** `edit_file`: replaces an exact piece of a file's text. */
 export function editFileTool(readAlso: string[]): Tool {
   return defineTool({
     name: 'edit_file',
     description: 'Replaces a piece of a text file. `old` must be in the file exactly, and once unless `all` is true.',
-    args: z.strictObject({
-      path: z.string().min(1).describe('The file, relative to the work folder.'),
-      old: z.string().min(1).describe('The text to be replaced, exactly as it stands in the file.'),
-      new: z.string().describe('What takes its place.'),
-      all: optional(z.boolean().describe('Replace it everywhere.')),
-    }),
+    args: ARGS,
     replay: 'never',
     touches: ['work'],
     subject: ({ path }) => inWork(path),

@@ -10,15 +10,17 @@ const MAX_ENTRIES = 500;
 /** Entries beyond this are not even counted. */
 const MAX_COUNTED = 100_000;
 
+const ARGS = z.strictObject({
+  path: optional(z.string().describe('The folder, relative to the work folder; that itself if left out.')),
+  depth: optional(z.int().min(1).max(20).describe(`Levels shown; ${DEFAULT_DEPTH} if left out.`)),
+});
+
 /** `list_files`: what is in a folder. */
 export function listFilesTool(readAlso: string[]): Tool {
   return defineTool({
     name: 'list_files',
     description: 'Lists a folder with sizes. Folders end in `/`, links are shown as `name -> target` and not followed.',
-    args: z.strictObject({
-      path: optional(z.string().describe('The folder, relative to the work folder; that itself if left out.')),
-      depth: optional(z.int().min(1).max(20).describe(`Levels shown; ${DEFAULT_DEPTH} if left out.`)),
-    }),
+    args: ARGS,
     replay: 'safe',
     touches: [],
     async run({ path = '.', depth = DEFAULT_DEPTH }, context) {

@@ -17,6 +17,12 @@ const MAX_LINES = 2000;
 const MAX_CHARACTERS = INLINE_LIMIT - 500;
 const PIECE_BYTES = 64 * 1024;
 
+const ARGS = z.strictObject({
+  path: z.string().describe('The file, relative to the work folder.'),
+  offset: optional(z.int().min(1).describe('The first line wanted, from 1.')),
+  limit: optional(z.int().min(1).describe('How many lines.')),
+});
+
 /** `read_file`: a page of a text file, or of an output that was too long to show. `told`: folders it is said to read besides. */
 export function readFileTool(readAlso: string[], told = readAlso): Tool {
   return defineTool({
@@ -25,11 +31,7 @@ export function readFileTool(readAlso: string[], told = readAlso): Tool {
       `Reads a text file, shows an image (PNG, JPEG, GIF, WebP), or reads an output named \`blob:<hash>\`. At most ${MAX_LINES} lines or ${MAX_CHARACTERS} characters ` +
       'at a time; where that is not all, a first line says which lines these are.' +
       (told.length > 0 ? ` Besides the work folder these may be read: ${told.join(', ')}.` : ''),
-    args: z.strictObject({
-      path: z.string().describe('The file, relative to the work folder.'),
-      offset: optional(z.int().min(1).describe('The first line wanted, from 1.')),
-      limit: optional(z.int().min(1).describe('How many lines.')),
-    }),
+    args: ARGS,
     replay: 'safe',
     touches: [],
     async run({ path, offset = 1, limit = MAX_LINES }, context) {

@@ -11,6 +11,11 @@ export type Found = { found: Recalled[]; sessions: number; read: number; whole: 
 /** Searches plans and replies. Throws UserError where that is switched off or there is no word to search for. */
 export type Recall = (query: string, options: { limit: number; signal: AbortSignal }) => Promise<Found>;
 
+const ARGS = z.strictObject({
+  query: z.string().describe('The words to look for, in the language they were written in.'),
+  limit: optional(z.int().min(1).max(MOST_FOUND).describe(`How many at most; ${DEFAULT_FOUND} if left out.`)),
+});
+
 /** `recall`: what earlier sessions planned and answered. */
 export function recallTool(recall: Recall): Tool {
   return defineTool({
@@ -18,10 +23,7 @@ export function recallTool(recall: Recall): Tool {
     description:
       'Searches the plans and replies of earlier work, in this session and in others, by words. Answers with the session, the ' +
       'date, what it was about and the passages that fit.',
-    args: z.strictObject({
-      query: z.string().describe('The words to look for, in the language they were written in.'),
-      limit: optional(z.int().min(1).max(MOST_FOUND).describe(`How many at most; ${DEFAULT_FOUND} if left out.`)),
-    }),
+    args: ARGS,
     replay: 'safe',
     touches: [],
     async run({ query, limit = DEFAULT_FOUND }, { signal }) {

@@ -21,6 +21,17 @@ const MAX_MS = 10_000;
 /** What a search has come to so far, told also where it is stopped. */
 type Findings = { hits: string[]; files: number; skipped: string[]; inFile: string };
 
+const ARGS = z.strictObject({
+  pattern: z.string().min(1).describe('The regular expression, without slashes around it.'),
+  path: optional(z.string().describe('A folder or a file; the work folder if left out.')),
+  glob: optional(
+    z
+      .string()
+      .min(1)
+      .describe('Only files whose name, or path from the work folder, fits, such as *.ts or src/**/*.md.'),
+  ),
+});
+
 /** `search_files`: lines that match a regular expression. */
 export function searchFilesTool(readAlso: string[], maxMs = MAX_MS): Tool {
   return defineTool({
@@ -28,16 +39,7 @@ export function searchFilesTool(readAlso: string[], maxMs = MAX_MS): Tool {
     description:
       'Finds lines that match a JavaScript regular expression (case counts), as `path:line: text`. ' +
       '.git and node_modules are left out unless `path` names them.',
-    args: z.strictObject({
-      pattern: z.string().min(1).describe('The regular expression, without slashes around it.'),
-      path: optional(z.string().describe('A folder or a file; the work folder if left out.')),
-      glob: optional(
-        z
-          .string()
-          .min(1)
-          .describe('Only files whose name, or path from the work folder, fits, such as *.ts or src/**/*.md.'),
-      ),
-    }),
+    args: ARGS,
     replay: 'safe',
     touches: [],
     run: ({ pattern, path = '.', glob }, context) =>

@@ -34,6 +34,28 @@ export type ShellOptions = {
   touching?: (() => Touching) | undefined;
 };
 
+const argsOf = (defaultS: number) =>
+  z.strictObject({
+    command: z.string().min(1).describe('What bash runs; may have several lines.'),
+    timeout_s: optional(
+      z
+        .number()
+        .positive()
+        .max(MAX_JOB_TIMEOUT_S)
+        .describe(
+          `Seconds it may take, at most ${MAX_TIMEOUT_S}; ${defaultS} if left out. With \`background\` at most ${MAX_JOB_TIMEOUT_S}; ${JOB_TIMEOUT_S} if left out.`,
+        ),
+    ),
+    background: optional(
+      z
+        .boolean()
+        .describe(
+          'Goes on as a job, `job_1` and so on; see the tool `jobs`. Without network in the sandbox no other command reaches a port it opens: try it out in the same command.',
+        ),
+    ),
+  });
+const ARGS = argsOf(DEFAULT_TIMEOUT_MS / 1000);
+
 /**
  * `shell`: runs a command in `work/`, behind a fence where it has one. Whatever it started has ended when it answers. A command that a
  * killed daemon left open is taken up again. With `background` it goes on as a job, which `jobs` looks after.
@@ -47,25 +69,7 @@ export function shell(options: ShellOptions = {}): Tool {
       'Runs a command with bash in the work folder. Answers with its exit code, then stdout and stderr as they came. ' +
       'There is no input and no terminal. All processes it starts end with it, those in the background too. ' +
       'With `background` it answers after a second, and the command goes on as a job: for servers, watchers, long builds.',
-    args: z.strictObject({
-      command: z.string().min(1).describe('What bash runs; may have several lines.'),
-      timeout_s: optional(
-        z
-          .number()
-          .positive()
-          .max(MAX_JOB_TIMEOUT_S)
-          .describe(
-            `Seconds it may take, at most ${MAX_TIMEOUT_S}; ${defaultMs / 1000} if left out. With \`background\` at most ${MAX_JOB_TIMEOUT_S}; ${JOB_TIMEOUT_S} if left out.`,
-          ),
-      ),
-      background: optional(
-        z
-          .boolean()
-          .describe(
-            'Goes on as a job, `job_1` and so on; see the tool `jobs`. Without network in the sandbox no other command reaches a port it opens: try it out in the same command.',
-          ),
-      ),
-    }),
+    args: defaultMs === DEFAULT_TIMEOUT_MS ? ARGS : argsOf(defaultMs / 1000),
     replay: 'never',
     touches: options.touching ?? (() => UNFENCED),
     subject: ({ command }) => command,

@@ -19,6 +19,11 @@ const DEPTH = 4;
 /** The skills of a workspace: where they lie, and which of them hold. */
 export type Skills = { folder: string; list(): { skills: readonly Skill[] } };
 
+const ARGS = z.strictObject({
+  name: z.string().describe('The name of the skill.'),
+  file: optional(z.string().describe('A file of the skill, relative to its folder; its SKILL.md if left out.')),
+});
+
 /** `skill`: what a skill says, and the other files in its folder. */
 export function skillTool(skills: Skills): Tool {
   return defineTool({
@@ -26,10 +31,7 @@ export function skillTool(skills: Skills): Tool {
     description:
       'Opens a skill of the list in the system message: its SKILL.md and the names of its files, or, with `file`, one of those. ' +
       'The file tools may read them too.',
-    args: z.strictObject({
-      name: z.string().describe('The name of the skill.'),
-      file: optional(z.string().describe('A file of the skill, relative to its folder; its SKILL.md if left out.')),
-    }),
+    args: ARGS,
     replay: 'safe',
     touches: [],
     async run({ name, file }, context) {

@@ -5,16 +5,18 @@ import { openFence } from './paths.ts';
 import { changed, inWork } from './permit/shown.ts';
 import { replaceFile } from './replace-file.ts';
 
+const ARGS = z.strictObject({
+  path: z.string().min(1).describe('The file, relative to the work folder.'),
+  content: z.string().describe('All of its text.'),
+});
+
 /** `write_file`: puts a whole file in place. */
 export function writeFileTool(readAlso: string[]): Tool {
   return defineTool({
     name: 'write_file',
     description:
       'Writes a file whole, making its folders. Replaces a file that is there; to change a part use edit_file.',
-    args: z.strictObject({
-      path: z.string().min(1).describe('The file, relative to the work folder.'),
-      content: z.string().describe('All of its text.'),
-    }),
+    args: ARGS,
     replay: 'safe',
     touches: ['work'],
     subject: ({ path }) => inWork(path),

@@ -13,6 +13,21 @@ const DEFAULT_WAIT_S = 60;
 const MOST_WAIT_S = 600;
 const LOOK_MS = 100;
 
+const ARGS = z.strictObject({
+  action: optional(z.enum(['list', 'look', 'wait', 'stop']).describe('"list" if left out.')),
+  job: optional(z.string().describe('Which one, as in `job_1`; needed but for "list".')),
+  offset: optional(
+    z.int().min(0).describe('For "look": shows the output from this byte on, not from the last look on.'),
+  ),
+  seconds: optional(
+    z
+      .number()
+      .positive()
+      .max(MOST_WAIT_S)
+      .describe(`For "wait": how long at most; ${DEFAULT_WAIT_S} if left out, ${MOST_WAIT_S} at most.`),
+  ),
+});
+
 /** `jobs`: what the model may do with commands it began in the background. */
 export function jobsTool(shelf: Shelf): Tool {
   return defineTool({
@@ -20,20 +35,7 @@ export function jobsTool(shelf: Shelf): Tool {
     description:
       'Commands that `shell` began with `background`. Without arguments: lists them. "look" shows how a job stands and what it said since ' +
       'the last look; "wait" waits for its end, then shows the same; "stop" ends it with all its processes. There is no way to write to one.',
-    args: z.strictObject({
-      action: optional(z.enum(['list', 'look', 'wait', 'stop']).describe('"list" if left out.')),
-      job: optional(z.string().describe('Which one, as in `job_1`; needed but for "list".')),
-      offset: optional(
-        z.int().min(0).describe('For "look": shows the output from this byte on, not from the last look on.'),
-      ),
-      seconds: optional(
-        z
-          .number()
-          .positive()
-          .max(MOST_WAIT_S)
-          .describe(`For "wait": how long at most; ${DEFAULT_WAIT_S} if left out, ${MOST_WAIT_S} at most.`),
-      ),
-    }),
+    args: ARGS,
     replay: 'safe',
     touches: [],
     subject: ({ action = 'list', job }) => (job === undefined ? action : `${action} ${job}`),
