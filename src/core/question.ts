@@ -1,6 +1,6 @@
 import { ASK_TOOL, AskCall } from '../protocol/ask-call.ts';
+import { readCallArgs } from '../protocol/call-args.ts';
 import type { EventBody } from '../protocol/event.ts';
-import { clip } from '../protocol/recorded.ts';
 import { pickedBy } from './choices.ts';
 import { COMMANDS, commandOf, spokenText } from './commands.ts';
 import { classifyMessage } from './intent/index.ts';
@@ -11,16 +11,7 @@ import type { Call, Message, Session } from './session.ts';
 export const isAskCall = (call: Pick<Call, 'name'>): boolean => call.name === ASK_TOOL.name;
 
 /** The arguments by the schema, or what is wrong with them. */
-export function readAsk(args: string): AskCall | string {
-  try {
-    const parsed = AskCall.safeParse(JSON.parse(args));
-    if (parsed.success) return parsed.data;
-    const issue = parsed.error.issues[0];
-    return `The arguments do not fit: ${issue?.path.join('.') || 'the object'}: ${issue?.message}`;
-  } catch {
-    return `The arguments are not JSON: ${clip(args, 80)}`;
-  }
-}
+export const readAsk = (args: string): AskCall | string => readCallArgs(AskCall, args);
 
 /**
  * Whether a message answers the question a run waits with, though its words would mean something else elsewhere: "stop" where that

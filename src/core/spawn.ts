@@ -1,7 +1,7 @@
+import { readCallArgs } from '../protocol/call-args.ts';
 import type { Rules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
-import { clip } from '../protocol/recorded.ts';
 import { SpawnCall } from '../protocol/spawn-call.ts';
 import { childless } from './child-name.ts';
 import { delegation } from './children.ts';
@@ -43,7 +43,7 @@ function begin(session: Session, plan: Plan, { agents }: Rules, call: Call): Eve
     started,
     { type: 'tool.finished', call: call.key, ok: false, output: { text }, ms: 0 },
   ];
-  const read = readCall(call.args);
+  const read = readCallArgs(SpawnCall, call.args);
   if (typeof read === 'string') return refused(read);
   const why = childless(session.name);
   if (why !== undefined) return refused(`No child session: ${why}. Do it here, with the other tools.`);
@@ -62,17 +62,6 @@ function begin(session: Session, plan: Plan, { agents }: Rules, call: Call): Eve
     ...(agent !== undefined && { agent }),
   };
   return [started, { type: 'step.added', by: 'model', step }, { type: 'step.started', step: step.id }];
-}
-
-function readCall(args: string): SpawnCall | string {
-  try {
-    const parsed = SpawnCall.safeParse(JSON.parse(args));
-    if (parsed.success) return parsed.data;
-    const issue = parsed.error.issues[0];
-    return `The arguments do not fit: ${issue?.path.join('.') || 'the object'}: ${issue?.message}`;
-  } catch {
-    return `The arguments are not JSON: ${clip(args, 80)}`;
-  }
 }
 
 function finished(call: Call, step: Step | undefined): EventBody {
