@@ -1,66 +1,72 @@
+import type { Readable } from 'node:stream';
 import { ModelFault } from '../engine/ports.ts';
+import { errorText } from '../protocol/errors.ts';
 
 /** What was noticed about a body while it passed by. */
 export type BodyNotes = { done: boolean };
-
-type Reader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;
 
 const DONE = /(?:^|\n)data: ?\[DONE\]\s*$/;
 /** Enough of the end to hold the closing line, wherever the network cuts it. */
 const TAIL_BYTES = 32;
 /** How long a server may take to close after `[DONE]` before its connection is given up. */
 const DRAIN_MS = 1000;
+/** Pieces that may wait for their reader before no more are read. */
+const PIECES = 64;
 
 /**
  * Passes a body on and watches it: no bytes for `silenceMs` fails it with an `unreachable` fault, and a closing
  * `data: [DONE]` line ends it at once (some servers leave the connection open behind it) and sets `notes.done`.
- * Any byte counts as a sign of life, also the SSE comments with which gateways bridge a queue.
+ * Any byte counts as a sign of life, also the SSE comments with which gateways bridge a queue. A connection that breaks fails
+ * it as it fails a body of `fetch`: `TypeError: terminated`, with the reason as its cause.
  */
-export function watchBody(body: ReadableStream<Uint8Array<ArrayBuffer>>, silenceMs: number, notes: BodyNotes) {
-  const reader = body.getReader();
-  let tail: Uint8Array = new Uint8Array();
+export function watchBody(body: Readable, silenceMs: number, notes: BodyNotes) {
+  let tail = '';
+  const silence = setTimeout(() => body.destroy(silent(silenceMs)), silenceMs);
   return new ReadableStream<Uint8Array<ArrayBuffer>>(
     {
-      async pull(controller) {
-        const piece = await readWithin(reader, silenceMs);
-        if (piece.done) return controller.close();
-        controller.enqueue(piece.value);
-        tail = Buffer.concat([tail, piece.value.subarray(-TAIL_BYTES)]).subarray(-TAIL_BYTES);
-        if (!DONE.test(Buffer.from(tail).toString('latin1'))) return;
-        notes.done = true;
-        controller.close();
-        void drain(reader);
+      start(controller) {
+        let isOver = false;
+        const over = (how: () => void): void => {
+          clearTimeout(silence);
+          if (!isOver) how();
+          isOver = true;
+        };
+        body.on('data', (piece: Buffer<ArrayBuffer>) => {
+          if (isOver) return;
+          silence.refresh();
+          controller.enqueue(piece);
+          tail = (tail + piece.toString('latin1', Math.max(0, piece.length - TAIL_BYTES))).slice(-TAIL_BYTES);
+          notes.done = DONE.test(tail);
+          if (notes.done) over(() => controller.close());
+          if (notes.done) drain(body);
+          else if ((controller.desiredSize ?? 0) <= 0) body.pause();
+        });
+        body.on('end', () => over(() => controller.close()));
+        body.on('error', (error) => over(() => controller.error(broken(error))));
+        body.on('close', () => over(() => controller.error(broken(new Error('the connection was closed')))));
       },
-      cancel: (reason) => reader.cancel(reason),
+      pull() {
+        silence.refresh();
+        body.resume();
+      },
+      cancel() {
+        clearTimeout(silence);
+        body.destroy();
+      },
     },
-    { highWaterMark: 0 },
+    { highWaterMark: PIECES },
   );
 }
 
-async function readWithin(reader: Reader, ms: number) {
-  let timer: NodeJS.Timeout | undefined;
-  const silence = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      reject(new ModelFault('unreachable', `The endpoint was silent for ${ms / 1000} s.`, { retry: true }));
-      reader.cancel().catch(() => undefined);
-    }, ms);
-  });
-  try {
-    return await Promise.race([reader.read(), silence]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
+const silent = (ms: number): ModelFault =>
+  new ModelFault('unreachable', `The endpoint was silent for ${ms / 1000} s.`, { retry: true });
 
-/** Reads to the real end, so that the connection can serve the next call. */
-async function drain(reader: Reader) {
-  const timer = setTimeout(() => void reader.cancel().catch(() => undefined), DRAIN_MS);
+const broken = (error: Error): Error =>
+  error instanceof ModelFault ? error : new TypeError(`terminated: ${errorText(error)}`, { cause: error });
+
+/** Reads to the real end, so that the connection can serve the next call. What happens behind a whole answer is of no consequence. */
+function drain(body: Readable): void {
+  const timer = setTimeout(() => body.destroy(), DRAIN_MS);
   timer.unref();
-  try {
-    while (!(await reader.read()).done);
-  } catch {
-    // The answer is already whole; what happens to the connection behind it is of no consequence.
-  } finally {
-    clearTimeout(timer);
-  }
+  body.once('close', () => clearTimeout(timer));
 }

@@ -42,12 +42,16 @@ function argsText(args: unknown): string {
  * a missing one becomes `call_<n>` (n counts the conversation's calls from 0), a taken one gets `_2`, `_3`, …
  */
 export function finishCalls(drafts: CallDraft[], conversation: ChatMessage[]): ToolCall[] {
-  const seen = conversation.flatMap((message) =>
-    message.role === 'assistant' ? (message.tool_calls ?? []).map((call) => call.id) : [],
-  );
-  const taken = new Set(seen);
+  const taken = new Set<string>();
+  let count = 0;
+  for (const message of drafts.length === 0 ? [] : conversation) {
+    for (const call of (message.role === 'assistant' && message.tool_calls) || []) {
+      taken.add(call.id);
+      count += 1;
+    }
+  }
   return drafts.map(({ id, name, args }, at) => {
-    const wanted = id || `call_${seen.length + at}`;
+    const wanted = id || `call_${count + at}`;
     let free = wanted;
     for (let n = 2; taken.has(free); n++) free = `${wanted}_${n}`;
     taken.add(free);

@@ -1,10 +1,10 @@
 import { type Model, ModelFault } from '../engine/ports.ts';
 import type { ModelSettings } from '../protocol/config.ts';
 import { errorText } from '../protocol/errors.ts';
-import { localFetch } from './local-fetch.ts';
+import { localSend } from './local-send.ts';
 import type { EndpointSettings } from './openai-model.ts';
 import { runbookAnswer } from './runbook/answer.ts';
-import { readScript, scriptedFetch } from './scripted.ts';
+import { readScript, scriptedSend } from './scripted.ts';
 
 export type Environment = Record<string, string | undefined>;
 
@@ -53,10 +53,10 @@ function modelOrFault(find: () => Model): Model {
 }
 
 function builtIn(name: string): Model {
-  const fetch = name.startsWith(SCRIPTED)
-    ? scriptedFetch(readScript(name.slice(SCRIPTED.length)))
-    : localFetch(runbookAnswer, { free: true });
-  return lazyModel({ baseUrl: NOWHERE, apiKey: undefined, name, timeoutMs: NEVER_MS, images: false, fetch });
+  const send = name.startsWith(SCRIPTED)
+    ? scriptedSend(readScript(name.slice(SCRIPTED.length)))
+    : localSend(runbookAnswer, { free: true });
+  return lazyModel({ baseUrl: NOWHERE, apiKey: undefined, name, timeoutMs: NEVER_MS, images: false, send });
 }
 
 function endpointModel(settings: ModelSettings, env: Environment, name: string | undefined): Model {

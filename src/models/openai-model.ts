@@ -1,12 +1,17 @@
 import OpenAI from 'openai';
+import type { Stream } from 'openai/streaming';
 import { type ChatMessage, type Model, type ModelAnswer, ModelFault, type ModelRequest } from '../engine/ports.ts';
 import { finishCalls, mendArguments } from './calls.ts';
 import { asFault, type Endpoint, refusesConversation, refusesUsageOption } from './faults.ts';
+import { httpSend, type Send } from './http-send.ts';
 import { onTheWire, openSight, type WireMessages } from './pictures.ts';
+import { requestBody } from './request-body.ts';
 import { assemble, type Draft, malformed } from './stream.ts';
 import { measure, type Prices } from './usage.ts';
 import { listedWindow } from './window.ts';
 import { type Fetch, openWire, type Wire } from './wire.ts';
+
+type Pieces = Stream<OpenAI.ChatCompletionChunk>;
 
 export type EndpointSettings = {
   /** The address before `/chat/completions`, such as `http://127.0.0.1:11434/v1`. */
@@ -22,7 +27,8 @@ export type EndpointSettings = {
   prices?: Prices | undefined;
   /** Whether models are sent images; undefined: tried, and given up for one that refuses them. */
   images?: boolean | undefined;
-  fetch?: Fetch;
+  /** Another way to the endpoint than HTTP: a model that is built in. */
+  send?: Send;
 };
 
 /** An endpoint with the one client that speaks to it. */
@@ -37,7 +43,7 @@ type AskOptions = Parameters<Model['ask']>[1];
  */
 export function openaiModel(settings: EndpointSettings): Model {
   let usageOption = true;
-  const wire = openWire(settings.fetch ?? globalThis.fetch, settings.timeoutMs);
+  const wire = openWire(settings.send ?? httpSend, settings.timeoutMs);
   const door = { settings, wire, client: clientFor(settings, wire.fetch) };
   const sight = openSight(settings.images);
   const windows = new Map<string, number | null>();
@@ -45,8 +51,7 @@ export function openaiModel(settings: EndpointSettings): Model {
     window: (name) => windows.get(name ?? settings.name) ?? undefined,
     async ask(request, options) {
       const model = request.model ?? settings.name;
-      if (!settings.fetch && !windows.has(model) && isLong(request.messages))
-        void learnWindow(settings, model, windows);
+      if (!settings.send && !windows.has(model) && isLong(request.messages)) void learnWindow(settings, model, windows);
       let messages = request.messages;
       for (;;) {
         const withUsage = usageOption;
@@ -111,7 +116,9 @@ async function askOnce(
   const abort = () => call.abort();
   signal.addEventListener('abort', abort, { once: true });
   try {
-    const asked = client.chat.completions.create(body(request, withUsage), { signal: call.signal });
+    const body = requestBody(request, withUsage);
+    const headers = { 'content-type': 'application/json' };
+    const asked = client.post<Pieces>('/chat/completions', { body, headers, stream: true, signal: call.signal });
     const { data, response } = await asked.withResponse();
     const draft = await assemble(data, onText);
     signal.throwIfAborted();
@@ -132,16 +139,6 @@ function clientFor(settings: EndpointSettings, fetch: Fetch): OpenAI {
     fetch,
     logLevel: 'off',
   });
-}
-
-function body({ model, wire, tools }: Asked, withUsage: boolean) {
-  return {
-    model,
-    messages: wire,
-    ...(tools.length > 0 ? { tools: tools.map((spec) => ({ type: 'function' as const, function: spec })) } : {}),
-    stream: true as const,
-    ...(withUsage ? { stream_options: { include_usage: true } } : {}),
-  };
 }
 
 /** Throws `ModelFault` (malformed) for an answer that was cut off or says nothing. */

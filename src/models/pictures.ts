@@ -51,7 +51,8 @@ const isAboutOne = (error: unknown): boolean => error instanceof APIError && ABO
 
 const wordsOf = (error: APIError): string => `${error.message} ${JSON.stringify(error.error ?? '')}`;
 
-export type WireMessages = { messages: ChatCompletionMessageParam[]; sent: ImageFile[] };
+/** Messages as the wire has them, each as the bytes of its JSON; and the images that are sent in them. */
+export type WireMessages = { messages: Buffer[]; sent: ImageFile[] };
 
 /** The messages as the wire has them: images as parts behind the text, and named in words where they are not sent. */
 export async function onTheWire(
@@ -59,10 +60,10 @@ export async function onTheWire(
   hides: (image: ImageFile) => string | undefined,
 ): Promise<WireMessages> {
   const sent: ImageFile[] = [];
-  const wire: ChatCompletionMessageParam[] = [];
+  const wire: Buffer[] = [];
   for (const message of messages) {
     if (message.role !== 'user' || !message.images) {
-      wire.push(plain(message));
+      wire.push(plainJson(message));
       continue;
     }
     const parts: ChatCompletionContentPart[] = [];
@@ -78,10 +79,22 @@ export async function onTheWire(
       }
     }
     const text = [message.content, ...left].join('\n');
-    wire.push({ role: 'user', content: parts.length > 0 ? [{ type: 'text', text }, ...parts] : text });
+    const content = parts.length > 0 ? [{ type: 'text' as const, text }, ...parts] : text;
+    wire.push(json({ role: 'user', content }));
   }
   return { messages: wire, sent };
 }
+
+/** Messages never change, so each is written once, however often the conversation is sent. */
+const written = new WeakMap<ChatMessage, Buffer>();
+
+function plainJson(message: ChatMessage): Buffer {
+  const bytes = written.get(message) ?? json(plain(message));
+  written.set(message, bytes);
+  return bytes;
+}
+
+const json = (message: ChatCompletionMessageParam): Buffer => Buffer.from(JSON.stringify(message));
 
 /** Without what is ours. */
 function plain(message: ChatMessage): ChatCompletionMessageParam {

@@ -3,8 +3,8 @@ import { z } from 'zod';
 import type { ChatMessage } from '../engine/ports.ts';
 import { errorText, UserError } from '../protocol/errors.ts';
 import { isDaemons } from './daemon-block.ts';
-import { type LocalChat, type LocalReply, localFetch } from './local-fetch.ts';
-import type { Fetch } from './wire.ts';
+import type { Send } from './http-send.ts';
+import { type LocalChat, type LocalReply, localSend } from './local-send.ts';
 
 const Call = z.strictObject({
   name: z.string(),
@@ -61,13 +61,13 @@ function readJson(file: string): unknown {
 }
 
 /**
- * A `fetch` that plays a script. The place in it is the number of assistant messages in the conversation, counted over the
+ * A door behind which a script is played. The place in it is the number of assistant messages in the conversation, counted over the
  * entries that belong to the conversation, so a restart goes on where the script was; only which errors were already
  * served is kept in memory.
  */
-export function scriptedFetch(script: Script): Fetch {
+export function scriptedSend(script: Script): Send {
   const served = new Set<Script[number]>();
-  return localFetch((chat) => replyAt(script, chat, served));
+  return localSend((chat) => replyAt(script, chat, served));
 }
 
 function replyAt(script: Script, { messages }: LocalChat, served: Set<Script[number]>): LocalReply {

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { ModelFault } from '../engine/ports.ts';
 import { type BodyNotes, watchBody } from './body.ts';
+import type { Send } from './http-send.ts';
 
 export type Fetch = typeof globalThis.fetch;
 
@@ -17,16 +18,15 @@ const PlainAnswer = z.looseObject({
  * stream of one piece; an error body that does not say `error` is wrapped in one, since the client drops its words
  * otherwise; a web page is a fault that names the likely cause.
  */
-export function openWire(inner: Fetch, silenceMs: number): Wire {
+export function openWire(send: Send, silenceMs: number): Wire {
   const noted = new WeakMap<Response, BodyNotes>();
   const fetch: Fetch = async (input, init) => {
-    const response = await inner(input, init);
+    const answer = await send(String(input), init ?? {});
     const notes: BodyNotes = { done: false };
-    const body = response.body && watchBody(response.body, silenceMs, notes);
-    const watched = new Response(body, response);
+    const watched = new Response(answer.body && watchBody(answer.body, silenceMs, notes), answer);
     noted.set(watched, notes);
-    if (!response.ok) return asErrorBody(watched);
-    const type = response.headers.get('content-type') ?? '';
+    if (!watched.ok) return asErrorBody(watched);
+    const type = answer.headers.get('content-type') ?? '';
     if (type.includes('json') && !type.includes('ndjson')) return asStream(watched);
     if (type.includes('html')) throw webPage();
     return watched;

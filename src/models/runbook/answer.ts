@@ -1,5 +1,5 @@
 import { isDaemons } from '../daemon-block.ts';
-import type { LocalAnswer, LocalChat } from '../local-fetch.ts';
+import type { LocalAnswer, LocalChat } from '../local-send.ts';
 import { isFinished, newestList, OPEN_STEPS } from './lists.ts';
 import type { Step } from './parse.ts';
 import { TOOL } from './progress.ts';

@@ -1,8 +1,9 @@
+import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import type { ChatMessage } from '../engine/ports.ts';
+import type { Answer, Send } from './http-send.ts';
 import { estimateTokens } from './usage.ts';
-import type { Fetch } from './wire.ts';
 
 /** What a built-in model gets to see: the conversation and the names of the tools on offer. */
 export type LocalChat = { messages: ChatMessage[]; tools: string[] };
@@ -36,16 +37,16 @@ const Body = z.object({
 type Body = z.infer<typeof Body>;
 
 /**
- * A `fetch` behind which a function answers in the OpenAI wire format, streamed or plain, with usage: built-in models
+ * A door behind which a function answers in the OpenAI wire format, streamed or plain, with usage: built-in models
  * take the same road as any endpoint. Usage is estimated from the characters; with `free` it is nothing at no cost.
  */
-export function localFetch(answer: (chat: LocalChat) => LocalReply, { free = false } = {}): Fetch {
+export function localSend(answer: (chat: LocalChat) => LocalReply, { free = false } = {}): Send {
   return async (_url, init) => {
     const body = Body.parse(JSON.parse(String(init?.body)));
     const chat = { messages: body.messages.map(plain), tools: body.tools.map((tool) => tool.function.name) };
     const reply = answer(chat);
     if (reply.delayMs) await sleep(reply.delayMs, undefined, init?.signal ? { signal: init.signal } : {});
-    if ('status' in reply) return errorResponse(reply);
+    if ('status' in reply) return errorAnswer(reply);
     const usage = free ? { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0, cost: 0 } : usageOf(chat, reply);
     return body.stream ? streamed(body, reply, usage) : whole(body, reply, usage);
   };
@@ -58,11 +59,18 @@ function plain(message: Body['messages'][number]): ChatMessage {
   return tool_calls ? { ...rest, tool_calls } : rest;
 }
 
-function errorResponse(reply: { status: number; message: string; retryAfter?: number | undefined }): Response {
-  const headers = new Headers({ 'content-type': 'application/json' });
-  if (reply.retryAfter !== undefined) headers.set('retry-after', String(reply.retryAfter));
-  return new Response(JSON.stringify({ error: { message: reply.message } }), { status: reply.status, headers });
+function errorAnswer(reply: { status: number; message: string; retryAfter?: number | undefined }): Answer {
+  const answer = told(JSON.stringify({ error: { message: reply.message } }), 'application/json', reply.status);
+  if (reply.retryAfter !== undefined) answer.headers.set('retry-after', String(reply.retryAfter));
+  return answer;
 }
+
+const told = (text: string, type: string, status = 200): Answer => ({
+  status,
+  statusText: '',
+  headers: new Headers({ 'content-type': type }),
+  body: Readable.from([Buffer.from(text)]),
+});
 
 function usageOf({ messages }: LocalChat, { text, calls }: LocalAnswer) {
   const prompt = messages.reduce((sum, message) => sum + estimateTokens(message.content ?? ''), 0);
@@ -80,15 +88,14 @@ const wireCalls = ({ calls }: LocalAnswer) =>
 
 const finishReason = ({ calls }: LocalAnswer) => (calls.length > 0 ? 'tool_calls' : 'stop');
 
-function whole({ model }: Body, answer: LocalAnswer, usage: object): Response {
+function whole({ model }: Body, answer: LocalAnswer, usage: object): Answer {
   const message = { role: 'assistant', content: answer.text, tool_calls: wireCalls(answer) };
   const choices = [{ index: 0, message, finish_reason: finishReason(answer) }];
-  const content = JSON.stringify({ object: 'chat.completion', model, choices, usage });
-  return new Response(content, { headers: { 'content-type': 'application/json' } });
+  return told(JSON.stringify({ object: 'chat.completion', model, choices, usage }), 'application/json');
 }
 
 /** Text goes line by line, as a person reads it in `live`. */
-function streamed({ model, stream_options }: Body, answer: LocalAnswer, usage: object): Response {
+function streamed({ model, stream_options }: Body, answer: LocalAnswer, usage: object): Answer {
   const piece = (delta: object, finish_reason: string | null = null) => ({
     object: 'chat.completion.chunk',
     model,
@@ -99,5 +106,5 @@ function streamed({ model, stream_options }: Body, answer: LocalAnswer, usage: o
   pieces.push(piece({}, finishReason(answer)));
   if (stream_options?.include_usage) pieces.push({ object: 'chat.completion.chunk', model, choices: [], usage });
   const lines = [...pieces.map((one) => JSON.stringify(one)), '[DONE]'].map((data) => `data: ${data}\n\n`);
-  return new Response(lines.join(''), { headers: { 'content-type': 'text/event-stream' } });
+  return told(lines.join(''), 'text/event-stream');
 }

@@ -1,0 +1,122 @@
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import { expect, onTestFinished, test } from 'vitest';
+import { type Answer, httpSend } from '../../src/models/http-send.ts';
+
+async function serve(listener: RequestListener): Promise<string> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  await once(server, 'listening');
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** A server that answers with what it was asked. */
+const mirror = (): Promise<string> =>
+  serve(async (request, response) => {
+    let body = '';
+    for await (const piece of request) body += String(piece);
+    response.end(JSON.stringify({ method: request.method, url: request.url, headers: request.headers, body }));
+  });
+
+async function textOf({ body }: Answer): Promise<string> {
+  let text = '';
+  for await (const piece of body ?? []) text += String(piece);
+  return text;
+}
+
+const post = (body: string, headers = {}) => ({
+  method: 'POST',
+  headers: new Headers(headers),
+  body: Buffer.from(body),
+});
+
+test('a request arrives as it was made, with the length of its body, and asks for nothing compressed', async () => {
+  const url = await mirror();
+  const answer = await httpSend(`${url}/v1/x?y=1`, post('{"a":"ü"}', { authorization: 'Bearer k' }));
+  expect(answer.status).toBe(200);
+  expect(JSON.parse(await textOf(answer))).toMatchObject({
+    method: 'POST',
+    url: '/v1/x?y=1',
+    body: '{"a":"ü"}',
+    headers: { authorization: 'Bearer k', 'content-length': '10', 'accept-encoding': 'identity' },
+  });
+});
+
+test('a body that is neither text nor bytes is refused, not left out', async () => {
+  const url = await mirror();
+  await expect(httpSend(url, { method: 'POST', body: new URLSearchParams('a=b') })).rejects.toThrow('text or bytes');
+});
+
+test.each([307, 308])(
+  'a redirect with %i is followed with the same body, and another host is not told the key',
+  async (status) => {
+    const there = await mirror();
+    const here = await serve((request, response) => {
+      const location = request.url === '/near' ? '/far' : `${there}/arrived`;
+      response.writeHead(status, { location }).end();
+    });
+    const answer = await httpSend(`${here}/near`, post('words', { authorization: 'Bearer k', 'x-other': '1' }));
+    const seen = JSON.parse(await textOf(answer));
+    expect(seen).toMatchObject({ method: 'POST', url: '/arrived', body: 'words', headers: { 'x-other': '1' } });
+    expect(seen.headers.authorization).toBeUndefined();
+  },
+);
+
+test('redirects in a circle end with the last of them', async () => {
+  let asked = 0;
+  const url = await serve((_request, response) => {
+    asked += 1;
+    response.writeHead(307, { location: '/' }).end();
+  });
+  expect((await httpSend(url, post('x'))).status).toBe(307);
+  expect(asked).toBe(21);
+});
+
+test.each([
+  ['gzip', gzipSync],
+  ['deflate', deflateSync],
+  ['br', brotliCompressSync],
+])('an answer that is %s all the same is understood', async (coding, compress) => {
+  const url = await serve((_request, response) => {
+    response.writeHead(200, { 'content-encoding': coding }).end(compress('plain words'));
+  });
+  expect(await textOf(await httpSend(url, { method: 'GET' }))).toBe('plain words');
+});
+
+test('a connection that the server closed as it was used again is opened anew, once', async () => {
+  const seen: string[] = [];
+  const url = await serve((request, response) => {
+    seen.push(request.url ?? '');
+    if (request.url !== '/stale' || seen.filter((one) => one === '/stale').length > 1) response.end('fine');
+    else request.socket.resetAndDestroy();
+  });
+  expect(await textOf(await httpSend(`${url}/first`, post('1')))).toBe('fine');
+  expect(await textOf(await httpSend(`${url}/stale`, post('2')))).toBe('fine');
+  expect(seen).toEqual(['/first', '/stale', '/stale']);
+});
+
+test('a refused connection rejects as fetch does, with the reason as its cause', async () => {
+  const gone = httpSend('http://127.0.0.1:1/', post('x'));
+  await expect(gone).rejects.toMatchObject({
+    name: 'TypeError',
+    message: 'fetch failed',
+    cause: { code: 'ECONNREFUSED' },
+  });
+});
+
+test('a signal ends a request that waits, and one whose answer is on its way', async () => {
+  const url = await serve((request, response) => {
+    if (request.url === '/begun') response.write('some');
+  });
+  for (const path of ['/silent', '/begun']) {
+    const control = new AbortController();
+    const answer = httpSend(`${url}${path}`, { ...post('x'), signal: control.signal }).then(textOf);
+    setTimeout(() => control.abort(), 50);
+    await expect(answer).rejects.toThrow(/abort/i);
+  }
+});

@@ -1,0 +1,41 @@
+import { expect, onTestFinished, test } from 'vitest';
+import type { ChatMessage } from '../../src/engine/ports.ts';
+import { openaiModel } from '../../src/models/openai-model.ts';
+import { requestBody } from '../../src/models/request-body.ts';
+import { startOpenAI } from '../support/openai-server.ts';
+import { ask, said, shell, tool, user } from './ask.ts';
+
+const wireOf = (messages: unknown[]): Buffer[] => messages.map((one) => Buffer.from(JSON.stringify(one)));
+
+test.each([true, false])(
+  'the bytes are the JSON of the whole request, whatever is in it (usage asked for: %s)',
+  (usage) => {
+    const messages = [user('"quotes", ü, 漢字, 🙂, \n, \u2028 and a lone \ud800'), tool('c', ''), user('last')];
+    const tools = [shell, { ...shell, name: 'other' }];
+    const body = requestBody({ model: 'a "model"', wire: wireOf(messages), tools }, usage);
+    expect(JSON.parse(body.toString('utf8'))).toEqual({
+      model: 'a "model"',
+      messages: JSON.parse(JSON.stringify(messages)),
+      tools: tools.map((spec) => ({ type: 'function', function: spec })),
+      stream: true,
+      ...(usage && { stream_options: { include_usage: true } }),
+    });
+  },
+);
+
+test('without tools there is no list of them, which some endpoints refuse', () => {
+  const body = requestBody({ model: 'm', wire: wireOf([user('hello')]), tools: [] }, false);
+  expect(Object.keys(JSON.parse(body.toString()))).toEqual(['model', 'messages', 'stream']);
+});
+
+test('each request of a conversation that grows arrives whole', async () => {
+  const call = { id: 'c1', name: 'shell', arguments: '{"command":"true"}' };
+  const server = await startOpenAI([{ calls: [call] }, { text: 'done' }]);
+  onTestFinished(() => server.close());
+  const model = openaiModel({ baseUrl: server.url, apiKey: 'k', name: 'm', timeoutMs: 5000 });
+  const talk: ChatMessage[] = [user('go')];
+  talk.push(said(await ask(model, talk)), tool('c1', 'exit 0'));
+  await ask(model, talk);
+  expect(server.requests.map(({ body }) => body.messages)).toEqual([[talk[0]], talk]);
+  expect(server.requests[1]?.headers['content-type']).toBe('application/json');
+});
