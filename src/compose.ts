@@ -84,7 +84,8 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
   const config = lastGood(
     log,
     options.configFile,
-    () => checkConfig(options.readConfig ? options.readConfig() : workspace.configText(), options.configFile),
+    options.readConfig ?? workspace.configText,
+    (text) => checkConfig(text, options.configFile),
     secrets.learn,
   );
   config.reload(true);
@@ -231,7 +232,8 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
   const settings = lastGood(
     log,
     `${name}/session.json`,
-    () => checkSettings(workspace.settingsText(name), 'session.json'),
+    workspace.settings(name),
+    (text) => checkSettings(text, 'session.json'),
     parts.secrets.learn,
   );
   const model = () => parts.models(modelSettings(config.value, settings.value, parts.flags));
@@ -251,10 +253,12 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
   }));
   // A family goes by the rules of its root: what a person allowed or denied there holds for all of its work.
   const root = rootOf(name);
+  const rootText = workspace.settings(root);
   const above = lastGood(
     log,
     `${root}/session.json`,
-    () => checkSettings(workspace.has(root) ? workspace.settingsText(root) : undefined, 'session.json'),
+    () => (workspace.has(root) ? rootText() : undefined),
+    (text) => checkSettings(text, 'session.json'),
     parts.secrets.learn,
   );
   const family = root === name ? [settings] : [settings, above];
@@ -384,12 +388,14 @@ type Good<T> = { readonly value: T; reload(first: boolean): void };
 function lastGood<T extends object>(
   log: World['log'],
   file: string,
-  read: () => Checked<T>,
+  read: () => string | undefined,
+  check: (text: string | undefined) => Checked<T>,
   take: (value: T) => void,
 ): Good<T> {
   let value = {} as T;
   let said = '';
   let good = false;
+  let seen: { text: string | undefined } | undefined;
   const say = (text: string, level: 'warn' | 'error') => {
     if (text !== said && text !== '') log(level, text);
     said = text;
@@ -400,7 +406,10 @@ function lastGood<T extends object>(
     },
     reload(first) {
       try {
-        const checked = read();
+        const text = read();
+        if (seen && seen.text === text) return;
+        seen = { text };
+        const checked = check(text);
         value = checked.value;
         take(value);
         good = true;

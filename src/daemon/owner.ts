@@ -5,6 +5,8 @@ import { ourselves } from '../store/holder.ts';
 import { replaceFile, type Workspace, type WorkspacePaths } from '../store/index.ts';
 import { LARGEST_EPOCH, liveOwner, type Owner, readOwner } from '../store/owner.ts';
 import { inTurn } from '../store/turns.ts';
+import { rereading } from '../store/unchanged.ts';
+import { realClock } from './clock.ts';
 import { type Lock, tryLock } from './lock.ts';
 
 /** How long a lock may be held by nobody we can name. A probe holds it for moments, a winner writes its name within seconds. */
@@ -82,8 +84,9 @@ async function named(workspace: Workspace, lock: Lock, onLost: (why: Error) => v
   let tried = ours.epoch;
   await write(paths, ours);
 
+  const onFile = rereading(paths.owner, realClock, () => readOwner(paths));
   const check = () => {
-    const now = readOwner(paths);
+    const now = onFile();
     if (now === undefined || now.epoch <= tried) return;
     const why = new Error(
       `${paths.owner} names process ${now.pid} on ${now.host}, epoch ${now.epoch}; ours is ${tried}`,

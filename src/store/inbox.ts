@@ -11,6 +11,7 @@ import { openPutAway } from './put-away.ts';
 import { rawOf, readDrop } from './read-drop.ts';
 import { type AskWriters, askProc, openReadiness, type Seen } from './readiness.ts';
 import { twinsIn } from './twins.ts';
+import { openUnchanged } from './unchanged.ts';
 import { type Candidate, openWindow } from './window.ts';
 
 /** Files looked at together: one question to /proc serves them all. */
@@ -30,6 +31,8 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
   const judging = openReadiness(options.elapsed, options.now, options.askWriters ?? askProc);
   const window = openWindow(options.elapsed, options.now);
   const putAway = openPutAway(paths, options.now);
+  /** The folder with nothing in it to be taken. A beat looks here before each step of a run, and mostly in vain. */
+  const empty = openUnchanged(paths.inbox, options);
   /** Those of the newest that were read and may wait, by what they were when they were read. */
   let heard = new Map<string, string>();
 
@@ -95,6 +98,8 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
 
   return {
     async look({ max = 64, ahead } = {}) {
+      if (empty.holds()) return { drops: [], pending: false, more: false };
+      const keep = empty.look();
       const inbox = there();
       if (!inbox) return { drops: [], pending: false, more: false };
       const isFresh = await window.refresh(inbox);
@@ -125,6 +130,7 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
       // that nobody sent, since it is not the one on record.
       const read = drops.filter((drop) => drop.identity.sha256 !== '');
       await Promise.all(read.map((drop) => syncFile(inbox.at(rawOf(drop.handle)))));
+      if (page.length === 0 && drops.length === 0 && !pending && !more && !window.behind()) keep();
       return { drops, pending, more };
     },
 

@@ -53,7 +53,7 @@ export function openSessionFolder(folder: string, options: SessionOptions): Sess
     outbox: openOutbox(paths),
     plan: openPlanFile(paths, world.elapsed),
     live,
-    calls: openCallFolders(paths.tools),
+    calls: openCallFolders(paths.tools, world),
     templates: openTemplates(world.templates),
     approvals: openApprovals(paths, world.settings ?? paths.settings),
     async work(sub) {

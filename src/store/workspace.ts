@@ -12,6 +12,7 @@ import { type SessionPaths, sessionPaths, type WorkspacePaths, workspacePaths } 
 import { freeName } from './names.ts';
 import { readRecord } from './record.ts';
 import { foldersOf, openSessionFolder, type SessionOptions } from './session-folder.ts';
+import { rereading } from './unchanged.ts';
 
 const MAX_SETTINGS_BYTES = 1024 * 1024;
 
@@ -27,11 +28,14 @@ export type Workspace = {
   lastEvent(name: string): Promise<Event | undefined>;
   /** Reads a record as anybody may, while its writer is at work: an unfinished last line is left alone and not told. */
   events(name: string, each: (event: Event) => void): Promise<void>;
-  /** Text of `agentd.json`, or of a session's `session.json`; undefined where there is none. */
+  /** Text of `agentd.json`, undefined where there is none; like those below, read again only where its file changed. */
   configText(): string | undefined;
   /** Text of the workspace's `AGENTS.md`. */
   instructionsText(): string | undefined;
+  /** Text of a session's `session.json`; throws UserError where there is no such session. */
   settingsText(name: string): string | undefined;
+  /** The same for whoever asks again and again. */
+  settings(name: string): () => string | undefined;
   /** Makes an empty session, whole or not at all. Throws UserError where the name is taken. */
   create(name: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
@@ -45,6 +49,7 @@ export type Workspace = {
 export function openWorkspace(root: string, options: SessionOptions): Workspace {
   const paths = workspacePaths(root);
   prepare(paths);
+  const clocks = { elapsed: () => performance.now(), ...options };
 
   const isThere = (name: string) =>
     isSessionFolder(name) && ifThere(() => fs.lstatSync(paths.session(name)))?.isDirectory() === true;
@@ -83,9 +88,17 @@ export function openWorkspace(root: string, options: SessionOptions): Workspace 
     async events(name, each) {
       await readRecord(sessionPaths(known(name)), each);
     },
-    configText: () => readSmallText(paths.config, 0),
-    instructionsText: () => readSmallText(paths.instructions, 0),
+    configText: rereading(paths.config, clocks, () => readSmallText(paths.config, 0)),
+    instructionsText: rereading(paths.instructions, clocks, () => readSmallText(paths.instructions, 0)),
     settingsText: (name) => readSmallText(sessionPaths(known(name)).settings, fs.constants.O_NOFOLLOW),
+    settings(name) {
+      const path = sessionPaths(paths.session(name)).settings;
+      const text = rereading(path, clocks, () => readSmallText(path, fs.constants.O_NOFOLLOW));
+      return () => {
+        known(name);
+        return text();
+      };
+    },
     async create(name) {
       const target = free(name);
       const staged = join(paths.sessions, stagingName());

@@ -22,7 +22,7 @@ const NAME = /^job_([1-9]\d{0,8})$/;
 
 export type Asked = { call: string; timeoutS: number; most: number };
 
-/** The jobs of one session, as they lie in its folder. Nothing of them is kept in memory: any daemon finds the same ones. */
+/** The jobs of one session, as they lie in its folder. Only their names are kept in memory: any daemon finds the same ones. */
 export type Shelf = Jobs & {
   /** All that are kept, the oldest first. */
   all(): Job[];
@@ -39,10 +39,12 @@ export type Shelf = Jobs & {
 /** The jobs in `root`, which is made with the first of them. */
 export function openShelf(root: string): Shelf {
   let said: Job[] = [];
-  const all = () =>
-    namesIn(root)
-      .sort((a, b) => numberOf(a) - numberOf(b))
-      .flatMap((name) => jobIn(join(root, name)) ?? []);
+  /** Who opened the shelf is the only one to begin jobs, and asks for them before each step of a run. */
+  let names: string[] | undefined;
+  const all = () => {
+    names ??= namesIn(root).sort((a, b) => numberOf(a) - numberOf(b));
+    return names.flatMap((name) => jobIn(join(root, name)) ?? []);
+  };
   const running = () => all().filter((job) => standingOf(job).is === 'running');
   return {
     all,
@@ -50,6 +52,7 @@ export function openShelf(root: string): Shelf {
       const atWork = running();
       if (atWork.length >= asked.most) throw tooMany(atWork, asked.most);
       const job = shelved(root, program, fenced, asked);
+      names = undefined;
       for (const old of endedOf(all()).slice(0, -KEPT)) fs.rmSync(old.folder, { recursive: true, force: true });
       await launched(job, program, fenced);
       const settled = performance.now() + SETTLE_MS;
