@@ -7,6 +7,9 @@ import type { Clock, PlanFile, PlanSeen } from './ports.ts';
 
 /** Longest time `plan.json` may lag behind the record, and least time between two of its versions in a busy run, in ms. */
 const LAG_MS = 200;
+/** Where many sessions are at work writing it takes long: then it takes a twentieth of the time, and lags a second at the most. */
+const SHARE = 20;
+const LONGEST_LAG_MS = 1000;
 /** A save that does not parse is a save in the making until it has stayed so for this long. */
 const SETTLE_MS = 300;
 const TRIES = 5;
@@ -17,7 +20,7 @@ export type PlanDesk = {
   read(how?: { final: boolean }): Promise<{ settling: boolean }>;
   /** Brings the file up to the record, unless a save that cannot be read is in it. */
   flush(): Promise<void>;
-  /** The same within 200 ms, in the background of a call. */
+  /** The same in the background of a call, within 200 ms, or a second where writing is slow. */
   touch(): void;
 };
 
@@ -33,6 +36,7 @@ export function planDesk(
   /** Plans on their way out of `plan.json`: one that the disk refused to put away is tried again with the next flush. */
   const leaving: Plan[] = [];
   let last = Number.NEGATIVE_INFINITY;
+  let lag = LAG_MS;
 
   const understand = async (bytes: string, inPlace: boolean, final: boolean): Promise<void> => {
     const now = ledger.session.plan;
@@ -82,7 +86,7 @@ export function planDesk(
   };
 
   const read = async ({ final } = { final: false }): Promise<{ settling: boolean }> => {
-    await take(await file.look(), final);
+    await take(await file.look(final), final);
     return { settling: broken !== null && !broken.told };
   };
 
@@ -102,8 +106,10 @@ export function planDesk(
       const content = planText(plan);
       // What a power cut takes out of the record must not stay in the file: it would come back as a person's edit.
       await ledger.sync();
+      const began = clock.elapsed();
       const seen = await file.write(content);
       last = clock.elapsed();
+      lag = Math.min(LONGEST_LAG_MS, Math.max(LAG_MS, SHARE * (last - began)));
       if (seen.is !== 'edited') {
         written = content;
         return;
@@ -116,7 +122,7 @@ export function planDesk(
     read,
     flush,
     touch() {
-      const due = Math.min(LAG_MS, Math.max(0, last + LAG_MS - clock.elapsed()));
+      const due = Math.min(lag, Math.max(0, last + lag - clock.elapsed()));
       timer ??= clock.after(due, () => {
         timer = null;
         void guard(flush);

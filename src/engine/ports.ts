@@ -181,7 +181,7 @@ export type PlanSeen =
 
 export type PlanFile = {
   /** One lstat where nothing happened. After a restart everything that is there counts as edited until `accept`. */
-  look(): Promise<PlanSeen>;
+  look(thorough?: boolean): Promise<PlanSeen>;
   /** The bytes now in the file are understood (merged, or left alone because they do not parse) and count as seen. */
   accept(bytes: string): void;
   /**

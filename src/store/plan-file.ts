@@ -11,6 +11,9 @@ import { type Earlier, healReplacement, openPlanHistory, stagedFor } from './pla
 import { replaceFile } from './replace-file.ts';
 import { inTurn } from './turns.ts';
 
+/** How often files that were moved away are looked at for a save that came late, other than before a write and at the end of a run. */
+const LATE_MS = 500;
+
 /** An earlier `plan.json` that may still change, and the text of it that counts as seen. */
 type Old = { file: Earlier; last: Glimpse | undefined; seen: string | undefined };
 
@@ -23,6 +26,7 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number): PlanFi
   healReplacement(paths.planHistory, paths.plan);
   const history = openPlanHistory(paths.planHistory);
   const turn = inTurn();
+  let lookedLate = Number.NEGATIVE_INFINITY;
   let current: Glimpse | undefined;
   let seen: string | undefined;
   let olds: Old[] = [
@@ -33,16 +37,18 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number): PlanFi
     }),
   ];
 
-  const lateSaves = (): string[] =>
-    olds.flatMap((old) => {
+  const lateSaves = (): string[] => {
+    lookedLate = elapsed();
+    return olds.flatMap((old) => {
       old.last = glimpse(old.file.path, old.last, elapsed());
       if (!old.last || old.last.text === old.seen) return [];
       old.file = history.asSave(old.file);
       return [old.last.text];
     });
+  };
 
-  const look = (): PlanSeen => {
-    const saves = lateSaves();
+  const look = (thorough = true): PlanSeen => {
+    const saves = thorough || elapsed() - lookedLate >= LATE_MS ? lateSaves() : [];
     current = glimpse(paths.plan, current, elapsed());
     const inPlace = current !== undefined && current.text !== seen;
     if (current && inPlace) saves.push(current.text);
@@ -129,7 +135,7 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number): PlanFi
   };
 
   return {
-    look: () => turn(async () => look()),
+    look: (thorough) => turn(async () => look(thorough)),
     accept,
     write: (content) => turn(() => write(content)),
     archive: (id, content) => turn(() => archive(id, content)),

@@ -1,0 +1,65 @@
+import { expect, test } from 'vitest';
+import { openLedger } from '../../src/engine/ledger.ts';
+import { planDesk } from '../../src/engine/plan-desk.ts';
+import type { Clock, PlanFile } from '../../src/engine/ports.ts';
+import { memoryStore } from '../../src/store/index.ts';
+import { givenRecord } from '../support/given.ts';
+
+/** A desk whose file takes `ms` to write, and when it was written after 2,000 changes of the plan, one each 10 ms. */
+async function writtenAt(ms: number): Promise<number[]> {
+  const store = memoryStore('demo');
+  await store.journal.append(
+    givenRecord({ plan: { status: 'running', steps: [{ id: 'step_1', status: 'running' }] } }),
+  );
+  const ledger = await openLedger('demo', store.journal, store.snapshots, () => 'abcdef');
+  let time = 0;
+  let due: { at: number; run: () => void } | undefined;
+  const clock: Clock = {
+    now: () => new Date(time),
+    elapsed: () => time,
+    after(wait, run) {
+      due = { at: time + wait, run };
+      return () => {
+        due = undefined;
+      };
+    },
+  };
+  const written: number[] = [];
+  const file: PlanFile = {
+    ...store.plan,
+    async write() {
+      written.push(time);
+      time += ms;
+      return { is: 'missing' };
+    },
+  };
+  const idle = () => new Promise(setImmediate);
+  const desk = planDesk(file, ledger, clock, (task) => task());
+  while (time < 20_000) {
+    // Another goal each time: what is in the file is out of date again.
+    const said = { what: 'goal', from: 'A goal', to: `goal ${time}` } as const;
+    await ledger.record([{ type: 'plan.edited', by: 'person', changes: [said], ignored: [] }]);
+    desk.touch();
+    time += 10;
+    const alarm = due && due.at <= time ? due : undefined;
+    if (alarm) due = undefined;
+    alarm?.run();
+    await idle();
+  }
+  return written;
+}
+
+const pauses = (times: number[]): number[] => times.slice(1).map((time, place) => time - (times[place] ?? 0));
+
+test('plan.json is written every 200 ms in a busy run', async () => {
+  const gaps = pauses(await writtenAt(3));
+  expect(Math.min(...gaps)).toBeGreaterThanOrEqual(200);
+  expect(Math.max(...gaps)).toBeLessThanOrEqual(230);
+});
+
+test('where writing plan.json is slow it takes a twentieth of the time, and lags a second at most', async () => {
+  const slow = pauses(await writtenAt(20));
+  expect(Math.min(...slow)).toBeGreaterThanOrEqual(400);
+  expect(Math.max(...slow)).toBeLessThanOrEqual(450);
+  expect(Math.max(...pauses(await writtenAt(300)))).toBeLessThanOrEqual(1320);
+});
