@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs';
-import type { FileHandle } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
 import { z } from 'zod';
 import type { ToolContext, ToolResult } from '../engine/ports.ts';
@@ -10,7 +9,7 @@ import { readArgs } from './args.ts';
 import { deadline } from './deadline.ts';
 import { defineTool, type Told, type Tool } from './define.ts';
 import { bytesInWords, printable } from './file-errors.ts';
-import { withFile } from './open-file.ts';
+import { type OpenFile, withFile } from './open-file.ts';
 import { openFence } from './paths.ts';
 import { compile } from './pattern.ts';
 import { patternThread } from './pattern-thread.ts';
@@ -95,23 +94,27 @@ async function checkFile(wish: FileWish, options: CheckOptions, { work, signal }
   const least = wish.min_bytes;
   const size = least === undefined ? 'a file' : `at least ${bytesInWords(least)}`;
   if (!existsSync(place.real)) return answer(false, size, 'nothing: there is no such file');
-  return withFile({ ...place, shown }, fence, async (handle, bytes) => {
+  return withFile({ ...place, shown }, fence, async (opened) => {
+    const bytes = opened.size;
     if (least !== undefined && bytes < least) return answer(false, size, String(bytes));
     if (!pattern) return answer(true, size, least === undefined ? `one of ${bytesInWords(bytes)}` : String(bytes));
-    const text = await beginning(handle);
+    const text = await beginning(opened);
     const match = await matchIn(text, pattern, signal, options.patternMs ?? PATTERN_MS);
     return answer(match === 'one', `a match of ${clip(printable(String(pattern)), SHOWN_CHARACTERS)}`, match);
   });
 }
 
 /** The first 1 MiB as text; a character that is cut there is left out. */
-async function beginning(handle: FileHandle): Promise<string> {
-  const bytes = Buffer.alloc(MATCHED_BYTES);
+async function beginning(file: OpenFile): Promise<string> {
+  const pieces: Buffer[] = [];
   let size = 0;
-  for (let read = -1; read !== 0; size += read) {
-    read = (await handle.read(bytes, size, MATCHED_BYTES - size, size)).bytesRead;
+  for await (const piece of file.pieces()) {
+    pieces.push(piece);
+    size += piece.length;
+    if (size >= MATCHED_BYTES) break;
   }
-  return new TextDecoder().decode(bytes.subarray(0, size), { stream: size === MATCHED_BYTES });
+  const bytes = Buffer.concat(pieces).subarray(0, MATCHED_BYTES);
+  return new TextDecoder().decode(bytes, { stream: size >= MATCHED_BYTES });
 }
 
 async function matchIn(text: string, pattern: RegExp, signal: AbortSignal, ms: number): Promise<string> {

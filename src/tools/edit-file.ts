@@ -36,9 +36,9 @@ export function editFileTool(readAlso: string[]): Tool {
     async run({ path, old, new: replacement, all = false }, context) {
       const fence = await openFence(context.work, readAlso);
       const place = await fence.toWrite(path);
-      const text = await withFile(place, fence, async (handle, size) => {
-        if (size > MAX_BYTES) throw new UserError(tooLong(place.shown, size));
-        return utf8(await handle.readFile());
+      const text = await withFile(place, fence, async (file) => {
+        if (file.size > MAX_BYTES) throw new UserError(tooLong(place.shown, file.size));
+        return utf8(await file.whole());
       });
       if (text === undefined) throw new UserError(`\`${place.shown}\` is not UTF-8 text; edit it with shell.`);
       if (old === replacement) throw new UserError('`old` and `new` are the same text; nothing to do.');

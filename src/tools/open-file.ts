@@ -1,44 +1,92 @@
-import { constants } from 'node:fs';
-import { type FileHandle, lstat, open, readlink, realpath } from 'node:fs/promises';
+import * as fs from 'node:fs';
+import { promisify } from 'node:util';
 import { UserError } from '../protocol/errors.ts';
 import { inWords } from './file-errors.ts';
-import type { Fence, Place } from './paths.ts';
+import { type Fence, type Place, realAt } from './paths.ts';
 
-const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
+const PIECE_BYTES = 64 * 1024;
+const read = promisify(fs.read);
+
+/** A regular file, open for reading. */
+export type OpenFile = {
+  /** Bytes, as the file system tells them: 0 for the files of /proc. */
+  size: number;
+  /** Its first 64 KiB. */
+  readonly start: Buffer;
+  /** All of it, 64 KiB at a time. */
+  pieces(): AsyncIterable<Buffer>;
+  whole(): Promise<Buffer>;
+};
 
 /**
  * Opens a regular file for reading and hands it to `use`. Between resolving a path and opening it a folder can be
- * swapped for a link, so what was opened is asked where it lies. Never hangs on a pipe. Throws UserError.
+ * swapped for a link, so what was opened is asked where it lies. Never hangs on a pipe. Throws UserError. Opening and the start
+ * of a file take no thread of the pool: going there and back took longer than they do. The rest of a long one does.
  */
-export async function withFile<T>(
-  place: Place,
-  fence: Fence,
-  use: (handle: FileHandle, size: number) => Promise<T>,
-): Promise<T> {
-  const handle = await open(place.real, READ).catch((error) => {
-    throw inWords(error, place.shown);
-  });
+export async function withFile<T>(place: Place, fence: Fence, use: (file: OpenFile) => Promise<T>): Promise<T> {
+  const fd = opened(place);
   try {
-    const lies = await whereIs(handle, place.real);
+    const lies = whereIs(fd, place.real);
     if (lies === undefined || !fence.mayRead(lies))
       throw new UserError(`\`${place.shown}\` changed while it was opened.`);
-    const stat = await handle.stat();
+    const stat = fs.fstatSync(fd);
     if (stat.isDirectory()) throw new UserError(`\`${place.shown}\` is a folder; list_files shows what is in it.`);
     if (!stat.isFile()) throw new UserError(`\`${place.shown}\` is a device or a pipe, not a file.`);
-    return await use(handle, stat.size);
+    return await use(fileOf(fd, stat.size));
   } finally {
-    await handle.close();
+    fs.closeSync(fd);
   }
 }
 
-/** The real path of an open file: the kernel's word where it gives one; else its path, if that still names this file. */
-export async function whereIs(handle: FileHandle, path: string): Promise<string | undefined> {
+function opened({ real, shown }: Place): number {
   try {
-    return await readlink(`/proc/self/fd/${handle.fd}`);
+    return fs.openSync(real, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  } catch (error) {
+    throw inWords(error, shown);
+  }
+}
+
+function fileOf(fd: number, size: number): OpenFile {
+  let first: Buffer | undefined;
+  const start = (): Buffer => {
+    const buffer = Buffer.allocUnsafe(PIECE_BYTES);
+    first ??= buffer.subarray(0, fs.readSync(fd, buffer, 0, PIECE_BYTES, 0));
+    return first;
+  };
+  async function* pieces(): AsyncGenerator<Buffer> {
+    let at = start().length;
+    yield start();
+    // The size of a small file spares a question behind its end.
+    if (at < PIECE_BYTES && at === size) return;
+    for (let count = at; count > 0; at += count) {
+      const { buffer, bytesRead } = await read(fd, Buffer.allocUnsafe(PIECE_BYTES), 0, PIECE_BYTES, at);
+      count = bytesRead;
+      if (count > 0) yield buffer.subarray(0, count);
+    }
+  }
+  return {
+    size,
+    get start() {
+      return start();
+    },
+    pieces,
+    async whole() {
+      const all: Buffer[] = [];
+      for await (const piece of pieces()) all.push(piece);
+      return Buffer.concat(all);
+    },
+  };
+}
+
+/** The real path of an open file: the kernel's word where it gives one; else its path, if that still names this file. */
+export function whereIs(fd: number, path: string): string | undefined {
+  try {
+    return fs.readlinkSync(`/proc/self/fd/${fd}`);
   } catch {
-    const real = await realpath(path).catch(() => undefined);
+    const real = realAt(path);
     if (real === undefined) return undefined;
-    const [named, opened] = [await lstat(real, { bigint: true }), await handle.stat({ bigint: true })];
+    const [named, opened] = [fs.lstatSync(real, { bigint: true }), fs.fstatSync(fd, { bigint: true })];
     return named.ino === opened.ino && named.dev === opened.dev ? real : undefined;
   }
 }

@@ -53,9 +53,10 @@ async function everything(args: PartsArgs, readAlso: string[], context: ToolCont
 
 async function linesOf(path: string, readAlso: string[], { work }: ToolContext): Promise<string[]> {
   const fence = await openFence(work, readAlso);
-  return withFile(await fence.toRead(path), fence, async (handle, size) => {
-    if (size > FILE_BYTES) throw new UserError(`\`${path}\` has ${size} bytes; ${FILE_BYTES} are the most for a list.`);
-    const lines = (await handle.readFile('utf8')).split(/\r?\n/);
+  return withFile(await fence.toRead(path), fence, async (file) => {
+    if (file.size > FILE_BYTES)
+      throw new UserError(`\`${path}\` has ${file.size} bytes; ${FILE_BYTES} are the most for a list.`);
+    const lines = (await file.whole()).toString('utf8').split(/\r?\n/);
     return lines.map((line) => line.trim()).filter(Boolean);
   });
 }

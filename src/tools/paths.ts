@@ -1,4 +1,4 @@
-import { readlink, realpath } from 'node:fs/promises';
+import * as fs from 'node:fs';
 import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { errorCode, UserError } from '../protocol/errors.ts';
 import { inWords, printable } from './file-errors.ts';
@@ -21,10 +21,14 @@ export type Fence = {
 /** A folder by the name it was given and by its real one: a model may use either, after a `pwd` for instance. */
 type Root = { named: string; real: string };
 
+/**
+ * Paths are resolved without the thread pool: three short questions, each of which took longer to get there and back than to be
+ * answered. Between them a call waits for nothing, so less can be swapped.
+ */
 export async function openFence(work: string, readAlso: string[]): Promise<Fence> {
-  const home = await rootAt(work);
+  const home = rootAt(work);
   if (!home) throw new UserError('The work folder is not there.');
-  const others = (await Promise.all(readAlso.map(rootAt))).filter((root) => root !== undefined);
+  const others = readAlso.map(rootAt).filter((root) => root !== undefined);
   const mayWrite = (real: string) => isInside(home.real, real);
   const mayRead = (real: string) => [home, ...others].some((root) => isInside(root.real, real));
   const shown = (real: string) => printable(mayWrite(real) ? relative(home.real, real) || '.' : real);
@@ -53,15 +57,15 @@ export async function openFence(work: string, readAlso: string[]): Promise<Fence
     mayWrite,
     shown,
     async toRead(asked) {
-      const real = await realOf(meant(asked), asked);
+      const real = realOf(meant(asked), asked);
       if (!mayRead(real)) throw leadsOut(asked);
       return { real, shown: shown(real) };
     },
     async toWrite(asked) {
       const path = meant(asked);
-      const link = await readlink(path).catch(() => undefined);
+      const link = linkAt(path);
       if (link !== undefined) throw new UserError(`${isLink(asked, link)} Write to that file by its own name.`);
-      const real = await realOf(path, asked);
+      const real = realOf(path, asked);
       if (!mayWrite(real)) {
         throw mayRead(real) ? new UserError(`\`${printable(asked)}\` may be read, not written.`) : leadsOut(asked);
       }
@@ -71,20 +75,20 @@ export async function openFence(work: string, readAlso: string[]): Promise<Fence
   };
 }
 
-async function rootAt(folder: string): Promise<Root | undefined> {
-  const real = await realpath(folder).catch(() => undefined);
+function rootAt(folder: string): Root | undefined {
+  const real = realAt(folder);
   return real === undefined ? undefined : { named: resolve(folder), real };
 }
 
 /** The path with every link on its way resolved, as far as it exists. */
-async function realOf(path: string, asked: string): Promise<string> {
+function realOf(path: string, asked: string): string {
   const missing: string[] = [];
   for (let at = path; ; at = dirname(at)) {
     try {
-      return join(await realpath(at), ...missing);
+      return join(fs.realpathSync.native(at), ...missing);
     } catch (error) {
       if (errorCode(error) !== 'ENOENT') throw inWords(error, asked);
-      const target = await readlink(at).catch(() => undefined);
+      const target = linkAt(at);
       if (target !== undefined) throw new UserError(`${isLink(basename(at), target)} That is not there.`);
       missing.unshift(basename(at));
     }
@@ -102,5 +106,23 @@ export function isInside(folder: string, path: string): boolean {
 
 /** Whether nothing was swapped for a link since the path was resolved. */
 export async function isStillReal(real: string): Promise<boolean> {
-  return (await realpath(real).catch(() => undefined)) === real;
+  return realAt(real) === real;
+}
+
+/** The real path; undefined where it cannot be told. */
+export function realAt(path: string): string | undefined {
+  try {
+    return fs.realpathSync.native(path);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Where a link leads; undefined where there is none. */
+function linkAt(path: string): string | undefined {
+  try {
+    return fs.readlinkSync(path);
+  } catch {
+    return undefined;
+  }
 }

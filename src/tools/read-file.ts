@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import type { FileHandle } from 'node:fs/promises';
 import { z } from 'zod';
 import type { ToolContext, ToolResult } from '../engine/ports.ts';
 import { UserError } from '../protocol/errors.ts';
@@ -9,13 +8,12 @@ import { INLINE_LIMIT } from '../protocol/recorded.ts';
 import { defineTool, optional, type Tool } from './define.ts';
 import { bytesInWords } from './file-errors.ts';
 import { type Page, pageOf } from './lines.ts';
-import { withFile } from './open-file.ts';
+import { type OpenFile, withFile } from './open-file.ts';
 import { type Fence, openFence, type Place } from './paths.ts';
 
 const MAX_LINES = 2000;
 /** A page with its header is shown to the model whole, never cut again. */
 const MAX_CHARACTERS = INLINE_LIMIT - 500;
-const PIECE_BYTES = 64 * 1024;
 
 const ARGS = z.strictObject({
   path: z.string().describe('The file, relative to the work folder.'),
@@ -39,20 +37,21 @@ export function readFileTool(readAlso: string[], told = readAlso): Tool {
       if (path.startsWith('blob:')) return answer(path, await pageOf([await blob(path, context)], want));
       const fence = await openFence(context.work, readAlso);
       const place = await fence.toRead(path);
-      return withFile(place, fence, async (handle, size) => {
-        const kind = binaryKind(await startOf(handle));
-        if (kind?.image) return picture(handle, { place, fence, size, kind: kind.kind, type: kind.image });
-        if (kind) return { ok: false, text: `\`${place.shown}\` is binary: ${bytesInWords(size)}, ${kind.kind}.` };
-        return answer(place.shown, await pageOf(piecesOf(handle, context.signal), want));
+      return withFile(place, fence, async (file) => {
+        const kind = binaryKind(file.start.subarray(0, KIND_BYTES));
+        if (kind?.image) return picture(file, { place, fence, kind: kind.kind, type: kind.image });
+        if (kind) return { ok: false, text: `\`${place.shown}\` is binary: ${bytesInWords(file.size)}, ${kind.kind}.` };
+        return answer(place.shown, await pageOf(heeding(context.signal, file.pieces()), want));
       });
     },
   });
 }
 
-type Picture = { place: Place; fence: Fence; size: number; kind: string; type: ImageType };
+type Picture = { place: Place; fence: Fence; kind: string; type: ImageType };
 
 /** An image is shown behind the results, where the model sees; only one below `work/`, where it can be found again later. */
-async function picture(handle: FileHandle, { place, fence, size, kind, type }: Picture): Promise<ToolResult> {
+async function picture(file: OpenFile, { place, fence, kind, type }: Picture): Promise<ToolResult> {
+  const { size } = file;
   const what = `\`${place.shown}\` is ${kind}, ${bytesInWords(size)}`;
   if (size > MAX_IMAGE_BYTES)
     return {
@@ -61,7 +60,7 @@ async function picture(handle: FileHandle, { place, fence, size, kind, type }: P
     };
   if (!fence.mayWrite(place.real))
     return { ok: false, text: `${what}. To look at it, copy it into the work folder and read it there.` };
-  const content = await handle.readFile();
+  const content = await file.whole();
   const sha256 = createHash('sha256').update(content).digest('hex');
   const image = { path: place.shown, type, bytes: content.length, sha256 };
   return { ok: true, text: `${what}; it is shown below, if you see images.`, images: [image] };
@@ -75,18 +74,10 @@ async function blob(path: string, context: ToolContext): Promise<Buffer> {
   return Buffer.from(text);
 }
 
-async function startOf(handle: FileHandle): Promise<Buffer> {
-  const { buffer, bytesRead } = await handle.read(Buffer.alloc(KIND_BYTES), 0, KIND_BYTES, 0);
-  return buffer.subarray(0, bytesRead);
-}
-
-async function* piecesOf(handle: FileHandle, signal: AbortSignal): AsyncGenerator<Buffer> {
-  for (let at = 0; ; ) {
+async function* heeding(signal: AbortSignal, pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  for await (const piece of pieces) {
     signal.throwIfAborted();
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(PIECE_BYTES), 0, PIECE_BYTES, at);
-    if (bytesRead === 0) return;
-    yield buffer.subarray(0, bytesRead);
-    at += bytesRead;
+    yield piece;
   }
 }
 

@@ -29,7 +29,7 @@ export async function replaceFile(
       await write(handle, temp, content, { mode, fence, place });
       await rename(temp, place.real);
     } catch (error) {
-      await rm((await whereIs(handle, temp)) ?? temp, { force: true });
+      await rm(whereIs(handle.fd, temp) ?? temp, { force: true });
       throw error;
     } finally {
       await handle.close();
@@ -47,7 +47,7 @@ async function write(
   content: string | Uint8Array | Readable,
   { mode, fence, place }: { mode: number | undefined; fence: Fence; place: Place },
 ): Promise<void> {
-  const lies = await whereIs(handle, temp);
+  const lies = whereIs(handle.fd, temp);
   if (lies === undefined || !fence.mayWrite(lies))
     throw new UserError(`\`${place.shown}\` changed while it was opened.`);
   await writeFile(handle, content);

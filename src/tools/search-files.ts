@@ -106,9 +106,9 @@ async function searchFile(
 }
 
 async function readText(real: string, fence: Fence): Promise<string | { why: string }> {
-  const read = withFile({ real, shown: basename(real) }, fence, async (handle, size) => {
-    if (size > MAX_BYTES) return { why: 'over 2 MiB' };
-    const bytes = await handle.readFile();
+  const read = withFile({ real, shown: basename(real) }, fence, async (file) => {
+    if (file.size > MAX_BYTES) return { why: 'over 2 MiB' };
+    const bytes = await file.whole();
     return binaryKind(bytes.subarray(0, KIND_BYTES)) ? { why: 'binary' } : bytes.toString('utf8');
   });
   return read.catch((error) => {

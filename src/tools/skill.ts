@@ -58,10 +58,11 @@ async function textIn(folder: string, asked: string): Promise<string> {
     throw inWords(error, asked);
   });
   if (!isInside(home, real)) throw leadsOut;
-  return withFile({ real, shown: asked }, await openFence(home, []), async (handle, size) => {
+  return withFile({ real, shown: asked }, await openFence(home, []), async (file) => {
+    const { size } = file;
     if (size > MAX_BYTES)
       throw new UserError(`\`${printable(asked)}\` has ${bytesInWords(size)}; read_file reads ${real} in pages.`);
-    const bytes = await handle.readFile();
+    const bytes = await file.whole();
     const kind = binaryKind(bytes.subarray(0, KIND_BYTES));
     if (kind)
       throw new UserError(
