@@ -3,7 +3,7 @@ import type { EventBody } from '../protocol/event.ts';
 import type { ChatMessage } from './chat.ts';
 import { gistOf } from './gist.ts';
 import { listed } from './grow.ts';
-import { elided, FILL, tokensOf } from './prompt/elide.ts';
+import { elided, FILL, tokensIn, tokensOf } from './prompt/elide.ts';
 import type { Session } from './session.ts';
 import { windowOf } from './window.ts';
 
@@ -29,7 +29,7 @@ export function compaction(session: Session, rules: Rules): EventBody | null {
   if (!hasOutgrown(conversation, window)) return null;
   const from = cutFor(conversation, room * STAYS);
   const old = conversation.slice(0, from);
-  if (sizeOf(old) < room * STAYS) return null;
+  if (tokensIn(old) < room * STAYS) return null;
   return {
     type: 'context.compacted',
     upto: session.seq,
@@ -39,9 +39,9 @@ export function compaction(session: Session, rules: Rules): EventBody | null {
 }
 
 function hasOutgrown(conversation: readonly ChatMessage[], window: number): boolean {
-  const size = sizeOf(conversation);
+  const size = tokensIn(conversation);
   if (size <= window * FILL) return false;
-  return size > window * MOST_WINDOWS || sizeOf(elided(conversation, window)) > window * FILL;
+  return size > window * MOST_WINDOWS || tokensIn(elided(conversation, window)) > window * FILL;
 }
 
 /** Where what stays begins: the first place that leaves no more than `most` tokens behind it. */
@@ -64,6 +64,3 @@ function cutFor(conversation: readonly ChatMessage[], most: number): number {
 function isStart(conversation: readonly ChatMessage[], place: number): boolean {
   return conversation[place]?.role !== 'tool' && conversation[place - 1]?.role !== 'user';
 }
-
-const sizeOf = (messages: readonly ChatMessage[]): number =>
-  messages.reduce((sum, message) => sum + tokensOf(message), 0);

@@ -1,5 +1,5 @@
 import type { ZodType } from 'zod';
-import { type Event, EventBody, type Place, Stamp } from '../protocol/event.ts';
+import { type Event, EventBody, type Place, type Stamp } from '../protocol/event.ts';
 import { encodeLine } from './line.ts';
 
 /**
@@ -10,7 +10,7 @@ export function stampLines(
   bodies: EventBody[],
   { seq, epoch, at, fence }: { seq: number; epoch: number; at: string; fence?: Place | undefined },
 ): { text: string; events: Event[] } {
-  const first = readBack(Stamp, { v: 1, seq: seq + 1, epoch, at, ...(fence && { fence }) });
+  const first: Stamp = { v: 1, seq: seq + 1, epoch, at, ...(fence && { fence }) };
   const lines = bodies.map((raw, index) => {
     const stamp = index === 0 ? first : { v: first.v, seq: first.seq + index, epoch, at };
     const body = readBack(EventBody, raw);

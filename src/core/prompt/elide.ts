@@ -11,7 +11,7 @@ const SHORT = 200;
  * nothing a person or the model said is touched. `window` is in tokens. The same conversation always gives the same answer.
  */
 export function elided(conversation: readonly ChatMessage[], window: number): readonly ChatMessage[] {
-  let size = conversation.reduce((sum, message) => sum + tokensOf(message), 0);
+  let size = tokensIn(conversation);
   const room = window * FILL;
   if (size <= room) return conversation;
   const outputs = conversation.flatMap((message, place) => (isLarge(message) ? [place] : []));
@@ -85,6 +85,22 @@ export function tokensOf(message: ChatMessage): number {
   if (known !== undefined) return known;
   const tokens = countTokens(message);
   counted.set(message, tokens);
+  return tokens;
+}
+
+/** Conversations grow at their end: what was counted of a list before is not counted again, however often it is asked for. */
+const summed = new WeakMap<readonly ChatMessage[], { length: number; tokens: number }>();
+
+/** How many tokens messages take, roughly. Only their end may change: by new ones. */
+export function tokensIn(messages: readonly ChatMessage[]): number {
+  const known = summed.get(messages);
+  const from = known && known.length <= messages.length ? known : { length: 0, tokens: 0 };
+  let { tokens } = from;
+  for (let place = from.length; place < messages.length; place++) {
+    const message = messages[place];
+    if (message) tokens += tokensOf(message);
+  }
+  summed.set(messages, { length: messages.length, tokens });
   return tokens;
 }
 
