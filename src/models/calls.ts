@@ -43,20 +43,26 @@ function argsText(args: unknown): string {
  */
 export function finishCalls(drafts: CallDraft[], conversation: ChatMessage[]): ToolCall[] {
   const taken = new Set<string>();
-  let count = 0;
-  for (const message of drafts.length === 0 ? [] : conversation) {
-    for (const call of (message.role === 'assistant' && message.tool_calls) || []) {
-      taken.add(call.id);
-      count += 1;
-    }
-  }
+  // Looked up rather than collected: a conversation of a thousand calls is asked for one or two ids, and seldom has them.
+  const isTaken = (id: string) => taken.has(id) || conversation.some((message) => idsOf(message).includes(id));
   return drafts.map(({ id, name, args }, at) => {
-    const wanted = id || `call_${count + at}`;
+    const wanted = id || `call_${conversation.reduce((sum, message) => sum + idsOf(message).length, at)}`;
     let free = wanted;
-    for (let n = 2; taken.has(free); n++) free = `${wanted}_${n}`;
+    for (let n = 2; isTaken(free); n++) free = `${wanted}_${n}`;
     taken.add(free);
     return { id: free, name, args };
   });
+}
+
+const NONE: readonly string[] = [];
+const known = new WeakMap<ChatMessage, readonly string[]>();
+
+/** The ids of the calls in a message; messages never change. */
+function idsOf(message: ChatMessage): readonly string[] {
+  if (message.role !== 'assistant' || !message.tool_calls) return NONE;
+  const ids = known.get(message) ?? message.tool_calls.map((call) => call.id);
+  known.set(message, ids);
+  return ids;
 }
 
 /**
