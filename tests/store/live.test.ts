@@ -1,0 +1,52 @@
+import * as fs from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { openLive } from '../../src/store/live.ts';
+
+function rig() {
+  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-live-'));
+  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
+  const path = join(folder, 'live');
+  const live = openLive(path);
+  onTestFinished(() => live.close());
+  const holds = async (text: string) => {
+    for (let n = 0; n < 200 && fs.readFileSync(path, 'utf8') !== text; n++) await sleep(10);
+    return fs.readFileSync(path, 'utf8') === text;
+  };
+  return { path, live, holds };
+}
+
+test('live holds the text of the call in flight, and nothing of the one before', async () => {
+  const { live, holds } = rig();
+  for (const call of ['first', 'second, which is longer', 'third']) {
+    live.begin();
+    for (const piece of call.split(/(?=,)/)) live.write(piece);
+    expect(await holds(call)).toBe(true);
+  }
+});
+
+test('a call that says nothing leaves nothing in live', async () => {
+  const { live, holds } = rig();
+  live.begin();
+  live.write('words');
+  live.begin();
+  expect(await holds('')).toBe(true);
+});
+
+test('live may be closed at any moment, and what is no file there is left alone', async () => {
+  const { live, path, holds } = rig();
+  live.begin();
+  live.write('words');
+  live.begin();
+  live.write('more');
+  live.close();
+  live.write('after its end');
+  expect(await holds('')).toBe(true);
+  fs.rmSync(path);
+  fs.mkdirSync(path);
+  live.begin();
+  live.write('x');
+  expect(fs.readdirSync(path)).toEqual([]);
+});
