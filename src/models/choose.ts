@@ -9,7 +9,7 @@ import { readScript, scriptedSend } from './scripted.ts';
 export type Environment = Record<string, string | undefined>;
 
 const OPENAI_URL = 'https://api.openai.com/v1';
-/** Node's own fetch gives up after the same five minutes without a byte, so a longer time would promise too much. */
+/** As long as the `fetch` of Node waits for a byte. */
 const DEFAULT_TIMEOUT_S = 300;
 const SCRIPTED = 'scripted:';
 /** Built-in models never touch the network; their address must not exist. */
@@ -65,7 +65,7 @@ function endpointModel(settings: ModelSettings, env: Environment, name: string |
   const baseUrl = settings.base_url || env['OPENAI_BASE_URL'] || (apiKey && OPENAI_URL);
   if (!baseUrl) return unconfigured(NO_ENDPOINT);
   if (settings.api_key_env && !apiKey) return unconfigured(`model.api_key_env names ${keyName}, which is not set.`);
-  const timeoutMs = Math.ceil((settings.timeout_s ?? DEFAULT_TIMEOUT_S) * 1000);
+  const timeoutMs = Math.min(NEVER_MS, Math.ceil((settings.timeout_s ?? DEFAULT_TIMEOUT_S) * 1000));
   const { prices, images } = settings;
   const model = lazyModel({ baseUrl, apiKey, keyName, name: name ?? '', timeoutMs, prices, images });
   const nameless = unconfigured(`${baseUrl} is set, but no model is named. ${HOW_TO_NAME}`);
