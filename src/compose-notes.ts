@@ -39,7 +39,9 @@ export function openNotes(
   const own = openNotebook(sessionPaths(workspace.paths.session(family)).memory, clock.now);
   const shared = openNotebook(workspace.paths.memory, clock.now);
   const reach = (topic: Topic): Reach =>
-    [name, family].map((one) => reachIn(textOf(workspace, one), topic)).find((one) => one !== undefined) ??
+    [...new Set([name, family])]
+      .map((one) => reachIn(textOf(workspace, one), topic))
+      .find((one) => one !== undefined) ??
     config()[topic] ??
     'workspace';
 

@@ -384,7 +384,10 @@ function modelsBy(env: NodeJS.ProcessEnv): (settings: ModelSettings) => Model {
 
 type Good<T> = { readonly value: T; reload(first: boolean): void };
 
-/** Settings as they were when they last held; a file that does not hold is said once, until it changes its complaint. */
+/**
+ * Settings as they were when they last held; a file that does not hold is said once, until it changes its complaint. A text that holds
+ * is checked once, however often it is read.
+ */
 function lastGood<T extends object>(
   log: World['log'],
   file: string,
@@ -395,7 +398,7 @@ function lastGood<T extends object>(
   let value = {} as T;
   let said = '';
   let good = false;
-  let seen: { text: string | undefined } | undefined;
+  let held: { text: string | undefined } | undefined;
   const say = (text: string, level: 'warn' | 'error') => {
     if (text !== said && text !== '') log(level, text);
     said = text;
@@ -406,10 +409,12 @@ function lastGood<T extends object>(
     },
     reload(first) {
       try {
+        const before = held;
+        held = undefined;
         const text = read();
-        if (seen && seen.text === text) return;
-        seen = { text };
-        const checked = check(text);
+        const checked = before && before.text === text ? undefined : check(text);
+        held = { text };
+        if (!checked) return;
         value = checked.value;
         take(value);
         good = true;

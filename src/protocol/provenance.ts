@@ -46,6 +46,8 @@ export function partsOfMessage(content: string): { note: string; text: string; i
 /** What a data block holds; any other text as it is. */
 export const contentOfData = (text: string): string => DATA.exec(text)?.[2] ?? text;
 
-const unsealed = (seal: string, text: string): string => text.replace(new RegExp(seal, 'gi'), '[seal]');
+/** A seal is in hardly any text, and to make its pattern takes 50 µs, which was a third of the fold of a short record. */
+const unsealed = (seal: string, text: string): string =>
+  text.toLowerCase().includes(seal.toLowerCase()) ? text.replace(new RegExp(seal, 'gi'), '[seal]') : text;
 
 const onOneLine = (text: string): string => text.replace(/[\s\p{Cc}]+/gu, ' ').replaceAll('<', '‹');

@@ -7,6 +7,7 @@ import { ifThere, saying } from './errors.ts';
 import type { SessionPaths } from './layout.ts';
 import { replaceFile } from './replace-file.ts';
 import { withRule } from './rule.ts';
+import { namesIn } from './there.ts';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 const MAX_BYTES = 4 * 1024 * 1024;
@@ -15,7 +16,7 @@ const FILE = /^([1-9]\d{0,9})\.json$/;
 /** A session's `approvals/`, made with the first call that asks. `settings`: the `session.json` that rules are added to. */
 export function openApprovals(paths: SessionPaths, settings: string): Approvals {
   const at = (id: number) => join(paths.approvals, `${id}.json`);
-  for (const folder of [paths.approvals, paths.approvalsAnswered]) ifThere(() => sweepStaging(folder));
+  for (const folder of [paths.approvals, paths.approvalsAnswered]) sweepStaging(folder);
   return {
     list: async () => askedIn(paths),
     read: async (id) => textIn(at(id)),
@@ -51,8 +52,9 @@ export function openApprovals(paths: SessionPaths, settings: string): Approvals 
 
 /** Numbers of the files in `approvals/`, in order. */
 export function askedIn({ approvals }: Pick<SessionPaths, 'approvals'>): number[] {
-  const names = ifThere(() => fs.readdirSync(approvals)) ?? [];
-  return names.flatMap((name) => Number(FILE.exec(name)?.[1] ?? [])).sort((a, b) => a - b);
+  return namesIn(approvals)
+    .flatMap((name) => Number(FILE.exec(name)?.[1] ?? []))
+    .sort((a, b) => a - b);
 }
 
 /** The text of a file; '' where what is there is no such thing as a person saves, undefined where nothing is. */

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { errorCode, UserError } from '../protocol/errors.ts';
 import { ifThere, inWords, saying } from './errors.ts';
+import { namesIn, statAt } from './there.ts';
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = fs.constants;
 const OLD_MS = 36 * 3_600_000;
@@ -102,7 +103,7 @@ export async function putInPlace(staging: string, target: string, bytes: Uint8Ar
 
 /** A folder of ours: made (0700) if missing. A link or a file in its place is refused, never followed. */
 export function ownFolder(path: string): string {
-  if (ifThere(() => fs.lstatSync(path))?.isDirectory()) return path;
+  if (statAt(path)?.isDirectory()) return path;
   saying('make the folder', path, () => {
     try {
       fs.mkdirSync(path, { mode: 0o700 });
@@ -138,9 +139,9 @@ export function sweepOld(folder: string, now: Date): void {
   }
 }
 
-/** Removes what an earlier process left half-made under staging names. Only for folders nobody else writes to. */
+/** Removes what an earlier process left half-made under staging names. Only for folders nobody else writes to; one may be missing. */
 export function sweepStaging(folder: string): void {
-  for (const name of fs.readdirSync(folder)) {
+  for (const name of namesIn(folder)) {
     if (name.startsWith('.tmp-')) fs.rmSync(join(folder, name), { force: true });
   }
 }

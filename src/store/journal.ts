@@ -13,6 +13,7 @@ import { readAt } from './lines.ts';
 import { type From, readRecord } from './record.ts';
 import type { Extent } from './scan.ts';
 import { seal } from './seal.ts';
+import { sharedSync } from './shared-sync.ts';
 import { stampLines } from './stamp.ts';
 import { saveTornEnd } from './torn.ts';
 import { inTurn } from './turns.ts';
@@ -33,6 +34,9 @@ export type JournalOptions = {
   /** The two calls that fail in the field; tests make them fail. */
   disk?: { write: Write; sync: (fd: number) => Promise<void> };
 };
+
+/** The folder all sessions are in: a daemon that opens hundreds at once syncs it for each of them. */
+const syncSessions = sharedSync(syncFolder);
 
 const plainDisk = {
   write: (fd: number, bytes: Uint8Array, offset: number) => fs.writeSync(fd, bytes, offset),
@@ -230,7 +234,7 @@ export function openJournal(paths: SessionPaths, options: JournalOptions): Journ
     if (named) return;
     try {
       await syncFolder(paths.folder);
-      await syncFolder(dirname(paths.folder));
+      await syncSessions(dirname(paths.folder));
       named = true;
     } catch (error) {
       poison = error;

@@ -4,6 +4,7 @@ import { promisify } from 'node:util';
 import { errorCode, UserError } from '../protocol/errors.ts';
 import { syncFolder, writeAll } from './durable.ts';
 import { ifThere, inWords, saying } from './errors.ts';
+import { ofFile } from './there.ts';
 
 const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR } = fs.constants;
 const MAX_BYTES = 64 * 1024;
@@ -28,7 +29,7 @@ export type Notebook = {
 
 export function openNotebook(path: string, now: () => Date): Notebook {
   return {
-    read: () => saying('read', path, () => ifThere(() => tailOf(path)) ?? ''),
+    read: () => saying('read', path, () => ofFile(path, tailOf) ?? ''),
     async add(text) {
       const note = noteOf(text);
       for (let tried = 0; tried < TRIES; tried++) {

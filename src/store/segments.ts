@@ -2,10 +2,11 @@ import * as fs from 'node:fs';
 import { z } from 'zod';
 import { errorCode, UserError } from '../protocol/errors.ts';
 import { BEGINNING, type Mark } from '../protocol/mark.ts';
-import { ifThere, inWords, RecordCorrupt } from './errors.ts';
+import { inWords, RecordCorrupt } from './errors.ts';
 import type { SessionPaths } from './layout.ts';
 import { checked, crcOf, withCrc } from './line.ts';
 import { firstLine } from './lines.ts';
+import { namesIn } from './there.ts';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
@@ -114,8 +115,9 @@ export function openSegments(paths: SessionPaths): Segments | undefined {
 
 /** Numbers of the sealed segments that are there, in order. */
 export function sealedNumbers(paths: SessionPaths): number[] {
-  const names = ifThere(() => fs.readdirSync(paths.sealed)) ?? [];
-  const numbers = names.flatMap((name) => (/^\d{6,}\.jsonl$/.test(name) ? [Number.parseInt(name, 10)] : []));
+  const numbers = namesIn(paths.sealed).flatMap((name) =>
+    /^\d{6,}\.jsonl$/.test(name) ? [Number.parseInt(name, 10)] : [],
+  );
   return numbers.sort((a, b) => a - b);
 }
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { errorCode, errorText, UserError } from '../protocol/errors.ts';
 import { frontMatter } from '../protocol/front-matter.ts';
 import type { Skill } from '../protocol/notes.ts';
-import { ifThere } from './errors.ts';
+import { ofFile } from './there.ts';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 const MAX_BYTES = 256 * 1024;
@@ -40,7 +40,7 @@ export function openSkills(folder: string): Skills {
 
 function foldersIn(folder: string): { names: string[]; broken: string[] } {
   try {
-    const entries = ifThere(() => fs.readdirSync(folder, { withFileTypes: true })) ?? [];
+    const entries = ofFile(folder, () => fs.readdirSync(folder, { withFileTypes: true })) ?? [];
     const names = entries
       .filter((entry) => !entry.name.startsWith('.') && (entry.isDirectory() || entry.isSymbolicLink()))
       .map((entry) => entry.name)

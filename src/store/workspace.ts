@@ -6,12 +6,13 @@ import type { Event } from '../protocol/event.ts';
 import { isSessionFolder } from '../protocol/names.ts';
 import { rootOf } from './children.ts';
 import { makeDurably, ownFolder, stagingName, syncFolder } from './durable.ts';
-import { ifThere, saying } from './errors.ts';
+import { saying } from './errors.ts';
 import { lastEventOf } from './last-event.ts';
 import { type SessionPaths, sessionPaths, type WorkspacePaths, workspacePaths } from './layout.ts';
 import { freeName } from './names.ts';
 import { readRecord } from './record.ts';
 import { foldersOf, openSessionFolder, type SessionOptions } from './session-folder.ts';
+import { ofFile, statAt } from './there.ts';
 import { rereading } from './unchanged.ts';
 
 const MAX_SETTINGS_BYTES = 1024 * 1024;
@@ -51,8 +52,7 @@ export function openWorkspace(root: string, options: SessionOptions): Workspace 
   prepare(paths);
   const clocks = { elapsed: () => performance.now(), ...options };
 
-  const isThere = (name: string) =>
-    isSessionFolder(name) && ifThere(() => fs.lstatSync(paths.session(name)))?.isDirectory() === true;
+  const isThere = (name: string) => isSessionFolder(name) && statAt(paths.session(name))?.isDirectory() === true;
   const sessions = () => fs.readdirSync(paths.sessions).filter(isThere).sort();
   const known = (name: string): string => {
     if (isThere(name)) return paths.session(name);
@@ -64,7 +64,7 @@ export function openWorkspace(root: string, options: SessionOptions): Workspace 
         `${JSON.stringify(name)} cannot be the name of a session folder. Wanted one plain name of at most 255 bytes that does not begin with a dot.`,
       );
     }
-    if (ifThere(() => fs.lstatSync(paths.session(name)))) {
+    if (statAt(paths.session(name))) {
       throw new UserError(`There is a session ${name} already. Use another name, or archive that one first.`);
     }
     return paths.session(name);
@@ -150,7 +150,7 @@ function prepare(paths: WorkspacePaths): void {
 
 function readSmallText(path: string, flags: number): string | undefined {
   return saying('read', path, () =>
-    ifThere(() => {
+    ofFile(path, () => {
       const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK | flags);
       try {
         const stat = fs.fstatSync(fd);

@@ -21,6 +21,8 @@ const URL_MS = 30_000;
 const SHOWN_LINES = 20;
 /** Code points of one line of output, and of a command or a pattern, that are shown. */
 const SHOWN_CHARACTERS = 200;
+/** Its form is `wishOf`'s to check. One for all sessions: what the model is told of a schema is made once for each. */
+const ANY = z.looseObject({});
 
 export type CheckOptions = {
   readAlso: string[];
@@ -42,7 +44,7 @@ export function checkTool(options: CheckOptions): Tool {
   const tool = defineTool({
     name: 'check',
     description: 'Tries one entry of `done_when`.',
-    args: z.looseObject({}),
+    args: ANY,
     replay: 'never',
     touches: [],
     hidden: true,
@@ -54,7 +56,7 @@ export function checkTool(options: CheckOptions): Tool {
       return result ? commandResult(wish, result.text) : null;
     },
   });
-  return { ...tool, tell: (text) => told(wishOf(readArgs('check', z.looseObject({}), text)), options.shell) };
+  return { ...tool, tell: (text) => told(wishOf(readArgs('check', ANY, text)), options.shell) };
 }
 
 /** A check is held to the rules of the tool that would do the same. */
