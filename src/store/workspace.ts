@@ -25,7 +25,7 @@ export type Workspace = {
   has(name: string): boolean;
   /** Opens a session for its only writer, which writes as `epoch`. Throws UserError where there is none of that name. */
   session(name: string, epoch?: number): SessionStore;
-  /** The last event of a session's record, read from the end of the file alone; undefined where there is none. */
+  /** The last event of a session's record, read from the end of the file alone; undefined where there is none, or no such session. */
   lastEvent(name: string): Promise<Event | undefined>;
   /** Reads a record as anybody may, while its writer is at work: an unfinished last line is left alone and not told. */
   events(name: string, each: (event: Event) => void): Promise<void>;
@@ -84,7 +84,7 @@ export function openWorkspace(root: string, options: SessionOptions): Workspace 
       const work = root !== name && isThere(root) ? familyOf(sessionPaths(paths.session(root))) : {};
       return openSessionFolder(known(name), { ...options, epoch, templates: paths.templates, ...work });
     },
-    lastEvent: async (name) => lastEventOf(sessionPaths(known(name))),
+    lastEvent: async (name) => lastEventOf(sessionPaths(paths.session(name))),
     async events(name, each) {
       await readRecord(sessionPaths(known(name)), each);
     },

@@ -1,0 +1,41 @@
+import * as fs from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { sweepStaging } from '../../src/store/durable.ts';
+import { namesIn, ofFile, statAt } from '../../src/store/there.ts';
+
+let folder = '';
+beforeEach(() => {
+  folder = fs.mkdtempSync(join(tmpdir(), 'there-'));
+});
+afterEach(() => fs.rmSync(folder, { recursive: true, force: true }));
+
+test('what is not there is undefined, a folder that is not there has no names, and none of it is an error', () => {
+  const missing = join(folder, 'missing');
+  expect(statAt(missing)).toBeUndefined();
+  expect(ofFile(missing, fs.readFileSync)).toBeUndefined();
+  expect(namesIn(missing)).toEqual([]);
+  expect(() => sweepStaging(missing)).not.toThrow();
+});
+
+test('a link is what lies at a path, wherever it points', () => {
+  const link = join(folder, 'link');
+  fs.symlinkSync(join(folder, 'nowhere'), link);
+  expect(statAt(link)?.isSymbolicLink()).toBe(true);
+  expect(ofFile(link, fs.readFileSync)).toBeUndefined();
+});
+
+test('a file that goes between the look and the job is not there', () => {
+  const path = join(folder, 'file');
+  fs.writeFileSync(path, 'text');
+  const read = (there: string) => {
+    fs.rmSync(there);
+    return fs.readFileSync(there);
+  };
+  expect(ofFile(path, read)).toBeUndefined();
+});
+
+test('other complaints of the file system are thrown', () => {
+  expect(() => ofFile(folder, fs.readFileSync)).toThrow('EISDIR');
+});
