@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { fdatasync, writeSync } from 'node:fs';
+import { fdatasync, readFileSync, writeSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { type NotesOptions, onceEach, openNotes } from './compose-notes.ts';
 import { openSecrets, type Secrets } from './compose-secrets.ts';
@@ -29,6 +29,7 @@ import {
   type Checked,
   checkConfig,
   checkSettings,
+  ofFile,
   openChildren,
   openSkills,
   openWorkspace,
@@ -191,10 +192,11 @@ async function prepared({ paths }: Workspace): Promise<void> {
   await syncFolder(paths.root);
 }
 
-/** Editors find the schemas of today. The daemon itself needs none of them, so nobody waits for this. */
+/** Editors find the schemas of today. The daemon itself needs none of them, so nobody waits for this; most starts find them written. */
 async function publishSchemas({ paths }: Workspace): Promise<void> {
   for (const [name, schema] of Object.entries(publishedSchemas())) {
-    await replaceFile(`${paths.schemas}/${name}`, `${JSON.stringify(schema, null, 2)}\n`);
+    const [path, text] = [`${paths.schemas}/${name}`, `${JSON.stringify(schema, null, 2)}\n`];
+    if (ofFile(path, () => readFileSync(path, 'utf8')) !== text) await replaceFile(path, text);
   }
 }
 

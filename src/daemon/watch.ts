@@ -93,7 +93,7 @@ export async function watchWorkspace(workspace: Workspace, hear: Hear, options: 
   ];
   return {
     told() {
-      const [known, polled] = [sessions.names().length, [...sessions.polled]];
+      const [known, polled] = [sessions.count(), [...sessions.polled]];
       const why = local ? watches.limit : `changes made elsewhere are not told on ${kind}`;
       return { fileSystem: kind, known, watched: known - polled.length, polled, why };
     },

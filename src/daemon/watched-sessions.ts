@@ -23,6 +23,7 @@ export type WatchedSessions = {
   see(name: string): void;
   has(name: string): boolean;
   names(): string[];
+  count(): number;
   /** Those without a watch, in the order they are polled. */
   readonly polled: ReadonlySet<string>;
   /** The one whose turn it is to be polled; it goes to the end of the line, which may take several rounds. */
@@ -156,6 +157,7 @@ export function watchedSessions({ paths, watches, lookAt, hear, clock }: Around)
     see,
     has: (name) => sessions.has(name),
     names: () => [...sessions.keys()],
+    count: () => sessions.size,
     polled,
     nextPolled() {
       const [name] = polled;

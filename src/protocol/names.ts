@@ -30,7 +30,9 @@ export function sessionFolder(key: string): string {
 
 /** Whether the daemon takes this folder under `.sessions/` for a session. People may `mkdir` almost any name. */
 export function isSessionFolder(name: string): boolean {
-  return name !== '' && !name.startsWith('.') && !/[/\p{Cc}]/u.test(name) && bytesOf(name) <= MAX_BYTES;
+  // Asked of every session in every sweep, where to count bytes took a tenth of the time: no UTF-16 unit becomes more than three.
+  const fits = name.length * 3 <= MAX_BYTES || bytesOf(name) <= MAX_BYTES;
+  return name !== '' && !name.startsWith('.') && !/[/\p{Cc}]/u.test(name) && fits;
 }
 
 const isOneForm = (letter: string): boolean => ONE_FORM.test(letter) && letter.normalize('NFKD') === letter;

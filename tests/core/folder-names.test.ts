@@ -55,8 +55,9 @@ test('simple names and Chinese names stay readable', () => {
 });
 
 test('people may name a folder almost as they like; what hides or escapes is refused', () => {
-  for (const name of ['Demo', 'my notes', 'demo~step_1', 'Büro', '-x']) expect(isSessionFolder(name), name).toBe(true);
-  for (const name of ['', '.', '..', '.agentd', 'a/b', 'a\nb', 'a\0b', '长'.repeat(86)])
+  for (const name of ['Demo', 'my notes', 'demo~step_1', 'Büro', '-x', 'a'.repeat(255), '长'.repeat(85)])
+    expect(isSessionFolder(name), name).toBe(true);
+  for (const name of ['', '.', '..', '.agentd', 'a/b', 'a\nb', 'a\0b', 'a'.repeat(256), '长'.repeat(86)])
     expect(isSessionFolder(name), name).toBe(false);
 });
 

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ground, statusOf, until } from '../support/daemon.ts';
@@ -218,6 +218,22 @@ test('a corrupt record stops its session and no other', async () => {
   expect(await on.file('good', 'outbox/1.md')).toContain('re: hello');
   on.sh('bad', 'cmp before events.jsonl && test -e inbox/2.md');
   await server.close();
+});
+
+test('a start writes the schemas that are not as they should be, and leaves the others alone', async () => {
+  const on = ground();
+  const at = (name: string) => join(on.root, '.agentd', 'schemas', `${name}.schema.json`);
+  const life = async () => {
+    const daemon = await on.start();
+    daemon.process.kill('SIGTERM');
+    await daemon.ended;
+  };
+  await life();
+  const [plan, event] = [readFileSync(at('plan'), 'utf8'), statSync(at('event')).ino];
+  writeFileSync(at('plan'), plan.slice(1));
+  await life();
+  expect(readFileSync(at('plan'), 'utf8')).toBe(plan);
+  expect(statSync(at('event')).ino).toBe(event);
 });
 
 function alive(pid: number): boolean {
