@@ -1,18 +1,18 @@
-import { type ChildProcess, spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { Socket } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { errorCode } from '../protocol/errors.ts';
 import { type Deadline, deadline } from './deadline.ts';
-import { coverInherited } from './inherited.ts';
+import { canNurse, nursed } from './nursery.ts';
 import { boundedOutput, type Output } from './output.ts';
 import { type Ending, endGroup, endLeftBehind, LINGER_MS, withinLinger } from './process-group.ts';
 import type { Fenced, Program } from './sandbox-port.ts';
-import { type Told, takeUp } from './supervised.ts';
-import { callFiles, exitIn, pipeOf, SUPERVISOR } from './supervisor.ts';
-import { bootOfNow, hasProc } from './supervisor-life.ts';
+import { named, type Told, takeUp } from './supervised.ts';
+import { callFiles, exitIn, pipeOf } from './supervisor.ts';
+import { bootOfNow, hasProc, lifeIn } from './supervisor-life.ts';
 import { keeper } from './supervisor-output.ts';
+import { type Gone, type Supervisor, spawned } from './supervisor-start.ts';
 
 export type Limits = { signal: AbortSignal; timeoutMs: number };
 
@@ -42,11 +42,7 @@ async function supervised(
   folder: string,
   limits: Limits,
 ): Promise<Told> {
-  const env = fenced?.env ?? ownEnv;
-  const args = [
-    '-c',
-    SUPERVISOR,
-    'agentd-call',
+  const words = [
     folder,
     shell,
     command,
@@ -55,19 +51,15 @@ async function supervised(
     cpuSeconds(limits.timeoutMs),
     ...(fenced ? [fenced.told, fenced.cwd, fenced.group, ...fenced.words] : []),
   ];
-  const child = spawn('/bin/sh', args, {
-    cwd,
-    env,
-    detached: true,
-    stdio: [...STDIO, ...coverInherited(STDIO.length)],
-  });
+  const start = { words, cwd, env: fenced?.env ?? ownEnv };
+  const supervisor = canNurse(shell) ? nursed(shell, folder, start) : spawned(start);
   const output = boundedOutput();
-  const line = listen(child, folder, output);
+  const line = listen(supervisor, folder, output);
   const limit = deadline(limits.signal, limits.timeoutMs);
   try {
     await Promise.race([line.ended, line.unheard, aborted(limit)]);
-    if (limit.signal.aborted) return { ending: await cutShort(child, line, limits), output: output.text() };
-    if (line.isHeard()) return { ending: await wellEnded(child, line, folder), output: output.text() };
+    if (limit.signal.aborted) return { ending: await cutShort(line, folder, limits), output: output.text() };
+    if (line.isHeard()) return { ending: await wellEnded(line, folder), output: output.text() };
   } finally {
     limit.clear();
     line.close();
@@ -77,8 +69,6 @@ async function supervised(
   if (told) return told;
   throw new Error('How the command ended is not known: its supervisor was killed.');
 }
-
-const STDIO: Array<'ignore' | 'pipe'> = ['ignore', 'ignore', 'ignore', 'pipe'];
 
 /** More than every core together can spend within the timeout, so that it is never what ends a command of a living daemon. */
 const cpuSeconds = (timeoutMs: number): string => String(Math.ceil(timeoutMs / 1000) * availableParallelism() + 60);
@@ -100,25 +90,28 @@ const aborted = ({ signal }: Deadline): Promise<void> =>
   });
 
 /** A timeout or a stop. The supervisor is let go first: it would outlive the end of all others in the group. */
-async function cutShort(child: ChildProcess, line: Line, limits: Limits): Promise<Ending> {
+async function cutShort(line: Line, folder: string, limits: Limits): Promise<Ending> {
   line.letGo();
-  await endGroup(child.pid ?? Number.NaN, limits.signal);
+  const group = line.group() ?? (await named(folder))?.pid;
+  if (group !== undefined) await endGroup(group, limits.signal);
   await withinLinger(line.closed);
   limits.signal.throwIfAborted();
   return { how: 'timeout' };
 }
 
-async function wellEnded(child: ChildProcess, line: Line, folder: string): Promise<Ending> {
+async function wellEnded(line: Line, folder: string): Promise<Ending> {
   const isClosed = await withinLinger(line.closed);
   line.letGo();
   await withinLinger(line.gone);
   const exit = exitIn(folder);
-  if (!exit && child.exitCode !== null && child.exitCode !== 0 && !fs.existsSync(callFiles(folder).exit)) {
+  const first = line.isGone();
+  if (!exit && first?.code && !fs.existsSync(callFiles(folder).exit)) {
     throw new Error('The command was not started: the folder of its call cannot be written. Is the disk full?');
   }
   if (exit?.fault !== undefined) throw new Error(notBegun(exit.fault));
-  const { code = null, signal = child.signalCode } = exit ?? {};
-  const leftBehind = await endLeftBehind(child.pid ?? Number.NaN, line.closed, isClosed);
+  const { code = null, signal = first?.signal ?? null } = exit ?? {};
+  const group = line.group() ?? lifeIn(folder)?.pid;
+  const leftBehind = group === undefined ? 'nothing' : await endLeftBehind(group, line.closed, isClosed);
   return { how: 'exit', code, signal, leftBehind };
 }
 
@@ -132,30 +125,29 @@ type Line = {
   /** Its pipe cannot be opened here; the supervisor keeps what it says. */
   unheard: Promise<void>;
   isHeard(): boolean;
+  /** Its process group, once it has told of its pipe. */
+  group(): number | undefined;
   /** Nobody holds the command's output open any more. */
   closed: Promise<void>;
   /** The supervisor has ended. */
-  gone: Promise<void>;
+  gone: Promise<unknown>;
+  isGone(): Gone | undefined;
   /** All was heard: the supervisor need not keep anything. */
   letGo(): void;
   close(): void;
 };
 
-function listen(child: ChildProcess, folder: string, output: Output): Line {
+function listen(supervisor: Supervisor, folder: string, output: Output): Line {
   const [closed, unheard, saidEnded, opened] = [signpost(), signpost(), signpost(), signpost()];
   const kept = keeper(folder);
-  const control = child.stdio[3];
-  if (!(control instanceof Socket)) throw new Error('A supervisor without a socket.');
   let pipe: Socket | undefined;
+  let group: number | undefined;
   let heard = hasProc;
-  let said = '';
-  const gone = new Promise<void>((resolve, reject) => {
-    child.once('error', reject);
-    child.once('exit', () => resolve());
-  });
+  let over: Gone | undefined;
+  let hasEnded = false;
   let free = false;
   const letGo = (): void => {
-    if (!free) control.write('done\n');
+    if (!free) supervisor.letGo();
     free = true;
   };
   const open = (pid: number): void => {
@@ -168,21 +160,23 @@ function listen(child: ChildProcess, folder: string, output: Output): Line {
       pipe.on('error', closed.reach);
       pipe.on('end', closed.reach);
     } catch {
-      heard = child.exitCode !== null || child.signalCode !== null;
+      heard = over !== undefined;
       if (heard) return;
-      control.destroy();
+      supervisor.leave();
       unheard.reach();
     }
     opened.reach();
   };
-  control.on('error', () => undefined);
-  control.on('data', (data: Buffer) => {
-    said += data.toString('latin1');
-    const pid = /^pipe (\d+)\n/m.exec(said)?.[1];
-    if (pid !== undefined && !pipe && heard) open(Number(pid));
-    if (/^ended\n/m.test(said)) saidEnded.reach();
+  supervisor.hear((word, [pid = Number.NaN, itsGroup]) => {
+    if (word === 'pipe') group = itsGroup;
+    if (word === 'pipe' && !pipe && heard) open(pid);
+    if (word === 'ended') hasEnded = true;
+    if (hasEnded) saidEnded.reach();
     // Whatever it wrote is in the pipe that we hold as well: the supervisor may go while we read on.
-    if (/^ended\n/m.test(said) && pipe) letGo();
+    if (hasEnded && pipe) letGo();
+  });
+  const gone = supervisor.gone.then((how) => {
+    over = how;
   });
   // Where the supervisor went without a word there is no pipe to wait for.
   void gone.then(() => pipe ?? closed.reach(), closed.reach);
@@ -194,11 +188,13 @@ function listen(child: ChildProcess, folder: string, output: Output): Line {
     ended,
     unheard: unheard.reached,
     isHeard: () => heard,
+    group: () => group,
     closed: closed.reached,
     gone: gone.catch(() => undefined),
+    isGone: () => over,
     letGo,
     close() {
-      control.destroy();
+      supervisor.leave();
       pipe?.destroy();
       kept.close();
     },

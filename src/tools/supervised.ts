@@ -41,7 +41,8 @@ export async function settle(folder: string): Promise<'nothing' | 'ended' | 'run
   return isLeft(life) ? 'runs' : 'ended';
 }
 
-async function named(folder: string): Promise<Life | null> {
+/** Who runs the call of a folder, once it has said so. Null where nobody does, and from now on nobody ever will. */
+export async function named(folder: string): Promise<Life | null> {
   if (!fs.existsSync(folder) || (!lifeIn(folder) && claim(folder))) return null;
   await until(() => lifeIn(folder) !== null, NAMING_MS);
   return lifeIn(folder);

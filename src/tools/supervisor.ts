@@ -7,8 +7,10 @@ import { HEAD_BYTES, TAIL_BYTES } from './output.ts';
 /** What the fence says of itself, in lines and in memory, is bounded: a command can reach the pipe it says it through. */
 const FENCE_LINES = 9;
 const FENCE_KIB = 65_536;
-/** A file of a fenced command may have this many blocks of 512 bytes (4 GiB). */
-const FILE_BLOCKS = 8 * 1024 * 1024;
+/** A file of a fenced command may have this size. */
+export const FILE_BYTES = 4 * 1024 ** 3;
+/** What `ulimit -f` counts in, unless the shell that runs the script has said `blocks`. */
+const BLOCK = 512;
 /** One process of a fenced command may have half of the machine's memory, in KiB. */
 const DATA_KIB = Math.max(1024 * 1024, Math.floor(totalmem() / 2048));
 
@@ -26,13 +28,16 @@ export const callFiles = (folder: string) => ({
   cut: join(folder, 'cut'),
 });
 
-/** The first process of a supervisor, which says who it is: the beginning of its script. */
+/**
+ * The first process of a supervisor, which says who it is: the beginning of its script. `$$` would be the shell that it was
+ * forked from, where that is a nursery.
+ */
 export const WHO = `
 SIGNALS='${SIGNALS}'
 trap : $SIGNALS
 set -C
-if [ -r /proc/$$/stat ]; then
-  read -r stat </proc/$$/stat
+if [ -r /proc/self/stat ]; then
+  read -r stat </proc/self/stat
 else
   stat="$$ $(ps -o lstart= -p $$)"
 fi && printf '%s\\n%s\\n' "$stat" "$5" >"$1/pid" || exit 1
@@ -48,7 +53,7 @@ export const RUNS = `
     exec 8>&1
     {
       (
-        ulimit -t "$6"; ulimit -c 0; ulimit -f ${FILE_BLOCKS}; ulimit -d ${DATA_KIB}
+        ulimit -t "$6"; ulimit -c 0; ulimit -f "\${blocks:-${FILE_BYTES / BLOCK}}"; ulimit -d ${DATA_KIB}
         [ ! -w /proc/self/oom_score_adj ] || echo 1000 >|/proc/self/oom_score_adj
         cd -P . && [ "$PWD" = "$8" ] || { echo 'fault: the work folder is not where it was'; exit; }
         [ -z "$9" ] || echo 0 >|"$9/cgroup.procs" || { echo 'fault: its processes cannot be counted'; exit; }
@@ -66,7 +71,7 @@ export const RUNS = `
         printf '%s\n' "$line" >&2
         case $line in fence*) break ;; *[!0-9]*) ;; ?*) break ;; esac
       done
-      printf 'ended\n' 2>/dev/null >&3
+      printf '%s ended\n' "$call" 2>/dev/null >&3
     } &
     exec >&- 8>&-
     wait
@@ -78,7 +83,7 @@ export const RUNS = `
     exec "$2" -c "$3" 2>&1 3>&-
   )
   printf '%s\\n' "$?" >&2
-  printf 'ended\\n' 2>/dev/null >&3
+  printf '%s ended\\n' "$call" 2>/dev/null >&3
 }`;
 
 /**
@@ -100,8 +105,8 @@ export const SUPERVISOR = `${WHO}${RUNS} | {
   trap '' $SIGNALS
   exec 5<&0
   if [ "$4" = heard ]; then
-    read -r me _ </proc/self/stat
-    printf 'pipe %s\\n' "$me" >&3
+    read -r me _ _ _ group _ </proc/self/stat
+    printf '%s pipe %s %s\\n' "$call" "$me" "$group" >&3
     read -r order <&3 && exit
   fi
   PATH=$PATH:/usr/bin:/bin
@@ -160,7 +165,8 @@ function unfinished(lines: string[]): Exit | null {
   return { code: null, signal: null, whole: lines.at(-1) === 'whole', ...(fault !== undefined && { fault }) };
 }
 
-function signalOf(number: number): NodeJS.Signals | null {
+/** The name of a signal; null where it has none here. */
+export function signalOf(number: number): NodeJS.Signals | null {
   const isSignal = (name: string): name is NodeJS.Signals => name in constants.signals;
   return (
     Object.keys(constants.signals)

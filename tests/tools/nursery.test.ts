@@ -1,0 +1,138 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Writable } from 'node:stream';
+import { expect, onTestFinished, test } from 'vitest';
+import { canNurse, NURSERY } from '../../src/tools/nursery.ts';
+import { bootOfNow } from '../../src/tools/supervisor-life.ts';
+import { desk, eventually, runs } from './desk.ts';
+
+const BASH = '/bin/bash';
+const nursed = test.runIf(existsSync(BASH) && canNurse(BASH));
+
+/** Begins the session that a command runs in: its nursery. */
+const MINE = 'cut -d" " -f6 /proc/$$/stat';
+const nurseryIn = (text: string): number => Number(/^exit 0\n(\d+)\n/.exec(text)?.[1]);
+const kill = (pid: number): void => {
+  if (!(pid > 1)) throw new Error('A signal to that would end the tests.');
+  process.kill(pid, 'SIGKILL');
+};
+
+nursed('commands one after the other come from one nursery, two at once from two', async () => {
+  const { use, work } = desk();
+  const mine = async () => nurseryIn((await use('shell', { command: MINE })).text);
+  const first = await mine();
+  expect(await mine()).toBe(first);
+  const waits = use('shell', { command: `${MINE}; echo begun > begun; while [ ! -e go ]; do sleep 0.02; done` });
+  await eventually(() => existsSync(join(work, 'begun')));
+  const second = await mine();
+  writeFileSync(join(work, 'go'), '');
+  expect(nurseryIn((await waits).text)).toBe(first);
+  expect(second).not.toBe(first);
+});
+
+nursed(
+  'a nursery that is killed while its command runs costs no result, and the next command has another',
+  async () => {
+    const { use, work } = desk();
+    const call = use('shell', {
+      command: `echo one; ${MINE} > nursery; while [ ! -e go ]; do sleep 0.02; done; sleep 300 > /dev/null 2>&1 & echo two; exit 3`,
+    });
+    const file = join(work, 'nursery');
+    await eventually(() => existsSync(file) && readFileSync(file, 'utf8').endsWith('\n'));
+    const nursery = Number(readFileSync(file, 'utf8'));
+    kill(nursery);
+    await eventually(() => !runs(nursery));
+    writeFileSync(join(work, 'go'), '');
+    const { text } = await call;
+    expect(text).toMatch(/^exit 3\none\ntwo\n\[left behind: processes were ended/);
+    expect(nurseryIn((await use('shell', { command: MINE })).text)).not.toBe(nursery);
+  },
+);
+
+nursed('a nursery that is killed while it rests is replaced', async () => {
+  const { use } = desk();
+  const nursery = nurseryIn((await use('shell', { command: MINE })).text);
+  kill(nursery);
+  await eventually(() => !runs(nursery));
+  const { text } = await use('shell', { command: MINE });
+  expect(nurseryIn(text)).toBeGreaterThan(1);
+  expect(nurseryIn(text)).not.toBe(nursery);
+});
+
+nursed('what a command killed of those around it does not reach the next one', async () => {
+  const { use } = desk();
+  for (const command of ['kill -KILL 0', 'sleep 0.1; kill -KILL $PPID', `kill -KILL $(${MINE})`, 'kill -TERM 0']) {
+    await use('shell', { command: `echo before; ${command}` });
+    expect((await use('shell', { command: 'echo after; exit 4' })).text).toBe('exit 4\nafter\n');
+  }
+});
+
+nursed('a command finds the same around it as one that was started without a nursery', async () => {
+  const bin = join(desk().root, 'bin');
+  mkdirSync(bin);
+  // The same bash under a name that is not known as one that can be a nursery.
+  symlinkSync(BASH, join(bin, 'other'));
+  const command = [
+    'env | sort; pwd; umask; ulimit -a; trap; set -o; id; ls /proc/self/fd',
+    'grep -E "^(Sig|Shd|Cap|NoNewPrivs|Seccomp|Threads)" /proc/$$/status; cat /proc/$$/oom_score_adj /proc/$$/cgroup',
+    'tr "\\0" "\\n" < /proc/$$/environ | grep -v "^_=" | sort; echo "$0 $# $- $SHLVL"',
+  ].join('\n');
+  const env = {
+    PATH: process.env['PATH'],
+    LANG: 'C.UTF-8',
+    LC_ALL: 'C',
+    LC_TIME: "it's\na \\ $date `x`",
+    TMPDIR: '/var/tmp',
+  };
+  const { use, work } = desk({ env });
+  const told = async (shell: string) => {
+    const { supervise } = await import('../../src/tools/supervise.ts');
+    const program = { shell, command, cwd: work, env: { ...env, HOME: work, TERM: 'dumb' } };
+    const folder = join(bin, `call-${shell.split('/').at(-1)}`);
+    const limits = { signal: new AbortController().signal, timeoutMs: 10_000 };
+    const { ending, output } = await supervise(program, null, folder, limits);
+    expect(ending).toMatchObject({ how: 'exit', code: 0 });
+    return output.replaceAll(shell, 'SHELL');
+  };
+  const nursedOutput = await told(BASH);
+  expect(nursedOutput).toBe(await told(join(bin, 'other')));
+  expect(nursedOutput).toContain(' $date `x`\n');
+  expect((await use('shell', { command: 'echo $LC_ALL' })).text).toBe('exit 0\nC\n');
+});
+
+nursed('a command of any characters and 100 KB arrives as it was written', async () => {
+  const { use, work } = desk();
+  const every = Array.from({ length: 0x17f }, (_, code) => String.fromCharCode(code + 1)).join('');
+  const text = `${every}漢字 😀 'quoted' "too" \\ $x \`y\` ${'long '.repeat(20_000)}`;
+  const command = `cat > text <<'END OF IT'\n${text}\nEND OF IT`;
+  expect(await use('shell', { command })).toMatchObject({ ok: true, exit: 0 });
+  expect(readFileSync(join(work, 'text'), 'utf8')).toBe(`${text}\n`);
+});
+
+nursed('where the work folder is gone, nothing is begun and the reason is told', async () => {
+  const { use, work } = desk();
+  rmSync(work, { recursive: true });
+  expect(await use('shell', { command: 'true' })).toMatchObject({ ok: false, text: expect.stringContaining(work) });
+});
+
+nursed('half a request begins nothing, and a nursery ends with who asks it', async () => {
+  const { root, work } = desk();
+  const words = [work, '--', join(root, 'call'), BASH, 'touch ran', 'alone', bootOfNow(), '60'];
+  const request = words.map((word) => `'${word}'`).join(' ');
+  mkdirSync(join(root, 'call'));
+  const tell = async (told: string): Promise<void> => {
+    const child = spawn(BASH, ['-c', NURSERY], { env: {}, stdio: ['ignore', 'ignore', 'ignore', 'pipe'] });
+    onTestFinished(() => void child.kill('SIGKILL'));
+    const control = child.stdio[3];
+    if (!(control instanceof Writable)) throw new Error('no pipe');
+    const ended = once(child, 'exit');
+    control.end(told);
+    await ended;
+  };
+  await tell(`call 1 ${request.length}\n${request.slice(0, -1)}`);
+  expect(existsSync(join(work, 'ran'))).toBe(false);
+  await tell(`call 1 ${request.length}\n${request}`);
+  expect(existsSync(join(work, 'ran'))).toBe(true);
+});
