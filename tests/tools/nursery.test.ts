@@ -76,7 +76,7 @@ nursed('a command finds the same around it as one that was started without a nur
   symlinkSync(BASH, join(bin, 'other'));
   const command = [
     'env | sort; pwd; umask; ulimit -a; trap; set -o; id; ls /proc/self/fd',
-    'grep -E "^(Sig|Shd|Cap|NoNewPrivs|Seccomp|Threads)" /proc/$$/status; cat /proc/$$/oom_score_adj /proc/$$/cgroup',
+    'grep -E "^(Sig[BIC]|Shd|Cap|NoNewPrivs|Seccomp|Threads)" /proc/$$/status; cat /proc/$$/oom_score_adj /proc/$$/cgroup',
     'tr "\\0" "\\n" < /proc/$$/environ | grep -v "^_=" | sort; echo "$0 $# $- $SHLVL"',
   ].join('\n');
   const env = {
