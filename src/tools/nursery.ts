@@ -67,7 +67,7 @@ export const canNurse = (shell: string): boolean => hasProc && basename(shell) =
 export function nursed(shell: string, folder: string, { words, cwd, env }: Start): Supervisor {
   const nursery = rested(shell) ?? opened(shell);
   let [ended, isFree, isWhole] = [false, false, false];
-  let hear: Hear = () => undefined;
+  let hear: Hear = nobody;
   const gone = new Promise<Gone>((resolve, reject) => {
     nursery.hear = (word, numbers) => {
       ended ||= word === 'ended';
@@ -79,8 +79,8 @@ export function nursed(shell: string, folder: string, { words, cwd, env }: Start
     };
     nursery.fell = (why) => (why ? reject(why) : outlived(folder).then(resolve, reject));
   });
-  const told = [cwd, ...Object.entries(env).map(([name, value]) => `${name}=${value}`), '--', ...words];
-  const request = told.map(quoted).join(' ');
+  const given = Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${value}`]));
+  const request = [cwd, ...given, '--', ...words].map(quoted).join(' ');
   nursery.control.write(`call ${++nursery.calls} ${Buffer.byteLength(request)}\n${request}`);
   return {
     hear(listener) {
@@ -92,6 +92,8 @@ export function nursed(shell: string, folder: string, { words, cwd, env }: Start
       isFree = true;
     },
     leave() {
+      nursery.hear = nobody;
+      nursery.fell = nobody;
       // Only one of which nothing can come any more, and where nobody waits to read what is meant for the next.
       if (isFree && ended && isWhole) rest(nursery);
       else nursery.control.destroy();
@@ -128,8 +130,6 @@ function rested(shell: string): Nursery | undefined {
 
 /** It keeps nobody from ending: it goes when its descriptor 3 is closed, whoever does that. */
 function rest(nursery: Nursery): void {
-  nursery.hear = nobody;
-  nursery.fell = nobody;
   nursery.child.unref();
   nursery.control.unref();
   const end = (): void => {
