@@ -93,7 +93,8 @@ export const RUNS = `
  * else did). The second runs the command and puts its exit code into `exit`, behind what the shell says of a signal. The
  * third holds the command's pipe open. A daemon that lives reads it, and says `done` once the command has ended; where it dies
  * before that, the third puts what comes into files: a beginning and an end, as the daemon would have kept. All survive a signal to the group
- * that can be survived. Descriptor 3 is the daemon's; the command gets none but 0, 1 and 2.
+ * that can be survived. Descriptor 3 is the daemon's; the command gets none but 0, 1 and 2. What is said there begins with `$call`, the
+ * number that a nursery gave it, which forks this for the daemon where there is one.
  *
  * A fenced command has more arguments: whether its fence tells of its end or becomes the command, the real path of its folder, which must be where this began (a command beside it may have
  * put a link there), a control group or nothing, and the words that run it behind its fence. Those keep the group's signals off
