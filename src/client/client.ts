@@ -2,8 +2,8 @@ import * as fs from 'node:fs';
 import { UserError } from '../protocol/errors.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { DaemonStatus } from '../protocol/status.ts';
-import { parentOf } from '../store/children.ts';
 import { RecordCorrupt } from '../store/errors.ts';
+import { parentOf } from '../store/family-names.ts';
 import { type WorkspacePaths, workspacePaths } from '../store/layout.ts';
 import { liveOwner, type Owner } from '../store/owner.ts';
 import { ulids } from '../store/ulid.ts';
@@ -14,10 +14,11 @@ import { daemonStatus } from './daemon-status.ts';
 import { DaemonState } from './errors.ts';
 import { sessionFolders } from './folders.ts';
 import type { Following, Sight } from './follow.ts';
-import type { Overview, Shown } from './overview.ts';
+import type { Overview } from './overview.ts';
 import type { Rebuilt } from './rebuild.ts';
 import type { Waiting } from './replies.ts';
 import type { Outgoing, Sent } from './send.ts';
+import type { Shown } from './shown.ts';
 import type { Line } from './tail.ts';
 import type { TakenOver } from './takeover.ts';
 import type { TemplateShown } from './templates.ts';
@@ -126,7 +127,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     },
     async show(key) {
       const session = folders.known(key);
-      const { show } = await import('./overview.ts');
+      const { show } = await import('./shown.ts');
       return show(session, (name) => (folders.names().includes(name) ? folders.known(name) : undefined));
     },
     events: (key, options = {}) => eventsOf(folders.known(key), options),

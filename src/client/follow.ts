@@ -4,8 +4,8 @@ import { emptySession, type Session } from '../core/session.ts';
 import type { Event } from '../protocol/event.ts';
 import type { SessionPaths } from '../store/layout.ts';
 import { changesIn } from './changes.ts';
-import { sessionBeforeIt } from './meaning.ts';
 import { type Line, liveTail, recordTail } from './tail.ts';
+import { sessionBeforeIt } from './whole-meaning.ts';
 
 export type Following = {
   /** First seq that is told; 1 by default. */

@@ -15,8 +15,8 @@ import { openPlanFile } from '../store/plan-file.ts';
 import { replaceFile } from '../store/replace-file.ts';
 import { removedBefore } from '../store/retention.ts';
 import { foldersOf } from '../store/session-folder.ts';
-import { foldWhole } from './meaning.ts';
 import { planFileProblem } from './plan-on-disk.ts';
+import { foldWhole } from './whole-meaning.ts';
 
 /** What became of one file. `as it was`: its bytes were right. `left`: it is a person's, or its place is taken. */
 export type Rebuilt = { path: string; is: 'written' | 'removed' | 'as it was' | 'left'; why?: string };

@@ -2,9 +2,9 @@ import * as fs from 'node:fs';
 import { StringDecoder } from 'node:string_decoder';
 import type { Event } from '../protocol/event.ts';
 import type { Mark } from '../protocol/mark.ts';
+import { crcOf } from '../store/checksum.ts';
 import { ifThere, saying } from '../store/errors.ts';
 import type { SessionPaths } from '../store/layout.ts';
-import { crcOf } from '../store/line.ts';
 import { hasMark, startFor, tellRecord } from '../store/record.ts';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;

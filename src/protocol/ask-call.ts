@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ownTool } from './call-args.ts';
 
 /** Choices a question may offer; more are no choice that a person can look over. */
 const MOST_CHOICES = 10;
@@ -27,9 +28,8 @@ export const Question = z.object({
 export type Question = z.infer<typeof Question>;
 
 /** A question to the person as a call: the run waits, and their next message is its result. */
-export const ASK_TOOL = {
-  name: 'ask_user',
-  description:
-    'Ask the person something that only they can say or decide, and wait for their answer, however long it takes. Ask where a wrong guess would be costly; decide small matters yourself. One question at a time; other calls of the same answer run first.',
-  parameters: z.toJSONSchema(AskCall, { io: 'input' }) as Record<string, unknown>,
-};
+export const ASK_TOOL = ownTool(
+  'ask_user',
+  'Ask the person something that only they can say or decide, and wait for their answer, however long it takes. Ask where a wrong guess would be costly; decide small matters yourself. One question at a time; other calls of the same answer run first.',
+  AskCall,
+);

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ownTool } from './call-args.ts';
 import { DoneWhen } from './plan.ts';
 
 // An empty description is told from the rest of its list, so it is no fault of form.
@@ -36,9 +37,8 @@ export const PlanCall = z.strictObject({
 export type PlanCall = z.infer<typeof PlanCall>;
 
 /** The structured road beside the text markers, for models that prefer tools. Its effects are events like those of the text. */
-export const PLAN_TOOL = {
-  name: 'plan',
-  description:
-    'Keep the plan: create it, add or change steps, report a step completed, failed, skipped or blocked, or look at it. Does the same as the [Step] and [Done] lines; use either.',
-  parameters: z.toJSONSchema(PlanCall, { io: 'input' }) as Record<string, unknown>,
-};
+export const PLAN_TOOL = ownTool(
+  'plan',
+  'Keep the plan: create it, add or change steps, report a step completed, failed, skipped or blocked, or look at it. Does the same as the [Step] and [Done] lines; use either.',
+  PlanCall,
+);

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ownTool } from './call-args.ts';
 
 /** Arguments of the `spawn` tool. */
 export const SpawnCall = z.strictObject({
@@ -19,9 +20,8 @@ export const SpawnCall = z.strictObject({
 export type SpawnCall = z.infer<typeof SpawnCall>;
 
 /** A child session on the model's own wish: the road that delegated steps take, as a call. */
-export const SPAWN_TOOL = {
-  name: 'spawn',
-  description:
-    'Give a piece of work to a child session with a conversation of its own, and get its answer. Several calls in one answer work side by side. Use it for work that would fill this conversation, or that can be done in parallel.',
-  parameters: z.toJSONSchema(SpawnCall, { io: 'input' }) as Record<string, unknown>,
-};
+export const SPAWN_TOOL = ownTool(
+  'spawn',
+  'Give a piece of work to a child session with a conversation of its own, and get its answer. Several calls in one answer work side by side. Use it for work that would fill this conversation, or that can be done in parallel.',
+  SpawnCall,
+);

@@ -9,15 +9,6 @@ import { ifThere, saying } from './errors.ts';
 import { type SessionPaths, sessionPaths } from './layout.ts';
 import type { Workspace } from './workspace.ts';
 
-/** The session at the top of a family: `demo` of `demo~step_1~step_2`. */
-export const rootOf = (name: string): string => name.split('~', 1)[0] ?? name;
-
-/** The session this one works for; undefined where it is nobody's child. */
-export function parentOf(name: string): string | undefined {
-  const at = name.lastIndexOf('~');
-  return at > 0 ? name.slice(0, at) : undefined;
-}
-
 /** What the daemon is told and knows of the children of a session. */
 export type Family = {
   /** This session waits for that one. */

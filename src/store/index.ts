@@ -1,8 +1,9 @@
 export { askedIn } from './approvals.ts';
-export { openChildren, parentOf, rootOf } from './children.ts';
+export { openChildren } from './children.ts';
 export { dropMessage } from './drop-message.ts';
 export { sweepStaging, syncFolder } from './durable.ts';
 export { Fenced, RecordCorrupt } from './errors.ts';
+export { parentOf, rootOf } from './family-names.ts';
 export { folderIds } from './folder-id.ts';
 export { type SessionPaths, sessionPaths, type WorkspacePaths } from './layout.ts';
 export { type MemoryStore, memoryStore } from './memory.ts';

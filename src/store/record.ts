@@ -1,8 +1,9 @@
 import type { Event } from '../protocol/event.ts';
 import { BEGINNING, type Mark } from '../protocol/mark.ts';
+import { crcOf } from './checksum.ts';
 import { viewFrom } from './fence.ts';
 import type { SessionPaths } from './layout.ts';
-import { crcOf, decodeLine } from './line.ts';
+import { decodeLine } from './line.ts';
 import { lineBefore } from './lines.ts';
 import { type Extent, NOTHING, scan, type Told } from './scan.ts';
 import { corrupt, headerOf, openSegments, type Segments } from './segments.ts';

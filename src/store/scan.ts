@@ -1,11 +1,12 @@
 import * as fs from 'node:fs';
 import type { Event } from '../protocol/event.ts';
 import { BEGINNING, type Mark } from '../protocol/mark.ts';
+import { crcOf } from './checksum.ts';
 import type { RecordCorrupt } from './errors.ts';
 import type { View } from './fence.ts';
 import { noTurn, sawSyncBeside, type Turn, turnAfter } from './hole.ts';
 import type { SessionPaths } from './layout.ts';
-import { crcOf, decodeLine, type Line } from './line.ts';
+import { decodeLine, type Line } from './line.ts';
 import { lineNumber, linesOf } from './lines.ts';
 import { type Rest, restFrom } from './rest.ts';
 import { corrupt, type Segment, type Segments } from './segments.ts';

@@ -2,9 +2,9 @@ import * as fs from 'node:fs';
 import { z } from 'zod';
 import { errorCode, UserError } from '../protocol/errors.ts';
 import { BEGINNING, type Mark } from '../protocol/mark.ts';
+import { checked, crcOf, withCrc } from './checksum.ts';
 import { inWords, RecordCorrupt } from './errors.ts';
 import type { SessionPaths } from './layout.ts';
-import { checked, crcOf, withCrc } from './line.ts';
 import { firstLine } from './lines.ts';
 import { namesIn } from './there.ts';
 

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { z } from 'zod';
 import { Mark } from '../protocol/mark.ts';
-import { checked, withCrc } from './line.ts';
+import { checked, withCrc } from './checksum.ts';
 import { ofFile } from './there.ts';
 
 /** `snapshot.json`: one line, with its crc at the end. */

@@ -5,8 +5,8 @@ import { z } from 'zod';
 import { frontMatter } from '../protocol/front-matter.ts';
 import type { Writing } from '../protocol/notes.ts';
 import { Reply } from '../protocol/reply.ts';
-import { rootOf } from './children.ts';
 import { parseJson } from './complaints.ts';
+import { rootOf } from './family-names.ts';
 import { sessionPaths, type WorkspacePaths } from './layout.ts';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
