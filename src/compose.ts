@@ -24,7 +24,6 @@ import {
   sandboxOf,
 } from './protocol/config.ts';
 import { errorText } from './protocol/errors.ts';
-import { publishedSchemas } from './protocol/schemas.ts';
 import {
   type Checked,
   checkConfig,
@@ -34,7 +33,7 @@ import {
   openSkills,
   openWorkspace,
   parentOf,
-  replaceFile,
+  publishSchemas,
   rootOf,
   type SessionOptions,
   sessionPaths,
@@ -157,8 +156,9 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
     },
     parentOf: (name) => parents.get(name) ?? parentOf(name),
   });
+  // The daemon itself needs none of them, so nobody waits for this.
   const published = new Promise(setImmediate)
-    .then(() => publishSchemas(workspace))
+    .then(() => publishSchemas(workspace.paths.schemas))
     .catch((error) => log('warn', `${workspace.paths.schemas} was not brought up to date: ${errorText(error)}`));
   return {
     async stop() {
@@ -190,14 +190,6 @@ async function prepared({ paths }: Workspace): Promise<void> {
   for (const folder of [paths.own, paths.schemas]) sweepStaging(folder);
   // Whoever made `.sessions/` may have died before its name was durable, and all that is accepted is in there.
   await syncFolder(paths.root);
-}
-
-/** Editors find the schemas of today. The daemon itself needs none of them, so nobody waits for this; most starts find them written. */
-async function publishSchemas({ paths }: Workspace): Promise<void> {
-  for (const [name, schema] of Object.entries(publishedSchemas())) {
-    const [path, text] = [`${paths.schemas}/${name}`, `${JSON.stringify(schema, null, 2)}\n`];
-    if (ofFile(path, () => readFileSync(path, 'utf8')) !== text) await replaceFile(path, text);
-  }
 }
 
 /** Removes what is old in a session, by the settings that are in force; ones that do not hold keep everything. */

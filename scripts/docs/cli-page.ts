@@ -1,4 +1,4 @@
-import { agentdHelp } from '../../src/frontends/agentd.ts';
+import { agentdHelp } from '../../src/frontends/agentd-yargs.ts';
 import { commandHelp } from '../../src/frontends/cli/cli.ts';
 
 /** What both programs print for `--help`, word for word. */

@@ -1,7 +1,7 @@
-import type { Session } from '../core/session.ts';
+import { emptySession, type Session } from '../core/session.ts';
 import { meaningIn } from '../core/snapshot.ts';
 import type { SessionPaths } from '../store/layout.ts';
-import { endsAt } from '../store/record-end.ts';
+import { endsAt, isUnwritten } from '../store/record-end.ts';
 import { readSnapshot } from '../store/snapshot-file.ts';
 
 type Named = SessionPaths & { name: string };
@@ -17,5 +17,6 @@ export async function foldRecord(paths: Named): Promise<Session> {
   if (snapshot && meaning?.current && meaning.session.seq === snapshot.mark.seq && endsAt(paths, snapshot.mark)) {
     return meaning.session;
   }
+  if (isUnwritten(paths)) return emptySession(paths.name);
   return (await import('./whole-meaning.ts')).foldRest(paths);
 }

@@ -1,4 +1,5 @@
 import * as fs from 'node:fs';
+import { completedSteps } from '../core/completed.ts';
 import { type Standing, standing } from '../core/session.ts';
 import type { Question } from '../protocol/ask-call.ts';
 import { errorText } from '../protocol/errors.ts';
@@ -41,7 +42,7 @@ export async function overview(paths: Named): Promise<Overview> {
       parent: parentOf(paths.name) ?? null,
       title: (await settingsOnDisk(paths)).title ?? session.title,
       standing: standing(session),
-      plan: plan && (await howFar(plan)),
+      plan: plan && howFar(plan),
       asks: session.question && { text: session.question.text, choices: session.question.choices },
       changed: session.at || null,
       inbox,
@@ -54,8 +55,7 @@ export async function overview(paths: Named): Promise<Overview> {
   }
 }
 
-async function howFar(plan: Plan): Promise<Overview['plan']> {
-  const { completedSteps } = await import('../core/steps.ts');
+function howFar(plan: Plan): Overview['plan'] {
   return { id: plan.id, status: plan.status, completed: completedSteps(plan), total: plan.steps.length };
 }
 

@@ -3,15 +3,15 @@ import { emptySession, type Session } from '../core/session.ts';
 import { meaningIn } from '../core/snapshot.ts';
 import { UserError } from '../protocol/errors.ts';
 import type { Event } from '../protocol/event.ts';
+import { newestFirst, oldestFirst } from '../store/kept-snapshots.ts';
 import type { SessionPaths } from '../store/layout.ts';
 import { readRecord } from '../store/record.ts';
-import { oldestFirst, openSnapshots } from '../store/snapshots.ts';
 
 type Named = SessionPaths & { name: string };
 
 /** The same as `foldRecord`, for a record of which something has to be read. */
 export async function foldRest(paths: Named): Promise<Session> {
-  const snapshot = await openSnapshots(paths).load();
+  const snapshot = newestFirst(paths).next().value;
   const meaning = snapshot && meaningIn(snapshot.state, paths.name);
   if (!snapshot || !meaning?.current || meaning.session.seq !== snapshot.mark.seq) {
     return foldWhole(paths, () => {});

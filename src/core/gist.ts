@@ -2,10 +2,10 @@ import type { Rules } from '../protocol/config.ts';
 import { isDaemonBlock, partsOfMessage } from '../protocol/provenance.ts';
 import { clip } from '../protocol/recorded.ts';
 import type { ChatMessage } from './chat.ts';
+import { completedSteps } from './completed.ts';
 import { WORDING } from './prompt/wording.ts';
 import { activePlan, type Session } from './session.ts';
 import { sessionLanguage } from './session-language.ts';
-import { completedSteps } from './steps.ts';
 import { sentencesOf } from './text/sentences.ts';
 import { windowOf } from './window.ts';
 

@@ -2,11 +2,12 @@ import type { Question } from '../protocol/ask-call.ts';
 import type { EventBody } from '../protocol/event.ts';
 import type { Plan } from '../protocol/plan.ts';
 import type { Reply, ReplyStatus } from '../protocol/reply.ts';
+import { completedSteps } from './completed.ts';
 import { entryOf } from './keyed.ts';
 import type { Language } from './language.ts';
 import { SAYINGS } from './sayings.ts';
 import type { Session } from './session.ts';
-import { completedSteps, currentIndex } from './steps.ts';
+import { currentIndex } from './steps.ts';
 
 /** The event of one reply, before it has its place in the record. */
 export type Committed = Extract<EventBody, { type: 'reply.committed' }>;

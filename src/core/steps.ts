@@ -45,10 +45,6 @@ export function undone(steps: readonly Step[]): Step[] {
   return steps.filter((step) => step.status === 'failed' && completed.has(step.rollback ?? ''));
 }
 
-export function completedSteps(plan: Plan): number {
-  return plan.steps.filter((step) => step.status === 'completed').length;
-}
-
 /** Where the plan is: the running step, else the first open one, else the last. */
 export function currentIndex(steps: readonly Step[]): number {
   const running = steps.findIndex((step) => step.status === 'running' && !isGroup(steps, step.id));

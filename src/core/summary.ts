@@ -1,10 +1,11 @@
 import type { Plan, Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
+import { completedSteps } from './completed.ts';
 import type { Language } from './language.ts';
 import { brokenNeeds } from './needs.ts';
 import { shownSteps } from './parts/family.ts';
 import { runningStep } from './session.ts';
-import { completedSteps, undone } from './steps.ts';
+import { undone } from './steps.ts';
 
 /** One mark for each status of a step. */
 export const MARKS: Readonly<Record<Step['status'], string>> = {

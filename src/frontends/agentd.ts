@@ -1,19 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import yargs from 'yargs';
 import type { ModelSettings } from '../protocol/config.ts';
 import { errorText, UserError } from '../protocol/errors.ts';
-import { AGENTD_EXITS, agentdExitTable } from './agentd-exits.ts';
-import {
-  checkOnce,
-  DOCS_WIDTH,
-  daemonOptions,
-  type LogLevel,
-  modelFlags,
-  WORKSPACE_OPTION,
-  workspaceRoot,
-} from './options.ts';
-import { ownVersion } from './version.ts';
+import { AGENTD_EXITS } from './agentd-exits.ts';
+import { readDaemonLine } from './agentd-line.ts';
+import { type LogLevel, modelFlags, workspaceRoot } from './options.ts';
 
 /** What the flags say, for the one who plugs a daemon together. */
 export type DaemonStart = {
@@ -56,14 +47,9 @@ export async function agentd(
   }
 }
 
-/** What `agentd --help` prints. */
-export async function agentdHelp(): Promise<string> {
-  return `${await command([]).wrap(DOCS_WIDTH).getHelp()}\n`;
-}
-
 async function startOf(argv: string[]): Promise<DaemonStart | null> {
-  const args = await command(argv).parse();
-  if (args['help'] || args['version']) return null;
+  const args = readDaemonLine(argv) ?? (await (await import('./agentd-yargs.ts')).readByYargs(argv));
+  if (!args) return null;
   const { config } = args;
   const file = config === undefined ? undefined : resolve(config);
   return {
@@ -79,37 +65,6 @@ async function startOf(argv: string[]): Promise<DaemonStart | null> {
       process.exit(AGENTD_EXITS.lost.code);
     },
   };
-}
-
-function command(argv: string[]) {
-  const cli = yargs(argv)
-    .scriptName('agentd')
-    .locale('en')
-    .version(ownVersion())
-    .usage(
-      [
-        'Usage: $0 [options]',
-        '',
-        'Serves the sessions of a workspace in the foreground: takes the messages dropped into',
-        '.sessions/<session>/inbox/, works on them, and puts one reply for each into outbox/.',
-        'Prints "READY <workspace>" once it serves; logs to stderr, one JSON object a line.',
-        'SIGTERM or SIGINT stops it within seconds; what it was at goes on at the next start.',
-        '"agentctl start" runs it in the background.',
-      ].join('\n'),
-    )
-    .option('workspace', WORKSPACE_OPTION)
-    .check((args) => {
-      checkOnce(args);
-      return true;
-    })
-    .strict()
-    .wrap(process.stdout.isTTY ? Math.min(DOCS_WIDTH, process.stdout.columns || 80) : DOCS_WIDTH)
-    .exitProcess(false)
-    .fail((message, error) => {
-      throw new UserError(`${message ?? errorText(error)}\nSee: agentd --help`, AGENTD_EXITS.usage.code);
-    })
-    .epilogue(agentdExitTable());
-  return daemonOptions(cli);
 }
 
 function configText(file: string): string {

@@ -5,7 +5,7 @@ import type { ModelSettings } from '../protocol/config.ts';
 
 /** Width of help texts that are put into the docs. */
 export const DOCS_WIDTH = 100;
-const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 export const WORKSPACE_OPTION = {

@@ -9,6 +9,7 @@ export { type SessionPaths, sessionPaths, type WorkspacePaths } from './layout.t
 export { type MemoryStore, memoryStore } from './memory.ts';
 export { type MemoryChildren, memoryChildren } from './memory-children.ts';
 export { openNotebook } from './notebook.ts';
+export { publishSchemas } from './publish-schemas.ts';
 export { replaceFile } from './replace-file.ts';
 export { sweepSession } from './retention.ts';
 export { openSessionFolder, type SessionOptions } from './session-folder.ts';

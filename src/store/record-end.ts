@@ -1,3 +1,4 @@
+import * as fs from 'node:fs';
 import type { Mark } from '../protocol/mark.ts';
 import { checked, crcOf } from './checksum.ts';
 import { field } from './field.ts';
@@ -23,4 +24,9 @@ export function endsAt(paths: SessionPaths, { seq, segment, offset, crc }: Mark)
   } catch {
     return false;
   }
+}
+
+/** Whether nothing has been recorded yet. */
+export function isUnwritten(paths: SessionPaths): boolean {
+  return [paths.events, paths.sealed].every((path) => !fs.lstatSync(path, { throwIfNoEntry: false }));
 }

@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { agentdHelp } from '../../src/frontends/agentd.ts';
+import { agentdHelp } from '../../src/frontends/agentd-yargs.ts';
 import { commandHelp } from '../../src/frontends/cli/cli.ts';
 import { EXITS } from '../../src/frontends/cli/exit-codes.ts';
 import { desk } from '../support/agentctl.ts';

@@ -1,5 +1,3 @@
-import { execFileSync } from 'node:child_process';
-import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { readQuickLine } from '../../src/frontends/cli/quick-line.ts';
 import { desk } from '../support/agentctl.ts';
@@ -53,26 +51,3 @@ test('a command line with anything that wants to be read is left to yargs', () =
   ];
   for (const line of others) expect(readQuickLine(line), line.join(' ')).toBeUndefined();
 });
-
-test('the commands people type most load no yargs, and sending loads nothing of the meaning of a record', async () => {
-  const { ctl, root } = desk();
-  await ctl(['send', 'demo', 'hello']);
-  for (const line of [['list'], ['show', 'demo'], ['send', 'demo', 'hello']]) {
-    expect(loadedBy(root, line).filter((path) => path.includes('/yargs/'))).toEqual([]);
-  }
-  const sending = loadedBy(root, ['send', 'demo', 'hello']);
-  expect(sending.some((path) => path.endsWith('client/send.js'))).toBe(true);
-  expect(sending.filter((path) => path.endsWith('/core/fold.js'))).toEqual([]);
-});
-
-/** The modules the built agentctl loads for a command line. */
-function loadedBy(root: string, line: string[]): string[] {
-  const told =
-    "export const load = (url, context, next) => { process._rawDebug('LOADS', url); return next(url, context); };";
-  const hook = `import { register } from 'node:module'; register("data:text/javascript,${encodeURIComponent(told)}");`;
-  const preload = `data:text/javascript,${encodeURIComponent(hook)}`;
-  const args = ['--import', preload, resolve('dist/agentctl.js'), '--workspace', root, ...line];
-  const script = '"$0" "$@" 2>&1 1>/dev/null';
-  const said = execFileSync('sh', ['-c', script, process.execPath, ...args], { encoding: 'utf8' });
-  return said.split('\n').flatMap((text) => (text.startsWith('LOADS ') ? [text.slice(6)] : []));
-}

@@ -75,6 +75,31 @@ test('a fold from a snapshot reads what came before it no more', async () => {
   await expect(foldWhole(paths, () => {})).rejects.toThrow('cannot be trusted');
 });
 
+test('a snapshot of the end is believed only where the record still ends with the very line it was taken at', async () => {
+  const changes: Array<(record: Buffer) => Buffer> = [
+    (record) => Buffer.concat([record, Buffer.from('{"v":1,"seq":42')]),
+    (record) => record.subarray(0, record.lastIndexOf(10, record.length - 2) + 1),
+    (record) => record.fill('x', record.length - 60, record.length - 50),
+  ];
+  for (const change of changes) {
+    const paths = await session([41]);
+    fs.writeFileSync(paths.events, change(fs.readFileSync(paths.events)));
+    const [told] = await Promise.allSettled([foldRecord(paths)]);
+    fs.rmSync(paths.snapshot);
+    const [read] = await Promise.allSettled([foldRecord(paths)]);
+    expect(told).toEqual(read);
+  }
+});
+
+test('where nothing was ever recorded, or only a link lies in place of the record, the one is empty and the other is refused', async () => {
+  const { session: pathsOf } = rig();
+  const paths = { ...pathsOf('demo'), name: 'demo' };
+  fs.mkdirSync(paths.folder, { recursive: true });
+  expect(await foldRecord(paths)).toMatchObject({ seq: 0, name: 'demo' });
+  fs.symlinkSync('nowhere', paths.events);
+  await expect(foldRecord(paths)).rejects.toThrow('events.jsonl');
+});
+
 test('where retention removed the beginning, every event that is kept and not stood for is told, whatever newer snapshot there is', async () => {
   const { session: all } = await whole(await session([]));
   const paths = await session([18, 35], 21);

@@ -1,13 +1,14 @@
 import type { Plan, Step } from '../../protocol/plan.ts';
 import { setIn } from '../../protocol/provenance.ts';
 import { clip } from '../../protocol/recorded.ts';
+import { completedSteps } from '../completed.ts';
 import { parseStepDeclarations } from '../declarations.ts';
 import { policyOf } from '../modes/index.ts';
 import { brokenNeeds } from '../needs.ts';
 import { shownSteps } from '../parts/family.ts';
 import { detours } from '../router.ts';
 import { activePlan, runningStep, type Session } from '../session.ts';
-import { completedSteps, openSteps } from '../steps.ts';
+import { openSteps } from '../steps.ts';
 import type { Wording } from './wording.ts';
 
 /** What a request says of tools: the names of those the model may call, and what is amiss with others, in lines for the block. */

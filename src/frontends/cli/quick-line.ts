@@ -1,3 +1,4 @@
+import { isPlain } from '../plain-word.ts';
 import type { Global, Parts } from './command.ts';
 import type { Exit } from './exit-codes.ts';
 
@@ -26,11 +27,6 @@ export function readQuickLine(argv: readonly string[]): QuickLine | undefined {
 
 /** In front of the command yargs does not know its flags yet. */
 const isAfterCommand = ({ words }: QuickLine): boolean => words.length > 0;
-
-/** yargs reads "true" and "false" behind a flag as its value, and takes quotation marks off. */
-function isPlain(word: string | undefined): boolean {
-  return word !== undefined && word.trim() !== '' && !/^(?:[-'"]|true$|false$)/.test(word);
-}
 
 /**
  * The commands people and scripts use most, in their plainest form, without yargs: loading it and building every command's options

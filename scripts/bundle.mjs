@@ -1,0 +1,94 @@
+// Makes dist/ out of src/: each program in a few files, the library in one. Why, and what it brought: docs/decisions/0009-bundles.md
+import { chmodSync, cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { isAbsolute, resolve } from 'node:path';
+import { rolldown } from 'rolldown';
+
+const OUT = 'dist';
+
+/** Inlined, since every program loads it, from a hundred files of which it uses half. Other packages stay in node_modules. */
+const INLINED = 'zod';
+
+/**
+ * What stands together in one file, each with all that it imports: what the start of a daemon or a short command needs. Whatever
+ * else there is stands apart by its `import()`, so that what is loaded late stays so.
+ */
+const PROGRAMS = {
+  agentd: {
+    start: ['frontends/agentd.ts'],
+    daemon: ['compose.ts'],
+  },
+  agentctl: {
+    quick: [
+      'frontends/cli/main.ts',
+      'frontends/cli/commands/list.ts',
+      'frontends/cli/commands/status.ts',
+      'client/client.ts',
+      'client/daemon-status.ts',
+      'client/overview.ts',
+    ],
+    message: ['protocol/message.ts'],
+    send: ['frontends/cli/commands/send.ts', 'client/replies.ts', 'client/send.ts'],
+    fold: ['client/whole-meaning.ts'],
+    show: ['frontends/cli/commands/show.ts', 'client/shown.ts'],
+  },
+};
+
+rmSync(OUT, { recursive: true, force: true });
+for (const [name, files] of Object.entries(PROGRAMS)) {
+  const groups = [[INLINED, isInlined], ...Object.entries(files).map(([group, sources]) => [group, among(sources)])];
+  // Where a module is wanted by several, the first of them has it.
+  const ranked = groups.map(([group, test], place) => ({ name: group, test, priority: groups.length - place }));
+  await write(name, isOursOrInlined, { groups: ranked });
+  chmodSync(`${OUT}/${name}.js`, 0o755);
+}
+// Whoever uses the library hands its schemas to a zod of their own: it is to be the same.
+await write('index', isOurs, true);
+// A thread that is started by its path.
+cpSync('src/tools/web/page-thread.mjs', `${OUT}/agentd/page-thread.mjs`);
+writeFileSync(`${OUT}/THIRD-PARTY-NOTICES.txt`, notice());
+
+/** Names stay as they are and are the same in every build: a stack can be read, and a program that runs survives an update as well as before. */
+async function write(name, within, codeSplitting) {
+  const bundle = await rolldown({
+    input: { [name]: `src/${name}.ts` },
+    platform: 'node',
+    tsconfig: false,
+    external: (id) => !within(id),
+    // What a short command loads late, yargs' table of all commands has anyway.
+    checks: { ineffectiveDynamicImport: false },
+  });
+  await bundle.write({
+    dir: OUT,
+    format: 'esm',
+    entryFileNames: '[name].js',
+    chunkFileNames: `${name}/[name].js`,
+    minifyInternalExports: false,
+    sourcemap: true,
+    codeSplitting,
+  });
+  await bundle.close();
+}
+
+function among(sources) {
+  const paths = new Set(sources.map((source) => resolve('src', source)));
+  return (id) => paths.has(id);
+}
+
+function isInlined(id) {
+  return id === INLINED || id.includes(`/node_modules/${INLINED}/`);
+}
+
+function isOurs(id) {
+  return id.startsWith('.') || (isAbsolute(id) && !id.includes('/node_modules/'));
+}
+
+function isOursOrInlined(id) {
+  return isOurs(id) || isInlined(id);
+}
+
+/** The licence of what is inlined asks to go along with every copy. */
+function notice() {
+  const folder = `node_modules/${INLINED}`;
+  const { version } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8'));
+  return `The programs hold parts of ${INLINED} ${version}, under this licence:\n\n${readFileSync(`${folder}/LICENSE`, 'utf8')}`;
+}

@@ -1,0 +1,103 @@
+import { spawn } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { expect, onTestFinished, test } from 'vitest';
+import { desk } from '../support/agentctl.ts';
+
+/** What only some need, and what takes longer to load than the rest of a short command takes. */
+const HEAVY = /node_modules\/(?:yargs|openai|playwright-core|linkedom|turndown|unpdf|@modelcontextprotocol)\//;
+/** A file more is about a millisecond more; today it is 8 and, where something has to be folded, 11. */
+const MOST_FILES = 14;
+
+test('status, list and send load neither yargs nor the client of the model, and few files', async () => {
+  const { ctl, root } = desk();
+  await ctl(['send', 'demo', 'hello']);
+  for (const line of [['status'], ['list'], ['send', 'demo', 'again']]) {
+    const { packages, files, sources } = await loadedBy('agentctl', ['--workspace', root, ...line]);
+    expect(
+      packages.filter((path) => HEAVY.test(path)),
+      line[0],
+    ).toEqual([]);
+    expect(files.length, files.join('\n')).toBeLessThanOrEqual(MOST_FILES);
+    expect(sources).toContain(`src/frontends/cli/commands/${line[0]}.ts`);
+    expect(sources.filter((path) => /core\/fold\.ts$/.test(path) && line[0] === 'send')).toEqual([]);
+  }
+  const { packages } = await loadedBy('agentctl', ['--workspace', root, 'show', 'demo']);
+  expect(packages.filter((path) => HEAVY.test(path))).toEqual([]);
+});
+
+test('a session at rest is counted without what reads and folds events; one that went on since is folded', async () => {
+  const { ctl, root, serve, path } = desk();
+  const { child, ended } = await serve('--model', 'runbook');
+  expect((await ctl(['send', 'demo', '1. Say it: `echo hi`', '--wait'])).code).toBe(0);
+  child.kill('SIGTERM');
+  await ended;
+  const status = () => loadedBy('agentctl', ['--workspace', root, 'status', '--json']);
+  const atRest = await status();
+  expect(JSON.parse(atRest.out).sessions).toEqual({ total: 1, completed: 1 });
+  expect(atRest.sources.filter((file) => /core\/fold\.ts|protocol\/event\.ts/.test(file))).toEqual([]);
+
+  // Back to where a snapshot of an earlier moment would leave it: the record has gone on since.
+  const snapshot = path('.sessions', 'demo', 'snapshot.json');
+  expect(existsSync(snapshot)).toBe(true);
+  const { child: again, ended: end } = await serve('--model', 'runbook');
+  expect((await ctl(['send', 'demo', '1. Fail: `false`', '--wait'])).code).not.toBe(0);
+  again.kill('SIGKILL');
+  await end;
+  const goneOn = await status();
+  expect(JSON.parse(goneOn.out).sessions).toEqual({ total: 1, failed: 1 });
+  expect(goneOn.sources).toContain('src/core/fold.ts');
+});
+
+test('agentd is ready without yargs, the client of the model, the browser, MCP and what reads web pages', async () => {
+  const { root } = desk();
+  const { packages, sources } = await loadedBy('agentd', ['--workspace', root]);
+  expect(sources).toContain('src/compose.ts');
+  expect(packages.filter((path) => HEAVY.test(path))).toEqual([]);
+});
+
+test('every file that a built program finds by its own place is there', () => {
+  const built = readdirSync('dist', { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.js'));
+  const wanted = built.flatMap((name) => {
+    const file = resolve('dist', name);
+    const found = readFileSync(file, 'utf8').matchAll(/new URL\("([^"]+)", import\.meta\.url\)/g);
+    return Array.from(found, ([, path = '']) => fileURLToPath(new URL(path, pathToFileURL(file))));
+  });
+  expect(wanted.map((path) => path.split('/').at(-1) || path.split('/').at(-2))).toEqual(
+    expect.arrayContaining(['agentd.js', 'package.json', 'page-thread.mjs', 'schemas']),
+  );
+  expect(wanted.filter((path) => !existsSync(path))).toEqual([]);
+});
+
+type Loaded = { out: string; packages: string[]; files: string[]; sources: string[] };
+
+/**
+ * Runs a built program to its end, agentd until it is ready. What it loaded: files of node_modules, files of dist, and the sources
+ * that stand in those, each under its path.
+ */
+async function loadedBy(program: 'agentd' | 'agentctl', args: string[]): Promise<Loaded> {
+  const told =
+    "export const load = (url, context, next) => { process._rawDebug('LOADS', url); return next(url, context); };";
+  const hook = `import { register } from 'node:module'; register("data:text/javascript,${encodeURIComponent(told)}");`;
+  const preload = `data:text/javascript,${encodeURIComponent(hook)}`;
+  const child = spawn(process.execPath, ['--import', preload, resolve(`dist/${program}.js`), ...args]);
+  onTestFinished(() => void child.kill('SIGKILL'));
+  let [out, err] = ['', ''];
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    err += text;
+  });
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    out += text;
+    if (out.startsWith('READY ')) child.kill('SIGTERM');
+  });
+  await new Promise((ended) => child.once('close', ended));
+  const loaded = err
+    .split('\n')
+    .flatMap((line) => (line.startsWith('LOADS file:') ? [fileURLToPath(line.slice(6))] : []));
+  const files = loaded.filter((path) => path.startsWith(resolve('dist')));
+  const sources = files.flatMap((path) =>
+    Array.from(readFileSync(path, 'utf8').matchAll(/^\/\/ (src\/\S+\.ts)$/gm), ([, source = '']) => source),
+  );
+  return { out, packages: loaded.filter((path) => path.includes('/node_modules/')), files, sources };
+}
