@@ -46,7 +46,7 @@ test('a session at rest is counted without what reads and folds events; one that
   again.kill('SIGKILL');
   await end;
   const goneOn = await status();
-  expect(JSON.parse(goneOn.out).sessions).toEqual({ total: 1, failed: 1 });
+  expect(JSON.parse(goneOn.out).sessions).toEqual({ total: 1, waiting: 1 });
   expect(goneOn.sources).toContain('src/core/fold.ts');
 });
 
