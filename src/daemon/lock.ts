@@ -1,5 +1,4 @@
 import * as fs from 'node:fs';
-import lockfile from 'proper-lockfile';
 import { errorCode } from '../protocol/errors.ts';
 import type { WorkspacePaths } from '../store/index.ts';
 import { LOCK_FOLDER_STALE_MS, lockOpenFile, openLock } from '../store/kernel-lock.ts';
@@ -49,6 +48,8 @@ async function lockFolder(
 ): Promise<(() => Promise<void>) | undefined> {
   try {
     const options = { stale: LOCK_FOLDER_STALE_MS, update: 5_000, realpath: false, onCompromised: onLost };
+    // Loaded where the kernel's lock is not to be had: it brings ten files along.
+    const { default: lockfile } = await import('proper-lockfile');
     return await lockfile.lock(paths.lock, options);
   } catch (error) {
     if (errorCode(error) === 'ELOCKED') return undefined;
