@@ -1,4 +1,4 @@
-// Makes dist/ out of src/: each program in a few files, the library in one. Why, and what it brought: docs/decisions/0009-bundles.md
+// Makes dist/ out of src/: each program in a few files, the library in one. Why, and what it brought: docs/decisions/0010-bundles.md
 import { chmodSync, cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { isAbsolute, resolve } from 'node:path';
 import { rolldown } from 'rolldown';
