@@ -4,7 +4,7 @@ import { basename } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { named } from './supervised.ts';
 import { FILE_BYTES, SUPERVISOR, signalOf } from './supervisor.ts';
-import { hasProc, stateOf } from './supervisor-life.ts';
+import { hasProc, runsNow, stateOf } from './supervisor-life.ts';
 import { apart, controlOf, type Gone, type Hear, readLines, type Start, type Supervisor } from './supervisor-start.ts';
 
 /** So many wait for work, as many as run at once by default; one that nobody wanted for so long goes. */
@@ -120,7 +120,10 @@ function opened(shell: string): Nursery {
 const nobody = (): void => undefined;
 
 function rested(shell: string): Nursery | undefined {
-  const nursery = [...resting.keys()].find((one) => one.shell === shell);
+  // One that was killed a moment ago is still here; its end is told with the next turn of the event loop.
+  const nursery = [...resting.keys()].find(
+    ({ shell: its, child }) => its === shell && runsNow(child.pid ?? Number.NaN),
+  );
   if (!nursery) return undefined;
   forget(nursery);
   nursery.child.ref();

@@ -43,6 +43,12 @@ export function stateOf({ pid, start }: Life): 'lives' | 'gone' | 'replaced' {
   return fieldsOf(line)[0] === 'Z' ? 'gone' : 'lives';
 }
 
+/** Whether a process of this system runs; one that only waits to be asked for its exit code does not. */
+export function runsNow(pid: number): boolean {
+  const line = existing(pid);
+  return line !== null && fieldsOf(line)[0] !== 'Z';
+}
+
 /** Names this start of the machine. */
 export function bootOfNow(): string {
   boot ??= hasProc ? textOf('/proc/sys/kernel/random/boot_id').trim() : said('sysctl', ['-n', 'kern.bootsessionuuid']);
