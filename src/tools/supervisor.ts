@@ -30,11 +30,12 @@ export const callFiles = (folder: string) => ({
 
 /**
  * The first process of a supervisor, which says who it is: the beginning of its script. `$$` would be the shell that it was
- * forked from, where that is a nursery.
+ * forked from, where that is a nursery. It ignores signals rather than trapping them, so that the third, forked from it, is never without:
+ * a command can signal its group before that one has said so itself.
  */
 export const WHO = `
 SIGNALS='${SIGNALS}'
-trap : $SIGNALS
+trap '' $SIGNALS
 set -C
 if [ -r /proc/self/stat ]; then
   read -r stat </proc/self/stat
