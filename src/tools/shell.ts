@@ -8,7 +8,7 @@ import type { Ending } from './process-group.ts';
 import { absoluteOnly, programIn } from './program.ts';
 import type { Fenced, Program } from './sandbox-port.ts';
 import { supervise } from './supervise.ts';
-import { type Told, takeUp } from './supervised.ts';
+import { neverBegan, type Told, takeUp } from './supervised.ts';
 
 const DEFAULT_TIMEOUT_MS = 120_000;
 const MAX_TIMEOUT_S = 3600;
@@ -79,10 +79,11 @@ export function shell(options: ShellOptions = {}): Tool {
       if (timeout_s !== undefined && timeout_s > MAX_TIMEOUT_S) throw tooLong(timeout_s);
       return runCommand(command, limitOf(timeout_s), options, context);
     },
-    async resume({ timeout_s, background }, context) {
+    async resume({ command, timeout_s, background }, context) {
       if (background) return options.jobs ? takeUpJob(options.jobs, context) : null;
       const { folder, signal } = context;
       const timeoutMs = limitOf(timeout_s);
+      if (neverBegan(folder)) return runCommand(command, timeoutMs, options, context);
       const told = await takeUp(folder, { signal, timeoutMs });
       return told && answer(told, timeoutMs, [RESTARTED]);
     },

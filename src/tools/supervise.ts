@@ -77,6 +77,7 @@ const cpuSeconds = (timeoutMs: number): string => String(Math.ceil(timeoutMs / 1
 function makeNew(folder: string): void {
   try {
     fs.mkdirSync(folder, { mode: 0o700 });
+    fs.writeFileSync(callFiles(folder).boot, bootOfNow(), { mode: 0o600 });
   } catch (error) {
     if (errorCode(error) === 'EEXIST') throw new Error('This call was begun before. It is not begun a second time.');
     throw error;

@@ -2,8 +2,8 @@ import * as fs from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deadline } from './deadline.ts';
 import { type Ending, endGroup, groupRuns, LINGER_MS, until } from './process-group.ts';
-import { exitIn } from './supervisor.ts';
-import { ageOf, claim, isThisBoot, type Life, lifeIn, stateOf } from './supervisor-life.ts';
+import { callFiles, exitIn, textOf } from './supervisor.ts';
+import { ageOf, bootOfNow, claim, isThisBoot, type Life, lifeIn, stateOf } from './supervisor-life.ts';
 import { keptIn } from './supervisor-output.ts';
 
 /** How a command ended, and what it said. */
@@ -31,6 +31,16 @@ export async function takeUp(
   } finally {
     limit.clear();
   }
+}
+
+/**
+ * Whether a command was made ready while this system runs, never began, and now never will: its folder is gone then, and it may be begun
+ * anew. After a start of the machine nobody knows that: what tells who ran it may not have reached the disk.
+ */
+export function neverBegan(folder: string): boolean {
+  if (textOf(callFiles(folder).boot) !== bootOfNow() || lifeIn(folder) || !claim(folder)) return false;
+  fs.rmSync(folder, { recursive: true, force: true });
+  return true;
 }
 
 /** Ends what still runs of a call whose end is on record already. */

@@ -19,8 +19,9 @@ const MOST_BYTES = 1024 ** 3;
 
 export const SIGNALS = 'HUP INT QUIT PIPE ALRM TERM USR1 USR2';
 
-/** What lies in the folder of a call. `exit` is there from the start; `cut` where part of the output was not kept. */
+/** What lies in the folder of a call. `boot` and `exit` are there from the start; `cut` where part of the output was not kept. */
 export const callFiles = (folder: string) => ({
+  boot: join(folder, 'boot'),
   pid: join(folder, 'pid'),
   out: join(folder, 'out'),
   tail: join(folder, 'tail'),

@@ -375,13 +375,13 @@ export function storePromises(where: string, make: () => Rig): void {
     });
   });
 
-  test(`the text of the call in flight ${where} begins anew with each call`, () => {
+  test(`the text of the call in flight ${where} begins anew with each call`, async () => {
     const rig = make();
     rig.store.live.begin();
     rig.store.live.write('first');
     rig.store.live.begin();
     rig.store.live.write('sec');
     rig.store.live.write('ond');
-    expect(rig.live()).toBe('second');
+    await expect.poll(() => rig.live()).toBe('second');
   });
 }

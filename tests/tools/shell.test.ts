@@ -235,6 +235,24 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
       expect(readFileSync(join(work, 'ledger'), 'utf8')).toBe('x\n');
     });
 
+    test('a call that was made ready while this system runs, and never began, is begun by the next daemon, once', async () => {
+      const { resume, folder, work } = desk();
+      const command = { command: 'echo x >> ledger' };
+      mkdirSync(folder());
+      writeFileSync(join(folder(), 'boot'), bootOfNow());
+      expect(await resume('shell', command)).toMatchObject({ ok: true, exit: 0 });
+      expect(await resume('shell', command)).toMatchObject({ ok: true, exit: 0 });
+      expect(readFileSync(join(work, 'ledger'), 'utf8')).toBe('x\n');
+    });
+
+    test('a call of before a start of the machine that says nothing of itself is not begun again', async () => {
+      const { resume, folder, work } = desk();
+      mkdirSync(folder());
+      writeFileSync(join(folder(), 'boot'), 'another boot');
+      expect(await resume('shell', { command: 'echo x >> ledger' })).toBe(null);
+      expect(existsSync(join(work, 'ledger'))).toBe(false);
+    });
+
     test('a call that never came to begin never will: nobody knows of it, and its supervisor finds its place taken', async () => {
       const { resume, folder, root } = desk();
       const command = { command: 'echo never' };
