@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { fdatasync, readFileSync, writeSync } from 'node:fs';
+import { fdatasync, writeSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { type NotesOptions, onceEach, openNotes } from './compose-notes.ts';
 import { openSecrets, type Secrets } from './compose-secrets.ts';
@@ -28,7 +28,6 @@ import {
   type Checked,
   checkConfig,
   checkSettings,
-  ofFile,
   openChildren,
   openSkills,
   openWorkspace,
