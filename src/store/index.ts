@@ -15,7 +15,6 @@ export { sweepSession } from './retention.ts';
 export { openSessionFolder, type SessionOptions } from './session-folder.ts';
 export { type Checked, checkConfig, checkSettings } from './settings.ts';
 export { openSkills, type Skills } from './skills.ts';
-export { ofFile } from './there.ts';
 export { ulids } from './ulid.ts';
 export { openWorkspace, type Workspace } from './workspace.ts';
 export { readWritings } from './writings.ts';

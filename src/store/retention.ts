@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { syncFolder } from './durable.ts';
+import { sweepStaging, syncFolder } from './durable.ts';
 import { ifThere, saying } from './errors.ts';
 import { lastEventOf } from './last-event.ts';
 import type { SessionPaths } from './layout.ts';
@@ -34,6 +34,8 @@ export async function sweepSession(
 ): Promise<{ removed: number; more: boolean }> {
   const last = lastEventOf(paths);
   if (!(last?.type === 'reply.published' && last.idle)) return { removed: 0, more: false };
+  // Of a session that nobody opens any more; of others, opening takes it away.
+  sweepStaging(paths.folder);
   const segments = keep.recordDays > 0 ? await sweepSegments(paths, daysBefore(now, keep.recordDays)) : 0;
   const files = keep.filesDays > 0 ? await sweepFiles(paths, daysBefore(now, keep.filesDays)) : 0;
   return { removed: segments + files, more: segments === MOST_SEGMENTS || files === MOST_FILES };

@@ -145,3 +145,10 @@ describe('old files', () => {
     expect(await sweepSession(paths, KEEP, inDays(31))).toEqual({ removed: 1, more: false });
   });
 });
+
+test('what was left half-made in a session that nobody opens any more goes with the sweep', async () => {
+  const { paths, folder } = await session();
+  fs.writeFileSync(join(folder, '.tmp-0123456789abcdef'), 'half a snap');
+  await sweepSession(paths, KEEP, new Date());
+  expect(fs.readdirSync(folder).filter((name) => name.startsWith('.tmp-'))).toEqual([]);
+});
