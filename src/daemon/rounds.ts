@@ -9,10 +9,15 @@ import type { Watcher, Watches } from './watches.ts';
 
 /** Longest time a sweep or a round of polling keeps the loop busy at a stretch. */
 const STRETCH_MS = 50;
+/** Of the time, sweeps take no more than one part in so many; but one comes after this long in any case. */
+const SHARE = 200;
+const LONGEST_MS = 5 * 60_000;
 
 export type Rounds = {
   /** Looks at every session; one that is asked for meanwhile comes after it. */
   sweep(): Promise<void>;
+  /** Whether the next one is due: where there are very many sessions, not at each opportunity. */
+  isDue(): boolean;
   /** Looks at those that are open, and at as many of those without a watch as there is time for. */
   poll(): void;
   /** Wakes every session with something in its inbox, whether it is news or not. */
@@ -54,6 +59,9 @@ export function openRounds({
   let sweeping: Promise<void> | null = null;
   let sweepAgain = false;
   let closed = false;
+  /** When the last sweep ended, and for how long it kept the loop busy. */
+  let busy = 0;
+  let last = { at: Number.NEGATIVE_INFINITY, ms: 0 };
 
   /** All of them, a stretch at a time; those something came in to last are watched first. */
   async function round(): Promise<void> {
@@ -88,17 +96,21 @@ export function openRounds({
       if (closed) return;
       job(name);
       if (clock.elapsed() - began < STRETCH_MS) continue;
+      busy += clock.elapsed() - began;
       await new Promise(setImmediate);
       began = clock.elapsed();
     }
+    busy += clock.elapsed() - began;
   }
 
   function sweep(): Promise<void> {
     if (sweeping !== null) sweepAgain = true;
+    if (sweeping === null) busy = 0;
     sweeping ??= round()
       .catch((error) => failed(errorText(error)))
       .finally(() => {
         sweeping = null;
+        last = { at: clock.elapsed(), ms: busy };
         if (!sweepAgain || closed) return;
         sweepAgain = false;
         void sweep();
@@ -151,6 +163,7 @@ export function openRounds({
 
   return {
     sweep,
+    isDue: () => !local || clock.elapsed() - last.at >= Math.min(LONGEST_MS, SHARE * last.ms),
     poll,
     all: () => void inStretches(sessions.names(), peek),
     close() {

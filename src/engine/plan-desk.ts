@@ -7,9 +7,9 @@ import type { Clock, PlanFile, PlanSeen } from './ports.ts';
 
 /** Longest time `plan.json` may lag behind the record, and least time between two of its versions in a busy run, in ms. */
 const LAG_MS = 200;
-/** Where many sessions are at work writing it takes long: then it takes a twentieth of the time, and lags a second at the most. */
+/** Where many sessions are at work writing it takes long: then it takes a twentieth of the time, and lags five seconds at the most. */
 const SHARE = 20;
-const LONGEST_LAG_MS = 1000;
+const LONGEST_LAG_MS = 5000;
 /** A save that does not parse is a save in the making until it has stayed so for this long. */
 const SETTLE_MS = 300;
 const TRIES = 5;
@@ -20,7 +20,7 @@ export type PlanDesk = {
   read(how?: { final: boolean }): Promise<{ settling: boolean }>;
   /** Brings the file up to the record, unless a save that cannot be read is in it. */
   flush(): Promise<void>;
-  /** The same in the background of a call, within 200 ms, or a second where writing is slow. */
+  /** The same in the background of a call, within 200 ms, or five seconds where writing is slow. */
   touch(): void;
 };
 

@@ -3,7 +3,7 @@ import * as fs from 'node:fs';
 /** Times of files stand still for up to 10 ms (a tick at 100 Hz): two changes within one tick may look like one. */
 const TICK_MS = 100;
 /** File systems that do not tell of every change (some of those over a network) are asked in full this often. */
-const FULL_MS = 1000;
+const FULL_MS = 5000;
 
 export type Clocks = { now: () => Date; elapsed: () => number };
 
@@ -17,7 +17,7 @@ export type Unchanged = {
 
 /**
  * Knows by inode, size and time of change whether there is anything new at a path, and whether that can be known: not within a
- * tick after a change, and never for longer than a second. What is not there has not changed as long as it is not there.
+ * tick after a change, and never for longer than five seconds. What is not there has not changed as long as it is not there.
  */
 export function openUnchanged(path: string, { now, elapsed }: Clocks): Unchanged {
   let kept: { key: string; at: number } | undefined;

@@ -57,9 +57,9 @@ test('plan.json is written every 200 ms in a busy run', async () => {
   expect(Math.max(...gaps)).toBeLessThanOrEqual(230);
 });
 
-test('where writing plan.json is slow it takes a twentieth of the time, and lags a second at most', async () => {
+test('where writing plan.json is slow it takes a twentieth of the time, and lags five seconds at most', async () => {
   const slow = pauses(await writtenAt(20));
   expect(Math.min(...slow)).toBeGreaterThanOrEqual(400);
   expect(Math.max(...slow)).toBeLessThanOrEqual(450);
-  expect(Math.max(...pauses(await writtenAt(300)))).toBeLessThanOrEqual(1320);
+  expect(Math.max(...pauses(await writtenAt(400)))).toBeLessThanOrEqual(5420);
 });

@@ -1,0 +1,62 @@
+import * as fs from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { openRounds } from '../../src/daemon/rounds.ts';
+import type { WatchedSessions } from '../../src/daemon/watched-sessions.ts';
+import type { Watches } from '../../src/daemon/watches.ts';
+import { workspacePaths } from '../../src/store/layout.ts';
+
+/** A sweep among so many sessions, each of which takes `ms`; then after how long the next one is due. */
+async function pauseAfter(count: number, ms: number, local = true): Promise<number> {
+  const root = fs.mkdtempSync(join(tmpdir(), 'agentd-rounds-'));
+  onTestFinished(() => fs.rmSync(root, { recursive: true, force: true }));
+  const names = Array.from({ length: count }, (_, n) => `s${n}`);
+  for (const name of names) fs.mkdirSync(join(root, '.sessions', name), { recursive: true });
+  let time = 0;
+  const sessions: WatchedSessions = {
+    see: () => {
+      time += ms;
+    },
+    has: () => true,
+    names: () => names,
+    count: () => count,
+    polled: new Set(),
+    nextPolled: () => undefined,
+    close: () => {},
+  };
+  const watches: Watches = {
+    tryAgain: () => {},
+    limit: null,
+    place: () => null,
+    mayBeTried: false,
+    withOneFree: () => {},
+  };
+  const rounds = openRounds({
+    paths: workspacePaths(root),
+    sessions,
+    watches,
+    lookAt: () => ({ id: 'root', mtime: 0n, recent: false }),
+    local,
+    clock: { now: () => new Date(time), elapsed: () => time, after: () => () => {} },
+    open: () => [],
+    wake: () => {},
+    well: () => {},
+    failed: () => {},
+  });
+  expect(rounds.isDue()).toBe(true);
+  await rounds.sweep();
+  const ended = time;
+  while (!rounds.isDue()) time += 1000;
+  return time - ended;
+}
+
+test('a sweep takes no more than a 200th of the time, and comes each five minutes at the least', async () => {
+  expect(await pauseAfter(10, 0)).toBe(0);
+  expect(await pauseAfter(20, 10)).toBe(40_000);
+  expect(await pauseAfter(20, 100)).toBe(300_000);
+});
+
+test('where changes made elsewhere are not told a sweep comes each time it can', async () => {
+  expect(await pauseAfter(20, 100, false)).toBe(0);
+});
