@@ -22,6 +22,10 @@ export function openWire(send: Send, silenceMs: number): Wire {
   const noted = new WeakMap<Response, BodyNotes>();
   const fetch: Fetch = async (input, init) => {
     const answer = await send(String(input), init ?? {});
+    if (!mayHaveBody(answer.status)) {
+      answer.body?.destroy();
+      throw empty(answer.status);
+    }
     const notes: BodyNotes = { done: false };
     const watched = new Response(answer.body && watchBody(answer.body, silenceMs, notes), answer);
     noted.set(watched, notes);
@@ -64,6 +68,14 @@ function parsed(text: string): unknown {
     return undefined;
   }
 }
+
+/** A `Response` cannot be made of any other status, nor of these with a body. */
+const mayHaveBody = (status: number): boolean => status >= 200 && status < 600 && ![204, 205, 304].includes(status);
+
+const empty = (status: number) =>
+  new ModelFault('unreachable', `The endpoint answered with status ${status}, which comes without an answer.`, {
+    retry: true,
+  });
 
 const webPage = () =>
   new ModelFault('rejected', 'A web page came back instead of an answer. Does base_url end in the right path (/v1)?', {

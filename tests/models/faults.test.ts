@@ -1,4 +1,7 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
 import { openaiModel } from '../../src/models/openai-model.ts';
 import { type Answer, type OpenAIServer, startOpenAI } from '../support/openai-server.ts';
 import { fault } from './ask.ts';
@@ -45,6 +48,18 @@ describe('unreachable, worth another try', () => {
     const page = await faultOf({ status: 502, body: '<html><body>Bad gateway</body></html>' });
     expect(page).toMatchObject({ kind: 'unreachable', retry: true });
     expect(page.message).not.toContain('<');
+  });
+
+  test.each([204, 304, 999])('a status with which no answer comes: %i', async (status) => {
+    const server = createServer((_request, response) => response.writeHead(status).end()).listen(0, '127.0.0.1');
+    onTestFinished(() => void server.close());
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    expect(await fault(modelAt(`http://127.0.0.1:${port}/v1`))).toMatchObject({
+      kind: 'unreachable',
+      retry: true,
+      message: expect.stringContaining(String(status)),
+    });
   });
 
   test('silence before the answer, and silence in the middle of it', async () => {
