@@ -33,7 +33,6 @@ export function watchBody(body: Readable, silenceMs: number, notes: BodyNotes) {
         };
         body.on('data', (piece: Buffer<ArrayBuffer>) => {
           if (isOver) return;
-          silence.refresh();
           controller.enqueue(piece);
           tail = (tail + piece.toString('latin1', Math.max(0, piece.length - TAIL_BYTES))).slice(-TAIL_BYTES);
           notes.done = DONE.test(tail);
@@ -45,6 +44,7 @@ export function watchBody(body: Readable, silenceMs: number, notes: BodyNotes) {
         body.on('error', (error) => over(() => controller.error(broken(error))));
         body.on('close', () => over(() => controller.error(broken(new Error('the connection was closed')))));
       },
+      // Also after each piece, as long as there is room for more.
       pull() {
         silence.refresh();
         body.resume();

@@ -43,6 +43,17 @@ test('a file written twice within one tick of the clock is read as it is in the 
   }
 });
 
+test('a look within a tick of a change is not kept: another change would have the same time', () => {
+  const { path, clocks, pass } = rig();
+  fs.writeFileSync(path, 'x');
+  const file = openUnchanged(path, clocks);
+  file.look()();
+  expect(file.holds()).toBe(false);
+  pass(200);
+  file.look()();
+  expect(file.holds()).toBe(true);
+});
+
 test('a file that appears, or goes, is noticed', () => {
   const { path, clocks } = rig();
   const there = rereading(path, clocks, () => fs.existsSync(path));

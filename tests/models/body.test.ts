@@ -1,0 +1,37 @@
+import { PassThrough } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { watchBody } from '../../src/models/body.ts';
+
+async function read(stream: ReadableStream<Uint8Array>): Promise<string> {
+  let text = '';
+  for await (const piece of stream) text += Buffer.from(piece).toString();
+  return text;
+}
+
+test('an answer that comes slowly is not silent, however long it takes in all', async () => {
+  const body = new PassThrough();
+  const text = read(watchBody(body, 300, { done: false }));
+  for (let n = 0; n < 8; n++) {
+    await sleep(100);
+    body.write(`${n}`);
+  }
+  body.end();
+  expect(await text).toBe('01234567');
+});
+
+test('an answer that nobody reads for a while waits, and is then read to its end', async () => {
+  const body = new PassThrough();
+  const stream = watchBody(body, 10_000, { done: false });
+  const pieces = Array.from({ length: 300 }, (_, n) => `${n};`);
+  const written = (async () => {
+    for (const piece of pieces) {
+      body.write(piece);
+      await new Promise(setImmediate);
+    }
+    body.end();
+  })();
+  await sleep(50);
+  expect(await read(stream)).toBe(pieces.join(''));
+  await written;
+});
