@@ -59,8 +59,9 @@ export function openRounds({
   let sweeping: Promise<void> | null = null;
   let sweepAgain = false;
   let closed = false;
-  /** When the last sweep ended, and for how long it kept the loop busy. */
+  /** How long the sweep at hand has kept the loop busy. */
   let busy = 0;
+  /** When the last one ended, and for how long it did. */
   let last = { at: Number.NEGATIVE_INFINITY, ms: 0 };
 
   /** All of them, a stretch at a time; those something came in to last are watched first. */

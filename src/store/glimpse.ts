@@ -1,10 +1,9 @@
 import * as fs from 'node:fs';
 import { UserError } from '../protocol/errors.ts';
 import { ifThere, saying } from './errors.ts';
+import { TICK_MS } from './unchanged.ts';
 
 const MAX_BYTES = 10 * 1024 * 1024;
-/** Time stamps of files stand still for up to 10 ms (a tick at 100 Hz): two saves within one tick may look like one. */
-const TICK_MS = 100;
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
 /** What was in a file when we last read it. */

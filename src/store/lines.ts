@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 const CHUNK = 256 * 1024;
 const TAIL = 8 * 1024;
 const LONGEST_TAIL = 64 * 1024 * 1024;
-/** Read without another thread: the way there and back takes 40 to 100 µs where the processors are busy, such a read some 15. */
+/** Read without another thread: going there and back takes longer than so short a read. */
 const AT_ONCE = 64 * 1024;
 const readAsync = promisify(fs.read);
 const readPart = async (file: number, chunk: Buffer, at: number): Promise<number> =>

@@ -3,7 +3,7 @@ import { ifThere } from './errors.ts';
 
 /**
  * What lies at a path, a link itself; undefined where nothing does. To be asked where a file often is not there: an error and its stack
- * take 12 µs in a warm loop and some 50 while a daemon opens its first sessions, this look 4.
+ * took twice as long as this look (16 and 8.5 µs, measured at a load of about 4).
  */
 export const statAt = (path: string): fs.Stats | undefined => fs.lstatSync(path, { throwIfNoEntry: false });
 

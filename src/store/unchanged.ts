@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 
 /** Times of files stand still for up to 10 ms (a tick at 100 Hz): two changes within one tick may look like one. */
-const TICK_MS = 100;
+export const TICK_MS = 100;
 /** File systems that do not tell of every change (some of those over a network) are asked in full this often. */
 const FULL_MS = 5000;
 
