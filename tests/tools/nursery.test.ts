@@ -61,6 +61,16 @@ nursed('a nursery that is killed while it rests is replaced', async () => {
   expect(nurseryIn(text)).not.toBe(nursery);
 });
 
+nursed('a nursery that is killed before it began its command leaves it unbegun, and says so', async () => {
+  const { use, work } = desk();
+  const nursery = nurseryIn((await use('shell', { command: MINE })).text);
+  process.kill(nursery, 'SIGSTOP');
+  const call = use('shell', { command: 'echo x > begun' });
+  kill(nursery);
+  expect(await call).toMatchObject({ ok: false, text: expect.stringContaining('not begun: the process that should') });
+  expect(existsSync(join(work, 'begun'))).toBe(false);
+});
+
 nursed('what a command killed of those around it does not reach the next one', async () => {
   const { use } = desk();
   for (const command of ['kill -KILL 0', 'sleep 0.1; kill -KILL $PPID', `kill -KILL $(${MINE})`, 'kill -TERM 0']) {
