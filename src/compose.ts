@@ -11,7 +11,6 @@ import { allowance, openFilesLimit } from './daemon/opening.ts';
 import type { Ownership } from './daemon/owner.ts';
 import type { SessionWorld } from './daemon/sessions.ts';
 import { runSlots } from './daemon/slots.ts';
-import { isFull } from './daemon/trouble.ts';
 import { type Model, ModelFault, type SessionStore, type World } from './engine/ports.ts';
 import { chooseModel } from './models/index.ts';
 import {
@@ -23,7 +22,7 @@ import {
   type Settings,
   sandboxOf,
 } from './protocol/config.ts';
-import { errorText } from './protocol/errors.ts';
+import { errorText, isFull } from './protocol/errors.ts';
 import {
   type Checked,
   checkConfig,

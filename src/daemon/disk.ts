@@ -1,8 +1,7 @@
 import { randomFillSync } from 'node:crypto';
 import * as fs from 'node:fs';
 import type { Clock, Room, World } from '../engine/ports.ts';
-import { errorText } from '../protocol/errors.ts';
-import { isFull } from './trouble.ts';
+import { errorText, isFull } from '../protocol/errors.ts';
 
 const MIB = 2 ** 20;
 const LOOK_MS = 1000;

@@ -57,7 +57,8 @@ export type SessionsOptions = {
 };
 
 type Entry = { worker: Worker | null; opening: Promise<Worker | null>; used: number; since: number; closing: boolean };
-type Ill = Trouble & { since: string; tried: number; mark: string; again: boolean };
+/** `beside`: a call of it is in flight and ends as it will; only what comes in meanwhile is not heard. */
+type Ill = Trouble & { since: string; tried: number; mark: string; again: boolean; beside: boolean };
 
 /**
  * The sessions that are awake. One worker a session, so many open at once as the limit on open files allows; one that rests makes way
@@ -155,7 +156,8 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
         return null;
       }
       const last = faults.get(name);
-      entry.worker = await openWorker(session.world, session.rules, (error) => failed(name, entry, error), last);
+      const world = { ...session.world, trouble: (error: unknown) => unheard(name, entry, error) };
+      entry.worker = await openWorker(world, session.rules, (error) => failed(name, entry, error), last);
       if (faults.get(name) === last) faults.delete(name);
       entry.since = clock.elapsed();
       entry.worker.wake();
@@ -177,16 +179,28 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
       if (!ill.has(name)) log('warn', `${name}: closing: ${trouble.why}`);
       return;
     }
-    const known = ill.get(name);
-    const isNews = known?.is !== trouble.is || known.why !== trouble.why;
-    const since = known?.is === trouble.is ? known.since : clock.now().toISOString();
     const corrupt = trouble.is === 'quarantined' && !trouble.passing ? mark(name) : '';
-    ill.set(name, { ...trouble, since, tried: clock.elapsed(), mark: corrupt, again: known?.again ?? false });
-    if (isNews) log(trouble.is === 'failing' ? 'error' : 'warn', `${name} is not served: ${trouble.log}`);
+    fallsIll(name, trouble, { mark: corrupt, beside: false });
     if (corrupt !== '') options.onQuarantine(name);
     if (trouble.is === 'no room') onFull(error);
     if (trouble.is === 'too many files') holdBack();
     void close(name);
+  }
+
+  function fallsIll(name: string, trouble: Trouble, how: { mark: string; beside: boolean }): void {
+    const known = ill.get(name);
+    const isNews = known?.is !== trouble.is || known.why !== trouble.why;
+    const since = known?.is === trouble.is ? known.since : clock.now().toISOString();
+    ill.set(name, { ...trouble, ...how, since, tried: clock.elapsed(), again: known?.again ?? false });
+    const what = how.beside ? 'is not heard while a call of it is in flight' : 'is not served';
+    if (isNews) log(trouble.is === 'failing' ? 'error' : 'warn', `${name} ${what}: ${trouble.log}`);
+  }
+
+  /** Trouble beside a call in flight; null where it is over. The call ends first: what keeps us from it now may pass until then. */
+  function unheard(name: string, entry: Entry, error: unknown): void {
+    if (live.get(name) !== entry || entry.closing) return;
+    if (error !== null) fallsIll(name, troubleOf(error), { mark: '', beside: true });
+    else if (ill.get(name)?.beside) well(name);
   }
 
   /** Files are short for all: whoever rests gives its own back, and nothing is opened for a while. */
@@ -197,7 +211,7 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
     for (const [name, entry] of live) if (entry.worker?.idle && !entry.closing) void close(name);
   }
 
-  async function close(name: string, graceMs = 0): Promise<void> {
+  async function close(name: string, graceMs = 0, why?: string): Promise<void> {
     const entry = live.get(name);
     if (!entry || (entry.closing && !stopping)) return;
     const began = clock.elapsed();
@@ -205,7 +219,7 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
     closing += 1;
     try {
       const worker = entry.worker ?? (await entry.opening);
-      await worker?.stop(graceMs).catch((error) => log('warn', `${name}: closing: ${errorText(error)}`));
+      await worker?.stop(graceMs, why).catch((error) => log('warn', `${name}: closing: ${errorText(error)}`));
     } finally {
       closing -= 1;
     }
@@ -238,7 +252,7 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
     const now = clock.elapsed();
     for (const [name, entry] of live) {
       if (entry.worker?.idle && !entry.closing && now - entry.used > UNLOAD_MS) void close(name);
-      else if (entry.worker && !entry.closing && ill.has(name) && now - entry.since > WELL_MS) well(name);
+      else if (entry.worker && !entry.closing && isOver(name) && now - entry.since > WELL_MS) well(name);
     }
     if (now > pause.until + WELL_MS) pause.ms = FIRST_PAUSE_MS;
     for (const [name, trouble] of ill) retry(name, trouble, now);
@@ -252,6 +266,8 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
     trouble.again = false;
     waiting.add(name);
   }
+
+  const isOver = (name: string): boolean => ill.get(name)?.beside === false;
 
   function well(name: string): void {
     ill.delete(name);
@@ -267,7 +283,7 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
       forgetTime(name);
       waiting.delete(name);
       ill.delete(name);
-      void close(name);
+      void close(name, 0, "the session's folder was removed or renamed");
     },
     isAsleep: (name) => !live.has(name) && !waiting.has(name) && ill.get(name)?.is !== 'quarantined',
     quarantined(name) {

@@ -1,4 +1,4 @@
-import { errorCode, errorText, UserError } from '../protocol/errors.ts';
+import { errorCode, errorText, isFull, UserError } from '../protocol/errors.ts';
 import type { TroubleKind } from '../protocol/status.ts';
 import { inWords, RecordCorrupt } from '../store/errors.ts';
 
@@ -15,11 +15,9 @@ export type Trouble = {
   passing: boolean;
 };
 
-const FULL = new Set(['ENOSPC', 'EDQUOT']);
 const SCARCE = new Set(['EMFILE', 'ENFILE']);
 
-export const isFull = (error: unknown): boolean => FULL.has(errorCode(error) ?? '');
-export const isScarce = (error: unknown): boolean => SCARCE.has(errorCode(error) ?? '');
+const isScarce = (error: unknown): boolean => SCARCE.has(errorCode(error) ?? '');
 
 /** What went wrong in a session, in words that a person can act on. */
 export function troubleOf(thrown: unknown): Trouble {

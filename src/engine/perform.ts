@@ -6,14 +6,15 @@ import { requestMessages } from '../core/prompt/request.ts';
 import { activePlan, type Call, runningStep, type Session } from '../core/session.ts';
 import { ASK_TOOL } from '../protocol/ask-call.ts';
 import type { Rules } from '../protocol/config.ts';
-import type { EventBody } from '../protocol/event.ts';
+import { isFull } from '../protocol/errors.ts';
+import type { EventBody, Recorded } from '../protocol/event.ts';
 import type { ImageFile } from '../protocol/images.ts';
 import { PLAN_TOOL } from '../protocol/plan-call.ts';
-import { INLINE_LIMIT } from '../protocol/recorded.ts';
+import { headAndTail, INLINE_LIMIT } from '../protocol/recorded.ts';
 import { SPAWN_TOOL } from '../protocol/spawn-call.ts';
 import { cut } from './cut.ts';
 import type { Ledger } from './ledger.ts';
-import { type ChatMessage, ModelFault, type ModelRequest, type ToolSpec, type World } from './ports.ts';
+import { type Blobs, type ChatMessage, ModelFault, type ModelRequest, type ToolSpec, type World } from './ports.ts';
 import { tidyCalls } from './tidy-calls.ts';
 
 const FIRST_PAUSE_MS = 500;
@@ -125,6 +126,16 @@ function tooLong(error: ModelFault, { attempt, now, messages }: Omit<Tried, 'sig
   return { type: 'model.failed', kind: 'too_long', error: error.message, attempt, retry_at, window };
 }
 
+/** What came of a call cannot be had again: where the disk has no room for all of a long text, its ends are kept. */
+async function kept(text: string, blobs: Blobs): Promise<Recorded> {
+  try {
+    return await cut(text, INLINE_LIMIT, blobs);
+  } catch (error) {
+    if (!isFull(error)) throw error;
+    return { text: headAndTail(text, INLINE_LIMIT, 'not kept, there was no room for it on the disk') };
+  }
+}
+
 /**
  * One tool call: on record before it begins and when it has ended. One that an earlier daemon began is not begun again unless
  * it is safe: its result is taken, or it is put on record that nobody knows. An aborted one is left open, for whoever knows why.
@@ -158,7 +169,7 @@ export async function act(
       : tools.run({ name: call.name, args: call.args }, context));
     if (!result)
       return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why: 'the daemon ended while it ran' }];
-    const output = await cut(result.text, INLINE_LIMIT, store.blobs);
+    const output = await kept(result.text, store.blobs);
     const { ok, exit } = result;
     const images = shownFrom(folderOf(ledger.session, call), result.images);
     const ms = Math.round(clock.elapsed() - began);

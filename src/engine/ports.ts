@@ -26,6 +26,8 @@ export type World = {
   jobs?: Jobs;
   /** Twelve hex digits that nobody can foresee: what marks data in the requests of a slice of work. */
   seal: () => string;
+  /** What keeps this session from being heard while a call of it is in flight; null once that is over. */
+  trouble?: (error: unknown) => void;
   /** A line for operators. The session's own story is its record, not this. */
   log: (level: 'debug' | 'info' | 'warn' | 'error', text: string) => void;
 };

@@ -5,7 +5,7 @@ import { replyText } from '../core/reply.ts';
 import { interruptions } from '../core/rest.ts';
 import type { Session } from '../core/session.ts';
 import type { Rules } from '../protocol/config.ts';
-import { errorText } from '../protocol/errors.ts';
+import { errorText, isFull } from '../protocol/errors.ts';
 import type { EventBody } from '../protocol/event.ts';
 import { NO_NOTES } from '../protocol/notes.ts';
 import { admit, hasRoom } from './admit.ts';
@@ -28,6 +28,7 @@ const PENDING_MS = 100;
 const ROOM_MS = 1000;
 /** No pause is longer than the longest an endpoint may wish for. */
 const LONGEST_PAUSE_MS = 3_600_000;
+const STOPPED = 'the daemon was stopped';
 const NOTHING_TAKEN = { pending: false, more: false };
 
 /** The one worker of a session: wakes it, beats until it rests, hears what comes in meanwhile. */
@@ -38,8 +39,8 @@ export type Worker = {
   readonly idle: boolean;
   /** Milliseconds until it has to be woken, where a time is waited for that nothing else tells. */
   readonly due: number | null;
-  /** Ends the beat: the call in flight may take `graceMs`, then it is aborted and put on record as interrupted. */
-  stop(graceMs: number): Promise<void>;
+  /** Ends the beat: the call in flight may take `graceMs`, then it is aborted and put on record as interrupted, with `why`. */
+  stop(graceMs: number, why?: string): Promise<void>;
 };
 
 /** How the last worker of a session in this daemon ended, where it was by a fault: an error of the code, or the disk. */
@@ -79,13 +80,27 @@ export async function openWorker(
   let place: (() => void) | null = null;
   let queueing = false;
   let glancing = false;
+  /** The last look beside a call in flight failed, and was told of. */
+  let unheard = false;
+  let ending: Promise<void> | null = null;
+  let why = STOPPED;
   /** `patient`: whoever closes the worker may keep the time for it. */
   let alarm: { at: number; off: () => void; patient: boolean } | null = null;
 
   function fault(error: unknown): void {
     broken = true;
-    inFlight?.abort(error);
     onFault(error);
+  }
+
+  /** What keeps us from hearing while a call is in flight ends no call: whoever looks after it meets the same, with its end on record. */
+  function troubled(error: unknown): void {
+    unheard = true;
+    world.trouble?.(error);
+  }
+
+  function heardAgain(): void {
+    if (unheard) world.trouble?.(null);
+    unheard = false;
   }
 
   function wake(): void {
@@ -95,7 +110,7 @@ export async function openWorker(
     else if (inFlight && !glancing) {
       // One glance sees all that came in before it: a hundred thousand wakes must not line up for one each.
       glancing = true;
-      void exclusively(glance).catch(fault);
+      void exclusively(glance).catch(troubled);
     }
   }
 
@@ -134,9 +149,12 @@ export async function openWorker(
       const ruled = learned(withNotes(ledger.session, withJobs(settled)), world.model, ledger.session);
       const decision = await exclusively(() => beat(ruled));
       if (ledger.unkept === 'due') await exclusively(keep);
+      if (!woken) heardAgain();
       if (stopping || decision.do === 'rest') return;
       if (decision.do === 'think' || decision.do === 'act') {
         if (!(await performed(decision, ruled))) return;
+        // What could not be read beside the call stops the work here if it still cannot be.
+        if (unheard) await rules();
       }
     }
   }
@@ -232,9 +250,7 @@ export async function openWorker(
         decision.do === 'think'
           ? await think(decision, world, ledger, ruled, control.signal)
           : await act(decision, world, ledger, control.signal);
-      await exclusively(async () => {
-        await ledger.record(stopping && events.length === 0 ? cutShort(ledger.session) : events);
-      });
+      await ended(stopping && events.length === 0 ? cutShort(ledger.session, why) : events);
     } catch (error) {
       if (!control.signal.aborted || broken) throw error;
     } finally {
@@ -245,9 +261,32 @@ export async function openWorker(
     return true;
   }
 
+  /** Puts the end of a call on record. Where there is no room even for that, it waits: the call cannot be made again. */
+  async function ended(events: EventBody[]): Promise<void> {
+    for (;;) {
+      try {
+        await exclusively(() => ledger.record(events));
+        return;
+      } catch (error) {
+        if (!isFull(error) || stopping) throw error;
+        troubled(error);
+        await new Promise<void>((done) => clock.after(ROOM_MS, done));
+      }
+    }
+  }
+
   /** While a call is in flight: take what came in, answer what can be answered, and end the call if a person says so. */
   async function glance(): Promise<void> {
     glancing = false;
+    try {
+      await hearMeanwhile();
+    } finally {
+      // A stop that came in is heard whatever else cannot be read.
+      if (abortsNow(ledger.session)) inFlight?.abort(new Error('stopped by a person'));
+    }
+  }
+
+  async function hearMeanwhile(): Promise<void> {
     const ruled = withJobs(await rules());
     if (woken) await look(ruled);
     for (
@@ -259,7 +298,7 @@ export async function openWorker(
       else if (decision.do === 'publish') await publish(decision.message, ruled);
     }
     await ledger.sync();
-    if (abortsNow(ledger.session)) inFlight?.abort(new Error('stopped by a person'));
+    heardAgain();
   }
 
   async function publish(message: string, ruled: Rules): Promise<void> {
@@ -286,6 +325,15 @@ export async function openWorker(
       );
   }
 
+  async function end(): Promise<void> {
+    while (beating !== null) await beating;
+    if (!broken) await exclusively(() => desk.flush()).catch(fault);
+    if (!broken) await exclusively(() => leave(ledger)).catch(fault);
+    await ledger.sync().catch(onFault);
+    if (!broken && ledger.unkept !== 'nothing') await ledger.keep().catch(() => undefined);
+    await store.close();
+  }
+
   await recover(ledger, desk, last);
   await tidyCalls(world, ledger);
   return {
@@ -296,18 +344,14 @@ export async function openWorker(
     get due() {
       return alarm?.patient ? Math.max(0, alarm.at - clock.elapsed()) : null;
     },
-    async stop(graceMs) {
+    async stop(graceMs, reason = STOPPED) {
       stopping = true;
+      why = reason;
       alarm?.off();
-      if (queueing) inFlight?.abort(new Error('the daemon was stopped'));
-      const cancel = clock.after(graceMs, () => inFlight?.abort(new Error('the daemon was stopped')));
-      while (beating !== null) await beating;
-      cancel();
-      if (!broken) await exclusively(() => desk.flush()).catch(fault);
-      if (!broken) await exclusively(() => leave(ledger)).catch(fault);
-      await ledger.sync().catch(onFault);
-      if (!broken && ledger.unkept !== 'nothing') await ledger.keep().catch(() => undefined);
-      await store.close();
+      if (queueing) inFlight?.abort(new Error(why));
+      const cancel = clock.after(graceMs, () => inFlight?.abort(new Error(why)));
+      ending ??= end();
+      await ending.finally(cancel);
     },
   };
 }
@@ -321,9 +365,9 @@ function learned(rules: Rules, model: Model, { run }: Session): Rules {
 const rests = (decision: Decision): boolean =>
   decision.do === 'record' && decision.events.some((event) => event.type === 'run.rested');
 
-/** A call that the daemon's own end cut short. */
-function cutShort(session: Session): EventBody[] {
-  return interruptions(session, 'the daemon was stopped').filter(
+/** A call that was cut short by the end of the daemon, or of the session's folder. */
+function cutShort(session: Session, why: string): EventBody[] {
+  return interruptions(session, why).filter(
     (event) => event.type === 'tool.interrupted' && event.outcome === 'unknown',
   );
 }

@@ -19,3 +19,8 @@ export function errorText(error: unknown): string {
 export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
+
+const FULL = new Set(['ENOSPC', 'EDQUOT']);
+
+/** A write found no room, on the disk or in a quota. */
+export const isFull = (error: unknown): boolean => FULL.has(errorCode(error) ?? '');

@@ -2,20 +2,20 @@ import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { Blobs } from '../engine/ports.ts';
-import { putInPlace, stagingName, syncFolder } from './durable.ts';
+import { putInPlace, stagingName, syncFolder, type Write } from './durable.ts';
 import { ifThere, RecordCorrupt, saying } from './errors.ts';
 
 export const sha256 = (bytes: Uint8Array | string) => createHash('sha256').update(bytes).digest('hex');
 
-/** Texts by the hash of their UTF-8 bytes. A file that does not hold what its name says throws RecordCorrupt. */
-export function openBlobs(folder: string): Blobs {
+/** Texts by the hash of their UTF-8 bytes. A file that does not hold what its name says throws RecordCorrupt. They are part of the record: `write` may use what is reserved for it. */
+export function openBlobs(folder: string, write?: Write): Blobs {
   return {
     async put(text) {
       const hash = sha256(text);
       const path = join(folder, hash);
       // An earlier process may have died before it synced the folder, so that is done for a blob that is there as well.
       if (ifThere(() => fs.lstatSync(path))) await syncFolder(folder);
-      else await putInPlace(join(folder, stagingName()), path, text);
+      else await putInPlace(join(folder, stagingName()), path, text, write);
       return hash;
     },
     async get(hash) {

@@ -52,11 +52,11 @@ export async function syncFile(path: string | Buffer): Promise<void> {
 export const stagingName = () => `.tmp-${randomBytes(8).toString('hex')}`;
 
 /** Makes a new file with these bytes on disk; the folder is not synced. On any failure the file is gone again. */
-export async function createFile(path: string, bytes: Uint8Array | string): Promise<fs.BigIntStats> {
+export async function createFile(path: string, bytes: Uint8Array | string, write?: Write): Promise<fs.BigIntStats> {
   try {
     const fd = fs.openSync(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
     try {
-      writeAll(fd, typeof bytes === 'string' ? Buffer.from(bytes) : bytes);
+      writeAll(fd, typeof bytes === 'string' ? Buffer.from(bytes) : bytes, write);
       await fdatasync(fd);
       return fs.fstatSync(fd, { bigint: true });
     } catch (error) {
@@ -90,8 +90,13 @@ export function linkInPlace(from: string | Buffer, to: string | Buffer): boolean
  * Puts a new file in place, whole and durable, or not at all: written under a staging name, linked, the folder synced.
  * False where the name was taken.
  */
-export async function putInPlace(staging: string, target: string, bytes: Uint8Array | string): Promise<boolean> {
-  await createFile(staging, bytes);
+export async function putInPlace(
+  staging: string,
+  target: string,
+  bytes: Uint8Array | string,
+  write?: Write,
+): Promise<boolean> {
+  await createFile(staging, bytes, write);
   try {
     return linkInPlace(staging, target);
   } finally {

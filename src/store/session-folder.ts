@@ -48,7 +48,7 @@ export function openSessionFolder(folder: string, options: SessionOptions): Sess
     name: basename(folder),
     journal,
     snapshots: openSnapshots(paths),
-    blobs: openBlobs(paths.blobs),
+    blobs: openBlobs(paths.blobs, world.disk?.write),
     inbox,
     outbox: openOutbox(paths),
     plan: openPlanFile(paths, world.elapsed),

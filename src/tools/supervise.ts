@@ -110,7 +110,8 @@ async function wellEnded(line: Line, folder: string): Promise<Ending> {
     throw new Error('The command was not started: the folder of its call cannot be written. Is the disk full?');
   }
   if (exit?.fault !== undefined) throw new Error(notBegun(exit.fault));
-  const { code = null, signal = first?.signal ?? null } = exit ?? {};
+  // Where there was no room for the file that tells the exit code, the supervisor has said it.
+  const { code = line.code() ?? null, signal = first?.signal ?? null } = exit ?? {};
   const group = line.group() ?? lifeIn(folder)?.pid;
   const leftBehind = group === undefined ? 'nothing' : await endLeftBehind(group, line.closed, isClosed);
   return { how: 'exit', code, signal, leftBehind };
@@ -128,6 +129,8 @@ type Line = {
   isHeard(): boolean;
   /** Its process group, once it has told of its pipe. */
   group(): number | undefined;
+  /** What the supervisor said of the exit code. */
+  code(): number | undefined;
   /** Nobody holds the command's output open any more. */
   closed: Promise<void>;
   /** The supervisor has ended. */
@@ -146,6 +149,7 @@ function listen(supervisor: Supervisor, folder: string, output: Output): Line {
   let heard = hasProc;
   let over: Gone | undefined;
   let hasEnded = false;
+  let code: number | undefined;
   let free = false;
   const letGo = (): void => {
     if (!free) supervisor.letGo();
@@ -172,6 +176,7 @@ function listen(supervisor: Supervisor, folder: string, output: Output): Line {
     if (word === 'pipe') group = itsGroup;
     if (word === 'pipe' && !pipe && heard) open(pid);
     if (word === 'ended') hasEnded = true;
+    if (word === 'ended' && Number.isInteger(pid)) code = pid;
     if (hasEnded) saidEnded.reach();
     // Whatever it wrote is in the pipe that we hold as well: the supervisor may go while we read on.
     if (hasEnded && pipe) letGo();
@@ -190,6 +195,7 @@ function listen(supervisor: Supervisor, folder: string, output: Output): Line {
     unheard: unheard.reached,
     isHeard: () => heard,
     group: () => group,
+    code: () => code,
     closed: closed.reached,
     gone: gone.catch(() => undefined),
     isGone: () => over,

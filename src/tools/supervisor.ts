@@ -45,7 +45,7 @@ else
 fi && printf '%s\\n%s\\n' "$stat" "$5" >"$1/pid" || exit 1
 `;
 
-/** The second, which runs the command and tells its end by descriptor 3; its output goes on into a pipe. */
+/** The second, which runs the command and tells its end and exit code by descriptor 3; its output goes on into a pipe. */
 export const RUNS = `
 {
   trap : $SIGNALS
@@ -68,12 +68,12 @@ export const RUNS = `
     } 2>&1 | {
       exec >&- 8>&-
       ulimit -d ${FENCE_KIB}
-      n=0
+      n=0 code=
       while [ $((n += 1)) -lt ${FENCE_LINES} ] && read -r line; do
         printf '%s\n' "$line" >&2
-        case $line in fence*) break ;; *[!0-9]*) ;; ?*) break ;; esac
+        case $line in fence*) break ;; *[!0-9]*) ;; ?*) code=$line; break ;; esac
       done
-      printf '%s ended\n' "$call" 2>/dev/null >&3
+      printf '%s ended%s\n' "$call" "\${code:+ $code}" 2>/dev/null >&3
     } &
     exec >&- 8>&-
     wait
@@ -84,8 +84,9 @@ export const RUNS = `
     [ "$7" != itself ] || { shift 9; exec "$@" 2>&1 3>&-; }
     exec "$2" -c "$3" 2>&1 3>&-
   )
-  printf '%s\\n' "$?" >&2
-  printf '%s ended\\n' "$call" 2>/dev/null >&3
+  code=$?
+  printf '%s\\n' "$code" >&2
+  printf '%s ended %s\\n' "$call" "$code" 2>/dev/null >&3
 }`;
 
 /**

@@ -75,6 +75,40 @@ test.skipIf(none)(
 );
 
 test.skipIf(none)(
+  `the long output of a command that ends on a full disk is kept whole, in the room of the reserve ${none}`,
+  async () => {
+    const disk = smallDisk();
+    const on = ground(disk.path);
+    fs.mkdirSync(on.root, { mode: 0o700 });
+    const command = 'seq 1 30000; echo there > log; until test -e go; do sleep 0.1; done';
+    const server = await startOpenAI([
+      { text: '', calls: [{ name: 'shell', args: JSON.stringify({ command }) }] },
+      { text: 'It is counted.' },
+    ]);
+    on.config({ version: 1, disk: DISK });
+    await on.start(['--base-url', server.url, '--model', 'm']);
+    await until(() => on.status()?.disk.reserve, 'the reserve');
+    on.sh('demo', 'mkdir inbox && echo "count" > inbox/1.md');
+    await on.file('demo', 'work/log');
+    fs.writeFileSync(join(on.session('demo'), 'go-there'), '');
+    disk.fill();
+    // Before the daemon looks: the reserve is still there when the command ends.
+    fs.renameSync(join(on.session('demo'), 'go-there'), join(on.session('demo'), 'work/go'));
+    const end = await until(
+      () => on.events('demo').find((event) => event.type === 'tool.finished'),
+      'its end on record',
+    );
+    expect(end).toMatchObject({ ok: true, output: { blob: expect.any(String) } });
+    const blob = /"blob":"(\w+)"/.exec(JSON.stringify(end))?.[1] ?? '';
+    expect(fs.readFileSync(join(on.session('demo'), 'blobs', blob), 'utf8')).toContain('\n15000\n');
+    disk.free();
+    expect(await on.file('demo', 'outbox/1.md')).toContain('It is counted.');
+    oneReplyEach(on, 'demo', ['1.md']);
+    await server.close();
+  },
+);
+
+test.skipIf(none)(
   `below the floor messages stay in the inbox, in old sessions and new ones, and are answered when there is room ${none}`,
   async () => {
     const disk = smallDisk();

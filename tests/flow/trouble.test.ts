@@ -63,6 +63,35 @@ test('a quarantined session is served again when its record was put right, witho
   await until(() => on.status()?.trouble.total === 0, 'a status without trouble');
 });
 
+test.each([
+  ['plan.json becomes a link', 'ln -sf /etc/hostname plan.json', 'rm plan.json'],
+  ['AGENTS.md grows beyond 1 MiB', 'head -c 1100000 /dev/zero > ../../AGENTS.md', 'rm ../../AGENTS.md'],
+])('%s beside a command: the command ends by itself, and the record says so', async (_what, harm, mend) => {
+  const command = 'touch begun; until test -e go; do sleep 0.05; done; echo over >> log';
+  const server = await startOpenAI([
+    { text: '[Step] a', calls: [{ name: 'shell', args: JSON.stringify({ command }) }] },
+    { text: 'a is there [Done]' },
+    { text: 'Hello to you.' },
+  ]);
+  const on = ground();
+  await on.start(['--base-url', server.url, '--model', 'm']);
+  on.sh('demo', 'mkdir inbox && echo "do a" > inbox/1.md');
+  await on.file('demo', 'work/begun');
+  on.sh('demo', `${harm} && echo hello > inbox/2.md`);
+  await until(() => troubleOf(on, 'demo')?.is === 'blocked', 'the trouble, while the command runs');
+  expect(on.events('demo').some(({ type }) => type === 'tool.interrupted' || type === 'tool.finished')).toBe(false);
+  on.sh('demo', 'touch work/go');
+  await until(() => on.events('demo').some(({ type }) => type === 'tool.finished'), 'the end of the command');
+  expect(server.requests).toHaveLength(1);
+  on.sh('demo', `${mend} && echo /status > inbox/3.md`);
+  expect(await on.file('demo', 'outbox/1.md')).toContain('a is there');
+  for (const reply of ['2.md', '3.md']) await on.file('demo', `outbox/${reply}`);
+  expect(on.sh('demo', 'cat work/log')).toBe('over\n');
+  expect(on.events('demo').filter(({ type }) => type === 'tool.interrupted' || type === 'daemon.stopped')).toEqual([]);
+  await until(() => on.status()?.trouble.total === 0, 'a status without trouble');
+  await server.close();
+});
+
 test('with 128 open files a daemon serves 200 sessions at once', async () => {
   const on = ground();
   on.wrap.push('bash', '-c', 'ulimit -n 128 && exec "$@"', 'bash');

@@ -23,6 +23,8 @@ export type Rig = {
   children: MemoryChildren['hands'];
   worker: Worker;
   faults: unknown[];
+  /** What kept the session from hearing beside a call in flight, in order; null: it was over. */
+  troubles: unknown[];
   drop(name: string, content: string): void;
   settle(): Promise<void>;
   /** Lets virtual time pass and runs what is due. */
@@ -57,6 +59,8 @@ export type RigOptions = {
   /** Whether a call may run; all may where this is left out. */
   permit?: (call: { name: string; args: string }) => Permit;
   config?: Config;
+  /** Asked in place of `config` each time; may throw, as settings that cannot be read do. */
+  rules?: () => Rules;
   store?: MemoryStore;
   before?: EventBody[];
   owner?: World['owner'];
@@ -80,9 +84,10 @@ export async function rig(options: RigOptions): Promise<Rig> {
   const toolRuns: Rig['toolRuns'] = [];
   const resumed: Rig['resumed'] = [];
   const faults: unknown[] = [];
+  const troubles: unknown[] = [];
   let letGo: Array<() => void> = [];
   const children = memoryChildren();
-  const rules: Rules = resolveRules(options.config);
+  const rules = () => options.rules?.() ?? resolveRules(options.config);
 
   const held = (signal: AbortSignal) =>
     new Promise<void>((resolve, reject) => {
@@ -109,6 +114,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     room: () => self.room,
     seal: options.seal ?? (() => SEAL),
     log: () => {},
+    trouble: (error) => troubles.push(error),
     ...(options.notes && { notes: options.notes }),
     model: {
       async ask(request, { signal, onText }): Promise<ModelAnswer> {
@@ -159,7 +165,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
   const open = (last?: Fault) =>
     openWorker(
       world(),
-      async () => rules,
+      async () => rules(),
       (error) => faults.push(error),
       last,
     );
@@ -177,6 +183,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     resumed,
     children: children.hands,
     faults,
+    troubles,
     get worker() {
       return worker;
     },
