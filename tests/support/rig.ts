@@ -66,6 +66,8 @@ export type RigOptions = {
   owner?: World['owner'];
   /** `SEAL` each time, where this is left out. */
   seal?: World['seal'];
+  /** Puts something between the worker and its ports, such as a check. */
+  around?: (world: World) => World;
 };
 
 /** The seal of every run of a rig. */
@@ -164,7 +166,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
 
   const open = (last?: Fault) =>
     openWorker(
-      world(),
+      options.around?.(world()) ?? world(),
       async () => rules(),
       (error) => faults.push(error),
       last,

@@ -1,0 +1,253 @@
+import { expect, test } from 'vitest';
+import { openLedger } from '../../src/engine/ledger.ts';
+import type { World } from '../../src/engine/ports.ts';
+import { tidyCalls } from '../../src/engine/tidy-calls.ts';
+import { moves, type Rig, type RigOptions, rig, SEAL, shell } from '../support/rig.ts';
+
+/** A session whose every effect is held to the record: what others can notice comes after the sync of what led to it. */
+type Watched = Rig & {
+  /** Effects in the order they happened. */
+  effects: string[];
+  /** Those that happened while the record had events which a power cut would have taken. */
+  early: string[];
+  /** Events that a power cut would take now. */
+  unsynced(): number;
+};
+
+type WatchedOptions = RigOptions & { jobs?: World['jobs']; folders?: string[]; seen?: (world: World) => void };
+
+async function watched(options: WatchedOptions): Promise<Watched> {
+  const effects: string[] = [];
+  const early: string[] = [];
+  let [appended, synced] = [0, 0];
+
+  const noticed = (what: string) => {
+    effects.push(what);
+    if (synced < appended) early.push(what);
+  };
+  const after =
+    <Args extends unknown[], Result>(what: string, effect: (...args: Args) => Result) =>
+    (...args: Args): Result => {
+      noticed(what);
+      return effect(...args);
+    };
+
+  const around = (world: World): World => {
+    const { store, children, model, tools } = world;
+    const { journal, inbox, outbox, plan, approvals, calls, snapshots } = store;
+    const watchedWorld: World = {
+      ...world,
+      ...(options.jobs && { jobs: { ...options.jobs, end: after('jobs end', options.jobs.end) } }),
+      store: {
+        ...store,
+        journal: {
+          ...journal,
+          async append(bodies) {
+            const events = await journal.append(bodies);
+            appended += events.length;
+            return events;
+          },
+          async sync() {
+            await journal.sync();
+            synced = appended;
+          },
+        },
+        inbox: { ...inbox, settle: after('a message leaves', inbox.settle), refuse: after('refused', inbox.refuse) },
+        outbox: {
+          ...outbox,
+          publish: after('reply', outbox.publish),
+          publishAgain: after('reply', outbox.publishAgain),
+        },
+        plan: { ...plan, write: after('plan.json', plan.write), archive: after('a plan ends', plan.archive) },
+        approvals: {
+          ...approvals,
+          write: after('a person is asked', approvals.write),
+          settle: after('asked no more', approvals.settle),
+        },
+        calls: {
+          ...calls,
+          list: async () => options.folders ?? [],
+          remove: after('a call folder goes', calls.remove),
+        },
+        snapshots: { ...snapshots, save: after('snapshot', snapshots.save) },
+        close: after('closed', store.close),
+      },
+      children: {
+        ...children,
+        send: after('a child is sent', children.send),
+        consume: after('a child is heard', children.consume),
+      },
+      model: { ...model, ask: after('the model', model.ask) },
+      tools: {
+        ...tools,
+        run: after('a tool', (call, context) => {
+          context.signal.addEventListener('abort', () => noticed('a tool is stopped'));
+          return tools.run(call, context);
+        }),
+      },
+    };
+    options.seen?.(watchedWorld);
+    return watchedWorld;
+  };
+  const it = await rig({ ...options, around });
+  return Object.assign(it, { effects, early, unsynced: () => appended - synced });
+}
+
+const twoSteps = moves(
+  { text: '[Step] Find it\n[Step] Write it down', calls: [shell()] },
+  { text: '[Done] found', calls: [shell()] },
+  { text: '[Done] written' },
+);
+
+test('a message leaves the inbox, the model is asked and a tool begins only when what led to it is durable', async () => {
+  const it = await watched({ script: twoSteps });
+  it.drop('1.md', 'Find it and write it down');
+  await it.pass(300);
+  expect(it.effects).toEqual(expect.arrayContaining(['a message leaves', 'the model', 'a tool', 'plan.json', 'reply']));
+  expect(it.early).toEqual([]);
+});
+
+test('a session at rest has nothing that a power cut would take', async () => {
+  const it = await watched({ script: twoSteps });
+  it.drop('1.md', 'Find it and write it down');
+  await it.pass(300);
+  expect(it.types().at(-1)).toBe('reply.published');
+  expect(it.unsynced()).toBe(0);
+});
+
+test('a reply to a command that changes no plan is published only when it is durable', async () => {
+  const it = await watched({ script: moves({ text: 'Hello.' }) });
+  it.drop('1.md', '/status');
+  await it.settle();
+  expect(it.effects).toContain('reply');
+  expect(it.early).toEqual([]);
+});
+
+test('a reply that is given while a call is in flight is published only when it is durable', async () => {
+  const it = await watched({ script: () => ({ hold: true, next: () => ({ text: 'Hello.' }) }) });
+  it.drop('1.md', 'Say hello');
+  await it.settle();
+  it.drop('2.md', '/status');
+  await it.settle();
+  expect(it.reply('2.md')).toBeDefined();
+  expect(it.early).toEqual([]);
+  expect(it.unsynced()).toBe(0);
+});
+
+test('a stop is durable before the call in flight is ended', async () => {
+  const it = await watched({ script: () => ({ text: '[Step] Wait', calls: [shell()] }), tool: () => 'hold' });
+  it.drop('1.md', 'Wait');
+  await it.settle();
+  it.drop('2.md', '/stop');
+  await it.settle();
+  expect(it.effects).toContain('a tool is stopped');
+  expect(it.early).toEqual([]);
+});
+
+test('a person is asked only when the question is durable, and a plan that has ended is put away only then', async () => {
+  const it = await watched({
+    script: moves({ text: '[Step] Fetch it', calls: [shell()] }, { text: '[Done]' }, { text: 'Something else.' }),
+    permit: () => ({ is: 'ask', why: 'it reaches the network', rule: false, shows: 'curl', always: 'shell(curl *)' }),
+    config: { version: 1, limits: { approval_minutes: 10 } },
+  });
+  it.drop('1.md', 'Fetch it');
+  await it.pass(300);
+  it.drop('2.md', 'yes');
+  await it.pass(300);
+  it.drop('3.md', '/new');
+  await it.pass(300);
+  expect(it.effects).toEqual(expect.arrayContaining(['a person is asked', 'asked no more', 'a plan ends']));
+  expect(it.early).toEqual([]);
+});
+
+test('a child is sent its message, and its reply consumed, only when what led to it is durable', async () => {
+  const it = await watched({
+    script: moves(
+      { text: '[Step] Compare', calls: [{ name: 'spawn', args: { task: 'Read it' } }] },
+      { text: '[Done]' },
+    ),
+  });
+  it.drop('1.md', 'Compare');
+  await it.pass(300);
+  const [sent] = it.children.sent;
+  expect(sent).toBeDefined();
+  it.children.answer(sent?.child ?? '', sent?.message.id ?? '');
+  it.worker.wake();
+  await it.pass(300);
+  expect(it.effects).toEqual(expect.arrayContaining(['a child is sent', 'a child is heard']));
+  expect(it.early).toEqual([]);
+});
+
+test('a call folder is taken away, and a job ended, only when the end is durable', async () => {
+  const it = await watched({
+    script: moves({ text: '[Step] Run it', calls: [shell()] }, { text: '[Done]' }),
+    folders: ['ended-long-ago'],
+    jobs: { news: () => [], told: () => {}, running: () => [], end: async () => ['job 1'] },
+  });
+  it.drop('1.md', 'Run it');
+  await it.pass(300);
+  it.drop('2.md', '/new');
+  await it.pass(300);
+  expect(it.effects).toEqual(expect.arrayContaining(['a call folder goes', 'jobs end']));
+  expect(it.early).toEqual([]);
+});
+
+test('what a daemon leaves open is durable when it has stopped', async () => {
+  const it = await watched({ script: () => ({ hold: true }) });
+  it.drop('1.md', 'Say hello');
+  await it.settle();
+  const stopped = it.worker.stop(0);
+  await it.pass(1);
+  await stopped;
+  expect(it.types()).toContain('daemon.stopped');
+  expect(it.effects.at(-1)).toBe('closed');
+  expect(it.unsynced()).toBe(0);
+});
+
+test('what is on record is durable when a session that an error ended has been left', async () => {
+  const it = await watched({
+    script: moves({ text: '[Step] Read it', calls: [{ name: 'read_file', args: { path: 'a' } }] }),
+    // A safe call does not wait for the disk.
+    replay: () => 'safe',
+    tool: () => {
+      throw new Error('a bug');
+    },
+  });
+  it.drop('1.md', 'Read it');
+  await it.settle();
+  expect(it.faults).toHaveLength(1);
+  expect(it.unsynced()).toBeGreaterThan(0);
+  await it.worker.stop(0);
+  expect(it.unsynced()).toBe(0);
+});
+
+test('whoever tidies up makes the end of a call and of a job durable by itself', async () => {
+  let world: World | undefined;
+  const it = await watched({
+    script: moves({ text: 'Hello.' }),
+    folders: ['ended-long-ago'],
+    jobs: { news: () => [], told: () => {}, running: () => [], end: async () => [] },
+    seen: (given) => {
+      world = given;
+    },
+  });
+  it.drop('1.md', 'Say hello');
+  await it.pass(300);
+  if (!world) throw new Error('no world');
+  const ledger = await openLedger('demo', world.store.journal, world.store.snapshots, () => SEAL);
+  const before = it.effects.length;
+  const { seq } = ledger.session;
+  await ledger.record([{ type: 'context.compacted', upto: seq, summary: '' }]);
+  await tidyCalls(world, ledger);
+  expect(it.effects.slice(before)).toEqual(['jobs end', 'a call folder goes']);
+  expect(it.early).toEqual([]);
+});
+
+test('a recovery is durable before anything is tried again', async () => {
+  const before = await rig({ script: () => ({ hold: true }) });
+  before.drop('1.md', 'Say hello');
+  await before.settle();
+  const it = await watched({ script: moves({ text: 'Hello.' }), store: before.store.hands.restart() });
+  expect(it.types()).toContain('recovery.started');
+  expect(it.unsynced()).toBe(0);
+});
