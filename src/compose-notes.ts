@@ -1,6 +1,7 @@
 import { ranking } from './core/recall.ts';
 import type { World } from './engine/ports.ts';
 import type { Config, Reach } from './protocol/config.ts';
+import type { Effective } from './protocol/effective.ts';
 import { errorText, UserError } from './protocol/errors.ts';
 import type { Notes } from './protocol/notes.ts';
 import {
@@ -22,7 +23,9 @@ const MOST_SAID = 1000;
 type Topic = 'memory' | 'recall';
 
 export type NotesOptions = {
-  workspace: Pick<Workspace, 'paths' | 'has' | 'settingsText'>;
+  workspace: Pick<Workspace, 'paths' | 'has'>;
+  /** The settings of this session as they are now. */
+  effective: () => Effective;
   config: () => Config;
   skills: Skills;
   clock: World['clock'];
@@ -32,18 +35,13 @@ export type NotesOptions = {
 /** Memory, skills and the search of one session: as they are told to the model, and as its tools use them. */
 export function openNotes(
   name: string,
-  { workspace, config, skills, clock, complain }: NotesOptions,
+  { workspace, effective, config, skills, clock, complain }: NotesOptions,
 ): { told: () => Notes; tools: NonNullable<BuiltinOptions['notes']> } {
   // A family has one memory, as it has one work folder: that of its root, as long as there is one.
   const family = workspace.has(rootOf(name)) ? rootOf(name) : name;
   const own = openNotebook(sessionPaths(workspace.paths.session(family)).memory, clock.now);
   const shared = openNotebook(workspace.paths.memory, clock.now);
-  const reach = (topic: Topic): Reach =>
-    [...new Set([name, family])]
-      .map((one) => reachIn(textOf(workspace, one), topic))
-      .find((one) => one !== undefined) ??
-    config()[topic] ??
-    'workspace';
+  const reach = (topic: Topic): Reach => effective().settings[topic] ?? 'workspace';
 
   /** A memory that cannot be read is no reason to stop a run. */
   const read = (notebook: typeof own): string => {
@@ -105,11 +103,10 @@ export function openNotes(
   };
 }
 
-/** What settings say of a topic; of ones that cannot be read nobody knows whom they were to protect. */
-function reachIn(settings: string | undefined | Error, topic: Topic): Reach | undefined {
+/** What the settings of another session say of a topic; of ones that cannot be read nobody knows whom they were to protect. */
+function reachIn(settings: string | undefined, topic: Topic): Reach | undefined {
   if (settings === undefined) return undefined;
   try {
-    if (settings instanceof Error) throw settings;
     return checkSettings(settings, 'session.json').value[topic];
   } catch {
     return 'session';
@@ -120,14 +117,6 @@ function reachIn(settings: string | undefined | Error, topic: Topic): Reach | un
 function isOpen(settings: Array<string | undefined>, standing: Reach = 'workspace'): boolean {
   const said = settings.map((text) => reachIn(text, 'recall')).filter((one) => one !== undefined);
   return (said.length > 0 ? said : [standing]).every((one) => one === 'workspace');
-}
-
-function textOf(workspace: NotesOptions['workspace'], name: string): string | undefined | Error {
-  try {
-    return workspace.settingsText(name);
-  } catch (error) {
-    return error instanceof Error ? error : new Error(errorText(error));
-  }
 }
 
 /** Says each thing once, whoever of the sessions notices it. */

@@ -3,6 +3,7 @@ import { fdatasync, writeSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { type NotesOptions, onceEach, openNotes } from './compose-notes.ts';
 import { openSecrets, type Secrets } from './compose-secrets.ts';
+import { openSettings, type SettingsDesk } from './compose-settings.ts';
 import { realClock } from './daemon/clock.ts';
 import { type Daemon, type Hands, startDaemon } from './daemon/daemon.ts';
 import { type Disk, openDisk } from './daemon/disk.ts';
@@ -13,20 +14,10 @@ import type { SessionWorld } from './daemon/sessions.ts';
 import { runSlots } from './daemon/slots.ts';
 import { type Model, ModelFault, type SessionStore, type World } from './engine/ports.ts';
 import { chooseModel } from './models/index.ts';
-import {
-  type Config,
-  type ModelSettings,
-  permissionsOf,
-  resolveRules,
-  retentionOf,
-  type Settings,
-  sandboxOf,
-} from './protocol/config.ts';
+import type { ModelSettings } from './protocol/config.ts';
+import { type Effective, effectiveSettings } from './protocol/effective.ts';
 import { errorText, isFull } from './protocol/errors.ts';
 import {
-  type Checked,
-  checkConfig,
-  checkSettings,
   openChildren,
   openSkills,
   openWorkspace,
@@ -79,25 +70,25 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
     elapsed: realClock.elapsed,
     disk: sparing(() => disk),
   });
-  const config = lastGood(
-    log,
-    options.configFile,
-    options.readConfig ?? workspace.configText,
-    (text) => checkConfig(text, options.configFile),
-    secrets.learn,
-  );
-  config.reload(true);
+  const { flags, env } = options;
+  const settings = openSettings({
+    ...{ workspace, flags, env, log },
+    configFile: options.configFile,
+    readConfig: options.readConfig ?? workspace.configText,
+    learn: secrets.learn,
+  });
+  const config = settings.config();
   const disk = openDisk({
     folder: workspace.paths.own,
     reserve: workspace.paths.reserve,
     rules: () => ({
-      floorMb: config.value.disk?.floor_mb ?? DEFAULT_FLOOR_MB,
-      reserveMb: config.value.disk?.reserve_mb ?? DEFAULT_RESERVE_MB,
+      floorMb: settings.config().disk?.floor_mb ?? DEFAULT_FLOOR_MB,
+      reserveMb: settings.config().disk?.reserve_mb ?? DEFAULT_RESERVE_MB,
     }),
     clock: realClock,
     log,
   });
-  const wished = config.value.concurrency?.runs ?? DEFAULT_RUNS;
+  const wished = config.concurrency?.runs ?? DEFAULT_RUNS;
   const allowed = allowance(openFilesLimit(), wished);
   if (allowed.runs < wished) {
     log(
@@ -106,14 +97,14 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
     );
   }
   const slots = runSlots(allowed.runs);
-  const models = modelsBy(options.env);
-  models(modelSettings(config.value, undefined, options.flags));
+  const models = modelsBy(env);
+  models(effectiveSettings({ flags, env, workspace: config }).model);
   let hands: Hands = { wake: () => {}, quarantined: () => undefined, asks: () => {} };
   const parents = new Map<string, string>();
-  const mcp = mcpPool({ env: options.env, log });
-  const pool = browsers({ env: options.env, log });
+  const mcp = mcpPool({ env, log });
+  const pool = browsers({ env, log });
   const sandbox = openSandbox({
-    env: options.env,
+    env,
     hidden: [workspace.paths.root],
     warn: (text) => log('warn', text),
   });
@@ -123,9 +114,8 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
     openSession(name, {
       workspace,
       owner,
-      config,
-      flags: options.flags,
-      env: options.env,
+      settings,
+      env,
       slots,
       models,
       sandbox,
@@ -144,11 +134,11 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
     clock: realClock,
     disk,
     mostOpen: allowed.sessions,
-    allowNetwork: options.allowNetwork || config.value.allow_network_fs === true,
-    settings: () => config.reload(false),
+    allowNetwork: options.allowNetwork || config.allow_network_fs === true,
+    settings: settings.reload,
     onLost: options.onLost,
     prepare: () => prepared(workspace),
-    sweep: (name) => sweep(name, workspace, config.value),
+    sweep: (name) => sweep(name, workspace, settings.of(name)().retention),
     hands: (given) => {
       hands = given;
     },
@@ -190,18 +180,16 @@ async function prepared({ paths }: Workspace): Promise<void> {
   await syncFolder(paths.root);
 }
 
-/** Removes what is old in a session, by the settings that are in force; ones that do not hold keep everything. */
-async function sweep(name: string, workspace: Workspace, config: Config): Promise<boolean> {
-  const settings = checkSettings(workspace.settingsText(name), 'session.json').value;
+/** Removes what is old in a session, by the settings that are in force. */
+async function sweep(name: string, workspace: Workspace, days: Effective['retention']): Promise<boolean> {
   const paths = sessionPaths(workspace.paths.session(name));
-  return (await sweepSession(paths, retentionOf(config, settings), realClock.now())).more;
+  return (await sweepSession(paths, days, realClock.now())).more;
 }
 
 type Parts = {
   workspace: Workspace;
   owner: Ownership;
-  config: Good<Config>;
-  flags: ModelSettings;
+  settings: SettingsDesk;
   env: NodeJS.ProcessEnv;
   slots: World['slots'];
   room: World['room'];
@@ -219,47 +207,25 @@ type Parts = {
 };
 
 async function openSession(name: string, parts: Parts): Promise<SessionWorld | null> {
-  const { workspace, owner, config, log } = parts;
+  const { workspace, owner, settings, log } = parts;
   if (!workspace.has(name)) return null;
-  const settings = lastGood(
-    log,
-    `${name}/session.json`,
-    workspace.settings(name),
-    (text) => checkSettings(text, 'session.json'),
-    parts.secrets.learn,
-  );
-  const model = () => parts.models(modelSettings(config.value, settings.value, parts.flags));
+  const effective = settings.of(name);
+  const model = () => parts.models(effective().model);
+  const family = rootOf(name);
   // A child that works in a folder of its own reads what its family wrote.
-  const shared = parentOf(name) === undefined ? [] : [sessionPaths(workspace.paths.session(rootOf(name))).work];
-  settings.reload(false);
-  const readAlso = [...(config.value.read_also ?? []), ...(settings.value.read_also ?? []), ...shared];
-  const web = () => ({ network: config.value.network, search: config.value.search });
-  const sandbox = { of: parts.sandbox, wish: () => sandboxOf(config.value, settings.value) };
-  const servers = () => ({ ...config.value.mcpServers, ...settings.value.mcpServers });
-  const notes = openNotes(name, { ...parts, config: () => config.value, clock: realClock });
+  const shared = family === name ? [] : [sessionPaths(workspace.paths.session(family)).work];
+  const readAlso = [...effective().readAlso, ...shared];
+  const web = () => ({ network: settings.config().network, search: settings.config().search });
+  const sandbox = { of: parts.sandbox, wish: () => effective().sandbox };
+  const notes = openNotes(name, { ...parts, effective, config: settings.config, clock: realClock });
   const jobs = openShelf(sessionPaths(workspace.paths.session(name)).jobs);
   const builtin = builtinTools({ readAlso, env: parts.env, web, sandbox, jobs, notes: notes.tools });
   const browser = parts.browsers.of(sessionPaths(workspace.paths.session(name)).browser, () => ({
-    network: config.value.network,
-    browser: config.value.browser,
+    network: settings.config().network,
+    browser: settings.config().browser,
   }));
-  // A family goes by the rules of its root: what a person allowed or denied there holds for all of its work.
-  const root = rootOf(name);
-  const rootText = workspace.settings(root);
-  const above = lastGood(
-    log,
-    `${root}/session.json`,
-    () => (workspace.has(root) ? rootText() : undefined),
-    (text) => checkSettings(text, 'session.json'),
-    parts.secrets.learn,
-  );
-  const family = root === name ? [settings] : [settings, above];
-  const permissions = () => {
-    // As they are now: a rule that a person has just added holds for the next call.
-    for (const one of family) one.reload(false);
-    return permissionsOf(config.value, ...family.map(({ value }) => value));
-  };
-  const tools = parts.secrets.tools(toolbox([...builtin, browser], parts.mcp.of(name, servers), permissions));
+  const servers = parts.mcp.of(name, () => effective().mcpServers);
+  const tools = parts.secrets.tools(toolbox([...builtin, browser], servers, () => effective().permissions));
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
   const world: World = {
     store: asking(
@@ -299,9 +265,7 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
   return {
     world,
     async rules() {
-      settings.reload(false);
-      const flags = { model: parts.flags };
-      const rules = resolveRules(config.value, settings.value, flags);
+      const { rules } = effective();
       return {
         ...rules,
         instructions: [workspace.instructionsText(), rules.instructions].filter(Boolean).join('\n\n'),
@@ -358,11 +322,6 @@ function built(model: () => Model): Model {
   }
 }
 
-/** Later wins, key by key: workspace, session, flags. */
-function modelSettings(config: Config, session: Settings | undefined, flags: ModelSettings): ModelSettings {
-  return { ...config.model, ...session?.model, ...flags };
-}
-
 /** One model for each set of settings: they share connections, and scripted ones their place. */
 function modelsBy(env: NodeJS.ProcessEnv): (settings: ModelSettings) => Model {
   const known = new Map<string, Model>();
@@ -371,51 +330,5 @@ function modelsBy(env: NodeJS.ProcessEnv): (settings: ModelSettings) => Model {
     const model = known.get(key) ?? chooseModel(settings, env);
     known.set(key, model);
     return model;
-  };
-}
-
-type Good<T> = { readonly value: T; reload(first: boolean): void };
-
-/**
- * Settings as they were when they last held; a file that does not hold is said once, until it changes its complaint. A text that holds
- * is checked once, however often it is read.
- */
-function lastGood<T extends object>(
-  log: World['log'],
-  file: string,
-  read: () => string | undefined,
-  check: (text: string | undefined) => Checked<T>,
-  take: (value: T) => void,
-): Good<T> {
-  let value = {} as T;
-  let said = '';
-  let good = false;
-  let held: { text: string | undefined } | undefined;
-  const say = (text: string, level: 'warn' | 'error') => {
-    if (text !== said && text !== '') log(level, text);
-    said = text;
-  };
-  return {
-    get value() {
-      return value;
-    },
-    reload(first) {
-      try {
-        const before = held;
-        held = undefined;
-        const text = read();
-        const checked = before && before.text === text ? undefined : check(text);
-        held = { text };
-        if (!checked) return;
-        value = checked.value;
-        take(value);
-        good = true;
-        say(checked.warnings.join('\n'), 'warn');
-      } catch (error) {
-        if (first) throw error;
-        const force = good ? 'the last good settings stay in force' : 'the defaults are in force';
-        say(`${file}: ${errorText(error)}\nThe file is left as it is; ${force}.`, 'error');
-      }
-    },
   };
 }

@@ -1,11 +1,10 @@
 import type { Finding, Question } from './frontends/cli/command.ts';
-import { type Config, sandboxOf } from './protocol/config.ts';
+import type { SandboxWish } from './protocol/config.ts';
 import { openSandbox, tryToEscape } from './tools/index.ts';
 
 /** Where commands run by this configuration; where they are held, what became of every way out that was tried just now. */
-export async function sandbox({ env }: Question, config: Config): Promise<Finding[]> {
+export async function sandbox({ env }: Question, wish: SandboxWish): Promise<Finding[]> {
   const finding = (is: Finding['is'], text: string): Finding => ({ what: 'sandbox', is, text });
-  const wish = sandboxOf(config);
   const hold = openSandbox({ env, hidden: [] }).hold(wish);
   if (!hold.held) {
     const free = 'commands run as your user, without a sandbox. See docs/security.md';

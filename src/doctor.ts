@@ -8,6 +8,7 @@ import { ModelFault } from './engine/ports.ts';
 import type { Finding, Question } from './frontends/cli/command.ts';
 import { chooseModel } from './models/index.ts';
 import type { Config, ModelSettings } from './protocol/config.ts';
+import { effectiveSettings } from './protocol/effective.ts';
 import { errorText, UserError } from './protocol/errors.ts';
 import { checkConfig, checkSettings, openSkills, sessionPaths } from './store/index.ts';
 import { lockInWords } from './store/owner.ts';
@@ -23,6 +24,7 @@ const OLDEST_NODE = [20, 19] as const;
 export async function examine(question: Question): Promise<Finding[]> {
   const client = openClient(question.root);
   const config = configuration(question, client);
+  const effective = effectiveSettings({ flags: question.flags, env: question.env, workspace: config.value });
   return [
     node(),
     ...workspace(client),
@@ -36,10 +38,10 @@ export async function examine(question: Question): Promise<Finding[]> {
     lock(question.env, client),
     daemon(client),
     watches(client),
-    beside(client, question, await model({ ...config.value.model, ...question.flags }, question)),
+    beside(client, question, await model(effective.model, question)),
     shell(question.env),
     browser(config.value.browser?.executable, question.env),
-    ...(await sandbox(question, config.value)),
+    ...(await sandbox(question, effective.sandbox)),
   ];
 }
 

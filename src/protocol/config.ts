@@ -3,7 +3,7 @@ import { type FullLimits, fullLimits, Limits } from './limits.ts';
 import { McpServers } from './mcp.ts';
 import { MODES, Mode } from './message.ts';
 import { NO_NOTES, type Notes } from './notes.ts';
-import { ApprovalsMode, PermissionRule, type Permissions } from './permissions.ts';
+import { ApprovalsMode, PermissionRule } from './permissions.ts';
 
 const Prices = z.strictObject({
   input: z.number().min(0).describe('Price of a million prompt tokens.'),
@@ -217,76 +217,28 @@ export type Rules = {
   notes: Notes;
 };
 
-/** Days that things are kept; 0: for ever. Later layers win key by key. */
-export function retentionOf(...layers: Array<Config | Settings | undefined>): {
-  recordDays: number;
-  filesDays: number;
-} {
-  const kept = { recordDays: 90, filesDays: 30 };
-  for (const layer of layers) {
-    kept.recordDays = layer?.retention?.record_days ?? kept.recordDays;
-    kept.filesDays = layer?.retention?.files_days ?? kept.filesDays;
-  }
-  return kept;
-}
-
-/** Where commands run. Later layers win key by key. */
-export function sandboxOf(...layers: Array<Config | Settings | undefined>): SandboxWish {
-  const wish: SandboxWish = { mode: 'auto', network: false };
-  for (const layer of layers) {
-    wish.mode = layer?.sandbox ?? wish.mode;
-    wish.network = layer?.network?.shell ?? wish.network;
-  }
-  return wish;
-}
-
-/** Who may do what without being asked. `session`: the settings of the session, then those of the one it works for. */
-export function permissionsOf(config: Config, ...session: Array<Settings | undefined>): Permissions {
-  const mode = [...session, config].find((layer) => layer?.approvals !== undefined)?.approvals;
-  return {
-    mode: mode ?? 'ask',
-    session: session.flatMap((layer) => layer?.permissions ?? []),
-    workspace: config.permissions ?? [],
-  };
-}
-
 /** What a person wants of the sandbox: `sandbox` and `network.shell` of the settings. */
 export type SandboxWish = { mode: 'auto' | 'bwrap' | 'none'; network: boolean };
 
 export const DEFAULT_CONTEXT_WINDOW = 128_000;
 export const EXTEND_FACTOR = 5;
 
-/** Lays configurations over each other, later wins key by key, and fills in the defaults. */
-export function resolveRules(...layers: Array<Config | Settings | undefined>): Rules {
-  const rules: Rules = {
-    mode: 'linear',
-    modes: MODES,
-    limits: fullLimits(...layers.map((layer) => layer?.limits)),
-    onLimit: 'pause',
-    unknownAgent: 'self',
-    language: undefined,
-    instructions: '',
-    contextWindow: DEFAULT_CONTEXT_WINDOW,
-    windowIsSet: false,
-    model: undefined,
-    agents: {},
+/** The rules that settings say, with every default filled in. Layers are laid over each other by `effectiveSettings`. */
+export function resolveRules(settings: Pick<Config & Settings, keyof typeof shared> = {}): Rules {
+  return {
+    mode: settings.mode ?? 'linear',
+    modes: settings.modes ?? MODES,
+    limits: fullLimits(settings.limits),
+    onLimit: settings.on_limit ?? 'pause',
+    unknownAgent: settings.unknown_agent ?? 'self',
+    language: settings.language,
+    instructions: settings.instructions ?? '',
+    contextWindow: settings.model?.context_window ?? DEFAULT_CONTEXT_WINDOW,
+    windowIsSet: settings.model?.context_window !== undefined,
+    model: settings.model?.name,
+    agents: settings.agents ?? {},
     jobs: [],
-    senders: undefined,
+    senders: settings.senders,
     notes: NO_NOTES,
   };
-  for (const layer of layers) {
-    if (!layer) continue;
-    rules.mode = layer.mode ?? rules.mode;
-    rules.unknownAgent = layer.unknown_agent ?? rules.unknownAgent;
-    rules.modes = layer.modes ?? rules.modes;
-    rules.onLimit = layer.on_limit ?? rules.onLimit;
-    rules.language = layer.language ?? rules.language;
-    rules.instructions = [rules.instructions, layer.instructions].filter(Boolean).join('\n\n');
-    rules.contextWindow = layer.model?.context_window ?? rules.contextWindow;
-    rules.windowIsSet ||= layer.model?.context_window !== undefined;
-    rules.model = layer.model?.name ?? rules.model;
-    rules.senders = layer.senders ?? rules.senders;
-    rules.agents = { ...rules.agents, ...layer.agents };
-  }
-  return rules;
 }

@@ -29,10 +29,12 @@ export type PermissionRule = z.infer<typeof PermissionRule>;
 /** What was decided without asking anybody about it, in the order it is looked at. */
 export type Permissions = {
   mode: ApprovalsMode;
-  /** Rules of the session and of the one it works for; the first that matches decides. */
+  /** Rules of the session, or of the root of its family; the first that matches decides. */
   session: readonly PermissionRule[];
   /** Rules of the workspace, looked at after those; what it denies stays denied. */
   workspace: readonly PermissionRule[];
+  /** Of a child session, the rules of each session below the root: they ask and deny besides, and allow nothing. */
+  children?: ReadonlyArray<readonly PermissionRule[]>;
 };
 
 /** A rule's one word and pattern, taken apart. `text` is null where the pattern names a tool alone. */

@@ -6,3 +6,9 @@ export function parentOf(name: string): string | undefined {
   const at = name.lastIndexOf('~');
   return at > 0 ? name.slice(0, at) : undefined;
 }
+
+/** The session at the top of a family, and each one below it down to this one. */
+export function lineage(name: string): string[] {
+  const parent = parentOf(name);
+  return parent === undefined ? [name] : [...lineage(parent), name];
+}

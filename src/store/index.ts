@@ -3,7 +3,7 @@ export { openChildren } from './children.ts';
 export { dropMessage } from './drop-message.ts';
 export { sweepStaging, syncFolder } from './durable.ts';
 export { Fenced, RecordCorrupt } from './errors.ts';
-export { parentOf, rootOf } from './family-names.ts';
+export { lineage, parentOf, rootOf } from './family-names.ts';
 export { folderIds } from './folder-id.ts';
 export { type SessionPaths, sessionPaths, type WorkspacePaths } from './layout.ts';
 export { type MemoryStore, memoryStore } from './memory.ts';

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { contentOfData } from '../../src/protocol/provenance.ts';
 import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
@@ -145,4 +145,26 @@ test('a session made anew under an old name takes nothing from the child session
   on.sh('demo', 'mkdir inbox && echo "find y" > inbox/1.md');
   expect(await on.file('demo', 'outbox/1.md')).toContain('done: find y');
   await server.close();
+});
+
+test('a child asks the endpoint of its root’s session.json, and goes by its sandbox', async () => {
+  const { server, on } = await family((_, request) =>
+    request === 0
+      ? { text: 'I look.', calls: [{ name: 'shell', args: JSON.stringify({ command: 'echo it ran > ran.txt' }) }] }
+      : { text: 'done' },
+  );
+  const cloud = await startOpenAI(() => ({ text: 'from the cloud' }));
+  on.config({ model: { base_url: cloud.url, name: 'cloud' }, permissions: [{ allow: 'shell' }] });
+  on.sh('demo', 'mkdir inbox');
+  const own = { model: { base_url: server.url, name: 'family' }, sandbox: 'bwrap' };
+  writeFileSync(`${on.session('demo')}/session.json`, JSON.stringify(own));
+  // Without any program in PATH there is no sandbox, so that what says "bwrap" runs no command.
+  await on.start([], { PATH: '/nowhere' });
+  on.sh('demo', 'echo "find x" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('The child said: done');
+  expect(server.requests.map(({ body }) => body.model)).toEqual(['family', 'family', 'family', 'family']);
+  expect(cloud.requests).toEqual([]);
+  expect(on.events('demo~step_1').find((event) => event.type === 'tool.finished')).toMatchObject({ ok: false });
+  expect(existsSync(`${on.session('demo')}/work/ran.txt`)).toBe(false);
+  await Promise.all([server.close(), cloud.close()]);
 });

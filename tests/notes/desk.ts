@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { onceEach, openNotes } from '../../src/compose-notes.ts';
+import { openSettings } from '../../src/compose-settings.ts';
 import { realClock } from '../../src/daemon/clock.ts';
 import type { ToolResult } from '../../src/engine/ports.ts';
 import type { Config } from '../../src/protocol/config.ts';
@@ -19,6 +20,12 @@ export function desk(config: Config = {}) {
   const complaints: string[] = [];
   const complain = onceEach((text) => complaints.push(text));
 
+  const settings = openSettings({
+    ...{ workspace, flags: {}, env: {}, log: () => {}, learn: () => {} },
+    configFile: 'agentd.json',
+    readConfig: () => JSON.stringify(config),
+  });
+
   const put = (path: string, text: string) => {
     mkdirSync(dirname(join(root, path)), { recursive: true });
     writeFileSync(join(root, path), text);
@@ -28,7 +35,11 @@ export function desk(config: Config = {}) {
 
   const session = (name: string) => {
     mkdirSync(join(root, '.sessions', name, 'work'), { recursive: true });
-    const notes = openNotes(name, { workspace, config: () => config, skills, clock, complain });
+    const notes = openNotes(name, {
+      ...{ workspace, skills, clock, complain },
+      config: settings.config,
+      effective: settings.of(name),
+    });
     const box = toolbox(builtinTools({ readAlso: [], notes: notes.tools }));
     const work = join(root, '.sessions', name, 'work');
     const use = (tool: string, args: unknown, signal = new AbortController().signal): Promise<ToolResult> =>

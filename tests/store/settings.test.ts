@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Settings, sandboxOf } from '../../src/protocol/config.ts';
+import { Settings } from '../../src/protocol/config.ts';
 import { jsonFault, placeOf } from '../../src/protocol/json-position.ts';
 import { checkConfig, checkSettings } from '../../src/store/index.ts';
 
@@ -99,14 +99,6 @@ describe('places in JSON', () => {
   });
 });
 
-test('a session may give its commands the network, and take it away; private places are the workspace’s to name', () => {
-  const workspace = checkConfig(
-    '{ "sandbox": "bwrap", "network": { "shell": true, "allow_private": ["::1"] } }',
-    'agentd.json',
-  );
-  const session = checkSettings('{ "network": { "shell": false } }', 'session.json');
-  expect(sandboxOf(workspace.value)).toEqual({ mode: 'bwrap', network: true });
-  expect(sandboxOf(workspace.value, session.value)).toEqual({ mode: 'bwrap', network: false });
-  expect(sandboxOf(undefined, undefined)).toEqual({ mode: 'auto', network: false });
+test('private places are the workspace’s to name', () => {
   expect(Settings.safeParse({ network: { allow_private: ['::1'] } }).success).toBe(false);
 });

@@ -7,10 +7,16 @@ export type Subject = { tool: string; text: string; kind: 'command' | 'address' 
 
 type Found = { word: 'allow' | 'ask' | 'deny'; pattern: string };
 
-/** What the rules say of a call; null where none speaks of it. What the workspace denies, no session allows. */
-export function ruleFor({ session, workspace }: Permissions, subject: Subject): Found | null {
+/**
+ * What the rules say of a call; null where none speaks of it. What the workspace denies, no session allows; and what the root of a
+ * family asks about or denies, no child session allows.
+ */
+export function ruleFor({ session, workspace, children = [] }: Permissions, subject: Subject): Found | null {
   const above = firstOf(workspace, subject);
-  return above?.word === 'deny' ? above : (firstOf(session, subject) ?? above);
+  const family = above?.word === 'deny' ? above : (firstOf(session, subject) ?? above);
+  const tighter = children.flatMap((rules) => firstOf(rules, subject) ?? []);
+  const found = (word: Found['word']) => [family, ...tighter].find((rule) => rule?.word === word);
+  return found('deny') ?? found('ask') ?? family;
 }
 
 function firstOf(rules: readonly PermissionRule[], subject: Subject): Found | null {
