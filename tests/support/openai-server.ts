@@ -44,6 +44,8 @@ export type Answer = {
   /** Arguments are cut into fragments of `cut` characters (7). */
   calls?: Call[];
   cut?: number;
+  /** What is told as `finish_reason`; `tool_calls` or `stop` by default. */
+  finish?: string;
   /** null: none is told. */
   usage?: Record<string, unknown> | null;
   model?: string;
@@ -206,7 +208,7 @@ function sendWhole(response: ServerResponse, answer: Answer): void {
 
 const USAGE = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 };
 const usageOf = (answer: Answer) => (answer.usage === undefined ? USAGE : answer.usage);
-const finishOf = (answer: Answer) => (answer.calls?.length ? 'tool_calls' : 'stop');
+const finishOf = (answer: Answer) => answer.finish ?? (answer.calls?.length ? 'tool_calls' : 'stop');
 const textOf = ({ text = '' }: Answer) => (Array.isArray(text) ? text.join('') : text);
 
 function wholeAnswer(answer: Answer): object {

@@ -1,0 +1,137 @@
+import type { Chance } from '../../tests/sim/chance.ts';
+import type { Answer } from '../../tests/support/openai-server.ts';
+import type { Asked } from './asked.ts';
+import { type Place, someCall } from './calls.ts';
+import { someAdaptation, somePlan } from './plans.ts';
+import { stepId, weighted, work } from './words.ts';
+
+/** Faults in a row from which on an endpoint that is only unwell works again: pauses grow with each of them. */
+const MOST_FAULTS = 2;
+
+/** The answers one family gets, in the order it asks. */
+export type Answers = (asked: Asked) => Answer;
+
+/** A model that answers at random, but as models do. The same chance gives the same answers to the same requests. */
+export function randomAnswers(chance: Chance, place: Place): Answers {
+  let faults = 0;
+  return (asked) => {
+    const isFault = faults < MOST_FAULTS && chance.oneIn(12);
+    faults = isFault ? faults + 1 : 0;
+    const delayMs = weighted(chance, [
+      [10, chance.below(60)],
+      [6, 100 + chance.below(300)],
+      [1, 1000 + chance.below(1500)],
+    ]);
+    return { delayMs, ...(isFault ? fault(chance) : sound(chance, asked, place)) };
+  };
+}
+
+/** An endpoint that is unwell. */
+function fault(chance: Chance): Answer {
+  return weighted<() => Answer>(chance, [
+    [4, () => ({ status: chance.of([500, 502, 503]), text: 'out of order' })],
+    [3, () => ({ status: 429, text: 'slow down', headers: { 'retry-after': chance.of(['0', '1']) } })],
+    [3, () => ({ text: ['It is ', 'nearly th'], end: chance.of(['cut', 'quiet']) })],
+    [2, () => ({ text: '' })],
+    [2, () => ({ text: '', calls: [{ id: 'c', name: 'shell', args: '{"command": "ec' }], end: 'cut' })],
+    [1, () => ({ pieces: ['{"id": "x", "choi'] })],
+    [1, () => ({ pieces: [{ error: { message: 'overloaded' } }] })],
+    [1, () => ({ status: 200, plain: true, body: '<html>a web page</html>' })],
+    [1, () => ({ status: chance.of([400, 401, 404]), text: 'it will not have it' })],
+    [1, () => ({ status: 400, body: { error: { message: TOO_LONG, code: 'context_length_exceeded' } } })],
+  ])();
+}
+
+const TOO_LONG =
+  "This model's maximum context length is 16000 tokens. However, your messages resulted in 17000 tokens.";
+
+function sound(chance: Chance, asked: Asked, place: Place): Answer {
+  switch (asked.consult) {
+    case 'choose':
+      return { text: chance.of(['simple', 'complex', 'emergent', 'parts', '{"choice": "complex"}', 'I do not know.']) };
+    case 'plan':
+    case 'replan':
+      return { text: somePlan(chance, asked.isParts) };
+    case 'adapt':
+      return { text: someAdaptation(chance) };
+    case 'summary':
+      return { text: `All in all: ${work(chance)}. ${chance.oneIn(4) ? '[Done]' : ''}` };
+    case null:
+      return atWork(chance, asked, place);
+    default:
+      return asked.consult satisfies never;
+  }
+}
+
+/** A turn of the work: words, perhaps steps and markers, perhaps calls. */
+function atWork(chance: Chance, asked: Asked, place: Place): Answer {
+  const steps = chance.oneIn(asked.afterTool ? 12 : 4)
+    ? Array.from(
+        { length: chance.below(4) + 1 },
+        () => `${chance.of(['[Step] ', '- [Step] ', '【Step】'])}${work(chance)}`,
+      )
+    : [];
+  const text = [...steps, opening(chance), chance.oneIn(3) ? work(chance) : '', sign(chance)]
+    .filter(Boolean)
+    .join('\n');
+  const count =
+    asked.tools.length === 0
+      ? 0
+      : weighted(chance, [
+          [5, 0],
+          [9, 1],
+          [2, 2],
+          [1, 4],
+        ] as const);
+  const calls = Array.from({ length: count }, () => someCall(chance, asked.tools, place));
+  const finish = chance.oneIn(25) ? { finish: chance.of(['length', 'content_filter', 'stop']) } : {};
+  const usage = chance.oneIn(6) ? { usage: null } : {};
+  return { text: text || 'So.', calls, ...finish, ...usage };
+}
+
+const opening = (chance: Chance): string =>
+  chance.of([
+    '',
+    '',
+    'I look at it.',
+    'Now I count the lines.',
+    'Next, the table.',
+    'Then the chart.',
+    '现在开始写。',
+    '接下来检查。',
+  ]);
+
+function sign(chance: Chance): string {
+  return weighted<() => string>(chance, [
+    [12, () => ''],
+    [8, () => chance.of(['[Done]', '[完成]', '[Step Done]', '[Complete] it is all there'])],
+    [3, () => `[Done: ${stepId(chance)}] the second one, too`],
+    [2, () => chance.of(['[Not done]', '[Progress: 2/5]', '`[Done]`', 'It is not [Done] yet.'])],
+    [1, () => chance.of(['[Failed: no such table]', '[Blocked: I need the key]', '[Skip: not needed]'])],
+  ])();
+}
+
+/** An endpoint that is well again: everything it is asked comes to an end, with a call for each step that has seen none. */
+export function calmAnswers({ ledger, token }: Place): Answers {
+  return (asked) => {
+    switch (asked.consult) {
+      case 'choose':
+        return { text: 'simple' };
+      case 'plan':
+        return { text: '{"steps": ["Look at what is there"]}' };
+      case 'replan':
+        return { text: '{"answer": "It cannot be reached any more."}' };
+      case 'adapt':
+        return { text: '{"keep": true}' };
+      case 'summary':
+        return { text: 'That is all.' };
+      case null:
+        break;
+      default:
+        return asked.consult satisfies never;
+    }
+    if (asked.afterTool || !asked.tools.includes('shell')) return { text: '[Done] It is all there.' };
+    const args = JSON.stringify({ command: `echo ${token()} >> ${ledger}` });
+    return { text: 'I look at it.', calls: [{ id: token(), name: 'shell', args }] };
+  };
+}

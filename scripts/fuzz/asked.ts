@@ -1,0 +1,41 @@
+import type { Consult } from '../../src/protocol/event.ts';
+import type { ScriptEntry } from '../../tests/support/openai-server.ts';
+import { sessionIn } from './words.ts';
+
+type Body = Parameters<Extract<ScriptEntry, (request: never) => unknown>>[0]['body'];
+
+/** What a request wants, as far as an answer depends on it. */
+export type Asked = {
+  /** The session at the root of the family that asks; undefined where no message of a person is in the request. */
+  session: string | undefined;
+  /** The question beside the work; null: the work itself. */
+  consult: Consult | null;
+  /** The plan that is wanted has parts. */
+  isParts: boolean;
+  tools: string[];
+  /** The newest thing in the conversation is what a tool gave. */
+  afterTool: boolean;
+};
+
+const QUESTIONS: ReadonlyArray<readonly [RegExp, Consult]> = [
+  [/What kind of work|要求的是哪一类工作/, 'choose'],
+  [/Plan anew what is still open|请重新规划还没做/, 'replan'],
+  [/should the steps that have not begun|还没开始的步骤需要改变/, 'adapt'],
+  [/Make the plan for the last message|请为最后一条消息制定计划|对许多部分做同样的工作/, 'plan'],
+  [/All steps have ended|所有步骤都已结束/, 'summary'],
+];
+
+/** Reads a request as the model would. */
+export function readRequest({ messages, tools = [] }: Body): Asked {
+  const texts = messages.map(({ content }) => (typeof content === 'string' ? content : JSON.stringify(content ?? '')));
+  const last = texts.at(-1) ?? '';
+  const question = tools.length === 0 ? QUESTIONS.find(([words]) => words.test(last)) : undefined;
+  const roles = messages.slice(0, -1).map(({ role }) => role);
+  return {
+    session: texts.map(sessionIn).find((name) => name !== undefined),
+    consult: question?.[1] ?? null,
+    isParts: /"each"/.test(last),
+    tools: tools.map((tool) => tool.function.name),
+    afterTool: messages.at(-1)?.role === 'tool' || roles.at(-1) === 'tool',
+  };
+}

@@ -1,0 +1,64 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import * as fs from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const AGENTD = new URL('../../dist/agentd.js', import.meta.url).pathname;
+const READY_MS = 60_000;
+const STOP_MS = 30_000;
+
+/** One real daemon at a time over a workspace; all of them write to the same log. */
+export type Daemon = {
+  /** What went wrong in its lives, in words. */
+  wrong: string[];
+  kills: number;
+  stops: number;
+  start(): Promise<void>;
+  kill(): Promise<void>;
+  /** SIGTERM; it must end with code 0. */
+  stop(): Promise<void>;
+};
+
+/** `home` is not the user's: nothing of theirs is read, and nothing is left there. */
+export function daemonOf(flags: readonly string[], logFile: string, home: string): Daemon {
+  let child: ChildProcess | undefined;
+  let ended: Promise<number | string> = Promise.resolve(0);
+  let leaving = false;
+
+  const daemon: Daemon = {
+    wrong: [],
+    kills: 0,
+    stops: 0,
+    async start() {
+      const log = fs.openSync(logFile, 'a');
+      const words = [AGENTD, ...flags, '--log-level', 'info'];
+      const env = { PATH: process.env['PATH'], HOME: home, LANG: 'C.UTF-8', OPENAI_API_KEY: 'k' };
+      const one = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', log], env });
+      fs.closeSync(log);
+      child = one;
+      leaving = false;
+      ended = new Promise((done) => one.on('close', (code, signal) => done(code ?? signal ?? 0)));
+      void ended.then((how) => {
+        if (child === one && !leaving) daemon.wrong.push(`a daemon ended by itself with ${how}`);
+      });
+      const ready = new Promise<string>((done) => one.stdout?.once('data', () => done('READY')));
+      const how = await Promise.race([ready, ended, sleep(READY_MS, 'no READY')]);
+      if (how === 'no READY') daemon.wrong.push(`a daemon was not ready after ${READY_MS / 1000} s`);
+    },
+    async kill() {
+      leaving = true;
+      child?.kill('SIGKILL');
+      await ended;
+      daemon.kills++;
+    },
+    async stop() {
+      leaving = true;
+      child?.kill('SIGTERM');
+      const how = await Promise.race([ended, sleep(STOP_MS, 'still running')]);
+      child?.kill('SIGKILL');
+      await ended;
+      daemon.stops++;
+      if (how !== 0) daemon.wrong.push(`after SIGTERM a daemon was ${how}`);
+    },
+  };
+  return daemon;
+}

@@ -1,0 +1,57 @@
+import { fold } from '../../src/core/fold.ts';
+import { emptySession } from '../../src/core/session.ts';
+import type { Event, PlanChange } from '../../src/protocol/event.ts';
+import type { Step } from '../../src/protocol/plan.ts';
+import type { Recorded } from './sessions.ts';
+
+const ENDS = ['completed', 'failed', 'skipped'];
+
+/** Steps that had ended and were changed by an event that says nothing of it, in words. */
+export function changedEnds({ name, events }: Pick<Recorded, 'name' | 'events'>): string[] {
+  const wrong: string[] = [];
+  let session = emptySession(name);
+  for (const event of events) {
+    const before = session.plan;
+    session = fold(session, event);
+    const after = session.plan;
+    if (!before || !after || before === after || before.id !== after.id) continue;
+    for (const step of before.steps) {
+      if (!ENDS.includes(step.status)) continue;
+      const now = after.steps.find(({ id }) => id === step.id);
+      if (what(step) !== (now && what(now)) && !says(event, step))
+        wrong.push(
+          `${step.id}, which was ${step.status}, was changed by event ${event.seq}, ${event.type}: ${now && what(now)}`,
+        );
+    }
+  }
+  return wrong;
+}
+
+const what = ({ status, description, result }: Step): string => JSON.stringify({ status, description, result });
+
+/** Whether the event is a reason for this step to change. Who opens a step brings back what was skipped because of it. */
+function says(event: Event, { id, status }: Step): boolean {
+  switch (event.type) {
+    case 'plan.edited':
+    case 'plan.revised':
+      return event.changes.some(
+        (change) => isAbout(change, id) || (status !== 'completed' && change.what === 'status'),
+      );
+    case 'step.reopened':
+      return event.step === id || status !== 'completed';
+    case 'step.added':
+      return event.step.parent === id;
+    case 'run.resumed':
+      return status !== 'completed';
+    case 'step.started':
+    case 'step.completed':
+    case 'step.failed':
+    case 'step.blocked':
+    case 'step.skipped':
+      return event.step === id;
+    default:
+      return false;
+  }
+}
+
+const isAbout = (change: PlanChange, id: string): boolean => 'step' in change && change.step === id;

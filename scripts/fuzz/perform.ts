@@ -1,0 +1,147 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { dropMessage, type SessionPaths, sessionPaths } from '../../src/store/index.ts';
+import { save, textOf } from '../../tests/model/person.ts';
+import type { Action, PlanEdit } from './people.ts';
+
+/** One file that was dropped, as its sender knows it. */
+export type Dropped = { name: string; id?: string; content: string };
+
+/** A session and what its people did to it. */
+export type Life = {
+  name: string;
+  paths: SessionPaths;
+  dropped: Dropped[];
+  /** The plan as it was before a person broke the file; null: the file is as a program would save it. */
+  unbroken: string | null;
+  /** It was broken at some time. */
+  wasBroken: boolean;
+};
+
+export const newLife = (root: string, name: string): Life => ({
+  name,
+  paths: sessionPaths(join(root, '.sessions', name)),
+  dropped: [],
+  unbroken: null,
+  wasBroken: false,
+});
+
+/** Does it, as far as what is there allows; answers whether anything was done. */
+export async function perform(life: Life, action: Action): Promise<boolean> {
+  switch (action.do) {
+    case 'message':
+      return drop(life, action);
+    case 'plan':
+      return editPlan(life, action.edit);
+    case 'settings':
+      return saveSettings(life, action.text);
+    case 'approval':
+      return decide(life, action.decision);
+    case 'read':
+      return consume(life);
+    default:
+      return action satisfies never;
+  }
+}
+
+async function drop(life: Life, action: Extract<Action, { do: 'message' }>): Promise<boolean> {
+  const { name, content, way, id } = action;
+  const { inbox, folder } = life.paths;
+  fs.mkdirSync(inbox, { recursive: true });
+  const path = join(inbox, name);
+  // A sender who sees that the name is taken does not write over another's message.
+  if (fs.existsSync(path)) return false;
+  life.dropped.push({ name, content, ...(id !== undefined && { id }) });
+  if (way === 'link') await dropMessage(folder, { name, content });
+  else if (way === 'echo') fs.writeFileSync(path, `${content}\n`, { flag: 'wx' });
+  else {
+    const made = join(folder, '..', '..', '..', `${life.name}-${life.dropped.length}`);
+    fs.writeFileSync(made, `${content}\n`);
+    fs.renameSync(made, path);
+  }
+  return true;
+}
+
+const Steps = z.looseObject({ steps: z.array(z.looseObject({})), limits: z.looseObject({}).optional() });
+
+function editPlan(life: Life, edit: PlanEdit): boolean {
+  const { plan: path } = life.paths;
+  const text = life.unbroken ?? textOf(path);
+  if (text === undefined) return false;
+  if (edit.what === 'break') {
+    if (life.unbroken !== null) return false;
+    save(path, text.slice(0, Math.floor((text.length * (edit.at + 2)) / 10)), edit.how);
+    life.unbroken = text;
+    life.wasBroken = true;
+    return true;
+  }
+  if (edit.what === 'repair' && life.unbroken === null) return false;
+  const parsed = Steps.safeParse(JSON.parse(text));
+  if (!parsed.success) throw new Error(`${path}: ${parsed.error.message}`);
+  const changed = edit.what === 'repair' ? parsed.data : edited(parsed.data, edit);
+  save(path, `${JSON.stringify(changed, null, 2)}\n`, edit.how);
+  life.unbroken = null;
+  return true;
+}
+
+type Edited = z.infer<typeof Steps>;
+
+function edited(plan: Edited, edit: Exclude<PlanEdit, { what: 'break' | 'repair' }>): Edited {
+  const at = plan.steps.length === 0 ? 0 : edit.at % plan.steps.length;
+  const set = (values: object) => ({
+    ...plan,
+    steps: plan.steps.map((step, place) => (place === at ? { ...step, ...values } : step)),
+  });
+  switch (edit.what) {
+    case 'reword':
+      return set({ description: edit.text });
+    case 'notes':
+      return set({ notes: edit.text });
+    case 'need':
+      return set({ needs: [edit.id] });
+    case 'skip':
+      return set({ status: 'skipped' });
+    case 'complete':
+      return set({ status: 'completed' });
+    case 'reopen':
+      return set({ status: 'pending' });
+    case 'block':
+      return set({ status: 'blocked' });
+    case 'limits':
+      return { ...plan, limits: { ...plan.limits, iterations: edit.iterations } };
+    case 'remove':
+      return { ...plan, steps: plan.steps.toSpliced(at, 1) };
+    case 'swap':
+      return { ...plan, steps: plan.steps.toReversed() };
+    case 'add':
+      return { ...plan, steps: plan.steps.toSpliced(at, 0, { description: edit.text }) };
+    default:
+      return edit satisfies never;
+  }
+}
+
+function saveSettings(life: Life, text: string): boolean {
+  const { settings, folder } = life.paths;
+  if (!fs.existsSync(folder)) return false;
+  save(settings, text, 'rename');
+  return true;
+}
+
+/** Answers the call that waits, by its file. */
+function decide({ paths }: Life, decision: string): boolean {
+  const names = fs.existsSync(paths.approvals) ? fs.readdirSync(paths.approvals) : [];
+  const name = names.find((one) => /^\d+\.json$/.test(one));
+  const text = name === undefined ? undefined : textOf(join(paths.approvals, name));
+  if (name === undefined || text === undefined) return false;
+  save(join(paths.approvals, name), text.replace('"decision": null', `"decision": "${decision}"`), 'in place');
+  return true;
+}
+
+/** Marks every reply as read, as a frontend does. */
+function consume({ paths }: Life): boolean {
+  if (!fs.existsSync(paths.outboxRead)) return false;
+  const files = fs.readdirSync(paths.outbox, { withFileTypes: true }).filter((entry) => entry.isFile());
+  for (const { name } of files) fs.renameSync(join(paths.outbox, name), join(paths.outboxRead, name));
+  return files.length > 0;
+}

@@ -1,0 +1,157 @@
+import * as fs from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { everything } from '../../tests/model/promises.ts';
+import { startOpenAI } from '../../tests/support/openai-server.ts';
+import { type Answers, calmAnswers, randomAnswers } from './answers.ts';
+import { readRequest } from './asked.ts';
+import { broken } from './check.ts';
+import { type Daemon, daemonOf } from './daemon.ts';
+import { peopleOf } from './people.ts';
+import { type Life, newLife, perform } from './perform.ts';
+import { type Recorded, recordsOf } from './sessions.ts';
+import { someConfig } from './setting.ts';
+import { settle } from './settle.ts';
+import { straysOf } from './strays.ts';
+import { chanceFor } from './words.ts';
+
+const SESSIONS = 10;
+/** A command in the background may outlast the last answer by so much. */
+const STRAY_MS = 8_000;
+
+export type Seed = { seed: number; seconds: number; kills: boolean };
+
+export type Outcome = Seed & {
+  base: string;
+  wrong: string[];
+  /** The last events of each session that is named in `wrong`. */
+  last: string[];
+  counts: { requests: number; messages: number; children: number; events: number; kills: number; stops: number };
+  tookMs: number;
+};
+
+/** One run: some seconds of chance, then calm, an end of everything, and a look at all that was promised. */
+export async function runSeed(given: Seed): Promise<Outcome> {
+  const began = performance.now();
+  const base = fs.mkdtempSync(join(tmpdir(), `agentd-fuzz-${given.seed}-`));
+  const [root, ledger, logFile] = [join(base, 'w'), join(base, 'ledger'), join(base, 'daemon.log')];
+  fs.mkdirSync(root, { mode: 0o700 });
+  fs.writeFileSync(join(root, 'agentd.json'), JSON.stringify(someConfig(chanceFor(given.seed, 'config')), null, 2));
+  const endpoint = await openEndpoint(given.seed, ledger);
+  const daemon = daemonOf(['--workspace', root, '--base-url', endpoint.server.url, '--model', 'm'], logFile, base);
+  const lives = Array.from({ length: SESSIONS }, (_, n) => newLife(root, `s${n}`));
+  const records = recordsOf(root);
+  const wrong: string[] = [];
+  try {
+    await daemon.start();
+    const people = Promise.all(lives.map((life) => live(life, given)));
+    await restarts(daemon, given);
+    await people;
+    endpoint.calm();
+    const hanging = await settle(root, lives, records);
+    await daemon.stop();
+    wrong.push(...hanging);
+    if (hanging.length === 0) wrong.push(...(await atTheEnd({ root, ledger, lives, base }, daemon, records)));
+  } catch (error) {
+    wrong.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
+    await daemon.kill();
+  }
+  await endpoint.server.close();
+  wrong.push(...daemon.wrong, ...complaints(logFile));
+  const all = await records.all();
+  return {
+    ...given,
+    base,
+    wrong,
+    last: lastEvents(all, wrong),
+    counts: {
+      requests: endpoint.server.requests.length,
+      messages: lives.reduce((sum, { dropped }) => sum + dropped.length, 0),
+      children: all.filter(({ name }) => name.includes('~')).length,
+      events: all.reduce((sum, { events }) => sum + events.length, 0),
+      kills: daemon.kills,
+      stops: daemon.stops,
+    },
+    tookMs: performance.now() - began,
+  };
+}
+
+/** The endpoint: each family gets answers of its own, whatever the others ask meanwhile. */
+async function openEndpoint(seed: number, ledger: string) {
+  let isCalm = false;
+  let count = 0;
+  const place = { ledger, token: () => `t${seed}x${++count}` };
+  const families = new Map<string, Answers>();
+  const calm = calmAnswers(place);
+  const server = await startOpenAI(({ body }) => {
+    const asked = readRequest(body);
+    if (isCalm) return calm(asked);
+    const family = asked.session ?? 'unknown';
+    const answers = families.get(family) ?? randomAnswers(chanceFor(seed, 'model', family), place);
+    families.set(family, answers);
+    return answers(asked);
+  });
+  return { server, calm: () => (isCalm = true) };
+}
+
+/** The people of one session, from the beginning to the end. */
+async function live(life: Life, { seed, seconds }: Seed): Promise<void> {
+  const chance = chanceFor(seed, 'people', life.name);
+  for (const { afterMs, action } of peopleOf(chance, life.name, seconds * 1000)) {
+    await sleep(afterMs);
+    await perform(life, action);
+  }
+}
+
+/** The daemon is killed, or stopped in order, and started again, until the time is over. */
+async function restarts(daemon: Daemon, { seed, seconds, kills }: Seed): Promise<void> {
+  const chance = chanceFor(seed, 'daemon');
+  const end = performance.now() + seconds * 1000;
+  for (;;) {
+    const pause = kills ? 200 + chance.below(5000) : 4000 + chance.below(12_000);
+    if (performance.now() + pause > end) break;
+    await sleep(pause);
+    if (kills && !chance.oneIn(5)) await daemon.kill();
+    else await daemon.stop();
+    await daemon.start();
+  }
+  await sleep(end - performance.now());
+}
+
+type Place = { root: string; ledger: string; base: string; lives: readonly Life[] };
+
+/** What does not hold once everything has ended and the daemon has stopped; one more start must change nothing. */
+async function atTheEnd(place: Place, daemon: Daemon, records: ReturnType<typeof recordsOf>): Promise<string[]> {
+  let strays = straysOf(place.base);
+  for (const end = performance.now() + STRAY_MS; strays.length > 0 && performance.now() < end; await sleep(250))
+    strays = straysOf(place.base);
+  const wrong = [...strays, ...(await broken(place, await records.all()))];
+  if (wrong.length > 0) return wrong;
+  const before = everything(place);
+  await daemon.start();
+  await sleep(500);
+  await daemon.stop();
+  const after = everything(place);
+  const paths = [...new Set([...before.keys(), ...after.keys()])];
+  return paths.filter((path) => before.get(path) !== after.get(path)).map((path) => `one more start changed ${path}`);
+}
+
+/** What the log of the daemons holds and should not: errors, and traces of the stack. People's broken settings are theirs. */
+function complaints(logFile: string): string[] {
+  const lines = fs.existsSync(logFile) ? fs.readFileSync(logFile, 'utf8').split('\n') : [];
+  const bad = lines.filter((line) => /"level":"error"|^\s+at |\\n\s+at /.test(line) && !/session\.json/.test(line));
+  return bad.slice(0, 5).map((line) => `the daemon's log: ${line.slice(0, 1500)}`);
+}
+
+const SHOWN_EVENTS = 12;
+
+function lastEvents(all: readonly Recorded[], wrong: readonly string[]): string[] {
+  const named = all.filter(({ name }) => wrong.some((one) => one.includes(`${name}:`)));
+  return named
+    .slice(0, 4)
+    .flatMap(({ name, events }) => [
+      `-- ${name}`,
+      ...events.slice(-SHOWN_EVENTS).map((event) => `   ${JSON.stringify(event).slice(0, 260)}`),
+    ]);
+}

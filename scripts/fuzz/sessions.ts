@@ -1,0 +1,47 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { fold } from '../../src/core/fold.ts';
+import { emptySession, type Session } from '../../src/core/session.ts';
+import type { Event } from '../../src/protocol/event.ts';
+import { openWorkspace, sessionPaths } from '../../src/store/index.ts';
+
+/** A session as its record has it now. */
+export type Recorded = { name: string; events: Event[]; session: Session; changedMs: number };
+
+/** The records of a workspace's sessions, children too; each is read again only where its file has changed. */
+export function recordsOf(root: string) {
+  const known = new Map<string, Recorded & { stamp: string }>();
+
+  async function look(name: string): Promise<void> {
+    const { folder, events: path } = sessionPaths(join(root, '.sessions', name));
+    const stat = fs.statSync(path, { throwIfNoEntry: false });
+    const stamp = `${stat?.ino} ${stat?.size} ${stat?.mtimeMs}`;
+    if (!fs.existsSync(folder) || !stat || known.get(name)?.stamp === stamp) return;
+    const events: Event[] = [];
+    await openWorkspace(root, { now: () => new Date() }).events(name, (event) => void events.push(event));
+    const session = events.reduce(fold, emptySession(name));
+    known.set(name, { name, events, session, stamp, changedMs: performance.now() });
+  }
+
+  return {
+    async all(): Promise<Recorded[]> {
+      const sessions = join(root, '.sessions');
+      for (const name of fs.existsSync(sessions) ? fs.readdirSync(sessions) : [])
+        if (!name.startsWith('.')) await look(name);
+      return [...known.values()];
+    },
+  };
+}
+
+/** What is open in a session, in words; empty where it is at rest. */
+export function openIn({ session, events }: Recorded, inbox: string): string[] {
+  const waiting = fs.existsSync(inbox) ? fs.readdirSync(inbox).filter((name) => !name.startsWith('.')) : [];
+  const open = [
+    ...waiting.map((name) => `${name} is in inbox/`),
+    ...(session.run ? [`its run (of ${session.run.message}) is on`] : []),
+    ...session.unanswered.map((id) => `${id} has no reply`),
+    ...Object.keys(session.unpublished).map((id) => `the reply to ${id} is not in outbox/`),
+  ];
+  const last = events.at(-1);
+  return open.length > 0 ? [...open, `last event: ${JSON.stringify(last).slice(0, 300)}`] : [];
+}

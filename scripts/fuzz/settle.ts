@@ -1,0 +1,101 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { standing } from '../../src/core/session.ts';
+import { rootOf, sessionPaths } from '../../src/store/index.ts';
+import { save, textOf } from '../../tests/model/person.ts';
+import { type Life, perform } from './perform.ts';
+import { openIn, type Recorded, type recordsOf } from './sessions.ts';
+
+/** A family in which nothing was recorded for so long, though something is open and nothing is due, hangs. */
+const HANG_MS = 30_000;
+const SETTLE_MS = 240_000;
+const LOOK_MS = 400;
+/** How often a person goes on with a run that rests before it is cancelled. */
+const PATIENCE = 5;
+
+const GENEROUS = { iterations: 40, tokens: null, minutes: null, cost: null, step_minutes: null, steps: 4 };
+
+type Records = ReturnType<typeof recordsOf>;
+type Family = { life: Life; root: Recorded; all: Recorded[]; sent: number };
+
+/**
+ * The endpoint is well by now: people mend what they broke, answer what they are asked, and go on with whatever rests. Answers
+ * what does not come to its end, in words; empty is well.
+ */
+export async function settle(root: string, lives: readonly Life[], records: Records): Promise<string[]> {
+  for (const life of lives) await mend(life);
+  const sent = new Map<string, number>();
+  const began = performance.now();
+  for (;;) {
+    await sleep(LOOK_MS);
+    const all = await records.all();
+    const families = lives.flatMap((life): Family[] => {
+      const own = all.filter(({ name }) => rootOf(name) === life.name);
+      const top = own.find(({ name }) => name === life.name);
+      return top ? [{ life, root: top, all: own, sent: sent.get(life.name) ?? 0 }] : [];
+    });
+    const open = families.map((family) => ({ family, left: leftIn(root, family) }));
+    const hanging = open.filter(({ family, left }) => left.length > 0 && isStill(family, began));
+    const late = performance.now() - began > SETTLE_MS;
+    if (hanging.length > 0 || late)
+      return (late ? open : hanging).flatMap(({ left }) => left.map((one) => `does not come to its end: ${one}`));
+    let isBusy = families.length < lives.filter(({ dropped }) => dropped.length > 0).length;
+    for (const { family, left } of open) {
+      const answered = await approve(root, family);
+      const went = left.length === 0 && (await goOn(family));
+      if (went) sent.set(family.life.name, family.sent + 1);
+      if (left.length > 0 || went || answered) isBusy = true;
+    }
+    if (!isBusy) return [];
+  }
+}
+
+const leftIn = (root: string, { all }: Family): string[] =>
+  all.flatMap((one) =>
+    openIn(one, sessionPaths(join(root, '.sessions', one.name)).inbox).map((what) => `${one.name}: ${what}`),
+  );
+
+/** Nothing was recorded in the family for long, and no time is set at which something will. */
+function isStill({ all }: Family, began: number): boolean {
+  const since = Math.max(began, ...all.map(({ changedMs }) => changedMs));
+  const due = all.some(
+    ({ session }) => Date.parse(session.run?.failure?.last.retry_at ?? '') > Date.now() - HANG_MS / 2,
+  );
+  return !due && performance.now() - since > HANG_MS;
+}
+
+/** A session at rest looks at its files with the next message. */
+async function mend(life: Life): Promise<void> {
+  if (life.unbroken !== null) await perform(life, { do: 'plan', edit: { what: 'repair', at: 0, how: 'rename' } });
+  if (fs.existsSync(life.paths.settings)) await perform(life, { do: 'settings', text: '{ "version": 1 }\n' });
+  if (life.dropped.length > 0) await perform(life, { do: 'message', name: 'last.md', content: '/status', way: 'mv' });
+}
+
+/** Allows what waits for a person, in whatever session of the family it was asked. */
+async function approve(root: string, { all }: Family): Promise<boolean> {
+  let any = false;
+  for (const { name, session } of all) {
+    const { open } = session.approvals;
+    const path = join(sessionPaths(join(root, '.sessions', name)).approvals, `${open?.id}.json`);
+    const text = open ? textOf(path) : undefined;
+    if (!text?.includes('"decision": null')) continue;
+    save(path, text.replace('"decision": null', '"decision": "allow"'), 'rename');
+    any = true;
+  }
+  return any;
+}
+
+/** Sends what a person would send to a run that rests: an answer, "continue", and in the end a cancel. */
+async function goOn({ life, root: { session }, sent }: Family): Promise<boolean> {
+  const now = standing(session);
+  if ((now !== 'paused' && now !== 'waiting') || sent > PATIENCE) return false;
+  const id = `${life.name}-last-${sent}`;
+  const message =
+    sent === PATIENCE
+      ? { id, command: 'cancel' }
+      : now === 'waiting' && session.question
+        ? { id, text: 'the first' }
+        : { id, command: 'continue', options: { limits: GENEROUS } };
+  return perform(life, { do: 'message', name: `${id}.msg.json`, content: JSON.stringify(message), way: 'link', id });
+}

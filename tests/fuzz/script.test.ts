@@ -1,0 +1,139 @@
+import { expect, test } from 'vitest';
+import { calmAnswers, randomAnswers } from '../../scripts/fuzz/answers.ts';
+import { type Asked, readRequest } from '../../scripts/fuzz/asked.ts';
+import { changedEnds } from '../../scripts/fuzz/ended-steps.ts';
+import { peopleOf } from '../../scripts/fuzz/people.ts';
+import { someConfig, someSettings } from '../../scripts/fuzz/setting.ts';
+import { chanceFor, tagOf } from '../../scripts/fuzz/words.ts';
+import { Config, Settings } from '../../src/protocol/config.ts';
+import type { Event, EventBody } from '../../src/protocol/event.ts';
+import { MessageFile, MODES } from '../../src/protocol/message.ts';
+
+const TOOLS = ['shell', 'write_file', 'plan', 'spawn', 'ask_user', 'jobs', 'remember', 'recall', 'skill'];
+const CONSULTS = ['choose', 'plan', 'replan', 'adapt', 'summary', null] as const;
+
+function place() {
+  let count = 0;
+  return { ledger: '/tmp/ledger', token: () => `t${++count}` };
+}
+
+/** What a family asks, one thing after another. */
+const requests = Array.from({ length: 400 }, (_, n): Asked => {
+  const consult = n % 5 === 0 ? (CONSULTS[(n / 5) % CONSULTS.length] ?? null) : null;
+  return { session: 's1', consult, isParts: n % 2 === 0, tools: consult ? [] : TOOLS, afterTool: n % 3 === 0 };
+});
+
+const script = (seed: number) => requests.map(randomAnswers(chanceFor(seed, 'model', 's1'), place()));
+const people = (seed: number) => peopleOf(chanceFor(seed, 'people', 's1'), 's1', 60_000);
+
+test('the same seed gives the same answers, people and settings; another seed gives others', () => {
+  const all = (seed: number) => [script(seed), people(seed), someConfig(chanceFor(seed, 'config'))];
+  expect(all(7)).toEqual(all(7));
+  for (const [at, one] of all(7).entries()) expect(one).not.toEqual(all(8)[at]);
+});
+
+test('the answers call every tool, mark steps in both languages, and fail in every way', () => {
+  const answers = [1, 2, 3].flatMap(script);
+  const called = new Set(answers.flatMap(({ calls = [] }) => calls.map(({ name }) => name)));
+  for (const tool of [...TOOLS, 'no_such_tool', 'constructor']) expect([...called]).toContain(tool);
+  const text = answers.map((answer) => [answer.text].flat().join('')).join('\n');
+  for (const word of [
+    '[Step] ',
+    '[Done]',
+    '[完成]',
+    '[Failed: ',
+    'Now I',
+    '接下来',
+    '"needs"',
+    '"constructor"',
+    '"each"',
+  ])
+    expect(text).toContain(word);
+  const faults = answers.map(({ status, end, finish, plain }) => status ?? end ?? finish ?? (plain ? 'plain' : ''));
+  for (const fault of [500, 429, 400, 'cut', 'quiet', 'length']) expect(faults).toContain(fault);
+});
+
+test('no token of a command is given twice', () => {
+  const args = script(3).flatMap(({ calls = [] }) => calls.map((call) => call.args ?? ''));
+  const tokens = args.flatMap((text) => /echo (t\d+) >>/.exec(text)?.[1] ?? []);
+  expect(tokens.length).toBeGreaterThan(20);
+  expect(new Set(tokens).size).toBe(tokens.length);
+});
+
+test('a calm endpoint ends everything that it is asked', () => {
+  const calm = calmAnswers(place());
+  for (const asked of requests) {
+    const { text = '', calls = [] } = calm(asked);
+    expect(text).not.toBe('');
+    expect(asked.afterTool && calls.length > 0).toBe(false);
+  }
+});
+
+test('the settings of a run hold, and those people save do so unless they are cut off', () => {
+  for (let seed = 0; seed < 200; seed++) {
+    expect(Config.safeParse(someConfig(chanceFor(seed, 'config'))).error).toBeUndefined();
+    const text = someSettings(chanceFor(seed, 'settings'));
+    if (text.endsWith('\n')) expect(Settings.safeParse(JSON.parse(text)).error).toBeUndefined();
+  }
+});
+
+test('people send tasks of every mode, orders, the same id again, and change the plan in every way', () => {
+  const actions = Array.from({ length: 40 }, (_, seed) => people(seed))
+    .flat()
+    .map(({ action }) => action);
+  const messages = actions.flatMap((action) => (action.do === 'message' ? [action] : []));
+  const files = messages.flatMap(({ id, content }) =>
+    id === undefined ? [] : [MessageFile.parse(JSON.parse(content))],
+  );
+  expect(new Set(files.map(({ options }) => options?.mode))).toEqual(new Set([...MODES, undefined]));
+  expect(new Set(files.map(({ id }) => id)).size).toBeLessThan(files.length);
+  const texts = messages.map(({ content }) => content);
+  for (const order of ['continue', 'stop', '/cancel', '/undo', '/new', 'yes']) expect(texts).toContain(order);
+  expect(new Set(messages.map(({ way }) => way)).size).toBe(3);
+  const edits = new Set(actions.flatMap((action) => (action.do === 'plan' ? [action.edit.what] : [])));
+  for (const what of ['reword', 'swap', 'skip', 'add', 'remove', 'complete', 'break', 'repair'])
+    expect([...edits]).toContain(what);
+});
+
+test('a request is known by the session of its people, what it asks and what came last', () => {
+  const tools = [{ function: { name: 'shell' } }];
+  const user = { role: 'user', content: `Count ${tagOf('s4')}` };
+  const tool = { role: 'tool', content: 'exit 0' };
+  const block = { role: 'user', content: '<daemon 0123456789ab>\nGo on.\n</daemon 0123456789ab>' };
+  expect(readRequest({ model: 'm', messages: [user, tool, block], tools })).toMatchObject({
+    session: 's4',
+    consult: null,
+    tools: ['shell'],
+    afterTool: true,
+  });
+  const question = { role: 'user', content: 'Make the plan for the last message. … "each" …' };
+  expect(readRequest({ model: 'm', messages: [user, question] })).toMatchObject({ consult: 'plan', isParts: true });
+});
+
+test('a finished step that changes without an event about it is found', () => {
+  const at = '2026-01-05T08:00:00.000Z';
+  const record = (...bodies: EventBody[]): Event[] =>
+    bodies.map((body, n) => ({ v: 1, seq: n + 1, epoch: 1, at, ...body }));
+  const step = { id: 'a', description: 'Count', status: 'pending' as const };
+  const limits = { iterations: 50, step_iterations: 5 };
+  const started: EventBody[] = [
+    { type: 'session.opened', format: 1, key: 'x' },
+    { type: 'plan.started', id: 'plan_1', goal: 'g', mode: 'linear', limits, steps: [step] },
+    { type: 'step.started', step: 'a' },
+    { type: 'step.completed', step: 'a', by: 'marker', evidence: '[Done]', result: 'five' },
+  ];
+  const reopened: EventBody = { type: 'step.reopened', step: 'a', by: 'person' };
+  const order: EventBody = { type: 'plan.edited', by: 'person', changes: [{ what: 'order', to: ['a'] }], ignored: [] };
+  const removed: EventBody = {
+    type: 'plan.edited',
+    by: 'person',
+    changes: [{ what: 'removed', step: 'a', description: 'Count' }],
+    ignored: [],
+  };
+  for (const event of [reopened, order, removed])
+    expect(changedEnds({ name: 'x', events: record(...started, event) })).toEqual([]);
+  const overwritten = changedEnds({ name: 'x', events: record(...started, ...started.slice(1, 2)) });
+  expect(overwritten).toEqual([
+    expect.stringContaining('a, which was completed, was changed by event 5, plan.started'),
+  ]);
+});
