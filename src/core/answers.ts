@@ -1,3 +1,4 @@
+import { isFromAbove } from './child-name.ts';
 import { COMMANDS, commandOf, type Kind, modeOrder, spokenText } from './commands.ts';
 import { classifyMessage } from './intent/index.ts';
 import { entryOf } from './keyed.ts';
@@ -151,7 +152,7 @@ export function joining(session: Session): string[] {
   return session.queue.filter((id) => {
     const message = entryOf(session.messages, id);
     if (!message || (!message.during && message.as !== 'data')) return false;
-    return !waitsItsTurn(message) && answersBy(session, message) === 'join' && says(message);
+    return !waitsItsTurn(session, message) && answersBy(session, message) === 'join' && says(message);
   });
 }
 
@@ -160,7 +161,7 @@ export function mute(session: Session): Message | undefined {
   if (!session.run) return undefined;
   return session.queue
     .flatMap((id) => entryOf(session.messages, id) ?? [])
-    .find((message) => !says(message) && answersBy(session, message) === 'join');
+    .find((message) => !says(message) && !waitsItsTurn(session, message) && answersBy(session, message) === 'join');
 }
 
 function says(message: Message): boolean {
@@ -172,9 +173,13 @@ function answersBy(session: Session, message: Message): Answer | null {
   return !('kind' in kind) ? null : ANSWERS[kind.kind][standing(session)];
 }
 
-/** "after", "New task: …" or a mode of its own: not for the run that is on. */
-function waitsItsTurn(message: Message): boolean {
+/**
+ * "after", "New task: …" or a mode of its own: not for the run that is on. Nor is what a child session hears from its parent, which
+ * wants to know what came of it.
+ */
+function waitsItsTurn({ name }: Session, message: Message): boolean {
   if (message.as === 'data') return false;
+  if (isFromAbove(name, message.from)) return true;
   return (
     message.options?.when === 'after' ||
     message.options?.mode !== undefined ||

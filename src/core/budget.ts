@@ -1,12 +1,18 @@
 import { EXTEND_FACTOR, type Rules } from '../protocol/config.ts';
 import type { FullLimits } from '../protocol/limits.ts';
+import { depthOf } from './child-name.ts';
 import type { Child, Session } from './session.ts';
 
 export const isBusy = (child: Child | undefined): boolean => child?.state === 'working' || child?.state === 'halting';
 
+/** Whether a limit is extended instead of pausing the run. What a child may spend is its parent's to extend. */
+export const extendsLimit = ({ name }: Session, { onLimit }: Rules): boolean =>
+  onLimit === 'extend' && depthOf(name) === 0;
+
 /** Iterations the run may still spend; with `extend`, up to its ceiling. */
-function left({ run }: Session, { onLimit }: Rules): number {
-  const factor = onLimit === 'extend' ? EXTEND_FACTOR : 1;
+function left(session: Session, rules: Rules): number {
+  const { run } = session;
+  const factor = extendsLimit(session, rules) ? EXTEND_FACTOR : 1;
   return run ? Math.max(0, run.limits.iterations * factor - run.spent.iterations) : 0;
 }
 
@@ -19,16 +25,28 @@ function promised({ children }: Session, of: 'iterations' | 'tokens' | 'cost'): 
 export const free = (session: Session, rules: Rules): number =>
   Math.max(0, left(session, rules) - promised(session, 'iterations'));
 
+/** What is neither spent nor promised of a budget that may have no limit; null: it has none. */
+function unspent(session: Session, of: 'tokens' | 'cost'): number | null {
+  const { run } = session;
+  const limit = run?.limits[of] ?? null;
+  return run === null || limit === null ? null : limit - (run.spent[of] ?? 0) - promised(session, of);
+}
+
+/** Whether a child may be given anything now: no budget is all spent or promised. */
+export const hasFree = (session: Session, rules: Rules): boolean =>
+  free(session, rules) > 0 && (unspent(session, 'tokens') ?? 1) > 0 && (unspent(session, 'cost') ?? 1) > 0;
+
 /** What one of so many children may spend of what is free. */
 export function share(session: Session, rules: Rules, among: number): Partial<FullLimits> {
   const { run } = session;
   if (!run) return {};
-  const { limits, spent } = run;
-  const part = (of: 'tokens' | 'cost') =>
-    limits[of] === null ? null : (limits[of] - (spent[of] ?? 0) - promised(session, of)) / Math.max(1, among);
+  const part = (of: 'tokens' | 'cost') => {
+    const rest = unspent(session, of);
+    return rest === null ? null : rest / Math.max(1, among);
+  };
   const [tokens, cost] = [part('tokens'), part('cost')];
   return {
-    ...limits,
+    ...run.limits,
     iterations: Math.max(1, Math.floor(free(session, rules) / Math.max(1, among))),
     tokens: tokens === null ? null : Math.max(1, Math.floor(tokens)),
     cost: cost === null ? null : Math.max(0.000001, cost),

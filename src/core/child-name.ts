@@ -33,4 +33,9 @@ export function childless(session: string): string | undefined {
 
 /** The session at the top of a family. */
 export const rootOf = (session: string): string => session.split('~', 1)[0] ?? session;
+
+/** Whether a message to this session is from one further up in its family, which speaks for the person. */
+export const isFromAbove = (session: string, from: string | undefined): boolean =>
+  from !== undefined && rootOf(from) === rootOf(session) && depthOf(from) < depthOf(session);
+
 const bytesOf = (text: string): number => new TextEncoder().encode(text).length;

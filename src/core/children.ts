@@ -1,25 +1,18 @@
 import type { Rules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
-import type { MessageFile } from '../protocol/message.ts';
-import { sessionFolder } from '../protocol/names.ts';
 import type { Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
+import { LOST } from '../protocol/reply.ts';
 import { beginning, isAtWork } from './beginning.ts';
-import { free, isBusy, share } from './budget.ts';
-import { childName } from './child-name.ts';
+import { hasFree, isBusy, share } from './budget.ts';
+import { answerTo, type Sent, send, spawnedTogether, tell } from './child-messages.ts';
 import { claimOf } from './claim.ts';
 import type { Decision, Due } from './decide.ts';
-import { generationOf } from './fold-child.ts';
-import { entryOf } from './keyed.ts';
+import { haltRank } from './fold-child.ts';
 import { POLICIES, policyOf } from './modes/index.ts';
-import { wholeOf } from './parts/family.ts';
-import { executorOf } from './planner/agents.ts';
-import { taskText } from './prompt/task.ts';
-import { restEvents } from './rest.ts';
+import { limitReached, restEvents } from './rest.ts';
 import { activePlan, type Child, type Session } from './session.ts';
-import { sessionLanguage } from './session-language.ts';
 import { readSigns } from './signs.ts';
-import { isSpawnCall } from './spawn-step.ts';
 import { unwrapped } from './text/unwrapped.ts';
 
 /**
@@ -47,16 +40,23 @@ export function delegation(session: Session, rules: Rules): Decision | null {
   if (now) return now;
   const joining = policy.slides ? more() : [];
   if (joining.length > 0) return { do: 'record', events: joining };
-  return later ?? (given.length > 0 ? { do: 'rest', ...overdue(session, given) } : null);
+  if (later || given.length === 0) return later ?? null;
+  // Whether others are at work or nobody is: once the budget of the family is spent, the run rests.
+  const spent = limitReached(session, rules);
+  return spent
+    ? { do: 'record', events: restEvents(session, rules, spent) }
+    : { do: 'rest', ...overdue(session, given) };
 }
 
-type Sent = Decision & { do: 'send' };
-
-/** What is to be done for one of these steps now; else the message that is due next. */
+/**
+ * What is to be done for one of these steps now; else the message that is due next. What people said is passed on before the run
+ * rests with another child: their words answer what was asked before.
+ */
 function nextOfThese(session: Session, rules: Rules, given: readonly Step[]): { now?: Decision; later?: Sent } {
   const among = sharers(session, given);
   const pauses: Sent[] = [];
-  for (const step of given) {
+  const held = given.filter(({ id }) => session.children[id]?.state === 'held');
+  for (const step of [...held, ...given.filter((one) => !held.includes(one))]) {
     const next = nextOf(session, rules, step, among);
     if (next?.do === 'send' && next.notBefore !== null) pauses.push(next);
     else if (next) return { now: next };
@@ -74,7 +74,8 @@ function sharers(session: Session, given: readonly Step[]): number {
 
 function nextOf(session: Session, rules: Rules, step: Step, among: number): Decision | null {
   const child = session.children[step.id];
-  if (!child || child.state === 'over') return send(session, rules, step, { child, among });
+  if (!child || child.state === 'over')
+    return hasFree(session, rules) ? send(session, rules, step, { child, among }) : null;
   return isBusy(child) ? null : answered(session, rules, step, { child, among });
 }
 
@@ -102,34 +103,45 @@ type Asked = { child: Child; among: number };
 function answered(session: Session, rules: Rules, step: Step, { child, among }: Asked): Decision | null {
   const { reply } = child;
   if (!reply) return null;
-  const limits = () => share(session, rules, among);
+  // What its session lost, with its folder or its record, it is given anew.
+  if (child.told && reply.reason === LOST)
+    return hasFree(session, rules) ? send(session, rules, step, { child, among }) : null;
   switch (reply.status) {
-    case 'done':
-      return { do: 'record', events: [givenUp(step, reply.text) ?? completion(step, child)] };
+    case 'done': {
+      const given = givenUp(step, reply.text);
+      if (given?.type === 'step.failed') return again(session, rules, step, { child, among, end: given });
+      return { do: 'record', events: [given ?? completion(step, child)] };
+    }
     case 'waiting':
-      return child.state === 'held'
-        ? tell(session, child, { text: spokenSince(session, child), options: { limits: limits() } })
-        : rest(session, rules, 'waiting');
+      return child.state === 'held' ? goesOn(session, rules, { child, among }) : rest(session, rules, 'waiting');
     case 'paused':
-      if (child.state === 'held' || reply.reason === 'limit')
-        return free(session, rules) > 0
-          ? tell(session, child, { command: 'continue', options: { limits: limits() } })
-          : null;
-      return rest(session, rules, 'paused');
+      return child.state === 'held' || reply.reason === 'limit'
+        ? goesOn(session, rules, { child, among })
+        : rest(session, rules, 'paused');
     default:
-      return again(session, rules, step, { child, among });
+      // Whoever says "continue" wants what ended meanwhile to be tried again.
+      return child.state === 'held'
+        ? goesOn(session, rules, { child, among })
+        : again(session, rules, step, { child, among });
   }
 }
 
+/** A child goes on where it rested, with what people said to it; without a budget it waits for one. */
+function goesOn(session: Session, rules: Rules, { child, among }: Asked): Decision | null {
+  return hasFree(session, rules) ? answerTo(session, child, share(session, rules, among)) : null;
+}
+
+type Ended = Asked & { end?: EventBody };
+
 /** The next try of a step whose child failed; its end where it was cancelled or has had them all. Without a budget it waits for one. */
-function again(session: Session, rules: Rules, step: Step, { child, among }: Asked): Decision | null {
+function again(session: Session, rules: Rules, step: Step, { child, among, end }: Ended): Decision | null {
   const { attempts, pauseS } = policyOf(session);
   const tries = child.attempt - child.before;
   if (child.reply?.status === 'cancelled' || tries >= attempts) {
     const error = clip(`${child.child}: ${child.reply?.text ?? ''}`, 400);
-    return { do: 'record', events: [{ type: 'step.failed', step: step.id, by: 'daemon', error }] };
+    return { do: 'record', events: [end ?? { type: 'step.failed', step: step.id, by: 'daemon', error }] };
   }
-  if (free(session, rules) === 0) return null;
+  if (!hasFree(session, rules)) return null;
   const notBefore = pauseS === undefined ? null : new Date(Date.parse(child.at) + tries * pauseS * 1000).toISOString();
   return send(session, rules, step, { child, among, notBefore });
 }
@@ -159,73 +171,13 @@ function rest(session: Session, rules: Rules, status: 'waiting' | 'paused'): Dec
   return { do: 'record', events: restEvents(session, rules, why) };
 }
 
-type Giving = { child: Child | undefined; among: number; notBefore?: string | null };
-
-/** A child is given its step: everything it has to know, in one message with an id of its own. */
-function send(session: Session, rules: Rules, step: Step, { child, among, notBefore = null }: Giving): Decision {
-  const { agent } = executorOf(step, rules);
-  const profile = agent === undefined ? undefined : rules.agents[agent];
-  const folder = isApart(session, step) ? ownFolder(session, step) : undefined;
-  const attempt = (child?.attempt ?? 0) + 1;
-  const message: Sending = {
-    text: taskText(session, step, sessionLanguage(session, rules), folder),
-    options: {
-      mode: profile?.mode ?? 'linear',
-      limits: share(session, rules, among),
-      ...(agent !== undefined && { agent }),
-      ...(profile?.model !== undefined && { model: profile.model }),
-      ...(folder !== undefined && { folder }),
-    },
-  };
-  return { ...sending(session, step.id, attempt, `${attempt}`, message), notBefore };
-}
-
-/** Steps that run together do not write over each other. */
-function isApart(session: Session, step: Step): boolean {
-  const plan = activePlan(session);
-  if (!plan) return false;
-  if (step.call !== undefined) return spawnedTogether(session) > 1;
-  const { slides, together } = policyOf(session);
-  if (slides) return wholeOf(plan, step) !== undefined;
-  return together && plan.steps.filter((one) => isAtWork(plan, one) && one.call === undefined).length > 1;
-}
-
-/** A folder for this step alone; within a session that has one itself, told apart from those of its family. */
-const ownFolder = ({ run }: Session, { id }: Step): string =>
-  [...(run?.folder === undefined ? [] : [run.folder]), sessionFolder(id)].join('.');
-
-/** How many steps of `spawn` calls may run at once. */
-function spawnedTogether({ run, turn }: Session): number {
-  return Math.min(run?.limits.steps ?? 1, turn?.calls.filter(isSpawnCall).length ?? 1);
-}
-
-type Sending = Pick<MessageFile, 'text' | 'command' | 'options'>;
-
-function tell(session: Session, { step, attempt, sent }: Child, message: Sending): Sent {
-  return sending(session, step, attempt, `${attempt}.${sent}`, message);
-}
-
-/** The plan is part of the id: what was answered to the same step of another plan is no answer to this one. */
-function sending(session: Session, step: string, attempt: number, count: string, message: Sending): Sent {
-  const child = childName(session.name, step, generationOf(session, step));
-  const id = `${step}.${count}-${session.plan?.id.replace(/^plan_/, '') ?? ''}`;
-  return { do: 'send', step, child, attempt, notBefore: null, message: { id, from: session.name, ...message } };
-}
-
-/** What people said to the run that no model call has carried yet: what a child that stopped waits for. */
-function spokenSince(session: Session, { step }: Child): string {
-  const said = session.uncarried.flatMap((id) => {
-    const message = entryOf(session.messages, id);
-    return message && message.as !== 'data' ? [message.text] : [];
-  });
-  const again = session.notices.flatMap((it) => (it.about === 'reopened' && it.step === step ? [it.said] : []));
-  return [...again, ...said].join('\n\n').trim() || 'continue';
-}
-
-/** A run at rest does not leave children at work: they are told to stop, or to end. */
+/**
+ * A run at rest does not leave children at work: they are told to pause, stop or end as it did. One that was told less is told again.
+ */
 export function halting(session: Session): Decision | null {
   const { rest: at, plan } = session;
   if (session.run || !at || at.status === 'waiting' || !plan) return null;
-  const working = Object.values(session.children).find((child) => child.state === 'working');
-  return working ? tell(session, working, { command: at.status === 'paused' ? 'stop' : 'cancel' }) : null;
+  const command = at.status !== 'paused' ? 'cancel' : at.reason === 'stopped' ? 'stop' : 'pause';
+  const child = Object.values(session.children).find((one) => isBusy(one) && haltRank(one.halted) < haltRank(command));
+  return child ? tell(session, child, { command }) : null;
 }

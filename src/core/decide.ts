@@ -69,7 +69,12 @@ function next(session: Session, rules: Rules): Decision {
   if (parked.length > 0) return { do: 'record', events: parked };
   const events = due(session, rules);
   if (events.length > 0) return { do: 'record', events };
-  return session.run ? work(session, rules) : (halting(session) ?? { do: 'rest', ...unanswered(session) });
+  if (session.run) return work(session, rules);
+  // Before the next message, which may let the plan go and its children with it.
+  const halt = halting(session);
+  if (halt) return halt;
+  const begun = nextInQueue(session, rules);
+  return begun.length > 0 ? { do: 'record', events: begun } : { do: 'rest', ...unanswered(session) };
 }
 
 /** What may be done while a call is in flight: replies, and answers that need no run. Null: nothing. */
@@ -89,8 +94,7 @@ function due(session: Session, rules: Rules): EventBody[] {
   const heard = mostUrgent(session);
   if (heard) return respond(session, heard.message, rules);
   const idle = mute(session);
-  if (idle) return [joinedReply(session, idle.id, rules)];
-  return session.run ? [] : nextInQueue(session, rules);
+  return idle ? [joinedReply(session, idle.id, rules)] : [];
 }
 
 /** A rest owes its message the reply, and a model call owes one to each message that joined. */

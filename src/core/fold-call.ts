@@ -103,8 +103,8 @@ function delivered(
 /** Turns kept for the judge; a step that takes longer has said what it is about by then. */
 const TRAIL = 30;
 
-/** The turn before this one joins the trail of the step at work. Calls beside a closing word belong to the step that follows. */
-function trailed({ run, turn, trail }: Session): Session['trail'] {
+/** The turn at hand joins the trail of the step at work, where another one or a rest follows it. Calls beside a closing word belong to the step that follows. */
+export function trailed({ run, turn, trail }: Session): Session['trail'] {
   if (!turn) return trail;
   const calls = turn.calls.filter((call) => call.ok);
   const trace: Trace = {

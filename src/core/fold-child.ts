@@ -1,4 +1,5 @@
 import type { EventOf } from '../protocol/event.ts';
+import { LOST } from '../protocol/reply.ts';
 import { childName } from './child-name.ts';
 import type { Child, Session } from './session.ts';
 import { withExit, withStep } from './steps.ts';
@@ -14,13 +15,14 @@ function sent(session: Session, known: Child | undefined, event: EventOf<'child.
   // Not the recorded name: the family's folders may have been renamed since.
   const generation = generationOf(session, step);
   const child = childName(session.name, step, generation);
-  const halts = command !== undefined && HALTS.has(command);
+  const halts = haltRank(command) >= 0;
   const entry: Child = {
     child,
     step,
     generation,
     attempt,
-    before: known?.before ?? 0,
+    // What the session had lost was no try of its own.
+    before: (known?.before ?? 0) + (known && isLost(known) && attempt > known.attempt ? 1 : 0),
     given: halts && known ? known.given : (event.limits ?? null),
     at: event.at,
     // A stop is answered beside the task it stops: the reply that counts is still the task's.
@@ -30,6 +32,8 @@ function sent(session: Session, known: Child | undefined, event: EventOf<'child.
     reply: null,
     since: halts && known?.since !== undefined ? known.since : event.at,
     ...(folder !== undefined && { folder }),
+    ...(halts && command !== undefined && { halted: command }),
+    ...(known?.attempt === attempt && { told: true as const }),
   };
   const { plan } = session;
   const children = { ...session.children, [step]: entry };
@@ -78,4 +82,10 @@ export function begunAnew(children: Session['children'], step: string): Session[
   return { ...children, [step]: { ...child, state: 'over', reply: null, before: child.attempt } };
 }
 
-export const HALTS: ReadonlySet<string> = new Set(['stop', 'pause', 'cancel']);
+const isLost = ({ told, reply }: Child): boolean => told === true && reply?.reason === LOST;
+
+/** Words that halt a child, from the mildest on. */
+const HALTS: readonly string[] = ['pause', 'stop', 'cancel'];
+
+/** How much a child was told to halt; -1: not at all. */
+export const haltRank = (command: string | undefined): number => HALTS.indexOf(command ?? '');

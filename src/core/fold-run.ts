@@ -5,6 +5,7 @@ import { clip } from '../protocol/recorded.ts';
 import { sha256 } from '../protocol/sha256.ts';
 import { spokenText } from './commands.ts';
 import { anew, waitsForApproval, withRun } from './fold-approval.ts';
+import { trailed } from './fold-call.ts';
 import { entryOf } from './keyed.ts';
 import { endsJobs } from './lasting.ts';
 import { revived } from './revived.ts';
@@ -57,6 +58,7 @@ export function foldResumed(session: Session, event: EventOf<'run.resumed'>): Se
     seal: sealOf(event),
     run,
     turn: session.question ? session.turn : null,
+    trail: session.question ? session.trail : trailed(session),
     rest: null,
     approvals: anew(session),
     plan: plan ? reopened(plan, run.limits, event.at) : session.plan,
@@ -99,7 +101,7 @@ export function foldRest(session: Session, event: EventOf<'run.rested'>): Sessio
     plan,
     question: event.question ?? null,
     claim: event.reason === 'check' || event.question || asks ? session.claim : null,
-    children: asks ? session.children : held(session.children),
+    children: asks ? session.children : held(session),
     jobsEnd: endsJobs(session.name, event.status) ? event.seq : session.jobsEnd,
     approvals: asks ? withRun(session) : session.approvals,
   };
@@ -111,12 +113,12 @@ const ASKED = 500;
 const reasonOf = ({ question, reason }: EventOf<'run.rested'>): string =>
   question ? clip(question.text, ASKED) : reason;
 
-/** What a child has replied is taken up when the run goes on. */
-function held(children: Session['children']): Session['children'] {
+/** What a child has replied is taken up when the run goes on; what it asked has been put to the person. */
+function held({ children, uncarried }: Session): Session['children'] {
   return Object.fromEntries(
     Object.entries(children).map(([step, child]) => [
       step,
-      child.state === 'replied' ? { ...child, state: 'held' as const } : child,
+      child.state === 'replied' ? { ...child, state: 'held' as const, saidBefore: uncarried } : child,
     ]),
   );
 }

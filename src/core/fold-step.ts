@@ -129,14 +129,6 @@ function started(step: Step, session: Session, at: string): Step {
   };
 }
 
-/** What a child replied to an earlier go at the step says nothing of this one. */
-function childOver({ children }: Pick<Session, 'children'>, step: string): Session['children'] {
-  const child = children[step];
-  return child && child.state !== 'working'
-    ? { ...children, [step]: { ...child, state: 'over', reply: null } }
-    : children;
-}
-
 /** A claim of a step with checks stands until they have been tried. */
 function claimed(session: Session, event: EventOf<'step.claimed'>): Session {
   const { step, tier, evidence, result = '', to, attachments = [] } = event;
@@ -267,7 +259,7 @@ function reopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>)
     // It was thought to be done once already: the question comes after as many iterations again.
     patience: steps.find((step) => step.id === event.step)?.iterations ?? 0,
     claim: null,
-    children: childReopened(session, event.step),
+    children: begunAnew(session.children, event.step),
     plan: withSteps(next, steps, event.at),
     closed: session.closed.filter((id) => id !== event.step),
     notices: [
@@ -276,14 +268,6 @@ function reopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>)
     ],
     turn: session.turn && { ...session.turn, judged: true },
   };
-}
-
-/** A child that was done is not: it is told what the person said, as the answer to a question. */
-function childReopened({ children }: Session, step: string): Session['children'] {
-  const child = children[step];
-  if (!child) return children;
-  if (!child.reply) return childOver({ children }, step);
-  return { ...children, [step]: { ...child, state: 'held', reply: { ...child.reply, status: 'waiting' } } };
 }
 
 /** The person's words: their message is answered, and its text let go, before the model is told. */

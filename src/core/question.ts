@@ -65,7 +65,8 @@ function answerText(message: Message, choices: readonly string[], seal: string):
   return `The person answered:\n${spoken(message, seal).content}${both}`;
 }
 
-function isBareContinue(message: Message): boolean {
+/** Whether it says "continue" and nothing else. */
+export function isBareContinue(message: Message): boolean {
   if (message.attachments !== undefined || commandOf(message)) return false;
   const intent = classifyMessage(message.text, { planStatus: 'waiting' });
   return intent.kind === 'continue' && intent.rest === undefined;

@@ -4,9 +4,10 @@ import { fullLimits } from '../protocol/limits.ts';
 import { MODES } from '../protocol/message.ts';
 import type { Plan } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
-import type { ReplyStatus } from '../protocol/reply.ts';
+import { LOST, type ReplyStatus } from '../protocol/reply.ts';
 import { ANSWERS, type Answer, kindOf } from './answers.ts';
 import { answerTo } from './approval.ts';
+import { isFromAbove } from './child-name.ts';
 import { startMode } from './choice/mode.ts';
 import { CHECK, checkKey, openQuestion } from './claim.ts';
 import { COMMANDS, commandOf, modeOrder, spokenText } from './commands.ts';
@@ -201,8 +202,9 @@ function start(session: Session, message: Message, rules: Rules): EventBody & { 
 /** The plan at hand goes on, or the one that is named if it was set aside. */
 function resume(session: Session, message: Message, rules: Rules): EventBody[] {
   const [first = ''] = (commandOf(message)?.rest ?? '').split(/\s/);
-  const named = Object.hasOwn(session.setAside, first) ? first : undefined;
-  if (named === undefined && /^plan_\d+/.test(first) && first !== session.plan?.id) {
+  const fromAbove = isFromAbove(session.name, message.from);
+  const named = !fromAbove && Object.hasOwn(session.setAside, first) ? first : undefined;
+  if (!fromAbove && named === undefined && /^plan_\d+/.test(first) && first !== session.plan?.id) {
     const known = Object.keys(session.setAside).join(', ') || '–';
     return say(session, message, rules, (words) => words.noSuchPlan(first, known));
   }
@@ -309,10 +311,24 @@ function fresh(session: Session, message: Message, rules: Rules): EventBody[] {
 
 /** The bare command has nothing to go on with; a "continue" with more to say is a task like any other. */
 function tellNothing(session: Session, message: Message, rules: Rules): EventBody[] {
+  if (isFromAbove(session.name, message.from)) return [cameTo(session, message, rules)];
   const rest = commandOf(message)?.rest ?? message.text;
   if (rest.trim() !== '')
     return Object.hasOwn(session.setAside, rest.split(/\s/)[0] ?? '')
       ? resume(session, message, rules)
       : [start(session, message, rules)];
   return say(session, message, rules, (words) => words.nothingToContinue);
+}
+
+/** To its parent a child says what its last run came to; one that has had none has lost what it was told. */
+function cameTo(session: Session, message: Message, rules: Rules): EventBody {
+  const { rest } = session;
+  const language = languageFor(session, message, rules);
+  if (!rest) {
+    const text = SAYINGS[language].nothingToContinue;
+    return replyTo(session, message.id, { status: 'failed', reason: LOST, text }, language);
+  }
+  const { status, reason, text, files = [], exit } = rest;
+  const facts = { status, reason, text, attachments: [...files], ...(exit !== null && { exit }) };
+  return replyTo(session, message.id, facts, language);
 }

@@ -2,6 +2,7 @@ import { EXTEND_FACTOR, type Rules } from '../protocol/config.ts';
 import type { EventBody, RestStatus } from '../protocol/event.ts';
 import type { Plan } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
+import { extendsLimit } from './budget.ts';
 import { checkKey } from './claim.ts';
 import type { Language } from './language.ts';
 import { endsJobs } from './lasting.ts';
@@ -138,9 +139,10 @@ export function limitReached(session: Session, rules: Rules): Why | null {
     text: words.limit(`limits.${setting}`, value),
   });
   const { limits, spent } = run;
-  const iterations = rules.onLimit === 'extend' ? limits.iterations * EXTEND_FACTOR : limits.iterations;
+  const isExtended = extendsLimit(session, rules);
+  const iterations = isExtended ? limits.iterations * EXTEND_FACTOR : limits.iterations;
   if (spent.iterations >= iterations) {
-    return rules.onLimit === 'extend'
+    return isExtended
       ? { status: 'failed', reason: 'ceiling', text: words.ceiling(iterations, 'limits.iterations') }
       : paused('iterations', iterations);
   }

@@ -239,6 +239,12 @@ export type Child = {
    * began anew since its reply.
    */
   state: 'working' | 'halting' | 'replied' | 'held' | 'over';
+  /** How it was told to halt last, while it does. */
+  halted?: string;
+  /** It was told something since it was given this attempt: what it lost of that it cannot make up for. */
+  told?: true;
+  /** What people had said when its question was put to them: that answers something else. */
+  saidBefore?: readonly string[];
   /** When it was given something to do last. */
   since?: string;
   /** The folder under `work/` it has as its own. */

@@ -10,7 +10,7 @@ import type { World } from './ports.ts';
 export async function sendToChild(decision: Decision & { do: 'send' }, world: World, ledger: Ledger): Promise<void> {
   const { step, child, attempt, message } = decision;
   await ledger.sync();
-  await world.children.send(child, message);
+  const heard = await world.children.send(child, message);
   const { id, command, options: { folder, limits } = {} } = message;
   await ledger.record([
     {
@@ -24,6 +24,7 @@ export async function sendToChild(decision: Decision & { do: 'send' }, world: Wo
       ...(limits && { limits }),
     },
   ]);
+  if (heard === 'gone') await hearChildren(world, ledger);
 }
 
 /** Puts on record what children have answered, then lets the replies leave their outboxes. */

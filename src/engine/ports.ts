@@ -61,8 +61,11 @@ export type Owner = {
 
 /** Child sessions: ordinary folders beside this one, spoken to by their inboxes and outboxes like any other. */
 export type Children = {
-  /** Makes the session if it is missing and drops the message, durably. The same id again changes nothing. */
-  send(child: string, message: MessageFile & { id: string }): Promise<void>;
+  /**
+   * Drops the message, durably; the same id again changes nothing. A session that is missing is made for a task. A command it cannot
+   * hear: it is "gone", as its reply says then.
+   */
+  send(child: string, message: MessageFile & { id: string }): Promise<'sent' | 'gone'>;
   /** What it replied to that message, whether or not somebody moved it to `read/`. A session that is gone has failed. */
   reply(child: string, id: string): Promise<Reply | undefined>;
   /** Replies to what it was told of this step are on this session's record: they leave its outbox for `outbox/read/`. */

@@ -12,6 +12,9 @@ export const Usage = z.object({
 });
 export type Usage = z.infer<typeof Usage>;
 
+/** The `reason` of a child session's failure: it no longer has what it was told. */
+export const LOST = 'lost';
+
 /** One file in `outbox/`: exactly one for each message. */
 export const Reply = z.object({
   id: z.string().describe('The name of the reply file.'),

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Children } from '../engine/ports.ts';
 import { errorText, UserError } from '../protocol/errors.ts';
 import { sessionFolder } from '../protocol/names.ts';
-import { Reply } from '../protocol/reply.ts';
+import { LOST, Reply } from '../protocol/reply.ts';
 import { dropMessage } from './drop-message.ts';
 import { ifThere, saying } from './errors.ts';
 import { type SessionPaths, sessionPaths } from './layout.ts';
@@ -26,7 +26,10 @@ export function openChildren(
   return {
     async send(child, message) {
       adopted(child);
-      if (!workspace.has(child)) await workspace.create(child);
+      if (!workspace.has(child)) {
+        if (message.command !== undefined) return 'gone';
+        await workspace.create(child);
+      }
       const content = `${JSON.stringify(message, null, 2)}\n`;
       try {
         await dropMessage(pathsOf(child).folder, { name: fileOf(message.id), content });
@@ -35,11 +38,12 @@ export function openChildren(
         if (!(error instanceof UserError) || !fs.existsSync(join(pathsOf(child).inbox, fileOf(message.id))))
           throw error;
       }
+      return 'sent';
     },
     async reply(child, id) {
       adopted(child);
       if (!workspace.has(child))
-        return failed(child, id, `the session ${child} is gone: its folder was removed or renamed`);
+        return lost(child, id, `the session ${child} is gone: its folder was removed or renamed`);
       const text = textOf(pathsOf(child), fileOf(id));
       if (text !== undefined) return read(child, id, text);
       const why = quarantined(child);
@@ -75,6 +79,8 @@ function read(child: string, id: string, text: string): Reply {
     return failed(child, id, `its reply to ${id} cannot be read: ${errorText(error)}`);
   }
 }
+
+const lost = (child: string, id: string, text: string): Reply => ({ ...failed(child, id, text), reason: LOST });
 
 function failed(child: string, id: string, text: string): Reply {
   return {

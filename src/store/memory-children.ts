@@ -20,6 +20,7 @@ export function memoryChildren(): MemoryChildren {
   return {
     async send(child, message) {
       if (!sent.some((one) => one.child === child && one.message.id === message.id)) sent.push({ child, message });
+      return 'sent';
     },
     reply: async (child, id) => replies.get(`${child} ${id}`),
     async consume(child) {

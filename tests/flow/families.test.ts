@@ -168,3 +168,40 @@ test('a child asks the endpoint of its root’s session.json, and goes by its sa
   expect(existsSync(`${on.session('demo')}/work/ran.txt`)).toBe(false);
   await Promise.all([server.close(), cloud.close()]);
 });
+
+test.each(['linear', 'plan-act'])(
+  'a %s family whose child spends its budget pauses, and goes on with "continue"',
+  async (mode) => {
+    let steps = 0;
+    const server = await startOpenAI(({ body }) => {
+      const isBeside = (body.tools ?? []).length === 0;
+      const isAsked = (words: string) => body.messages.some((one) => one.content?.includes(words));
+      const last = body.messages.findLast((one) => one.role !== 'user');
+      const isChild = body.messages.some((one) => one.content?.includes('Do this one step'));
+      if (isChild && steps >= 4) return { text: 'x is 42. [Done]' };
+      if (isChild)
+        return { text: '', calls: [{ name: 'shell', args: JSON.stringify({ command: `echo ${++steps}` }) }] };
+      if (isBeside && isAsked('Make the plan')) return { text: '{"steps": ["find x"]}' };
+      if (isBeside) return { text: 'All of it is done: x is 42.' };
+      if (isAsked('x is 42')) return { text: 'So x is 42. [Done]' };
+      if (last?.role === 'tool') return { text: 'I wait for it.' };
+      return { text: 'I give it away.', calls: [{ name: 'spawn', args: '{"task": "find x"}' }] };
+    });
+    const on = ground();
+    on.config({ mode, limits: { iterations: 3 } });
+    await on.start(['--base-url', server.url, '--model', 'family']);
+    on.sh('demo', 'mkdir inbox && echo "What is x?" > inbox/1.md');
+    const paused = await on.file('demo', 'outbox/1.md');
+    expect(statusOf(paused)).toBe('paused');
+    expect(paused).toContain('limits.iterations = 3');
+    expect(paused).toContain('"iterations":3');
+    let text = paused;
+    for (let n = 2; n < 8 && statusOf(text) === 'paused'; n++) {
+      on.sh('demo', `echo continue > inbox/${n}.md`);
+      text = await on.file('demo', `outbox/${n}.md`);
+    }
+    expect(statusOf(text)).toBe('done');
+    expect(text).toContain('x is 42');
+    await server.close();
+  },
+);

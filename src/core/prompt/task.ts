@@ -17,6 +17,8 @@ const en = {
   results: 'What the steps before it found',
   files: 'Files they wrote',
   notes: 'Notes',
+  again: (said: string) =>
+    `It was done once, as you may see above, and a person opened it again${said === '' ? '' : `, saying: ${said}`}`,
   group: 'It belongs to',
   checks: 'It counts as done when these hold (paths as your tools see them)',
   answer:
@@ -35,6 +37,7 @@ const zh: typeof en = {
   results: '之前的步骤得到的结果',
   files: '它们写出的文件',
   notes: '备注',
+  again: (said) => `它曾经完成过（见上文），现在被重新打开${said === '' ? '' : `，对方说：${said}`}`,
   group: '它属于',
   checks: '以下各项成立才算完成（路径以你的工具所见为准）',
   answer:
@@ -62,6 +65,7 @@ export function taskText(session: Session, step: Step, language: Language, folde
     ...(step.done_when?.length ? [`${words.checks}: ${JSON.stringify(step.done_when)}`] : []),
     ...(whole?.each ? [`${words.part}:\n${partLines(whole, step, folder).join('\n')}`] : []),
     ...(notes ? [`${words.notes}: ${notes}`] : []),
+    ...session.notices.flatMap((it) => (it.about === 'reopened' && it.step === step.id ? [words.again(it.said)] : [])),
     ...(folder === undefined ? [] : [words.folder(folder)]),
     `${words.goal}: ${clip(plan?.goal ?? '', 2000)}`,
     ...(plan ? before(session, plan, step, { whole, folder, language }) : []),

@@ -1,0 +1,284 @@
+import { fold } from '../../src/core/fold.ts';
+import { emptySession, type Session } from '../../src/core/session.ts';
+import {
+  type Children,
+  ModelFault,
+  type ModelRequest,
+  type Permit,
+  type SessionStore,
+  type World,
+} from '../../src/engine/ports.ts';
+import { openWorker, type Worker } from '../../src/engine/worker.ts';
+import { type Config, resolveRules } from '../../src/protocol/config.ts';
+import { LOST, Reply } from '../../src/protocol/reply.ts';
+import { type MemoryStore, memoryStore } from '../../src/store/index.ts';
+import type { Move } from './rig.ts';
+
+/** What the model of a family does: by the session that asks, and how often it has asked. */
+export type FamilyScript = (session: string, request: ModelRequest, asked: number) => Exclude<Move, { hold: true }>;
+
+export type FamilyOptions = {
+  script: FamilyScript;
+  config?: Config;
+  permit?: (session: string, call: { name: string; args: string }) => Permit;
+  /** Seqs of all events on record, over all sessions, after which the power goes. */
+  cuts?: readonly number[];
+};
+
+export type Family = {
+  /** Every model call, by its session. */
+  asked: string[];
+  faults: unknown[];
+  /** What the daemon logged as an error. */
+  errors: string[];
+  names(): string[];
+  store(name: string): MemoryStore;
+  session(name: string): Session;
+  drop(name: string, file: string, content: string): void;
+  reply(file: string, name?: string): string | undefined;
+  /** Its folder is gone, or comes back empty. */
+  remove(name: string): void;
+  make(name: string): void;
+  /** Its record cannot be trusted: it is not served until it is well. */
+  spoil(name: string, why: string | null): void;
+  /** Lets everything happen until nothing moves; time passes where something waits for it. Throws where it never ends. */
+  settle(): Promise<void>;
+  /** What is on record altogether. */
+  count(): number;
+};
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+const START = Date.parse('2026-01-05T08:00:00.000Z');
+const MOST_ROUNDS = 3000;
+
+type Life = { on: boolean };
+
+/**
+ * A whole family of sessions in memory: a worker for each, a scripted model, and power cuts. The root is `demo`; what its children
+ * are sent and answer goes through their inboxes and outboxes, as on disk.
+ */
+export function family({ script, config, permit, cuts = [] }: FamilyOptions): Family {
+  let now = START;
+  let timers: Array<{ at: number; run: () => void }> = [];
+  let life: Life = { on: true };
+  let events = 0;
+  let isCut = false;
+  const rules = resolveRules(config);
+  const stores = new Map<string, MemoryStore>();
+  const workers = new Map<string, Worker>();
+  const opening = new Set<string>();
+  const ill = new Map<string, string>();
+  const parents = new Map<string, string>();
+  const asked: string[] = [];
+  const faults: unknown[] = [];
+  const errors: string[] = [];
+
+  const clock: World['clock'] = {
+    now: () => new Date(now++),
+    elapsed: () => now,
+    after(ms, run) {
+      const timer = { at: now + ms, run };
+      timers.push(timer);
+      return () => {
+        timers = timers.filter((other) => other !== timer);
+      };
+    },
+  };
+
+  const make = (name: string) => stores.set(name, memoryStore(name, { now: () => new Date(now++) }));
+  make('demo');
+
+  function wake(name: string): void {
+    const worker = workers.get(name);
+    if (worker) worker.wake();
+    else if (stores.has(name) && !ill.has(name) && !opening.has(name)) void open(name);
+  }
+
+  async function open(name: string): Promise<void> {
+    const store = stores.get(name);
+    if (!store) return;
+    const mine = life;
+    opening.add(name);
+    const worker = await openWorker(
+      worldOf(name, store, mine),
+      async () => rules,
+      (error) => mine.on && faults.push(error),
+    );
+    if (!mine.on || stores.get(name) !== store) return;
+    opening.delete(name);
+    workers.set(name, worker);
+    worker.wake();
+  }
+
+  /** A life that has ended does nothing any more: whatever it waits for never comes. */
+  const living = async <T>(mine: Life, job: () => Promise<T>): Promise<T> => {
+    if (!mine.on) return new Promise<T>(() => {});
+    const result = await job();
+    return mine.on ? result : new Promise<T>(() => {});
+  };
+
+  function heard(store: MemoryStore, name: string, mine: Life): SessionStore {
+    const { journal, outbox } = store;
+    const hear = () => {
+      const parent = parents.get(name);
+      if (mine.on && parent !== undefined) wake(parent);
+    };
+    return {
+      ...store,
+      journal: {
+        read: (each, from) => living(mine, () => journal.read(each, from)),
+        mark: () => journal.mark(),
+        append: (bodies) =>
+          living(mine, async () => {
+            const made = await journal.append(bodies);
+            events += made.length;
+            if (cuts.some((cut) => cut > events - made.length && cut <= events)) isCut = true;
+            return made;
+          }),
+        sync: () => living(mine, () => journal.sync()),
+      },
+      outbox: {
+        ...outbox,
+        publish: (file, content) => living(mine, () => outbox.publish(file, content)).then(hear),
+        publishAgain: (file, content) => living(mine, () => outbox.publishAgain(file, content)).then(hear),
+      },
+    };
+  }
+
+  function childrenOf(parent: string, mine: Life): Children {
+    const lost = (child: string, id: string, text: string, reason?: string): Reply => ({
+      ...{ id: `${id}.msg.json`, in_reply_to: id, session: child, status: 'failed', text, plan: null, usage: null },
+      attachments: [],
+      ...(reason !== undefined && { reason }),
+    });
+    return {
+      send: (child, message) =>
+        living(mine, async () => {
+          parents.set(child, parent);
+          if (!stores.has(child)) {
+            if (message.command !== undefined) return 'gone';
+            make(child);
+          }
+          const file = `${message.id}.msg.json`;
+          if (!stores.get(child)?.hands.waiting().includes(file))
+            stores.get(child)?.hands.drop(file, JSON.stringify(message));
+          wake(child);
+          return 'sent';
+        }),
+      reply: (child, id) =>
+        living(mine, async () => {
+          parents.set(child, parent);
+          const store = stores.get(child);
+          const why = ill.get(child);
+          if (!store) return lost(child, id, `the session ${child} is gone`, LOST);
+          const text = store.hands.replies().get(`${id}.msg.json`);
+          if (text !== undefined) return Reply.parse(JSON.parse(text));
+          return why === undefined ? undefined : lost(child, id, `the session ${child} cannot be served: ${why}`);
+        }),
+      consume: async () => {},
+    };
+  }
+
+  function worldOf(name: string, store: MemoryStore, mine: Life): World {
+    return {
+      store: heard(store, name, mine),
+      children: childrenOf(name, mine),
+      clock,
+      slots: { take: async () => () => {} },
+      owner: { check() {} },
+      room: () => 'plenty',
+      seal: () => 'a1b2c3d4e5f6',
+      log: (level, text) => level === 'error' && errors.push(`${name}: ${text}`),
+      model: {
+        ask: (request, { signal }) =>
+          living(mine, async () => {
+            if (signal.aborted) throw signal.reason;
+            asked.push(name);
+            const move = script(name, request, asked.filter((one) => one === name).length - 1);
+            if ('fault' in move) throw new ModelFault(...move.fault);
+            const said = 'hold' in move ? {} : move;
+            const calls = (said.calls ?? []).map((call, place) => ({
+              id: `c${asked.length}_${place}`,
+              name: call.name,
+              args: JSON.stringify(call.args ?? {}),
+            }));
+            return { text: said.text ?? '', calls, usage: { tokens: 10, cost: null }, model: 'scripted' };
+          }),
+      },
+      tools: {
+        specs: [],
+        ready: async () => [],
+        permit: async (call) => permit?.(name, call) ?? { is: 'allow' },
+        replay: () => 'never',
+        run: (call) => living(mine, async () => ({ ok: true, text: `output of ${call.args}` })),
+        resume: () => living(mine, async () => ({ ok: true, text: 'it ended meanwhile' })),
+        settle: async () => 'nothing',
+      },
+    };
+  }
+
+  /** Everything that was not synced is gone, and the next daemon opens each session. */
+  async function cut(): Promise<void> {
+    isCut = false;
+    life.on = false;
+    life = { on: true };
+    timers = [];
+    workers.clear();
+    opening.clear();
+    for (const [name, store] of stores) stores.set(name, store.hands.restart({ powerCut: true }));
+    events = [...stores.values()].reduce((sum, store) => sum + store.hands.events().length, 0);
+    for (const name of stores.keys()) wake(name);
+  }
+
+  function passTime(): boolean {
+    const next = timers.reduce((least, timer) => Math.min(least, timer.at), Number.POSITIVE_INFINITY);
+    // What is due in days is no matter of this run: a timer that long is nothing but a look whether all is well.
+    if (next === Number.POSITIVE_INFINITY || next > START + 30 * DAY_MS) return false;
+    now = Math.max(now, next);
+    const due = timers.filter((timer) => timer.at <= now);
+    timers = timers.filter((timer) => timer.at > now);
+    for (const timer of due) timer.run();
+    return true;
+  }
+
+  const quiet = async () => {
+    for (let n = 0; n < 12; n++) await new Promise((done) => setImmediate(done));
+  };
+
+  return {
+    asked,
+    faults,
+    errors,
+    names: () => [...stores.keys()],
+    store: (name) => stores.get(name) ?? memoryStore(name),
+    session: (name) => (stores.get(name)?.hands.events() ?? []).reduce(fold, emptySession(name)),
+    drop(name, file, content) {
+      stores.get(name)?.hands.drop(file, content);
+      wake(name);
+    },
+    reply: (file, name = 'demo') => stores.get(name)?.hands.replies().get(file),
+    remove(name) {
+      stores.delete(name);
+      workers.delete(name);
+      const parent = parents.get(name);
+      if (parent !== undefined) wake(parent);
+    },
+    make,
+    spoil(name, why) {
+      if (why === null) ill.delete(name);
+      else ill.set(name, why);
+      workers.delete(name);
+      const parent = parents.get(name);
+      if (parent !== undefined) wake(parent);
+    },
+    async settle() {
+      for (let n = 0; n < MOST_ROUNDS; n++) {
+        await quiet();
+        if (isCut) await cut();
+        else if (!passTime()) return;
+      }
+      throw new Error('it never comes to rest');
+    },
+    count: () => events,
+  };
+}
