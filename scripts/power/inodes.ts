@@ -3,8 +3,8 @@ import { syncBuiltinESMExports } from 'node:module';
 import type { NodeId } from './disk.ts';
 import type { Recording } from './recording.ts';
 
-/** What a message's file was when the daemon took it: its number and time of change, as the record has them. */
-export type Identity = { ino: bigint; mtimeNs: bigint };
+/** What a message's file was when the daemon took it: its number and times of change, as the record has them. */
+export type Identity = { ino: bigint; mtimeNs: bigint; ctimeNs?: bigint };
 
 /**
  * A file keeps its number through a power cut, but not on its way into the folder of a trial, where the daemon would take a message it
@@ -55,7 +55,12 @@ export function identitiesOf({ disk, events }: Recording): Map<NodeId, Identity 
       return one.is === 'name' && one.node !== null && path?.endsWith(`/inbox/${name}`);
     });
     if (atom?.is === 'name' && atom.node !== null)
-      found.set(atom.node, { ino: BigInt(file.ino), mtimeNs: BigInt(file.mtime_ns), sha256: file.sha256 });
+      found.set(atom.node, {
+        ino: BigInt(file.ino),
+        mtimeNs: BigInt(file.mtime_ns),
+        ...(file.ctime_ns !== undefined && { ctimeNs: BigInt(file.ctime_ns) }),
+        sha256: file.sha256,
+      });
   }
   return found;
 }

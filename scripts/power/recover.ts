@@ -66,8 +66,8 @@ function materialise(tree: Tree, root: string, identities: Identities): void {
     const identity = identities.get(node);
     if (!identity) continue;
     const isWhole = sha256(tree.bytes.get(node) ?? '') === identity.sha256;
-    const mtimeNs = isWhole ? identity.mtimeNs : fs.lstatSync(path, { bigint: true }).mtimeNs;
-    pretend(path, { ino: identity.ino, mtimeNs });
+    const { sha256: _, mtimeNs, ...same } = identity;
+    pretend(path, isWhole ? { ...same, mtimeNs } : { ...same, mtimeNs: fs.lstatSync(path, { bigint: true }).mtimeNs });
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Event, EventOf } from '../protocol/event.ts';
 import { shownText } from '../protocol/recorded.ts';
+import { dropKey, takenDrop } from './drops.ts';
 import { foldApproval, withSeen } from './fold-approval.ts';
 import { foldCall, foldTurn } from './fold-call.ts';
 import { foldChild } from './fold-child.ts';
@@ -11,7 +12,7 @@ import { entryOf, withValue } from './keyed.ts';
 import { silence, timed } from './lasted.ts';
 import { inBlock } from './prompt/spoken.ts';
 import { keptForLater } from './senders.ts';
-import { dropKey, FRESH_PLAN, type Message, type Session } from './session.ts';
+import { FRESH_PLAN, type Message, type Session } from './session.ts';
 import { foldSetbacks } from './setbacks.ts';
 import { letGo, settled } from './settled.ts';
 import { titleOf } from './title.ts';
@@ -140,7 +141,7 @@ function received(session: Session, event: EventOf<'message.received'>): Session
     title: session.title ?? titleOf(spokenGoal(message)),
     messages: withValue(session.messages, message.id, message),
     names: withValue(session.names, message.name, true),
-    drops: withValue(session.drops, dropKey(event.file), { seq: event.seq, message: event.id }),
+    drops: withValue(session.drops, dropKey(event.file), takenDrop(event.seq, event.id, event.file)),
     unanswered: [...session.unanswered, message.id],
     queue: [...session.queue, message.id],
   };
@@ -156,7 +157,7 @@ function committed(session: Session, event: EventOf<'reply.committed'>): Session
     messages: message ? withValue(messages, message.id, answered(uncarried, message)) : messages,
     names: withValue(session.names, event.reply.id, true),
     drops: event.file
-      ? withValue(session.drops, dropKey(event.file), { seq: event.seq, message: event.message })
+      ? withValue(session.drops, dropKey(event.file), takenDrop(event.seq, event.message, event.file))
       : session.drops,
     unanswered: session.unanswered.filter((id) => id !== event.message),
     queue: session.queue.filter((id) => id !== event.message),

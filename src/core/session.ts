@@ -8,6 +8,7 @@ import type { CompletedBy, Plan, Step } from '../protocol/plan.ts';
 import { NO_SEAL } from '../protocol/provenance.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { ChatMessage } from './chat.ts';
+import type { TakenDrop } from './drops.ts';
 import { type Grow, growing } from './grow.ts';
 import { type Keyed, keyed } from './keyed.ts';
 import type { Split } from './parts/split.ts';
@@ -69,7 +70,7 @@ export type Session = PlanWork & {
   /** Reply names in use, so that no two messages share one. */
   names: Keyed<true>;
   /** Dropped files that were taken, by `dropKey`. */
-  drops: Keyed<{ seq: number; message: string }>;
+  drops: Keyed<TakenDrop>;
   /** Messages without a reply, in order. */
   unanswered: readonly string[];
   /** Received and not yet dealt with, in order. */
@@ -410,11 +411,6 @@ export function standing(session: Session): Standing {
     case 'cancelled':
       return 'failed';
   }
-}
-
-/** One name for a drop: the same file with the same content at the same time of change. */
-export function dropKey(file: { ino: string; mtime_ns: string; sha256: string }): string {
-  return `${file.ino}:${file.mtime_ns}:${file.sha256}`;
 }
 
 /** What is kept of the current plan where it makes room for another. */

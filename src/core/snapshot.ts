@@ -1,9 +1,10 @@
 import type { Plan } from '../protocol/plan.ts';
 import { childName } from './child-name.ts';
+import { dropKey, type TakenDrop } from './drops.ts';
 import { FOLD_VERSION } from './fold-version.ts';
 import { growing, listed } from './grow.ts';
 import { entriesOf, entryOf, keyedOf } from './keyed.ts';
-import { dropKey, emptySession, type Message, type Session } from './session.ts';
+import { emptySession, type Message, type Session } from './session.ts';
 import { settled } from './settled.ts';
 
 /** What a record meant at some place: the session, and the plan that left `plan.json` last. */
@@ -27,7 +28,11 @@ type Written = Plain & {
 /** An answered message needs a line of a hundred bytes or so; one that is at work stays as it is. */
 type MessageRow = Message | [id: string, name: string | 0, at: string, sha256: string, attachments?: string[]];
 /** `of` is the place of its message in `messages`, whose hash it shares; a refused file stands for itself. */
-type DropRow = [ino: string, mtime: string, seq: number, of: number] | [key: string, seq: number, message: string];
+type DropRow =
+  | [ino: string, mtime: string, seq: number, of: number, ...DropFacts]
+  | [key: string, seq: number, message: string, ...DropFacts];
+/** Without a time: an event of an earlier version. 0: the same as `mtime`. */
+type DropFacts = [ctime?: string | 0 | null, name?: string];
 
 /** A meaning as plain JSON, for `meaningIn`. */
 export function stateOf({ session, left }: Meaning): unknown {
@@ -63,19 +68,24 @@ function writeSession({ messages, names, drops, conversation, claim, ...plain }:
       const [ino = '', mtime = '', sha256] = key.split(':');
       const place = places.get(drop.message);
       const ofMessage = place !== undefined && entryOf(messages, drop.message)?.sha256 === sha256;
-      return ofMessage ? [ino, mtime, drop.seq, place] : [key, drop.seq, drop.message];
+      const facts = dropFacts(drop, mtime);
+      return ofMessage ? [ino, mtime, drop.seq, place, ...facts] : [key, drop.seq, drop.message, ...facts];
     }),
   };
 }
 
 function readSession({ messages, names, drops, conversation, claim, ...plain }: Written, name: string): Session {
   const known = messages.map(messageIn);
-  const dropped = drops.map((row): readonly [string, { seq: number; message: string }] => {
-    if (row.length === 3) return [row[0], { seq: row[1], message: row[2] }];
-    const message = known[row[3]];
+  const dropped = drops.map((row): readonly [string, TakenDrop] => {
+    if (!isOfMessage(row)) {
+      const [key, seq, message, ...facts] = row;
+      return [key, { seq, message, ...dropFactsIn(facts, key.split(':')[1] ?? '') }];
+    }
+    const [ino, mtime, seq, of, ...facts] = row;
+    const message = known[of];
     return [
-      dropKey({ ino: row[0], mtime_ns: row[1], sha256: message?.sha256 ?? '' }),
-      { seq: row[2], message: message?.id ?? '' },
+      dropKey({ ino, mtime_ns: mtime, sha256: message?.sha256 ?? '' }),
+      { seq, message: message?.id ?? '', ...dropFactsIn(facts, mtime) },
     ];
   });
   const own = { ...emptySession(name), ...plain, name };
@@ -88,6 +98,20 @@ function readSession({ messages, names, drops, conversation, claim, ...plain }: 
     names: keyedOf([...known.map((message) => message.name), ...names].map((one) => [one, true] as const)),
     drops: keyedOf(dropped),
   };
+}
+
+const isOfMessage = (row: DropRow): row is Extract<DropRow, [string, string, ...unknown[]]> =>
+  typeof row[1] === 'string';
+
+function dropFacts({ ctime, name }: TakenDrop, mtime: string): DropFacts {
+  const time = ctime === mtime ? 0 : ctime;
+  if (name !== undefined) return [time ?? null, name];
+  return time === undefined ? [] : [time];
+}
+
+function dropFactsIn([time, name]: DropFacts, mtime: string): Pick<TakenDrop, 'ctime' | 'name'> {
+  const ctime = time === 0 ? mtime : time;
+  return { ...(typeof ctime === 'string' && { ctime }), ...(name !== undefined && { name }) };
 }
 
 /** Child sessions are called after their parent, whose folder may have been renamed. */

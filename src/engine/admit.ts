@@ -1,14 +1,15 @@
 import { goesAhead } from '../core/answers.ts';
+import { dropKey, type TakenDrop, whatReappeared } from '../core/drops.ts';
 import { freeName } from '../core/ids.ts';
 import { entryOf } from '../core/keyed.ts';
 import { replyText, replyTo } from '../core/reply.ts';
 import { isOrder } from '../core/senders.ts';
-import { dropKey, type Session } from '../core/session.ts';
+import type { Session } from '../core/session.ts';
 import { fillTemplate } from '../core/template/fill.ts';
 import { type RunOrder, runOrder } from '../core/template/order.ts';
 import type { Rules } from '../protocol/config.ts';
 import { errorCode, errorText, UserError } from '../protocol/errors.ts';
-import type { Event, MessageTemplate } from '../protocol/event.ts';
+import type { Event, FileIdentity, MessageTemplate } from '../protocol/event.ts';
 import type { Attached } from '../protocol/images.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { cut } from './cut.ts';
@@ -82,8 +83,9 @@ async function round(
 
 /** Puts one drop on record; the answer takes its file out of the inbox once that is durable. */
 async function take(drop: Drop, store: SessionStore, ledger: Ledger, senders: Senders): Promise<() => Promise<void>> {
-  const known = entryOf(ledger.session.drops, dropKey(drop.identity));
-  if (known) return again(drop, known, store, ledger.session);
+  const taken = entryOf(ledger.session.drops, dropKey(drop.identity));
+  const is = taken ? reappeared(taken, drop, ledger.session) : 'new';
+  if (taken && is === 'left over') return again(drop, taken, store, ledger.session);
   if (!drop.ok) return refuse(drop, drop.why, store, ledger);
   const { id } = drop.message;
   const earlier = id === undefined ? undefined : entryOf(ledger.session.messages, id);
@@ -96,7 +98,22 @@ async function take(drop: Drop, store: SessionStore, ledger: Ledger, senders: Se
       ledger,
     );
   }
+  if (taken && is === 'unclear') return refuse(drop, takenBefore(taken, ledger.session), store, ledger);
   return receive(drop, store, ledger, senders);
+}
+
+/** A file that is on record stands in the inbox: what it is now. */
+function reappeared(taken: TakenDrop, drop: Drop, session: Session): ReturnType<typeof whatReappeared> {
+  const message = entryOf(session.messages, taken.message);
+  return whatReappeared(taken, drop, message && { name: message.name, isAnswered: message.replied });
+}
+
+function takenBefore({ message, seq }: TakenDrop, { messages }: Session): string {
+  const reply = entryOf(messages, message)?.name ?? message;
+  return (
+    `This very file was taken before, as the message "${message}" (event ${seq}), and nothing shows that it is meant once more; ` +
+    `its reply is outbox/${reply}. Wanted: a new file. To have it done again, drop a copy of it (cp).`
+  );
 }
 
 async function receive(
@@ -115,7 +132,7 @@ async function receive(
     return refuse(drop, errorText(error), store, ledger);
   }
   const places = files.map(({ path }) => path);
-  const name = nameFor(ledger.session, drop.name);
+  const name = nameFor(store, ledger.session, drop.name);
   const as = asData(ledger, from, senders);
   const order = runOrder({ text, ...(command !== undefined && { command }) });
   const template = order && !as && (await templateFor(order, store.templates));
@@ -125,7 +142,7 @@ async function receive(
       id: id ?? name,
       name,
       body: await cut(text, MESSAGE_LIMIT, store.blobs),
-      file: drop.identity,
+      file: fileOf(drop, name),
       ...(from !== undefined && { from }),
       ...as,
       ...(command !== undefined && { command }),
@@ -152,21 +169,19 @@ async function templateFor({ name, args }: RunOrder, templates: Templates): Prom
 }
 
 async function refuse(drop: Drop, why: string, store: SessionStore, ledger: Ledger): Promise<() => Promise<void>> {
-  const name = nameFor(ledger.session, drop.name);
+  const name = nameFor(store, ledger.session, drop.name);
   const reply = replyTo(ledger.session, name, { status: 'rejected', text: why, plan: null }, 'en');
-  await ledger.record([{ ...reply, file: drop.identity }]);
+  await ledger.record([{ ...reply, file: fileOf(drop, name) }]);
   return () => store.inbox.refuse(drop, why);
 }
 
 /** On record already: only the leaving was cut short. */
-function again(
-  drop: Drop,
-  known: { seq: number; message: string },
-  store: SessionStore,
-  session: Session,
-): () => Promise<void> {
+function again(drop: Drop, known: TakenDrop, store: SessionStore, session: Session): () => Promise<void> {
   const message = entryOf(session.messages, known.message);
-  if (!message || !drop.ok) return () => store.inbox.refuse(drop, drop.ok ? 'It was refused before.' : drop.why);
+  if (!message || !drop.ok) {
+    const why = drop.ok ? session.unpublished[known.message]?.text : drop.why;
+    return () => store.inbox.refuse(drop, why ?? `It was refused before; outbox/${known.message} says why.`);
+  }
   return () => store.inbox.settle(drop, known.seq, paired(drop.message.attachments ?? [], message.attachments ?? []));
 }
 
@@ -191,9 +206,15 @@ async function republish(drop: Drop, id: string, store: SessionStore, ledger: Le
   };
 }
 
-function nameFor(session: Session, name: string): string {
-  return freeName(name, (one) => (entryOf(session.names, one) ?? entryOf(session.messages, one)) !== undefined);
+function nameFor({ outbox }: SessionStore, { names, messages }: Session, name: string): string {
+  return freeName(
+    name,
+    (one) => (entryOf(names, one) ?? entryOf(messages, one)) !== undefined || outbox.isReserved(one),
+  );
 }
+
+const fileOf = ({ name, identity }: Drop, reply: string): FileIdentity =>
+  name === reply ? identity : { ...identity, name };
 
 function paired(from: string[], to: string[]): Array<{ from: string; to: string }> {
   return from.flatMap((path, place) => (to[place] === undefined ? [] : [{ from: path, to: to[place] }]));

@@ -134,13 +134,15 @@ export type Drop = {
   /** The file's name in `inbox/`, as text fit to be shown; never used to build another path. */
   name: string;
   identity: FileIdentity;
+  /** When the file was made, in ns; undefined where the file system does not tell. */
+  born?: bigint | undefined;
 } & (
   | { ok: true; message: MessageFile /** whether the reply is wanted as JSON */; json: boolean; handle: DropHandle }
   | { ok: false /** what was wanted, what came, what to do */; why: string; handle: DropHandle }
 );
 
-/** What the store needs to find the file again; opaque to the engine. */
-export type DropHandle = { readonly path: string };
+/** What the store needs to find the file again, and to know whether it was written to since; opaque to the engine. */
+export type DropHandle = { readonly path: string; readonly isAged?: boolean };
 
 export type Wanted = { max?: number; ahead?: (message: MessageFile) => boolean };
 
@@ -163,9 +165,11 @@ export type Inbox = {
 };
 
 export type Outbox = {
+  /** Whether no reply may have this name: it is the outbox's own, or that of a folder somebody made there. */
+  isReserved(name: string): boolean;
   /**
-   * Puts a reply file in place, whole and durable, exactly once: a name that is already in `outbox/` or `outbox/read/` is
-   * left as it is.
+   * Puts a reply file in place, whole and durable, exactly once: where these bytes are already under the name in `outbox/` or
+   * `outbox/read/`, nothing changes. Other bytes under the name in `outbox/` are kept under another name there.
    */
   publish(name: string, content: string): Promise<void>;
   /** For a message that was sent again: puts the reply in place even if it had been consumed. */

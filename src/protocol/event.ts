@@ -7,8 +7,14 @@ import { MessageOptions, Mode } from './message.ts';
 import { CompletedBy, PlanStatus, Progress, Step, StepStatus } from './plan.ts';
 import { Reply, Usage } from './reply.ts';
 
-/** A dropped file as the file system knows it: the same three values are the same drop. */
-export const FileIdentity = z.object({ ino: z.string(), mtime_ns: z.string(), sha256: z.string() });
+/** A dropped file as the file system knows it. One with another `ctime_ns` or name was touched or moved since. */
+export const FileIdentity = z.object({
+  ino: z.string(),
+  mtime_ns: z.string(),
+  sha256: z.string(),
+  ctime_ns: z.string().optional().describe('Records of earlier versions have none.'),
+  name: z.string().optional().describe('Its name in `inbox/`, where its reply has another.'),
+});
 export type FileIdentity = z.infer<typeof FileIdentity>;
 
 /** A text in the record: inline, or the content hash of a file in `blobs/` where it is long. */

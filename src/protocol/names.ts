@@ -35,6 +35,18 @@ export function isSessionFolder(name: string): boolean {
   return name !== '' && !name.startsWith('.') && !/[/\p{Cc}]/u.test(name) && fits;
 }
 
+/** Entries of `outbox/` that are not replies. */
+const OUTBOX_OWN: ReadonlySet<string> = new Set(['read', '.tmp']);
+
+/** Whether a file of this name in `outbox/` would meet the outbox's own, also where the file system ignores case or endings. */
+export function isOutboxOwn(name: string): boolean {
+  const compared = name
+    .normalize('NFKC')
+    .replace(/\p{Cf}/gu, '')
+    .replace(/[. ]+$/, '');
+  return OUTBOX_OWN.has(compared.toLowerCase());
+}
+
 const isOneForm = (letter: string): boolean => ONE_FORM.test(letter) && letter.normalize('NFKD') === letter;
 
 function escaped(letter: string): string {

@@ -18,7 +18,21 @@ const NAMES: ReadonlySet<string> = new Set([
     'sha256',
     'ino',
   ],
-  ...['mtime_ns', 'seal', 'status', 'mode', 'tier', 'by', 'completed_by', 'kind', 'outcome', 'what', 'replay', 'after'],
+  ...[
+    'mtime_ns',
+    'ctime_ns',
+    'seal',
+    'status',
+    'mode',
+    'tier',
+    'by',
+    'completed_by',
+    'kind',
+    'outcome',
+    'what',
+    'replay',
+    'after',
+  ],
   ...['as', 'when', 'consult', 'retry_at', 'at', 'started_at', 'completed_at', 'created_at', 'updated_at'],
 ]);
 const MARK = /\[redacted: [^\]]*\]/g;

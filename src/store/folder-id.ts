@@ -12,12 +12,16 @@ export type Facts = Pick<fs.BigIntStats, 'dev' | 'ino' | 'birthtimeNs' | 'ctimeN
  * elsewhere 0 or the last change stands in their place, and an id with that in it would change with every file.
  */
 export function folderIds(...used: string[]): (facts: Facts) => string {
-  const areTold = used.some((path) => {
+  const areTold = tellsBirth(...used);
+  return ({ dev, ino, birthtimeNs }) => `${dev}:${ino}${areTold ? `:${birthtimeNs}` : ''}`;
+}
+
+/** Whether the file system of these paths, which were changed after they were made, tells when a file was made. */
+export const tellsBirth = (...used: string[]): boolean =>
+  used.some((path) => {
     const facts = factsAt(path);
     return facts !== undefined && facts.birthtimeNs !== 0n && facts.birthtimeNs !== facts.ctimeNs;
   });
-  return ({ dev, ino, birthtimeNs }) => `${dev}:${ino}${areTold ? `:${birthtimeNs}` : ''}`;
-}
 
 /** Asks whether the folder at a path is still the one that is there now. One that is made again changes the folder it is in. */
 export function sameFolder(path: string): () => boolean {

@@ -4,7 +4,7 @@ import { attachmentPlaces, takeAttachment } from './attachments.ts';
 import { syncFile } from './durable.ts';
 import { DiskError } from './errors.ts';
 import { type Folder, heldFolder, statIn } from './folder.ts';
-import { sameFolder } from './folder-id.ts';
+import { sameFolder, tellsBirth } from './folder-id.ts';
 import type { SessionPaths } from './layout.ts';
 import { promisesWhole } from './names.ts';
 import { openPutAway } from './put-away.ts';
@@ -53,6 +53,7 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
   /** Reads the candidates one after another; those that are gone leave the window. */
   async function* judged(inbox: Folder, some: readonly Candidate[]): AsyncGenerator<Judged> {
     const gone = new Set<Candidate>();
+    const tells = tellsBirth(paths.inbox, paths.folder);
     const twins = twinsIn(paths);
     try {
       for (let from = 0; from < some.length; from += BATCH) {
@@ -65,7 +66,8 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
         const judge = await judging(plain.map(({ seen }) => seen.stat));
         for (const { one, seen } of batch) {
           const isWhole = promisesWhole(seen.raw) && seen.stat.size > 0n;
-          const drop = readDrop(inbox, seen, isWhole ? 'ready' : judge(seen.stat));
+          const looking = { at: options.now().getTime(), tellsBirth: tells };
+          const drop = readDrop(inbox, seen, isWhole ? 'ready' : judge(seen.stat), looking);
           if (drop === 'gone') gone.add(one);
           yield { one, seen, drop };
         }

@@ -4,15 +4,17 @@ import type { Event } from '../protocol/event.ts';
 import { binaryKind } from '../protocol/file-kind.ts';
 import type { Attached } from '../protocol/images.ts';
 import { BEGINNING, type Mark } from '../protocol/mark.ts';
+import { isOutboxOwn } from '../protocol/names.ts';
 import { sha256 } from './blobs.ts';
 import { crcOf } from './checksum.ts';
 import { decodeLine, type Line } from './line.ts';
 import { MAX_MESSAGE_BYTES, readMessage } from './message-file.ts';
-import { checkReplyName, freeName, isIgnored, orderOf, promisesWhole, safeName } from './names.ts';
+import { checkReplyName, earlierName, freeName, isIgnored, orderOf, promisesWhole, safeName } from './names.ts';
 import { withRule } from './rule.ts';
 import { stampLines } from './stamp.ts';
 
-type File = { bytes: Buffer; ino: string; mtimeNs: bigint };
+/** `changed` counts every write and move. */
+export type File = { bytes: Buffer; ino: string; mtimeNs: bigint; changed: number };
 
 /** A line as it would be on disk, and what it says, once somebody has read it: an event is never changed. */
 type MemoryLine = { text: string; said?: Line };
@@ -28,7 +30,7 @@ export type Contents = {
   uploads: Set<string>;
   /** Files under `work/`, by `work/x`. */
   made: Map<string, Uint8Array>;
-  done: Map<string, string>;
+  done: Map<string, File>;
   rejected: Map<string, string>;
   outbox: Map<string, string>;
   read: Map<string, string>;
@@ -145,8 +147,9 @@ export function memoryInbox(contents: Contents): SessionStore['inbox'] {
         contents.uploads.add(to);
         contents.made.set(`work/${to}`, content);
       }
-      if (isGone(drop)) return;
-      contents.done.set(`${seq}-${safeName(drop.name)}`, contents.inbox.get(drop.handle.path)?.bytes.toString() ?? '');
+      const file = contents.inbox.get(drop.handle.path);
+      if (!file || isGone(drop)) return;
+      contents.done.set(`${seq}-${safeName(drop.name)}`, { ...file, changed: ++contents.drops });
       contents.inbox.delete(drop.handle.path);
     },
     async refuse(drop, why) {
@@ -166,8 +169,8 @@ function factsOf(content: Buffer): Omit<Attached, 'path'> {
   return { bytes: content.length, kind: known?.kind ?? 'text', ...(image && { image }) };
 }
 
-function toDrop(file: string, { bytes, ino, mtimeNs }: File): Drop {
-  const identity = { ino, mtime_ns: String(mtimeNs), sha256: sha256(bytes) };
+function toDrop(file: string, { bytes, ino, mtimeNs, changed }: File): Drop {
+  const identity = { ino, mtime_ns: String(mtimeNs), sha256: sha256(bytes), ctime_ns: String(changed) };
   const said =
     bytes.length > MAX_MESSAGE_BYTES
       ? ({ ok: false, why: `too large: ${bytes.length} bytes` } as const)
@@ -220,12 +223,20 @@ export function memoryBlobs(contents: Contents): SessionStore['blobs'] {
   };
 }
 
-/** Reply files: the first content of a name stays. */
+/** Reply files: other bytes under a name give way to its reply. There are no folders in it but its own. */
 export function memoryOutbox(contents: Contents): SessionStore['outbox'] {
+  const put = (wanted: string, content: string) => {
+    const isTaken = (name: string) => contents.outbox.has(name) && contents.outbox.get(name) !== content;
+    const file = isOutboxOwn(wanted) ? freeName(`${wanted}-2`, isTaken) : wanted;
+    const there = contents.outbox.get(file);
+    if (there !== undefined && there !== content) contents.outbox.set(freeName(earlierName(file), isTaken), there);
+    contents.outbox.set(file, content);
+  };
   return {
+    isReserved: isOutboxOwn,
     async publish(file, content) {
       checkReplyName(file);
-      if (!contents.outbox.has(file) && !contents.read.has(file)) contents.outbox.set(file, content);
+      if (contents.outbox.get(file) !== content && contents.read.get(file) !== content) put(file, content);
     },
     async restore(file) {
       checkReplyName(file);
@@ -235,7 +246,7 @@ export function memoryOutbox(contents: Contents): SessionStore['outbox'] {
     },
     async publishAgain(file, content) {
       checkReplyName(file);
-      if (!contents.outbox.has(file)) contents.outbox.set(file, content);
+      put(file, content);
     },
   };
 }

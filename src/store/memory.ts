@@ -18,6 +18,8 @@ export type MemoryOptions = { now?: () => Date; epoch?: number; work?: string };
 /** What people, frontends and accidents do to a session folder. */
 export type Hands = {
   drop(name: string, content: string | Buffer): void;
+  /** `mv done/<from> inbox/<to>` */
+  putBack(from: string, to: string): void;
   /** Puts a file into `inbox/.files/`. */
   attach(name: string, content?: Buffer): void;
   /** A file the agent made, as `work/x`. */
@@ -139,7 +141,14 @@ function hands(name: string, contents: Contents, options: MemoryOptions): Hands 
   return {
     drop(file, content) {
       const count = ++contents.drops;
-      contents.inbox.set(file, { bytes: Buffer.from(content), ino: String(count), mtimeNs: BigInt(count) });
+      const written = { ino: String(count), mtimeNs: BigInt(count), changed: count };
+      contents.inbox.set(file, { bytes: Buffer.from(content), ...written });
+    },
+    putBack(from, to) {
+      const file = contents.done.get(from);
+      if (!file) throw new Error(`there is no done/${from}`);
+      contents.inbox.set(to, { ...file, changed: ++contents.drops });
+      contents.done.delete(from);
     },
     attach: (file, content = Buffer.from(file)) => {
       contents.files.set(file, content);

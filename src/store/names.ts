@@ -33,6 +33,12 @@ export function freeName(name: string, isTaken: (name: string) => boolean): stri
   }
 }
 
+/** `x.earlier.md`: what a reply is called that lay under the name of another one. */
+export function earlierName(name: string): string {
+  const [stem, extension] = splitName(name);
+  return `${cutToBytes(stem, MAX_BYTES - Buffer.byteLength(extension))}.earlier${extension}`;
+}
+
 /** Where a name stands in the inbox: time in ns, from a ULID at the beginning of a `.msg.` name, else the file's own. */
 export function orderOf(raw: Buffer, mtimeNs: bigint): bigint {
   const ulid = promisesWhole(raw) && /^[0-7][0-9A-HJKMNP-TV-Z]{25}(?=\.)/i.exec(raw.toString('latin1'))?.[0];

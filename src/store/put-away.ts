@@ -1,14 +1,12 @@
 import * as fs from 'node:fs';
 import type { Drop } from '../engine/ports.ts';
 import { errorCode } from '../protocol/errors.ts';
-import { sha256 } from './blobs.ts';
 import { stagingName } from './durable.ts';
 import { ifThere, saying } from './errors.ts';
 import { type Folder, inFolder, statIn } from './folder.ts';
 import type { SessionPaths } from './layout.ts';
-import { MAX_MESSAGE_BYTES } from './message-file.ts';
 import { freeName, safeName } from './names.ts';
-import { rawOf, readUnchanged } from './read-drop.ts';
+import { isAsRead, rawOf } from './read-drop.ts';
 
 /** Files that stay in the inbox since they may not be moved: so many are remembered. */
 const MAX_LEFT = 10_000;
@@ -43,13 +41,13 @@ export function openPutAway(paths: SessionPaths, now: () => Date) {
 
     settle(inbox: Folder, drop: Drop, seq: number): void {
       const raw = rawOf(drop.handle);
-      if (!isStillDropped(inbox, raw, drop)) return;
+      // Written to since it was read: those words stay in the inbox and become a message of their own.
+      if (!isAsRead(inbox, raw, drop)) return;
       inFolder(paths.folder, [{ path: paths.done, make: true }], (done) => {
         const name = free(done, `${seq}-${safeName(drop.name)}`);
         if (!move(inbox.at(raw), done.at(name), `${paths.done}/${name}`, drop)) return;
-        // Somebody may have renamed a new message onto the name since we looked: that one goes back, under a free name.
-        const moved = statIn(done, name);
-        if (moved && String(moved.ino) !== drop.identity.ino) {
+        // Somebody may have renamed a new message onto the name since we looked, or written to this one: it goes back, under a free name.
+        if (statIn(done, name) && !isAsRead(done, name, drop, true)) {
           fs.renameSync(done.at(name), inbox.at(free(inbox, safeName(drop.name))));
         }
       });
@@ -57,7 +55,7 @@ export function openPutAway(paths: SessionPaths, now: () => Date) {
 
     refuse(inbox: Folder, drop: Drop, why: string): void {
       const raw = rawOf(drop.handle);
-      if (String(statIn(inbox, raw)?.ino) !== drop.identity.ino) return;
+      if (!isAsRead(inbox, raw, drop)) return;
       inFolder(paths.folder, [{ path: paths.rejected, make: true }], (rejected) => {
         const isTaken = (name: string) => name.endsWith('.why.json') || statIn(rejected, name) !== undefined;
         const name = freeName(safeName(drop.name), isTaken);
@@ -77,18 +75,3 @@ export function openPutAway(paths: SessionPaths, now: () => Date) {
 }
 
 const free = (folder: Folder, name: string) => freeName(name, (one) => statIn(folder, one) !== undefined);
-
-/** Changed since it was read means new words: they stay in the inbox and become a message of their own. */
-function isStillDropped(inbox: Folder, raw: Buffer, { identity }: Drop): boolean {
-  const there = statIn(inbox, raw);
-  if (!there || String(there.ino) !== identity.ino) return false;
-  if (String(there.mtimeNs) === identity.mtime_ns) return true;
-  if (!there.isFile() || there.size > MAX_MESSAGE_BYTES) return false;
-  try {
-    const bytes = readUnchanged(inbox.at(raw), there);
-    return bytes !== null && sha256(bytes) === identity.sha256;
-  } catch (error) {
-    if (['ENOENT', 'EACCES', 'ELOOP', 'ENXIO'].includes(errorCode(error) ?? '')) return false;
-    throw error;
-  }
-}

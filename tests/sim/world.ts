@@ -124,6 +124,7 @@ function gatedStore(store: MemoryStore, gates: Gates, setting: Setting): Session
       refuse: (drop, why) => step('refuse', () => inbox.refuse(drop, why)),
     },
     outbox: {
+      isReserved: (name) => outbox.isReserved(name),
       publish: (name, content) => step('publish', () => outbox.publish(name, content)),
       restore: (name) => step('publish', () => outbox.restore(name)),
       publishAgain: (name, content) => step('publish', () => outbox.publishAgain(name, content)),

@@ -246,6 +246,18 @@ export function storePromises(where: string, make: () => Rig): void {
       expect(next.identity).not.toEqual(drop.identity);
     });
 
+    test('a file put back from done/ has another time than when it was taken', async () => {
+      const rig = make();
+      rig.drop('1.md', 'one');
+      const drop = await first(rig);
+      await rig.store.inbox.settle(drop, 7, []);
+      rig.putBack('7-1.md', 'again.md');
+      const { ctime_ns, ...same } = drop.identity;
+      const back = await first(rig);
+      expect(back.identity).toMatchObject(same);
+      expect(back.identity.ctime_ns).not.toBe(ctime_ns);
+    });
+
     test('the same file looked at twice is the same drop', async () => {
       const rig = make();
       rig.drop('1.md', 'one');
@@ -285,12 +297,45 @@ export function storePromises(where: string, make: () => Rig): void {
   });
 
   describe(`an outbox ${where}`, () => {
-    test('publishes a reply once; the first content stays', async () => {
+    test('publishes a reply once; the same bytes again change nothing', async () => {
       const rig = make();
       await rig.store.outbox.publish('1.md', 'one');
-      await rig.store.outbox.publish('1.md', 'two');
+      await (await rig.reopen()).store.outbox.publish('1.md', 'one');
       expect(rig.replies()).toEqual({ '1.md': 'one' });
     });
+
+    test('publishes a reply where other bytes lie under its name, and keeps those under another', async () => {
+      const rig = make();
+      await rig.store.outbox.publish('1.md', 'of a record that is gone');
+      await rig.store.outbox.publish('1.md', 'new');
+      await rig.store.outbox.publishAgain('1.md', 'newer');
+      await rig.store.outbox.publish('1.md', 'newer');
+      expect(rig.replies()).toEqual({
+        '1.md': 'newer',
+        '1.earlier.md': 'of a record that is gone',
+        '1.earlier-2.md': 'new',
+      });
+    });
+
+    test('a reply that was consumed is not one with other bytes', async () => {
+      const rig = make();
+      await rig.store.outbox.publish('1.md', 'of a record that is gone');
+      rig.consume('1.md');
+      await rig.store.outbox.publish('1.md', 'new');
+      expect(rig.replies()).toEqual({ '1.md': 'new' });
+    });
+
+    test.each(['read', 'READ', 'Read', 'read.', '.TMP', '\u200bread'])(
+      '%j is a name of its own, and no reply is lost under it',
+      async (name) => {
+        const rig = make();
+        expect(rig.store.outbox.isReserved(name)).toBe(true);
+        if (name.startsWith('.')) return;
+        await rig.store.outbox.publish(name, 'an answer');
+        await (await rig.reopen()).store.outbox.publish(name, 'an answer');
+        expect(rig.replies()).toEqual({ [`${name}-2`]: 'an answer' });
+      },
+    );
 
     test('leaves a consumed reply consumed, unless it is asked for again', async () => {
       const rig = make();

@@ -10,6 +10,8 @@ import { memoryStore, openSessionFolder, type SessionOptions, sessionPaths } fro
 export type Rig = {
   store: SessionStore;
   drop(name: string, content: string | Buffer): void;
+  /** `mv done/<from> inbox/<to>` */
+  putBack(from: string, to: string): void;
   attach(name: string): void;
   edit(content: string): void;
   deletePlan(): void;
@@ -46,6 +48,7 @@ export function diskRig(folder = tempFolder(), options: Partial<SessionOptions> 
       // Files made within one tick of the clock would have no order; people are slower.
       fs.utimesSync(path, 1_700_000_000 + ++dropped, 1_700_000_000 + dropped);
     },
+    putBack: (from, to) => fs.renameSync(join(paths.done, from), join(paths.inbox, to)),
     attach: (name) => fs.writeFileSync(join(paths.inboxFiles, name), `content of ${name}`),
     edit(content) {
       fs.writeFileSync(`${paths.plan}~`, content);
@@ -74,6 +77,7 @@ export function memoryRig(store = memoryStore('demo', { now: at })): Rig {
   return {
     store,
     drop: hands.drop,
+    putBack: hands.putBack,
     attach: hands.attach,
     edit: hands.edit,
     deletePlan: hands.deletePlan,

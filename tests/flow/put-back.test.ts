@@ -1,0 +1,77 @@
+import { copyFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
+import { startOpenAI } from '../support/openai-server.ts';
+
+/** An endpoint that says how many requests there were, and a workspace whose daemon talks to it. */
+async function counting() {
+  let count = 0;
+  const server = await startOpenAI(() => ({ text: `answer ${++count}` }));
+  return { on: ground(), flags: ['--base-url', server.url, '--model', 'count'], server };
+}
+
+test('a file moved back from done/ gets a reply: done once more, or the reason why not', async () => {
+  const { on, flags, server } = await counting();
+  const first = await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo hello > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('answer 1');
+  on.sh('demo', 'mv done/*-1.md inbox/again.md');
+  expect(await on.file('demo', 'outbox/again.md')).toContain('answer 2');
+  first.process.kill('SIGKILL');
+  await first.ended;
+  on.sh('demo', 'mv done/*-again.md inbox/again.md');
+  await on.start(flags);
+  const refused = await on.file('demo', 'outbox/again-2.md');
+  expect([statusOf(refused), refused.includes('drop a copy of it (cp)')]).toEqual(['rejected', true]);
+  expect(inFolder(join(on.session('demo'), 'rejected')).sort()).toEqual(['again.md', 'again.md.why.json']);
+  on.sh('demo', 'cp -p rejected/again.md inbox/again.md');
+  expect(await on.file('demo', 'outbox/again-3.md')).toContain('answer 3');
+  await server.close();
+});
+
+test('a copy that keeps its time and gets the inode of the one before is a message of its own', async (it) => {
+  const { on, flags, server } = await counting();
+  await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo hello > ../note.md && touch -d 2026-01-01 ../note.md');
+  const inodes = new Set<number>();
+  for (let n = 1; n <= 5; n++) {
+    const name = n === 1 ? 'note.md' : `note-${n}.md`;
+    on.sh('demo', 'rm -f done/*; cp -p ../note.md inbox/note.md');
+    expect(await on.file('demo', `outbox/${name}`)).toContain(`answer ${n}`);
+    await until(() => inFolder(join(on.session('demo'), 'done'))[0], 'the file in done/');
+    inodes.add(statSync(join(on.session('demo'), 'done', inFolder(join(on.session('demo'), 'done'))[0] ?? '')).ino);
+  }
+  if (inodes.size === 5) it.skip('this file system gave no inode out again');
+  await server.close();
+});
+
+test('a message called `read` is answered', async () => {
+  const { on, flags, server } = await counting();
+  await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo hello > inbox/read');
+  expect(await on.file('demo', 'outbox/read-2')).toContain('answer 1');
+  expect(inFolder(join(on.session('demo'), 'outbox/read'))).toEqual([]);
+  await server.close();
+});
+
+test('with a record put back from a backup, a new answer takes the place of an old one, which is kept', async () => {
+  const { on, flags, server } = await counting();
+  const first = await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo hello > inbox/1.md');
+  await on.file('demo', 'outbox/1.md');
+  await until(() => on.events('demo').at(-1)?.type === 'reply.published', 'the record of the reply');
+  const record = join(on.session('demo'), 'events.jsonl');
+  copyFileSync(record, join(on.root, 'backup.jsonl'));
+  on.sh('demo', 'echo hello > inbox/2.md');
+  expect(await on.file('demo', 'outbox/2.md')).toContain('answer 2');
+  first.process.kill('SIGTERM');
+  await first.ended;
+  copyFileSync(join(on.root, 'backup.jsonl'), record);
+  await on.start(flags);
+  on.sh('demo', 'echo "another question" > inbox/2.md');
+  const earlier = await on.file('demo', 'outbox/2.earlier.md');
+  expect(earlier).toContain('answer 2');
+  expect(await on.file('demo', 'outbox/2.md')).toContain('answer 3');
+  await server.close();
+});

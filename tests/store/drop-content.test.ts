@@ -1,0 +1,97 @@
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import type { Drop } from '../../src/engine/ports.ts';
+import { openSessionFolder, sessionPaths } from '../../src/store/index.ts';
+import { tempFolder } from './rig.ts';
+
+/** A time that both writes get: as if both came within one tick of the file system's clock. */
+const TICK = new Date();
+
+/** By default a daemon whose clock stands at that time, so that no file is older than a tick when it is read. */
+function inbox(now = () => TICK) {
+  const folder = tempFolder();
+  const paths = sessionPaths(folder);
+  const store = openSessionFolder(folder, { now });
+  onTestFinished(() => store.close());
+  const write = (text: string, name = '1.md') => {
+    fs.writeFileSync(join(paths.inbox, name), text);
+    fs.utimesSync(join(paths.inbox, name), TICK, TICK);
+  };
+  const look = async (): Promise<Drop> => {
+    const [drop] = (await store.inbox.look()).drops;
+    if (!drop) throw new Error('nothing was dropped');
+    return drop;
+  };
+  const shown = (path: string) => fs.readdirSync(path).filter((name) => !name.startsWith('.'));
+  return { paths, store, write, look, shown };
+}
+
+const textOf = (drop: Drop) => (drop.ok ? drop.message.text : drop.why);
+
+test('what is written over a message within one tick after it was read is the next message', async () => {
+  const { paths, store, write, look, shown } = inbox();
+  write('first words');
+  const drop = await look();
+  write('other words');
+  await store.inbox.settle(drop, 2, []);
+  expect(shown(paths.done)).toEqual([]);
+  const next = await look();
+  expect(textOf(next)).toBe('other words');
+  await store.inbox.settle(next, 3, []);
+  expect([shown(paths.inbox), shown(paths.done)]).toEqual([[], ['3-1.md']]);
+});
+
+test('what is written to a message while it is moved to done/ goes back into the inbox', async () => {
+  const { paths, store, write, look, shown } = inbox();
+  write('first words');
+  const drop = await look();
+  const real = fs.renameSync;
+  onTestFinished(() => {
+    fs.renameSync = real;
+    syncBuiltinESMExports();
+  });
+  fs.renameSync = (from, to) => {
+    write('other words');
+    real(from, to);
+    fs.renameSync = real;
+    syncBuiltinESMExports();
+  };
+  syncBuiltinESMExports();
+  await store.inbox.settle(drop, 2, []);
+  expect([shown(paths.inbox), shown(paths.done)]).toEqual([['1.md'], []]);
+  expect(textOf(await look())).toBe('other words');
+});
+
+test('what is written over a refused message within one tick is not refused with it', async () => {
+  const { paths, store, write, look, shown } = inbox();
+  write('{"text": "hello"', '1.json');
+  const drop = await look();
+  expect(drop.ok).toBe(false);
+  write('{"text": "hell"}', '1.json');
+  await store.inbox.refuse(drop, 'not JSON');
+  expect([shown(paths.inbox), shown(paths.rejected)]).toEqual([['1.json'], []]);
+  expect(textOf(await look())).toBe('hell');
+});
+
+test('a second write within one tick is read also where the message waited long', async () => {
+  const { paths, store, write, look, shown } = inbox(() => new Date());
+  write('first words');
+  // Longer ago than any tick: a change of the content then changes a time.
+  await new Promise((done) => setTimeout(done, 150));
+  const drop = await look();
+  write('other words');
+  await store.inbox.settle(drop, 2, []);
+  expect(shown(paths.done)).toEqual([]);
+  expect(textOf(await look())).toBe('other words');
+});
+
+test('a folder somebody made in outbox/ is no place for a reply, and stays', async () => {
+  const { paths, store, shown } = inbox();
+  fs.mkdirSync(join(paths.outbox, 'sent'));
+  expect([store.outbox.isReserved('sent'), store.outbox.isReserved('1.md')]).toEqual([true, false]);
+  await store.outbox.publish('sent', 'an answer');
+  expect(shown(paths.outbox)).toEqual(['read', 'sent', 'sent-2']);
+  expect(fs.readFileSync(join(paths.outbox, 'sent-2'), 'utf8')).toBe('an answer');
+});
