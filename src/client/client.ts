@@ -142,7 +142,8 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     watch: (key, signal) => sightsOf(folders.known(key), signal),
     async rebuild(key) {
       const session = folders.known(key);
-      if (liveOwner(paths)) {
+      const isServed = liveOwner(paths) !== undefined;
+      if (isServed) {
         const { run, unanswered } = await folded(session);
         const { waitingIn } = await import('./overview.ts');
         if (run || unanswered.length > 0 || waitingIn(session) > 0) {
@@ -151,7 +152,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
           );
         }
       }
-      return (await import('./rebuild.ts')).rebuild(session);
+      return (await import('./rebuild.ts')).rebuild(session, { alone: !isServed });
     },
     family: (key) => folders.family(folders.known(key).name),
     async archive(key) {

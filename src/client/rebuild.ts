@@ -23,11 +23,15 @@ export type Rebuilt = { path: string; is: 'written' | 'removed' | 'as it was' | 
 
 /**
  * Writes every projection of a record anew, byte for byte: `plan.json`, the plans that left it, and replies that are in neither
- * `outbox/` nor `outbox/read/`. A hand edit that was not taken in is left. The caller sees to it that no run is on.
+ * `outbox/` nor `outbox/read/`. A hand edit that was not taken in is left. The caller sees to it that no run is on, and says
+ * whether it is `alone`: a daemon may have the session open all the same.
  */
-export async function rebuild(paths: SessionPaths & { name: string }): Promise<Rebuilt[]> {
+export async function rebuild(
+  paths: SessionPaths & { name: string },
+  { alone = true }: { alone?: boolean } = {},
+): Promise<Rebuilt[]> {
   for (const folder of foldersOf(paths.folder)) ownFolder(folder);
-  const file = openPlanFile(paths, () => performance.now());
+  const file = openPlanFile(paths, () => performance.now(), { alone });
   const seen = await file.look();
   const replay = replayOf(seen.is === 'edited' ? seen.saves : []);
   const session = await foldWhole(paths, replay.read);
@@ -75,13 +79,15 @@ async function putPlan(
   unknown: ReadonlySet<string>,
   left: ReadonlyMap<string, Plan>,
 ): Promise<Rebuilt[]> {
+  const before = await file.look();
+  if (before.is === 'blocked') return [{ path, is: 'left', why: before.why }];
   const there = glimpse(path, undefined, 0)?.text;
   const wanted = plan ? planText(plan) : undefined;
   if (there === wanted) return there === undefined ? [] : [{ path, is: 'as it was' }];
   if (unknown.size > 0) return [editAt(path)];
   if (wanted !== undefined) {
     const seen = await file.write(wanted);
-    return [seen.is === 'edited' ? editAt(path) : { path, is: 'written' }];
+    return [seen.is === 'edited' || seen.is === 'blocked' ? editAt(path) : { path, is: 'written' }];
   }
   const last = [...left.values()].at(-1);
   if (!last) return [{ path, is: 'left', why: 'the record holds no plan' }];

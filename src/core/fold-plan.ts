@@ -1,6 +1,7 @@
 import type { EventOf } from '../protocol/event.ts';
 import { PLAN_SCHEMA_PATH, type Plan } from '../protocol/plan.ts';
-import { applyChange } from './edit/apply.ts';
+import { applyChanges } from './edit/apply.ts';
+import { withSave } from './edit/saves.ts';
 import { changesInWords } from './edit/words.ts';
 import { highestStepNo } from './fold-run.ts';
 import { FRESH_STEP } from './fold-step.ts';
@@ -55,7 +56,7 @@ function newPlan(session: Session, event: EventOf<'plan.started'>): Plan {
 
 /** The planner replaced what was still open; ids go on counting, so that none is used twice. */
 function revised(session: Session, plan: Plan, event: EventOf<'plan.revised'>): Session {
-  const after = event.changes.reduce((so, change) => applyChange(so, change, event.at), plan);
+  const after = applyChanges(plan, event.changes, event.at);
   const failed = plan.steps.filter((step) => step.status === 'failed').map((step) => step.id);
   const planned = event.changes.some(
     (it) => it.what === 'added' || (it.what === 'step' && it.set.description !== undefined),
@@ -75,19 +76,18 @@ function revised(session: Session, plan: Plan, event: EventOf<'plan.revised'>): 
 const CLOSED: ReadonlySet<string> = new Set(['completed', 'skipped', 'failed']);
 
 function edited(session: Session, plan: Plan, event: EventOf<'plan.edited'>): Session {
-  const after = afterHand(
-    event.changes.reduce((so, change) => applyChange(so, change, event.at), plan),
-    event,
-  );
+  const after = afterHand(applyChanges(plan, event.changes, event.at), event);
   const closed = event.changes.flatMap((it) => (it.what === 'status' && CLOSED.has(it.to) ? [it.step] : []));
+  const shut = new Set(closed);
   const open = new Set(event.changes.flatMap((it) => (it.what === 'status' && !CLOSED.has(it.to) ? [it.step] : [])));
   const limits = event.changes.find((it) => it.what === 'limits');
   return {
     ...session,
     plan: event.changes.length > 0 ? touched(after, event.at) : plan,
     stepNo: Math.max(session.stepNo, highestStepNo(after)),
-    closed: [...session.closed.filter((id) => !open.has(id) && !closed.includes(id)), ...closed],
+    closed: [...session.closed.filter((id) => !open.has(id) && !shut.has(id)), ...closed],
     handLimits: limits?.to ?? session.handLimits,
+    saves: event.save ? withSave(session.saves, event.save) : session.saves,
     run: session.run && limits ? { ...session.run, limits: { ...session.run.limits, ...limits.to } } : session.run,
     theirs: theirsAfter(session, event),
     ...settledByHand(session, event),

@@ -4,7 +4,7 @@ import type { Consult, EventOf, MessageTemplate, RestStatus } from '../protocol/
 import type { Attached, ImageFile } from '../protocol/images.ts';
 import type { FullLimits, Limits } from '../protocol/limits.ts';
 import type { MessageOptions, Mode } from '../protocol/message.ts';
-import type { CompletedBy, Plan, Step } from '../protocol/plan.ts';
+import type { CompletedBy, Plan, PlanSave, Step } from '../protocol/plan.ts';
 import { NO_SEAL } from '../protocol/provenance.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { ChatMessage } from './chat.ts';
@@ -41,6 +41,8 @@ export type PlanWork = {
   theirs: readonly string[];
   /** Limits a person set in `plan.json`: they outlive the slice. */
   handLimits: Plan['limits'] | null;
+  /** What `plan.json` said when a person saved it last, for each version of the plan a buffer began from; bounded. */
+  saves: readonly PlanSave[];
 };
 
 export const FRESH_PLAN: PlanWork = {
@@ -56,6 +58,7 @@ export const FRESH_PLAN: PlanWork = {
   claim: null,
   theirs: [],
   handLimits: null,
+  saves: [],
 };
 
 /** Everything a session's record means: the result of folding its events. Never changed in place. */
@@ -415,8 +418,8 @@ export function standing(session: Session): Standing {
 
 /** What is kept of the current plan where it makes room for another. */
 export function planWork(session: Session): PlanWork {
-  const { revisions, revisedFor, rounds, replaced, weighed, children, split, closed, stepNo, theirs, handLimits } =
-    session;
+  const { revisions, revisedFor, rounds, replaced, weighed, children, split, closed, stepNo } = session;
+  const { theirs, handLimits, saves } = session;
   return {
     revisions,
     revisedFor,
@@ -431,5 +434,6 @@ export function planWork(session: Session): PlanWork {
     claim: null,
     theirs,
     handLimits,
+    saves,
   };
 }

@@ -4,7 +4,7 @@ import { dropKey, type TakenDrop } from './drops.ts';
 import { FOLD_VERSION } from './fold-version.ts';
 import { growing, listed } from './grow.ts';
 import { entriesOf, entryOf, keyedOf } from './keyed.ts';
-import { emptySession, type Message, type Session } from './session.ts';
+import { emptySession, FRESH_PLAN, type Message, type Session } from './session.ts';
 import { settled } from './settled.ts';
 
 /** What a record meant at some place: the session, and the plan that left `plan.json` last. */
@@ -129,7 +129,7 @@ function renamed({ name, children, plan, setAside, asideWork }: Session): Partia
     children: called(children),
     plan: plan && inPlan(plan, children),
     setAside: mapped(setAside, (aside, id) => inPlan(aside, asideWork[id]?.children)),
-    asideWork: mapped(asideWork, (work) => ({ ...work, children: called(work.children) })),
+    asideWork: mapped(asideWork, (work) => ({ ...FRESH_PLAN, ...work, children: called(work.children) })),
   };
 }
 

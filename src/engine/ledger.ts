@@ -55,6 +55,7 @@ export async function openLedger(
   let lastLeft: Plan | null = null;
   let left: Plan[] = [];
   let versions: Plan[] = [];
+  let old: Plan[] = [];
   let kept = BEGINNING;
   let looked = { seq: 0, bytes: 0 };
   const begin = (held: Held) => {
@@ -88,8 +89,14 @@ export async function openLedger(
     },
     sync: () => journal.sync(),
     async planAt(id, revision) {
-      const held = versions.findLast((plan) => plan.id === id && plan.revision === revision);
-      return held ?? replayed(name, journal, id, revision);
+      if (revision < 1 || (session.plan?.id === id && revision > session.plan.revision)) return undefined;
+      const is = (plan: Plan) => plan.id === id && plan.revision === revision;
+      const held = versions.findLast(is) ?? old.find(is);
+      if (held) return held;
+      const found = await replayed(name, journal, id, revision);
+      // An editor that never reads its file again saves from the same version each time.
+      if (found) old = [found];
+      return found;
     },
     left() {
       const gone = left;

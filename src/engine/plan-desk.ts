@@ -1,7 +1,9 @@
-import { mergeEdit } from '../core/edit/merge.ts';
+import { type Edit, mergeEdit } from '../core/edit/merge.ts';
+import { readEdit } from '../core/edit/read.ts';
+import { lastOf } from '../core/edit/saves.ts';
 import { planText } from '../core/steps.ts';
-import { jsonFault, placeOf } from '../protocol/json-position.ts';
-import { EditedPlan, type Plan } from '../protocol/plan.ts';
+import type { EditedPlan, Plan, PlanSave } from '../protocol/plan.ts';
+import { sha256 } from '../protocol/sha256.ts';
 import type { Ledger } from './ledger.ts';
 import type { Clock, PlanFile, PlanSeen } from './ports.ts';
 
@@ -43,11 +45,24 @@ export function planDesk(
     if (!now || bytes === planText(now)) return accepted(bytes, inPlace);
     const read = readEdit(bytes);
     if ('fault' in read) return inPlace ? unreadable(bytes, read.fault, final) : lost(bytes, read.fault);
-    const base = (await baseOf(read.edit, ledger)) ?? now;
-    if (bytes === planText(base)) return accepted(bytes, inPlace);
-    const edit = mergeEdit(base, read.edit, now, ledger.session.stepNo, read.raw);
-    const news = edit.changes.length + edit.ignored.length > 0 || ledger.session.planProblem !== null;
-    if (news) await ledger.record([{ type: 'plan.edited', by: 'person', ...edit }]);
+    const hash = sha256(bytes);
+    const isOfThis = read.edit.id === undefined || read.edit.id === now.id;
+    const last = isOfThis ? lastOf(ledger.session.saves, read.edit.revision) : undefined;
+    // After a crash the save that is on record is still in the file.
+    if (last?.sha256 === hash && broken === null) return accepted(bytes, inPlace);
+    const bases = await basesOf(now, read.edit, last, ledger);
+    if (bases.some((base) => !('sha256' in base) && bytes === planText(base))) return accepted(bytes, inPlace);
+    const { changes, ignored, save } = smallest(
+      bases.map((base) => mergeEdit(base, read.edit, now, ledger.session.stepNo, read.raw)),
+    );
+    if (changes.length + ignored.length > 0 || save || ledger.session.planProblem !== null) {
+      await file.keep();
+      const saved = save && { save: { ...save, sha256: hash } };
+      await ledger.record([{ type: 'plan.edited', by: 'person', changes, ignored, ...saved }]);
+      self.touch();
+    }
+    // The name of a save that was found elsewhere than in its place says whether it is on record.
+    if (!inPlace) await ledger.sync();
     accepted(bytes, inPlace);
   };
 
@@ -67,7 +82,7 @@ export function planDesk(
     if (broken?.bytes !== bytes) broken = { bytes, since: at, told: false };
     if (broken.told || (!final && at - broken.since < SETTLE_MS)) return;
     broken.told = true;
-    await told(`${fault}. The file stays as it was saved; work goes on from the last good plan`);
+    await told(`${fault}. The file stays as it is; work goes on from the last good plan`);
   };
 
   /** A save that was moved away before it could be read: nobody will mend it there, so it is told once and kept. */
@@ -77,6 +92,7 @@ export function planDesk(
   };
 
   const take = async (seen: PlanSeen, final: boolean): Promise<void> => {
+    if (seen.is === 'blocked') return unreadable('', seen.why, final);
     // Bytes that cannot be read hold up the plan only while they are in its place.
     if (seen.is !== 'edited' || !seen.inPlace) broken = null;
     if (seen.is === 'missing') written = null;
@@ -110,7 +126,7 @@ export function planDesk(
       const seen = await file.write(content);
       last = clock.elapsed();
       lag = Math.min(LONGEST_LAG_MS, Math.max(LAG_MS, SHARE * (last - began)));
-      if (seen.is !== 'edited') {
+      if (seen.is !== 'edited' && seen.is !== 'blocked') {
         written = content;
         return;
       }
@@ -118,7 +134,7 @@ export function planDesk(
     }
   };
 
-  return {
+  const self: PlanDesk = {
     read,
     flush,
     touch() {
@@ -129,32 +145,28 @@ export function planDesk(
       });
     },
   };
+  return self;
 }
 
-/** The version of the plan a save began from, by its revision. */
-async function baseOf(edit: EditedPlan, ledger: Ledger): Promise<Plan | undefined> {
-  const now = ledger.session.plan;
-  if (!now || edit.revision === undefined) return undefined;
-  const { id = now.id, revision } = edit;
-  // Another plan may have come as far as this one.
-  return id === now.id && revision === now.revision ? undefined : ledger.planAt(id, revision);
+/**
+ * What a save may have begun from. One that names a version: from the last save of the same buffer, else from that version. One that
+ * names none: from the last of its kind, or from the plan at hand.
+ */
+async function basesOf(
+  now: Plan,
+  { id = now.id, revision }: EditedPlan,
+  last: PlanSave | undefined,
+  ledger: Ledger,
+): Promise<Array<Plan | PlanSave>> {
+  if (revision === undefined) return last ? [last, now] : [now];
+  if (last) return [last];
+  // Another plan may have come as far as this one, and a plan that has left may still be in the file.
+  const isNow = id === now.id && revision === now.revision;
+  return [(isNow ? undefined : await ledger.planAt(id, revision)) ?? now];
 }
 
-type Read = { edit: EditedPlan; raw: Record<string, unknown> } | { fault: string };
-
-function readEdit(bytes: string): Read {
-  const fault = jsonFault(bytes);
-  if (fault)
-    return {
-      fault: `plan.json does not parse: line ${fault.line}, column ${fault.column}: wanted ${fault.wanted}, came ${fault.came}`,
-    };
-  const raw: unknown = JSON.parse(bytes);
-  const parsed = EditedPlan.safeParse(raw);
-  if (parsed.success) return { edit: parsed.data, raw: Object(raw) };
-  const issue = parsed.error.issues[0];
-  const path = issue?.path ?? [];
-  const place = placeOf(bytes, path) ?? placeOf(bytes, path.slice(0, -1));
-  return {
-    fault: `plan.json is not a plan: ${place ? `line ${place.line}, column ${place.column}, ` : ''}at ${path.join('.') || 'the top'}: ${issue?.message}`,
-  };
+/** The edit that takes the least to explain; of several the first. */
+function smallest(edits: readonly Edit[]): Edit {
+  const [first = { changes: [], ignored: [], save: null }, ...others] = edits;
+  return others.reduce((least, edit) => (edit.changes.length < least.changes.length ? edit : least), first);
 }

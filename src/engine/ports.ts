@@ -186,19 +186,23 @@ export type PlanSeen =
    * Somebody saved it: the bytes they saved, oldest first. `inPlace`: the last of them is what is in the file now; the others, or
    * all of them, were found in files that had been moved away.
    */
-  | { is: 'edited'; saves: string[]; inPlace: boolean };
+  | { is: 'edited'; saves: string[]; inPlace: boolean }
+  /** What stands there is no file to read: a link, a folder, a pipe, or far too large. It is left alone. */
+  | { is: 'blocked'; why: string };
 
 export type PlanFile = {
   /** One lstat where nothing happened. After a restart everything that is there counts as edited until `accept`. */
   look(thorough?: boolean): Promise<PlanSeen>;
+  /** What `look` told survives a power cut: a record of it must not be ahead of the file, or the file would seem to be taken back. */
+  keep(): Promise<void>;
   /** The bytes now in the file are understood (merged, or left alone because they do not parse) and count as seen. */
   accept(bytes: string): void;
   /**
    * Replaces the file without losing a save: the old name is moved to `plans/history/` and read there, the new one linked in.
-   * Where somebody saved meanwhile, theirs stays in place, nothing is written and it answers `edited`.
+   * Where somebody saved meanwhile, theirs stays in place, nothing is written and it answers `edited`; so it is with `blocked`.
    */
   write(content: string): Promise<PlanSeen>;
-  /** Puts `plans/<id>.json` in place and takes `plan.json` away (moved to history, never deleted). */
+  /** Puts `plans/<id>.json` in place and takes the `plan.json` that shows it away (moved to history, never deleted). Again: nothing. */
   archive(id: string, content: string): Promise<void>;
 };
 

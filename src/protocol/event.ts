@@ -4,7 +4,7 @@ import { Question } from './ask-call.ts';
 import { Attached, ImageFile } from './images.ts';
 import { Limits } from './limits.ts';
 import { MessageOptions, Mode } from './message.ts';
-import { CompletedBy, PlanStatus, Progress, Step, StepStatus } from './plan.ts';
+import { CompletedBy, PlanSave, PlanStatus, Progress, Step, StepStatus } from './plan.ts';
 import { Reply, Usage } from './reply.ts';
 
 /** A dropped file as the file system knows it. One with another `ctime_ns` or name was touched or moved since. */
@@ -220,6 +220,7 @@ const EVENTS = [
     by: By,
     changes: z.array(PlanChange),
     ignored: z.array(z.string()).describe('What the daemon did not take over, in words.'),
+    save: PlanSave.optional().describe('The save of `plan.json` it came from, where it could be read.'),
   }),
   event('plan.ended', { plan: z.string(), status: PlanStatus, reason: z.string() }),
   event('step.added', { step: Step, by: By }),

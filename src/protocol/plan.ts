@@ -130,6 +130,54 @@ export const Plan = z.object({
 });
 export type Plan = z.infer<typeof Plan>;
 
+/** What a `plan.json` may hold at most: beyond it no person reads it, and each change of it would hold up all sessions. */
+export const PLAN_BOUNDS = {
+  bytes: 16 * 1024 * 1024,
+  steps: 5000,
+  description: 8000,
+  notes: 20_000,
+  id: 200,
+  needs: 1000,
+  checks: 50,
+  /** Groups within groups. */
+  depth: 50,
+};
+
+const atMost = (what: string, most: number) => ({
+  error: ({ input }: { input?: unknown }) => {
+    const is = typeof input === 'string' ? input.length : Array.isArray(input) ? input.length : 0;
+    return `wanted at most ${most} ${what}, came ${is}`;
+  },
+});
+
+/** A step as a person saved it, without the bounds of `EditedStep`: what is on record is read whatever they are. */
+const SavedStep = z.object({
+  id: z.string().optional(),
+  description: z.string(),
+  status: StepStatus.optional(),
+  needs: z.array(z.string()).optional(),
+  when: z.array(When).optional(),
+  rollback: z.string().optional(),
+  parent: z.string().optional(),
+  done_when: z.array(DoneWhen).optional(),
+  notes: z.string().optional(),
+  agent: z.string().optional(),
+});
+const SavedLimits = z.object({ iterations: z.int().min(1).optional(), step_iterations: z.int().min(1).optional() });
+
+const { id, description, needs, checks, notes } = PLAN_BOUNDS;
+const EditedStep = SavedStep.extend({
+  id: z.string().min(1).max(id, atMost('characters', id)).optional(),
+  description: z.string().trim().min(1).max(description, atMost('characters', description)),
+  needs: z.array(z.string()).max(needs, atMost('steps', needs)).optional(),
+  when: z.array(When).max(checks, atMost('conditions', checks)).optional(),
+  rollback: z.string().min(1).optional(),
+  parent: z.string().min(1).optional(),
+  done_when: z.array(DoneWhen).max(checks, atMost('checks', checks)).optional(),
+  notes: z.string().max(notes, atMost('characters', notes)).optional(),
+  agent: z.string().min(1).optional(),
+});
+
 /**
  * What the daemon understands of a `plan.json` that a person saved. Looser than `Plan`: a person may leave out what the
  * daemon keeps anyway, and add a step as `{ "description": "…" }`.
@@ -138,20 +186,28 @@ export const EditedPlan = z.object({
   id: z.string().optional(),
   goal: z.string().optional(),
   revision: z.int().optional(),
-  limits: z.object({ iterations: z.int().min(1).optional(), step_iterations: z.int().min(1).optional() }).optional(),
+  limits: SavedLimits.optional(),
+  steps: z.array(EditedStep).max(PLAN_BOUNDS.steps, atMost('steps', PLAN_BOUNDS.steps)),
+});
+export type EditedPlan = z.infer<typeof EditedPlan>;
+
+/**
+ * A save of `plan.json` as it was understood. The next one of the same buffer is compared with it, not with the version both
+ * began from: else what it says a second time would be done a second time.
+ */
+export const PlanSave = z.object({
+  sha256: z.string().describe('Of its text.'),
+  revision: z.int().optional().describe('The version of the plan its buffer began from.'),
+  goal: z.string().optional(),
+  limits: SavedLimits.optional(),
+  status: z.unknown().optional().describe('As the file had it, like the two below; not taken over.'),
+  current_step_index: z.unknown().optional(),
+  iteration_count: z.unknown().optional(),
   steps: z.array(
-    z.object({
-      id: z.string().min(1).optional(),
-      description: z.string().trim().min(1),
-      status: StepStatus.optional(),
-      needs: z.array(z.string()).optional(),
-      when: z.array(When).optional(),
-      rollback: z.string().min(1).optional(),
-      parent: z.string().min(1).optional(),
-      done_when: z.array(DoneWhen).optional(),
-      notes: z.string().optional(),
-      agent: z.string().min(1).optional(),
+    SavedStep.extend({
+      id: z.string().describe('The id it has in the plan.'),
+      written: z.string().nullable().optional().describe('The id it had in the file, where it is another; null: none.'),
     }),
   ),
 });
-export type EditedPlan = z.infer<typeof EditedPlan>;
+export type PlanSave = z.infer<typeof PlanSave>;

@@ -1,9 +1,9 @@
 import * as fs from 'node:fs';
 import { UserError } from '../protocol/errors.ts';
+import { PLAN_BOUNDS } from '../protocol/plan.ts';
 import { ifThere, saying } from './errors.ts';
 import { TICK_MS } from './unchanged.ts';
 
-const MAX_BYTES = 10 * 1024 * 1024;
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
 /** What was in a file when we last read it. */
@@ -26,20 +26,27 @@ export const written = (stat: fs.BigIntStats, text: string, at: number): Glimpse
 export function glimpse(path: string, last: Glimpse | undefined, now: number): Glimpse | undefined {
   const stat = ifThere(() => fs.lstatSync(path, { bigint: true }));
   if (!stat) return undefined;
-  if (!stat.isFile() || stat.size > MAX_BYTES) {
+  if (last && last.key === keyOf(stat) && last.read - last.first >= TICK_MS) return last;
+  refuseOthers(path, stat);
+  return saying('read', path, () => ifThere(() => read(path, last, now)));
+}
+
+/** No link, folder or pipe, which may have taken its place since, and nothing too large to be a plan. */
+function refuseOthers(path: string, stat: fs.BigIntStats): void {
+  if (!stat.isFile() || stat.size > PLAN_BOUNDS.bytes) {
     const what = stat.isFile() ? `${stat.size} bytes large` : 'not a regular file (a link, a folder or a pipe)';
     throw new UserError(
-      `${path} is ${what}. Wanted a plan as a JSON file. Move it away; the daemon writes a fresh one.`,
+      `${path} is ${what}. Wanted a plan as a JSON file of at most ${PLAN_BOUNDS.bytes} bytes. Move it away; the daemon writes a fresh one.`,
     );
   }
-  if (last && last.key === keyOf(stat) && last.read - last.first >= TICK_MS) return last;
-  return saying('read', path, () => ifThere(() => read(path, last, now)));
 }
 
 function read(path: string, last: Glimpse | undefined, now: number): Glimpse {
   const fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   try {
-    const key = keyOf(fs.fstatSync(fd, { bigint: true }));
+    const stat = fs.fstatSync(fd, { bigint: true });
+    refuseOthers(path, stat);
+    const key = keyOf(stat);
     const text = fs.readFileSync(fd, 'utf8');
     return { key, text, first: last?.key === key ? last.first : now, read: now };
   } finally {

@@ -189,6 +189,7 @@ export function memoryPlan(contents: Contents): SessionStore['plan'] {
   };
   return {
     look: async () => look(),
+    keep: async () => {},
     accept: (bytes) => {
       const isLate = contents.late.includes(bytes);
       contents.late = contents.late.filter((late) => late !== bytes);

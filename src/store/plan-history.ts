@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { linkInPlace } from './durable.ts';
+import { createFile, linkInPlace } from './durable.ts';
 import { ifThere } from './errors.ts';
 
 const KEPT = 100;
@@ -12,6 +12,9 @@ export const WATCHED = 8;
  * accepted, and is never removed; the name says so across a restart.
  */
 export type Earlier = { number: number; path: string };
+
+/** The file that will replace `plan.json`; its number tells a later daemon which file was being replaced. */
+export type Claim = { file: Earlier; staged: string; stat: fs.BigIntStats };
 
 /** The numbered files in `plans/history/`. */
 export function openPlanHistory(folder: string) {
@@ -26,6 +29,7 @@ export function openPlanHistory(folder: string) {
   saves.sort((a, b) => a.number - b.number);
   let next = Math.max(0, ...numbers) + 1;
   const understood = (number: number) => join(folder, `${number}.json`);
+  const asSave = (number: number) => join(folder, `${number}.save.json`);
 
   const rename = (file: Earlier, path: string): Earlier => {
     if (file.path !== path) fs.renameSync(file.path, path);
@@ -35,11 +39,22 @@ export function openPlanHistory(folder: string) {
   return {
     /** Saves that an earlier daemon had not accepted when it ended. */
     saves,
-    /** The name for the next file. */
-    next: (): Earlier => {
-      const number = next++;
-      numbers.add(number);
-      return { number, path: understood(number) };
+    /**
+     * A number for the next file, and a staged file with these bytes that holds it: whoever else writes into this folder, such as
+     * `agentctl rebuild` beside a daemon, gets another one, so that no earlier version is replaced.
+     */
+    async claim(content: string): Promise<Claim> {
+      for (;;) {
+        const number = next++;
+        const staged = join(folder, `.tmp-${number}`);
+        const stat = isTaken(staged) ? undefined : await created(staged, content);
+        if (!stat) continue;
+        if (isTaken(understood(number)) || isTaken(asSave(number))) fs.rmSync(staged, { force: true });
+        else {
+          numbers.add(number);
+          return { file: { number, path: understood(number) }, staged, stat };
+        }
+      }
     },
     /** The last understood files, oldest first, whose inodes an editor may still hold. */
     recent: (): Earlier[] =>
@@ -48,7 +63,7 @@ export function openPlanHistory(folder: string) {
         .slice(-WATCHED)
         .map((number) => ({ number, path: understood(number) })),
     watched: WATCHED,
-    asSave: (file: Earlier) => rename(file, join(folder, `${file.number}.save.json`)),
+    asSave: (file: Earlier) => rename(file, asSave(file.number)),
     asUnderstood: (file: Earlier) => rename(file, understood(file.number)),
     /** Keeps the last 100; a save that was not accepted has another name and stays. */
     prune() {
@@ -61,13 +76,22 @@ export function openPlanHistory(folder: string) {
   };
 }
 
-/** Name for the file that will replace `plan.json`; its number tells a later daemon which file was being replaced. */
-export const stagedFor = ({ number }: Earlier, chance: string) => `.tmp-${number}-${chance}`;
+const isTaken = (path: string): boolean => ifThere(() => fs.lstatSync(path)) !== undefined;
+
+/** Undefined where somebody took the name at this very moment. */
+async function created(path: string, content: string): Promise<fs.BigIntStats | undefined> {
+  try {
+    return await createFile(path, content);
+  } catch (error) {
+    if (isTaken(path)) return undefined;
+    throw error;
+  }
+}
 
 /** Finishes or undoes a replacement that a crash cut in two: a `plan.json` that was moved away comes back. */
 export function healReplacement(folder: string, plan: string): void {
   for (const name of fs.readdirSync(folder)) {
-    const number = /^\.tmp-(\d+)-/.exec(name)?.[1];
+    const number = /^\.tmp-(\d+)(?:-|$)/.exec(name)?.[1];
     if (number === undefined) continue;
     const moved = join(folder, `${number}.json`);
     const isCut = !ifThere(() => fs.lstatSync(plan)) && ifThere(() => fs.lstatSync(moved));

@@ -201,3 +201,158 @@ test('a plan that the disk refused to put away is put away with the next one', a
   expect(refusals).toBeLessThan(1);
   expect([it.faults, it.archived()]).toEqual([[], ['plan_1']]);
 });
+
+/** A run with a call in flight, its plan on disk, and an editor that never reads its file again. */
+async function inFlight() {
+  const it = await rig({
+    script: moves(
+      { text: '[Step] Find\n[Step] Fetch', calls: [shell()] },
+      { hold: true, next: () => ({ text: 'Found. [Done]' }) },
+    ),
+  });
+  it.drop('1.md', 'go');
+  await it.settle();
+  await it.pass(300);
+  const buffer = it.plan();
+  if (!buffer) throw new Error('no plan.json');
+  return {
+    it,
+    buffer,
+    /** Saves the buffer with these steps behind its own. */
+    async save(...more: unknown[]) {
+      it.store.hands.edit(JSON.stringify({ ...buffer, steps: [...buffer.steps, ...more] }, null, 2));
+      it.worker.wake();
+      await it.settle();
+    },
+    words: () => it.plan()?.steps.map((step) => step.description),
+  };
+}
+
+test('a buffer that is saved twice while a call is in flight adds its first step once', async () => {
+  const { it, save, words } = await inFlight();
+  await save({ description: 'FIRST' });
+  it.drop('2.md', 'and hurry');
+  await it.settle();
+  await save({ description: 'FIRST' }, { description: 'SECOND' });
+  await it.pass(300);
+  expect(words()).toEqual(['Find', 'Fetch', 'FIRST', 'SECOND']);
+  await save({ description: 'FIRST, in blue' }, { description: 'SECOND' });
+  await it.pass(300);
+  expect(words()).toEqual(['Find', 'Fetch', 'FIRST, in blue', 'SECOND']);
+  expect(it.plan()?.steps.map((step) => step.id)).toEqual(['step_1', 'step_2', 'step_3', 'step_4']);
+});
+
+test('a step that was added and taken out again while a call is in flight is gone', async () => {
+  const { it, save, words } = await inFlight();
+  await save({ description: 'delete the production database' });
+  await it.pass(300);
+  expect(words()).toContain('delete the production database');
+  await save();
+  await it.pass(300);
+  expect(words()).toEqual(['Find', 'Fetch']);
+});
+
+for (const powerCut of [false, true])
+  test(`a save that is still in the file after ${powerCut ? 'a power cut' : 'kill -9'} is no second edit`, async () => {
+    const { it, save, words } = await inFlight();
+    await save({ description: 'FIRST' });
+    await it.restart({ powerCut });
+    await it.pass(300);
+    expect(words()).toEqual(['Find', 'Fetch', 'FIRST']);
+    await save({ description: 'FIRST' }, { description: 'SECOND' });
+    await it.pass(300);
+    expect(words()).toEqual(['Find', 'Fetch', 'FIRST', 'SECOND']);
+  });
+
+test('a step taken out of the file while the daemon is down is gone', async () => {
+  const { it, buffer, save, words } = await inFlight();
+  await save({ description: 'FIRST' });
+  it.kill();
+  it.store.hands.edit(JSON.stringify(buffer, null, 2));
+  await it.restart();
+  await it.pass(300);
+  expect(words()).toEqual(['Find', 'Fetch']);
+});
+
+test('what a person wrote into plan.json is there with its id while the call goes on', async () => {
+  const { it, save } = await inFlight();
+  await save({ description: 'FIRST' });
+  await it.pass(300);
+  expect(JSON.parse(it.store.hands.planText() ?? '').steps.at(-1)).toMatchObject({
+    id: 'step_3',
+    description: 'FIRST',
+  });
+});
+
+test('what a step of a saved buffer has come to meanwhile stays', async () => {
+  const { it, save, buffer } = await inFlight();
+  await save({ description: 'FIRST' });
+  it.release();
+  await it.pass(300);
+  const done = it.plan()?.steps[0];
+  expect(done?.status).toBe('completed');
+  await save({ description: 'FIRST' }, { description: 'SECOND' });
+  await it.pass(300);
+  expect(it.plan()?.steps[0]).toEqual(done);
+  expect(buffer.steps[0]?.status).toBe('running');
+});
+
+test('a step set back and forth in one buffer ends as it was saved last', async () => {
+  const it = await paused();
+  const buffer = it.plan();
+  const save = async (status: string) => {
+    it.store.hands.edit(
+      JSON.stringify({
+        ...buffer,
+        steps: buffer?.steps.map((one) => (one.id === 'step_3' ? { ...one, status } : one)),
+      }),
+    );
+    it.worker.wake();
+    await it.settle();
+    expect(it.plan()?.steps[2]?.status).toBe(status);
+  };
+  for (const status of ['completed', 'pending', 'skipped', 'completed', 'pending']) await save(status);
+});
+
+test('ids made by hand, changed ids and ids that are there twice stay what they are at the next save', async () => {
+  const { it, buffer, save } = await inFlight();
+  const [first] = buffer.steps;
+  const mine = [
+    { id: 'mine', description: 'MINE' },
+    { ...first, description: 'COPY', status: 'pending' },
+    { id: 'step_9', description: 'NINE' },
+  ];
+  await save(...mine);
+  await it.pass(300);
+  const ids = it.plan()?.steps.map((step) => step.id);
+  expect(ids).toEqual(['step_1', 'step_2', 'mine', 'step_10', 'step_9']);
+  await save(...mine, { description: 'MORE' });
+  await it.pass(300);
+  expect(it.plan()?.steps.map((step) => step.id)).toEqual([...(ids ?? []), 'step_11']);
+  await save({ ...mine[0], id: 'theirs' }, ...mine.slice(1), { description: 'MORE' });
+  await it.pass(300);
+  expect(it.plan()?.steps.map((step) => [step.id, step.description])).toEqual([
+    ['step_1', 'Find'],
+    ['step_2', 'Fetch'],
+    ['theirs', 'MINE'],
+    ['step_10', 'COPY'],
+    ['step_9', 'NINE'],
+    ['step_11', 'MORE'],
+  ]);
+});
+
+test('steps moved in one buffer, twice, end in the order that was saved last', async () => {
+  const { it, buffer, save } = await inFlight();
+  await save({ description: 'A' }, { description: 'B' });
+  await it.pass(300);
+  await save({ description: 'B' }, { description: 'A' });
+  await it.pass(300);
+  expect(it.plan()?.steps.map((step) => step.id)).toEqual(['step_1', 'step_2', 'step_4', 'step_3']);
+  it.store.hands.edit(
+    JSON.stringify({ ...buffer, steps: [{ description: 'A' }, ...buffer.steps, { description: 'B' }] }),
+  );
+  it.worker.wake();
+  await it.settle();
+  await it.pass(300);
+  expect(it.plan()?.steps.map((step) => step.id)).toEqual(['step_3', 'step_1', 'step_2', 'step_4']);
+});

@@ -131,6 +131,7 @@ function gatedStore(store: MemoryStore, gates: Gates, setting: Setting): Session
     },
     plan: {
       look: () => step('plan look', () => plan.look()),
+      keep: () => step('plan keep', () => plan.keep()),
       accept: (bytes) => plan.accept(bytes),
       write: (content) => step('plan write', () => keepingSaves(() => plan.write(content))),
       archive: (id, content) => step('archive', () => keepingSaves(() => plan.archive(id, content))),

@@ -2,6 +2,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { PLAN_BOUNDS } from '../../src/protocol/plan.ts';
 import { openSessionFolder, sessionPaths } from '../../src/store/index.ts';
 import { at, tempFolder } from './rig.ts';
 
@@ -109,10 +110,68 @@ describe('a plan file that is none', () => {
     fs.unlinkSync(paths.plan);
     put(paths.plan);
     const before = fs.lstatSync(paths.plan).ino;
-    await expect(plan.look()).rejects.toThrow('not a regular file');
-    await expect(plan.write('B')).rejects.toThrow('Move it away');
+    expect(await plan.look()).toMatchObject({ is: 'blocked', why: expect.stringContaining('not a regular file') });
+    expect(await plan.write('B')).toMatchObject({ is: 'blocked', why: expect.stringContaining('Move it away') });
+    await plan.archive('plan_1', 'B');
     expect(fs.lstatSync(paths.plan).ino).toBe(before);
   });
+});
+
+test('a plan file that is too large is neither read nor replaced', async () => {
+  const { plan, paths } = session();
+  fs.writeFileSync(paths.plan, '');
+  fs.truncateSync(paths.plan, PLAN_BOUNDS.bytes + 1);
+  const why = expect.stringContaining(`at most ${PLAN_BOUNDS.bytes} bytes`);
+  expect(await plan.look()).toEqual({ is: 'blocked', why });
+  expect(await plan.write('B')).toEqual({ is: 'blocked', why });
+  expect(fs.statSync(paths.plan).size).toBe(PLAN_BOUNDS.bytes + 1);
+});
+
+test('a link in plans/history/ keeps no session from opening', async () => {
+  const { plan, paths } = session();
+  fs.symlinkSync('/etc/hostname', join(paths.planHistory, '3.json'));
+  fs.symlinkSync('/etc/hostname', join(paths.planHistory, '4.save.json'));
+  const next = session(paths.folder);
+  expect(await next.plan.look()).toEqual({ is: 'missing' });
+  await plan.write('A');
+  expect(fs.lstatSync(join(paths.planHistory, '3.json')).isSymbolicLink()).toBe(true);
+});
+
+describe('a plan that has ended', () => {
+  test('is put away once: doing it again, after it or the next plan, moves nothing', async () => {
+    const { plan, paths, history, folder } = session();
+    const [old, next] = ['{"id":"plan_1"}', '{"id":"plan_2"}'];
+    await plan.write(old);
+    await plan.archive('plan_1', old);
+    await plan.write(next);
+    const before = history();
+    for (const again of [plan, session(folder).plan, session(folder).plan]) await again.archive('plan_1', old);
+    expect(history()).toEqual(before);
+    expect(fs.readFileSync(paths.plan, 'utf8')).toBe(next);
+  });
+
+  test('is put away where a crash came before the move', async () => {
+    const { plan, paths, history } = session();
+    const old = '{"id":"plan_1"}';
+    await plan.write(old);
+    fs.writeFileSync(join(paths.plans, 'plan_1.json'), old);
+    await plan.archive('plan_1', old);
+    expect(fs.existsSync(paths.plan)).toBe(false);
+    expect(history().map(([, content]) => content)).toEqual([old]);
+  });
+});
+
+test('two writers of one history give no number twice, and replace nothing', async () => {
+  const { plan, folder, history } = session();
+  await plan.write('A');
+  const { plan: other } = session(folder);
+  for (const [n, writer] of [plan, other, plan, other, other, plan].entries()) {
+    const seen = await writer.look();
+    if (seen.is === 'edited') for (const save of seen.saves) writer.accept(save);
+    expect(await writer.write(`version ${n}`)).toEqual({ is: 'ours' });
+  }
+  const kept = history().map(([, content]) => content);
+  for (const content of ['A', ...[0, 1, 2, 3, 4].map((n) => `version ${n}`)]) expect(kept).toContain(content);
 });
 
 describe('a crash while the plan is replaced', () => {

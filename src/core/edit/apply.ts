@@ -4,58 +4,123 @@ import { currentIndex, without } from '../steps.ts';
 
 /** The plan with one hand edit in it. A change that names a step which is gone changes nothing. */
 export function applyChange(plan: Plan, change: PlanChange, at: string): Plan {
-  switch (change.what) {
-    case 'goal':
-      return { ...plan, goal: change.to };
-    case 'limits':
-      return { ...plan, limits: change.to };
-    case 'added':
-      return placed(plan, [...plan.steps.slice(0, change.at), change.step, ...plan.steps.slice(change.at)]);
-    case 'removed':
-      return placed(
-        plan,
-        plan.steps.filter((step) => step.id !== change.step),
-      );
-    case 'order':
-      return placed(plan, ordered(plan.steps, change.to));
-    case 'status':
-      return changed(plan, change.step, (step) => withStatus(step, change, at));
-    case 'step':
-      return changed(plan, change.step, (step) => ({ ...without(step, ...change.unset), ...change.set }) as Step);
-    default:
-      return change satisfies never;
+  return applyChanges(plan, [change], at);
+}
+
+/** The plan with all of these in it, one after the other. A thousand changes cost about what one does. */
+export function applyChanges(plan: Plan, changes: readonly PlanChange[], at: string): Plan {
+  let { goal, limits } = plan;
+  const list = stepList(plan.steps);
+  for (const change of changes) {
+    switch (change.what) {
+      case 'goal':
+        goal = change.to;
+        break;
+      case 'limits':
+        limits = change.to;
+        break;
+      case 'added':
+        list.add(change.step, change.at);
+        break;
+      case 'removed':
+        list.remove(change.step);
+        break;
+      case 'order':
+        list.order(change.to);
+        break;
+      case 'status':
+        list.change(change.step, (step) => withStatus(step, change, at));
+        break;
+      case 'step':
+        list.change(change.step, (step) => Object.assign(without(step, ...change.unset), change.set));
+        break;
+      default:
+        change satisfies never;
+    }
   }
+  const steps = list.steps();
+  return { ...plan, goal, limits, steps, current_step_index: currentIndex(steps) };
+}
+
+/**
+ * Steps that are changed in place: found by id, appended and removed without a look at the others. What is removed leaves a gap
+ * until places matter.
+ */
+function stepList(before: readonly Step[]) {
+  let steps: Array<Step | null> = [...before];
+  let places: Map<string, number> | null = null;
+  let gaps = false;
+
+  const dense = (): Step[] => {
+    const all = steps.filter((step) => step !== null);
+    if (gaps) replace(all);
+    return all;
+  };
+  const replace = (all: Step[]) => {
+    steps = all;
+    gaps = false;
+    places = null;
+  };
+  const indexed = (): Map<string, number> => {
+    if (places) return places;
+    places = new Map();
+    for (const [place, step] of steps.entries()) if (step) places.set(step.id, place);
+    return places;
+  };
+
+  return {
+    steps: dense,
+    add(step: Step, at: number) {
+      const count = gaps ? dense().length : steps.length;
+      if (at < count) {
+        steps.splice(at, 0, step);
+        places = null;
+        return;
+      }
+      steps.push(step);
+      places?.set(step.id, steps.length - 1);
+    },
+    remove(id: string) {
+      const place = indexed().get(id);
+      if (place === undefined) return;
+      steps[place] = null;
+      gaps = true;
+      indexed().delete(id);
+    },
+    change(id: string, change: (step: Step) => Step) {
+      const place = indexed().get(id) ?? -1;
+      const step = steps[place];
+      if (step) steps[place] = change(step);
+    },
+    order: (ids: readonly string[]) => replace(ordered(dense(), ids)),
+  };
 }
 
 /** Steps in the order named; those not named keep their place behind the step they followed. */
-export function ordered(steps: readonly Step[], order: readonly string[]): Step[] {
-  const named = order.flatMap((id) => steps.filter((step) => step.id === id));
-  const result = [...named];
-  for (const [place, step] of steps.entries()) {
-    if (order.includes(step.id)) continue;
-    const before = steps[place - 1];
-    const after = before ? result.findIndex((other) => other.id === before.id) : -1;
-    result.splice(after + 1, 0, step);
+function ordered(steps: readonly Step[], order: readonly string[]): Step[] {
+  const named = new Set(order);
+  const byId = new Map(steps.map((step) => [step.id, step]));
+  const result: Step[] = [];
+  const follower = new Map<Step | undefined, Step>();
+  for (const [place, step] of steps.entries()) if (!named.has(step.id)) follower.set(steps[place - 1], step);
+  const putFollowers = (first: Step | undefined) => {
+    for (let step = follower.get(first); step; step = follower.get(step)) result.push(step);
+  };
+  putFollowers(undefined);
+  for (const id of named) {
+    const step = byId.get(id);
+    if (!step) continue;
+    result.push(step);
+    putFollowers(step);
   }
   return result;
 }
 
 function withStatus(step: Step, { to, note }: Extract<PlanChange, { what: 'status' }>, at: string): Step {
   const bare = without(step, 'completed_by', 'evidence', 'completed_at', 'error');
-  const said = note ? { [to === 'completed' ? 'result' : 'error']: note } : {};
+  const noted = note ? { [to === 'completed' ? 'result' : 'error']: note } : {};
   if (to === 'completed')
-    return { ...bare, ...said, status: to, completed_by: 'person', evidence: 'set by hand', completed_at: at };
+    return { ...bare, ...noted, status: to, completed_by: 'person', evidence: 'set by hand', completed_at: at };
   if (to === 'pending') return { ...without(bare, 'result'), status: to };
-  return { ...bare, ...said, status: to };
-}
-
-function changed(plan: Plan, id: string, change: (step: Step) => Step): Plan {
-  return placed(
-    plan,
-    plan.steps.map((step) => (step.id === id ? change(step) : step)),
-  );
-}
-
-function placed(plan: Plan, steps: Step[]): Plan {
-  return { ...plan, steps, current_step_index: currentIndex(steps) };
+  return { ...bare, ...noted, status: to };
 }

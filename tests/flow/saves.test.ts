@@ -1,0 +1,63 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import type { Plan } from '../../src/protocol/plan.ts';
+import { type Ground, ground, statusOf, until } from '../support/daemon.ts';
+import { startOpenAI } from '../support/openai-server.ts';
+
+/** A daemon with a command in flight, and an editor that holds the plan as it was then and never reads it again. */
+async function inFlight() {
+  const server = await startOpenAI(({ index }) => {
+    const wait = { name: 'shell', args: JSON.stringify({ command: 'until [ -e go ]; do sleep 0.1; done' }) };
+    if (index === 0) return { text: '[Step] Look around\n[Step] Write it', calls: [wait] };
+    return { text: '[Done]' };
+  });
+  onTestFinished(() => server.close());
+  const on = ground();
+  const flags = ['--base-url', server.url, '--model', 'm'];
+  on.config({ version: 1, limits: { iterations: 40 } });
+  const daemon = await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "write a report" > inbox/1.md');
+  await until(() => on.events('demo').some((event) => event.type === 'tool.started'), 'a command in flight');
+  await until(() => (on.plan('demo')?.steps.length ?? 0) === 2, 'the plan');
+  const buffer = on.plan('demo');
+  if (!buffer) throw new Error('no plan.json');
+  return { on, daemon, flags, buffer };
+}
+
+function save(on: Ground, buffer: Plan, ...added: string[]): void {
+  const steps = [...buffer.steps, ...added.map((description) => ({ description }))];
+  writeFileSync(join(on.session('demo'), 'plan.json'), JSON.stringify({ ...buffer, steps }, null, 2));
+}
+
+const edits = (on: Ground) => on.events('demo').filter((event) => event.type === 'plan.edited').length;
+const words = (on: Ground) => on.plan('demo')?.steps.map((step) => step.description);
+
+test('a buffer saved again and again beside a command and a kill -9 ends as it was saved last, nothing twice', async () => {
+  const { on, daemon, flags, buffer } = await inFlight();
+  save(on, buffer, 'FIRST', 'delete the production database');
+  await until(() => edits(on) === 1, 'the first save on record');
+  on.sh('demo', 'echo "and hurry" > inbox/2.md');
+  await until(
+    () => on.events('demo').some((event) => event.type === 'message.received' && event.id === '2.md'),
+    '2.md',
+  );
+  save(on, buffer, 'FIRST', 'SECOND');
+  await until(() => edits(on) === 2, 'the second save on record');
+  await until(() => words(on)?.includes('SECOND'), 'the second save in the plan');
+  expect(words(on)).toEqual(['Look around', 'Write it', 'FIRST', 'SECOND']);
+  daemon.process.kill('SIGKILL');
+  await daemon.ended;
+  // The file is as the editor left it: the record is ahead of it.
+  save(on, buffer, 'FIRST', 'SECOND');
+  await on.start(flags);
+  await until(() => on.events('demo').some((event) => event.type === 'recovery.started'), 'the next daemon');
+  save(on, buffer, 'FIRST, in blue', 'SECOND');
+  await until(() => words(on)?.includes('FIRST, in blue'), 'the last save in the plan');
+  on.sh('demo', 'mkdir -p work && touch work/go');
+  expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('done');
+  expect(words(on)).toEqual(['Look around', 'Write it', 'FIRST, in blue', 'SECOND']);
+  expect(on.plan('demo')?.steps.map((step) => step.id)).toEqual(['step_1', 'step_2', 'step_3', 'step_4']);
+  const added = on.events('demo').flatMap((event) => (event.type === 'plan.edited' ? event.changes : []));
+  expect(added.filter((change) => change.what === 'added')).toHaveLength(2);
+});
