@@ -101,13 +101,13 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
   models(effectiveSettings({ flags, env, workspace: config }).model);
   let hands: Hands = { wake: () => {}, quarantined: () => undefined, asks: () => {} };
   const parents = new Map<string, string>();
-  const mcp = mcpPool({ env, log });
   const pool = browsers({ env, log });
   const sandbox = openSandbox({
     env,
     hidden: [workspace.paths.root],
     warn: (text) => log('warn', text),
   });
+  const mcp = mcpPool({ env, sandbox, log });
   const skills = openSkills(workspace.paths.skills);
   const complain = onceEach((text) => log('warn', text));
   const open = (name: string, owner: Ownership) =>
@@ -224,7 +224,7 @@ async function openSession(name: string, parts: Parts): Promise<SessionWorld | n
     network: settings.config().network,
     browser: settings.config().browser,
   }));
-  const servers = parts.mcp.of(name, () => effective().mcpServers);
+  const servers = parts.mcp.of(name, () => effective().mcpServers, sandbox.wish);
   const tools = parts.secrets.tools(toolbox([...builtin, browser], servers, () => effective().permissions));
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
   const world: World = {

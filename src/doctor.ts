@@ -10,6 +10,7 @@ import { chooseModel } from './models/index.ts';
 import type { Config, ModelSettings } from './protocol/config.ts';
 import { effectiveSettings } from './protocol/effective.ts';
 import { errorText, UserError } from './protocol/errors.ts';
+import { withSafePath } from './protocol/program-path.ts';
 import { checkConfig, checkSettings, openSkills, sessionPaths } from './store/index.ts';
 import { lockInWords } from './store/owner.ts';
 import { findBrowser } from './tools/index.ts';
@@ -198,7 +199,8 @@ function browser(named: string | undefined, env: NodeJS.ProcessEnv): Finding {
   }
 }
 
-const isProgram = (name: string, env: NodeJS.ProcessEnv): boolean => !spawnSync(name, ['--version'], { env }).error;
+const isProgram = (name: string, env: NodeJS.ProcessEnv): boolean =>
+  !spawnSync(name, ['--version'], { env: withSafePath(env), cwd: '/' }).error;
 
 function textOf(path: string): string | undefined {
   const stat = fs.statSync(path, { throwIfNoEntry: false });

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { ModelSettings } from '../protocol/config.ts';
 import { errorText, UserError } from '../protocol/errors.ts';
+import { isInSession, programFolders } from '../protocol/program-path.ts';
 import { AGENTD_EXITS } from './agentd-exits.ts';
 import { readDaemonLine } from './agentd-line.ts';
 import { type LogLevel, modelFlags, workspaceRoot } from './options.ts';
@@ -34,6 +35,7 @@ export async function agentd(
   try {
     const start = await startOf(argv);
     if (!start) return 0;
+    leaveSessions(start);
     const signalled = firstSignal();
     const daemon = await run(start);
     process.stdout.write(`READY ${start.root}\n`);
@@ -65,6 +67,24 @@ async function startOf(argv: string[]): Promise<DaemonStart | null> {
       process.exit(AGENTD_EXITS.lost.code);
     },
   };
+}
+
+/**
+ * A person may have started us in a session's `work/`, by an `npx` that put that into PATH. Whatever we start ourselves (a browser,
+ * a lock, guards) would look there first, where a model writes.
+ */
+function leaveSessions({ root, env }: DaemonStart): void {
+  if (isInSession(whereWeAre())) process.chdir(root);
+  if (env['PATH'] !== undefined) env['PATH'] = programFolders(env['PATH']).join(':');
+}
+
+/** A folder that was removed has no name. */
+function whereWeAre(): string {
+  try {
+    return process.cwd();
+  } catch {
+    return '/';
+  }
 }
 
 function configText(file: string): string {

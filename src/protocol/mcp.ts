@@ -1,6 +1,7 @@
 import { z } from 'zod';
 
 const Words = z.record(z.string(), z.string());
+const Folders = z.array(z.string().min(1));
 
 /** One MCP server, with the keys other programs use. It is a program (`command`) or an endpoint (`url`). */
 export const McpServer = z
@@ -12,7 +13,22 @@ export const McpServer = z
     command: z.string().min(1).optional().describe('The program to start; it is spoken to over its stdin and stdout.'),
     args: z.array(z.string()).optional(),
     env: Words.optional().describe('All it gets of the environment, besides PATH, HOME, TMPDIR and the language.'),
-    cwd: z.string().min(1).optional().describe("Where it is started; by default the session's work/."),
+    cwd: z
+      .string()
+      .min(1)
+      .optional()
+      .describe(
+        'Where it is started: a folder the model cannot write. By default the home folder, which is empty in the sandbox.',
+      ),
+    sandbox: z
+      .enum(['auto', 'bwrap', 'none'])
+      .optional()
+      .describe(
+        'Where it runs. "auto": in a sandbox where one works; "bwrap": there or not at all; "none": as this user, held by nothing. auto.',
+      ),
+    network: z.boolean().optional().describe('It may use the network from its sandbox, all of it; false.'),
+    read: Folders.optional().describe('Files and folders it sees in its sandbox, besides the system and PATH.'),
+    write: Folders.optional().describe('Files and folders it may also change. A folder that is missing is made.'),
     url: z.string().min(1).optional().describe('An endpoint that speaks streamable HTTP, or the older SSE.'),
     headers: Words.optional().describe(
       'Sent with each request. Variables of the environment are filled in, here and in all other texts.',
@@ -35,23 +51,19 @@ export type McpServer = z.infer<typeof McpServer>;
 export const McpServers = z.record(z.string().min(1).max(64), McpServer);
 export type McpServers = z.infer<typeof McpServers>;
 
-function misfit({
-  command,
-  args,
-  env,
-  cwd,
-  url,
-  headers,
-  type,
-  disabled,
-}: Record<string, unknown>): string | undefined {
+/** Keys that say how a program is started; an endpoint is started by somebody else. */
+const OF_A_PROGRAM = ['args', 'env', 'cwd', 'sandbox', 'network', 'read', 'write'];
+
+function misfit(server: Record<string, unknown>): string | undefined {
+  const { command, url, headers, type, disabled } = server;
   if (disabled === true) return undefined;
   if (command === undefined && url === undefined) return 'wanted a `command` (a program) or a `url` (an endpoint)';
   if (command !== undefined && url !== undefined) return 'wanted one of `command` and `url`, not both';
   if (url === undefined && headers !== undefined)
     return '`headers` belong to a server with `url`; a program takes `env`';
-  if (url !== undefined && (args ?? env ?? cwd) !== undefined)
-    return '`args`, `env` and `cwd` belong to a server with `command`';
+  const misplaced = url === undefined ? [] : OF_A_PROGRAM.filter((key) => server[key] !== undefined);
+  if (misplaced.length > 0)
+    return `${misplaced.map((key) => `\`${key}\``).join(', ')}: these belong to a server with \`command\`; one with \`url\` is not started here`;
   if (type !== undefined && (type === 'stdio') !== (command !== undefined))
     return '`type` does not fit: "stdio" goes with `command`, the others with `url`';
   return undefined;

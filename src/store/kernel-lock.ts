@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { errorCode, errorText, UserError } from '../protocol/errors.ts';
+import { withSafePath } from '../protocol/program-path.ts';
 import { ifThere, saying } from './errors.ts';
 import type { WorkspacePaths } from './layout.ts';
 
@@ -33,8 +34,10 @@ export function openLock(paths: WorkspacePaths): number {
  * where the file system has no locks.
  */
 export function lockOpenFile(fd: number): KernelLock {
+  // A person may be in a `work/`, with a PATH that begins there.
+  const where = { cwd: '/', env: withSafePath(process.env) };
   for (const { by, args } of PROGRAMS) {
-    const { error, status, stderr } = spawnSync(by, args, { stdio: ['ignore', 'ignore', 'pipe', fd] });
+    const { error, status, stderr } = spawnSync(by, args, { ...where, stdio: ['ignore', 'ignore', 'pipe', fd] });
     if (error && errorCode(error) === 'ENOENT') continue;
     if (error) throw error;
     if (status === 0) return { is: 'ours', by };

@@ -3,9 +3,18 @@ import * as fs from 'node:fs';
 import { release } from 'node:os';
 import { programIn } from './program.ts';
 import { countedGroup, groupsHere } from './sandbox-group.ts';
-import { type Places, placesOf, realFolder, shownBesides } from './sandbox-places.ts';
-import { type Fence, type Found, type Program, there, tried, type View } from './sandbox-port.ts';
-import { FENCED } from './supervisor.ts';
+import { checkShown, openFolder, type Places, placesOf, realFolder, shownBesides } from './sandbox-places.ts';
+import {
+  type Fence,
+  type Found,
+  type Program,
+  type Server,
+  type Started,
+  there,
+  tried,
+  type View,
+} from './sandbox-port.ts';
+import { DATA_KIB, FENCED, SIGNALS } from './supervisor.ts';
 
 /** Processes and threads of one command. */
 export const MOST_PROCESSES = 1024;
@@ -28,28 +37,35 @@ export function bwrapFence(ground: Ground): Found {
   const help = spawnSync(bwrap, ['--help'], { env: cleaned(ground.env), encoding: 'utf8' });
   const known: Known = (option) => `${help.stdout}${help.stderr}`.includes(option);
   const places = placesOf(ground.env, ground.hidden);
-  const words = wordsFor(bwrap, places, { readAlso: [], network: false }, undefined, known);
+  const words = wordsFor({ bwrap, places, known }, { readAlso: [], network: false });
   const fault = tried(
     [...words, 'env', '--default-signal', 'sh', '-c', 'test -r /proc/self/stat'],
     cleaned(ground.env),
   );
   if (fault !== null) return { fence: null, why: `bubblewrap does not work here: ${fault}` };
   const count = counting();
+  const ready = { bwrap, places, known, count };
   return {
-    fence: { kind: 'bwrap', gaps: count.gaps, around: (...args) => around(...args, { bwrap, places, known, count }) },
+    fence: {
+      kind: 'bwrap',
+      gaps: count.gaps,
+      around: (...args) => around(...args, ready),
+      hold: (server) => hold(server, ready),
+    },
   };
 }
 
-type Ready = { bwrap: string; places: Places; known: Known; count: Count };
+type Bubble = { bwrap: string; places: Places; known: Known };
+type Ready = Bubble & { count: Count };
 
 function around({ shell, command, cwd, env }: Program, view: View, ready: Ready): ReturnType<Fence['around']> {
-  const { bwrap, places, known, count } = ready;
+  const { places, count } = ready;
   const work = realFolder(cwd, places.hidden);
   const group = count.group();
   return {
     told: 'inside',
     words: [
-      ...wordsFor(bwrap, places, view, work, known),
+      ...wordsFor(ready, view, { path: work, fd: 4, writable: true }, work),
       ...['env', '--default-signal', '/bin/sh', '-c', FENCED, 'agentd-fenced', count.inside, shell, command],
     ],
     env: { ...withoutTmp(env), HOME: places.home },
@@ -59,11 +75,56 @@ function around({ shell, command, cwd, env }: Program, view: View, ready: Ready)
   };
 }
 
-const withoutTmp = ({ TMPDIR: _, ...env }: NodeJS.ProcessEnv): NodeJS.ProcessEnv => env;
+/** Outside of the fence of a server. Signals to its group are for what is inside, as with a command. */
+const OUTSIDE = `
+trap '' ${SIGNALS}
+ulimit -c 0; ulimit -d ${DATA_KIB}
+[ -z "$1" ] || echo 0 >"$1/cgroup.procs" || exit 1
+shift
+exec "$@"`;
+/** Inside of it. */
+const INSIDE = `
+exec 3<&-
+ulimit -u "$1" 2>/dev/null || ulimit -p "$1" 2>/dev/null
+shift
+exec "$@"`;
+
+function hold({ command, args, env, cwd, read, write, network, work }: Server, ready: Ready): Started {
+  const { places, count } = ready;
+  checkShown(places, cwd === undefined ? read : [...read, cwd], write);
+  const folder = work && openFolder(work.path, places.hidden);
+  const group = count.group();
+  const view = { readAlso: [...read, ...(cwd === undefined ? [] : [cwd])], write, network };
+  const own = folder && { path: folder.path, fd: 3, writable: work?.writable === true };
+  return {
+    command: '/bin/sh',
+    args: [
+      ...['-c', OUTSIDE, 'agentd-server', group?.folder ?? '', ...wordsFor(ready, view, own, cwd ?? places.home)],
+      ...['env', '--default-signal', '/bin/sh', '-c', INSIDE, 'agentd-server', count.inside, command, ...args],
+    ],
+    env: { ...withoutTmp(env), HOME: homeIn(env, places) },
+    cwd: '/',
+    folder: folder?.fd,
+    release: () => group?.release(),
+  };
+}
+
+/** The home of the person is empty in there; another one is what the entry says. */
+function homeIn(env: Record<string, string>, { home, named }: Places): string {
+  const wanted = env['HOME'];
+  return wanted === undefined || wanted === named ? home : wanted;
+}
+
+function withoutTmp<Env extends NodeJS.ProcessEnv>({ TMPDIR: _, ...env }: Env): Omit<Env, 'TMPDIR'> {
+  return env;
+}
 const cleaned = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({ PATH: env['PATH'] });
 
+/** A `work/` as it is shown: by its path, and the descriptor that whoever starts bwrap has of it. */
+type Own = { path: string; fd: number; writable: boolean };
+
 /** Later words cover earlier ones. Whatever is not named is not there. */
-function wordsFor(bwrap: string, places: Places, view: View, work: string | undefined, known: Known): string[] {
+function wordsFor({ bwrap, places, known }: Bubble, view: View, own?: Own, start = '/'): string[] {
   const inMemory = (path: string) => [...(known('--size') ? ['--size', MEMORY_FOLDER] : []), '--tmpfs', path];
   const readOnly = (path: string) => ['--ro-bind-try', path, path];
   const { outside, inside, programs } = shownBesides(places, view.readAlso);
@@ -82,17 +143,20 @@ function wordsFor(bwrap: string, places: Places, view: View, work: string | unde
           .flatMap(readOnly)
       : []),
     ...outside.flatMap(readOnly),
+    ...(view.write ?? []).flatMap((path) => ['--bind', path, path]),
     ...places.hidden.flatMap(({ real }) => ['--tmpfs', real]),
     ...[...inside, ...programs].flatMap(readOnly),
-    ...(work === undefined ? [] : writable(work, known)),
+    ...(own === undefined ? [] : bound(own, known)),
     ...[...places.hidden.map(({ real }) => real), '/'].flatMap((path) => ['--remount-ro', path]),
-    ...['--chdir', work ?? '/', '--'],
+    ...['--chdir', start, '--'],
   ];
 }
 
-/** By the descriptor the supervisor has of it, so that no link put there meanwhile can lead elsewhere. */
-const writable = (work: string, known: Known): string[] =>
-  known('--bind-fd') ? ['--bind-fd', '4', work] : ['--bind', work, work];
+/** By the descriptor, so that no link put there meanwhile can lead elsewhere. */
+function bound({ path, fd, writable }: Own, known: Known): string[] {
+  const kind = writable ? '--bind' : '--ro-bind';
+  return known('--bind-fd') ? [`${kind}-fd`, String(fd), path] : [kind, path, path];
+}
 
 /** Something of the system that others may not read, and that a daemon run by root could. */
 function masked(path: string): string[] {

@@ -17,6 +17,8 @@ type Root = { named: string; real: string };
 
 export type Places = {
   home: string;
+  /** The home folder by the name it was given. */
+  named: string;
   /** Folders of the system, or links between them. */
   system: Array<{ path: string; link: string | undefined }>;
   /** What in the system the daemon may read and others may not. */
@@ -44,7 +46,8 @@ export function placesOf(env: NodeJS.ProcessEnv, hide: string[]): Places {
   const programs = folders.map((path) => join(path, '.')).flatMap((path) => [path, ...madeOf(path, home)]);
   const real = programs.flatMap((path) => [path, realOf(path) ?? path]);
   const wanted = real.filter((path) => !shown(path) && !barred(path) && !barred(realOf(path) ?? path));
-  return { home, system, secret: unreadable('/etc'), hidden, programs: [...new Set(wanted)] };
+  const named = env['HOME'] ?? homedir();
+  return { home, named, system, secret: unreadable('/etc'), hidden, programs: [...new Set(wanted)] };
 }
 
 /**
@@ -79,6 +82,31 @@ export function realFolder(work: string, hidden: Root[]): string {
     : join(fs.realpathSync(dirname(work)), basename(work));
   if (at === wanted) return at;
   throw new UserError(`The command was not run: ${work} is reached over a symbolic link. Make it a folder again.`);
+}
+
+/** The real path of the same, and a descriptor of it, to be closed by the caller. Throws UserError. */
+export function openFolder(work: string, hidden: Root[]): { path: string; fd: number } {
+  const path = realFolder(work, hidden);
+  const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY | fs.constants.O_NOFOLLOW);
+  if (realOf(`/proc/self/fd/${fd}`) === path) return { path, fd };
+  fs.closeSync(fd);
+  throw new UserError(`${work} changed while it was opened.`);
+}
+
+/** Throws UserError where something is to be shown that never is. A missing folder to write to is made. */
+export function checkShown({ hidden }: Places, read: string[], write: string[]): void {
+  for (const path of [...read, ...write]) {
+    const real = realOf(path) ?? path;
+    if ([path, real].some((one) => one === '/' || NEVER.some((never) => isIn(never, one)))) {
+      throw new UserError(`\`${path}\` is of the machine itself, and never shown in a sandbox.`);
+    }
+    if ([path, real].some((one) => isHidden(one, hidden))) {
+      throw new UserError(
+        `\`${path}\` is of the workspace, of which only the session's \`work/\` is shown in a sandbox.`,
+      );
+    }
+  }
+  for (const path of write) if (!fs.existsSync(path)) fs.mkdirSync(path, { recursive: true, mode: 0o700 });
 }
 
 const isHidden = (path: string, hidden: Root[]): boolean =>

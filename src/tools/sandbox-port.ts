@@ -5,7 +5,38 @@ import { existsSync } from 'node:fs';
 export type Program = { shell: string; command: string; cwd: string; env: NodeJS.ProcessEnv };
 
 /** What may be seen of the machine besides its system. */
-export type View = { readAlso: string[]; network: boolean };
+export type View = {
+  readAlso: string[];
+  /** Files and folders outside of `work/` that may be changed. */
+  write?: string[];
+  network: boolean;
+};
+
+/** A program that goes on from call to call and is spoken to over its stdin and stdout, as MCP servers are. */
+export type Server = {
+  command: string;
+  args: string[];
+  env: Record<string, string>;
+  /** Where it is started; left out: in its home. */
+  cwd: string | undefined;
+  read: string[];
+  write: string[];
+  network: boolean;
+  /** How the session's `work/` is shown to it; left out: not at all. */
+  work?: { path: string; writable: boolean } | undefined;
+};
+
+/** How such a program is started, behind its fence or without one. */
+export type Started = {
+  command: string;
+  args: string[];
+  env: Record<string, string>;
+  cwd: string;
+  /** A descriptor it is given as number 3; whoever starts it closes it here. */
+  folder?: number | undefined;
+  /** Once it has ended. */
+  release(): void;
+};
 
 /** How the supervisor starts a command behind a fence. */
 export type Fenced = {
@@ -13,7 +44,7 @@ export type Fenced = {
   told: 'inside' | 'itself';
   words: string[];
   env: NodeJS.ProcessEnv;
-  /** The real path of the folder it runs in; nothing runs where that is not the one the supervisor is in. */
+  /** The real path of the folder it runs in; nothing runs where that is another by then. */
   cwd: string;
   /** A control group that counts its processes; empty where they are counted otherwise. */
   group: string;
@@ -27,6 +58,8 @@ export type Fence = {
   /** What it does not hold on this machine, in sentences. */
   gaps: string[];
   around(program: Program, view: View): Fenced;
+  /** Throws UserError where what it is to see cannot be shown. */
+  hold(server: Server): Started;
 };
 
 export type Found = { fence: Fence } | { fence: null; why: string };

@@ -1,8 +1,11 @@
+import * as fs from 'node:fs';
+import { homedir } from 'node:os';
 import type { SandboxWish } from '../protocol/config.ts';
 import { UserError } from '../protocol/errors.ts';
+import { isInSession } from '../protocol/program-path.ts';
 import { bwrapFence } from './sandbox-bwrap.ts';
 import { seatbeltFence } from './sandbox-macos.ts';
-import type { Fenced, Found, Program } from './sandbox-port.ts';
+import type { Fenced, Found, Program, Server, Started } from './sandbox-port.ts';
 
 /**
  * Whether a command is held. Where it is not: why, in words for a person, and whether a person chose so (`sandbox: none`), in
@@ -10,12 +13,16 @@ import type { Fenced, Found, Program } from './sandbox-port.ts';
  */
 export type Hold = { held: true; gaps: string[] } | { held: false; why: string; chosen: boolean; refused: boolean };
 
+type Wish = Pick<SandboxWish, 'mode'> & Partial<SandboxWish>;
+
 /** Where commands run. */
 export type Sandbox = {
   /** Found out by a real try, once. */
-  hold(wish: SandboxWish): Hold;
+  hold(wish: Wish): Hold;
   /** Null where the command is to run unheld. Throws UserError where that is not wanted. */
   around(program: Program, wish: SandboxWish, readAlso: string[]): Fenced | null;
+  /** The same for a server, by the `mode` of its entry. */
+  start(server: Server, mode: SandboxWish['mode']): Started;
 };
 
 export type SandboxOptions = {
@@ -29,33 +36,52 @@ export type SandboxOptions = {
 /** The fence of this system, tried when it is first asked for. */
 export function openSandbox({ env, hidden, warn = () => undefined }: SandboxOptions): Sandbox {
   let found: Found | undefined;
-  let warned = false;
+  const warned = new Set<string>();
   const look = (): Found => {
     found ??= process.platform === 'darwin' ? seatbeltFence({ env, hidden }) : bwrapFence({ env, hidden });
     return found;
   };
-  const hold = ({ mode }: SandboxWish): Hold => {
+  const hold = ({ mode }: Wish): Hold => {
     if (mode === 'none') return { held: false, why: '`sandbox` is "none"', chosen: true, refused: false };
     const { fence, ...not } = look();
     if (fence && (mode === 'auto' || fence.kind === mode)) return { held: true, gaps: fence.gaps };
     const why = 'why' in not ? not.why : `here it is ${fence?.kind}, not ${mode}`;
     return { held: false, why, chosen: false, refused: mode !== 'auto' };
   };
+  /** Whether it is held; says once where that is not so and nobody chose it. Throws UserError where it must be. */
+  const isHeld = (what: string, mode: SandboxWish['mode'], remedy: string): boolean => {
+    const held = hold({ mode });
+    if (held.held) return true;
+    if (held.refused)
+      throw new UserError(`The ${what} was not run: \`sandbox\` is "${mode}", and none works here: ${held.why}.`);
+    if (!held.chosen && !warned.has(what)) {
+      warned.add(what);
+      warn(`${what}s run without a sandbox: ${held.why}. ${remedy} says that this is meant`);
+    }
+    return false;
+  };
   return {
     hold,
     around(program, wish, readAlso) {
-      const held = hold(wish);
-      if (held.held) return look().fence?.around(program, { readAlso, network: wish.network }) ?? null;
-      if (held.refused) {
-        throw new UserError(
-          `The command was not run: \`sandbox\` is "${wish.mode}", and none works here: ${held.why}.`,
-        );
-      }
-      if (!held.chosen && !warned) {
-        warned = true;
-        warn(`commands run without a sandbox: ${held.why}. "sandbox": "none" in agentd.json says that this is meant`);
-      }
-      return null;
+      if (!isHeld('command', wish.mode, '"sandbox": "none" in agentd.json')) return null;
+      return look().fence?.around(program, { readAlso, network: wish.network }) ?? null;
+    },
+    start(server, mode) {
+      const held = isHeld('MCP server', mode, '"sandbox": "none" in its entry')
+        ? look().fence?.hold(server)
+        : undefined;
+      return held ?? unfenced(server);
     },
   };
+}
+
+/** A server as it is started without a sandbox. */
+export function unfenced({ command, args, env, cwd }: Server): Started {
+  return { command, args, env, cwd: cwd ?? homeOf(env), release: () => undefined };
+}
+
+/** The person's own home folder, as long as that is none a model writes to. */
+function homeOf(env: Record<string, string>): string {
+  const home = env['HOME'] ?? homedir();
+  return fs.existsSync(home) && !isInSession(home) && !isInSession(fs.realpathSync(home)) ? home : '/';
 }

@@ -1,11 +1,12 @@
 import { z } from 'zod';
 import type { ToolContext, ToolResult } from '../engine/ports.ts';
 import { UserError } from '../protocol/errors.ts';
+import { programFolders } from '../protocol/program-path.ts';
 import { defineTool, optional, type Tool, type Touching } from './define.ts';
 import { beginJob, takeUpJob } from './jobs/begin.ts';
 import type { Shelf } from './jobs/shelf.ts';
 import type { Ending } from './process-group.ts';
-import { absoluteOnly, programIn } from './program.ts';
+import { programIn } from './program.ts';
 import type { Fenced, Program } from './sandbox-port.ts';
 import { supervise } from './supervise.ts';
 import { neverBegan, type Told, takeUp } from './supervised.ts';
@@ -170,5 +171,5 @@ function cleanEnv(env: NodeJS.ProcessEnv, work: string): NodeJS.ProcessEnv & { P
     ([name]) => /^(?:PATH|LANG|LC_\w+|TMPDIR)$/.test(name) && !/KEY|TOKEN|SECRET|PASSWORD/i.test(name),
   );
   const path = env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin';
-  return { ...Object.fromEntries(kept), PATH: absoluteOnly(path).join(':'), HOME: work, TERM: 'dumb' };
+  return { ...Object.fromEntries(kept), PATH: programFolders(path).join(':'), HOME: work, TERM: 'dumb' };
 }

@@ -51,7 +51,8 @@ async function supervised(
     cpuSeconds(limits.timeoutMs),
     ...(fenced ? [fenced.told, fenced.cwd, fenced.group, ...fenced.words] : []),
   ];
-  const start = { words, cwd, env: fenced?.env ?? ownEnv };
+  // What runs outside of a fence never has a model's folder for its own.
+  const start = { words, cwd: fenced ? '/' : cwd, env: fenced?.env ?? ownEnv };
   const supervisor = canNurse(shell) ? nursed(shell, folder, start) : spawned(start);
   const output = boundedOutput();
   const line = listen(supervisor, folder, output);

@@ -12,7 +12,7 @@ export const FILE_BYTES = 4 * 1024 ** 3;
 /** What `ulimit -f` counts in, unless the shell that runs the script has said `blocks`. */
 const BLOCK = 512;
 /** One process of a fenced command may have half of the machine's memory, in KiB. */
-const DATA_KIB = Math.max(1024 * 1024, Math.floor(totalmem() / 2048));
+export const DATA_KIB = Math.max(1024 * 1024, Math.floor(totalmem() / 2048));
 
 /** Output of a command that no daemon reads: more than this is a flood, and its writer is ended by its closed pipe. */
 const MOST_BYTES = 1024 ** 3;
@@ -57,10 +57,11 @@ export const RUNS = `
       (
         ulimit -t "$6"; ulimit -c 0; ulimit -f "\${blocks:-${FILE_BYTES / BLOCK}}"; ulimit -d ${DATA_KIB}
         [ ! -w /proc/self/oom_score_adj ] || echo 1000 >|/proc/self/oom_score_adj
-        cd -P . && [ "$PWD" = "$8" ] || { echo 'fault: the work folder is not where it was'; exit; }
+        cd -P -- "$8" && [ "$PWD" = "$8" ] || { echo 'fault: the work folder is not where it was'; exit; }
         [ -z "$9" ] || echo 0 >|"$9/cgroup.procs" || { echo 'fault: its processes cannot be counted'; exit; }
         shift 9
-        exec "$@" 2>&1 >&8 8>&- 3>&- 4<.
+        exec 4<. && cd / && unset OLDPWD || exit
+        exec "$@" 2>&1 >&8 8>&- 3>&-
       ) &
       exec 8>&- 3>&-
       wait $!
@@ -81,7 +82,7 @@ export const RUNS = `
   fi
   (
     ulimit -t "$6" 2>/dev/null
-    [ "$7" != itself ] || { shift 9; exec "$@" 2>&1 3>&-; }
+    [ "$7" != itself ] || { cd -P -- "$8" || exit; shift 9; exec "$@" 2>&1 3>&-; }
     exec "$2" -c "$3" 2>&1 3>&-
   )
   code=$?
@@ -99,8 +100,8 @@ export const RUNS = `
  * that can be survived. Descriptor 3 is the daemon's; the command gets none but 0, 1 and 2. What is said there begins with `$call`, the
  * number that a nursery gave it, which forks this for the daemon where there is one.
  *
- * A fenced command has more arguments: whether its fence tells of its end or becomes the command, the real path of its folder, which must be where this began (a command beside it may have
- * put a link there), a control group or nothing, and the words that run it behind its fence. Those keep the group's signals off
+ * A fenced command has more arguments: whether its fence tells of its end or becomes the command, the real path of its folder (a command beside it may have
+ * put a link there since it was looked at; then nothing runs), a control group or nothing, and the words that run it behind its fence. Those keep the group's signals off
  * the fence itself, which ends only with what is in it or by SIGKILL. The end of the command is told through the fence's stderr,
  * before the fence ends: what the command left in the background is in there with it. Only limits that every process
  * inherits are set out here; how many there may be counts from inside.

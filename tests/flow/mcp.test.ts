@@ -14,7 +14,7 @@ const script = (answers: unknown[]) => {
 };
 const finished = (events: unknown[]) => events.filter((event) => JSON.stringify(event).includes('"tool.finished"'));
 
-test('a run uses the tools of an MCP server, in the folder of its session', async () => {
+test('a run uses the tools of an MCP server, which is not in the folder of its session', async () => {
   const on = script([
     { text: 'I ask.', calls: [{ name: 'mcp__everything__echo', args: { message: 'hello' } }] },
     { text: 'And a picture.', calls: [{ name: 'mcp__everything__get-tiny-image', args: {} }] },
@@ -27,7 +27,7 @@ test('a run uses the tools of an MCP server, in the folder of its session', asyn
   on.sh('demo', 'echo "say hello" > inbox/1.md');
   expect(await on.file('demo', 'outbox/1.md')).toContain('All there.');
   expect(JSON.stringify(finished(on.events('demo')))).toContain('Echo: hello');
-  expect(JSON.stringify(finished(on.events('demo')))).toContain(join(on.session('demo'), 'work'));
+  expect(JSON.stringify(finished(on.events('demo')))).not.toContain(join(on.session('demo'), 'work'));
   expect(on.sh('demo', 'ls work/mcp')).toMatch(/^everything__get-tiny-image_[0-9a-f]{12}\.png\n$/);
   expect(JSON.stringify(finished(on.events('demo')))).toMatch(/"images":\[\{"path":"mcp\/everything__get-tiny-image_/);
   expect(daemon.stderr()).toMatch(/mcpServers\.bad/);
@@ -56,7 +56,7 @@ test('a killed daemon leaves no server behind, not even one that ignores the end
   on.config({
     approvals: 'auto',
     mcpServers: {
-      odd: odd('--stubborn', '--pids', pids),
+      odd: { ...odd('--stubborn', '--pids', pids), sandbox: 'none' },
       everything: reference('everything'),
       fs: reference('filesystem', on.root),
       memory: { ...reference('memory'), env: { MEMORY_FILE_PATH: join(on.root, 'memory.json') } },

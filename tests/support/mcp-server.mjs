@@ -1,5 +1,5 @@
 // A small MCP server that misbehaves as it is told: by flags at its start, by its tools later.
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -50,6 +50,13 @@ const tools = {
   pid: { run: () => text(String(process.pid)) },
   env: { run: () => text(JSON.stringify(process.env)) },
   cwd: { run: () => text(process.cwd()) },
+  sh: {
+    inputSchema: object({ command: { type: 'string' } }, ['command']),
+    run({ command }) {
+      const { stdout, stderr } = spawnSync('sh', ['-c', command], { encoding: 'utf8', timeout: 10_000 });
+      return text(stdout + stderr);
+    },
+  },
   count: {
     annotations: { readOnlyHint: true },
     inputSchema: object({ file: { type: 'string' } }, ['file']),

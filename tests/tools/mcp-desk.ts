@@ -1,17 +1,20 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { ToolResult } from '../../src/engine/ports.ts';
+import type { SandboxWish } from '../../src/protocol/config.ts';
 import type { McpServers } from '../../src/protocol/mcp.ts';
-import { builtinTools } from '../../src/tools/index.ts';
+import type { Permissions } from '../../src/protocol/permissions.ts';
+import { builtinTools, openSandbox } from '../../src/tools/index.ts';
 import { type SessionServersOptions, sessionServers } from '../../src/tools/mcp/servers.ts';
 import { toolbox } from '../../src/tools/toolbox.ts';
 
+const ROOT = new URL('../..', import.meta.url).pathname;
 const ODD = new URL('../support/mcp-server.mjs', import.meta.url).pathname;
 
 /** Our own server that misbehaves, with flags. */
-export const odd = (...args: string[]) => ({ command: process.execPath, args: [ODD, ...args] });
+export const odd = (...args: string[]) => ({ command: process.execPath, args: [ODD, ...args], read: [ROOT] });
 
 /** The program of a public reference server. */
 export const reference = (name: string, ...args: string[]) => ({
@@ -20,26 +23,37 @@ export const reference = (name: string, ...args: string[]) => ({
     new URL(`../../node_modules/@modelcontextprotocol/server-${name}/dist/index.js`, import.meta.url).pathname,
     ...args,
   ],
+  read: [ROOT],
 });
 
+type DeskOptions = Partial<SessionServersOptions> & {
+  permissions?: () => Permissions;
+  /** The session's `sandbox`; left out: programs are held by nothing, whatever their entries say. */
+  mode?: SandboxWish['mode'];
+};
+
 /** A session's work folder and the MCP servers it has; all of them end with the test. */
-export function mcpDesk(servers: McpServers, options: Partial<SessionServersOptions> = {}) {
-  const root = mkdtempSync(join(tmpdir(), 'agentd-mcp-'));
-  const work = join(root, 'work');
-  mkdirSync(work);
+export function mcpDesk(servers: McpServers, { permissions, mode, ...options }: DeskOptions = {}) {
+  const root = mkdtempSync(join(realpathSync(tmpdir()), 'agentd-mcp-'));
+  const work = join(root, 'workspace/.sessions/mine/work');
+  mkdirSync(work, { recursive: true });
   const wanted = { servers };
   const logged: string[] = [];
+  const env = options.env ?? { PATH: process.env['PATH'], HOME: root };
   const mcp = sessionServers({
     settings: () => wanted.servers,
-    env: { PATH: process.env['PATH'], HOME: root },
+    env,
     log: (level, text) => logged.push(`${level}: ${text}`),
+    ...(mode && {
+      sandbox: { of: openSandbox({ env, hidden: [join(root, 'workspace')] }), wish: () => ({ mode, network: false }) },
+    }),
     ...options,
   });
   onTestFinished(async () => {
     await mcp.close();
     rmSync(root, { recursive: true, force: true });
   });
-  const box = toolbox(builtinTools({ readAlso: [] }), mcp);
+  const box = toolbox(builtinTools({ readAlso: [] }), mcp, permissions);
   const open = new AbortController().signal;
   const ready = (signal = open) => box.ready({ work: async () => work, signal });
   const use = (name: string, args: unknown = {}, signal = open): Promise<ToolResult> =>
@@ -51,5 +65,8 @@ export function mcpDesk(servers: McpServers, options: Partial<SessionServersOpti
   /** Process ids that a server with `--pids` wrote down. */
   const pids = (file = join(root, 'pids')) =>
     existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n').map(Number) : [];
-  return { root, work, wanted, logged, mcp, box, ready, use, offered, pids };
+  /** Whether a call would run, be denied or be asked about. */
+  const permit = (name: string, args: unknown = {}) =>
+    box.permit({ name, args: JSON.stringify(args) }, { work: async () => work, signal: open });
+  return { root, work, wanted, logged, mcp, box, ready, use, permit, offered, pids };
 }

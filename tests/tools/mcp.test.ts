@@ -1,4 +1,5 @@
-import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { mcp } from '../../src/doctor-mcp.ts';
@@ -18,15 +19,16 @@ test('nothing is started before somebody asks for the tools', async () => {
   expect(at.pids()).toHaveLength(1);
 });
 
-test('a server runs in the work folder and knows nothing of the daemon’s keys', async () => {
-  const env = { PATH: process.env['PATH'], HOME: '/home/me', LANG: 'C', OPENAI_API_KEY: 'sk-1', MINE: 'yes' };
+test('a server runs in the home folder, not in work/, and knows nothing of the daemon’s keys', async () => {
+  const home = tmpdir();
+  const env = { PATH: process.env['PATH'], HOME: home, LANG: 'C', OPENAI_API_KEY: 'sk-1', MINE: 'yes' };
   const at = mcpDesk(
     { odd: { ...odd(), env: { GIVEN: `got ${variable('MINE')}`, OTHER: variable('NOT_THERE:-else') } } },
     { env },
   );
-  expect((await at.use('mcp__odd__cwd')).text).toBe(at.work);
+  expect((await at.use('mcp__odd__cwd')).text).toBe(realpathSync(home));
   const seen = JSON.parse((await at.use('mcp__odd__env')).text);
-  expect(seen).toEqual({ PATH: env.PATH, HOME: '/home/me', LANG: 'C', GIVEN: 'got yes', OTHER: 'else' });
+  expect(seen).toEqual({ PATH: env.PATH, HOME: home, LANG: 'C', GIVEN: 'got yes', OTHER: 'else' });
 });
 
 test('a variable that is missing is named, and the other servers are there', async () => {

@@ -1,6 +1,7 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
 import { UserError } from '../../protocol/errors.ts';
+import { programFolders } from '../../protocol/program-path.ts';
 
 /** What Chromium is called by the systems that bring it, and programs that are the same underneath. */
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable', 'chrome', 'microsoft-edge'];
@@ -22,7 +23,7 @@ export function findBrowser(named: string | undefined, env: NodeJS.ProcessEnv): 
       `\`browser.executable\` in agentd.json names \`${named}\`, which is no program with an absolute path.`,
     );
   }
-  const folders = (env['PATH'] ?? '').split(':').filter(isAbsolute);
+  const folders = programFolders(env['PATH'] ?? '');
   const places = NAMES.flatMap((name) => folders.map((folder) => join(folder, name)));
   const found = [...places, ...(process.platform === 'darwin' ? MAC : [])].find(canRun);
   if (found === undefined) throw new UserError(`There is no Chromium on this machine. ${HOW}`);

@@ -9,6 +9,8 @@ const SCRIPT = 'read -r _; sleep 1; kill -TERM "-$1" 2>/dev/null || exit 0; slee
  */
 export function guardGroup(group: number): () => void {
   const guard = spawn('/bin/sh', ['-c', SCRIPT, 'guard', String(group)], {
+    env: { PATH: '/usr/bin:/bin' },
+    cwd: '/',
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   });

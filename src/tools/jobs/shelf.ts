@@ -124,7 +124,7 @@ async function launched(job: Job, program: Program, fenced: Fenced | null): Prom
   const words = [job.folder, program.shell, program.command, job.timeout_s, job.boot, cpuSeconds].map(String);
   const fence = fenced ? [fenced.told, fenced.cwd, fenced.group, ...fenced.words] : [];
   const child = spawn('/bin/sh', ['-c', JOB_SUPERVISOR, 'agentd-job', ...words, ...fence], {
-    cwd: program.cwd,
+    cwd: fenced ? '/' : program.cwd,
     env: fenced?.env ?? program.env,
     detached: true,
     stdio: [...STDIO, ...coverInherited(STDIO.length)],

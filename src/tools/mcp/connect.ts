@@ -4,9 +4,10 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { ErrorCode, McpError, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { errorCode, errorText, UserError } from '../../protocol/errors.ts';
+import type { Started } from '../sandbox-port.ts';
 import { endpointTransport, oldEndpointTransport } from './endpoint.ts';
 import { NotSent, programTransport } from './program.ts';
-import type { Recipe } from './recipe.ts';
+import type { Endpoint, Recipe } from './recipe.ts';
 import { CallFault, Came, type Connection, Listed } from './spoken.ts';
 
 /** A call that reports progress may go on for this long. */
@@ -31,10 +32,13 @@ export type Ears = {
   onWords(text: string): void;
 };
 
+/** A server as it is reached: an endpoint, or a program with all it is started with. */
+export type Way = Endpoint | { by: 'program'; start: Started };
+
 /** Connects to a server. Throws where that fails; nothing is left of it then. No text that comes out of here has a secret in it. */
-export async function connect({ reach, scrub }: Recipe, ears: Ears): Promise<Connection> {
+export async function connect(reach: Way, scrub: Recipe['scrub'], ears: Ears): Promise<Connection> {
   const words = (text: string) => ears.onWords(scrub(text));
-  if (reach.by === 'program') return opened(programTransport(reach, words), scrub, ears);
+  if (reach.by === 'program') return opened(programTransport(reach.start, words), scrub, ears);
   if (reach.isOld) return opened(oldEndpointTransport(reach), scrub, ears);
   try {
     return await opened(endpointTransport(reach), scrub, ears);

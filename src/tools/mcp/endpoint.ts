@@ -3,9 +3,8 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import type { FetchLike, Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
 import { LARGEST_MESSAGE } from './program.ts';
-import type { Reach } from './recipe.ts';
+import type { Endpoint } from './recipe.ts';
 
-type Endpoint = Extract<Reach, { by: 'endpoint' }>;
 type Id = string | number;
 
 /** How long the rest of an answer is waited for once its stream has ended. */

@@ -1,15 +1,18 @@
 import type { World } from '../../engine/ports.ts';
+import type { SandboxWish } from '../../protocol/config.ts';
 import type { McpServers } from '../../protocol/mcp.ts';
+import type { Sandbox } from '../sandbox.ts';
 import type { MoreTools } from '../toolbox.ts';
 import { type SessionServers, sessionServers } from './servers.ts';
 
 /** Sessions whose servers may run at once; beyond it those used longest ago are closed. */
 const MOST_SESSIONS = 16;
+const AUTO = (): SandboxWish => ({ mode: 'auto', network: false });
 
 /** The MCP servers of all sessions. They outlast a session's worker, so that a browser stays open between two messages. */
 export type McpPool = {
-  /** Those of one session; `settings` is asked at each use. */
-  of(session: string, settings: () => McpServers): MoreTools;
+  /** Those of one session; `settings` are asked at each use, `wish` at each start. */
+  of(session: string, settings: () => McpServers, wish?: () => SandboxWish): MoreTools;
   /** Ends all of them. */
   close(): Promise<void>;
 };
@@ -17,13 +20,15 @@ export type McpPool = {
 export function mcpPool({
   env,
   log,
+  sandbox,
   most = MOST_SESSIONS,
 }: {
   env: NodeJS.ProcessEnv;
+  sandbox?: Sandbox;
   log: World['log'];
   most?: number;
 }): McpPool {
-  type Held = { servers: SessionServers; settings: () => McpServers };
+  type Held = { servers: SessionServers; settings: () => McpServers; wish: () => SandboxWish };
   /** Those that were used and may still run. The one used longest ago comes first. */
   const sessions = new Map<string, Held>();
 
@@ -36,17 +41,19 @@ export function mcpPool({
   }
 
   return {
-    of(name, settings) {
+    of(name, settings, wish = AUTO) {
       const known = sessions.get(name);
       if (known) {
-        known.settings = settings;
+        Object.assign(known, { settings, wish });
         return known.servers;
       }
       const held: Held = {
         settings,
+        wish,
         servers: sessionServers({
           settings: () => held.settings(),
           env,
+          sandbox: sandbox && { of: sandbox, wish: () => held.wish() },
           log: (level, text) => log(level, `${name}: ${text}`),
           onUse: () => used(name, held),
         }),

@@ -1,12 +1,14 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync } from 'node:fs';
 import { deserializeMessage, serializeMessage } from '@modelcontextprotocol/sdk/shared/stdio.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
 import { errorCode, errorText, UserError } from '../../protocol/errors.ts';
+import { coverInherited } from '../inherited.ts';
 import { endGroup, groupRuns, until, withinLinger } from '../process-group.ts';
+import type { Started } from '../sandbox-port.ts';
 import { lineBuffer } from './line-buffer.ts';
-import type { Reach } from './recipe.ts';
 
 /** Largest message a server may send, in bytes: about 12 MB of a file. */
 export const LARGEST_MESSAGE = 16 * 1024 * 1024;
@@ -21,11 +23,8 @@ const GUARD = 'read -r _; sleep 1; kill -TERM "-$1" 2>/dev/null || exit 0; sleep
  * A transport over stdin and stdout of a program in a process group of its own. When it is closed, when the program ends, and
  * when the daemon is killed, the whole group ends. `heard` gets what it writes to stderr.
  */
-export function programTransport(
-  { command, args, env, cwd }: Extract<Reach, { by: 'program' }>,
-  heard: (text: string) => void,
-): Transport {
-  const child = spawnLater(command, args, { env, cwd });
+export function programTransport(started: Started, heard: (text: string) => void): Transport {
+  const child = spawnLater(started);
   const buffer = lineBuffer(LARGEST_MESSAGE);
   let noise = 0;
   let isDeaf = false;
@@ -93,18 +92,17 @@ function messageIn(line: string): JSONRPCMessage | undefined {
 /** What was to be sent cannot have reached the server. */
 export class NotSent extends Error {}
 
-type Where = { env: Record<string, string>; cwd: string };
-
-function spawnLater(command: string, args: string[], where: Where) {
+function spawnLater(started: Started) {
   let running: ReturnType<typeof launch> | undefined;
   return {
     async start() {
-      running = launch(command, args, where);
+      running = launch(started);
       try {
         await once(running.server, 'spawn');
       } catch (error) {
         running = undefined;
-        throw notStarted(error, command, where);
+        started.release();
+        throw notStarted(error, started);
       }
       running.guard(running.server.pid ?? 0);
       return running.server;
@@ -125,13 +123,14 @@ function spawnLater(command: string, args: string[], where: Where) {
       if (groupRuns(group)) await endGroup(group, AbortSignal.abort());
       running.dismiss();
       await withinLinger(closed);
+      started.release();
       for (const stream of [server.stdin, server.stdout, server.stderr]) stream.destroy();
     },
   };
 }
 
-function launch(command: string, args: string[], { env, cwd }: Where) {
-  const server = spawn(command, args, { env, cwd, detached: true, stdio: 'pipe' });
+function launch(started: Started) {
+  const server = spawned(started);
   server.on('error', () => undefined);
   const closed = once(server, 'close').catch(() => undefined);
   let watching: ReturnType<typeof watch> | undefined;
@@ -149,9 +148,24 @@ function launch(command: string, args: string[], { env, cwd }: Where) {
   };
 }
 
+/** It gets none of the descriptors that the daemon itself was started with. */
+function spawned({ command, args, env, cwd, folder }: Started) {
+  try {
+    const pipes = ['pipe', 'pipe', 'pipe', folder ?? 'ignore'] as const;
+    const stdio = [...pipes, ...coverInherited(pipes.length)];
+    const child = spawn(command, args, { env, cwd, detached: true, stdio });
+    const { stdin, stdout, stderr } = child;
+    if (!stdin || !stdout || !stderr) throw new Error('A server without pipes.');
+    return Object.assign(child, { stdin, stdout, stderr });
+  } finally {
+    if (folder !== undefined) closeSync(folder);
+  }
+}
+
 function watch(group: number) {
   const guard = spawn('/bin/sh', ['-c', GUARD, 'agentd-mcp-guard', String(group)], {
     env: { PATH: '/usr/bin:/bin' },
+    cwd: '/',
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   });
@@ -162,7 +176,7 @@ function watch(group: number) {
   return guard;
 }
 
-function notStarted(error: unknown, command: string, { env, cwd }: Where): UserError {
+function notStarted(error: unknown, { command, env, cwd }: Started): UserError {
   const why =
     errorCode(error) === 'ENOENT'
       ? `it is not there. Looked for it on PATH=${env['PATH']}, from the folder ${cwd}`

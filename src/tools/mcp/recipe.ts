@@ -1,12 +1,16 @@
-import { resolve } from 'node:path';
+import { homedir } from 'node:os';
 import { UserError } from '../../protocol/errors.ts';
 import type { McpServer } from '../../protocol/mcp.ts';
+import { withSafePath } from '../../protocol/program-path.ts';
 import { SECRET_NAME, VARIABLE } from '../../protocol/secrets.ts';
+import { realAt } from '../paths.ts';
+import type { Server } from '../sandbox-port.ts';
+import { boundsOf, checkPrograms, WORK_VARIABLE } from './bounds.ts';
+
+export type Endpoint = { by: 'endpoint'; url: URL; headers: Record<string, string>; isOld: boolean };
 
 /** How a server is reached, every `${VAR}` filled in. */
-export type Reach =
-  | { by: 'program'; command: string; args: string[]; env: Record<string, string>; cwd: string }
-  | { by: 'endpoint'; url: URL; headers: Record<string, string>; isOld: boolean };
+export type Reach = Endpoint | { by: 'program'; server: Server };
 
 export type Recipe = {
   reach: Reach;
@@ -20,10 +24,11 @@ const SHORTEST_SECRET = 6;
 const PASSED_ON = /^(?:PATH|HOME|TMPDIR|LANG|LC_\w+)$/;
 
 /**
- * Fills in what the settings leave to the environment. Throws UserError naming the server and the variable that is missing, or
- * the address that is none.
+ * Fills in what the settings leave to the environment. Throws UserError naming the server and the variable that is missing, the
+ * address that is none, or the folder that cannot be given to it.
  */
-export function recipeOf(name: string, server: McpServer, env: NodeJS.ProcessEnv, work: string): Recipe {
+export function recipeOf(name: string, server: McpServer, given: NodeJS.ProcessEnv, work: string): Recipe {
+  const env: NodeJS.ProcessEnv = { ...given, [WORK_VARIABLE]: realAt(work) ?? work };
   const secrets = new Set<string>();
   const keep = (text: string) => {
     for (const part of [text, ...text.split(/[\s=&]+/)]) if (part.length >= SHORTEST_SECRET) secrets.add(part);
@@ -61,18 +66,25 @@ function reachOf(name: string, server: McpServer, { env, work, filled, all, keep
   }
   const own = all('env', server.env);
   for (const [key, value] of Object.entries(own)) if (SECRET_NAME.test(key)) keep(value);
+  const command = filled('command', server.command ?? '');
+  checkPrograms(name, command, own);
+  const each = (key: 'args' | 'read' | 'write') => (server[key] ?? []).map((text, n) => filled(`${key}.${n}`, text));
+  const cwd = server.cwd === undefined ? undefined : filled('cwd', server.cwd);
+  const bounds = boundsOf(
+    name,
+    { cwd, read: each('read'), write: each('write') },
+    { work, home: env['HOME'] ?? homedir() },
+  );
+  const environment = { ...passedOn(env), ...own };
   return {
     by: 'program',
-    command: filled('command', server.command ?? ''),
-    args: (server.args ?? []).map((text, n) => filled(`args.${n}`, text)),
-    env: { ...passedOn(env), ...own },
-    cwd: resolve(work, filled('cwd', server.cwd ?? '.')),
+    server: { command, args: each('args'), env: environment, network: server.network === true, ...bounds },
   };
 }
 
 /** Where programs are, the language, where temporary files go. No key of the daemon. */
 function passedOn(env: NodeJS.ProcessEnv): Record<string, string> {
-  const kept = Object.entries(env).filter(([name]) => PASSED_ON.test(name));
+  const kept = Object.entries(withSafePath(env)).filter(([name]) => PASSED_ON.test(name));
   return {
     PATH: '/usr/local/bin:/usr/bin:/bin',
     ...Object.fromEntries(kept.map(([name, value]) => [name, value ?? ''])),

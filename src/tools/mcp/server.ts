@@ -1,9 +1,12 @@
 import { performance } from 'node:perf_hooks';
 import type { World } from '../../engine/ports.ts';
+import type { SandboxWish } from '../../protocol/config.ts';
 import { errorText } from '../../protocol/errors.ts';
 import type { McpServer } from '../../protocol/mcp.ts';
 import { clip } from '../../protocol/recorded.ts';
-import { recipeOf } from './recipe.ts';
+import { type Hold, type Sandbox, unfenced } from '../sandbox.ts';
+import type { Way } from './connect.ts';
+import { type Reach, recipeOf } from './recipe.ts';
 import { CallFault, type Came, type Connection, type Listed } from './spoken.ts';
 
 /** How long a model call waits for a server that is starting, in ms, counted from its start. */
@@ -14,6 +17,8 @@ const IDLE_MS = 300_000;
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 60_000;
 const LAST_WORDS = 1000;
+/** What may be amiss with one that does not start. */
+const HELD = '. It runs in a sandbox: `read`, `write` and `network` of its entry say what it has there';
 
 /** Where a call comes from. */
 export type Caller = { work: () => Promise<string>; signal: AbortSignal };
@@ -26,6 +31,8 @@ export type Server = {
   readonly tools: readonly Listed[];
   /** Why it is not connected. */
   readonly problem: string | undefined;
+  /** Why each of its calls is asked about: it is a program that runs without a sandbox, and nobody chose that. */
+  readonly unheld: string | undefined;
   readonly isOpen: boolean;
   /** A call is under way. */
   readonly isBusy: boolean;
@@ -36,6 +43,8 @@ export type Server = {
 
 export type ServerOptions = {
   env: NodeJS.ProcessEnv;
+  /** Where programs run; left out: as the daemon's user, held by nothing. */
+  sandbox?: { of: Sandbox; wish: () => SandboxWish } | undefined;
   log: World['log'];
   /** Called at each use. */
   onUse?: () => void;
@@ -64,11 +73,13 @@ export function mcpServer(name: string, settings: McpServer, options: ServerOpti
   async function open(work: string): Promise<void> {
     let last = '';
     let made: Connection | null = null;
+    let isHeld = false;
     try {
-      const recipe = recipeOf(name, settings, env, work);
+      const { reach, scrub } = recipeOf(name, settings, env, work);
+      isHeld = reach.by === 'program' && hold()?.held === true;
       // Loaded where there is a server at all: the SDK is large.
       const { connect } = await import('./connect.ts');
-      made = await connect(recipe, {
+      made = await connect(wayTo(reach), scrub, {
         timeoutMs,
         signal: closed.signal,
         onChanged: () => {
@@ -89,8 +100,26 @@ export function mcpServer(name: string, settings: McpServer, options: ServerOpti
       if (closed.signal.aborted) await part();
     } catch (error) {
       if (made) await made.close().catch(() => undefined);
-      if (!closed.signal.aborted) failed(errorText(error), last);
+      if (!closed.signal.aborted) failed(`${errorText(error).replace(/\.$/, '')}${isHeld ? HELD : ''}`, last);
     }
+  }
+
+  /** A session's "none" is said of commands: a server leaves a sandbox that works only by its own entry. */
+  function mode({ of, wish }: NonNullable<ServerOptions['sandbox']>): SandboxWish['mode'] {
+    const standing = wish().mode;
+    if (settings.sandbox !== undefined || standing !== 'none') return settings.sandbox ?? standing;
+    return of.hold({ mode: 'auto' }).held ? 'auto' : 'none';
+  }
+
+  function hold(): Hold | undefined {
+    const { sandbox } = options;
+    return sandbox && settings.command !== undefined ? sandbox.of.hold({ mode: mode(sandbox) }) : undefined;
+  }
+
+  function wayTo(reach: Reach): Way {
+    if (reach.by === 'endpoint') return reach;
+    const { sandbox } = options;
+    return { by: 'program', start: sandbox ? sandbox.of.start(reach.server, mode(sandbox)) : unfenced(reach.server) };
   }
 
   function lost(which: Connection | null, why: string, last: string): void {
@@ -204,6 +233,10 @@ export function mcpServer(name: string, settings: McpServer, options: ServerOpti
     get problem() {
       if (link) return undefined;
       return opening ? 'it is still starting; ask for its tools again in a moment.' : problem;
+    },
+    get unheld() {
+      const is = hold();
+      return !is || is.held || is.chosen || is.refused ? undefined : `its server runs without a sandbox: ${is.why}`;
     },
     get isOpen() {
       return link !== null || opening !== null;

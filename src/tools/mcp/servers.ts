@@ -1,11 +1,10 @@
 import { setMaxListeners } from 'node:events';
-import type { World } from '../../engine/ports.ts';
 import type { McpServers } from '../../protocol/mcp.ts';
 import { clip } from '../../protocol/recorded.ts';
 import type { Tool } from '../define.ts';
 import type { MoreTools } from '../toolbox.ts';
 import { toolName } from './names.ts';
-import { type Caller, mcpServer, type Server } from './server.ts';
+import { type Caller, mcpServer, type Server, type ServerOptions } from './server.ts';
 import { toolOf } from './tool.ts';
 
 /** Endpoints take at most 128 tools in a request; some are ours. */
@@ -23,12 +22,7 @@ type Kept = { key: string; server: Server };
 export type SessionServersOptions = {
   /** The servers wanted at this moment. */
   settings: () => McpServers;
-  env: NodeJS.ProcessEnv;
-  log: World['log'];
-  onUse?: () => void;
-  idleMs?: number | undefined;
-  startWaitMs?: number | undefined;
-};
+} & ServerOptions;
 
 /** Part of it may be the server's own words: they must not look like the daemon's. */
 const oneLine = (text: string) => clip(text.replace(/[\s<>]+/g, ' '), 300);

@@ -23,7 +23,15 @@ export function toolOf(listed: Listed, name: string, { server, settings, of }: O
     replay: isSafe(listed, settings) ? 'safe' : 'never',
     tell(text) {
       readArgs(name, args, text);
-      return { tool: name, text, kind: 'text', shows: `${name} ${text}`, always: name, touches: ['outside'] };
+      return {
+        tool: name,
+        text,
+        kind: 'text',
+        shows: `${name} ${text}`,
+        always: name,
+        touches: ['outside'],
+        unheld: server.unheld,
+      };
     },
     async call(text, context) {
       const values = readArgs(name, args, text);

@@ -1,0 +1,188 @@
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { eventually, runs } from './desk.ts';
+import { mcpDesk, odd } from './mcp-desk.ts';
+import { isHeldHere, whyNot } from './sandbox.ts';
+
+if (!isHeldHere) console.warn(`tests of MCP servers in the sandbox skip: ${whyNot}`);
+const held = test.runIf(isHeldHere);
+
+/** As settings write a variable. */
+const variable = (name: string) => `\${${name}}`;
+
+/** A program, as a model would plant it, that leaves a trace outside of `work/`. */
+const trace = (file: string) => `#!/bin/sh\ntouch '${file}'\n`;
+
+test.each(isHeldHere ? (['auto', 'none'] as const) : (['none'] as const))(
+  'what the model puts into work/node_modules is not run in place of the program of a server, sandbox %s',
+  async (sandbox) => {
+    const npx = { command: 'npx', args: ['--offline', '--no', '--', 'some-server'], sandbox };
+    const at = mcpDesk({ npx, again: { ...npx, command: 'some-server', args: [] } }, { mode: 'auto' });
+    const [proof, bin] = [join(at.root, 'ran'), join(at.work, 'node_modules/.bin')];
+    mkdirSync(bin, { recursive: true });
+    mkdirSync(join(at.work, 'node_modules/some-server'));
+    const manifest = { name: 'some-server', version: '1.0.0', bin: { 'some-server': 'x.sh' } };
+    writeFileSync(join(at.work, 'node_modules/some-server/package.json'), JSON.stringify(manifest));
+    writeFileSync(join(at.work, 'node_modules/some-server/x.sh'), trace(proof), { mode: 0o755 });
+    writeFileSync(join(bin, 'some-server'), trace(proof), { mode: 0o755 });
+    writeFileSync(join(at.work, '.npmrc'), `script-shell=${join(bin, 'some-server')}\n`);
+    expect((await at.ready()).join('\n')).toMatch(/`npx` is not connected/);
+    expect(existsSync(proof)).toBe(false);
+  },
+);
+
+test('a folder of PATH in a session is not looked into for the program of a server', async () => {
+  const at = mcpDesk({});
+  const [proof, bin] = [join(at.root, 'ran'), join(at.work, 'node_modules/.bin')];
+  mkdirSync(bin, { recursive: true });
+  writeFileSync(join(bin, 'some-server'), trace(proof), { mode: 0o755 });
+  const other = mcpDesk(
+    { some: { command: 'some-server' }, seen: odd() },
+    { env: { PATH: `${bin}:node_modules/.bin:${process.env['PATH']}`, HOME: at.root } },
+  );
+  expect((await other.ready()).join('\n')).toMatch(/`some` is not connected/);
+  expect(existsSync(proof)).toBe(false);
+  expect(JSON.parse((await other.use('mcp__seen__env')).text).PATH).toBe(process.env['PATH']);
+});
+
+test('a `cwd` where a model writes is refused, however it is written, and so is a program from there', async () => {
+  const at = mcpDesk({});
+  const sub = join(at.work, 'a/b');
+  mkdirSync(sub, { recursive: true });
+  const link = join(at.root, 'link');
+  symlinkSync(sub, link);
+  const other = join(at.root, 'workspace/.sessions/other/work');
+  mkdirSync(other, { recursive: true });
+  writeFileSync(join(at.work, 'x.sh'), '#!/bin/sh\n', { mode: 0o755 });
+  symlinkSync(join(at.work, 'x.sh'), join(at.root, 'x.sh'));
+  const refused = [
+    ...[at.work, sub, link, other, `${at.root}/x/../link`, variable('AGENTD_WORK')].map((cwd) => ({ cwd })),
+    ...['.', 'work', 'a/b'].map((cwd) => ({ cwd })),
+    ...[join(at.work, 'x.sh'), join(at.root, 'x.sh')].map((command) => ({ command })),
+    ...['PATH', 'NODE_PATH', 'PYTHONPATH', 'HOME', 'XDG_CONFIG_HOME', 'npm_config_userconfig'].map((name) => ({
+      env: { [name]: `/usr/bin:${link}` },
+    })),
+    { env: { NODE_OPTIONS: `--require=${sub}/x.js` } },
+    { cwd: at.root, write: [at.root] },
+    { read: [sub] },
+    { write: [other] },
+    { read: ['papers'] },
+    { read: [join(at.root, 'not-there')] },
+  ];
+  for (const sandbox of ['none', 'auto'] as const) {
+    for (const more of refused) {
+      at.wanted.servers = { one: { ...odd(), ...more, sandbox } };
+      const notice = (await at.ready()).join('\n');
+      const key = Object.keys(more).at(-1);
+      expect(notice, JSON.stringify(more)).toMatch(new RegExp(`not connected.*mcpServers\\.one\\.(${key}|cwd)`));
+      expect(at.offered()).toEqual([]);
+    }
+  }
+});
+
+held('a server sees and reaches only what its entry allows', async () => {
+  const heard = createServer((socket) => socket.end('heard\n')).listen(0, '127.0.0.1');
+  onTestFinished(() => void heard.close());
+  await new Promise((ready) => heard.once('listening', ready));
+  const address = heard.address();
+  const port = typeof address === 'object' ? address?.port : 0;
+  const at = mcpDesk({}, { mode: 'auto' });
+  const papers = join(at.root, 'papers');
+  mkdirSync(papers);
+  for (const file of ['papers/a', 'letter', 'workspace/.sessions/mine/events.jsonl'])
+    writeFileSync(join(at.root, file), 'bait\n');
+  writeFileSync(join(at.work, 'mine'), 'work\n');
+  process.env['AGENTD_BAIT'] = 'bait';
+  onTestFinished(() => void delete process.env['AGENTD_BAIT']);
+  const made = join(at.root, 'made/folder');
+  at.wanted.servers = {
+    bare: odd(),
+    reads: { ...odd(), read: [...odd().read, papers, variable('AGENTD_WORK')] },
+    writes: { ...odd(), write: ['~/made/folder', variable('AGENTD_WORK')], network: true, cwd: papers },
+  };
+  const sh = async (server: string, command: string) => (await at.use(`mcp__${server}__sh`, { command })).text;
+  const everything = [
+    `cat '${papers}/a' '${at.root}/letter' '${at.work}/mine' '${at.work}/../events.jsonl'`,
+    `cat /proc/[0-9]*/environ /proc/[0-9]*/root/${at.root}/letter /proc/[0-9]*/cwd/letter`,
+    'for fd in /proc/self/fd/*; do cat "$fd/letter" "$fd/mine" "$fd/../letter" "$fd/../../events.jsonl"; done </dev/null',
+    `exec 3<>/dev/tcp/127.0.0.1/${port}; cat <&3`,
+    `kill -9 ${process.pid} && echo bait`,
+  ].map((line) => `(bash -c '${line.replaceAll("'", `'\\''`)}')`);
+  const out = await sh('bare', everything.join('; '));
+  expect(out).toContain('No such file');
+  expect(out).not.toMatch(/^(?:bait|work|heard)$/m);
+  // Of the home folder only the name of the workspace is there, which is empty.
+  expect(await sh('bare', 'pwd; ls -A . workspace; touch x && ls')).toBe(
+    `${at.root}\n.:\nworkspace\n\nworkspace:\nworkspace\nx\n`,
+  );
+  expect(existsSync(join(at.root, 'x'))).toBe(false);
+  expect(await sh('reads', `cat ${papers}/a ${at.work}/mine; touch ${papers}/x ${at.work}/x`)).toMatch(
+    /^bait\nwork\n.*papers\/x.*Read-only file system\n.*work\/x.*Read-only file system\n$/,
+  );
+  const wrote = `pwd; touch ${made}/x ${at.work}/x ${papers}/x; bash -c 'exec 3<>/dev/tcp/127.0.0.1/${port}; cat <&3'`;
+  expect(await sh('writes', wrote)).toMatch(new RegExp(`^${papers}\nheard\n.*papers/x.*Read-only`));
+  for (const folder of [made, at.work]) expect(existsSync(join(folder, 'x'))).toBe(true);
+  expect(existsSync(join(at.work, '../x'))).toBe(false);
+});
+
+held('a server in the sandbox that is let go ends with all it started, and so does one that is killed', async () => {
+  const at = mcpDesk({}, { mode: 'auto' });
+  const beacon = join(at.root, 'beacon');
+  mkdirSync(beacon);
+  at.wanted.servers = { odd: { ...odd('--stubborn'), write: [beacon] } };
+  const command = `setsid sh -c 'while :; do date +%N >${beacon}/beat; sleep 0.02; done' >/dev/null 2>&1 &`;
+  await at.use('mcp__odd__sh', { command });
+  const beat = () => (existsSync(join(beacon, 'beat')) ? readFileSync(join(beacon, 'beat'), 'utf8') : '');
+  await eventually(() => beat() !== '');
+  await at.mcp.close();
+  const last = beat();
+  await new Promise((later) => setTimeout(later, 200));
+  expect(beat()).toBe(last);
+});
+
+held('only its own entry takes a server out of a sandbox that works', async () => {
+  for (const mode of ['auto', 'none', 'bwrap'] as const) {
+    const at = mcpDesk({ held: odd(), free: { ...odd(), sandbox: 'none' } }, { mode });
+    writeFileSync(join(at.root, 'letter'), 'mine\n');
+    const command = `cat ${at.root}/letter`;
+    expect((await at.use('mcp__held__sh', { command })).text, mode).toContain('No such file');
+    expect((await at.use('mcp__free__sh', { command })).text).toBe('mine\n');
+  }
+});
+
+test.runIf(process.platform === 'linux')(
+  'where no sandbox works a server is refused by "bwrap", and each call of one asks under "auto"',
+  async () => {
+    const env = { PATH: '/nowhere' };
+    const permissions = () => ({ mode: 'auto' as const, session: [], workspace: [] });
+    const entries = {
+      one: odd(),
+      must: { ...odd(), sandbox: 'bwrap' as const },
+      meant: { ...odd(), sandbox: 'none' as const },
+    };
+    const at = mcpDesk(entries, { mode: 'auto', env, permissions });
+    expect((await at.ready()).join('\n')).toMatch(
+      /`must` is not connected.*"bwrap", and none works here: bubblewrap is not/,
+    );
+    expect(await at.permit('mcp__one__echo', { text: 'x' })).toMatchObject({
+      is: 'ask',
+      why: expect.stringContaining('runs without a sandbox'),
+    });
+    expect(await at.permit('mcp__meant__echo', { text: 'x' })).toMatchObject({ is: 'allow' });
+    const chosen = mcpDesk({ one: odd() }, { mode: 'none', env, permissions });
+    await chosen.ready();
+    expect(await chosen.permit('mcp__one__echo', { text: 'x' })).toMatchObject({ is: 'allow' });
+    const refused = mcpDesk({ one: odd() }, { mode: 'bwrap', env });
+    expect((await refused.ready()).join('\n')).toContain('none works here');
+  },
+);
+
+held('a server that cannot start in its sandbox says what its entry may lack', async () => {
+  const at = mcpDesk({ lost: { ...odd(), read: [] }, odd: { ...odd(), read: ['/proc'] } }, { mode: 'auto' });
+  const notices = (await at.ready()).join('\n');
+  expect(notices).toMatch(/`lost` is not connected.*exit code 1.*`read`, `write` and `network` of its entry/);
+  expect(notices).toMatch(/`odd` is not connected.*\/proc.*never shown/);
+  expect(runs(process.pid)).toBe(true);
+});
