@@ -1,6 +1,7 @@
 import type { EventOf } from '../protocol/event.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
+import { commandOf } from './commands.ts';
 import { begunAnew } from './fold-child.ts';
 import { groupAfter, isGroupEvent } from './fold-group.ts';
 import { entryOf } from './keyed.ts';
@@ -272,7 +273,11 @@ function reopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>)
 
 /** The person's words: their message is answered, and its text let go, before the model is told. */
 function saidIn({ messages }: Session, { message }: EventOf<'step.reopened'>): string {
-  return clip((message === undefined ? '' : (entryOf(messages, message)?.text ?? '')).trim(), 500);
+  const known = message === undefined ? undefined : entryOf(messages, message);
+  if (!known) return '';
+  const order = commandOf(known);
+  const said = order === null ? known.text : order.name === 'undo' ? order.rest : '';
+  return clip(said.trim(), 500);
 }
 
 /** A step that had only been begun is as if it had not. */
