@@ -28,10 +28,14 @@ const seeds = seedsOf(values.seeds ?? values.seed ?? String(Date.now() % 100_000
 const [seconds, parallel] = [Number(values.seconds), Number(values.parallel)];
 if (!(seconds > 0) || !(parallel >= 1)) throw new Error(`Wanted numbers above 0, came: ${JSON.stringify(values)}`);
 
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
+
 const failed: number[] = [];
 const left = [...seeds];
-console.log('| seed | kill -9 | kills | stops | messages | requests | children | events | seconds | violations |');
-console.log('|---|---|---|---|---|---|---|---|---|---|');
+console.log(
+  '| seed | kill -9 | kills | stops | messages | requests | children | events | ended | seconds | violations |',
+);
+console.log('|---|---|---|---|---|---|---|---|---|---|---|');
 await Promise.all(Array.from({ length: parallel }, work));
 console.log(
   `\n${seeds.length - failed.length} of ${seeds.length} seeds passed${failed.length > 0 ? `; failed: ${failed.join(', ')}` : ''}`,
@@ -45,9 +49,9 @@ async function work(): Promise<void> {
   }
 }
 
-function report({ seed, kills, base, wrong, last, counts, tookMs }: Outcome): void {
+function report({ seed, kills, base, wrong, last, counts, ends, tookMs }: Outcome): void {
   const cells = [counts.kills, counts.stops, counts.messages, counts.requests, counts.children, counts.events];
-  const row = [seed, kills ? 'yes' : 'no', ...cells, Math.round(tookMs / 1000), wrong.length];
+  const row = [seed, kills ? 'yes' : 'no', ...cells, ends, Math.round(tookMs / 1000), wrong.length];
   console.log(`| ${row.join(' | ')} |`);
   if (wrong.length > 0) {
     failed.push(seed);

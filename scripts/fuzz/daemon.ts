@@ -24,6 +24,9 @@ export function daemonOf(flags: readonly string[], logFile: string, home: string
   let ended: Promise<number | string> = Promise.resolve(0);
   let leaving = false;
 
+  // No daemon outlives this process.
+  process.on('exit', () => child?.kill('SIGKILL'));
+
   const daemon: Daemon = {
     wrong: [],
     kills: 0,

@@ -2,6 +2,7 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { standing } from '../../src/core/session.ts';
 import { everything } from '../../tests/model/promises.ts';
 import { startOpenAI } from '../../tests/support/openai-server.ts';
 import { type Answers, calmAnswers, randomAnswers } from './answers.ts';
@@ -28,6 +29,8 @@ export type Outcome = Seed & {
   /** The last events of each session that is named in `wrong`. */
   last: string[];
   counts: { requests: number; messages: number; children: number; events: number; kills: number; stops: number };
+  /** How the sessions of people ended, by how many. */
+  ends: string;
   tookMs: number;
 };
 
@@ -73,6 +76,7 @@ export async function runSeed(given: Seed): Promise<Outcome> {
       kills: daemon.kills,
       stops: daemon.stops,
     },
+    ends: endsOf(all),
     tookMs: performance.now() - began,
   };
 }
@@ -142,6 +146,13 @@ function complaints(logFile: string): string[] {
   const lines = fs.existsSync(logFile) ? fs.readFileSync(logFile, 'utf8').split('\n') : [];
   const bad = lines.filter((line) => /"level":"error"|^\s+at |\\n\s+at /.test(line) && !/session\.json/.test(line));
   return bad.slice(0, 5).map((line) => `the daemon's log: ${line.slice(0, 1500)}`);
+}
+
+/** How sessions at the root of a family ended: `6 completed, 2 failed`. */
+function endsOf(all: readonly Recorded[]): string {
+  const ends = all.filter(({ name }) => !name.includes('~')).map(({ session }) => standing(session));
+  const counted = [...new Set(ends)].sort().map((end) => `${ends.filter((one) => one === end).length} ${end}`);
+  return counted.join(', ');
 }
 
 const SHOWN_EVENTS = 12;
