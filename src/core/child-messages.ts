@@ -26,8 +26,10 @@ type Giving = { child: Child | undefined; among: number; notBefore?: string | nu
 
 /** A child is given its step: everything it has to know, in one message with an id of its own. */
 export function send(session: Session, rules: Rules, step: Step, { child, among, notBefore = null }: Giving): Decision {
-  const { agent } = executorOf(step, rules);
-  const profile = agent === undefined ? undefined : rules.agents[agent];
+  const named = executorOf(step, rules).agent;
+  const profile = named === undefined ? undefined : rules.agents[named];
+  // A step that names nobody is done by whoever gives it away: with no more tools than that one has.
+  const agent = named ?? session.run?.agent;
   const folder = child?.folder ?? (isApart(session, step) ? ownFolder(session, step) : undefined);
   const attempt = (child?.attempt ?? 0) + 1;
   const message: Sending = {

@@ -159,13 +159,15 @@ function work(session: Session, rules: Rules): Decision {
   if (answered.length > 0) return { do: 'record', events: answered };
   const planned = planning(session);
   if (planned.length > 0) return { do: 'record', events: planned };
+  const denied = (session.turn?.calls ?? []).flatMap((call) => refusal(session, call));
+  if (denied.length > 0) return { do: 'record', events: denied };
   const open = session.turn?.calls.find(
     (call) => !isAskCall(call) && (call.state === 'asked' || call.state === 'started'),
   );
   const plan = activePlan(session);
   if (open && plan && isPlanCall(open)) return { do: 'record', events: planCall(session, plan, open) };
   if (open && plan && isSpawnCall(open)) return spawning(session, plan, rules);
-  if (open) return acting(session, open);
+  if (open) return { do: 'act', call: open };
   const question = asking(session, rules);
   if (question.length > 0) return { do: 'record', events: question };
   if (session.claim) return weigh(session, session.claim, rules);
@@ -174,7 +176,7 @@ function work(session: Session, rules: Rules): Decision {
   const counsel = policyOf(session).counsel(session, rules);
   if (counsel && 'record' in counsel) return { do: 'record', events: counsel.record };
   if (counsel && 'rest' in counsel) return { do: 'record', events: restEvents(session, rules, counsel.rest) };
-  if (counsel && 'act' in counsel) return { do: 'act', call: counsel.act };
+  if (counsel && 'act' in counsel) return acting(session, counsel.act);
   const given = counsel ? null : delegation(session, rules);
   if (given && given.do !== 'rest') return given;
   const rest =
@@ -199,7 +201,7 @@ function work(session: Session, rules: Rules): Decision {
   };
 }
 
-/** A call runs, unless it was denied. */
+/** A call of the daemon's own runs, unless it was denied. */
 function acting(session: Session, call: Call): Decision {
   const refused = refusal(session, call);
   return refused.length > 0 ? { do: 'record', events: refused } : { do: 'act', call };

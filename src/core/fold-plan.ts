@@ -64,6 +64,7 @@ function revised(session: Session, plan: Plan, event: EventOf<'plan.revised'>): 
   return {
     ...session,
     plan: touched(after, event.at),
+    theirs: ofStepsLeft(session, event),
     replaced: planned ? [...new Set([...session.replaced, ...failed])] : session.replaced,
     weighed: plan.steps.filter(({ status }) => status !== 'pending' && status !== 'running').map((step) => step.id),
     stepNo: Math.max(session.stepNo, highestStepNo(after)),
@@ -102,13 +103,21 @@ function edited(session: Session, plan: Plan, event: EventOf<'plan.edited'>): Se
 }
 
 /** What is a person's after this edit; a step that is to be done again is the record's. */
-function theirsAfter({ theirs }: Session, event: EventOf<'plan.edited'>): string[] {
-  if (event.by !== 'person') return [...theirs];
+function theirsAfter(session: Session, event: EventOf<'plan.edited'>): string[] {
+  const theirs = ofStepsLeft(session, event);
+  if (event.by !== 'person') return theirs;
   const status = event.changes.flatMap((it) => (it.what === 'status' ? [it] : []));
   const again = new Set(status.filter((it) => it.to === 'pending').map((it) => `${it.step}:status`));
   const settled = status.filter((it) => it.to !== 'pending').map((it) => `${it.step}:status`);
   return [...new Set([...theirs.filter((one) => !again.has(one)), ...settled, ...wordedIn(event)])];
 }
+
+/** Nothing is a person's of a step that is gone: a planner may give its id to another one. */
+function ofStepsLeft({ theirs }: Session, { changes }: Pick<EventOf<'plan.edited'>, 'changes'>): string[] {
+  const gone = new Set(changes.flatMap((it) => (it.what === 'removed' ? [it.step] : [])));
+  return theirs.filter((one) => !gone.has(one.slice(0, one.lastIndexOf(':'))));
+}
+
 const THEIRS = ['description', 'needs', 'when', 'rollback', 'parent', 'agent', 'notes', 'done_when'];
 
 /** What is a person's since this edit, as `<step>:<field>`. */

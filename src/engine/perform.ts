@@ -1,20 +1,17 @@
-import { childless, depthOf } from '../core/child-name.ts';
 import { isCheck } from '../core/claim.ts';
 import type { Decision } from '../core/decide.ts';
 import { tokensOf } from '../core/prompt/elide.ts';
 import { requestMessages } from '../core/prompt/request.ts';
 import { activePlan, type Call, runningStep, type Session } from '../core/session.ts';
-import { ASK_TOOL } from '../protocol/ask-call.ts';
 import type { Rules } from '../protocol/config.ts';
 import { isFull } from '../protocol/errors.ts';
 import type { EventBody, Recorded } from '../protocol/event.ts';
 import type { ImageFile } from '../protocol/images.ts';
-import { PLAN_TOOL } from '../protocol/plan-call.ts';
 import { headAndTail, INLINE_LIMIT } from '../protocol/recorded.ts';
-import { SPAWN_TOOL } from '../protocol/spawn-call.ts';
 import { cut } from './cut.ts';
 import type { Ledger } from './ledger.ts';
-import { type Blobs, type ChatMessage, ModelFault, type ModelRequest, type ToolSpec, type World } from './ports.ts';
+import { toolsFor } from './offered-tools.ts';
+import { type Blobs, type ChatMessage, ModelFault, type ModelRequest, type World } from './ports.ts';
 import { tidyCalls } from './tidy-calls.ts';
 
 const FIRST_PAUSE_MS = 500;
@@ -81,15 +78,6 @@ export async function think(
   }
 }
 
-/** The tools of the run's agent, else all of them. The plan is everybody's. */
-function toolsFor(session: Session, world: World, rules: Rules): ToolSpec[] {
-  const own = rules.agents[session.run?.agent ?? '']?.tools;
-  const spawn = childless(session.name) === undefined ? [SPAWN_TOOL] : [];
-  const offered = world.tools.specs.filter((tool) => !rules.notes.withheld.includes(tool.name));
-  const ask = depthOf(session.name) === 0 ? [ASK_TOOL] : [];
-  return [PLAN_TOOL, ...[...ask, ...spawn, ...offered].filter((tool) => !own || own.includes(tool.name))];
-}
-
 /** Where a call works, under `work/`: a check of what a child did, where that child worked. */
 export function folderOf({ run, claim, children }: Session, call: Call): string | undefined {
   return (isCheck(call.key) ? children[claim?.step ?? '']?.folder : undefined) ?? run?.folder;
@@ -138,13 +126,15 @@ async function kept(text: string, blobs: Blobs): Promise<Recorded> {
 
 /**
  * One tool call: on record before it begins and when it has ended. One that an earlier daemon began is not begun again unless
- * it is safe: its result is taken, or it is put on record that nobody knows. An aborted one is left open, for whoever knows why.
+ * it is safe, and the gate lets it through as it is now (`mayBegin`): its result is taken, or it is put on record that nobody
+ * knows. An aborted one is left open, for whoever knows why.
  */
 export async function act(
   { call }: Decision & { do: 'act' },
   world: World,
   ledger: Ledger,
   signal: AbortSignal,
+  mayBegin = true,
 ): Promise<EventBody[]> {
   const { store, tools, clock } = world;
   const { run } = ledger.session;
@@ -159,10 +149,11 @@ export async function act(
     work,
     folder: store.calls.folder(call.key),
     signal,
+    mayBegin,
     blob: (hash: string) => store.blobs.get(hash),
     ...(run && { jobs: run.limits.jobs }),
   };
-  const isOpen = call.state === 'started' && call.replay !== 'safe';
+  const isOpen = call.state === 'started' && (call.replay !== 'safe' || !mayBegin);
   try {
     const result = await (isOpen
       ? tools.resume(call, context)

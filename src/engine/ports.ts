@@ -316,8 +316,10 @@ export type ToolContext = {
   blob: (hash: string) => Promise<string | undefined>;
   /** How many jobs may run at once; left out: as many as by default. */
   jobs?: number;
-  /** Whether the same tool with other arguments may run without a person being asked, where a call leads on to more. */
-  permits?: (args: string) => boolean;
+  /** What the rules say of the same tool with other arguments, where a call leads on to more: a redirect, another page. */
+  permits?: (args: string) => Permit;
+  /** For `resume`: false where the rules no longer let the call begin. What ran is told, nothing is begun. */
+  mayBegin?: boolean;
 };
 
 /** Commands that go on after the call that began them, and outlive the daemon. None of these throws for what is wrong with a job. */
@@ -345,8 +347,11 @@ export type Permit =
       always: string;
     };
 
-/** Who asks for something of the tools. `work`: as in `ToolContext`, found when it is needed. */
-export type Caller = { work: () => Promise<string>; signal: AbortSignal };
+/**
+ * Who asks for something of the tools. `work`: as in `ToolContext`, found when it is needed. `top`: the `work/` that it lies in,
+ * where it is a folder of its own for a child session.
+ */
+export type Caller = { work: () => Promise<string>; top?: () => Promise<string>; signal: AbortSignal };
 
 export type Toolbox = {
   /** What is offered now; it may be another list after each `ready`. */

@@ -11,13 +11,13 @@ import { NO_NOTES } from '../protocol/notes.ts';
 import { admit, hasRoom } from './admit.ts';
 import { approvalDesk } from './approval-desk.ts';
 import { hearChildren, sendToChild } from './children.ts';
-import { gate } from './gate.ts';
+import { gate, gateOfEvents } from './gate.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 import { oneAtATime } from './lock.ts';
 import { steadyNotes } from './notes.ts';
 import { withFiles } from './offered-files.ts';
 import { pausesOf } from './pauses.ts';
-import { act, folderOf, think } from './perform.ts';
+import { act, think } from './perform.ts';
 import { type PlanDesk, planDesk } from './plan-desk.ts';
 import type { Model, World } from './ports.ts';
 import { tidyCalls } from './tidy-calls.ts';
@@ -167,7 +167,8 @@ export async function openWorker(
     if ((decision.do === 'think' || decision.do === 'act') && !caughtUp && woken) return beat(ruled);
     if (decision.do === 'record') {
       if (!heard && rests(decision) && (await changedByHand())) return beat(ruled, true);
-      await ledger.record(await approvals.kept(await withFiles(store, ledger.session, decision.events)));
+      const events = await gateOfEvents(decision.events, world, ledger, ruled);
+      await ledger.record(await approvals.kept(await withFiles(store, ledger.session, events)));
       await approvals.flush();
     } else if (decision.do === 'publish') await publish(decision.message, ruled);
     else if (decision.do === 'send') await sendToChild(decision, world, ledger);
@@ -235,9 +236,10 @@ export async function openWorker(
       place ??= await world.slots.take(Date.parse(since), control.signal);
       queueing = false;
       desk.touch();
+      // What is on record as begun is judged anew: the rules may have changed since.
+      const stops = decision.do === 'act' ? await gate(decision.call, world, ledger, ruled, control.signal) : [];
       if (decision.do === 'act' && decision.call.state === 'asked') {
         const { key, name, args } = decision.call;
-        const stops = await gate(decision.call, world, ledger, folderOf(ledger.session, decision.call), control.signal);
         if (stops.length > 0) {
           await exclusively(() => ledger.record(stops));
           return true;
@@ -249,7 +251,7 @@ export async function openWorker(
       const events =
         decision.do === 'think'
           ? await think(decision, world, ledger, ruled, control.signal)
-          : await act(decision, world, ledger, control.signal);
+          : await act(decision, world, ledger, control.signal, stops.length === 0);
       await ended(stopping && events.length === 0 ? cutShort(ledger.session, why) : events);
     } catch (error) {
       if (!control.signal.aborted || broken) throw error;

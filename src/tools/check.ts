@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { isAbsolute } from 'node:path';
 import { z } from 'zod';
 import type { ToolContext, ToolResult } from '../engine/ports.ts';
-import { errorCode, errorText, UserError } from '../protocol/errors.ts';
+import { UserError } from '../protocol/errors.ts';
 import { DoneWhen } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
 import { readArgs } from './args.ts';
@@ -14,6 +14,7 @@ import { openFence } from './paths.ts';
 import { compile } from './pattern.ts';
 import { patternThread } from './pattern-thread.ts';
 import { WEB_FETCH } from './web/heads.ts';
+import type { WebSettings } from './web/settings.ts';
 
 const MATCHED_BYTES = 1024 * 1024;
 const PATTERN_MS = 10_000;
@@ -28,13 +29,14 @@ export type CheckOptions = {
   readAlso: string[];
   /** Runs the commands. Its answer begins with the line `exit <code>` where the command ended by itself. */
   shell: Tool;
+  /** What its addresses may reach; not said: the public network. */
+  web?: (() => WebSettings) | undefined;
   patternMs?: number | undefined;
   urlMs?: number | undefined;
 };
 
 type FileWish = Extract<DoneWhen, { file: string }>;
 type CommandWish = Extract<DoneWhen, { command: string }>;
-type UrlWish = Extract<DoneWhen, { url: string }>;
 
 /**
  * `check`: tries one entry of a step's `done_when`. `ok` says whether it holds, the text in one sentence what was wanted and
@@ -63,6 +65,7 @@ export function checkTool(options: CheckOptions): Tool {
 function told(wish: DoneWhen, shell: Tool): Told {
   if ('command' in wish) return shell.tell(JSON.stringify({ command: wish.command }));
   const reads: Told = { tool: 'check', text: '', kind: 'text', shows: '', always: 'check', touches: [] };
+  if ('file' in wish) return { ...reads, tool: 'read_file', kind: 'path', text: wish.file, shows: wish.file };
   if (!('url' in wish)) return reads;
   const { name: tool, kind, subject, always } = WEB_FETCH;
   return { ...reads, tool, kind, text: subject(wish), shows: wish.url, always: always(wish), touches: ['network'] };
@@ -80,7 +83,10 @@ function wishOf(args: object): DoneWhen {
 async function check(wish: DoneWhen, options: CheckOptions, context: ToolContext): Promise<ToolResult> {
   if ('file' in wish) return checkFile(wish, options, context);
   if ('command' in wish) return checkCommand(wish, options.shell, context);
-  if ('url' in wish) return checkUrl(wish, options.urlMs ?? URL_MS, context);
+  if ('url' in wish) {
+    const { checkUrl } = await import('./web/check-url.ts');
+    return checkUrl(wish, options.web?.() ?? {}, options.urlMs ?? URL_MS, context);
+  }
   return { ok: false, text: `asks a person: ${wish.person}` };
 }
 
@@ -144,27 +150,4 @@ function commandResult({ command, exit }: CommandWish, text: string): ToolResult
   const last = output.slice(-SHOWN_LINES).map((line) => clip(line, SHOWN_CHARACTERS));
   const said = `\`${clip(printable(command), SHOWN_CHARACTERS)}\`: wanted exit ${exit}, came ${came}`;
   return { ok: came === `exit ${exit}`, text: [said, ...last].join('\n') };
-}
-
-async function checkUrl({ url, status }: UrlWish, ms: number, { signal }: ToolContext): Promise<ToolResult> {
-  if (!/^https?:/i.test(url)) throw new UserError(`${url}: wanted an address that begins with http:// or https://.`);
-  const limit = deadline(signal, ms);
-  try {
-    const response = await fetch(url, { signal: limit.signal });
-    await response.body?.cancel();
-    return { ok: response.status === status, text: `${url}: wanted status ${status}, came ${response.status}` };
-  } catch (error) {
-    if (signal.aborted) throw signal.reason;
-    const why = limit.passed() ? `within ${ms / 1000} s` : `(${causeOf(error)})`;
-    return { ok: false, text: `${url}: wanted status ${status}, came no answer ${why}` };
-  } finally {
-    limit.clear();
-  }
-}
-
-/** What is behind the `fetch failed` of the platform. */
-function causeOf(error: unknown): string {
-  return error instanceof Error && error.cause
-    ? errorText(error.cause) || (errorCode(error.cause) ?? '')
-    : errorText(error);
 }

@@ -17,7 +17,9 @@ export type Told = {
   /** The tool and the text that patterns of `permissions` are held against. */
   tool: string;
   text: string;
-  kind: 'command' | 'address' | 'text';
+  kind: 'command' | 'address' | 'path' | 'text';
+  /** What else the call does, as the tool that does this is held to rules. */
+  also?: readonly Told[];
   /** The call in a form to be read. */
   shows: string;
   /** The rule that "always" offers. */
@@ -54,6 +56,8 @@ export type Head<Args extends z.ZodObject> = {
   shows?: (args: z.output<Args>) => string;
   /** The pattern that "always" offers; left out: these arguments alone. */
   always?: (args: z.output<Args>) => string;
+  /** What a call does besides: it is held to the rules of the tool that does this. */
+  also?: (args: z.output<Args>) => Told[];
   hidden?: boolean;
 };
 
@@ -95,6 +99,7 @@ function tellOf<Args extends z.ZodObject>(head: Head<Args>, args: z.output<Args>
     shows: head.shows?.(args) ?? subject,
     always: head.always?.(args) ?? `${tool}(${literal(subject)})`,
     ...(typeof touches === 'function' ? touches(args) : { touches }),
+    ...(head.also && { also: head.also(args) }),
   };
 }
 

@@ -6,7 +6,7 @@ import { bytesInWords } from './file-errors.ts';
 import { likenessTo } from './nearest.ts';
 import { withFile } from './open-file.ts';
 import { openFence } from './paths.ts';
-import { changed, inWork } from './permit/shown.ts';
+import { changed } from './permit/shown.ts';
 import { replaceFile } from './replace-file.ts';
 import { utf8 } from './utf8.ts';
 
@@ -31,7 +31,8 @@ export function editFileTool(readAlso: string[]): Tool {
     args: ARGS,
     replay: 'never',
     touches: ['work'],
-    subject: ({ path }) => inWork(path),
+    subject: ({ path }) => path,
+    kind: 'path',
     shows: (args) => `${args.path}${args.all ? ' (everywhere)' : ''}\n${changed(args.old, args.new)}`,
     async run({ path, old, new: replacement, all = false }, context) {
       const fence = await openFence(context.work, readAlso);

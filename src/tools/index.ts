@@ -67,7 +67,7 @@ export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs
     searchFilesTool(readable),
     partsTool(readAlso),
     ...webTools(web ?? (() => ({})), env ?? {}),
-    checkTool({ readAlso, shell: commands }),
+    checkTool({ readAlso, shell: commands, web }),
     ...(notes ? [rememberTool(notes.remember), recallTool(notes.recall), skillTool(notes.skills)] : []),
   ];
 }

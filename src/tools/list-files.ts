@@ -23,6 +23,8 @@ export function listFilesTool(readAlso: string[]): Tool {
     args: ARGS,
     replay: 'safe',
     touches: [],
+    subject: ({ path = '.' }) => path,
+    kind: 'path',
     async run({ path = '.', depth = DEFAULT_DEPTH }, context) {
       const fence = await openFence(context.work, readAlso);
       const place = await fence.toRead(path);

@@ -4,6 +4,7 @@ import type { ToolContext } from '../engine/ports.ts';
 import { UserError } from '../protocol/errors.ts';
 import { grouped, groupSize, type Listing, MOST_IN_ONE, MOST_PARTS, PARTS, PartsArgs } from '../protocol/listing.ts';
 import { INLINE_LIMIT } from '../protocol/recorded.ts';
+import { readArgs } from './args.ts';
 import { deadline } from './deadline.ts';
 import { defineTool, type Tool } from './define.ts';
 import { inWords } from './file-errors.ts';
@@ -23,12 +24,14 @@ const PAGE_CHARACTERS = INLINE_LIMIT - 1000;
  * the folder between two pages is found or not, but nothing is listed twice and nothing that stays is missed.
  */
 export function partsTool(readAlso: string[]): Tool {
-  return defineTool({
+  const tool = defineTool({
     name: PARTS,
     description: 'Lists the parts of a step.',
     args: PartsArgs,
     replay: 'safe',
     touches: [],
+    subject: ({ folder, file }) => file ?? folder ?? '.',
+    kind: 'path',
     hidden: true,
     async run(args, context) {
       const { all, leftOut } = await everything(args, readAlso, context);
@@ -41,6 +44,14 @@ export function partsTool(readAlso: string[]): Tool {
       return { ok: true, text: JSON.stringify(listing) };
     },
   });
+  // It is held to the rules of the tool that would do the same.
+  return {
+    ...tool,
+    tell: (text) => ({
+      ...tool.tell(text),
+      tool: readArgs(PARTS, PartsArgs, text).file === undefined ? 'list_files' : 'read_file',
+    }),
+  };
 }
 
 type Found = { all: string[]; leftOut: number };

@@ -42,6 +42,8 @@ export function searchFilesTool(readAlso: string[], maxMs = MAX_MS): Tool {
     args: ARGS,
     replay: 'safe',
     touches: [],
+    subject: ({ path = '.' }) => path,
+    kind: 'path',
     run: ({ pattern, path = '.', glob }, context) =>
       search(
         { pattern: compile(pattern, 'The pattern'), path, glob: glob === undefined ? undefined : globPattern(glob) },

@@ -21,6 +21,9 @@ const MAX_COMMAND_BYTES = 120_000;
 const RESTARTED =
   '[the daemon was restarted while this ran; what it said at that moment may be missing from its output]';
 
+const NOT_BEGUN =
+  'Nothing was begun: the daemon ended just before, and by the rules as they are now this call does not run by itself. Make it again to have it asked about.';
+
 /** Whoever gives no fence wants none. */
 const UNFENCED: Touching = { touches: ['work', 'outside'], granted: ['outside'] };
 
@@ -82,8 +85,9 @@ export function shell(options: ShellOptions = {}): Tool {
     },
     async resume({ command, timeout_s, background }, context) {
       if (background) return options.jobs ? takeUpJob(options.jobs, context) : null;
-      const { folder, signal } = context;
+      const { folder, signal, mayBegin = true } = context;
       const timeoutMs = limitOf(timeout_s);
+      if (neverBegan(folder) && !mayBegin) return { ok: false, text: NOT_BEGUN };
       if (neverBegan(folder)) return runCommand(command, timeoutMs, options, context);
       const told = await takeUp(folder, { signal, timeoutMs });
       return told && answer(told, timeoutMs, [RESTARTED]);

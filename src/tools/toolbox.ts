@@ -1,8 +1,12 @@
 import type { Caller, Toolbox } from '../engine/ports.ts';
+import { ASK_TOOL } from '../protocol/ask-call.ts';
 import { errorText, UserError } from '../protocol/errors.ts';
 import type { Permissions } from '../protocol/permissions.ts';
-import type { Tool } from './define.ts';
+import { PLAN_TOOL } from '../protocol/plan-call.ts';
+import { SPAWN_TOOL } from '../protocol/spawn-call.ts';
+import type { Told, Tool } from './define.ts';
 import { nearest } from './nearest.ts';
+import type { Folders } from './permit/path.ts';
 import { type Ruling, ruling } from './permit/ruling.ts';
 import { settle } from './supervised.ts';
 
@@ -10,6 +14,14 @@ import { settle } from './supervised.ts';
 export type MoreTools = { readonly tools: readonly Tool[]; ready: Toolbox['ready'] };
 
 const DEFAULT: Permissions = { mode: 'ask', session: [], workspace: [] };
+
+/** Tools that the engine does itself: they are held to rules like any other. */
+const OWN: ReadonlySet<string> = new Set([PLAN_TOOL.name, SPAWN_TOOL.name, ASK_TOOL.name]);
+const isOwn = (name: string): boolean => OWN.has(name);
+
+const bare = (tool: string, args: string): Told => ({
+  ...{ tool, text: args, kind: 'text', shows: args, always: tool, touches: [] },
+});
 
 /**
  * The Toolbox port over a list of tools, whose names must differ, and those of `more`. A hidden one runs like any other, but is
@@ -23,17 +35,21 @@ export function toolbox(tools: Tool[], more?: MoreTools, permissions: () => Perm
   /** After a restart a call may come before anybody asked what there is. */
   const found = async (name: string, caller: Caller): Promise<{ tool?: Tool | undefined; notices: string[] }> => {
     const tool = find(name);
-    if (tool || !more) return { tool, notices: [] };
+    if (tool || !more || isOwn(name)) return { tool, notices: [] };
     const notices = await more.ready(caller);
     return { tool: find(name), notices };
   };
-  const ruled = (tool: Tool, args: string): Ruling => {
+  const ruled = (name: string, tool: Tool | undefined, args: string, folders: Folders): Ruling => {
+    // What is wrong with arguments is told by the call; a rule for the whole tool holds all the same.
+    let told = bare(name, args);
     try {
-      return ruling(tool.tell(args), permissions());
+      told = tool?.tell(args) ?? told;
     } catch (error) {
-      if (error instanceof UserError) return { is: 'allow' };
-      throw error;
+      if (!(error instanceof UserError)) throw error;
     }
+    const rule = ruling(told, permissions(), folders);
+    // Nobody is asked about a call that will run nothing.
+    return rule.is === 'ask' && !tool && !isOwn(name) ? { is: 'allow' } : rule;
   };
   const specs = () => [...tools.filter((tool) => !tool.hidden), ...added()].map((tool) => tool.spec);
   return {
@@ -45,19 +61,22 @@ export function toolbox(tools: Tool[], more?: MoreTools, permissions: () => Perm
     async permit({ name, args }, caller) {
       caller.signal.throwIfAborted();
       const { tool } = await found(name, caller);
-      return tool ? ruled(tool, args) : { is: 'allow' };
+      return ruled(name, tool, args, { work: await caller.work(), top: await caller.top?.() });
     },
     async run({ name, args }, context) {
       const { signal, work } = context;
       signal.throwIfAborted();
+      const known = find(name);
       const { tool, notices } = await found(name, { work: async () => work, signal });
+      if (tool && !known && ruled(name, tool, args, { work }).is !== 'allow')
+        return { ok: false, text: `\`${name}\` was not there when this call was made, and is now. Call it again.` };
       if (!tool) {
         const offered = specs().map((spec) => spec.name);
         const known = nearest(name, offered).join(', ');
         return { ok: false, text: [`No tool \`${name}\`. There are: ${known || 'none'}.`, ...notices].join('\n') };
       }
       try {
-        const permits = (other: string) => ruled(tool, other).is === 'allow';
+        const permits = (other: string) => ruled(name, tool, other, { work });
         return await tool.call(args, { ...context, permits });
       } catch (error) {
         if (context.signal.aborted) throw context.signal.reason;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { defineTool, type Tool } from './define.ts';
 import { bytesInWords } from './file-errors.ts';
 import { openFence } from './paths.ts';
-import { changed, inWork } from './permit/shown.ts';
+import { changed } from './permit/shown.ts';
 import { replaceFile } from './replace-file.ts';
 
 const ARGS = z.strictObject({
@@ -19,7 +19,8 @@ export function writeFileTool(readAlso: string[]): Tool {
     args: ARGS,
     replay: 'safe',
     touches: ['work'],
-    subject: ({ path }) => inWork(path),
+    subject: ({ path }) => path,
+    kind: 'path',
     shows: ({ path, content }) => `${path}\n${changed('', content)}`,
     async run({ path, content }, context) {
       const fence = await openFence(context.work, readAlso);

@@ -18,7 +18,7 @@ export type Rig = {
   store: MemoryStore;
   requests: ModelRequest[];
   toolRuns: Array<{ name: string; args: string }>;
-  resumed: Array<{ name: string; args: string }>;
+  resumed: Array<{ name: string; args: string; mayBegin?: boolean | undefined }>;
   /** What child sessions were sent; a test answers for them. */
   children: MemoryChildren['hands'];
   worker: Worker;
@@ -153,8 +153,8 @@ export async function rig(options: RigOptions): Promise<Rig> {
         await held(signal);
         return { ok: true, text: 'let go' };
       },
-      resume: async (call, { signal }) => {
-        resumed.push(call);
+      resume: async (call, { signal, mayBegin }) => {
+        resumed.push({ ...call, mayBegin });
         const result = options.resume?.(call) ?? null;
         if (result !== 'hold') return result;
         await held(signal);

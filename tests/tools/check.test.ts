@@ -165,10 +165,44 @@ test('no answer, none in time, and an address of another kind do not hold', asyn
   expect((await get('file:///etc/passwd')).text).toContain('begins with http:// or https://');
 });
 
+test('an address that is not public is asked only where a person allowed it, and no redirect leads to one', async () => {
+  let asked = 0;
+  const inside = await site((_, response) => {
+    asked++;
+    response.end();
+  });
+  expect(await given().use('check', { url: inside })).toMatchObject({
+    ok: false,
+    text: expect.stringContaining('network.allow_private'),
+  });
+  const { port } = new URL(inside);
+  const outside = await site((_, response) => response.writeHead(302, { location: `http://127.0.0.2:${port}/` }).end());
+  expect(await get(outside)).toMatchObject({ ok: false, text: expect.stringContaining('is refused') });
+  expect(asked).toBe(0);
+});
+
+test('a redirect of a checked address goes by the rules like the address itself', async () => {
+  let asked = 0;
+  const url = await site((request, response) => {
+    if (request.url === '/open') response.writeHead(302, { location: '/private/x' }).end();
+    else response.end(String(asked++));
+  });
+  const rules = [{ deny: `web_fetch(${url}/private/*)` }];
+  const held = desk({
+    tools: [checkTool({ readAlso: [], shell: shell(), web: LOOPBACK })],
+    permissions: { mode: 'auto', session: rules, workspace: [] },
+  });
+  expect(await held.use('check', { url: `${url}/open` })).toMatchObject({
+    ok: false,
+    text: expect.stringContaining('is denied'),
+  });
+  expect(asked).toBe(0);
+});
+
 test('an abort ends the wait for an address', async () => {
   const stop = new AbortController();
   const url = await site(() => stop.abort('stopped by a person'));
-  await expect(given().use('check', { url }, stop.signal)).rejects.toBe('stopped by a person');
+  await expect(given({ web: LOOPBACK }).use('check', { url }, stop.signal)).rejects.toBe('stopped by a person');
 });
 
 test('what a person is asked never holds by itself', async () => {
@@ -183,5 +217,6 @@ test('anything but one entry of done_when is refused with the kinds there are', 
   expect((await use('check', '{"file": ')).text).toContain('are not JSON');
 });
 
+const LOOPBACK = () => ({ network: { allow_private: ['127.0.0.1'] } });
 const get = (url: string, status?: number, urlMs?: number) =>
-  given({ urlMs }).use('check', { url, ...(status !== undefined && { status }) });
+  given({ urlMs, web: LOOPBACK }).use('check', { url, ...(status !== undefined && { status }) });

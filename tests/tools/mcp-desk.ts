@@ -53,7 +53,11 @@ export function mcpDesk(servers: McpServers, { permissions, mode, ...options }: 
     await mcp.close();
     rmSync(root, { recursive: true, force: true });
   });
-  const box = toolbox(builtinTools({ readAlso: [] }), mcp, permissions);
+  const box = toolbox(
+    builtinTools({ readAlso: [] }),
+    mcp,
+    permissions ?? (() => ({ mode: 'auto', session: [], workspace: [] })),
+  );
   const open = new AbortController().signal;
   const ready = (signal = open) => box.ready({ work: async () => work, signal });
   const use = (name: string, args: unknown = {}, signal = open): Promise<ToolResult> =>

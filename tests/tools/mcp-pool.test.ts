@@ -22,6 +22,7 @@ function sessions(most: number) {
     const box = toolbox(
       [],
       pool.of(name, () => ({ odd: odd() })),
+      () => ({ mode: 'auto', session: [], workspace: [] }),
     );
     return Number((await box.run({ name: 'mcp__odd__pid', args: '{}' }, context)).text);
   };

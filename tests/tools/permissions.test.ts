@@ -1,10 +1,14 @@
-import { expect, test } from 'vitest';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
 import type { PermissionRule, Permissions } from '../../src/protocol/permissions.ts';
 import { literal } from '../../src/protocol/permissions.ts';
 import type { Told } from '../../src/tools/define.ts';
 import { touchedBy } from '../../src/tools/permit/held.ts';
 import { fits } from '../../src/tools/permit/pattern.ts';
 import { ruling } from '../../src/tools/permit/ruling.ts';
+import { WEB_FETCH } from '../../src/tools/web/heads.ts';
 
 const shell = (text: string, more: Partial<Told> = {}): Told => ({
   ...{ tool: 'shell', text, kind: 'command', shows: text, always: `shell(${literal(text)})`, touches: ['work'] },
@@ -16,7 +20,8 @@ const fetched = (text: string): Told => ({
 const rules = (session: PermissionRule[], workspace: PermissionRule[] = [], mode: Permissions['mode'] = 'auto') => ({
   ...{ mode, session, workspace },
 });
-const is = (told: Told, permissions: Permissions) => ruling(told, permissions).is;
+const HERE = { work: '/ws/.sessions/demo/work' };
+const is = (told: Told, permissions: Permissions) => ruling(told, permissions, HERE).is;
 
 test.each(['git status', 'git log --oneline -5', "git commit -m 'a; b | c'", 'git diff HEAD~1 *.ts'])(
   'an allowed pattern fits the plain command %s',
@@ -76,6 +81,46 @@ test.each([
   expect(is(shell(command), rules([{ ask: 'shell(rm *)' }, { allow: 'shell' }]))).toBe('ask');
 });
 
+test.each([
+  '/bin/rm x',
+  '/usr/bin/sudo -u root /bin/rm x',
+  'env -i A=1 rm x',
+  'timeout 5 nice -n 3 rm x',
+  'find . -name y -exec rm x {} +',
+  'ls | xargs -n1 rm x',
+  '>log rm x',
+  '2>&1 A="b c" rm x',
+  "'rm' x",
+  '"r"m x',
+  '\\rm x',
+  "r''m x",
+  "$'rm' x",
+  'r\\\nm x',
+  'rm$IFS-x',
+  '{rm,x}',
+  'eval rm x',
+  "sh -c 'rm x'",
+  'bash -c rm\\ x',
+  'true &\nrm x',
+  'coproc rm x',
+  'if ! rm x; then :; fi',
+  'case a in a) rm x;; esac',
+  '(rm x)',
+  'f() { rm x; }; f',
+  `env ${'A=1 '.repeat(500)}rm x`,
+])('what is denied is found behind what goes around it: %j', (command) => {
+  expect(is(shell(command), rules([{ deny: 'shell(rm*)' }, { allow: 'shell' }]))).toBe('deny');
+});
+
+test.each(['git rm x', 'ls rm', 'echo firm x', 'cat /rm/x', 'npm run rm'])('and not where it is not: %s', (command) => {
+  expect(is(shell(command), rules([{ deny: 'shell(rm *)' }, { allow: 'shell' }]))).toBe('allow');
+});
+
+test('a very long command is held against the rules in no time', () => {
+  const command = `env ${'a '.repeat(50_000)}`;
+  expect(is(shell(command), rules([{ deny: 'shell(rm *)' }, { allow: 'shell' }]))).toBe('allow');
+});
+
 test('the first rule that matches decides; the session is looked at before the workspace', () => {
   expect(is(shell('git push'), rules([{ ask: 'shell(git push*)' }, { allow: 'shell(git *)' }]))).toBe('ask');
   expect(is(shell('git push'), rules([{ allow: 'shell(git *)' }, { ask: 'shell(git push*)' }]))).toBe('allow');
@@ -85,7 +130,7 @@ test('the first rule that matches decides; the session is looked at before the w
 
 test('what the workspace denies no session allows', () => {
   expect(is(shell('git push'), rules([{ allow: 'shell' }], [{ deny: 'shell(git push*)' }]))).toBe('deny');
-  expect(ruling(shell('git push'), rules([], [{ deny: 'shell(git push*)' }]))).toMatchObject({
+  expect(ruling(shell('git push'), rules([], [{ deny: 'shell(git push*)' }]), HERE)).toMatchObject({
     why: expect.stringContaining('shell(git push*)'),
   });
 });
@@ -102,8 +147,116 @@ test.each([
   ['https://*.example.com/*', 'https://evil.net/?x.example.com/', false],
   ['https://*/*', 'https://user@example.com/', false],
 ])('the pattern %s and the address %s: %s', (pattern, address, expected) => {
-  const found = ruling(fetched(address), rules([{ allow: `web_fetch(${pattern})` }], [], 'ask'));
+  const found = ruling(fetched(address), rules([{ allow: `web_fetch(${pattern})` }], [], 'ask'), HERE);
   expect(found.is === 'allow').toBe(expected);
+});
+
+const DENIED = 'https://example.com/private/*';
+
+test.each([
+  'https://EXAMPLE.com/private/x',
+  'https://example.com:443/private/x',
+  'https://example.com./private/x',
+  'https://example.com/%70rivate/x',
+  'https://example.com/%2570rivate/x',
+  'https://example.com/a/../private/x',
+  'https://example.com/a/%2e%2e/private/x',
+  'https://example.com/a/..%2fprivate/x',
+  'https://example.com//private//x',
+  'https://example.com/private%2fx',
+  'https://example.com\\private\\x',
+])('an address that is denied is found however it is written: %s', (url) => {
+  const asked = fetched(WEB_FETCH.subject({ url }));
+  expect(is(asked, rules([{ deny: `web_fetch(${DENIED})` }, { allow: 'web_fetch' }]))).toBe('deny');
+  expect(is(asked, rules([{ deny: 'web_fetch(https://Example.com.:443/private/*)' }, { allow: '*' }]))).toBe('deny');
+});
+
+test.each([
+  'https://example.com/open/..%2fprivate/x',
+  'https://example.com/open/%2e%2e%2fprivate',
+  'https://example.com/open/%252e%252e%252fprivate',
+])('an address that may be another one is not allowed by a pattern with a star: %s', (url) => {
+  const allow = { allow: 'web_fetch(https://example.com/open/*)' };
+  expect(is(fetched(WEB_FETCH.subject({ url })), rules([allow], [], 'ask'))).toBe('ask');
+  expect(is(fetched(WEB_FETCH.subject({ url: 'https://example.com/open/a%20b' })), rules([allow], [], 'ask'))).toBe(
+    'allow',
+  );
+});
+
+test('an address allowed to the letter is allowed, whatever stands in it', () => {
+  const url = 'https://example.com/a%2f..%2fb?u=http://x//y';
+  const permissions = rules([{ allow: `web_fetch(${literal(url)})` }], [], 'ask');
+  expect(is(fetched(url), permissions)).toBe('allow');
+});
+
+const written = (text: string, tool = 'write_file'): Told => ({
+  ...{ tool, text, kind: 'path', shows: text, always: '', touches: ['work'] },
+});
+
+/** `work/` with `secret/`, a link to it and one to a file in it; and the same family's folder of a child. */
+function folders() {
+  const root = realpathSync(mkdtempSync(join(tmpdir(), 'agentd-paths-')));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const [named, top] = [join(root, 'named'), join(root, 'work')];
+  for (const folder of [top, join(top, 'secret'), join(top, 'docs'), join(top, 'step_1', 'secret')])
+    mkdirSync(folder, { recursive: true });
+  writeFileSync(join(top, 'secret', 'a'), '');
+  symlinkSync('secret', join(top, 'way'));
+  symlinkSync('../secret/a', join(top, 'docs', 'a'));
+  symlinkSync(top, named);
+  return { work: named, top };
+}
+const at = (told: Told, permissions: Permissions, where = folders()) => ruling(told, permissions, where).is;
+
+test.each([
+  (_: string) => 'secret/a',
+  (_: string) => './secret/a',
+  (_: string) => 'work/secret/a',
+  (_: string) => './/work//secret/a',
+  (_: string) => 'docs/../secret/a',
+  (_: string) => 'secret//new/file',
+  (_: string) => 'way/a',
+  (_: string) => 'way/new/file',
+  (_: string) => 'docs/a',
+  (work: string) => join(work, 'secret/a'),
+  (work: string) => join(realpathSync(work), 'way', 'a'),
+])('a file that is denied is found by any of its names (%#)', (path) => {
+  const where = folders();
+  for (const pattern of ['secret/*', './secret/*', 'work/secret/*', 'way/*', join(where.work, 'secret', '*')]) {
+    for (const tool of ['write_file', 'read_file'])
+      expect(at(written(path(where.work), tool), rules([{ deny: `*(${pattern})` }, { allow: '*' }]), where)).toBe(
+        'deny',
+      );
+  }
+  expect(at(written('docs/b'), rules([{ deny: '*(secret/*)' }, { allow: '*' }]), where)).toBe('allow');
+});
+
+test.each(['docs/a', 'docs/../secret/a', 'way/a'])('a file is allowed by its true name only, not as %s', (path) => {
+  const allow = (pattern: string) => rules([{ allow: `write_file(${pattern})` }], [], 'safe');
+  expect(at(written(path), allow('docs/*'))).toBe('ask');
+  expect(at(written(path), allow('way/*'))).toBe('ask');
+  expect(at(written(path), allow('secret/*'))).toBe('allow');
+  expect(at(written('docs/new'), allow('docs/*'))).toBe('allow');
+});
+
+test('in a folder of its own a child is held to rules on paths from there, and from work/ itself', () => {
+  const { top } = folders();
+  const where = { work: join(top, 'step_1'), top };
+  for (const deny of ['write_file(secret/*)', 'write_file(step_1/secret/*)'])
+    expect(at(written('secret/a'), rules([{ deny }]), where)).toBe('deny');
+});
+
+test('"always" names a file by its true name', () => {
+  const found = ruling(written('./docs/a'), rules([], [], 'safe'), folders());
+  expect(found).toMatchObject({ always: 'write_file(secret/a)' });
+});
+
+test('a call that does two things is held to the rules for both', () => {
+  const both: Told = { ...fetched('https://example.com/'), also: [written('secret/a')] };
+  expect(is(both, rules([{ allow: 'web_fetch' }, { deny: 'write_file(secret/*)' }]))).toBe('deny');
+  expect(is(both, rules([{ allow: 'web_fetch' }, { ask: 'write_file' }]))).toBe('ask');
+  expect(is(both, rules([{ allow: 'web_fetch' }], [], 'safe'))).toBe('ask');
+  expect(is(both, rules([{ allow: '*' }], [], 'safe'))).toBe('allow');
 });
 
 test('a tool may be named with a star, as those of an MCP server are', () => {

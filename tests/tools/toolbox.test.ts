@@ -2,8 +2,10 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
+import type { Permissions } from '../../src/protocol/permissions.ts';
 import { builtinTools, defineTool, optional, toolbox } from '../../src/tools/index.ts';
 import { faultAt } from '../../src/tools/json-fault.ts';
+import type { MoreTools } from '../../src/tools/toolbox.ts';
 import { desk } from './desk.ts';
 
 const echo = defineTool({
@@ -92,6 +94,55 @@ test('what a tool throws is its result, except after an abort', async () => {
   const { use } = desk({ tools });
   expect(await use('broken', {})).toEqual({ ok: false, text: 'the disk is on fire' });
   await expect(use('broken', {}, AbortSignal.abort('stopped by a person'))).rejects.toBe('stopped by a person');
+});
+
+const permit = (permissions: Permissions, name: string, args: object, more?: MoreTools) =>
+  toolbox(tools, more, () => permissions).permit(
+    { name, args: JSON.stringify(args) },
+    { work: async () => '/ws/work', signal: new AbortController().signal },
+  );
+const ruledBy = (...session: Permissions['session']): Permissions => ({ mode: 'auto', session, workspace: [] });
+
+test.each(['spawn', 'plan', 'ask_user', 'echo', 'no_such_tool'])('rules speak of %s as of any tool', async (name) => {
+  for (const deny of ['*', name]) expect(await permit(ruledBy({ deny }), name, {})).toMatchObject({ is: 'deny' });
+  expect(await permit({ mode: 'safe', session: [], workspace: [] }, name, {})).toEqual({ is: 'allow' });
+});
+
+test('our own tools are asked about where a rule says so, and no server is started for them', async () => {
+  let started = 0;
+  const more = { tools: [], ready: async () => [`started ${++started}`] };
+  expect(await permit(ruledBy({ ask: 'spawn' }), 'spawn', { task: 'x' }, more)).toMatchObject({
+    is: 'ask',
+    rule: true,
+  });
+  expect(await permit(ruledBy({ ask: '*' }), 'no_such_tool', {}, more)).toEqual({ is: 'allow' });
+  expect(started).toBe(1);
+});
+
+test('a rule for a whole tool holds a call with arguments that do not fit', async () => {
+  expect(await permit(ruledBy({ deny: 'echo' }), 'echo', { text: 5 })).toMatchObject({ is: 'deny' });
+});
+
+test('a tool that comes after its call was let through does not run past the rules', async () => {
+  let looks = 0;
+  const late = defineTool({
+    ...{ name: 'mcp__a__late', description: 'Late.', args: z.looseObject({}), replay: 'never', touches: ['outside'] },
+    run: async () => ({ ok: true, text: 'it ran' }),
+  });
+  const more: MoreTools = {
+    get tools() {
+      return looks > 1 ? [late] : [];
+    },
+    ready: async () => [`look ${++looks}`],
+  };
+  const box = toolbox([], more, () => ({ mode: 'ask', session: [], workspace: [] }));
+  const call = { name: 'mcp__a__late', args: '{}' };
+  const signal = new AbortController().signal;
+  const caller = { work: async () => '/ws/work', signal };
+  expect(await box.permit(call, caller)).toEqual({ is: 'allow' });
+  const context = { work: '/ws/work', folder: '/ws/call', signal, blob: async () => undefined };
+  expect((await box.run(call, context)).text).toContain('Call it again');
+  expect(await box.permit(call, caller)).toMatchObject({ is: 'ask' });
 });
 
 test('two tools of one name are a mistake of the program', () => {

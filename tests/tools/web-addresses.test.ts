@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { Permissions } from '../../src/protocol/permissions.ts';
 import { isPublic } from '../../src/tools/web/addresses.ts';
 import { fetchDesk, says, sendsOn, server } from './web-server.ts';
 
@@ -149,4 +150,46 @@ test('a redirect to another host is followed only where that one would not be as
   const session = [{ allow: `web_fetch(${other.url('/*')})` }];
   const followed = await fetchDesk({ permissions: { ...asks, session } }).use('web_fetch', { url: front.url('/') });
   expect(followed.text).toContain('the other');
+});
+
+test('a redirect on the same host, from an allowed path to a denied one or to one that a rule asks about, is not followed', async () => {
+  const front = await server({
+    '/open': sendsOn('/private/x'),
+    '/private/x': says('secret', 'text/plain'),
+    '/free': sendsOn('/open2'),
+    '/open2': says('the page', 'text/plain'),
+  });
+  for (const word of ['deny', 'ask'] as const) {
+    const session = [{ [word]: `web_fetch(${front.url('/private/*')})` }];
+    const desk = fetchDesk({ permissions: { mode: 'ask', session, workspace: [] } });
+    const told = await desk.use('web_fetch', { url: front.url('/open') });
+    expect(told).toMatchObject({ ok: false, text: expect.stringContaining(front.url('/private/x')) });
+    expect((await desk.use('web_fetch', { url: front.url('/free') })).text).toContain('the page');
+  }
+  expect(front.asked).not.toContain('/private/x');
+});
+
+test('a page that was kept is not shown again once a rule denies the way it came by', async () => {
+  const front = await server({ '/': sendsOn('/new'), '/new': says('the page', 'text/plain') });
+  const permissions: Permissions = { mode: 'auto', session: [], workspace: [] };
+  const { use } = fetchDesk({ permissions });
+  expect((await use('web_fetch', { url: front.url('/') })).text).toContain('the page');
+  permissions.session = [{ deny: `web_fetch(${front.url('/new')})` }];
+  expect(await use('web_fetch', { url: front.url('/') })).toMatchObject({
+    ok: false,
+    text: expect.stringContaining('is denied'),
+  });
+});
+
+test('what a fetch saves is held to the rules for files', async () => {
+  const { box, root } = fetchDesk({
+    permissions: { mode: 'auto', session: [{ deny: 'write_file(secret/*)' }], workspace: [] },
+  });
+  const permit = (save_as: string) =>
+    box.permit(
+      { name: 'web_fetch', args: JSON.stringify({ url: 'https://example.org/', save_as }) },
+      { work: async () => root, signal: new AbortController().signal },
+    );
+  expect(await permit('./secret/a')).toMatchObject({ is: 'deny' });
+  expect(await permit('open/a')).toEqual({ is: 'allow' });
 });

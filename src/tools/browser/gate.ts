@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream';
 import { UserError } from '../../protocol/errors.ts';
 import type { Allowed } from '../web/addresses.ts';
 import { type Address, addressesOf, type Resolve } from '../web/destination.ts';
-import { faultInWords } from '../web/follow.ts';
+import { faultInWords } from '../web/outbound.ts';
 import { pinned } from '../web/request.ts';
 
 const CONNECT_MS = 20_000;

@@ -3,7 +3,7 @@ import { errorText, UserError } from '../../protocol/errors.ts';
 import { clip } from '../../protocol/recorded.ts';
 import { deadline } from '../deadline.ts';
 import { defineTool, type Tool } from '../define.ts';
-import { unlessAborted } from '../web/follow.ts';
+import { unlessAborted } from '../web/outbound.ts';
 import { act } from './actions.ts';
 import { answer } from './answer.ts';
 import { BROWSER, type Request, readRequest } from './args.ts';

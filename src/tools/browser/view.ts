@@ -1,5 +1,5 @@
 import { errorText, UserError } from '../../protocol/errors.ts';
-import { unlessAborted } from '../web/follow.ts';
+import { unlessAborted } from '../web/outbound.ts';
 import type { Tab } from './tabs.ts';
 import { linesOf, Tree } from './tree.ts';
 

@@ -1,11 +1,20 @@
 import { type PermissionRule, type Permissions, patternOf, readRule } from '../../protocol/permissions.ts';
+import { otherForms } from './address.ts';
 import { commandsIn, isPlain } from './command.ts';
+import { type PathNames, withoutWork } from './path.ts';
 import { fits, fitsAddress, isOpen } from './pattern.ts';
 
-/** A call as rules see it: the tool, and the text their patterns are held against. `kind`: how that text is read. */
-export type Subject = { tool: string; text: string; kind: 'command' | 'address' | 'text' };
+/**
+ * A call as rules see it: the tool, and the text their patterns are held against. `kind`: how that text is read. `names`: of a path,
+ * of any path of this call.
+ */
+export type Subject = { tool: string; text: string } & (
+  | { kind: 'command' | 'address' | 'text' }
+  | { kind: 'path'; names: (path: string) => PathNames }
+);
 
-type Found = { word: 'allow' | 'ask' | 'deny'; pattern: string };
+type Word = 'allow' | 'ask' | 'deny';
+type Found = { word: Word; pattern: string };
 
 /**
  * What the rules say of a call; null where none speaks of it. What the workspace denies, no session allows; and what the root of a
@@ -24,12 +33,51 @@ function firstOf(rules: readonly PermissionRule[], subject: Subject): Found | nu
   return rule ? { word: readRule(rule).word, pattern: patternOf(rule) } : null;
 }
 
+/** What may be written in several ways is allowed only by what it is in truth, and held back by any of them. */
 function matches(rule: PermissionRule, subject: Subject): boolean {
   const { word, tool, text } = readRule(rule);
   if (!fits(tool, subject.tool)) return false;
   if (text === null || text === '*') return true;
-  if (subject.kind === 'address') return fitsAddress(text, subject.text);
-  if (subject.kind === 'text') return fits(text, subject.text);
-  if (word !== 'allow') return commandsIn(subject.text).some((command) => fits(text, command));
-  return fits(text, subject.text) && (!isOpen(text) || isPlain(subject.text));
+  const { kind } = subject;
+  switch (kind) {
+    case 'address':
+      return fitsForms(word, text, subject.text);
+    case 'command':
+      if (word !== 'allow') return commandsIn(subject.text).some((command) => fits(text, command));
+      return fits(text, subject.text) && (!isOpen(text) || isPlain(subject.text));
+    case 'path':
+      return fitsPath(word, text, subject.names(subject.text), subject.names);
+    case 'text':
+      return fits(text, subject.text);
+    default:
+      return kind satisfies never;
+  }
+}
+
+function fitsForms(word: Word, pattern: string, address: string): boolean {
+  const wanted = plainHost(pattern);
+  if (word === 'allow' && !isOpen(wanted)) return fitsAddress(wanted, address);
+  const forms = [address, ...otherForms(address)];
+  return word === 'allow'
+    ? forms.every((form) => fitsAddress(wanted, form))
+    : forms.some((form) => fitsAddress(wanted, form));
+}
+
+/** A host as addresses have it: lower case, without the port that is meant anyway and without a dot at its end. */
+function plainHost(pattern: string): string {
+  const [, scheme = '', host = '', rest = ''] = /^([a-z*]+:\/\/)([^/?#]*)([\s\S]*)$/i.exec(pattern) ?? [];
+  if (scheme === '') return pattern;
+  const meant = { 'http://': /:80$/, 'https://': /:443$/ }[scheme.toLowerCase()];
+  const bare = meant ? host.replace(meant, '') : host;
+  return `${scheme.toLowerCase()}${bare.toLowerCase().replace(/\.(?=:\d|$)/, '')}${rest}`;
+}
+
+function fitsPath(word: Word, pattern: string, of: PathNames, names: (path: string) => PathNames): boolean {
+  const wanted = withoutWork(pattern);
+  if (word === 'allow') return of.real.some((name) => fits(wanted, name));
+  // A rule may name a folder by a link to it.
+  const [, folder = '', rest = ''] = /^((?:[^*\\]*\/)?)([\s\S]*)$/.exec(wanted) ?? [];
+  const folders = folder === '' ? [] : names(folder).real.map((real) => (real === '.' ? '' : `${real}/`));
+  const all = [wanted, ...folders.map((real) => `${real}${rest}`)];
+  return [...of.real, ...of.asked].some((name) => all.some((one) => fits(one, name)));
 }

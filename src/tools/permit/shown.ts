@@ -1,5 +1,3 @@
-import { posix } from 'node:path';
-
 /** What goes and what comes, line by line, as a diff shows it. */
 export function changed(before: string, after: string): string {
   return [...marked('-', before), ...marked('+', after)].join('\n');
@@ -12,6 +10,3 @@ const marked = (sign: string, text: string) =>
         .replace(/\n$/, '')
         .split('\n')
         .map((line) => `${sign} ${line}`);
-
-/** A path as rules are held against it: one leading `work/` is dropped, as the file tools do. */
-export const inWork = (path: string): string => posix.normalize(path).replace(/^work\//, '');

@@ -1,7 +1,12 @@
 import { z } from 'zod';
-import { optional, type Touching } from '../define.ts';
+import { optional, type Told, type Touching } from '../define.ts';
 import { addressOf, ofHost } from '../permit/address.ts';
 import type { WebSettings } from './settings.ts';
+
+/** A file that is saved is held to the rules of `write_file`. */
+const writingOf = (path: string): Told => ({
+  ...{ tool: 'write_file', text: path, kind: 'path', shows: path, always: '', touches: ['work'] },
+});
 
 /** What the model is told of `web_fetch`. */
 export const WEB_FETCH = {
@@ -20,6 +25,7 @@ export const WEB_FETCH = {
   kind: 'address' as const,
   subject: ({ url }: { url: string }) => addressOf(url),
   always: ({ url }: { url: string }) => ofHost('web_fetch', url),
+  also: ({ save_as }: { save_as?: string | undefined }) => (save_as === undefined ? [] : [writingOf(save_as)]),
 };
 
 /** What the model is told of `web_search`. A person who chose an engine wants it asked; without one it asks nobody. */

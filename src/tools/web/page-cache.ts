@@ -1,4 +1,4 @@
-import type { Fetched } from './follow.ts';
+import type { Fetched } from './outbound.ts';
 
 const MAX_AGE_MS = 15 * 60_000;
 const MAX_BYTES = 32 * 1024 * 1024;

@@ -20,7 +20,7 @@ export type Ask = {
   body?: string;
   /** Where to connect; not said: to what the system's resolver answers. */
   to?: Address[];
-  /** Most bytes of the body, counted after decompression. */
+  /** Most bytes of the body, counted after decompression; with 0 nothing of it is waited for. */
   maxBytes: number;
   signal: AbortSignal;
 };
@@ -69,9 +69,12 @@ export function pinned(to: Address[]): NonNullable<RequestOptions['lookup']> {
   };
 }
 
+const NOTHING = Buffer.alloc(0);
+
 async function read(response: IncomingMessage, maxBytes: number): Promise<Answer> {
   const pieces: Buffer[] = [];
   let size = 0;
+  if (maxBytes === 0) return { status: response.statusCode ?? 0, headers: response.headers, bytes: NOTHING, cut: true };
   for await (const piece of decompressed(response)) {
     const bytes: Buffer = piece;
     pieces.push(bytes);

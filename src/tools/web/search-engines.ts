@@ -2,9 +2,11 @@ import { z } from 'zod';
 import type { SearchSettings } from '../../protocol/config.ts';
 import { UserError } from '../../protocol/errors.ts';
 import { clip } from '../../protocol/recorded.ts';
+import { ANYWHERE } from './addresses.ts';
 import { textOf } from './charset.ts';
-import { faultInWords } from './follow.ts';
-import { type Answer, request } from './request.ts';
+import { systemResolve } from './destination.ts';
+import { ask, faultInWords } from './outbound.ts';
+import type { Answer } from './request.ts';
 
 export type Found = { title: string; url: string; excerpt: string; date: string };
 export type Query = { query: string; count: number; signal: AbortSignal };
@@ -113,7 +115,9 @@ type Access = { base: string; key: string; keyEnv: string | undefined };
 
 async function search(dialect: Dialect, access: Access, query: Query): Promise<{ results: Found[]; note: string }> {
   const { path, headers, body } = dialect.ask(query, access.key);
-  const answer = await request(new URL(access.base + path), {
+  const answer = await ask(new URL(access.base + path), {
+    may: ANYWHERE,
+    resolve: systemResolve,
     method: body === undefined ? 'GET' : 'POST',
     headers: {
       accept: 'application/json',

@@ -12,8 +12,8 @@ import { textOf } from './charset.ts';
 import { contentOf } from './content.ts';
 import { convert } from './convert.ts';
 import { type Resolve, readUrl, systemResolve } from './destination.ts';
-import { type Fetched, follow } from './follow.ts';
 import { WEB_FETCH } from './heads.ts';
+import { type Fetched, follow, hopsHeldTo } from './outbound.ts';
 import { pageCache } from './page-cache.ts';
 import type { WebSettings } from './settings.ts';
 
@@ -41,7 +41,10 @@ export function webFetchTool({ settings, resolve = systemResolve, limits = {} }:
     ...WEB_FETCH,
     async run({ url: asked, whole = false, fresh = false, save_as }, context) {
       const url = readUrl(asked);
-      const page = (fresh ? undefined : cache.get(url.href)) ?? (await fetched(url, context));
+      const refuses = hopsHeldTo(context.permits, url);
+      const kept = fresh ? undefined : cache.get(url.href);
+      const isOpen = kept?.hops.every((hop) => hop.href === url.href || refuses(hop) === undefined);
+      const page = kept && isOpen ? kept : await fetched(url, context);
       if (page.status < 200 || page.status > 299)
         return refused(page, { whole: true, signal: context.signal, convertMs });
       cache.put(url.href, page);
@@ -52,10 +55,9 @@ export function webFetchTool({ settings, resolve = systemResolve, limits = {} }:
 
   async function fetched(url: URL, { signal: outer, permits }: ToolContext): Promise<Fetched> {
     const limit = deadline(outer, ms);
-    const mayGo = ({ href }: URL) => permits?.(JSON.stringify({ url: href })) ?? true;
     const may = allowed(settings().network?.allow_private ?? []);
     try {
-      return await follow(url, { mayGo, may, resolve, maxBytes, signal: limit.signal });
+      return await follow(url, { refuses: hopsHeldTo(permits, url), may, resolve, maxBytes, signal: limit.signal });
     } catch (error) {
       if (limit.passed()) throw new UserError(`${url.href} did not come whole within ${ms / 1000} s.`);
       throw error;

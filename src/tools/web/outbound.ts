@@ -1,52 +1,86 @@
+import type { ToolContext } from '../../engine/ports.ts';
 import { errorCode, errorText, UserError } from '../../protocol/errors.ts';
 import type { Allowed } from './addresses.ts';
 import { addressesOf, type Resolve, readUrl } from './destination.ts';
-import { type Answer, request } from './request.ts';
+import { type Answer, type Ask, request } from './request.ts';
 
 /** The Fetch standard allows 20, browsers the same; a page that needs more than a few is a loop or a trap. */
 const MAX_REDIRECTS = 5;
 
-/** `mayGo`: whether a redirect to another host may be followed. */
+/** One request and its answer, without a redirect. */
+export type Asking = Omit<Ask, 'to'> & { may: Allowed; resolve: Resolve };
+
+/** `refuses`: why a redirect to there is not followed, in words that go on "which …"; undefined where it is. */
 export type Way = {
-  mayGo: (url: URL) => boolean;
+  refuses: (url: URL) => string | undefined;
   may: Allowed;
   resolve: Resolve;
   maxBytes: number;
   signal: AbortSignal;
 };
-/** An answer and where it came from in the end. */
-export type Fetched = Answer & { url: URL };
+/** An answer, where it came from in the end, and by which addresses. */
+export type Fetched = Answer & { url: URL; hops: readonly URL[] };
 
 const ACCEPT = 'text/html,application/xhtml+xml,text/markdown;q=0.9,text/plain;q=0.8,*/*;q=0.7';
 
+/**
+ * The one way out of our own tools: the host is looked up once, each of its addresses is checked, and the connection is made to
+ * these and no others.
+ */
+export async function ask(url: URL, { may, resolve, ...asked }: Asking): Promise<Answer> {
+  const to = await unlessAborted(addressesOf(url, may, resolve), asked.signal);
+  return await request(url, { ...asked, to });
+}
+
 /** Fetches a URL and follows its redirects, each hop checked as the first was. Throws UserError. */
 export async function follow(from: URL, way: Way): Promise<Fetched> {
-  let url = from;
-  for (let hops = 0; hops <= MAX_REDIRECTS; hops++) {
+  const hops = [from];
+  for (let url = from; hops.length <= MAX_REDIRECTS + 1; hops.push(url)) {
     const answer = await once(url, way);
     const next = answer.headers.location;
-    if (![301, 302, 303, 307, 308].includes(answer.status) || next === undefined) return { ...answer, url };
+    if (![301, 302, 303, 307, 308].includes(answer.status) || next === undefined) return { ...answer, url, hops };
     try {
       url = readUrl(next, url);
     } catch (error) {
       throw new UserError(`${url.href} redirects to what is not fetched: ${errorText(error)}`);
     }
-    if (!isSameHost(from, url) && !way.mayGo(url)) {
-      throw new UserError(
-        `${from.href} redirects to another host, ${url.href}, which nobody was asked about. To fetch that, call web_fetch with it.`,
-      );
+    const why = way.refuses(url);
+    if (why !== undefined) {
+      const where = isSameHost(from, url) ? url.href : `another host, ${url.href}`;
+      throw new UserError(`${from.href} redirects to ${where}, which ${why}.`);
     }
   }
-  throw new UserError(`${from.href} redirects more than ${MAX_REDIRECTS} times, at last to ${url.href}.`);
+  throw new UserError(`${from.href} redirects more than ${MAX_REDIRECTS} times, at last to ${hops.at(-1)?.href}.`);
+}
+
+/**
+ * What the rules say of each hop of a call that was let through for its first address: a redirect on the same host needs no new leave
+ * where only a default would ask, and none gets past a rule.
+ */
+export function hopsHeldTo(permits: ToolContext['permits'], from: URL): Way['refuses'] {
+  return (url) => {
+    const permit = permits?.(JSON.stringify({ url: url.href })) ?? { is: 'allow' };
+    switch (permit.is) {
+      case 'allow':
+        return undefined;
+      case 'deny':
+        return `is denied: ${permit.why}`;
+      case 'ask':
+        return permit.rule || !isSameHost(from, url)
+          ? 'nobody was asked about. To fetch that, call web_fetch with it'
+          : undefined;
+      default:
+        return permit satisfies never;
+    }
+  };
 }
 
 const isSameHost = (one: URL, other: URL): boolean => bare(one) === bare(other);
 const bare = ({ host }: URL): string => host.replace(/^www\./, '');
 
 async function once(url: URL, { may, resolve, maxBytes, signal }: Way): Promise<Answer> {
-  const to = await unlessAborted(addressesOf(url, may, resolve), signal);
   try {
-    return await request(url, { to, maxBytes, signal, headers: { accept: ACCEPT } });
+    return await ask(url, { may, resolve, maxBytes, signal, headers: { accept: ACCEPT } });
   } catch (error) {
     signal.throwIfAborted();
     throw error instanceof UserError ? error : new UserError(`${url.href}: ${faultInWords(error)}.`);
