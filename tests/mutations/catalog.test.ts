@@ -4,15 +4,16 @@ import { GUARDED, patches, REDUNDANT } from '../../scripts/mutations/catalog.ts'
 import { discover } from '../../scripts/mutations/discover.ts';
 import { patched } from '../../scripts/mutations/patched.ts';
 
+const all = discover(process.cwd());
+
 test('each sync of the store and each look at who owns the workspace is found by its form', () => {
-  const found = discover(process.cwd());
-  const inStore = found.filter(({ kind, file }) => kind === 'sync' && file.startsWith('src/store/'));
+  const inStore = all.filter(({ kind, file }) => kind === 'sync' && file.startsWith('src/store/'));
   expect(inStore.length).toBeGreaterThan(20);
-  expect(found.filter(({ kind }) => kind === 'fence').length).toBeGreaterThan(1);
+  expect(all.filter(({ kind }) => kind === 'fence').length).toBeGreaterThan(1);
 });
 
 test('a mutation replaces just the code that it names', () => {
-  for (const { file, start, length, code } of discover(process.cwd()).filter(({ kind }) => kind !== 'guard')) {
+  for (const { file, start, length, code } of all.filter(({ kind }) => kind !== 'guard')) {
     const taken = readFileSync(file, 'utf8').slice(start, start + length);
     expect(taken.replace(/\s+/g, ' ').slice(0, 100)).toBe(code);
   }
@@ -25,7 +26,7 @@ test('every hand-made mutation still finds its code, exactly once', () => {
 test('every file whose refusals are tried, and every call that is left out, is still there', () => {
   for (const place of GUARDED)
     expect(
-      discover(process.cwd()).some(({ file }) => file.startsWith(place)),
+      all.some(({ file }) => file.startsWith(place)),
       place,
     ).toBe(true);
   for (const { file, code } of REDUNDANT) expect(readFileSync(file, 'utf8')).toContain(code);
