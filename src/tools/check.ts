@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { isAbsolute } from 'node:path';
 import { z } from 'zod';
 import type { ToolContext, ToolResult } from '../engine/ports.ts';
@@ -9,7 +8,7 @@ import { readArgs } from './args.ts';
 import { deadline } from './deadline.ts';
 import { defineTool, type Told, type Tool } from './define.ts';
 import { bytesInWords, printable } from './file-errors.ts';
-import { type OpenFile, withFile } from './open-file.ts';
+import { type OpenFile, statOf, withFile } from './open-file.ts';
 import { openFence } from './paths.ts';
 import { compile } from './pattern.ts';
 import { patternThread } from './pattern-thread.ts';
@@ -101,7 +100,7 @@ async function checkFile(wish: FileWish, options: CheckOptions, { work, signal }
   });
   const least = wish.min_bytes;
   const size = least === undefined ? 'a file' : `at least ${bytesInWords(least)}`;
-  if (!existsSync(place.real)) return answer(false, size, 'nothing: there is no such file');
+  if (!statOf(place, fence)) return answer(false, size, 'nothing: there is no such file');
   return withFile({ ...place, shown }, fence, async (opened) => {
     const bytes = opened.size;
     if (least !== undefined && bytes < least) return answer(false, size, String(bytes));

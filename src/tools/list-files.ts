@@ -1,7 +1,10 @@
-import { lstat, readlink } from 'node:fs/promises';
+import { readlinkSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
 import { z } from 'zod';
 import { defineTool, optional, type Tool } from './define.ts';
-import { bytesInWords, inWords, printable } from './file-errors.ts';
+import { printable } from './file-errors.ts';
+import { inFolder } from './held-folder.ts';
+import { lookAt, sizeOf } from './open-file.ts';
 import { type Fence, openFence, type Place } from './paths.ts';
 import { type Entry, walk } from './walk.ts';
 
@@ -28,13 +31,13 @@ export function listFilesTool(readAlso: string[]): Tool {
     async run({ path = '.', depth = DEFAULT_DEPTH }, context) {
       const fence = await openFence(context.work, readAlso);
       const place = await fence.toRead(path);
-      const only = await entryAt(place);
-      if (only.kind !== 'folder') return { ok: true, text: await lineOf(only, fence) };
+      const only = entryAt(place, fence);
+      if (only.kind !== 'folder') return { ok: true, text: lineOf(only, fence) };
       const lines: string[] = [];
       let count = 0;
-      for await (const entry of walk(place.real, depth)) {
+      for await (const entry of walk(place.real, fence, depth)) {
         context.signal.throwIfAborted();
-        if (++count <= MAX_ENTRIES) lines.push(await lineOf(entry, fence));
+        if (++count <= MAX_ENTRIES) lines.push(lineOf(entry, fence));
         if (count >= MAX_COUNTED) break;
       }
       if (count === 0) return { ok: true, text: '(the folder is empty)' };
@@ -48,30 +51,31 @@ function left(count: number): string {
   return count >= MAX_COUNTED ? `over ${MAX_COUNTED - MAX_ENTRIES}` : String(count - MAX_ENTRIES);
 }
 
-async function entryAt({ real, shown }: Place): Promise<Entry> {
-  const stat = await lstat(real).catch((error) => {
-    throw inWords(error, shown);
-  });
-  return { real, kind: stat.isDirectory() ? 'folder' : stat.isFile() ? 'file' : 'other' };
+function entryAt(place: Place, fence: Fence): Entry {
+  const stat = lookAt(place, fence);
+  return { real: place.real, kind: stat.isDirectory() ? 'folder' : stat.isFile() ? 'file' : 'other' };
 }
 
-async function lineOf({ real, kind }: Entry, fence: Fence): Promise<string> {
+function lineOf({ real, kind }: Entry, fence: Fence): string {
   const name = fence.shown(real);
   switch (kind) {
     case 'folder':
       return `${name}/`;
     case 'link':
-      return `${name} -> ${printable(await readlink(real).catch(() => '?'))}`;
-    case 'file': {
-      const size = await lstat(real).then(
-        (stat) => bytesInWords(stat.size),
-        () => 'gone',
-      );
-      return `${name}  ${size}`;
-    }
+      return `${name} -> ${printable(targetOf(real, fence))}`;
+    case 'file':
+      return `${name}  ${sizeOf(real, fence)}`;
     case 'other':
       return `${name}  (a device, a pipe or a socket)`;
     default:
       return kind satisfies never;
+  }
+}
+
+function targetOf(real: string, fence: Fence): string {
+  try {
+    return inFolder(fence.way(dirname(real)), (folder) => readlinkSync(folder.at(basename(real))));
+  } catch {
+    return '?';
   }
 }

@@ -1,7 +1,9 @@
 import * as fs from 'node:fs';
+import { basename, dirname } from 'node:path';
 import { promisify } from 'node:util';
-import { UserError } from '../protocol/errors.ts';
-import { inWords } from './file-errors.ts';
+import { errorCode, UserError } from '../protocol/errors.ts';
+import { bytesInWords, inWords } from './file-errors.ts';
+import { inFolder } from './held-folder.ts';
 import { type Fence, type Place, realAt } from './paths.ts';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
@@ -20,12 +22,12 @@ export type OpenFile = {
 };
 
 /**
- * Opens a regular file for reading and hands it to `use`. Between resolving a path and opening it a folder can be
- * swapped for a link, so what was opened is asked where it lies. Never hangs on a pipe. Throws UserError. Opening and the start
+ * Opens a regular file for reading, through no link, and hands it to `use`. Where there is no /proc a folder can be swapped for a
+ * link meanwhile, so what was opened is asked where it lies. Never hangs on a pipe. Throws UserError. Opening and the start
  * of a file take no thread of the pool: going there and back took longer than they do. The rest of a long one does.
  */
 export async function withFile<T>(place: Place, fence: Fence, use: (file: OpenFile) => Promise<T>): Promise<T> {
-  const fd = opened(place);
+  const fd = opened(place, fence);
   try {
     const lies = whereIs(fd, place.real);
     if (lies === undefined || !fence.mayRead(lies))
@@ -39,9 +41,11 @@ export async function withFile<T>(place: Place, fence: Fence, use: (file: OpenFi
   }
 }
 
-function opened({ real, shown }: Place): number {
+function opened({ real, shown }: Place, fence: Fence): number {
   try {
-    return fs.openSync(real, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    return inFolder(fence.way(dirname(real)), (folder) =>
+      fs.openSync(folder.at(basename(real)), O_RDONLY | O_NOFOLLOW | O_NONBLOCK),
+    );
   } catch (error) {
     throw inWords(error, shown);
   }
@@ -77,6 +81,37 @@ function fileOf(fd: number, size: number): OpenFile {
       return Buffer.concat(all);
     },
   };
+}
+
+const lstatAt = (real: string, fence: Fence): fs.Stats =>
+  inFolder(fence.way(dirname(real)), (folder) => fs.lstatSync(folder.at(basename(real))));
+
+/** What there is at a place, through no link; undefined where there is nothing. Throws UserError. */
+export function statOf({ real, shown }: Place, fence: Fence): fs.Stats | undefined {
+  try {
+    return lstatAt(real, fence);
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '')) return undefined;
+    throw inWords(error, shown);
+  }
+}
+
+/** The same, where something must be there. */
+export function lookAt({ real, shown }: Place, fence: Fence): fs.Stats {
+  try {
+    return lstatAt(real, fence);
+  } catch (error) {
+    throw inWords(error, shown);
+  }
+}
+
+/** The size of a file in words for a list. */
+export function sizeOf(real: string, fence: Fence): string {
+  try {
+    return bytesInWords(lstatAt(real, fence).size);
+  } catch {
+    return 'gone';
+  }
 }
 
 /** The real path of an open file: the kernel's word where it gives one; else its path, if that still names this file. */

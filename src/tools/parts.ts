@@ -1,4 +1,3 @@
-import { lstat } from 'node:fs/promises';
 import { basename, relative } from 'node:path';
 import type { ToolContext } from '../engine/ports.ts';
 import { UserError } from '../protocol/errors.ts';
@@ -7,9 +6,8 @@ import { INLINE_LIMIT } from '../protocol/recorded.ts';
 import { readArgs } from './args.ts';
 import { deadline } from './deadline.ts';
 import { defineTool, type Tool } from './define.ts';
-import { inWords } from './file-errors.ts';
 import { globPattern } from './glob.ts';
-import { withFile } from './open-file.ts';
+import { lookAt, withFile } from './open-file.ts';
 import { openFence } from './paths.ts';
 import { patternThread } from './pattern-thread.ts';
 import { walk } from './walk.ts';
@@ -81,15 +79,17 @@ async function filesIn(
 ): Promise<Found> {
   const fence = await openFence(context.work, readAlso);
   const [home, place] = [await fence.toRead('.'), await fence.toRead(folder)];
-  const stat = await lstat(place.real).catch((error) => {
-    throw inWords(error, folder);
-  });
-  if (!stat.isDirectory())
+  if (!lookAt({ ...place, shown: folder }, fence).isDirectory())
     throw new UserError(`\`${folder}\` is not a folder. For a part per line of it, use \`file\`.`);
   const isHidden = (real: string) => basename(real).startsWith('.');
   const files: string[] = [];
   let leftOut = 0;
-  for await (const { real, kind } of walk(place.real, Number.POSITIVE_INFINITY, (entry) => !isHidden(entry.real))) {
+  for await (const { real, kind } of walk(
+    place.real,
+    fence,
+    Number.POSITIVE_INFINITY,
+    (entry) => !isHidden(entry.real),
+  )) {
     context.signal.throwIfAborted();
     if (kind === 'file' && !isHidden(real)) files.push(real);
     else if (kind !== 'folder' || isHidden(real)) leftOut += 1;

@@ -1,7 +1,9 @@
 import * as fs from 'node:fs';
 import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { errorCode, UserError } from '../protocol/errors.ts';
+import { sessionsAbove } from '../protocol/program-path.ts';
 import { inWords, printable } from './file-errors.ts';
+import type { Wanted } from './held-folder.ts';
 
 /** A path that was found to lie inside the fence, links resolved, and the name the model knows it by. */
 export type Place = { real: string; shown: string };
@@ -16,18 +18,22 @@ export type Fence = {
   mayWrite(real: string): boolean;
   /** The name of a real path for the model: relative to `work/` where it is inside. */
   shown(real: string): string;
+  /** A real path as what is to be opened: the folder itself, by descriptors from where nothing can be swapped. */
+  way(folder: string, make?: boolean): Wanted;
 };
 
-/** A folder by the name it was given and by its real one: a model may use either, after a `pwd` for instance. */
-type Root = { named: string; real: string };
+/**
+ * A folder by the name it was given and by its real one: a model may use either, after a `pwd` for instance. `trusted` is on the way to
+ * it, and no command can put a link there.
+ */
+type Root = { named: string; real: string; trusted: string };
 
 /**
  * Paths are resolved without the thread pool: three short questions, each of which took longer to get there and back than to be
  * answered. Between them a call waits for nothing, so less can be swapped.
  */
 export async function openFence(work: string, readAlso: string[]): Promise<Fence> {
-  const home = rootAt(work);
-  if (!home) throw new UserError('The work folder is not there.');
+  const home = homeAt(work);
   const others = readAlso.map(rootAt).filter((root) => root !== undefined);
   const mayWrite = (real: string) => isInside(home.real, real);
   const mayRead = (real: string) => [home, ...others].some((root) => isInside(root.real, real));
@@ -56,6 +62,13 @@ export async function openFence(work: string, readAlso: string[]): Promise<Fence
     mayRead,
     mayWrite,
     shown,
+    way(folder, make) {
+      const root = [home, ...others].find(({ real }) => isInside(real, folder));
+      // The folder around a root, where that itself is what is asked for.
+      const trusted = root?.trusted ?? [home, ...others].find(({ real }) => dirname(real) === folder)?.trusted;
+      if (trusted === undefined) throw leadsOut(folder);
+      return { trusted, folder, make };
+    },
     async toRead(asked) {
       const real = realOf(meant(asked), asked);
       if (!mayRead(real)) throw leadsOut(asked);
@@ -77,7 +90,21 @@ export async function openFence(work: string, readAlso: string[]): Promise<Fence
 
 function rootAt(folder: string): Root | undefined {
   const real = realAt(folder);
-  return real === undefined ? undefined : { named: resolve(folder), real };
+  return real === undefined ? undefined : { named: resolve(folder), real, trusted: dirname(real) };
+}
+
+/**
+ * A session's `work/`, or a folder in it. The workspace may be reached over links, but below it there is none: a command in a `work/`
+ * that others share could lead them out by one. Throws UserError.
+ */
+function homeAt(work: string): Root {
+  const named = resolve(work);
+  const top = realAt(sessionsAbove(named) ?? dirname(named));
+  const wanted = top === undefined ? undefined : join(top, relative(sessionsAbove(named) ?? dirname(named), named));
+  const real = realAt(named);
+  if (real === undefined || top === undefined) throw new UserError('The work folder is not there.');
+  if (real !== wanted) throw new UserError('The work folder is reached over a symbolic link. Make it a folder again.');
+  return { named, real, trusted: top };
 }
 
 /** The path with every link on its way resolved, as far as it exists. */
@@ -102,11 +129,6 @@ function isLink(name: string, target: string): string {
 /** Whether a path is a folder or lies below it. Both absolute and normal. */
 export function isInside(folder: string, path: string): boolean {
   return path === folder || path.startsWith(folder.endsWith('/') ? folder : `${folder}/`);
-}
-
-/** Whether nothing was swapped for a link since the path was resolved. */
-export async function isStillReal(real: string): Promise<boolean> {
-  return realAt(real) === real;
 }
 
 /** The real path; undefined where it cannot be told. */

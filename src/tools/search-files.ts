@@ -69,7 +69,7 @@ async function search(
   const limit = deadline(context.signal, context.maxMs);
   const thread = patternThread(limit.signal);
   try {
-    for await (const files of filesToSearch(place, limit.signal)) {
+    for await (const files of filesToSearch(place, fence, limit.signal)) {
       const chosen = wanted.glob ? await thread.matches(wanted.glob, files.map(fence.shown)) : files.keys();
       for (const index of chosen) {
         const real = files[index];

@@ -1,7 +1,6 @@
-import { lstat } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { inWords } from './file-errors.ts';
-import type { Place } from './paths.ts';
+import { lookAt } from './open-file.ts';
+import type { Fence, Place } from './paths.ts';
 import { walk } from './walk.ts';
 
 /** Folders with much in them that is seldom meant. */
@@ -10,17 +9,16 @@ const LEFT_OUT = new Set(['.git', 'node_modules']);
 const BATCH = 200;
 
 /** The real paths of the files in and below a folder, or of the one file, some at a time. Throws once the signal is aborted. */
-export async function* filesToSearch({ real, shown }: Place, signal: AbortSignal): AsyncGenerator<string[]> {
-  const stat = await lstat(real).catch((error) => {
-    throw inWords(error, shown);
-  });
-  if (!stat.isDirectory()) {
+export async function* filesToSearch(place: Place, fence: Fence, signal: AbortSignal): AsyncGenerator<string[]> {
+  const { real } = place;
+  if (!lookAt(place, fence).isDirectory()) {
     yield [real];
     return;
   }
   let batch: string[] = [];
   for await (const entry of walk(
     real,
+    fence,
     Number.POSITIVE_INFINITY,
     ({ real: folder }) => !LEFT_OUT.has(basename(folder)),
   )) {

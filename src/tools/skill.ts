@@ -1,4 +1,4 @@
-import { lstat, realpath } from 'node:fs/promises';
+import { realpath } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import { z } from 'zod';
 import type { ToolContext } from '../engine/ports.ts';
@@ -8,7 +8,7 @@ import { frontMatter } from '../protocol/front-matter.ts';
 import type { Skill } from '../protocol/notes.ts';
 import { defineTool, optional, type Tool } from './define.ts';
 import { bytesInWords, inWords, printable } from './file-errors.ts';
-import { withFile } from './open-file.ts';
+import { sizeOf, withFile } from './open-file.ts';
 import { isInside, openFence } from './paths.ts';
 import { walk } from './walk.ts';
 
@@ -76,17 +76,13 @@ async function filesIn(folder: string, { signal }: ToolContext): Promise<string>
   const home = await realpath(folder);
   const lines: string[] = [];
   let left = 0;
-  for await (const { real, kind } of walk(home, DEPTH)) {
+  const fence = await openFence(home, []);
+  for await (const { real, kind } of walk(home, fence, DEPTH)) {
     signal.throwIfAborted();
     if (kind !== 'file') continue;
     if (lines.length === MAX_LISTED) left += 1;
-    else lines.push(`- ${printable(relative(home, real))}  ${await sizeOf(real)}`);
+    else lines.push(`- ${printable(relative(home, real))}  ${sizeOf(real, fence)}`);
   }
   const more = left > 0 ? [`… and ${left} more; list_files shows them`] : [];
   return [`[Files of this skill, in ${home}:]`, ...lines, ...more].join('\n');
-}
-
-async function sizeOf(path: string): Promise<string> {
-  const stat = await lstat(path).catch(() => undefined);
-  return stat ? bytesInWords(stat.size) : 'gone';
 }

@@ -1,0 +1,97 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { expect, onTestFinished, test } from 'vitest';
+import { openFence } from '../../src/tools/paths.ts';
+import { replaceFile } from '../../src/tools/replace-file.ts';
+import { desk } from './desk.ts';
+
+const OURS = 'inside.txt';
+const THEIRS = 'outside.txt';
+const ROUNDS = 1000;
+
+/** A work folder in which a real process puts a link to the folder beside it in the place of `d`, without a pause. */
+async function flipping() {
+  const at = desk();
+  mkdirSync(join(at.work, 'd'));
+  writeFileSync(join(at.work, 'd', OURS), 'inside');
+  writeFileSync(join(at.outside, THEIRS), 'not for the model');
+  symlinkSync(at.outside, join(at.work, 'link'));
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'flip.child.mjs')], { cwd: at.work });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  await once(child.stdout, 'data');
+  const stop = async () => {
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+  };
+  return { ...at, stop };
+}
+
+// Where there is no /proc, a small moment remains: docs/tools.md says so.
+const descriptors = test.runIf(process.platform === 'linux');
+
+descriptors(
+  'no folder and no file is made outside while a process flips a folder with a link',
+  async () => {
+    const { use, outside, work, stop } = await flipping();
+    const fence = await openFence(work, []);
+    for (let n = 0; n < ROUNDS; n++) {
+      // What a download, a picture or a server's file does after its place was found; its content never comes, which spares a sync.
+      const nothing = new Readable({ read: () => nothing.destroy(new Error('nothing comes')) });
+      await replaceFile({ real: join(work, `d/new-${n}/x`), shown: 'x' }, nothing, fence).catch(() => undefined);
+      if (n % 25 === 0) await use('write_file', { path: `d/file-${n}`, content: 'mine' });
+    }
+    await stop();
+    expect(readdirSync(outside)).toEqual([THEIRS]);
+    const made = readdirSync(work, { recursive: true }).map(String);
+    for (const name of ['new-', 'file-']) expect(made.filter((path) => path.includes(name)).length).toBeGreaterThan(0);
+  },
+  60_000,
+);
+
+descriptors(
+  'nothing from outside is listed, sized, found or read while a process flips a folder with a link',
+  async () => {
+    const { use } = await flipping();
+    let seen = 0;
+    for (let n = 0; n < ROUNDS; n++) {
+      const answers = await Promise.all([
+        use('list_files', { path: 'd' }),
+        use('list_files', { depth: 3 }),
+        use('parts', { folder: 'd' }),
+        use('read_file', { path: `d/${THEIRS}` }),
+        use('check', { file: `d/${THEIRS}` }),
+        ...(n % 20 === 0 ? [use('search_files', { path: 'd', pattern: '.' })] : []),
+      ]);
+      const [listed, ...others] = answers.map(({ text }) => text);
+      for (const text of [listed, ...others.slice(0, 2), ...others.slice(4)]) expect(text).not.toContain(THEIRS);
+      expect(answers[3]).toMatchObject({ ok: false });
+      expect(answers[4]).toMatchObject({ ok: false });
+      if (listed?.includes(OURS)) seen += 1;
+    }
+    expect(seen).toBeGreaterThan(0);
+  },
+  60_000,
+);
+
+test('a folder of a shared work folder that a link has taken the place of is not worked in', async () => {
+  const { box, work, outside, root } = desk();
+  writeFileSync(join(outside, 'secret'), 'not for the model');
+  symlinkSync(outside, join(work, 'step'));
+  const context = { folder: join(root, 'call'), signal: new AbortController().signal, blob: async () => undefined };
+  const calls = {
+    read_file: { path: 'secret' },
+    write_file: { path: 'made', content: 'x' },
+    list_files: {},
+    search_files: { pattern: '.' },
+  };
+  for (const [name, args] of Object.entries(calls)) {
+    const call = { name, args: JSON.stringify(args) };
+    const { ok, text } = await box.run(call, { ...context, work: join(work, 'step') });
+    expect(ok, name).toBe(false);
+    expect(text).toContain('over a symbolic link');
+  }
+  expect(readdirSync(outside)).toEqual(['secret']);
+});
