@@ -3,7 +3,7 @@ import type { World } from '../engine/ports.ts';
 import { UserError } from '../protocol/errors.ts';
 import { ourselves } from '../store/holder.ts';
 import { replaceFile, type Workspace, type WorkspacePaths } from '../store/index.ts';
-import { LARGEST_EPOCH, liveOwner, type Owner, readOwner } from '../store/owner.ts';
+import { folderOwned, LARGEST_EPOCH, liveOwner, type Owner, readOwner } from '../store/owner.ts';
 import { inTurn } from '../store/turns.ts';
 import { rereading } from '../store/unchanged.ts';
 import { realClock } from './clock.ts';
@@ -79,7 +79,12 @@ function onAnotherMachine(paths: WorkspacePaths): Owner | undefined {
 async function named(workspace: Workspace, lock: Lock, onLost: (why: Error) => void): Promise<Ownership> {
   const { paths } = workspace;
   const turn = inTurn();
-  let ours: Owner = { ...ourselves(new Date()), epoch: (await previousEpoch(workspace)) + 1, lock: lock.how };
+  let ours: Owner = {
+    ...ourselves(new Date()),
+    epoch: (await previousEpoch(workspace)) + 1,
+    lock: lock.how,
+    folder: folderOwned(paths),
+  };
   // A write that failed half-way may have left this on file, and is no other owner's.
   let tried = ours.epoch;
   await write(paths, ours);

@@ -10,7 +10,7 @@ import { type Ending, endGroup, endLeftBehind, LINGER_MS, withinLinger } from '.
 import type { Fenced, Program } from './sandbox-port.ts';
 import { named, type Told, takeUp } from './supervised.ts';
 import { callFiles, exitIn, pipeOf } from './supervisor.ts';
-import { bootOfNow, hasProc, lifeIn } from './supervisor-life.ts';
+import { hasProc, lifeIn, markOf } from './supervisor-life.ts';
 import { keeper } from './supervisor-output.ts';
 import { type Gone, type Supervisor, spawned } from './supervisor-start.ts';
 
@@ -47,7 +47,7 @@ async function supervised(
     shell,
     command,
     hasProc ? 'heard' : 'alone',
-    bootOfNow(),
+    markOf(folder),
     cpuSeconds(limits.timeoutMs),
     ...(fenced ? [fenced.told, fenced.cwd, fenced.group, ...fenced.words] : []),
   ];
@@ -78,7 +78,7 @@ const cpuSeconds = (timeoutMs: number): string => String(Math.ceil(timeoutMs / 1
 function makeNew(folder: string): void {
   try {
     fs.mkdirSync(folder, { mode: 0o700 });
-    fs.writeFileSync(callFiles(folder).boot, bootOfNow(), { mode: 0o600 });
+    fs.writeFileSync(callFiles(folder).boot, markOf(folder), { mode: 0o600 });
   } catch (error) {
     if (errorCode(error) === 'EEXIST') throw new Error('This call was begun before. It is not begun a second time.');
     throw error;

@@ -2,8 +2,8 @@ import * as fs from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deadline } from './deadline.ts';
 import { type Ending, endGroup, groupRuns, LINGER_MS, until } from './process-group.ts';
-import { callFiles, exitIn, textOf } from './supervisor.ts';
-import { ageOf, bootOfNow, claim, isThisBoot, type Life, lifeIn, stateOf } from './supervisor-life.ts';
+import { exitIn } from './supervisor.ts';
+import { ageOf, claim, isReady, isThisBoot, type Life, lifeIn, stateOf } from './supervisor-life.ts';
 import { keptIn } from './supervisor-output.ts';
 
 /** How a command ended, and what it said. */
@@ -38,7 +38,7 @@ export async function takeUp(
  * anew. After a start of the machine nobody knows that: what tells who ran it may not have reached the disk.
  */
 export function neverBegan(folder: string): boolean {
-  if (textOf(callFiles(folder).boot) !== bootOfNow() || lifeIn(folder) || !claim(folder)) return false;
+  if (!isReady(folder) || lifeIn(folder) || !claim(folder)) return false;
   fs.rmSync(folder, { recursive: true, force: true });
   return true;
 }

@@ -14,11 +14,29 @@ export type Life = { pid: number; start: string; boot: string };
 
 /** Who runs this call, or ran it; null where nobody said so, or not to the end of the line. */
 export function lifeIn(folder: string): Life | null {
-  const [stat = '', boot = '', end] = textOf(callFiles(folder).pid).split('\n');
+  const [stat = '', mark = '', end] = textOf(callFiles(folder).pid).split('\n');
   const pid = Number(stat.split(' ')[0]);
   const start = startIn(stat);
-  return end === '' && pid > 1 && start && boot ? { pid, start, boot } : null;
+  const [boot = '', place] = mark.split(' ');
+  return end === '' && pid > 1 && start && boot && isPlace(folder, place) ? { pid, start, boot } : null;
 }
+
+/** What a supervisor is told to say of this start of the machine and of its folder: a copy of the folder is not where it runs. */
+export const markOf = (folder: string): string => `${bootOfNow()} ${placeOf(folder)}`;
+
+/** Whether a folder was made ready since the machine was started, and is not the copy of one that was. */
+export function isReady(folder: string): boolean {
+  const [boot, place] = textOf(callFiles(folder).boot).split(' ');
+  return boot === bootOfNow() && isPlace(folder, place);
+}
+
+function placeOf(folder: string): string {
+  const { dev, ino } = fs.statSync(folder, { bigint: true });
+  return `${dev}:${ino}`;
+}
+
+/** Earlier versions did not say which folder it was. */
+const isPlace = (folder: string, place: string | undefined) => place === undefined || place === placeOf(folder);
 
 /** Makes sure that a supervisor that has not said who it is never begins. False where it has. */
 export function claim(folder: string): boolean {

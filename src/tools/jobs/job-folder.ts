@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { z } from 'zod';
 import { clip } from '../../protocol/recorded.ts';
-import { exitIn, textOf } from '../supervisor.ts';
+import { callFiles, exitIn, textOf } from '../supervisor.ts';
 import { ageOf, isThisBoot, lifeIn, stateOf } from '../supervisor-life.ts';
 
 /** What lies in the folder of a job, beside what a supervisor puts there. */
@@ -56,7 +56,7 @@ export function standingOf(job: Job): Standing {
   const isUp = life !== null && isThisBoot(life) && stateOf(life) === 'lives';
   if (isUp && !exit) return { is: 'running', how: 'running', code: null, forS: ageOf(folder, life) / 1000 };
   const code = exit && !exit.fault && exit.signal === null ? exit.code : null;
-  return { is: 'ended', how: endOf(job, exit, life !== null), code, forS: secondsSince(folder) };
+  return { is: 'ended', how: endOf(job, exit, textOf(callFiles(folder).pid) !== ''), code, forS: secondsSince(folder) };
 }
 
 /** Words for `over`. */
@@ -74,7 +74,7 @@ function endOf(job: Job, exit: ReturnType<typeof exitIn>, begun: boolean): strin
   if (exit?.fault !== undefined) return `not begun: its sandbox could not be put up (${exit.fault})`;
   if (exit?.signal) return `ended by signal ${exit.signal}`;
   if (exit) return exit.code === null ? 'ended, with an exit code that nobody saw' : `exit ${exit.code}`;
-  return begun ? 'it was killed, or the machine was started anew' : 'never begun';
+  return begun ? 'it was killed, or the machine was started anew, or the session was copied' : 'never begun';
 }
 
 function secondsSince(folder: string): number | undefined {

@@ -9,7 +9,7 @@ import { coverInherited } from '../inherited.ts';
 import { endGroup, groupRuns, until } from '../process-group.ts';
 import { releaseGroup } from '../sandbox-group.ts';
 import type { Fenced, Program } from '../sandbox-port.ts';
-import { bootOfNow, claim, isThisBoot, lifeIn, stateOf } from '../supervisor-life.ts';
+import { bootOfNow, claim, isThisBoot, lifeIn, markOf, stateOf } from '../supervisor-life.ts';
 import { commandOf, type Job, jobFiles, jobIn, standingOf } from './job-folder.ts';
 import { JOB_SUPERVISOR } from './job-supervisor.ts';
 
@@ -121,7 +121,7 @@ function shelved(root: string, { command }: Program, fenced: Fenced | null, { ca
 /** Begins it, and comes back once its supervisor has said who it is. */
 async function launched(job: Job, program: Program, fenced: Fenced | null): Promise<void> {
   const cpuSeconds = job.timeout_s * availableParallelism() + 60;
-  const words = [job.folder, program.shell, program.command, job.timeout_s, job.boot, cpuSeconds].map(String);
+  const words = [job.folder, program.shell, program.command, job.timeout_s, markOf(job.folder), cpuSeconds].map(String);
   const fence = fenced ? [fenced.told, fenced.cwd, fenced.group, ...fenced.words] : [];
   const child = spawn('/bin/sh', ['-c', JOB_SUPERVISOR, 'agentd-job', ...words, ...fence], {
     cwd: fenced ? '/' : program.cwd,
