@@ -4,6 +4,7 @@ import { entryOf } from '../core/keyed.ts';
 import { replyText } from '../core/reply.ts';
 import { interruptions } from '../core/rest.ts';
 import type { Session } from '../core/session.ts';
+import { isStalled, stalledRest } from '../core/stalled.ts';
 import type { Rules } from '../protocol/config.ts';
 import { errorText, isFull } from '../protocol/errors.ts';
 import type { EventBody } from '../protocol/event.ts';
@@ -26,6 +27,8 @@ import { tidyCalls } from './tidy-calls.ts';
 const PENDING_MS = 100;
 /** How soon a run that waits for room on the disk asks again. */
 const ROOM_MS = 1000;
+/** How soon a run that waits for child sessions looks at them again, whether it was woken or not. */
+const CHILDREN_MS = 30_000;
 /** No pause is longer than the longest an endpoint may wish for. */
 const LONGEST_PAUSE_MS = 3_600_000;
 const STOPPED = 'the daemon was stopped';
@@ -162,7 +165,7 @@ export async function openWorker(
   /** One decision, and all of it that needs no waiting. `heard`: people were listened to just before. */
   async function beat(ruled: Rules, heard = false): Promise<Decision> {
     if (woken || (held && hasRoom(ledger.session))) await look(ruled);
-    const decision = timely(decide(ledger.session, ruled));
+    const decision = timely(unstalled(decide(ledger.session, ruled), ruled));
     // A stop that was dropped while nobody was there outranks what a recovery would go on with.
     if ((decision.do === 'think' || decision.do === 'act') && !caughtUp && woken) return beat(ruled);
     if (decision.do === 'record') {
@@ -181,6 +184,18 @@ export async function openWorker(
     }
     if (!ledger.session.run) leavePlace();
     return decision;
+  }
+
+  /** A run that would never go on comes to rest, and the log says so. While it waits for children, they are looked at now and then. */
+  function unstalled(decision: Decision, ruled: Rules): Decision {
+    const { session } = ledger;
+    if (decision.do !== 'rest' || !session.run) return decision;
+    if (!isStalled(session, decision)) {
+      later(CHILDREN_MS);
+      return decision;
+    }
+    world.log('error', `the run of ${session.run.message} waits for nothing, at event ${session.seq}: it is ended`);
+    return { do: 'record', events: stalledRest(session, ruled) };
   }
 
   /** Where the time has come that a rest waits for, what was to happen then happens; a message that is not due yet is no matter of now. */

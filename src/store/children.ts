@@ -2,11 +2,14 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { Children } from '../engine/ports.ts';
 import { errorText, UserError } from '../protocol/errors.ts';
+import type { Event } from '../protocol/event.ts';
 import { sessionFolder } from '../protocol/names.ts';
 import { LOST, Reply } from '../protocol/reply.ts';
 import { dropMessage } from './drop-message.ts';
-import { ifThere, saying } from './errors.ts';
+import { ifThere, RecordCorrupt, saying } from './errors.ts';
+import { lastEventOf } from './last-event.ts';
 import { type SessionPaths, sessionPaths } from './layout.ts';
+import { readRecord } from './record.ts';
 import type { Workspace } from './workspace.ts';
 
 /** What the daemon is told and knows of the children of a session. */
@@ -47,7 +50,8 @@ export function openChildren(
       const text = textOf(pathsOf(child), fileOf(id));
       if (text !== undefined) return read(child, id, text);
       const why = quarantined(child);
-      return why === undefined ? undefined : failed(child, id, `the session ${child} cannot be served: ${why}`);
+      if (why !== undefined) return failed(child, id, `the session ${child} cannot be served: ${why}`);
+      return settledReply(child, id, pathsOf(child));
     },
     async consume(child, step) {
       const { outbox, outboxRead } = pathsOf(child);
@@ -70,6 +74,29 @@ function textOf({ outbox, outboxRead }: SessionPaths, name: string): string | un
     if (text !== undefined) return text;
   }
   return undefined;
+}
+
+/**
+ * What became of a message whose reply is not in the outbox. Undefined while it is waited for; a session in which nothing is open has
+ * answered it, and the record knows how, or never heard of it.
+ */
+async function settledReply(child: string, id: string, paths: SessionPaths): Promise<Reply | undefined> {
+  if (fs.existsSync(join(paths.inbox, fileOf(id)))) return undefined;
+  const last = lastEventOf(paths);
+  const isOpen = last && last.type !== 'session.opened' && !(last.type === 'reply.published' && last.idle);
+  if (isOpen) return undefined;
+  let reply: Reply | undefined;
+  try {
+    const known = (event: Event) => {
+      if (event.type === 'reply.committed' && event.message === id) reply = event.reply;
+    };
+    await readRecord(paths, known, 'oldest');
+  } catch (error) {
+    // Whoever opens the session says what is wrong with it.
+    if (error instanceof RecordCorrupt) return undefined;
+    throw error;
+  }
+  return reply ?? lost(child, id, `the session ${child} never got, or has lost, the message ${id}`);
 }
 
 function read(child: string, id: string, text: string): Reply {

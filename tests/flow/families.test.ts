@@ -205,3 +205,15 @@ test.each(['linear', 'plan-act'])(
     await server.close();
   },
 );
+
+test('a child whose folder a person made anew has lost its task, and the parent says so', async () => {
+  const { server, on, flags } = await family(() => ({ hang: 'before' }));
+  await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
+  await server.arrived(2);
+  rmSync(on.session('demo~step_1'), { recursive: true, force: true });
+  on.sh('demo~step_1', 'mkdir inbox');
+  on.sh('demo', 'echo /status > inbox/2.md');
+  expect(await on.file('demo', 'outbox/1.md')).toMatch(/demo~step_1 (?:never got|is gone)/);
+  await server.close();
+});

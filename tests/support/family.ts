@@ -26,7 +26,7 @@ export type FamilyOptions = {
 };
 
 export type Family = {
-  /** Every model call, by its session. */
+  /** Every model call that was answered, by its session. */
   asked: string[];
   faults: unknown[];
   /** What the daemon logged as an error. */
@@ -51,7 +51,8 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const START = Date.parse('2026-01-05T08:00:00.000Z');
 const MOST_ROUNDS = 3000;
 
-type Life = { on: boolean };
+/** One session while one daemon has it open. */
+type Life = { on: boolean; name: string; store: MemoryStore };
 
 /**
  * A whole family of sessions in memory: a worker for each, a scripted model, and power cuts. The root is `demo`; what its children
@@ -60,7 +61,7 @@ type Life = { on: boolean };
 export function family({ script, config, permit, cuts = [] }: FamilyOptions): Family {
   let now = START;
   let timers: Array<{ at: number; run: () => void }> = [];
-  let life: Life = { on: true };
+  let lives: Life[] = [];
   let events = 0;
   let isCut = false;
   const rules = resolveRules(config);
@@ -97,27 +98,30 @@ export function family({ script, config, permit, cuts = [] }: FamilyOptions): Fa
   async function open(name: string): Promise<void> {
     const store = stores.get(name);
     if (!store) return;
-    const mine = life;
+    const mine: Life = { on: true, name, store };
+    lives.push(mine);
     opening.add(name);
     const worker = await openWorker(
-      worldOf(name, store, mine),
+      worldOf(mine),
       async () => rules,
       (error) => mine.on && faults.push(error),
     );
-    if (!mine.on || stores.get(name) !== store) return;
+    if (!mine.on || stores.get(name) !== store || ill.has(name)) return;
     opening.delete(name);
     workers.set(name, worker);
     worker.wake();
   }
 
-  /** A life that has ended does nothing any more: whatever it waits for never comes. */
+  /** A daemon that has ended, or a session that is gone, does nothing any more: whatever it waits for never comes. */
   const living = async <T>(mine: Life, job: () => Promise<T>): Promise<T> => {
-    if (!mine.on) return new Promise<T>(() => {});
+    const isOn = () => mine.on && stores.get(mine.name) === mine.store && !ill.has(mine.name);
+    if (!isOn()) return new Promise<T>(() => {});
     const result = await job();
-    return mine.on ? result : new Promise<T>(() => {});
+    return isOn() ? result : new Promise<T>(() => {});
   };
 
-  function heard(store: MemoryStore, name: string, mine: Life): SessionStore {
+  function heard(mine: Life): SessionStore {
+    const { store, name } = mine;
     const { journal, outbox } = store;
     const hear = () => {
       const parent = parents.get(name);
@@ -173,15 +177,20 @@ export function family({ script, config, permit, cuts = [] }: FamilyOptions): Fa
           if (!store) return lost(child, id, `the session ${child} is gone`, LOST);
           const text = store.hands.replies().get(`${id}.msg.json`);
           if (text !== undefined) return Reply.parse(JSON.parse(text));
-          return why === undefined ? undefined : lost(child, id, `the session ${child} cannot be served: ${why}`);
+          if (why !== undefined) return lost(child, id, `the session ${child} cannot be served: ${why}`);
+          const last = store.hands.lastEvent();
+          const isOpen = last && last.type !== 'session.opened' && !(last.type === 'reply.published' && last.idle);
+          const isComing = isOpen || store.hands.waiting().includes(`${id}.msg.json`);
+          return isComing ? undefined : lost(child, id, `the session ${child} has lost the message ${id}`, LOST);
         }),
       consume: async () => {},
     };
   }
 
-  function worldOf(name: string, store: MemoryStore, mine: Life): World {
+  function worldOf(mine: Life): World {
+    const { name } = mine;
     return {
-      store: heard(store, name, mine),
+      store: heard(mine),
       children: childrenOf(name, mine),
       clock,
       slots: { take: async () => () => {} },
@@ -193,9 +202,9 @@ export function family({ script, config, permit, cuts = [] }: FamilyOptions): Fa
         ask: (request, { signal }) =>
           living(mine, async () => {
             if (signal.aborted) throw signal.reason;
-            asked.push(name);
-            const move = script(name, request, asked.filter((one) => one === name).length - 1);
+            const move = script(name, request, asked.filter((one) => one === name).length);
             if ('fault' in move) throw new ModelFault(...move.fault);
+            asked.push(name);
             const said = 'hold' in move ? {} : move;
             const calls = (said.calls ?? []).map((call, place) => ({
               id: `c${asked.length}_${place}`,
@@ -220,8 +229,8 @@ export function family({ script, config, permit, cuts = [] }: FamilyOptions): Fa
   /** Everything that was not synced is gone, and the next daemon opens each session. */
   async function cut(): Promise<void> {
     isCut = false;
-    life.on = false;
-    life = { on: true };
+    for (const life of lives) life.on = false;
+    lives = [];
     timers = [];
     workers.clear();
     opening.clear();
@@ -245,7 +254,7 @@ export function family({ script, config, permit, cuts = [] }: FamilyOptions): Fa
     for (let n = 0; n < 12; n++) await new Promise((done) => setImmediate(done));
   };
 
-  return {
+  const self: Family = {
     asked,
     faults,
     errors,
@@ -260,6 +269,7 @@ export function family({ script, config, permit, cuts = [] }: FamilyOptions): Fa
     remove(name) {
       stores.delete(name);
       workers.delete(name);
+      opening.delete(name);
       const parent = parents.get(name);
       if (parent !== undefined) wake(parent);
     },
@@ -268,6 +278,9 @@ export function family({ script, config, permit, cuts = [] }: FamilyOptions): Fa
       if (why === null) ill.delete(name);
       else ill.set(name, why);
       workers.delete(name);
+      opening.delete(name);
+      if (why === null) stores.set(name, self.store(name).hands.restart({ powerCut: true }));
+      wake(name);
       const parent = parents.get(name);
       if (parent !== undefined) wake(parent);
     },
@@ -281,4 +294,5 @@ export function family({ script, config, permit, cuts = [] }: FamilyOptions): Fa
     },
     count: () => events,
   };
+  return self;
 }

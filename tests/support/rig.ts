@@ -23,6 +23,8 @@ export type Rig = {
   children: MemoryChildren['hands'];
   worker: Worker;
   faults: unknown[];
+  /** What the daemon's log was told: level and text. */
+  logged: Array<[string, string]>;
   /** What kept the session from hearing beside a call in flight, in order; null: it was over. */
   troubles: unknown[];
   drop(name: string, content: string): void;
@@ -86,6 +88,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
   const toolRuns: Rig['toolRuns'] = [];
   const resumed: Rig['resumed'] = [];
   const faults: unknown[] = [];
+  const logged: Rig['logged'] = [];
   const troubles: unknown[] = [];
   let letGo: Array<() => void> = [];
   const children = memoryChildren();
@@ -115,7 +118,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     owner: options.owner ?? { check() {} },
     room: () => self.room,
     seal: options.seal ?? (() => SEAL),
-    log: () => {},
+    log: (level, text) => logged.push([level, text]),
     trouble: (error) => troubles.push(error),
     ...(options.notes && { notes: options.notes }),
     model: {
@@ -185,6 +188,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     resumed,
     children: children.hands,
     faults,
+    logged,
     troubles,
     get worker() {
       return worker;

@@ -1,0 +1,31 @@
+import { expect, test, vi } from 'vitest';
+import { moves, rig, shell } from '../support/rig.ts';
+
+/** While it is set, a run is never told what to do: an error of the code, made on purpose. */
+const fault = vi.hoisted(() => ({ on: false }));
+
+vi.mock('../../src/core/decide.ts', async (original) => {
+  const real = await original<typeof import('../../src/core/decide.ts')>();
+  const decide: typeof real.decide = (session, rules) =>
+    fault.on && session.run ? { do: 'rest' } : real.decide(session, rules);
+  return { ...real, decide };
+});
+
+test('a run that would wait for nothing is ended as failed, said in the log, and goes on with "continue"', async () => {
+  const on = await rig({
+    script: moves({ text: '[Step] look', calls: [shell()] }, { text: 'Found. [Done]' }),
+    tool: () => {
+      fault.on = true;
+      return { ok: true, text: 'looked' };
+    },
+  });
+  on.drop('1.md', 'look at it');
+  await on.settle();
+  fault.on = false;
+  expect(on.reply('1.md')).toMatch(/status: failed[\s\S]*reason: stalled/);
+  expect(on.logged).toEqual([['error', expect.stringContaining('the run of 1.md waits for nothing')]]);
+  on.drop('2.md', 'continue');
+  await on.settle();
+  expect(on.faults).toEqual([]);
+  expect(on.reply('2.md')).toContain('status: done');
+});
