@@ -1,13 +1,18 @@
 /** Files in which every `if` that throws or returns is a refusal: permissions, addresses, paths, who gives orders. */
 export const GUARDED = [
   'src/engine/gate.ts',
+  'src/engine/offered-tools.ts',
+  'src/tools/toolbox.ts',
   'src/tools/permit/ruling.ts',
   'src/tools/permit/rules.ts',
   'src/tools/permit/command.ts',
+  'src/tools/permit/path.ts',
+  'src/tools/permit/address.ts',
   'src/tools/paths.ts',
   'src/tools/open-file.ts',
   'src/tools/web/destination.ts',
-  'src/tools/web/follow.ts',
+  'src/tools/web/outbound.ts',
+  'src/tools/web/check-url.ts',
   'src/core/senders.ts',
 ];
 
@@ -22,12 +27,15 @@ export const patches: Patch[] = [];
 /** Which tests are those of a file's own room, likeliest first: each list is run where the one before noticed nothing. */
 const TESTS: Array<[place: string, lists: string[][]]> = [
   ['src/store/', [['tests/store'], ['tests/power']]],
+  ['src/engine/gate', [['tests/engine/gate', 'tests/engine/approvals']]],
+  ['src/engine/offered-tools', [['tests/engine/gate', 'tests/engine/notes']]],
   ['src/engine/', [['tests/engine/durability'], ['tests/engine'], ['tests/modes']]],
   ['src/core/', [['tests/core'], ['tests/engine'], ['tests/modes']]],
   ['src/daemon/', [['tests/daemon']]],
   ['src/client/', [['tests/client'], ['tests/cli']]],
-  ['src/tools/web/', [['tests/tools/web-']]],
+  ['src/tools/web/', [['tests/tools/web-', 'tests/tools/check']]],
   ['src/tools/browser/', [['tests/tools/browser']]],
+  ['src/tools/toolbox', [['tests/tools/toolbox', 'tests/tools/mcp']]],
   ['src/tools/permit/', [['tests/tools/permissions', 'tests/tools/toolbox']]],
   ['src/tools/jobs/', [['tests/tools/jobs']]],
   ['src/tools/mcp/', [['tests/tools/mcp']]],

@@ -1,4 +1,5 @@
 import { ApprovalFile } from '../protocol/approval.ts';
+import { visible } from '../protocol/visible.ts';
 import type { Approval, Session } from './session.ts';
 
 /** What a person wrote: only the decision, and the rule beside it, count; a file about another call is no answer to this one. */
@@ -38,8 +39,9 @@ export function approvalText(approval: Approval | NonNullable<Session['approvals
     $schema: '../../../.agentd/schemas/approval.schema.json',
     ...{ id, decision: verdict?.decision ?? null, always },
     call: { tool: name, args, ...(folder !== undefined && { folder }) },
-    ...{ shows, why, asked_at: at, expires_at, hash },
+    ...{ shows: visible(shows), why: visible(why), asked_at: at, expires_at, hash },
     ...(verdict && { answered: verdict }),
   };
-  return `${JSON.stringify(file, null, 2)}\n`;
+  // What is read back, reads back as it is.
+  return `${visible(JSON.stringify(file, null, 2))}\n`;
 }

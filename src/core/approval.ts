@@ -1,6 +1,7 @@
 import type { Rules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
 import { clip } from '../protocol/recorded.ts';
+import { visible } from '../protocol/visible.ts';
 import { commandOf, type Kind, spokenText } from './commands.ts';
 import { consentOf } from './consent.ts';
 import type { Due } from './decide.ts';
@@ -32,15 +33,9 @@ function askedText(session: Session, rules: Rules, { id, name, why, shows, alway
   const call = clip(whole, SHOWN);
   const lines = call.split('\n').map((line) => `    ${line}`);
   const cut = call === whole ? [] : [words.asksCut(id)];
-  return [words.asks(id, name, why), [...lines, ...cut].join('\n'), words.asksHow(id, always, expires_at)].join('\n\n');
+  const parts = [words.asks(id, name, why), [...lines, ...cut].join('\n'), words.asksHow(id, always, expires_at)];
+  return visible(parts.join('\n\n'));
 }
-
-/** Characters that a person would not see, or that turn the order of what they see, are written out. */
-const visible = (text: string): string =>
-  text.replace(
-    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,
-    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
 
 /** Nobody has answered by then. */
 export function unanswered(session: Session): { due?: Due } {

@@ -69,8 +69,8 @@ function neededFor(session: Session, { key, name, args }: Call): string | undefi
   if (!isCheck(key)) return name;
   if (isTheirCheck(session, key)) return undefined;
   const wish = readCallArgs(DoneWhen, args);
-  if (typeof wish === 'string') return undefined;
-  return 'command' in wish ? 'shell' : 'url' in wish ? 'web_fetch' : undefined;
+  const wants = (key: string) => typeof wish === 'object' && key in wish;
+  return wants('command') ? 'shell' : wants('url') ? 'web_fetch' : undefined;
 }
 
 /** Whether a call is a check that a person wrote into the plan. */

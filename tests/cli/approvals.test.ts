@@ -54,3 +54,21 @@ test('what keeps the file from being an answer is shown', async () => {
   writeFileSync(at.path('.sessions/demo/approvals/1.json'), '{ "decision": yes }');
   expect((await at.ctl(['show', 'demo'])).out).toContain('approvals/1.json is no answer: it does not parse as JSON');
 });
+
+test('a command that looks like another one by marks that nobody sees is shown with them written out, in every command', async () => {
+  const at = desk();
+  const command = 'echo a # \u202eegasu dna';
+  await at.ctl(['send', 'demo', 'write it']);
+  writeFileSync(at.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
+  const call = { text: 'I do \u202eti', calls: [{ name: 'shell', args: { command } }] };
+  await at.serve('--model', script(at, [call, { text: 'Writ\u202eten.' }]));
+  await at.has('.sessions/demo/approvals/1.json');
+  await at.has('.sessions/demo/outbox');
+  for (const words of [['show', 'demo'], ['show', 'demo', '--json'], ['log', 'demo'], ['plan', 'demo'], ['list']]) {
+    const { out, err } = await at.ctl(words);
+    expect(out + err, words.join(' ')).not.toContain('\u202e');
+  }
+  expect((await at.ctl(['show', 'demo'])).out).toContain('echo a # \\u202eegasu dna');
+  const { out } = await at.ctl(['approve', 'demo', '--wait']);
+  expect(out).toBe('Writ\\u202eten.\n');
+});

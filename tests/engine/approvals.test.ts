@@ -208,6 +208,28 @@ test('an approval is for one use: the same call later is asked about again', asy
   expect(it.reply('2.md')).toContain('approval: 2');
 });
 
+test('a call with marks that nobody sees is shown with each of them written out, and runs as it is', async () => {
+  const command = 'echo \u202egnihton\u2066 \u200b';
+  const shows = `${command}\u001b[2K`;
+  const permit = { ...ASK, shows, why: 'a rule \u202e says so', always: `shell(${command})` };
+  const it = await waiting(
+    { permit: () => permit },
+    { calls: [{ name: 'shell', args: { command } }] },
+    { text: 'Ran.' },
+  );
+  const text = it.store.hands.approvals().get(1) ?? '';
+  for (const shown of [text, it.reply('1.md') ?? '']) {
+    expect(shown).not.toMatch(/[\u202e\u2066\u200b]/u);
+    expect(shown).toContain('u202egnihton');
+  }
+  expect(fileOf(it).shows).toBe('echo \\u202egnihton\\u2066 \\u200b\\u001b[2K');
+  expect(fileOf(it).call.args).toBe(JSON.stringify({ command }));
+  answer(it, { decision: 'allow' });
+  await it.settle();
+  expect(it.faults).toEqual([]);
+  expect(it.toolRuns).toEqual([{ name: 'shell', args: JSON.stringify({ command }) }]);
+});
+
 test('"always" adds the rule to session.json and keeps what is there', async () => {
   const it = await waiting();
   it.store.hands.saveSettings(

@@ -147,6 +147,49 @@ test('a session made anew under an old name takes nothing from the child session
   await server.close();
 });
 
+test('a child is held to what its root denies, whatever its own session.json allows', async () => {
+  const { server, on, flags } = await family((task, request) =>
+    request === 0
+      ? { text: 'I look.', calls: [{ name: 'shell', args: JSON.stringify({ command: 'echo it ran > ran.txt' }) }] }
+      : { text: `done: ${task}` },
+  );
+  on.sh('demo', 'mkdir inbox');
+  on.sh('demo~step_1', 'mkdir inbox');
+  const ended = () => on.events('demo~step_1').find((event) => event.type === 'tool.finished');
+  writeFileSync(`${on.session('demo')}/session.json`, '{ "permissions": [{ "deny": "shell" }] }');
+  writeFileSync(`${on.session('demo~step_1')}/session.json`, '{ "permissions": [{ "allow": "shell" }] }');
+  await on.start(flags);
+  on.sh('demo', 'echo "find x" > inbox/1.md');
+  await on.file('demo', 'outbox/1.md');
+  expect(ended()).toMatchObject({ ok: false, output: { text: expect.stringContaining('denied') } });
+
+  expect(existsSync(`${on.session('demo')}/work/ran.txt`)).toBe(false);
+  await server.close();
+});
+
+test('a child of an agent has no more tools than that agent, though the root’s session.json alone knows it', async () => {
+  const { server, on, flags } = await family((task, request) =>
+    request === 0
+      ? { text: 'I look.', calls: [{ name: 'shell', args: JSON.stringify({ command: 'echo it ran > ran.txt' }) }] }
+      : { text: `done: ${task}` },
+  );
+  on.config({ sandbox: 'none' });
+  on.sh('demo', 'mkdir inbox');
+  const agents = { reader: { tools: ['read_file', 'spawn'] } };
+  writeFileSync(`${on.session('demo')}/session.json`, JSON.stringify({ agents }));
+  await on.start(flags);
+  on.sh('demo', `echo '{"text": "find x", "options": {"agent": "reader"}}' > inbox/1.json`);
+  await on.file('demo', 'outbox/1.json');
+  expect(on.events('demo~step_1').find((event) => event.type === 'tool.finished')).toMatchObject({
+    ok: false,
+    output: {
+      text: expect.stringContaining('The agent "reader" has no tool `shell`. It has: plan, spawn, read_file.'),
+    },
+  });
+  expect(existsSync(`${on.session('demo')}/work/ran.txt`)).toBe(false);
+  await server.close();
+});
+
 test('a child asks the endpoint of its root’s session.json, and goes by its sandbox', async () => {
   const { server, on } = await family((_, request) =>
     request === 0

@@ -23,12 +23,15 @@ const rules = (session: PermissionRule[], workspace: PermissionRule[] = [], mode
 const HERE = { work: '/ws/.sessions/demo/work' };
 const is = (told: Told, permissions: Permissions) => ruling(told, permissions, HERE).is;
 
-test.each(['git status', 'git log --oneline -5', "git commit -m 'a; b | c'", 'git diff HEAD~1 *.ts'])(
-  'an allowed pattern fits the plain command %s',
-  (command) => {
-    expect(is(shell(command), rules([{ allow: 'shell(git *)' }], [], 'safe'))).toBe('allow');
-  },
-);
+test.each([
+  'git status',
+  'git log --oneline -5',
+  "git commit -m 'a; b | c'",
+  'git commit -m "a b"',
+  'git diff HEAD~1 *.ts',
+])('an allowed pattern fits the plain command %s', (command) => {
+  expect(is(shell(command), rules([{ allow: 'shell(git *)' }], [], 'safe'))).toBe('allow');
+});
 
 test.each([
   'git status; rm -rf x',
@@ -180,6 +183,15 @@ test.each([
   expect(is(fetched(WEB_FETCH.subject({ url })), rules([allow], [], 'ask'))).toBe('ask');
   expect(is(fetched(WEB_FETCH.subject({ url: 'https://example.com/open/a%20b' })), rules([allow], [], 'ask'))).toBe(
     'allow',
+  );
+});
+
+test('what is no address, and a pattern without a scheme, are held against each other as text', () => {
+  const nonsense = fetched(WEB_FETCH.subject({ url: 'nonsense' }));
+  expect(is(nonsense, rules([{ deny: 'web_fetch(non*)' }]))).toBe('deny');
+  expect(is(nonsense, rules([{ allow: 'web_fetch(non*)' }], [], 'ask'))).toBe('allow');
+  expect(is(fetched('https://example.com/private/x'), rules([{ deny: 'web_fetch(*example.com/private/*)' }]))).toBe(
+    'deny',
   );
 });
 

@@ -1,11 +1,18 @@
 import { styleText } from 'node:util';
+import { readable } from '../../protocol/visible.ts';
 
 /** C0 and C1 controls but tab and line feed: what a model or a file says must not steer the terminal. */
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
 
-/** What was asked for. */
+/** What was asked for. Nothing in it that nobody would see, or that turns the order of what they see. */
 export function say(text: string): void {
-  process.stdout.write(`${text}\n`);
+  process.stdout.write(`${readable(text)}\n`);
+}
+
+/** A line for programs, to the byte, where no terminal shows it. */
+export function sayLine(line: string): void {
+  if (process.stdout.isTTY) say(line);
+  else process.stdout.write(`${line}\n`);
 }
 
 export function sayJson(value: unknown): void {
@@ -14,7 +21,7 @@ export function sayJson(value: unknown): void {
 
 /** What a person should know besides; never part of the output. */
 export function note(text: string): void {
-  process.stderr.write(`${text}\n`);
+  process.stderr.write(`${readable(text)}\n`);
 }
 
 /** Foreign text, fit for a terminal. */

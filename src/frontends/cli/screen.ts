@@ -1,3 +1,5 @@
+import { readable } from '../../protocol/visible.ts';
+
 /** Back to the beginning of the line, and the line emptied. */
 const CLEAR = '\r\x1b[2K';
 
@@ -23,13 +25,13 @@ export function openScreen(out: Pick<NodeJS.WriteStream, 'write' | 'isTTY' | 'co
   const draw = () => {
     clear();
     if (!out.isTTY || isMidLine || status === '') return;
-    out.write(fitting(status, (out.columns || 80) - 1));
+    out.write(fitting(readable(status), (out.columns || 80) - 1));
     isDrawn = true;
   };
   const text = (piece: string) => {
     if (piece === '') return;
     clear();
-    out.write(piece);
+    out.write(readable(piece));
     isMidLine = !piece.endsWith('\n');
     draw();
   };

@@ -1,6 +1,5 @@
-import { realpathSync } from 'node:fs';
-import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
-import { isInside } from '../paths.ts';
+import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
+import { isInside, realAt } from '../paths.ts';
 
 /** The folders that paths of a call are seen from: its own, and the `work/` this lies in. */
 export type Folders = { work: string; top?: string | undefined };
@@ -28,13 +27,5 @@ export const withoutWork = (path: string): string => path.replace(/^(?:\.\/+)*(?
 
 /** The path with the links on its way resolved, as far as it is there. */
 function realOf(path: string): string {
-  const missing: string[] = [];
-  for (let at = path; ; at = dirname(at)) {
-    try {
-      return join(realpathSync.native(at), ...missing);
-    } catch {
-      if (at === dirname(at)) return path;
-      missing.unshift(at.slice(dirname(at).length).replace(/^\//, ''));
-    }
-  }
+  return realAt(path) ?? join(realOf(dirname(path)), basename(path));
 }

@@ -1,6 +1,6 @@
 import { clientOf, command, SESSION, wholeNumber } from '../command.ts';
 import { eventLine } from '../event-line.ts';
-import { note, say } from '../print.ts';
+import { note, say, sayLine } from '../print.ts';
 import { goneInWords } from '../record.ts';
 
 export const log = command({
@@ -33,7 +33,10 @@ export const log = command({
     const gone = await client.gone(args.session);
     if ((from ?? 1) <= gone) note(goneInWords(gone));
     const events = client.events(args.session, { from, follow });
-    for await (const { event, line } of events) say(args.json ? line : eventLine(event));
+    for await (const { event, line } of events) {
+      if (args.json) sayLine(line);
+      else say(eventLine(event));
+    }
     return 'ok';
   },
 });
