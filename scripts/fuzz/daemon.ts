@@ -6,6 +6,12 @@ const AGENTD = new URL('../../dist/agentd.js', import.meta.url).pathname;
 const READY_MS = 60_000;
 const STOP_MS = 30_000;
 
+/** Daemons that run now: none of them outlives this process. */
+const running = new Set<ChildProcess>();
+process.on('exit', () => {
+  for (const one of running) one.kill('SIGKILL');
+});
+
 /** One real daemon at a time over a workspace; all of them write to the same log. */
 export type Daemon = {
   /** What went wrong in its lives, in words. */
@@ -24,9 +30,6 @@ export function daemonOf(flags: readonly string[], logFile: string, home: string
   let ended: Promise<number | string> = Promise.resolve(0);
   let leaving = false;
 
-  // No daemon outlives this process.
-  process.on('exit', () => child?.kill('SIGKILL'));
-
   const daemon: Daemon = {
     wrong: [],
     kills: 0,
@@ -38,9 +41,11 @@ export function daemonOf(flags: readonly string[], logFile: string, home: string
       const one = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', log], env });
       fs.closeSync(log);
       child = one;
+      running.add(one);
       leaving = false;
       ended = new Promise((done) => one.on('close', (code, signal) => done(code ?? signal ?? 0)));
       void ended.then((how) => {
+        running.delete(one);
         if (child === one && !leaving) daemon.wrong.push(`a daemon ended by itself with ${how}`);
       });
       const ready = new Promise<string>((done) => one.stdout?.once('data', () => done('READY')));

@@ -56,7 +56,7 @@ export function peopleOf(chance: Chance, session: string, ms: number): Timed[] {
   const timed: Timed[] = [{ afterMs: chance.below(1500), action: task(chance, session, 0) }];
   const sent: Action[] = [];
   for (let [at, n] = [timed[0]?.afterMs ?? 0, 1]; at < ms; n++) {
-    const afterMs = chance.oneIn(4) ? chance.below(60) : 200 + chance.below(4000);
+    const afterMs = chance.oneIn(4) ? chance.below(60) : 100 + chance.below(2500);
     const action = next(chance, session, n, sent);
     if (action.do === 'message' && action.id !== undefined) sent.push(action);
     timed.push({ afterMs, action });

@@ -144,7 +144,9 @@ async function atTheEnd(place: Place, daemon: Daemon, records: ReturnType<typeof
 /** What the log of the daemons holds and should not: errors, and traces of the stack. People's broken settings are theirs. */
 function complaints(logFile: string): string[] {
   const lines = fs.existsSync(logFile) ? fs.readFileSync(logFile, 'utf8').split('\n') : [];
-  const bad = lines.filter((line) => /"level":"error"|^\s+at |\\n\s+at /.test(line) && !/session\.json/.test(line));
+  const bad = lines.filter(
+    (line) => /"level":"error"|is not served|^\s+at |\\n\s+at /.test(line) && !/session\.json/.test(line),
+  );
   return bad.slice(0, 5).map((line) => `the daemon's log: ${line.slice(0, 1500)}`);
 }
 
