@@ -179,7 +179,7 @@ export function foldCall(
   if (isCheck(event.call)) return foldCheck(session, event);
   if (isListing(event.call)) return foldListing(session, event);
   const call = session.turn?.calls.find((one) => one.key === event.call);
-  if (!session.turn || !call) return session;
+  if (!session.turn || !call) return session.question?.call === event.call ? { ...session, question: null } : session;
   if (event.type === 'tool.started') return withCall(session, { ...call, state: 'started', replay: event.replay });
   const output = event.type === 'tool.finished' ? shownText(event.output) : interruptedText(event);
   const ok = event.type === 'tool.finished' && event.ok;

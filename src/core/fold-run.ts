@@ -22,7 +22,8 @@ export function foldStarted(session: Session, event: EventOf<'run.started'>): Se
     folder: event.folder,
   };
   const approvals = anew(session);
-  return { ...session, ...taken(session, event.message), seal: sealOf(event), run, turn: null, rest: null, approvals };
+  const over = { turn: null, rest: null, question: null };
+  return { ...session, ...taken(session, event.message), seal: sealOf(event), run, ...over, approvals };
 }
 
 /** A record of an earlier version has no seals: they are made of what stands there, so that it always folds to the same. */

@@ -48,10 +48,7 @@ function carryOut(answer: Answer, session: Session, message: Message, rules: Rul
     case 'start':
       return begin(session, message, rules);
     case 'start_beside':
-      return [
-        ...withdrawn(session, 'the person began something else'),
-        ...begin(session, message, rules, session.plan ?? undefined),
-      ];
+      return begin(session, message, rules, session.plan ?? undefined);
     case 'resume':
       return resume(session, message, rules);
     case 'rest_paused':
@@ -180,8 +177,9 @@ function languageFor(session: Session, message: Message, rules: Rules): Language
 function begin(session: Session, message: Message, rules: Rules, open?: Plan): EventBody[] {
   const run = { ...start(session, message, rules), ...(open && { beside: open.id }) };
   const { template } = message;
-  if (!template || 'fault' in template) return [run];
-  return [run, ...(open ? [aside(open.id)] : []), ...templatePlan(session, run, template)];
+  const before = withdrawn(session, 'the person began something else');
+  if (!template || 'fault' in template) return [...before, run];
+  return [...before, run, ...(open ? [aside(open.id)] : []), ...templatePlan(session, run, template)];
 }
 
 function start(session: Session, message: Message, rules: Rules): EventBody & { type: 'run.started' } {
@@ -316,7 +314,7 @@ function tellNothing(session: Session, message: Message, rules: Rules): EventBod
   if (rest.trim() !== '')
     return Object.hasOwn(session.setAside, rest.split(/\s/)[0] ?? '')
       ? resume(session, message, rules)
-      : [start(session, message, rules)];
+      : begin(session, message, rules);
   return say(session, message, rules, (words) => words.nothingToContinue);
 }
 

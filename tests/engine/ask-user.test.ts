@@ -301,3 +301,20 @@ test('a daemon that begins anew while a question waits finds nothing open', asyn
   await it.settle();
   expect(told(it)).toBe('The person chose 2: JSON');
 });
+
+test.each(
+  ['completed', 'skipped'].flatMap((status) =>
+    ['what day is it?', 'continue with the day', '/mode linear what day'].map((text) => [status, text]),
+  ),
+)('where the last step is set to %s by hand while a question waits, "%s" withdraws it', async (status, text) => {
+  const it = await asked({ script: moves({ text: '[Step] Export', calls: [FORMAT] }, { text: 'It is Tuesday.' }) });
+  const plan = it.plan();
+  it.store.hands.edit(JSON.stringify({ ...plan, steps: plan?.steps.map((step) => ({ ...step, status })) }));
+  it.worker.wake();
+  await it.settle();
+  it.drop('2.json', JSON.stringify({ text }));
+  await it.settle();
+  expect(it.faults).toEqual([]);
+  expect(results(it)).toMatchObject([{ ok: false }]);
+  expect(it.reply('2.json')).toContain('It is Tuesday.');
+});
