@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { replyText } from '../../src/core/reply.ts';
 import type { EventBody } from '../../src/protocol/event.ts';
 import { type Move, type Rig, rig } from '../support/rig.ts';
 
@@ -25,6 +26,11 @@ async function live(before: EventBody[]): Promise<Rig> {
     replay: (name) => (name === 'read_file' ? 'safe' : 'never'),
   });
   if (!before.some((event) => event.type === 'message.received')) it.store.hands.drop('1.md', TASK);
+  // Where it is on record that the reply was published, it is in the outbox.
+  const isPublished = before.some((event) => event.type === 'reply.published');
+  for (const event of before)
+    if (isPublished && event.type === 'reply.committed')
+      await it.store.outbox.publish(event.reply.id, replyText(event.reply));
   it.worker.wake();
   await it.pass(300);
   return it;
@@ -49,6 +55,9 @@ function summary(it: Rig) {
   };
 }
 
+/** The reply; the id of its plan is the moment it was made. */
+const saidIn = (it: Rig) => it.reply('1.md')?.replace(/plan_\d+/, 'plan');
+
 test('a power cut after any line costs nothing but time', async () => {
   const whole = await live([]);
   expect(whole.faults).toEqual([]);
@@ -66,11 +75,8 @@ test('a power cut after any line costs nothing but time', async () => {
   for (let cut = 0; cut <= lines.length; cut++) {
     const half = await live(lines.slice(0, cut));
     expect(half.faults, `cut after line ${cut}`).toEqual([]);
-    const committed = lines.slice(0, cut).some((line) => line.type === 'reply.published');
-    expect(
-      { ...summary(half), replies: committed ? wanted.replies : summary(half).replies, reply: true },
-      `cut after line ${cut}`,
-    ).toEqual(wanted);
+    expect(summary(half), `cut after line ${cut}`).toEqual(wanted);
+    expect(saidIn(half), `cut after line ${cut}`).toBe(saidIn(whole));
   }
 });
 

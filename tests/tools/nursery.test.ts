@@ -4,8 +4,9 @@ import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { expect, onTestFinished, test } from 'vitest';
-import { canNurse, NURSERY } from '../../src/tools/nursery.ts';
-import { bootOfNow } from '../../src/tools/supervisor-life.ts';
+import { nursed as begun, canNurse, NURSERY } from '../../src/tools/nursery.ts';
+import { callFiles } from '../../src/tools/supervisor.ts';
+import { bootOfNow, lifeIn, markOf } from '../../src/tools/supervisor-life.ts';
 import { desk, eventually, runs } from './desk.ts';
 
 const BASH = '/bin/bash';
@@ -62,13 +63,38 @@ nursed('a nursery that is killed while it rests is replaced', async () => {
 });
 
 nursed('a nursery that is killed before it began its command leaves it unbegun, and says so', async () => {
-  const { use, work } = desk();
+  const { use, work, folder } = desk();
   const nursery = nurseryIn((await use('shell', { command: MINE })).text);
   process.kill(nursery, 'SIGSTOP');
   const call = use('shell', { command: 'echo x > begun' });
+  // The call is made ready and asked for in one turn of the event loop; a nursery that is killed before that is not asked.
+  await eventually(() => existsSync(callFiles(folder()).boot));
   kill(nursery);
   expect(await call).toMatchObject({ ok: false, text: expect.stringContaining('not begun: the process that should') });
   expect(existsSync(join(work, 'begun'))).toBe(false);
+});
+
+nursed('a nursery serves again only after a clean end: not where its command was killed or left', async () => {
+  const { use, work, root } = desk();
+  /** Those that serve now; each that rests has its turn. */
+  const serving = async () => {
+    const found: number[] = [];
+    for (let n = 0; n < 9; n++) found.push(nurseryIn((await use('shell', { command: MINE })).text));
+    return found;
+  };
+  await use('shell', { command: `${MINE} > nursery; kill -KILL 0` });
+  expect(await serving()).not.toContain(Number(readFileSync(join(work, 'nursery'), 'utf8')));
+
+  const folder = join(root, 'left');
+  mkdirSync(folder);
+  const words = [folder, BASH, 'sleep 300', 'heard', markOf(folder), '60'];
+  const supervisor = begun(BASH, folder, { words, cwd: work, env: { PATH: process.env['PATH'] } });
+  await eventually(() => lifeIn(folder) !== null);
+  const group = lifeIn(folder)?.pid ?? Number.NaN;
+  const left = Number(readFileSync(`/proc/${group}/stat`, 'utf8').split(' ')[5]);
+  supervisor.leave();
+  expect(await serving()).not.toContain(left);
+  process.kill(-group, 'SIGKILL');
 });
 
 nursed('what a command killed of those around it does not reach the next one', async () => {

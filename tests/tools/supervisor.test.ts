@@ -4,6 +4,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { TAIL_BYTES } from '../../src/tools/output.ts';
+import { neverBegan } from '../../src/tools/supervised.ts';
 import { callFiles, exitIn, SUPERVISOR } from '../../src/tools/supervisor.ts';
 import { bootOfNow } from '../../src/tools/supervisor-life.ts';
 import { desk, runs } from './desk.ts';
@@ -33,6 +34,18 @@ async function alone(command: string, { cpuSeconds = '60', script = SUPERVISOR }
   await once(child, 'exit');
   return { work, exit: exitIn(folder), files: callFiles(folder) };
 }
+
+test('a call whose supervisor has taken its place is not one that never began, though it has not said who it is', () => {
+  const folder = join(desk().root, 'call');
+  fs.mkdirSync(folder);
+  fs.writeFileSync(callFiles(folder).boot, bootOfNow());
+  fs.writeFileSync(callFiles(folder).pid, '');
+  expect(neverBegan(folder)).toBe(false);
+  expect(fs.existsSync(callFiles(folder).pid)).toBe(true);
+  fs.rmSync(callFiles(folder).pid);
+  expect(neverBegan(folder)).toBe(true);
+  expect(fs.existsSync(folder)).toBe(false);
+});
 
 test('a loop that nobody ends is ended by its processor time', { timeout: 60_000 }, async () => {
   const { work, exit } = await alone('echo $$ > me; while :; do :; done', { cpuSeconds: '1' });

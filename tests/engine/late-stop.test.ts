@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest';
+import { rig } from '../support/rig.ts';
+
+const files = (from: number) => Array.from({ length: 70 }, (_, n) => `note-${String(from + n).padStart(3, '0')}.md`);
+
+test('a stop dropped while the daemon was down is heard before anything goes on, however many messages lie around it', async () => {
+  let asked = 0;
+  const it = await rig({
+    script: () => {
+      if (it.reply('stop.md') === undefined) asked++;
+      return { hold: true };
+    },
+  });
+  it.drop('1.md', 'Draw a chart');
+  await it.settle();
+  it.kill();
+  // In the first round of the inbox are the oldest 64, and of those behind them only the newest 64 may go ahead.
+  for (const name of files(0)) it.store.hands.drop(name, 'one more fact');
+  it.store.hands.drop('stop.md', 'stop');
+  for (const name of files(100)) it.store.hands.drop(name, 'one more fact');
+  await it.restart();
+  await it.pass(300);
+  expect(it.reply('stop.md')).toContain('Stopped');
+  expect(it.reply('1.md')).toContain('status: paused');
+  expect(asked).toBe(1);
+  const before = it.types().slice(0, it.types().indexOf('run.rested'));
+  expect(before.filter((type) => type === 'message.received').length).toBeGreaterThan(65);
+});
