@@ -5,7 +5,7 @@ import { programIn } from './program.ts';
 import { countedGroup, groupsHere } from './sandbox-group.ts';
 import { checkShown, openFolder, type Places, placesOf, realFolder, shownBesides } from './sandbox-places.ts';
 import {
-  type Fence,
+  type Fenced,
   type Found,
   type Program,
   type Server,
@@ -14,6 +14,7 @@ import {
   tried,
   type View,
 } from './sandbox-port.ts';
+import { secretsIn } from './sandbox-secret.ts';
 import { DATA_KIB, FENCED, SIGNALS } from './supervisor.ts';
 
 /** Processes and threads of one command. */
@@ -30,42 +31,52 @@ type Known = (option: string) => boolean;
  * but for what is listed here.
  */
 export function bwrapFence(ground: Ground): Found {
-  const bwrap = programIn(ground.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin', 'bwrap');
+  const path = ground.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin';
+  const bwrap = programIn(path, 'bwrap');
   if (bwrap === undefined) {
     return { fence: null, why: 'bubblewrap is not installed (Debian: apt-get install bubblewrap)' };
   }
   const help = spawnSync(bwrap, ['--help'], { env: cleaned(ground.env), encoding: 'utf8' });
   const known: Known = (option) => `${help.stdout}${help.stderr}`.includes(option);
   const places = placesOf(ground.env, ground.hidden);
-  const words = wordsFor({ bwrap, places, known }, { readAlso: [], network: false });
+  const words = wordsFor({ bwrap, places, known, path }, { readAlso: [], network: false });
   const fault = tried(
     [...words, 'env', '--default-signal', 'sh', '-c', 'test -r /proc/self/stat'],
     cleaned(ground.env),
   );
   if (fault !== null) return { fence: null, why: `bubblewrap does not work here: ${fault}` };
   const count = counting();
-  const ready = { bwrap, places, known, count };
+  const ready = { bwrap, places, known, path, count };
   return {
     fence: {
       kind: 'bwrap',
       gaps: count.gaps,
+      isThere: () => fs.existsSync(bwrap),
       around: (...args) => around(...args, ready),
       hold: (server) => hold(server, ready),
     },
   };
 }
 
-type Bubble = { bwrap: string; places: Places; known: Known };
+type Bubble = { bwrap: string; places: Places; known: Known; path: string };
 type Ready = Bubble & { count: Count };
 
-function around({ shell, command, cwd, env }: Program, view: View, ready: Ready): ReturnType<Fence['around']> {
+/** What the system has that is not for everybody. */
+const secretsOf = ({ places, path }: Bubble): Promise<string[]> =>
+  secretsIn(
+    places.system.flatMap((one) => (one.link === undefined ? [one.path] : [])),
+    path,
+  );
+
+async function around({ shell, command, cwd, env }: Program, view: View, ready: Ready): Promise<Fenced> {
   const { places, count } = ready;
+  const secret = await secretsOf(ready);
   const work = realFolder(cwd, places.hidden);
   const group = count.group();
   return {
     told: 'inside',
     words: [
-      ...wordsFor(ready, view, { path: work, fd: 4, writable: true }, work),
+      ...wordsFor(ready, { ...view, secret }, { path: work, fd: 4, writable: true }, work),
       ...['env', '--default-signal', '/bin/sh', '-c', FENCED, 'agentd-fenced', count.inside, shell, command],
     ],
     env: { ...withoutTmp(env), HOME: places.home },
@@ -89,12 +100,13 @@ ulimit -u "$1" 2>/dev/null || ulimit -p "$1" 2>/dev/null
 shift
 exec "$@"`;
 
-function hold({ command, args, env, cwd, read, write, network, work }: Server, ready: Ready): Started {
+async function hold({ command, args, env, cwd, read, write, network, work }: Server, ready: Ready): Promise<Started> {
   const { places, count } = ready;
+  const secret = await secretsOf(ready);
   checkShown(places, cwd === undefined ? read : [...read, cwd], write);
   const folder = work && openFolder(work.path, places.hidden);
   const group = count.group();
-  const view = { readAlso: [...read, ...(cwd === undefined ? [] : [cwd])], write, network };
+  const view = { readAlso: [...read, ...(cwd === undefined ? [] : [cwd])], write, network, secret };
   const own = folder && { path: folder.path, fd: 3, writable: work?.writable === true };
   return {
     command: '/bin/sh',
@@ -124,7 +136,12 @@ const cleaned = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({ PATH: env['PAT
 type Own = { path: string; fd: number; writable: boolean };
 
 /** Later words cover earlier ones. Whatever is not named is not there. */
-function wordsFor({ bwrap, places, known }: Bubble, view: View, own?: Own, start = '/'): string[] {
+function wordsFor(
+  { bwrap, places, known }: Bubble,
+  view: View & { secret?: string[] },
+  own?: Own,
+  start = '/',
+): string[] {
   const inMemory = (path: string) => [...(known('--size') ? ['--size', MEMORY_FOLDER] : []), '--tmpfs', path];
   const readOnly = (path: string) => ['--ro-bind-try', path, path];
   const { outside, inside, programs } = shownBesides(places, view.readAlso);
@@ -133,7 +150,7 @@ function wordsFor({ bwrap, places, known }: Bubble, view: View, own?: Own, start
     ...(known('--disable-userns') ? ['--disable-userns'] : []),
     ...(view.network ? ['--share-net'] : []),
     ...places.system.flatMap(({ path, link }) => (link ? ['--symlink', link, path] : readOnly(path))),
-    ...places.secret.flatMap(masked),
+    ...(view.secret ?? []).flatMap(masked),
     // The user 0 may write there without any power, also to what is not of this namespace alone.
     ...['--proc', '/proc', '--remount-ro', '/proc', '--dev', '/dev', ...inMemory('/dev/shm'), '--remount-ro', '/dev'],
     ...[...new Set(['/tmp', '/var/tmp', places.home])].flatMap(inMemory),
@@ -162,7 +179,7 @@ function bound({ path, fd, writable }: Own, known: Known): string[] {
 function masked(path: string): string[] {
   const stat = fs.lstatSync(path, { throwIfNoEntry: false });
   if (stat?.isDirectory()) return ['--perms', '0000', '--tmpfs', path];
-  return stat?.isFile() ? ['--ro-bind', '/dev/null', path] : [];
+  return stat && !stat.isSymbolicLink() ? ['--ro-bind', '/dev/null', path] : [];
 }
 
 type Count = { inside: string; gaps: string[]; group(): ReturnType<typeof countedGroup> };

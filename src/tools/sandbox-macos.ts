@@ -32,9 +32,9 @@ export function seatbeltFence({ env, hidden }: { env: NodeJS.ProcessEnv; hidden:
   const gaps = [
     'On macOS processes, memory and files of a command are not limited, and it sees the names of other processes.',
   ];
-  return { fence: { kind: 'sandbox-exec', gaps, around, hold } };
+  return { fence: { kind: 'sandbox-exec', gaps, isThere: () => true, around, hold } };
 
-  function around({ shell, command, cwd, env: own }: Program, view: View): ReturnType<Fence['around']> {
+  async function around({ shell, command, cwd, env: own }: Program, view: View): ReturnType<Fence['around']> {
     const work = realFolder(cwd, places.hidden);
     return {
       told: 'itself',
@@ -47,7 +47,7 @@ export function seatbeltFence({ env, hidden }: { env: NodeJS.ProcessEnv; hidden:
   }
 
   /** Its home is made for it: there are no folders in memory. */
-  function hold({ command, args, env: own, cwd, read, write, network, work }: Server): Started {
+  async function hold({ command, args, env: own, cwd, read, write, network, work }: Server): Promise<Started> {
     checkShown(places, cwd === undefined ? read : [...read, cwd], write);
     const home = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), 'agentd-server-')));
     const folder = work && realFolder(work.path, places.hidden);

@@ -21,8 +21,6 @@ export type Places = {
   named: string;
   /** Folders of the system, or links between them. */
   system: Array<{ path: string; link: string | undefined }>;
-  /** What in the system the daemon may read and others may not. */
-  secret: string[];
   hidden: Root[];
   /** Folders of `PATH` outside the system, and what their programs are made of. */
   programs: string[];
@@ -47,7 +45,7 @@ export function placesOf(env: NodeJS.ProcessEnv, hide: string[]): Places {
   const real = programs.flatMap((path) => [path, realOf(path) ?? path]);
   const wanted = real.filter((path) => !shown(path) && !barred(path) && !barred(realOf(path) ?? path));
   const named = env['HOME'] ?? homedir();
-  return { home, named, system, secret: unreadable('/etc'), hidden, programs: [...new Set(wanted)] };
+  return { home, named, system, hidden, programs: [...new Set(wanted)] };
 }
 
 /**
@@ -127,28 +125,6 @@ function madeOf(programs: string, home: string): string[] {
   if (isIn(prefix, home)) return [];
   const elsewhere = (ELSEWHERE[basename(prefix)] ?? []).map((name) => join(dirname(prefix), name));
   return [...BESIDE.map((name) => join(prefix, name)), ...elsewhere].filter((path) => fs.existsSync(path));
-}
-
-/** Files and folders that this process may read and others may not. */
-function unreadable(folder: string): string[] {
-  const entries = fs.readdirSync(folder, { withFileTypes: true });
-  return entries.flatMap((entry) => {
-    const path = join(folder, entry.name);
-    if (!(entry.isFile() || entry.isDirectory()) || !mayRead(path)) return [];
-    const { mode } = fs.lstatSync(path);
-    const isOpen = entry.isFile() ? (mode & 0o004) !== 0 : (mode & 0o005) === 0o005;
-    if (!isOpen) return [path];
-    return entry.isDirectory() ? unreadable(path) : [];
-  });
-}
-
-function mayRead(path: string): boolean {
-  try {
-    fs.accessSync(path, fs.constants.R_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 function realOf(path: string): string | undefined {

@@ -57,9 +57,11 @@ export type Fence = {
   kind: 'bwrap' | 'sandbox-exec';
   /** What it does not hold on this machine, in sentences. */
   gaps: string[];
-  around(program: Program, view: View): Fenced;
+  /** Whether its program is still there. */
+  isThere(): boolean;
+  around(program: Program, view: View): Promise<Fenced>;
   /** Throws UserError where what it is to see cannot be shown. */
-  hold(server: Server): Started;
+  hold(server: Server): Promise<Started>;
 };
 
 export type Found = { fence: Fence } | { fence: null; why: string };

@@ -13,16 +13,19 @@ import type { Fenced, Found, Program, Server, Started } from './sandbox-port.ts'
  */
 export type Hold = { held: true; gaps: string[] } | { held: false; why: string; chosen: boolean; refused: boolean };
 
+/** A try starts a program, and everything stands still for it. */
+const AGAIN_MS = 10_000;
+
 type Wish = Pick<SandboxWish, 'mode'> & Partial<SandboxWish>;
 
 /** Where commands run. */
 export type Sandbox = {
-  /** Found out by a real try, once. */
+  /** Found out by a real try. */
   hold(wish: Wish): Hold;
   /** Null where the command is to run unheld. Throws UserError where that is not wanted. */
-  around(program: Program, wish: SandboxWish, readAlso: string[]): Fenced | null;
+  around(program: Program, wish: SandboxWish, readAlso: string[]): Promise<Fenced | null>;
   /** The same for a server, by the `mode` of its entry. */
-  start(server: Server, mode: SandboxWish['mode']): Started;
+  start(server: Server, mode: SandboxWish['mode']): Promise<Started>;
 };
 
 export type SandboxOptions = {
@@ -31,14 +34,21 @@ export type SandboxOptions = {
   hidden: string[];
   /** Told once where commands run unheld though nobody chose so. */
   warn?: (text: string) => void;
+  /** How long none is looked for again, in ms. */
+  againMs?: number;
 };
 
-/** The fence of this system, tried when it is first asked for. */
-export function openSandbox({ env, hidden, warn = () => undefined }: SandboxOptions): Sandbox {
+/** The fence of this system, tried when it is first asked for, and again where none was found or it is gone: it may be installed any time. */
+export function openSandbox({ env, hidden, warn = () => undefined, againMs = AGAIN_MS }: SandboxOptions): Sandbox {
   let found: Found | undefined;
+  let lookedAt = 0;
   const warned = new Set<string>();
   const look = (): Found => {
-    found ??= process.platform === 'darwin' ? seatbeltFence({ env, hidden }) : bwrapFence({ env, hidden });
+    const isOld = found?.fence ? !found.fence.isThere() : performance.now() - lookedAt >= againMs;
+    if (found && !isOld) return found;
+    found = process.platform === 'darwin' ? seatbeltFence({ env, hidden }) : bwrapFence({ env, hidden });
+    lookedAt = performance.now();
+    if (found.fence) warned.clear();
     return found;
   };
   const hold = ({ mode }: Wish): Hold => {
@@ -62,11 +72,11 @@ export function openSandbox({ env, hidden, warn = () => undefined }: SandboxOpti
   };
   return {
     hold,
-    around(program, wish, readAlso) {
+    async around(program, wish, readAlso) {
       if (!isHeld('command', wish.mode, '"sandbox": "none" in agentd.json')) return null;
-      return look().fence?.around(program, { readAlso, network: wish.network }) ?? null;
+      return (await look().fence?.around(program, { readAlso, network: wish.network })) ?? null;
     },
-    start(server, mode) {
+    async start(server, mode) {
       const held = isHeld('MCP server', mode, '"sandbox": "none" in its entry')
         ? look().fence?.hold(server)
         : undefined;

@@ -31,7 +31,7 @@ export type ShellOptions = {
   env?: NodeJS.ProcessEnv | undefined;
   timeoutMs?: number | undefined;
   /** Puts a command behind its fence; null where it is to run unheld. */
-  fence?: ((program: Program) => Fenced | null) | undefined;
+  fence?: ((program: Program) => Promise<Fenced | null>) | undefined;
   /** Where commands in the background go; without it there are none. */
   jobs?: Shelf | undefined;
   /** What a command reaches as it would run now; not said: what the daemon's user may reach, which is granted. */
@@ -108,7 +108,7 @@ async function runInBackground(
   context: ToolContext,
 ): Promise<ToolResult> {
   if (!options.jobs) throw new UserError('Commands cannot run in the background here; leave `background` out.');
-  const { program, fenced } = prepared(command, options, context);
+  const { program, fenced } = await prepared(command, options, context);
   return beginJob(options.jobs, program, fenced, timeoutS, context);
 }
 
@@ -118,17 +118,17 @@ async function runCommand(
   options: ShellOptions,
   context: ToolContext,
 ): Promise<ToolResult> {
-  const { program, fenced } = prepared(command, options, context);
+  const { program, fenced } = await prepared(command, options, context);
   const { folder, signal } = context;
   return answer(await supervise(program, fenced, folder, { signal, timeoutMs }), timeoutMs, []);
 }
 
 /** The command with all it runs in. Throws UserError where it cannot be one. */
-function prepared(
+async function prepared(
   command: string,
-  { env = process.env, fence = () => null }: ShellOptions,
+  { env = process.env, fence = async () => null }: ShellOptions,
   { work }: ToolContext,
-): { program: Program; fenced: Fenced | null } {
+): Promise<{ program: Program; fenced: Fenced | null }> {
   if (command.includes('\0')) throw new UserError('The command has a NUL character in it; write it without.');
   const bytes = Buffer.byteLength(command);
   if (bytes > MAX_COMMAND_BYTES) {
@@ -137,7 +137,7 @@ function prepared(
   }
   const clean = cleanEnv(env, work);
   const program = { shell: programIn(clean.PATH, 'bash') ?? '/bin/sh', command, cwd: work, env: clean };
-  return { program, fenced: fence(program) };
+  return { program, fenced: await fence(program) };
 }
 
 /** The headline, the output, and notes on lines of their own. */

@@ -1,5 +1,6 @@
-import { spawnSync } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import {
+  chmodSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -127,6 +128,79 @@ test('what a session left in work/ is not run in place of a program of the syste
   }
 });
 
+test.runIf(isHeldHere && process.getuid?.() === 0)(
+  'what an ordinary user may not use of the system is not there for a command of a daemon run by root',
+  async () => {
+    const [opt, lib] = ['/opt', '/usr/local/lib'].map((place) => mkdtempSync(join(place, 'agentd-test-')));
+    onTestFinished(() => {
+      for (const folder of [opt, lib]) rmSync(folder ?? '', { recursive: true, force: true });
+    });
+    for (const folder of [opt, lib]) {
+      const at = (name: string) => join(folder ?? '', name);
+      chmodSync(at(''), 0o755);
+      mkdirSync(at('open'));
+      mkdirSync(at('closed'), { mode: 0o700 });
+      for (const [name, mode] of [
+        ['key', 0o600],
+        ['group', 0o640],
+        ['open/key', 0o600],
+        ['closed/file', 0o644],
+        ['free', 0o644],
+      ] as const)
+        writeFileSync(at(name), 'bait\n', { mode });
+      mkdirSync(at('many'));
+      for (let n = 0; n < 100; n++) writeFileSync(at(`many/${n}`), 'bait\n', { mode: 0o600 });
+      symlinkSync('key', at('link'));
+    }
+    const server = createServer((socket) => socket.end('bait\n')).listen(join(opt ?? '', 'socket'));
+    onTestFinished(() => void server.close());
+    await new Promise((ready) => server.once('listening', ready));
+    chmodSync(join(opt ?? '', 'socket'), 0o700);
+    const speak = `require('net').connect('${opt}/socket').on('data', (data) => console.log('' + data)).on('error', () => {})`;
+    const command = [
+      ...[opt, lib].map(
+        (folder) => `cd ${folder}; cat key group link open/key closed/file many/*; cat free; ls closed many`,
+      ),
+      `node -e "${speak}"`,
+    ].join('\n');
+    const { root } = desk();
+    // In a process of its own: what was found is believed for some minutes.
+    const child = join(import.meta.dirname, 'inherited.child.ts');
+    const words = ['--import', 'tsx', child, root, 'auto', command];
+    const { stdout, stderr } = await new Promise<{ stdout: string; stderr: string }>((resolve) => {
+      execFile(process.execPath, words, { encoding: 'utf8' }, (_, out, err) => resolve({ stdout: out, stderr: err }));
+    });
+    expect(stdout.match(/^bait$/gm), `${stdout}${stderr}`).toHaveLength(2);
+  },
+  60_000,
+);
+
+test.runIf(isHeldHere)(
+  'a sandbox that is installed while the daemon runs is used without a restart, and one that is gone is noticed',
+  async () => {
+    const { root, work } = desk();
+    const bin = join(root, 'bin');
+    mkdirSync(bin);
+    writeFileSync(join(bin, 'bwrap'), '#!/bin/sh\necho no such thing >&2\nexit 1\n', { mode: 0o755 });
+    const env = { PATH: `${bin}:${process.env['PATH']}` };
+    const open = openSandbox({ env, hidden: [root], againMs: 0 });
+    const patient = openSandbox({ env, hidden: [root] });
+    const wish = { mode: 'bwrap', network: false } as const;
+    for (const one of [open, patient])
+      expect(one.hold(wish)).toMatchObject({ held: false, why: expect.stringContaining('no such thing') });
+    const real = spawnSync('sh', ['-c', 'command -v bwrap'], { encoding: 'utf8' }).stdout.trim();
+    rmSync(join(bin, 'bwrap'));
+    symlinkSync(real, join(bin, 'bwrap'));
+    expect(open.hold(wish)).toMatchObject({ held: true });
+    // A try starts a program: it is not made for every call.
+    expect(patient.hold(wish)).toMatchObject({ held: false });
+    const program = { shell: '/bin/sh', command: 'true', cwd: work, env };
+    expect((await open.around(program, wish, []))?.words[0]).toBe(join(bin, 'bwrap'));
+    rmSync(join(bin, 'bwrap'));
+    expect((await open.around(program, wish, []))?.words[0]).toBe(real);
+  },
+);
+
 held('a work folder that a link has taken the place of is not run in', async () => {
   const { work, outside, box, root } = desk(on);
   symlinkSync(outside, join(work, 'sub'));
@@ -140,7 +214,7 @@ held('a work folder that a link has taken the place of is not run in', async () 
 held('a link that takes the place of the work folder after it was looked at leads nowhere', async () => {
   const { work, outside, root } = desk();
   const program = { shell: '/bin/sh', command: 'touch made', cwd: work, env: { PATH: process.env['PATH'] } };
-  const fenced = openSandbox({ env: process.env, hidden: [root] }).around(
+  const fenced = await openSandbox({ env: process.env, hidden: [root] }).around(
     program,
     { mode: 'auto', network: false },
     [],
@@ -180,7 +254,7 @@ test.runIf(process.platform === 'linux')(
     const said: string[] = [];
     const open = openSandbox({ env, hidden: [], warn: (line) => said.push(line) });
     const program = { shell: '/bin/sh', command: 'true', cwd: '/', env };
-    for (let n = 0; n < 2; n++) expect(open.around(program, { mode: 'auto', network: false }, [])).toBe(null);
+    for (let n = 0; n < 2; n++) expect(await open.around(program, { mode: 'auto', network: false }, [])).toBe(null);
     expect(said).toEqual([expect.stringContaining('without a sandbox: bubblewrap is not installed')]);
     const wish = { mode: 'auto', network: false } as const;
     expect(open.hold(wish)).toMatchObject({ held: false, chosen: false, refused: false });

@@ -79,7 +79,7 @@ export function mcpServer(name: string, settings: McpServer, options: ServerOpti
       isHeld = reach.by === 'program' && hold()?.held === true;
       // Loaded where there is a server at all: the SDK is large.
       const { connect } = await import('./connect.ts');
-      made = await connect(wayTo(reach), scrub, {
+      made = await connect(await wayTo(reach), scrub, {
         timeoutMs,
         signal: closed.signal,
         onChanged: () => {
@@ -116,10 +116,13 @@ export function mcpServer(name: string, settings: McpServer, options: ServerOpti
     return sandbox && settings.command !== undefined ? sandbox.of.hold({ mode: mode(sandbox) }) : undefined;
   }
 
-  function wayTo(reach: Reach): Way {
+  async function wayTo(reach: Reach): Promise<Way> {
     if (reach.by === 'endpoint') return reach;
     const { sandbox } = options;
-    return { by: 'program', start: sandbox ? sandbox.of.start(reach.server, mode(sandbox)) : unfenced(reach.server) };
+    return {
+      by: 'program',
+      start: sandbox ? await sandbox.of.start(reach.server, mode(sandbox)) : unfenced(reach.server),
+    };
   }
 
   function lost(which: Connection | null, why: string, last: string): void {
