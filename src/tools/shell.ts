@@ -87,8 +87,9 @@ export function shell(options: ShellOptions = {}): Tool {
       if (background) return options.jobs ? takeUpJob(options.jobs, context) : null;
       const { folder, signal, mayBegin = true } = context;
       const timeoutMs = limitOf(timeout_s);
-      if (neverBegan(folder) && !mayBegin) return { ok: false, text: NOT_BEGUN };
-      if (neverBegan(folder)) return runCommand(command, timeoutMs, options, context);
+      // Asked once: the answer takes the folder away.
+      if (neverBegan(folder))
+        return mayBegin ? runCommand(command, timeoutMs, options, context) : { ok: false, text: NOT_BEGUN };
       const told = await takeUp(folder, { signal, timeoutMs });
       return told && answer(told, timeoutMs, [RESTARTED]);
     },
