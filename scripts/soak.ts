@@ -1,5 +1,6 @@
 /**
- * The daemon is killed every 0.1 to 3 s while 20 frontends send messages into 50 sessions and move their replies to
+ * First it is killed 15 times, 60 to 560 ms after each READY, over 20 sessions with 60 messages: none may be blamed for it. Then
+ * the daemon is killed every 0.1 to 3 s while 20 frontends send messages into 50 sessions and move their replies to
  * `outbox/read/`. Then it settles, and every promise is checked: above all that there are as many replies as messages, each
  * once, and that no command ran twice. Prints a row for docs/reliability.md.
  *
@@ -18,8 +19,11 @@ import { chanceOf } from '../tests/sim/chance.ts';
 import { startOpenAI } from '../tests/support/openai-server.ts';
 import { daemons } from './soak/daemons.ts';
 import { libraryFrontend, shellFrontend } from './soak/frontends.ts';
+import { innocents } from './soak/innocents.ts';
 
 const SETTLE_MS = 300_000;
+/** The first phase: what a run of kills right after READY once failed, though nobody was to blame. */
+const INNOCENTS = { sessions: 20, messages: 3, kills: 15, settleMs: SETTLE_MS };
 /** Of so many frontends one is a shell script that writes the plain way. */
 const SHELL_ONE_IN = 4;
 
@@ -35,6 +39,7 @@ const [minutes, sessions, frontends] = [values.minutes, values.sessions, values.
 if (!minutes || !sessions || !frontends) throw new Error(`Wanted numbers, came: ${JSON.stringify(values)}`);
 
 const base = fs.mkdtempSync(join(tmpdir(), 'agentd-soak-'));
+const blame = await innocents(join(base, 'innocents'), INNOCENTS, chanceOf(Number(values.seed)));
 const ground: Ground = { root: join(base, 'w'), ledger: join(base, 'ledger'), lives: new Map() };
 fs.mkdirSync(ground.root, { mode: 0o700 });
 // Its commands write to a ledger beside the workspace, and nobody is there to be asked.
@@ -62,7 +67,7 @@ const wrong = await settled();
 killed.measure();
 await killed.stop();
 const seconds = Math.round((performance.now() - began) / 1000);
-wrong.push(...killed.lives.wrong, ...(await broken(ground)));
+wrong.push(...blame.wrong, ...killed.lives.wrong, ...(await broken(ground)));
 report(await sums());
 await server.close();
 if (wrong.length === 0) fs.rmSync(base, { recursive: true, force: true });
@@ -133,4 +138,8 @@ function report({ messages, replies, commands, unknown }: Sums): void {
     wrong.length,
   ];
   console.log(`| ${row.join(' | ')} |`);
+  const { kills: early, sessions: innocent } = INNOCENTS;
+  console.log(
+    `\n${early} kills 60 to 560 ms after READY, ${innocent} sessions: of ${blame.messages} messages ${blame.done} are answered \`done\` ${blame.seconds} s after the last one started`,
+  );
 }

@@ -137,6 +137,7 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
     allowNetwork: options.allowNetwork || config.allow_network_fs === true,
     settings: settings.reload,
     onLost: options.onLost,
+    ...patienceOf(options.env),
     prepare: () => prepared(workspace),
     sweep: (name) => sweep(name, workspace, settings.of(name)().retention),
     hands: (given) => {
@@ -155,6 +156,12 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
       await Promise.all([mcp.close(), pool.close()]);
     },
   };
+}
+
+/** The watchdog's time may be set, for whoever tries it. */
+function patienceOf({ AGENTD_WATCHDOG_S: seconds }: NodeJS.ProcessEnv): { patienceMs?: number } {
+  const patience = Number(seconds);
+  return seconds !== undefined && patience > 0 ? { patienceMs: patience * 1000 } : {};
 }
 
 /** Writes of the record: what does not fit is tried once more with the room of the reserve, so that work in hand is not lost. */

@@ -7,7 +7,7 @@ import { consentOf } from './consent.ts';
 import type { Due } from './decide.ts';
 import { denialKey } from './fold-approval.ts';
 import { entryOf } from './keyed.ts';
-import { replyTo } from './reply.ts';
+import { nameOfStandIn, replyTo } from './reply.ts';
 import { restEvents, type Why } from './rest.ts';
 import { SAYINGS } from './sayings.ts';
 import type { Approval, Call, Message, Session } from './session.ts';
@@ -78,12 +78,8 @@ export function answers(session: Session, { decision, by, why, always, message, 
 function standIn(session: Session, { id, run }: Approval): { message?: string; name?: string } {
   const asked = entryOf(session.messages, run?.message ?? '');
   if (!asked?.replied) return {};
-  const ending = /(?:\.msg)?\.[A-Za-z0-9]+$/.exec(asked.name)?.[0] ?? '.md';
-  const isTaken = (name: string) => (entryOf(session.names, name) ?? entryOf(session.messages, name)) !== undefined;
-  for (let n = 1; ; n++) {
-    const name = `approval-${id}${n > 1 ? `-${n}` : ''}${ending}`;
-    if (!isTaken(name)) return { message: name, name };
-  }
+  const name = nameOfStandIn(session, `approval-${id}`, asked.name);
+  return { message: name, name };
 }
 
 /** What a message means for the call that waits; null where it means nothing, or none waits. */

@@ -15,7 +15,7 @@ import { judge } from './judge.ts';
 import { entryOf } from './keyed.ts';
 import { POLICIES, policyOf } from './modes/index.ts';
 import { checkMoves } from './moves.ts';
-import { parking } from './parking.ts';
+import { parking, retrying } from './parking.ts';
 import { isPlanCall, planCall } from './plan-tool.ts';
 import { answering, isAskCall } from './question.ts';
 import { replyTo } from './reply.ts';
@@ -74,7 +74,9 @@ function next(session: Session, rules: Rules): Decision {
   const halt = halting(session);
   if (halt) return halt;
   const begun = nextInQueue(session, rules);
-  return begun.length > 0 ? { do: 'record', events: begun } : { do: 'rest', ...unanswered(session) };
+  return begun.length > 0
+    ? { do: 'record', events: begun }
+    : { do: 'rest', ...retrying(session, rules), ...unanswered(session) };
 }
 
 /** What may be done while a call is in flight: replies, and answers that need no run. Null: nothing. */

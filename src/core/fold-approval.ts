@@ -74,8 +74,8 @@ function planAtWork({ plan, rest }: Session, at: string): Plan | null {
   return touched({ ...open, status: 'running' }, at);
 }
 
-/** An answer that was no message gets a reply like one: what the run comes to is told there. */
-function withStandIn(session: Session, { id, name, at }: Pick<Message, 'id' | 'name' | 'at'>): Session {
+/** What was no message gets a reply like one: what the run comes to is told there. */
+export function withStandIn(session: Session, { id, name, at }: Pick<Message, 'id' | 'name' | 'at'>): Session {
   const message: Message = { id, name, at, text: '', sha256: '', during: false, replied: false };
   return {
     ...session,

@@ -4,7 +4,7 @@ import type { Plan, Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
 import { sha256 } from '../protocol/sha256.ts';
 import { spokenText } from './commands.ts';
-import { anew, waitsForApproval, withRun } from './fold-approval.ts';
+import { anew, waitsForApproval, withRun, withStandIn } from './fold-approval.ts';
 import { trailed } from './fold-call.ts';
 import { entryOf } from './keyed.ts';
 import { endsJobs } from './lasting.ts';
@@ -38,7 +38,9 @@ export function foldMode(session: Session, event: EventOf<'mode.chosen' | 'mode.
 }
 
 /** A run goes on: same plan, same history, a new slice of its limits. */
-export function foldResumed(session: Session, event: EventOf<'run.resumed'>): Session {
+export function foldResumed(before: Session, event: EventOf<'run.resumed'>): Session {
+  const { message, name, at } = event;
+  const session = name === undefined ? before : withStandIn(before, { id: message, name, at });
   const back = event.plan === undefined ? undefined : session.setAside[event.plan];
   const plan = back ?? (resumable(session) ? session.plan : null);
   const { [event.plan ?? '']: _, ...setAside } = session.setAside;
@@ -78,6 +80,7 @@ export function foldRest(session: Session, event: EventOf<'run.rested'>): Sessio
     reason: event.reason,
     text: event.text,
     seq: event.seq,
+    at: event.at,
     beside: run?.beside !== undefined,
     plan: run ? (activePlan(session)?.id ?? null) : restingPlan(session),
     spent: event.spent,

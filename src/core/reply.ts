@@ -51,6 +51,16 @@ export function replyTo(session: Session, id: string, facts: Facts, language: La
   };
 }
 
+/** A free name for a reply that no message asked for, of the same kind as that of the reply `like`. */
+export function nameOfStandIn(session: Session, about: string, like: string): string {
+  const ending = /(?:\.msg)?\.[A-Za-z0-9]+$/.exec(like)?.[0] ?? '.md';
+  const isTaken = (name: string) => (entryOf(session.names, name) ?? entryOf(session.messages, name)) !== undefined;
+  for (let n = 1; ; n++) {
+    const name = `${about}${n > 1 ? `-${n}` : ''}${ending}`;
+    if (!isTaken(name)) return name;
+  }
+}
+
 function planFacts(plan: Plan): Reply['plan'] {
   const current = plan.steps[currentIndex(plan.steps)];
   const open = current && (current.status === 'running' || current.status === 'pending');

@@ -124,10 +124,33 @@ export type Session = PlanWork & {
   stopped: number;
 };
 
-/** How often in a row a daemon was lost over what is at hand, and what it said of it the last time. */
-export type Setbacks = { count: number; error: string | null };
+/** What is known of daemons that were lost over the work at hand. */
+export type Setbacks = {
+  /** How many in a row are proven to be its doing: nothing else was at work, and it got no further in between. */
+  count: number;
+  /** What was said of the last one. */
+  error: string | null;
+  /** So many and it is set aside. */
+  most: number;
+  /** How often in a row runs were set aside. */
+  shelved: number;
+  /** Anything got further since the last recovery. */
+  gotOn: boolean;
+  /** At the last recovery a call was open: the model asking for another one is no progress yet. */
+  inCall: boolean;
+};
 
-export const NO_SETBACKS: Setbacks = { count: 0, error: null };
+/** Daemons a message may cost before it is set aside (rule R20; mail systems call it a poison message). */
+export const MOST_SETBACKS = 3;
+
+export const NO_SETBACKS: Setbacks = {
+  count: 0,
+  error: null,
+  most: MOST_SETBACKS,
+  shelved: 0,
+  gotOn: true,
+  inCall: false,
+};
 
 /** News for the model, as facts; the prompt puts them into words. */
 export type Notice = { seq: number } & (
@@ -322,6 +345,8 @@ export type Rest = {
   beside: boolean;
   /** The plan that rests with it. */
   plan: string | null;
+  /** Wall time. A record folded by an earlier version may not have it. */
+  at?: string;
   spent: Run['spent'];
   mode: Mode | undefined;
   modeReason: string | undefined;

@@ -4,13 +4,16 @@ import { errorText, UserError } from '../protocol/errors.ts';
 import { ifThere } from '../store/errors.ts';
 import { sessionPaths, type Workspace } from '../store/index.ts';
 import { lockInWords } from '../store/owner.ts';
+import { openAtWork, readAtWork } from './at-work.ts';
 import type { Disk } from './disk.ts';
 import { endsOfRecords } from './ends-of-records.ts';
 import { type AskType, fileSystemOf } from './file-system.ts';
+import { assessed, readLosses, readStoodStill, writeLosses } from './losses.ts';
 import { type Ownership, own } from './owner.ts';
 import { type SessionWorld, sessionsOf } from './sessions.ts';
 import { sweepDaily } from './sweep.ts';
 import { tellStatus } from './tell-status.ts';
+import { openTrial, type Trial } from './trial.ts';
 import { watchWorkspace } from './watch.ts';
 import { watchdog } from './watchdog.ts';
 import type { WatchFolder } from './watches.ts';
@@ -51,6 +54,8 @@ export type DaemonOptions = {
   parentOf?: (name: string) => string | undefined;
   /** Removes what is old in a session; whether more is left to do. */
   sweep: (name: string) => Promise<boolean>;
+  /** How long the event loop may stand still before the watchdog ends the daemon, in ms. */
+  patienceMs?: number;
   /** Seams: the system's file watches, and what it says of a file system. */
   watch?: WatchFolder;
   typeOf?: AskType;
@@ -76,6 +81,14 @@ export async function startDaemon(
     const parent = options.parentOf?.(name);
     if (parent !== undefined) sessions.wake(parent);
   };
+  const trial = await trialAfter(workspace, owner, options);
+  const guard = watchdog({
+    path: workspace.paths.stoodStill,
+    of: { owner_since: owner.since },
+    slow: (session, what, seconds) =>
+      log('warn', `${session}: ${what} took ${seconds.toFixed(1)} s, in which nothing else was served`),
+    ...(options.patienceMs !== undefined && { patienceMs: options.patienceMs }),
+  });
   const sessions = sessionsOf((name) => open(name, owner), {
     log,
     clock,
@@ -83,6 +96,8 @@ export async function startDaemon(
     mark: (name) => markOf(sessionPaths(workspace.paths.session(name)).events),
     onFull: disk.hit,
     onQuarantine: wakeParent,
+    trial,
+    step: guard.step,
   });
   /** Sessions whose calls were found waiting before there was a watch for them. */
   const early = new Set<string>();
@@ -108,8 +123,7 @@ export async function startDaemon(
   );
   asks = watch.asks;
   for (const name of early) asks(name);
-  // Not before: the first look at many sessions on a slow disk may take its time.
-  const unwatch = watchdog();
+  trial.begin(sessions);
   const unsweep = sweepDaily(workspace.sessions, sessions.isAsleep, options.sweep, log);
   disk.start(() => {
     sessions.roomAgain();
@@ -132,10 +146,37 @@ export async function startDaemon(
       disk.stop();
       await sessions.stop(GRACE_MS);
       await status.stop();
+      trial.stop();
       await owner.release();
-      await unwatch();
+      await guard.stop();
     },
   };
+}
+
+/** What the end of the last daemon says of the sessions; what it left is read before this one writes its own. */
+async function trialAfter(
+  { paths }: Workspace,
+  { since, before }: Ownership,
+  { clock, log }: DaemonOptions,
+): Promise<Trial> {
+  const losses = readLosses(paths.losses);
+  const found = readAtWork(paths.atWork);
+  const result = assessed(losses, {
+    ended: before?.ended ?? 'in order',
+    found: found?.ownerSince === before?.since ? found : undefined,
+    still: readStoodStill(paths.stoodStill, before?.since),
+    now: clock.now(),
+  });
+  // Before anything is opened: what is lost next is counted on from here.
+  if (JSON.stringify(result.losses) !== JSON.stringify(losses))
+    await writeLosses(paths.losses, result.losses).catch((error) => log('warn', errorText(error)));
+  return openTrial({
+    assessed: result,
+    atWork: openAtWork(paths.atWork, since, clock),
+    path: paths.losses,
+    clock,
+    log,
+  });
 }
 
 function seamsOf({ watch, typeOf }: DaemonOptions): { watch?: WatchFolder; typeOf?: AskType } {

@@ -8,6 +8,7 @@ import { inTurn } from '../store/turns.ts';
 import { rereading } from '../store/unchanged.ts';
 import { realClock } from './clock.ts';
 import { type Lock, tryLock } from './lock.ts';
+import type { Ended } from './losses.ts';
 
 /** How long a lock may be held by nobody we can name. A probe holds it for moments, a winner writes its name within seconds. */
 const NAMELESS_MS = 10_000;
@@ -27,6 +28,10 @@ export class OwnedAlready extends UserError {
 export type Ownership = World['owner'] & {
   readonly how: Owner['lock'];
   readonly epoch: number;
+  /** Since when; it tells this owner from every other. */
+  readonly since: string;
+  /** Who owned it before, if anybody did, and how that ended. */
+  readonly before: { since: string; ended: Ended } | undefined;
   /**
    * The epoch for a session whose record ends with the epoch `seen`: ours, which is raised first, durably, where the record is
    * ahead of it. So a session that was moved in from elsewhere gets no lines that its readers would void.
@@ -79,6 +84,7 @@ function onAnotherMachine(paths: WorkspacePaths): Owner | undefined {
 async function named(workspace: Workspace, lock: Lock, onLost: (why: Error) => void): Promise<Ownership> {
   const { paths } = workspace;
   const turn = inTurn();
+  const last = readOwner(paths);
   let ours: Owner = {
     ...ourselves(new Date()),
     epoch: (await previousEpoch(workspace)) + 1,
@@ -119,6 +125,8 @@ async function named(workspace: Workspace, lock: Lock, onLost: (why: Error) => v
     get epoch() {
       return ours.epoch;
     },
+    since: ours.at,
+    before: last && { since: last.at, ended: endOf(last, ours) },
     check,
     epochFor: (seen) => turn(() => raise(seen)),
     async release() {
@@ -128,6 +136,15 @@ async function named(workspace: Workspace, lock: Lock, onLost: (why: Error) => v
       await lock.release();
     },
   };
+}
+
+/** An owner that did not give the workspace back was lost: by itself, or with the whole machine. */
+function endOf(last: Owner, now: Owner): Ended {
+  if (last.ended_at !== undefined) return 'in order';
+  const sameBoot = last.boot_id === null || last.boot_id === now.boot_id;
+  // The owner of the workspace that this one is a copy of may live.
+  const sameFolder = last.folder === undefined || JSON.stringify(last.folder) === JSON.stringify(now.folder);
+  return sameBoot && sameFolder && last.host === now.host ? 'lost' : 'with the machine';
 }
 
 /** The epoch to count on from: never below that of a record, even where `owner.json` was deleted or makes no sense. */

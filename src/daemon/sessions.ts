@@ -3,6 +3,7 @@ import { type Fault, openWorker, type Worker } from '../engine/worker.ts';
 import type { Rules } from '../protocol/config.ts';
 import { errorText } from '../protocol/errors.ts';
 import type { TroubleKind } from '../protocol/status.ts';
+import type { Trial } from './trial.ts';
 import { type Trouble, troubleOf } from './trouble.ts';
 
 const RETRY_MS = 30_000;
@@ -28,6 +29,8 @@ export type Case = { session: string; is: TroubleKind; why: string; since: strin
 
 export type Sessions = {
   wake(name: string): void;
+  /** Opens those that wait and may be opened by now. */
+  openWaiting(): void;
   /** The folder is gone: its worker ends without a word. */
   drop(name: string): void;
   /** Nobody works in it, and nothing is known against its record. */
@@ -54,6 +57,10 @@ export type SessionsOptions = {
   onFull: (error: unknown) => void;
   /** This one answers nobody until a person comes. */
   onQuarantine: (name: string) => void;
+  /** Who may be opened, after daemons were lost. */
+  trial: Trial;
+  /** Runs what does not give way, as a step of that session. */
+  step: <T>(session: string, what: string, run: () => T) => T;
 };
 
 type Entry = { worker: Worker | null; opening: Promise<Worker | null>; used: number; since: number; closing: boolean };
@@ -66,7 +73,7 @@ type Ill = Trouble & { since: string; tried: number; mark: string; again: boolea
  * null where the session is gone.
  */
 export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>, options: SessionsOptions): Sessions {
-  const { log, clock, most, mark, onFull } = options;
+  const { log, clock, most, mark, onFull, trial } = options;
   /** The one used longest ago comes first. */
   const live = new Map<string, Entry>();
   const waiting = new Set<string>();
@@ -117,6 +124,7 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
         makeWay();
         return;
       }
+      if (!trial.admits(name)) continue;
       waiting.delete(name);
       start(name);
     }
@@ -139,6 +147,7 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
     const entry: Entry = { opening: Promise.resolve(null), worker: null, used: now, since: now, closing: false };
     live.set(name, entry);
     forgetTime(name);
+    trial.opens(name);
     opening += 1;
     entry.opening = opened(name, entry).finally(() => {
       opening -= 1;
@@ -153,13 +162,16 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
       if (!session) {
         live.delete(name);
         ill.delete(name);
+        trial.closed(name);
         return null;
       }
+      const verdict = trial.verdict(name);
       const last = faults.get(name);
-      const world = { ...session.world, trouble: (error: unknown) => unheard(name, entry, error) };
-      entry.worker = await openWorker(world, session.rules, (error) => failed(name, entry, error), last);
+      const world = worldOf(name, entry, session.world);
+      entry.worker = await openWorker(world, session.rules, (error) => failed(name, entry, error), last ?? verdict);
       if (faults.get(name) === last) faults.delete(name);
       entry.since = clock.elapsed();
+      if (trial.holds(name, entry.worker.begun)) return holdBackOne(name, entry.worker);
       entry.worker.wake();
       return entry.worker;
     } catch (error) {
@@ -167,6 +179,22 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
       failed(name, entry, error);
       return null;
     }
+  }
+
+  function worldOf(name: string, entry: Entry, world: World): World {
+    return {
+      ...world,
+      step: (what, run) => options.step(name, what, run),
+      activity: (is) => live.get(name) === entry && trial.activity(name, is),
+      trouble: (error: unknown) => unheard(name, entry, error),
+    };
+  }
+
+  /** Nothing of it is on record that could be set aside: all of it waits. */
+  function holdBackOne(name: string, worker: Worker): Worker {
+    waiting.add(name);
+    void close(name);
+    return worker;
   }
 
   function failed(name: string, entry: Entry, error: unknown): void {
@@ -225,6 +253,7 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
     }
     if (live.get(name) !== entry) return;
     live.delete(name);
+    trial.closed(name);
     sleep(name, entry.worker?.due ?? null);
     // A wake that came while it closed was heard by nobody.
     if (entry.used >= began) wake(name);
@@ -279,6 +308,7 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
 
   return {
     wake,
+    openWaiting: pump,
     drop(name) {
       forgetTime(name);
       waiting.delete(name);
@@ -299,7 +329,7 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
     },
     open: () => live.keys(),
     counts: () => ({ open: live.size, waiting: waiting.size }),
-    trouble: () => [...ill].map(([session, { is, why, since }]) => ({ session, is, why, since })),
+    trouble: () => [...[...ill].map(([session, { is, why, since }]) => ({ session, is, why, since })), ...trial.held()],
     async stop(graceMs) {
       stopping = true;
       for (const name of [...sleepers.keys()]) forgetTime(name);

@@ -1,17 +1,25 @@
 import { Worker } from 'node:worker_threads';
+import type { StoodStill } from '../protocol/losses.ts';
 
-const TICK_MS = 1000;
+const PATIENCE_MS = 60_000;
 const TICKS = 60;
+/** Words that cannot be written within this do not hold up the end. */
+const WORDS_MS = 1000;
+/** Bytes of the name and the step that are told. */
+const MARK = 1024;
+/** A step that takes longer than this is told, though it ended. */
+const SLOW_MS = 2000;
 
 /**
- * Plain JavaScript as text: a worker's file would have to be found both beside the sources and in the compiled package. It
- * counts its own ticks since the main thread last moved, and reads no clock: SIGSTOP and suspend hold both threads, and a
- * thread that waits for the disk (state D) is the kernel's to wake, and cannot be ended either.
+ * Plain JavaScript as text: a worker's file would have to be found both beside the sources and in the compiled package. It has an
+ * event loop of its own, counts its own ticks since the main thread last moved, and reads no clock: SIGSTOP and suspend hold both
+ * threads, and a thread that waits for the disk (state D) is the kernel's to wake, and cannot be ended either.
+ * SIGKILL, since every other signal can have a listener, and a listener waits for the loop that stands still. Neither a disk nor a
+ * reader of stderr that does not answer holds it up: they are written to by other threads.
  */
 const THREAD = `
-  const { readFileSync, writeSync } = require('node:fs');
-  const { beat, tickMs, ticks } = require('node:worker_threads').workerData;
-  const never = new Int32Array(new SharedArrayBuffer(4));
+  const { readFileSync, write, writeFile } = require('node:fs');
+  const { beat, mark, tickMs, ticks, wordsMs, told } = require('node:worker_threads').workerData;
   const waitsForDisk = () => {
     try {
       return /\\) D [^)]*$/.test(readFileSync('/proc/self/stat', 'latin1'));
@@ -19,31 +27,79 @@ const THREAD = `
       return false;
     }
   };
-  for (let last = -1, still = 0; ; ) {
-    Atomics.wait(never, 0, 0, tickMs);
+  const kill = () => process.kill(process.pid, 'SIGKILL');
+  let last = -1;
+  let still = 0;
+  const timer = setInterval(() => {
     const now = Atomics.load(beat, 0);
     still = now === last ? still + 1 : 0;
     last = now;
-    if (still < ticks || waitsForDisk()) continue;
-    writeSync(2, 'The daemon stood still for ' + Math.round((ticks * tickMs) / 1000) + ' s and ends itself. Nothing is lost; start agentd again.\\n');
-    process.kill(process.pid, 'SIGABRT');
-  }
+    if (still < ticks || waitsForDisk()) return;
+    clearInterval(timer);
+    setTimeout(kill, wordsMs);
+    const [session, what] = Buffer.from(mark.slice(0, Atomics.load(beat, 1))).toString().split('\\n');
+    const seconds = Math.round((ticks * tickMs) / 1000);
+    const whose = session ? ' in a step of the session ' + session + ' (' + what + ')' : '';
+    const words = 'The daemon stood still for ' + seconds + ' s' + whose + ' and ends itself. Nothing is lost; start agentd again.\\n';
+    const left = JSON.stringify({ version: 1, ...told.of, seconds, ...(session && { session, what }) }, null, 2);
+    const say = () => write(2, words, kill);
+    told.path ? writeFile(told.path, left + '\\n', { mode: 0o600 }, say) : say();
+  }, tickMs);
 `;
 
+export type Watchdog = {
+  /** Runs what does not give way, as the step of a session; one that takes long is told. */
+  step<T>(session: string, what: string, run: () => T): T;
+  stop(): Promise<void>;
+};
+
+export type WatchdogOptions = {
+  /** How long the loop may stand still. */
+  patienceMs?: number;
+  /** Where it leaves why it ended the process, and for whom. */
+  path?: string;
+  of?: Pick<StoodStill, 'owner_since'>;
+  slow?: (session: string, what: string, seconds: number) => void;
+};
+
 /**
- * Ends the process with SIGABRT when its event loop has stood still for a minute: it would hold the workspace and serve nobody.
- * Whoever started it may start it anew; what it was at goes on then. Answers what ends the watch.
+ * Ends the process with SIGKILL when its event loop has stood still for a minute: it would hold the workspace and serve nobody.
+ * Whoever started it may start it anew; what it was at goes on then, and the file it leaves says whose step it stood still in.
  */
-export function watchdog({ tickMs = TICK_MS, ticks = TICKS } = {}): () => Promise<void> {
-  const beat = new Int32Array(new SharedArrayBuffer(4));
-  const worker = new Worker(THREAD, { eval: true, execArgv: [], env: {}, workerData: { beat, tickMs, ticks } });
+export function watchdog({ patienceMs = PATIENCE_MS, path, of, slow }: WatchdogOptions = {}): Watchdog {
+  const tickMs = patienceMs / TICKS;
+  /** Ticks of the main thread; bytes in use of the mark. */
+  const beat = new Int32Array(new SharedArrayBuffer(8));
+  const mark = Buffer.from(new SharedArrayBuffer(MARK));
+  const workerData = {
+    beat,
+    mark: new Uint8Array(mark.buffer),
+    tickMs,
+    ticks: TICKS,
+    wordsMs: WORDS_MS,
+    told: { path, of },
+  };
+  const worker = new Worker(THREAD, { eval: true, execArgv: [], env: {}, workerData });
   // Without its watchdog a daemon is as good as before.
   worker.on('error', () => {});
   worker.unref();
   const timer = setInterval(() => Atomics.add(beat, 0, 1), tickMs / 2);
   timer.unref();
-  return async () => {
-    clearInterval(timer);
-    await worker.terminate();
+  return {
+    step(session, what, run) {
+      Atomics.store(beat, 1, mark.write(`${session}\n${what}`));
+      const began = performance.now();
+      try {
+        return run();
+      } finally {
+        Atomics.store(beat, 1, 0);
+        const ms = performance.now() - began;
+        if (ms > SLOW_MS) slow?.(session, what, ms / 1000);
+      }
+    },
+    async stop() {
+      clearInterval(timer);
+      await worker.terminate();
+    },
   };
 }

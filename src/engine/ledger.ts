@@ -5,7 +5,7 @@ import { UserError } from '../protocol/errors.ts';
 import type { Event, EventBody } from '../protocol/event.ts';
 import { BEGINNING, type Mark } from '../protocol/mark.ts';
 import type { Plan } from '../protocol/plan.ts';
-import type { Journal, Snapshots, World } from './ports.ts';
+import type { Journal, Snapshots, Step, World } from './ports.ts';
 
 /** Versions of the plan kept in memory, to know what a hand edit began from. */
 const VERSIONS = 64;
@@ -33,6 +33,8 @@ export type Ledger = {
   left(): Plan[];
   /** How far the record has gone on since the last snapshot: not at all, a little, or so far that one is due. */
   readonly unkept: 'nothing' | 'some' | 'due';
+  /** Runs what does not give way, in the name of this session. */
+  step: Step;
   /** Keeps a snapshot of the session as it is. The record is synced up to there first, so a snapshot never runs ahead of it. */
   keep(): Promise<void>;
 };
@@ -50,6 +52,7 @@ export async function openLedger(
   journal: Journal,
   snapshots: Snapshots,
   seal: World['seal'],
+  step: Step = (_, run) => run(),
 ): Promise<Ledger> {
   let session = emptySession(name);
   let lastLeft: Plan | null = null;
@@ -64,7 +67,7 @@ export async function openLedger(
   };
   const believe = (event: Event) => {
     const before = session.plan;
-    session = fold(session, event);
+    session = step(`taking in ${event.type}, event ${event.seq}`, () => fold(session, event));
     const { plan } = session;
     if (before && before.id !== plan?.id) {
       lastLeft = before;
@@ -93,11 +96,12 @@ export async function openLedger(
       const is = (plan: Plan) => plan.id === id && plan.revision === revision;
       const held = versions.findLast(is) ?? old.find(is);
       if (held) return held;
-      const found = await replayed(name, journal, id, revision);
+      const found = await replayed(name, journal, id, revision, step);
       // An editor that never reads its file again saves from the same version each time.
       if (found) old = [found];
       return found;
     },
+    step,
     left() {
       const gone = left;
       left = [];
@@ -115,7 +119,8 @@ export async function openLedger(
       // Whether or not it can be written: one that fails is tried again when the next one is due.
       kept = mark;
       looked = { seq: mark.seq, bytes: 0 };
-      await snapshots.save(mark, stateOf({ session, left: lastLeft }));
+      const state = step('making a snapshot', () => stateOf({ session, left: lastLeft }));
+      await snapshots.save(mark, state);
     },
   };
 }
@@ -168,11 +173,17 @@ function beforeIt(seq: number, held: Held | undefined): Held {
   );
 }
 
-async function replayed(name: string, journal: Journal, id: string, revision: number): Promise<Plan | undefined> {
+async function replayed(
+  name: string,
+  journal: Journal,
+  id: string,
+  revision: number,
+  step: Step,
+): Promise<Plan | undefined> {
   let session = emptySession(name);
   let found: Plan | undefined;
   await journal.read((event) => {
-    session = fold(session, event);
+    session = step('reading the record again', () => fold(session, event));
     if (session.plan?.id === id && session.plan.revision === revision) found = session.plan;
   }, 'oldest');
   return found;

@@ -49,10 +49,9 @@ export async function think(
           ...(world.jobs?.news() ?? []),
         ];
     const tools = consult ? [] : toolsFor(session, world, rules);
-    messages = requestMessages(session, rules, carry, {
-      consult,
-      tools: { names: tools.map(({ name }) => name), notices },
-    });
+    messages = ledger.step('building a request', () =>
+      requestMessages(session, rules, carry, { consult, tools: { names: tools.map(({ name }) => name), notices } }),
+    );
     began = world.clock.elapsed();
     const image: ModelRequest['image'] = (one) => world.store.image(one);
     const request = { messages, tools, model: session.run?.model, image };

@@ -43,7 +43,7 @@ export function planDesk(
   const understand = async (bytes: string, inPlace: boolean, final: boolean): Promise<void> => {
     const now = ledger.session.plan;
     if (!now || bytes === planText(now)) return accepted(bytes, inPlace);
-    const read = readEdit(bytes);
+    const read = ledger.step('reading plan.json', () => readEdit(bytes));
     if ('fault' in read) return inPlace ? unreadable(bytes, read.fault, final) : lost(bytes, read.fault);
     const hash = sha256(bytes);
     const isOfThis = read.edit.id === undefined || read.edit.id === now.id;
@@ -52,8 +52,8 @@ export function planDesk(
     if (last?.sha256 === hash && broken === null) return accepted(bytes, inPlace);
     const bases = await basesOf(now, read.edit, last, ledger);
     if (bases.some((base) => !('sha256' in base) && bytes === planText(base))) return accepted(bytes, inPlace);
-    const { changes, ignored, save } = smallest(
-      bases.map((base) => mergeEdit(base, read.edit, now, ledger.session.stepNo, read.raw)),
+    const { changes, ignored, save } = ledger.step('merging plan.json', () =>
+      smallest(bases.map((base) => mergeEdit(base, read.edit, now, ledger.session.stepNo, read.raw))),
     );
     if (changes.length + ignored.length > 0 || save || ledger.session.planProblem !== null) {
       await file.keep();

@@ -26,11 +26,17 @@ export type World = {
   jobs?: Jobs;
   /** Twelve hex digits that nobody can foresee: what marks data in the requests of a slice of work. */
   seal: () => string;
+  /** Whether the session has anything going on; `got on`: it got further than where the last daemon was lost over it. */
+  activity?: (is: 'busy' | 'got on' | 'quiet') => void;
+  /** Runs something that does not give way: should the daemon stand still in it, this is whose it was, and what. */
+  step?: Step;
   /** What keeps this session from being heard while a call of it is in flight; null once that is over. */
   trouble?: (error: unknown) => void;
   /** A line for operators. The session's own story is its record, not this. */
   log: (level: 'debug' | 'info' | 'warn' | 'error', text: string) => void;
 };
+
+export type Step = <T>(what: string, run: () => T) => T;
 
 /**
  * `plenty`: everything goes on. `little`: nothing new is taken in; messages stay in the inbox, and work in hand goes on. `none`:

@@ -1,9 +1,10 @@
 import { abortsNow } from '../core/answers.ts';
 import { type Decision, decide, decideMeanwhile } from '../core/decide.ts';
 import { entryOf } from '../core/keyed.ts';
+import { parking } from '../core/parking.ts';
 import { replyText } from '../core/reply.ts';
 import { interruptions } from '../core/rest.ts';
-import type { Session } from '../core/session.ts';
+import { MOST_SETBACKS, type Session } from '../core/session.ts';
 import { isStalled, stalledRest } from '../core/stalled.ts';
 import type { Rules } from '../protocol/config.ts';
 import { errorText, isFull } from '../protocol/errors.ts';
@@ -19,7 +20,7 @@ import { steadyNotes } from './notes.ts';
 import { withFiles } from './offered-files.ts';
 import { pausesOf } from './pauses.ts';
 import { act, think } from './perform.ts';
-import { type PlanDesk, planDesk } from './plan-desk.ts';
+import { planDesk } from './plan-desk.ts';
 import type { Model, World } from './ports.ts';
 import { tidyCalls } from './tidy-calls.ts';
 
@@ -38,6 +39,8 @@ const NOTHING_TAKEN = { pending: false, more: false };
 export type Worker = {
   /** Something may have changed: look. Costs nothing to call too often; a wake is never lost. */
   wake(): void;
+  /** An earlier daemon left something open in it. */
+  readonly begun: boolean;
   /** Nothing is going on, and nothing is due that the session would have to stay open for. */
   readonly idle: boolean;
   /** Milliseconds until it has to be woken, where a time is waited for that nothing else tells. */
@@ -46,8 +49,11 @@ export type Worker = {
   stop(graceMs: number, why?: string): Promise<void>;
 };
 
-/** How the last worker of a session in this daemon ended, where it was by a fault: an error of the code, or the disk. */
-export type Fault = { after: 'error' | 'trouble'; error: string };
+/**
+ * How the last worker of a session ended: in this daemon, by an error of the code or by the disk; or with a daemon that was lost. `alone`:
+ * how many were lost in a row while nothing else was at work; 0: what was counted turned out to be nobody's doing.
+ */
+export type Fault = { after: 'error' | 'trouble'; error: string } | { after: 'crash'; alone?: number; error?: string };
 
 /**
  * The beat of one session: admit, decide, perform, record, fold, until there is nothing left to do. `rules` is asked anew each
@@ -61,7 +67,7 @@ export async function openWorker(
   last?: Fault,
 ): Promise<Worker> {
   const { store, clock } = world;
-  const ledger = await openLedger(store.name, store.journal, store.snapshots, world.seal);
+  const ledger = await openLedger(store.name, store.journal, store.snapshots, world.seal, world.step);
   const exclusively = oneAtATime();
   const desk = planDesk(store.plan, ledger, clock, (task) =>
     exclusively(task).catch((error) => world.log('warn', `plan.json lags behind: ${errorText(error)}`)),
@@ -85,6 +91,10 @@ export async function openWorker(
   let glancing = false;
   /** The last look beside a call in flight failed, and was told of. */
   let unheard = false;
+  /** Nothing got further yet than where the last daemon was lost. */
+  let stuck = false;
+  /** What is set aside is so, with its reply, before `plan.json` is looked at: that may be what the last daemons were lost over. */
+  let careful = last?.after === 'crash' && (last.alone ?? 0) >= MOST_SETBACKS;
   let ending: Promise<void> | null = null;
   let why = STOPPED;
   /** `patient`: whoever closes the worker may keep the time for it. */
@@ -109,8 +119,10 @@ export async function openWorker(
   function wake(): void {
     woken = true;
     if (stopping || broken) return;
-    if (!beating) beating = beats().catch(fault).finally(rest);
-    else if (inFlight && !glancing) {
+    if (!beating) {
+      world.activity?.('busy');
+      beating = beats().catch(fault).finally(rest);
+    } else if (inFlight && !glancing) {
       // One glance sees all that came in before it: a hundred thousand wakes must not line up for one each.
       glancing = true;
       void exclusively(glance).catch(troubled);
@@ -121,6 +133,7 @@ export async function openWorker(
     beating = null;
     leavePlace();
     if (woken && !stopping && !broken) wake();
+    else if (!stopping && !broken) world.activity?.('quiet');
   }
 
   function leavePlace(): void {
@@ -152,6 +165,10 @@ export async function openWorker(
       const ruled = learned(withNotes(ledger.session, withJobs(settled)), world.model, ledger.session);
       const decision = await exclusively(() => beat(ruled));
       if (ledger.unkept === 'due') await exclusively(keep);
+      if (stuck && ledger.session.setbacks.gotOn) {
+        stuck = false;
+        world.activity?.('got on');
+      }
       if (!woken) heardAgain();
       if (stopping || decision.do === 'rest') return;
       if (decision.do === 'think' || decision.do === 'act') {
@@ -164,12 +181,18 @@ export async function openWorker(
 
   /** One decision, and all of it that needs no waiting. `heard`: people were listened to just before. */
   async function beat(ruled: Rules, heard = false): Promise<Decision> {
-    if (woken || (held && hasRoom(ledger.session))) await look(ruled);
-    const decision = timely(unstalled(decide(ledger.session, ruled), ruled));
+    careful &&= isSettingAside(ledger.session, ruled);
+    if (!careful && (woken || (held && hasRoom(ledger.session)))) await look(ruled);
+    const decision = timely(
+      unstalled(
+        ledger.step('deciding', () => decide(ledger.session, ruled)),
+        ruled,
+      ),
+    );
     // A stop that was dropped while nobody was there outranks what a recovery would go on with.
     if ((decision.do === 'think' || decision.do === 'act') && !caughtUp && woken) return beat(ruled);
     if (decision.do === 'record') {
-      if (!heard && rests(decision) && (await changedByHand())) return beat(ruled, true);
+      if (!heard && !careful && rests(decision) && (await changedByHand())) return beat(ruled, true);
       const events = await gateOfEvents(decision.events, world, ledger, ruled);
       await ledger.record(await approvals.kept(await withFiles(store, ledger.session, events)));
       await approvals.flush();
@@ -306,11 +329,8 @@ export async function openWorker(
   async function hearMeanwhile(): Promise<void> {
     const ruled = withJobs(await rules());
     if (woken) await look(ruled);
-    for (
-      let decision = decideMeanwhile(ledger.session, ruled);
-      decision;
-      decision = decideMeanwhile(ledger.session, ruled)
-    ) {
+    const next = () => ledger.step('deciding', () => decideMeanwhile(ledger.session, ruled));
+    for (let decision = next(); decision; decision = next()) {
       if (decision.do === 'record') await ledger.record(decision.events);
       else if (decision.do === 'publish') await publish(decision.message, ruled);
     }
@@ -321,7 +341,7 @@ export async function openWorker(
   async function publish(message: string, ruled: Rules): Promise<void> {
     const reply = ledger.session.unpublished[message];
     if (!reply) return;
-    await desk.flush();
+    if (!careful) await desk.flush();
     await approvals.flush();
     await ledger.sync();
     await store.outbox.publish(reply.id, replyText(reply));
@@ -351,10 +371,14 @@ export async function openWorker(
     await store.close();
   }
 
-  await recover(ledger, desk, last);
+  const begun = openIn(ledger.session).length > 0;
+  await recover(ledger, last);
+  if (begun && !careful) await desk.read();
+  stuck = !ledger.session.setbacks.gotOn;
   await tidyCalls(world, ledger);
   return {
     wake,
+    begun,
     get idle() {
       return beating === null && !woken && (alarm?.patient ?? true) && ledger.session.run === null;
     },
@@ -379,6 +403,13 @@ function learned(rules: Rules, model: Model, { run }: Session): Rules {
   return window === undefined ? rules : { ...rules, contextWindow: window };
 }
 
+/** Something is set aside here, or its reply is still to be told. */
+function isSettingAside(session: Session, rules: Rules): boolean {
+  const { run, rest, unpublished } = session;
+  if (parking(session, rules).length > 0 || Object.keys(unpublished).length > 0) return true;
+  return run === null && rest?.reason === 'crashes' && entryOf(session.messages, rest.message)?.replied === false;
+}
+
 const rests = (decision: Decision): boolean =>
   decision.do === 'record' && decision.events.some((event) => event.type === 'run.rested');
 
@@ -393,14 +424,13 @@ function cutShort(session: Session, why: string): EventBody[] {
  * What the last daemon left open is put on record; the beat then goes on from there like from anywhere else. Durable before
  * anything is tried again: a thing that brings the daemon down is counted before it can do so once more.
  */
-async function recover(ledger: Ledger, desk: PlanDesk, last: Fault | undefined): Promise<void> {
+async function recover(ledger: Ledger, last: Fault | undefined): Promise<void> {
   const { session } = ledger;
   const open = openIn(session);
   if (open.length === 0) return;
   const how = session.stopped > 0 && session.stopped === session.seq ? ({ after: 'stop' } as const) : last;
   await ledger.record([{ type: 'recovery.started', open, ...(how ?? { after: 'crash' as const }) }]);
   await ledger.sync();
-  await desk.read();
 }
 
 /** A daemon that ends in order says so where it leaves something open: the next one must not take it for a crash. */

@@ -6,7 +6,7 @@ export const AGENTD_EXITS = {
   owned: { code: 3, when: 'the workspace has a daemon already' },
   lost: { code: 8, when: 'another daemon took the workspace; nothing was written after that was seen' },
   twice: { code: 130, when: 'a second signal to stop' },
-  stalled: { code: 134, when: 'SIGABRT: it stood still for a minute and ended itself' },
+  stalled: { code: 137, when: 'SIGKILL: it was killed, or stood still for a minute and ended itself' },
 } as const;
 
 /** The table in words. */

@@ -130,6 +130,10 @@ const EVENTS = [
   }),
   event('run.resumed', {
     message: z.string(),
+    name: z
+      .string()
+      .optional()
+      .describe('Name of the reply, where the daemon tries again by itself what was set aside.'),
     by: By,
     limits: Limits,
     plan: z.string().optional().describe('A plan that had been set aside and is taken up again.'),
@@ -300,6 +304,13 @@ const EVENTS = [
       .optional()
       .describe('How it was left: a daemon that died, an error of its code, trouble with the disk, a stop in order.'),
     error: z.string().optional(),
+    alone: z
+      .int()
+      .min(0)
+      .optional()
+      .describe(
+        "Daemons lost in a row while nothing but this session was at work, or standing still in a step of it; 0: what was counted before turned out to be nobody's doing. Without it nothing is proven.",
+      ),
   }),
   event('daemon.stopped', {
     open: z.array(z.string()).describe('What a daemon that ended in order left for the next one, in words.'),

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-const TroubleKind = z.enum(['quarantined', 'blocked', 'no room', 'too many files', 'failing']);
+const TroubleKind = z.enum(['quarantined', 'blocked', 'no room', 'too many files', 'failing', 'set aside']);
 export type TroubleKind = z.infer<typeof TroubleKind>;
 
 /** Names listed at most; the counts tell how many there are. */

@@ -19,6 +19,10 @@ export const workspacePaths = (root: string) => ({
   log: join(root, '.agentd', 'daemon.log'),
   /** What the daemon sees and cannot serve, for whoever asks. */
   status: join(root, '.agentd', 'status.json'),
+  /** Daemons that were lost, and what that says of sessions; who is at work now; and what the watchdog left. */
+  losses: join(root, '.agentd', 'losses.json'),
+  atWork: join(root, '.agentd', 'at-work'),
+  stoodStill: join(root, '.agentd', 'stood-still.json'),
   /** Room kept for the last records on a full disk. */
   reserve: join(root, '.agentd', 'reserve'),
   schemas: join(root, '.agentd', 'schemas'),

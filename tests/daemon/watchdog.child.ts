@@ -1,22 +1,43 @@
+import { writeSync } from 'node:fs';
 import { watchdog } from '../../src/daemon/watchdog.ts';
 
-/** "still": the main thread never comes back; "busy": it does between pieces of work; "ended": it stands still after the watch. */
-const [what, ticks] = process.argv.slice(2);
-const stop = watchdog({ tickMs: 50, ticks: Number(ticks) });
+/**
+ * "still": the main thread never comes back, and says whose step that is; "deaf": the same, with a listener for all that can be heard;
+ * "full": the same, with a pipe to its reader that is full;
+ * "busy": it does between pieces of work; "ended": it stands still after the watch.
+ */
+const [what, patience, path] = process.argv.slice(2);
+const guard = watchdog({
+  patienceMs: Number(patience),
+  ...(path && { path }),
+  of: { owner_since: 'then' },
+  slow: (session, step) => console.error(`slow: ${session}, ${step}`),
+});
+if (what === 'deaf') for (const signal of ['SIGABRT', 'SIGTERM', 'SIGINT'] as const) process.on(signal, () => {});
 process.on('SIGTERM', () => process.exit(0));
-if (what === 'ended') await stop();
+if (what === 'ended') await guard.stop();
 console.log('READY');
-setTimeout(what === 'busy' ? busy : still, 100);
+setTimeout(what === 'busy' ? busy : () => guard.step('demo', 'merging plan.json', still), 100);
 
 function still(): void {
-  const until = what === 'ended' ? performance.now() + 2000 : Number.POSITIVE_INFINITY;
+  if (what === 'full') fill();
+  const until = what === 'ended' ? performance.now() + 2500 : Number.POSITIVE_INFINITY;
   while (performance.now() < until);
-  process.exit(0);
+  setTimeout(() => process.exit(0), 100);
 }
 
-/** Work in pieces of a tenth of a second of a core, so that a stop most likely comes in the middle of one. */
+/** Node's own end of a pipe does not block, and says so once it is full. */
+function fill(): void {
+  try {
+    for (;;) writeSync(2, 'x'.repeat(65_536));
+  } catch {
+    // It is full.
+  }
+}
+
+/** Work in pieces of a fiftieth of a second of a core, so that a stop most likely comes in the middle of one. */
 function busy(): void {
   const { user } = process.cpuUsage();
-  while (process.cpuUsage().user - user < 100_000);
+  while (process.cpuUsage().user - user < 20_000);
   setTimeout(busy, 1);
 }

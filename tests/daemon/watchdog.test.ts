@@ -1,42 +1,51 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
+import { readStoodStill } from '../../src/daemon/losses.ts';
+import { tempFolder } from '../store/rig.ts';
 
-/** A process that does as it is told under a watchdog with a patience of so many ticks of 50 ms. */
-async function under(
-  what: string,
-  ticks: number,
-): Promise<{ child: ChildProcess; said(): string; ended: Promise<unknown> }> {
-  const child = spawn(process.execPath, [
-    '--import',
-    'tsx',
-    join(import.meta.dirname, 'watchdog.child.ts'),
-    what,
-    `${ticks}`,
-  ]);
+type Under = { child: ChildProcess; said(): string; ended: Promise<unknown>; left: string };
+
+/** A process that does as it is told under a watchdog with so many ms of patience. */
+async function under(what: string, patienceMs: number, { reads = true } = {}): Promise<Under> {
+  const left = join(tempFolder(), 'stood-still.json');
+  const program = join(import.meta.dirname, 'watchdog.child.ts');
+  const child = spawn(process.execPath, ['--import', 'tsx', program, what, `${patienceMs}`, left]);
   onTestFinished(() => void child.kill('SIGKILL'));
   let said = '';
-  child.stderr.on('data', (data: Buffer) => {
-    said += data.toString();
-  });
-  const ended = new Promise((done) => child.once('close', (code, signal) => done(signal ?? code)));
+  if (reads) child.stderr.on('data', (data: Buffer) => (said += data.toString()));
+  const ended = new Promise((done) => child.once('exit', (code, signal) => done(signal ?? code)));
   await Promise.race([new Promise((done) => child.stdout.once('data', done)), ended]);
-  return { child, said: () => said, ended };
+  return { child, said: () => said, ended, left };
 }
 
-test('a process whose event loop stands still ends itself with SIGABRT and says why', async () => {
-  const { said, ended } = await under('still', 10);
-  expect(await ended).toBe('SIGABRT');
+test('a process whose event loop stands still ends itself with SIGKILL, says why, and leaves whose step it was', async () => {
+  const { said, ended, left } = await under('still', 500);
+  expect(await ended).toBe('SIGKILL');
   expect(said()).toContain('stood still');
+  expect(said()).toContain('in a step of the session demo (merging plan.json)');
+  expect(readStoodStill(left, 'then')).toMatchObject({ session: 'demo', what: 'merging plan.json' });
+  expect(readStoodStill(left, 'another time')).toBeUndefined();
+});
+
+test('no listener for a signal disarms it', async () => {
+  expect(await (await under('deaf', 500)).ended).toBe('SIGKILL');
+});
+
+test('a reader of stderr that takes nothing does not hold it up', async () => {
+  const { ended, left } = await under('full', 500, { reads: false });
+  expect(await ended).toBe('SIGKILL');
+  expect(existsSync(left) && readFileSync(left, 'utf8')).toContain('demo');
 });
 
 test('one that was stopped for longer than its patience, and continued, is left alone', async () => {
-  const { child, ended } = await under('busy', 60);
+  const { child, ended } = await under('busy', 6000);
   for (let n = 0; n < 2; n++) {
-    await sleep(500);
+    await sleep(300);
     child.kill('SIGSTOP');
-    await sleep(4000);
+    await sleep(7000);
     child.kill('SIGCONT');
   }
   await sleep(500);
@@ -44,6 +53,8 @@ test('one that was stopped for longer than its patience, and continued, is left 
   expect(await ended).toBe(0);
 });
 
-test('a watch that was ended ends nobody', async () => {
-  expect(await (await under('ended', 10)).ended).toBe(0);
+test('a watch that was ended ends nobody, and a step that took long is told', async () => {
+  const { ended, said } = await under('ended', 500);
+  expect(await ended).toBe(0);
+  expect(said()).toBe('slow: demo, merging plan.json\n');
 });

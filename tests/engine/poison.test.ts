@@ -56,6 +56,71 @@ test('"continue" tries again what was put aside, and counts afresh', async () =>
   expect(it.reply('2.md')).toContain('All is well.');
 });
 
+test('losses while others were at work too are never put down to a session', async () => {
+  const it = await rig({ script: () => HOLD });
+  it.drop('1.md', 'Think long');
+  for (let n = 0; n < 6; n++) {
+    await it.pass(100);
+    await it.restart({ last: { after: 'crash' } });
+  }
+  expect(it.reply('1.md')).toBeUndefined();
+});
+
+test('what was counted is taken back where a daemon was lost with nothing at work', async () => {
+  const it = await rig({ script: () => HOLD });
+  it.drop('1.md', 'Think long');
+  for (const alone of [1, 2, 0, 1, 2]) {
+    await it.pass(100);
+    await it.restart({ last: { after: 'crash', alone } });
+  }
+  await it.pass(300);
+  expect(it.reply('1.md')).toBeUndefined();
+});
+
+test.each([
+  ['an answer that asks for a call, where the loss was in the model call', { text: '', calls: [shell()] }],
+  ['an answer without a call', { text: '[Step] One\n[Step] Two' }],
+])('%s is progress', async (_what, move) => {
+  let asked = 0;
+  const it = await rig({ script: () => (++asked % 2 === 1 ? HOLD : move), tool: () => ({ ok: true, text: 'done' }) });
+  it.drop('1.md', 'A long task');
+  await dieing(it, 6);
+  expect(it.reply('1.md') ?? '').not.toContain('crashes');
+});
+
+test('what was set aside is tried again by itself, once, and then after twice the time', async () => {
+  let isWell = false;
+  const it = await rig({ script: () => (isWell ? { text: 'All is well.' } : HOLD) });
+  it.drop('1.md', 'Poison');
+  await dieing(it, 3);
+  expect(it.reply('1.md')).toContain('It is tried again by itself in 10 minutes.');
+  expect(it.events().at(-1)).toMatchObject({ type: 'reply.published', idle: false });
+  await it.pass(9 * 60_000);
+  expect(it.requests).toHaveLength(3);
+  await it.pass(2 * 60_000);
+  expect(it.requests).toHaveLength(4);
+  await it.restart({ last: { after: 'crash', alone: 1 } });
+  await it.pass(300);
+  expect(it.reply('retry.md')).toMatch(/reason: crashes[\s\S]*in 20 minutes/);
+  isWell = true;
+  await it.pass(21 * 60_000);
+  await it.pass(300);
+  expect(it.reply('retry-2.md')).toContain('All is well.');
+  expect(it.events().at(-1)).toMatchObject({ type: 'reply.published', idle: true });
+});
+
+test('what was set aside is left alone once a person said something else', async () => {
+  const it = await rig({ script: (request) => (JSON.stringify(request).includes('Fine') ? { text: 'Hello.' } : HOLD) });
+  it.drop('1.md', 'Poison');
+  await dieing(it, 3);
+  it.drop('2.md', '/new');
+  await it.pass(300);
+  it.drop('3.md', 'Fine');
+  await it.pass(24 * 3_600_000);
+  expect(it.reply('3.md')).toContain('Hello.');
+  expect(count(it, 'run.resumed')).toBe(0);
+});
+
 test('deaths between which the run got on are never added up', async () => {
   let n = 0;
   const it = await rig({
@@ -121,6 +186,7 @@ test('a message that is never got as far as a run is put aside too, and the one 
   const it = await rig({
     script: moves({ text: 'Hello.' }),
     before: [message('1.md', 'hi'), message('2.md', 'hello'), lost, lost],
+    last: { after: 'crash', alone: 3 },
   });
   it.worker.wake();
   await it.pass(300);

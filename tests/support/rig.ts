@@ -60,6 +60,8 @@ export type RigOptions = {
   replay?: (name: string) => 'safe' | 'never';
   /** Whether a call may run; all may where this is left out. */
   permit?: (call: { name: string; args: string }) => Permit;
+  /** How the daemon before the first one ended. */
+  last?: Fault;
   config?: Config;
   /** Asked in place of `config` each time; may throw, as settings that cannot be read do. */
   rules?: () => Rules;
@@ -90,6 +92,8 @@ export async function rig(options: RigOptions): Promise<Rig> {
   const faults: unknown[] = [];
   const logged: Rig['logged'] = [];
   const troubles: unknown[] = [];
+  /** Daemons that were lost while nothing else was at work: a rig has one session. */
+  let lost = 0;
   let letGo: Array<() => void> = [];
   const children = memoryChildren();
   const rules = () => options.rules?.() ?? resolveRules(options.config);
@@ -222,7 +226,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     async restart(how) {
       store = store.hands.restart(how);
       timers = [];
-      worker = await open(how?.last);
+      worker = await open(how?.last ?? { after: 'crash', alone: ++lost });
       worker.wake();
       await self.settle();
     },
@@ -231,7 +235,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
       letGo = [];
     },
   };
-  worker = await open();
+  worker = await open(options.last);
   return self;
 }
 
