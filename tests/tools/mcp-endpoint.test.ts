@@ -148,3 +148,30 @@ test('an answer past all measure costs the call, not the daemon', async () => {
   const at = mcpDesk({ web: { url } });
   expect(await at.use('mcp__web__flood')).toMatchObject({ ok: false, text: /may or may not have run/ });
 });
+
+test('an endpoint that sends on elsewhere gets no second request, and its headers go nowhere else', async () => {
+  const seen: Array<string | undefined> = [];
+  const elsewhere = await endpoint((message, to, from) => {
+    seen.push(from.headers.authorization);
+    json(to, message.id, message.method === 'tools/list' ? { tools: [] } : WELCOME);
+  });
+  for (const status of [302, 307]) {
+    const front = await endpoint((_, to) => to.writeHead(status, { location: elsewhere }).end());
+    const at = mcpDesk({ web: { url: front, headers: { Authorization: 'Bearer swordfish-77' } } });
+    expect((await at.ready()).join()).toContain(`sends on to ${elsewhere}, which is not followed`);
+  }
+  expect(seen).toEqual([]);
+});
+
+test('an endpoint that sends on within its own address is followed where the method is kept', async () => {
+  const url = await endpoint((message, to, from) => {
+    if (from.url === '/mcp') to.writeHead(307, { location: '/new' }).end();
+    else if (message.id === undefined) to.writeHead(202).end();
+    else if (message.method === 'tools/list')
+      json(to, message.id, { tools: [{ name: 'a', inputSchema: { type: 'object' } }] });
+    else json(to, message.id, WELCOME);
+  });
+  const at = mcpDesk({ web: { url } });
+  await at.ready();
+  expect(at.offered()).toEqual(['mcp__web__a']);
+});

@@ -32,6 +32,8 @@ export type Gate = {
   url: string;
   /** Why nothing came from there the last time; undefined where nothing went wrong. */
   why(url: string): string | undefined;
+  /** From now on nothing comes from what this gives a reason for. Of what is encrypted only the host is seen. */
+  holdTo(denied: (url: string) => string | undefined): void;
   close(): void;
 };
 
@@ -43,6 +45,7 @@ export type Gate = {
 export async function openGate(may: () => Allowed, resolve: Resolve): Promise<Gate> {
   const faults = new Map<string, string>();
   const sockets = new Set<Socket>();
+  let denied: (url: string) => string | undefined = () => undefined;
   const server = createServer();
   server.on('connection', keep);
   server.on('request', (asked, answer) => void forward(asked, answer));
@@ -64,6 +67,8 @@ export async function openGate(may: () => Allowed, resolve: Resolve): Promise<Ga
   async function addressesFor(url: URL): Promise<Address[]> {
     if (OF_CHROMIUM.has(url.hostname))
       throw new UserError(`${url.hostname} is refused: it serves the browser, no page.`);
+    const why = denied(url.href);
+    if (why !== undefined) throw new UserError(`${url.href} is denied: ${why}.`);
     return addressesOf(url, may(), resolve);
   }
 
@@ -150,6 +155,9 @@ export async function openGate(may: () => Allowed, resolve: Resolve): Promise<Ga
     why: (asked) => {
       const url = urlIn(asked);
       return url && faults.get(placeOf(url));
+    },
+    holdTo(next) {
+      denied = next;
     },
     close() {
       server.close();

@@ -1,4 +1,4 @@
-import type { ToolResult } from '../../engine/ports.ts';
+import type { ToolContext, ToolResult } from '../../engine/ports.ts';
 import { errorText, UserError } from '../../protocol/errors.ts';
 import { clip } from '../../protocol/recorded.ts';
 import { deadline } from '../deadline.ts';
@@ -7,7 +7,7 @@ import { unlessAborted } from '../web/outbound.ts';
 import { act } from './actions.ts';
 import { answer } from './answer.ts';
 import { BROWSER, type Request, readRequest } from './args.ts';
-import type { Desk } from './desk.ts';
+import type { Desk, Done } from './desk.ts';
 import type { Browser } from './launch.ts';
 import type { BrowserPool } from './pool.ts';
 import type { BrowserSettings } from './settings.ts';
@@ -35,7 +35,13 @@ export function browserTool({ pool, folder, settings, actionMs = ACTION_MS }: Br
       const limit = deadline(context.signal, ms);
       try {
         return await pool.use({ folder, settings, signal: limit.signal }, (browser) =>
-          attempt(request, { browser, work: context.work, signal: limit.signal }, { outer: context.signal, ms }),
+          held(browser, context.permits, (denied) =>
+            attempt(
+              request,
+              { browser, work: context.work, signal: limit.signal },
+              { outer: context.signal, ms, denied },
+            ),
+          ),
         );
       } catch (error) {
         context.signal.throwIfAborted();
@@ -50,14 +56,39 @@ export function browserTool({ pool, folder, settings, actionMs = ACTION_MS }: Br
 
 const waited = (request: Request): number => (request.action === 'wait' ? (request.seconds ?? 0) * 1000 : 0);
 
+type Denied = (url: string) => string | undefined;
+
+/** Pages, what they load and where they send on are held to the rules that deny, in this call and after it. */
+function held<T>({ gate }: Browser, permits: ToolContext['permits'], use: (denied: Denied) => Promise<T>): Promise<T> {
+  const denied: Denied = (url) => {
+    const permit = permits?.(JSON.stringify({ action: 'navigate', url }));
+    return permit?.is === 'deny' ? permit.why : undefined;
+  };
+  gate.holdTo(denied);
+  return use(denied);
+}
+
+/** Of what is encrypted the gate sees no paths: a page that a rule denies is left before anything of it is told. */
+async function leaveDenied({ browser: { tabs } }: Desk, did: Done, denied: Denied): Promise<Done> {
+  if (tabs.count() === 0) return did;
+  const { page } = await tabs.current();
+  const url = page.url();
+  const why = denied(url);
+  if (why === undefined) return did;
+  await page.goto('about:blank');
+  const { images: _, ...rest } = did;
+  return { ...rest, ok: false, says: [...did.says, `${clip(url, 300)} is denied: ${why}. The page was left`] };
+}
+
 /** What goes wrong is told with the page as it is, where that can still be had. */
 async function attempt(
   request: Request,
   desk: Desk,
-  { outer, ms }: { outer: AbortSignal; ms: number },
+  { outer, ms, denied }: { outer: AbortSignal; ms: number; denied: Denied },
 ): Promise<ToolResult> {
   try {
-    const did = await unlessAborted(act(request, desk), desk.signal);
+    const acted = await unlessAborted(act(request, desk), desk.signal);
+    const did = await unlessAborted(leaveDenied(desk, acted, denied), desk.signal);
     return await unlessAborted(answer(desk, did), desk.signal);
   } catch (error) {
     outer.throwIfAborted();
@@ -75,7 +106,9 @@ async function attempt(
     const show = deadline(outer, SHOW_MS);
     try {
       const shown = await unlessAborted(
-        answer({ ...desk, signal: show.signal }, { ok: false, says: [], page: tab.isStuck ? 'none' : 'all' }),
+        leaveDenied(desk, { ok: false, says: [], page: tab.isStuck ? 'none' : 'all' }, denied).then((left) =>
+          answer({ ...desk, signal: show.signal }, left),
+        ),
         show.signal,
       );
       return { ok: false, text: `${why}\n${shown.text}` };

@@ -74,7 +74,7 @@ export function oldEndpointTransport({ url, headers }: Endpoint): Transport {
 /** `ended` hears which request had its stream end, unless the server can be asked for the rest of it. */
 function boundedFetch(ended: (id: Id) => void): FetchLike {
   return async (url, init) => {
-    const response = await fetch(url, init);
+    const response = await within(url, init);
     if (!response.body) return response;
     const isStream = response.headers.get('content-type')?.includes('text/event-stream') ?? false;
     const id = isStream ? idIn(init?.body) : undefined;
@@ -87,6 +87,28 @@ function boundedFetch(ended: (id: Id) => void): FetchLike {
     Object.defineProperty(copy, 'url', { value: response.url });
     return copy;
   };
+}
+
+const MOST_REDIRECTS = 5;
+
+/**
+ * The address is a person's word, and so is what is sent there: headers of theirs, tokens among them, go to no other origin. A
+ * redirect on the same one that keeps the method is followed.
+ */
+async function within(address: string | URL, init: RequestInit | undefined): Promise<Response> {
+  let url = new URL(address);
+  for (let hops = 0; hops <= MOST_REDIRECTS; hops++) {
+    const response = await fetch(url, { ...init, redirect: 'manual' });
+    const to = response.headers.get('location');
+    if (response.status < 300 || response.status > 399 || to === null || !URL.canParse(to, url.href)) return response;
+    await response.body?.cancel();
+    const next = new URL(to, url);
+    const keeps = response.status === 307 || response.status === 308 || (init?.method ?? 'GET') === 'GET';
+    if (next.origin !== url.origin || !keeps)
+      throw new Error(`${url.origin} sends on to ${next.href}, which is not followed: let \`url\` name that`);
+    url = next;
+  }
+  throw new Error(`${url.origin} redirects more than ${MOST_REDIRECTS} times`);
 }
 
 function idIn(body: unknown): Id | undefined {
