@@ -15,6 +15,8 @@ export type Mutation = {
   start: number;
   length: number;
   replacement: string;
+  /** Where it is to be noticed, where that is not in the room of its file. */
+  tests?: string[][];
 };
 
 /** Calls after which bytes or names survive a power cut. */

@@ -44,7 +44,8 @@ export function openBench(root: string): Bench {
       try {
         fs.writeFileSync(path, mutated(text, mutation));
         let first: Outcome = { is: 'survived' };
-        for (const tests of testsFor(mutation.file)) if (first.is === 'survived') first = await outcomeOf(tests);
+        for (const tests of mutation.tests ?? testsFor(mutation.file))
+          if (first.is === 'survived') first = await outcomeOf(tests);
         if (first.is !== 'noticed' || !first.test) return first;
         const again = await outcomeOf(only(first.test));
         fs.writeFileSync(path, text);
