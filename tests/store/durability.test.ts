@@ -1,0 +1,172 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { diskLog } from '../support/disk-log.ts';
+
+// What is durable when a function of the store returns, and what had to be before others could see it. The log listens to the functions
+// of `fs`, which the store keeps when it is loaded: hence the late imports.
+const log = diskLog();
+const { openSessionFolder, openWorkspace, sessionPaths, dropMessage, replaceFile } = await import(
+  '../../src/store/index.ts'
+);
+const { tempFolder, opened, progressed } = await import('./rig.ts');
+const { attachFile } = await import('../../src/store/attach.ts');
+const { makeDurably, createFile, putInPlace, syncFile, syncFolder } = await import('../../src/store/durable.ts');
+
+function session(options = {}) {
+  const root = tempFolder();
+  const folder = join(root, 'demo');
+  fs.mkdirSync(folder);
+  const store = openSessionFolder(folder, { now: () => new Date(), ...options });
+  onTestFinished(() => store.close());
+  return { root, folder, store, paths: sessionPaths(folder) };
+}
+
+test('a reply is on disk before it has its name, and its name before it counts as published', async () => {
+  const { folder, store } = session();
+  expect(await log.during(folder, () => store.outbox.publish('1.md', 'one'))).toEqual([
+    'sync outbox/.tmp/.tmp-*',
+    'link outbox/1.md',
+    'sync outbox',
+  ]);
+  expect(await log.during(folder, () => store.outbox.publish('1.md', 'one'))).toEqual(['sync outbox']);
+  expect(await log.during(folder, () => store.outbox.publish('1.md', 'two'))).toEqual([
+    'sync outbox/.tmp/.tmp-*',
+    'sync outbox',
+    'rename outbox/1.earlier.md',
+    'sync outbox/.tmp/.tmp-*',
+    'link outbox/1.md',
+    'sync outbox',
+  ]);
+});
+
+test('a blob is on disk with its name, also one that an earlier daemon may not have synced', async () => {
+  const { folder, store } = session();
+  expect(await log.during(folder, () => store.blobs.put('long'))).toEqual([
+    'sync blobs/.tmp-*',
+    'link blobs/*',
+    'sync blobs',
+  ]);
+  expect(await log.during(folder, () => store.blobs.put('long'))).toEqual(['sync blobs']);
+});
+
+test('the record is on disk when a sync returns, with every name on the way to it', async () => {
+  const { root, store } = session();
+  const first = await log.during(root, async () => {
+    await store.journal.append([opened]);
+    await store.journal.sync();
+  });
+  expect([...first].sort()).toEqual(['sync .', 'sync demo', 'sync demo/events.jsonl']);
+  await store.journal.append([progressed(1)]);
+  expect(await log.during(root, () => store.journal.sync())).toEqual(['sync demo/events.jsonl']);
+});
+
+test('a segment is sealed one durable step after the other', async () => {
+  const { folder, store } = session({ segmentBytes: 600 });
+  await store.journal.append([opened]);
+  await store.journal.sync();
+  const lines = await log.during(folder, async () => {
+    for (let n = 0; n < 6; n++) await store.journal.append([progressed(n)]);
+    await store.journal.sync();
+  });
+  const at = lines.findIndex((line) => line.startsWith('link events/'));
+  expect(lines.slice(at - 1, at + 7)).toEqual([
+    'sync events.jsonl',
+    'link events/.tmp-*',
+    'rename events/000001.jsonl',
+    'sync events',
+    'sync .',
+    'sync events/.tmp-*',
+    'rename events.jsonl',
+    'sync .',
+  ]);
+});
+
+test('an end of the record that is cut off is kept on disk before', async () => {
+  const { folder, store, paths } = session();
+  await store.journal.append([opened]);
+  await store.journal.sync();
+  fs.appendFileSync(paths.events, '{"v":1,"seq":2');
+  const next = openSessionFolder(folder, { now: () => new Date() });
+  onTestFinished(() => next.close());
+  const lines = await log.during(folder, () => next.journal.read(() => {}));
+  const saved = lines.findIndex((line) => line.startsWith('sync events.torn-'));
+  expect(saved).toBeGreaterThanOrEqual(0);
+  expect(lines.slice(saved + 1)).toContain('sync .');
+});
+
+test('a message that was dropped safely is on disk with its name; one dropped in any way is when it is taken', async () => {
+  const { root, folder, store } = session();
+  const lines = await log.during(root, () => dropMessage(folder, { name: '1.msg.md', content: 'hello' }));
+  expect(lines).toEqual(['sync demo/inbox/.tmp/*', 'link demo/inbox/1.msg.md', 'sync demo/inbox']);
+  expect(await log.during(folder, () => store.inbox.look())).toEqual(['sync inbox/1.msg.md']);
+});
+
+test('a message into a session that is being made syncs every name on the way', async () => {
+  const root = tempFolder();
+  fs.mkdirSync(join(root, 'demo'));
+  const lines = await log.during(root, () => dropMessage(join(root, 'demo'), { name: '1.msg.md', content: 'hello' }));
+  expect(lines.slice(-3)).toEqual(['sync demo/inbox', 'sync demo', 'sync .']);
+});
+
+test('an attachment is on disk with its name', async () => {
+  const { root, folder } = session();
+  fs.writeFileSync(join(root, 'a.csv'), 'x');
+  expect(await log.during(folder, () => attachFile(folder, join(root, 'a.csv')))).toEqual([
+    'sync inbox/.tmp/*',
+    'link inbox/.files/a.csv',
+    'sync inbox/.files',
+  ]);
+});
+
+test('what is replaced durably is on disk, with its name', async () => {
+  const { folder } = session();
+  const lines = await log.during(folder, () => replaceFile(join(folder, 'x.json'), '{}', { durable: true }));
+  expect(lines[0]).toMatch(/^sync \.tmp-\*/);
+  expect(lines.slice(-2)).toEqual(['rename x.json', 'sync .']);
+});
+
+test('an approval is durable when it is asked, and when it is answered', async () => {
+  const { folder, store } = session();
+  expect((await log.during(folder, () => store.approvals.write(1, '{}'))).slice(-2)).toEqual([
+    'rename approvals/1.json',
+    'sync approvals',
+  ]);
+  expect((await log.during(folder, () => store.approvals.settle(1, '{}'))).at(-1)).toBe('sync approvals');
+});
+
+test('a session is whole on disk when it is made, renamed or archived', async () => {
+  const workspace = openWorkspace(tempFolder(), { now: () => new Date() });
+  const { paths } = workspace;
+  const made = await log.during(paths.root, () => workspace.create('a'));
+  expect(made).toEqual(['sync .sessions/.tmp-*', 'rename .sessions/a', 'sync .sessions']);
+  expect(await log.during(paths.root, () => workspace.rename('a', 'b'))).toEqual([
+    'rename .sessions/b',
+    'sync .sessions',
+  ]);
+  expect(await log.during(paths.root, () => workspace.archive('b'))).toEqual([
+    'rename .archive/b',
+    'sync .sessions',
+    'sync .archive',
+  ]);
+});
+
+test('a plan that a snapshot counts on is on disk with every name', async () => {
+  const { folder, store } = session();
+  await store.plan.write('{"n":1}');
+  expect(await log.during(folder, () => store.plan.keep())).toEqual(['sync plan.json', 'sync .', 'sync plans/history']);
+});
+
+test('the small steps that all others are made of sync what they say', async () => {
+  const root = tempFolder();
+  const [file, folder] = [join(root, 'a'), join(root, 'x', 'y')];
+  expect(await log.during(root, () => createFile(file, 'x'))).toEqual(['sync a']);
+  expect(await log.during(root, () => syncFile(file))).toEqual(['sync a']);
+  expect(await log.during(root, () => syncFolder(root))).toEqual(['sync .']);
+  expect(await log.during(root, () => makeDurably(folder))).toEqual(['sync x', 'sync .']);
+  expect(await log.during(root, () => putInPlace(join(root, 's'), join(root, 'b'), 'x'))).toEqual([
+    'sync s',
+    'link b',
+    'sync .',
+  ]);
+});
