@@ -173,7 +173,7 @@ async function trialAfter(
   return openTrial({
     assessed: result,
     atWork: openAtWork(paths.atWork, since, clock),
-    path: paths.losses,
+    write: (next) => writeLosses(paths.losses, next),
     clock,
     log,
   });

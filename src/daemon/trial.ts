@@ -3,7 +3,7 @@ import type { Fault } from '../engine/worker.ts';
 import { errorText } from '../protocol/errors.ts';
 import type { Culprit, Losses } from '../protocol/losses.ts';
 import type { AtWorkFile } from './at-work.ts';
-import { type Assessed, holdFrom, MOST_TIMES, writeLosses } from './losses.ts';
+import { type Assessed, holdFrom, MOST_TIMES } from './losses.ts';
 import type { Case } from './sessions.ts';
 
 /** After so many losses in a row sessions are opened one at a time. */
@@ -33,14 +33,21 @@ export type Trial = {
   stop(): void;
 };
 
-type Options = { assessed: Assessed; atWork: AtWorkFile; path: string; clock: Clock; log: World['log'] };
+type Options = {
+  assessed: Assessed;
+  atWork: AtWorkFile;
+  /** Puts the losses on file, for the next daemon. */
+  write: (losses: Losses) => Promise<void>;
+  clock: Clock;
+  log: World['log'];
+};
 
 /**
  * After two losses in a row nothing is opened for a moment: a daemon that is lost then was not lost over a session. Then come the sessions
  * that were at work, alone, until each rests, gets further than before, or has lasted; what is lost then is lost over the one that was open. After
  * that all are served, except those that cost too many: they are tried again by themselves.
  */
-export function openTrial({ assessed, atWork, path, clock, log }: Options): Trial {
+export function openTrial({ assessed, atWork, write, clock, log }: Options): Trial {
   let losses = assessed.losses;
   const told = new Set<string>();
   let phase: 'pause' | 'one at a time' | 'all' = losses.in_a_row >= LOSSES ? 'pause' : 'all';
@@ -56,9 +63,7 @@ export function openTrial({ assessed, atWork, path, clock, log }: Options): Tria
   /** One after the other; a file that cannot be written is no reason to serve nobody. */
   function keep(next: Losses): Promise<void> {
     losses = next;
-    writing = writing
-      .then(() => writeLosses(path, next))
-      .catch((error) => log('warn', `${path} could not be written: ${errorText(error)}`));
+    writing = writing.then(() => write(next)).catch((error) => log('warn', errorText(error)));
     return writing;
   }
 

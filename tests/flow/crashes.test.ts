@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { innocents } from '../../scripts/soak/innocents.ts';
 import { chanceOf } from '../sim/chance.ts';
+import { ground, statusOf, until } from '../support/daemon.ts';
+import { startOpenAI } from '../support/openai-server.ts';
 
 test('sessions at work while the daemon is killed again and again are never blamed: all is answered once it is over', async () => {
   const base = mkdtempSync(join(tmpdir(), 'agentd-innocents-'));
@@ -13,3 +15,32 @@ test('sessions at work while the daemon is killed again and again are never blam
   expect(wrong).toEqual([]);
   expect(done).toBe(12);
 }, 240_000);
+
+test('a session that has the daemon stand still is blamed by name and set aside; another one is answered', async () => {
+  const server = await startOpenAI(({ said }) =>
+    said.includes('wait')
+      ? { text: '[Step] Wait', calls: [{ name: 'shell', args: JSON.stringify({ command: 'sleep 600' }) }] }
+      : { text: 'Hello.' },
+  );
+  const on = ground();
+  const flags = ['--base-url', server.url, '--model', 'm'];
+  const preload = new URL('./freeze.preload.mjs', import.meta.url).href;
+  const env = { AGENTD_WATCHDOG_S: '3', NODE_OPTIONS: `--import ${preload}` };
+  const first = await on.start(flags, env);
+  on.sh('bad', 'mkdir inbox && echo "wait" > inbox/1.md');
+  await until(() => on.plan('bad')?.steps[0]?.status === 'running', 'the plan');
+  on.sh('bad', 'sed \'s/"Wait"/"STAND-STILL"/\' plan.json > new && mv new plan.json && echo /status > inbox/2.md');
+  expect(await first.ended).toBe('SIGKILL');
+  expect(first.stderr()).toMatch(/stood still for 3 s in a step of the session bad \(reading plan.json\)/);
+  for (let n = 0; n < 3; n++) expect(await on.launch(flags, env).ended).toBe('SIGKILL');
+  expect(statusOf(await on.file('bad', 'outbox/1.md'))).toBe('failed');
+  expect(await on.file('bad', 'outbox/1.md')).toMatch(/stood still for 3 s while reading plan.json/);
+  const last = await on.start(flags, env);
+  expect(last.stderr()).toContain('lost over the session bad');
+  on.sh('good', 'mkdir inbox && echo hello > inbox/1.md');
+  expect(await on.file('good', 'outbox/1.md')).toContain('Hello.');
+  const held = await until(() => on.status()?.trouble.sessions.find((one) => one.session === 'bad'), 'the trouble');
+  expect(held).toMatchObject({ is: 'set aside', why: expect.stringContaining('reading plan.json') });
+  expect(last.process.exitCode).toBe(null);
+  await server.close();
+}, 120_000);
