@@ -176,6 +176,23 @@ test.each([
   expect(theirs.toolRuns.map(({ name }) => name)).toEqual(['read_file', 'check']);
 });
 
+test.each([
+  [false, ['read_file', 'check']],
+  [true, ['read_file']],
+])('the check of a person is their own word, unless a rule says that it is asked about (%s)', async (rule, ran) => {
+  const script = moves(
+    { text: '[Step] look', calls: [{ name: 'read_file', args: { path: 'a' } }] },
+    { hold: true, next: () => ({ text: '[Done]' }) },
+    { text: 'Looked.' },
+  );
+  const it = await told({ script, permit: only('check', { ...ASK, rule }) });
+  await byHand(it, [{ command: 'make test' }]);
+  it.release();
+  await it.settle();
+  expect(it.toolRuns.map(({ name }) => name)).toEqual(ran);
+  expect(it.types().includes('approval.asked')).toBe(rule);
+});
+
 async function byHand(it: Rig, done_when: object[]): Promise<void> {
   await it.pass(5000);
   const plan = it.plan();
