@@ -6,7 +6,6 @@ export const GUARDED = [
   'src/tools/permit/ruling.ts',
   'src/tools/permit/rules.ts',
   'src/tools/permit/command.ts',
-  'src/tools/permit/path.ts',
   'src/tools/permit/address.ts',
   'src/tools/paths.ts',
   'src/tools/open-file.ts',
