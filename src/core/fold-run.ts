@@ -64,7 +64,7 @@ export function foldResumed(before: Session, event: EventOf<'run.resumed'>): Ses
     trail: session.question ? session.trail : trailed(session),
     rest: null,
     approvals: anew(session),
-    plan: plan ? reopened(plan, run.limits, event.at) : session.plan,
+    plan: plan ? reopened(plan, run.limits, event.at, work?.theirs ?? session.theirs) : session.plan,
     setAside: back ? setAside : session.setAside,
     // Whoever says "continue" has patience again.
     rounds: { ...session.rounds, quiet: 0, iterations: 0 },
@@ -173,11 +173,18 @@ function resumable({ plan, rest }: Session): boolean {
   return plan?.status === 'paused' || plan?.status === 'waiting' || (plan !== null && rest?.plan === plan.id);
 }
 
-function reopened(plan: Plan, { iterations, step_iterations }: Run['limits'], at: string): Plan {
+function reopened(
+  plan: Plan,
+  { iterations, step_iterations }: Run['limits'],
+  at: string,
+  theirs: readonly string[],
+): Plan {
   const { reason: _, ...rest } = plan;
   // What stood in the way may be gone: whoever says "continue" wants it tried again.
   const over = rest.steps.every((step) => step.status !== 'pending' && step.status !== 'running');
-  const again = (step: Step) => step.status === 'blocked' || (over && step.status === 'failed');
+  // A step that a person blocked stays so until they say otherwise of that step.
+  const isBlocked = ({ id, status }: Step) => status === 'blocked' && !theirs.includes(`${id}:status`);
+  const again = (step: Step) => isBlocked(step) || (over && step.status === 'failed');
   const tried = new Set(rest.steps.filter(again).map((step) => step.id));
   const steps = revived(
     rest.steps.map((step) => (tried.has(step.id) ? { ...without(step, 'error'), status: 'pending' as const } : step)),

@@ -214,6 +214,7 @@ function blocked(session: Session, plan: Plan, event: EventOf<'step.blocked'>): 
   return {
     ...session,
     claim: null,
+    theirs: notTheirs(session, event.step),
     plan: withStep(
       plan,
       event.step,
@@ -223,6 +224,9 @@ function blocked(session: Session, plan: Plan, event: EventOf<'step.blocked'>): 
     turn: session.turn && asks ? { ...session.turn, judged: true, blocked: true } : session.turn,
   };
 }
+
+/** What a person once set of the step's status is over. */
+const notTheirs = ({ theirs }: Session, step: string): string[] => theirs.filter((one) => one !== `${step}:status`);
 
 /** A failed step waits for its next try, and the model is told why. */
 function again(session: Session, plan: Plan, id: string, { seq, at }: StepEvent): Session {
@@ -260,6 +264,7 @@ function reopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>)
     // It was thought to be done once already: the question comes after as many iterations again.
     patience: steps.find((step) => step.id === event.step)?.iterations ?? 0,
     claim: null,
+    theirs: notTheirs(session, event.step),
     children: begunAnew(session.children, event.step),
     plan: withSteps(next, steps, event.at),
     closed: session.closed.filter((id) => id !== event.step),

@@ -7,6 +7,7 @@ import { clip } from '../protocol/recorded.ts';
 import { LOST, type ReplyStatus } from '../protocol/reply.ts';
 import { ANSWERS, type Answer, kindOf } from './answers.ts';
 import { answerTo } from './approval.ts';
+import { isBusy } from './budget.ts';
 import { isFromAbove } from './child-name.ts';
 import { startMode } from './choice/mode.ts';
 import { CHECK, checkKey, openQuestion } from './claim.ts';
@@ -110,6 +111,11 @@ function carryOut(answer: Answer, session: Session, message: Message, rules: Rul
     case 'tell_nothing_runs':
       return say(session, message, rules, (words) => words.nothingRuns);
     case 'tell_paused':
+      if (stopsMore(session, message))
+        return [
+          standstill(session, message, 'paused', 'stopped'),
+          ...say(session, message, rules, (words) => words.stopped),
+        ];
       return say(session, message, rules, (words) => words.alreadyPaused);
     case 'tell_ended':
       return say(session, message, rules, (words) => words.alreadyEnded);
@@ -203,7 +209,7 @@ function resume(session: Session, message: Message, rules: Rules): EventBody[] {
   const fromAbove = isFromAbove(session.name, message.from);
   const named = !fromAbove && Object.hasOwn(session.setAside, first) ? first : undefined;
   if (!fromAbove && named === undefined && /^plan_\d+/.test(first) && first !== session.plan?.id) {
-    const known = Object.keys(session.setAside).join(', ') || '–';
+    const known = Object.keys(session.setAside);
     return say(session, message, rules, (words) => words.noSuchPlan(first, known));
   }
   const away =
@@ -255,6 +261,13 @@ function verdictOf(session: Session, message: Message): EventBody[] {
 /** A paused plan leaves `plan.json` and can be brought back. */
 export function aside(plan: string): EventBody {
   return { type: 'plan.ended', plan, status: 'paused', reason: 'set aside' };
+}
+
+/** A pause lets the calls of child sessions end; a stop that follows it does not. */
+function stopsMore(session: Session, message: Message): boolean {
+  const kind = kindOf(session, message);
+  const isStop = 'kind' in kind && kind.kind === 'stop';
+  return isStop && session.rest?.reason !== 'stopped' && Object.values(session.children).some(isBusy);
 }
 
 /** A run that rests already comes to rest in another way. */

@@ -109,13 +109,23 @@ function restText(session: Session, rules: Rules, run: Run, why: Why): string {
   const summary = plan && why.status !== 'done' && why.status !== 'waiting' ? [planSummary(plan, language)] : [];
   const how =
     why.status === 'paused' ? [words.goOn] : why.status === 'failed' && why.reason !== 'ceiling' ? [words.again] : [];
+  const held = plan && why.status !== 'done' && why.status !== 'cancelled' ? blockedByPerson(plan, session.theirs) : [];
+  const blocked = held.length > 0 ? [words.personBlocked(held.join('; '))] : [];
   const aside = run.aside ? [words.aside(run.aside.goal, run.aside.id)] : [];
   const guessed = why.status === 'done' ? (plan?.steps.filter((step) => step.completed_by === 'timeout') ?? []) : [];
   const assumed = guessed.length > 0 ? [words.assumed(guessed.map((step) => step.description).join('; '))] : [];
   const jobs =
     rules.jobs.length > 0 && !endsJobs(session.name, why.status) ? [words.jobsRun(rules.jobs.join(', '))] : [];
-  return [said, ...assumed, ...nobodys(plan, rules, words), ...summary, ...how, ...jobs, ...aside].join('\n\n');
+  return [said, ...assumed, ...nobodys(plan, rules, words), ...summary, ...blocked, ...how, ...jobs, ...aside].join(
+    '\n\n',
+  );
 }
+
+/** Steps that "continue" leaves alone. */
+const blockedByPerson = ({ steps }: Plan, theirs: readonly string[]): string[] =>
+  steps.flatMap(({ id, status, description }) =>
+    status === 'blocked' && theirs.includes(`${id}:status`) ? [`${id} (${description})`] : [],
+  );
 
 /** Steps that a tag gave to an agent nobody knows: the person is told who did them. */
 function nobodys(plan: Plan | null, rules: Rules, words: (typeof SAYINGS)[Language]): string[] {

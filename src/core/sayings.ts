@@ -9,7 +9,10 @@ const en = {
   nowPaused: 'It was waiting for an answer; it is paused now.',
   alreadyEnded: 'The last run has ended already.',
   nothingToContinue: 'There is nothing to continue. Send a task as an ordinary message.',
-  noSuchPlan: (id: string, known: string) => `There is no paused plan "${id}". Paused: ${known}.`,
+  noSuchPlan: (id: string, known: readonly string[]) =>
+    `There is no plan "${id}" that was set aside. ${known.length > 0 ? `Set aside: ${known.join(', ')}; "/continue <id>" brings one back.` : 'None is. Say "/continue" to go on with the plan at hand, if there is one.'}`,
+  personBlocked: (steps: string) =>
+    `Blocked by you: ${steps}. To have such a step worked on, set its "status" to "pending" in plan.json, then say "continue".`,
   nothingToUndo: 'No step of this plan has been closed.',
   stranded: (steps: string) =>
     `No step can begin: ${steps} wait for each other. Change their "needs" in plan.json, or skip one, then say "continue".`,
@@ -89,7 +92,10 @@ const zh: typeof en = {
   nowPaused: '之前在等待回答，现在已暂停。',
   alreadyEnded: '上一次运行已经结束。',
   nothingToContinue: '没有可以继续的任务。请直接发送任务。',
-  noSuchPlan: (id, known) => `没有暂停的计划“${id}”。已暂停：${known}。`,
+  noSuchPlan: (id, known) =>
+    `没有放到一边的计划“${id}”。${known.length > 0 ? `放到一边的有：${known.join(', ')}；“/continue <id>”可以取回。` : '目前一个也没有。如果有当前计划，“/continue”即可接着做。'}`,
+  personBlocked: (steps) =>
+    `由你标记为受阻：${steps}。要做这样的步骤，请在 plan.json 里把它的 "status" 改为 "pending"，然后回复“继续”。`,
   nothingToUndo: '这个计划还没有完成的步骤。',
   stranded: (steps) =>
     `没有步骤可以开始：${steps} 在互相等待。请在 plan.json 里修改它们的 "needs" 或跳过其中一个，然后回复“继续”。`,

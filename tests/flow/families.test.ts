@@ -260,3 +260,33 @@ test('a child whose folder a person made anew has lost its task, and the parent 
   expect(await on.file('demo', 'outbox/1.md')).toMatch(/demo~step_1 (?:never got|is gone)/);
   await server.close();
 });
+
+test('a pause lets the command of a child end, and a stop after it aborts the next one', async () => {
+  let asked = 0;
+  const { server, on, flags } = await family(() => {
+    const command = `touch began-${++asked}; while [ ! -e go-${asked} ]; do sleep 0.05; done; touch ended-${asked}`;
+    return { text: '', calls: [{ name: 'shell', args: JSON.stringify({ command }) }] };
+  });
+  await on.start(flags);
+  const isThere = (name: string) => existsSync(`${on.session('demo')}/work/${name}`);
+  const rests = () => on.events('demo~step_1').filter((event) => event.type === 'run.rested').length;
+  on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
+  await until(() => isThere('began-1'), 'the command began');
+  on.sh('demo', 'echo /pause > inbox/2.md');
+  expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('paused');
+  await until(
+    () => on.events('demo').some((it) => it.type === 'child.sent' && it.command === 'pause'),
+    'the child is told',
+  );
+  on.sh('demo', 'touch work/go-1');
+  await until(() => rests() === 1, 'the child rests');
+  expect(isThere('ended-1')).toBe(true);
+  on.sh('demo', 'echo continue > inbox/3.md');
+  await until(() => isThere('began-2'), 'the next command began');
+  on.sh('demo', 'echo /pause > inbox/4.md');
+  await on.file('demo', 'outbox/4.md');
+  on.sh('demo', 'echo /stop > inbox/5.md');
+  await until(() => rests() === 2, 'the child rests again');
+  expect(isThere('ended-2')).toBe(false);
+  await server.close();
+});

@@ -80,3 +80,151 @@ test('an answer reaches the child that asked, whatever another one asked after i
     ['demo~step_1', 'red'],
   ]);
 });
+
+const STEPS = {
+  steps: [
+    { id: 'a', description: 'find a' },
+    { id: 'b', description: 'find b' },
+  ],
+};
+
+/** A dag of two steps, whose children work until they are told otherwise. */
+async function twoAtWork() {
+  const on = await rig({
+    config: { mode: 'dag' },
+    script: moves({ text: JSON.stringify(STEPS) }, { text: 'Summed up.' }),
+  });
+  on.drop('1.md', 'two things');
+  await on.settle();
+  const told = () =>
+    on.children.sent.flatMap(({ child, message }) => (message.command ? [[child, message.command]] : []));
+  const ends = async (status: 'paused' | 'cancelled' | 'done') => {
+    for (const step of ['a', 'b']) {
+      const sent = on.children.sent.findLast(
+        ({ child, message }) => child === `demo~${step}` && isTask(message.command),
+      );
+      on.children.answer(`demo~${step}`, sent?.message.id ?? '', { status, reason: 'asked', text: status });
+    }
+    on.worker.wake();
+    await on.settle();
+  };
+  return { on, told, ends };
+}
+
+/** What is no task is answered beside it. */
+const isTask = (command: string | undefined) => command === undefined || command === 'continue';
+
+test('a pause lets the calls of children end, a stop after it aborts them, and a cancel ends them', async () => {
+  const { on, told } = await twoAtWork();
+  on.drop('2.md', '/pause');
+  await on.settle();
+  expect(told()).toEqual([
+    ['demo~a', 'pause'],
+    ['demo~b', 'pause'],
+  ]);
+  on.drop('3.md', '/stop');
+  await on.settle();
+  expect(told().slice(2)).toEqual([
+    ['demo~a', 'stop'],
+    ['demo~b', 'stop'],
+  ]);
+  expect(on.reply('3.md')).toContain('Stopped.');
+  on.drop('4.md', '/cancel');
+  await on.settle();
+  expect(told().slice(4)).toEqual([
+    ['demo~a', 'cancel'],
+    ['demo~b', 'cancel'],
+  ]);
+});
+
+test('a cancelled dag goes on with one "continue"', async () => {
+  const { on, told, ends } = await twoAtWork();
+  on.drop('2.md', '/cancel');
+  await on.settle();
+  await ends('cancelled');
+  on.drop('3.md', 'continue');
+  await on.settle();
+  expect(told().slice(2)).toEqual([
+    ['demo~a', 'continue'],
+    ['demo~b', 'continue'],
+  ]);
+  await ends('done');
+  expect(on.faults).toEqual([]);
+  expect(on.reply('3.md')).toMatch(/status: done[\s\S]*Summed up\./);
+});
+
+test('a new conversation ends the children of the one before it', async () => {
+  const { on, told } = await twoAtWork();
+  on.drop('2.md', '/new');
+  await on.settle();
+  expect(told()).toEqual([
+    ['demo~a', 'cancel'],
+    ['demo~b', 'cancel'],
+  ]);
+  expect(on.reply('2.md')).toContain('fresh conversation');
+});
+
+test('a step that a person blocked stays blocked when they say "continue", and the reply says how to open it', async () => {
+  const { on, ends } = await twoAtWork();
+  on.drop('2.md', '/pause');
+  await on.settle();
+  await ends('paused');
+  const plan = on.store.hands.planText() ?? '';
+  const at = plan.indexOf('"id": "b"');
+  on.store.hands.edit(plan.slice(0, at) + plan.slice(at).replace('"running"', '"blocked"'));
+  on.drop('3.md', 'continue');
+  await on.settle();
+  await ends('done');
+  expect(on.plan()?.steps.map(({ status }) => status)).toEqual(['completed', 'blocked']);
+  expect(on.reply('3.md')).toContain('Blocked by you: b (find b)');
+  on.store.hands.edit(on.store.hands.planText()?.replace('"blocked"', '"pending"') ?? '');
+  on.drop('4.md', 'continue');
+  await on.settle();
+  await ends('done');
+  expect(on.faults).toEqual([]);
+  expect(on.plan()?.steps.map(({ status }) => status)).toEqual(['completed', 'completed']);
+});
+
+test('a plan that is not there cannot be continued, and the reply says which can', async () => {
+  const { on } = await twoAtWork();
+  on.drop('2.md', '/pause');
+  await on.settle();
+  on.drop('3.md', '/continue plan_999');
+  await on.settle();
+  expect(on.reply('3.md')).toContain('There is no plan "plan_999" that was set aside. None is.');
+});
+
+test('a part whose child says that it failed is tried again', async () => {
+  const plan = { steps: [{ id: 'map', description: 'read it', each: { list: ['x'] } }] };
+  const on = family({
+    config: { mode: 'map-reduce' },
+    script: (session, { messages }, asked) => {
+      if (session !== 'demo') return { text: asked === 0 ? '[Failed: it cannot be read]' : 'It says 42.' };
+      return { text: messages.at(-1)?.content?.includes('JSON object') ? JSON.stringify(plan) : 'Summed up.' };
+    },
+  });
+  expect(await say(on, '1.md', 'read them')).toBe('done');
+  expect(on.session('demo').plan?.steps.at(-1)).toMatchObject({
+    status: 'completed',
+    attempts: 2,
+    result: 'It says 42.',
+  });
+});
+
+test('a step that a person opens again is done again by its child, with what they said', async () => {
+  const { on, ends } = await twoAtWork();
+  await ends('done');
+  expect(on.plan()?.status).toBe('completed');
+  on.drop('2.md', 'not done yet, one file is missing');
+  await on.settle();
+  on.drop('3.md', 'continue');
+  await on.settle();
+  const sent = on.children.sent.at(-1);
+  expect(sent?.message).toMatchObject({ id: expect.stringMatching(/^b\.2-/) });
+  expect(sent?.message.text).toMatch(/find b[\s\S]*one file is missing/);
+  on.children.answer('demo~b', sent?.message.id ?? '', { text: 'now it is there' });
+  on.worker.wake();
+  await on.settle();
+  expect(on.faults).toEqual([]);
+  expect(on.plan()?.steps.at(-1)).toMatchObject({ status: 'completed', result: 'now it is there' });
+});
