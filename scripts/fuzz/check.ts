@@ -120,8 +120,8 @@ async function plan(root: string, { name, session }: Recorded, wasBroken: boolea
   return [...wrong, ...changed.map(({ path, is, why = '' }) => `rebuild: ${path} ${is} ${why}`)];
 }
 
-/** Names for the time being that nothing will take away any more. */
+/** Names for the time being that nothing will take away any more. What a sender left in `inbox/.tmp/` goes once it is old. */
 function litter(root: string): string[] {
   const names = fs.readdirSync(root, { recursive: true, encoding: 'utf8' });
-  return names.filter((name) => /(?:^|\/)\.tmp-|\.tmp\/./.test(name)).map((name) => `left behind: ${name}`);
+  return names.filter((name) => /(?:^|\/)\.tmp-|(?<!inbox\/)\.tmp\/./.test(name)).map((name) => `left behind: ${name}`);
 }

@@ -60,7 +60,7 @@ const en = {
   retrying: (why: string, attempt: number, at: string) =>
     `The model gave no answer (attempt ${attempt}: ${why}); next try at ${at}.`,
   stalled:
-    'Ended: the run was waiting for nothing that could still come. This is an error in agentd; its log has the details.',
+    'Ended: the run would never have come to an end by itself. This is an error in agentd; its log has the details.',
   byPerson: 'asked by a person',
   lost: (times: number, error: string | null) =>
     `The daemon was lost ${times} times in a row over this, and nothing came of it in between. ${error === null ? 'It died without a word.' : `The last time its own code failed: ${error}`}\nIt is put aside, so that other messages go on.`,
@@ -137,7 +137,7 @@ const zh: typeof en = {
   noPlan: '没有计划。',
   rests: (status, reason) => `上一次运行：${status}（${reason}）。`,
   retrying: (why, attempt, at) => `模型没有回答（第 ${attempt} 次：${why}）；下次尝试：${at}。`,
-  stalled: '已结束：这次运行在等待不会再发生的事。这是 agentd 的错误，详情见日志。',
+  stalled: '已结束：这次运行自己永远不会结束。这是 agentd 的错误，详情见日志。',
   byPerson: '由用户要求',
   lost: (times, error) =>
     `守护进程在处理这件事时连续 ${times} 次中断，其间没有任何进展。${error === null ? '它没有留下任何说明。' : `最后一次是程序自身出错：${error}`}\n这件事已放到一边，其他消息照常处理。`,

@@ -13,6 +13,7 @@ import { NO_NOTES } from '../protocol/notes.ts';
 import { admit, hasRoom } from './admit.ts';
 import { approvalDesk } from './approval-desk.ts';
 import { hearChildren, sendToChild } from './children.ts';
+import { circling } from './circling.ts';
 import { gate, gateOfEvents } from './gate.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 import { oneAtATime } from './lock.ts';
@@ -69,6 +70,7 @@ export async function openWorker(
   const { store, clock } = world;
   const ledger = await openLedger(store.name, store.journal, store.snapshots, world.seal, world.step);
   const exclusively = oneAtATime();
+  const goesRound = circling();
   const desk = planDesk(store.plan, ledger, clock, (task) =>
     exclusively(task).catch((error) => world.log('warn', `plan.json lags behind: ${errorText(error)}`)),
   );
@@ -212,12 +214,23 @@ export async function openWorker(
   /** A run that would never go on comes to rest, and the log says so. While it waits for children, they are looked at now and then. */
   function unstalled(decision: Decision, ruled: Rules): Decision {
     const { session } = ledger;
+    if (goesRound(decision)) return notAgain(decision, ruled);
     if (decision.do !== 'rest' || !session.run) return decision;
     if (!isStalled(session, decision)) {
       later(CHILDREN_MS);
       return decision;
     }
     world.log('error', `the run of ${session.run.message} waits for nothing, at event ${session.seq}: it is ended`);
+    return { do: 'record', events: stalledRest(session, ruled) };
+  }
+
+  /** What was decided again and again is not recorded once more: its run ends, or the session fails where none is on. */
+  function notAgain(decision: Decision, ruled: Rules): Decision {
+    const { session } = ledger;
+    const types = decision.do === 'record' ? decision.events.map(({ type }) => type).join(', ') : decision.do;
+    const what = `the same is decided again and again at event ${session.seq}: ${types}`;
+    if (!session.run) throw new Error(what);
+    world.log('error', `${what}: the run of ${session.run.message} is ended`);
     return { do: 'record', events: stalledRest(session, ruled) };
   }
 

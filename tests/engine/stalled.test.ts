@@ -2,12 +2,23 @@ import { expect, test, vi } from 'vitest';
 import { moves, rig, shell } from '../support/rig.ts';
 
 /** While it is set, a run is never told what to do: an error of the code, made on purpose. */
-const fault = vi.hoisted(() => ({ on: false }));
+const fault = vi.hoisted(() => ({ on: false, circle: false }));
+
+/** An event that changes nothing: its call is not there. */
+const NOTHING = vi.hoisted(() => ({
+  type: 'tool.finished' as const,
+  call: '1.9',
+  ok: true,
+  output: { text: '' },
+  ms: 0,
+}));
 
 vi.mock('../../src/core/decide.ts', async (original) => {
   const real = await original<typeof import('../../src/core/decide.ts')>();
-  const decide: typeof real.decide = (session, rules) =>
-    fault.on && session.run ? { do: 'rest' } : real.decide(session, rules);
+  const decide: typeof real.decide = (session, rules) => {
+    if (fault.circle && (session.run || fault.on)) return { do: 'record', events: [NOTHING] };
+    return fault.on && session.run ? { do: 'rest' } : real.decide(session, rules);
+  };
   return { ...real, decide };
 });
 
@@ -28,4 +39,33 @@ test('a run that would wait for nothing is ended as failed, said in the log, and
   await on.settle();
   expect(on.faults).toEqual([]);
   expect(on.reply('2.md')).toContain('status: done');
+});
+
+test('a run for which the same is decided again and again is ended as failed, and its record does not fill up', async () => {
+  const on = await rig({
+    script: moves({ text: '[Step] look', calls: [shell()] }, { text: 'Found. [Done]' }),
+    tool: () => {
+      fault.circle = true;
+      return { ok: true, text: 'looked' };
+    },
+  });
+  on.drop('1.md', 'look at it');
+  await on.settle();
+  fault.circle = false;
+  expect(on.reply('1.md')).toMatch(/status: failed[\s\S]*reason: stalled/);
+  expect(on.logged).toEqual([['error', expect.stringContaining('decided again and again at event')]]);
+  expect(on.events().filter((event) => event.type === 'tool.finished').length).toBeLessThan(12);
+  on.drop('2.md', 'continue');
+  await on.settle();
+  expect(on.faults).toEqual([]);
+  expect(on.reply('2.md')).toContain('status: done');
+});
+
+test('where no run is on, a session for which the same is decided again and again fails and is tried again', async () => {
+  const on = await rig({ script: moves({ text: 'Found.' }) });
+  [fault.circle, fault.on] = [true, true];
+  on.drop('1.md', 'look at it');
+  await on.settle().catch(() => {});
+  [fault.circle, fault.on] = [false, false];
+  expect(on.faults).toEqual([expect.objectContaining({ message: expect.stringContaining('again and again') })]);
 });
