@@ -1,5 +1,6 @@
 import type { Finding, Question } from './frontends/cli/command.ts';
 import type { SandboxWish } from './protocol/config.ts';
+import { errorText } from './protocol/errors.ts';
 import { openSandbox, tryToEscape } from './tools/index.ts';
 
 /** Where commands run by this configuration; where they are held, what became of every way out that was tried just now. */
@@ -15,10 +16,14 @@ export async function sandbox({ env }: Question, wish: SandboxWish): Promise<Fin
   }
   const found = [finding('ok', `commands are held${wish.network ? ', and may use the network' : ''}`)];
   for (const gap of hold.gaps) found.push(finding('note', gap));
-  for await (const { way, held, said } of tryToEscape(env, wish)) {
-    if (wish.network && way.network) continue;
-    const text = `${way.name} (${way.tries}): ${held ? 'held' : `not held. It said: ${said}`}`;
-    found.push({ what: 'escape', is: held ? 'ok' : 'wrong', text });
+  try {
+    for await (const { way, held, said } of tryToEscape(env, wish)) {
+      if (wish.network && way.network) continue;
+      const text = `${way.name} (${way.tries}): ${held ? 'held' : `not held. It said: ${said}`}`;
+      found.push({ what: 'escape', is: held ? 'ok' : 'wrong', text });
+    }
+  } catch (error) {
+    found.push({ what: 'escape', is: 'wrong', text: errorText(error) });
   }
   return found;
 }

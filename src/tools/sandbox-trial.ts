@@ -4,8 +4,10 @@ import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { SandboxWish } from '../protocol/config.ts';
+import { UserError } from '../protocol/errors.ts';
 import { openSandbox } from './sandbox.ts';
 import { ESCAPES, type Escape, type Stage } from './sandbox-escapes.ts';
+import type { Program } from './sandbox-port.ts';
 import { shell } from './shell.ts';
 
 const TIMEOUT_S = 20;
@@ -14,8 +16,9 @@ const TIMEOUT_S = 20;
 export type Trial = { way: Escape; held: boolean; said: string };
 
 /**
- * Tries every escape for real, in folders made for it and removed after: no workspace is touched. `mode: none` shows what the same
- * commands do unheld; ask that only of those that are harmless then (`free`).
+ * Tries every escape for real, in folders made for it and removed after: no workspace is touched. `mode: none` shows what those that are
+ * harmless (`free`) do unheld. The others mount, make devices and fill the machine: without a fence none of them is ever run, not even
+ * where "auto" would run a command. Throws UserError where there is no fence.
  */
 export async function* tryToEscape(
   env: NodeJS.ProcessEnv,
@@ -29,13 +32,25 @@ export async function* tryToEscape(
     const stage = stageIn(root, bait, server);
     const own = { ...env, HOME: stage.home, AGENTD_BAIT: bait, BAIT_API_KEY: bait };
     const sandbox = openSandbox({ env: own, hidden: [stage.root] });
-    const tool = shell({ env: own, fence: (program) => sandbox.around(program, { mode, network }, []) });
-    for (const way of ESCAPES.filter(only)) yield await tried(way, stage, tool, join(root, `call-${way.name}`));
+    const fence = async (program: Program) => {
+      const fenced = await sandbox.around(program, { mode, network }, []);
+      if (!fenced && mode !== 'none') throw notTried('its sandbox is gone');
+      return fenced;
+    };
+    const hold = sandbox.hold({ mode });
+    if (mode !== 'none' && !hold.held) throw notTried(hold.why);
+    const tool = shell({ env: own, fence });
+    for (const way of waysTried(mode).filter(only)) yield await tried(way, stage, tool, join(root, `call-${way.name}`));
   } finally {
     server.close();
     fs.rmSync(root, { recursive: true, force: true });
   }
 }
+
+/** Unheld only what does no harm. */
+export const waysTried = (mode: SandboxWish['mode']): Escape[] => ESCAPES.filter((way) => mode !== 'none' || way.free);
+
+const notTried = (why: string) => new UserError(`No way out was tried, since nothing would hold it: ${why}.`);
 
 async function tried(way: Escape, stage: Stage, tool: ReturnType<typeof shell>, folder: string): Promise<Trial> {
   const before = changeable(stage);

@@ -17,6 +17,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openSandbox, tryToEscape } from '../../src/tools/index.ts';
 import { profile } from '../../src/tools/sandbox-macos.ts';
+import { waysTried } from '../../src/tools/sandbox-trial.ts';
 import { supervise } from '../../src/tools/supervise.ts';
 import { desk } from './desk.ts';
 import { isHeldHere, whyNot } from './sandbox.ts';
@@ -58,6 +59,24 @@ test('the tries are real: without a sandbox the harmless ones get out', async ()
   for await (const trial of free) if (trial.held) stuck.push(`${trial.way.name}: ${trial.said}`);
   expect(stuck).toEqual([]);
 }, 120_000);
+
+test.runIf(process.platform === 'linux')(
+  'a way out that would do harm is never tried where nothing would hold it',
+  async () => {
+    const tried: string[] = [];
+    for (const mode of ['auto', 'bwrap'] as const) {
+      const trying = (async () => {
+        for await (const { way } of tryToEscape({ PATH: '/nowhere' }, { mode, network: false }, (way) => way.free))
+          tried.push(way.name);
+      })();
+      await expect(trying).rejects.toThrow('No way out was tried');
+    }
+    // Asked of the list: were it tried, and the rule broken, this machine would be the one harmed.
+    expect(waysTried('none').filter((way) => !way.free)).toEqual([]);
+    expect(waysTried('auto').length).toBeGreaterThan(waysTried('none').length);
+    expect(tried).toEqual([]);
+  },
+);
 
 held('ordinary tools work, what they write to work/ stays, and home and /tmp begin empty each time', async () => {
   const { use, work } = desk(on);
