@@ -1,3 +1,5 @@
+import { PLAN_BOUNDS } from '../protocol/plan.ts';
+import { clip } from '../protocol/recorded.ts';
 import { DECLARATION } from './completion/brackets.ts';
 import { isMarkerWord } from './completion/markers.ts';
 import { linesOutsideCode } from './text/prose.ts';
@@ -21,7 +23,7 @@ export function parseStepDeclarations(
   const known = new Set(existing.map(folded));
   const added: string[] = [];
   for (const line of linesOutsideCode(text)) {
-    const description = declaredBy(line);
+    const description = clip(declaredBy(line), PLAN_BOUNDS.description);
     if (description === '' || known.has(folded(description))) continue;
     if (existing.length + added.length >= most) break;
     known.add(folded(description));

@@ -94,12 +94,19 @@ function edited(session: Session, plan: Plan, event: EventOf<'plan.edited'>): Se
     ...settledByHand(session, event),
     notices: [
       ...session.notices,
-      ...(event.by === 'person' ? changesInWords(event.changes) : []).map(
-        (text): Notice => ({ seq: event.seq, about: 'edit', text }),
-      ),
+      ...(event.by === 'person' ? toldOf(event) : []).map((text): Notice => ({ seq: event.seq, about: 'edit', text })),
     ],
     planProblem: event.ignored.length > 0 ? event.ignored.join('; ') : null,
   };
+}
+
+/** Changes the model is told one by one. */
+const MOST_TOLD = 40;
+
+function toldOf({ changes }: EventOf<'plan.edited'>): string[] {
+  const over = changes.length - MOST_TOLD;
+  const words = changesInWords(changes.slice(0, MOST_TOLD));
+  return over > 0 ? [...words, `and ${over} more changes; the plan has them`] : words;
 }
 
 /** What is a person's after this edit; a step that is to be done again is the record's. */

@@ -1,17 +1,19 @@
-import type { Plan, Step } from '../protocol/plan.ts';
+import type { Plan } from '../protocol/plan.ts';
 import type { Language } from './language.ts';
-import { ringIn } from './planner/graph.ts';
+import { ringsIn } from './planner/graph.ts';
 
 const WORDS = {
   en: {
     ring: (ring: string) => `The steps ${ring} need each other in a ring (cycle): none of them can begin.`,
     unknown: (step: string, need: string) => `${step} needs ${need}, and no step has that id: it cannot begin.`,
     held: (step: string, need: string, status: string) => `${step} needs ${need}, which is ${status}.`,
+    more: (count: number) => `So it is with ${count} more.`,
   },
   zh: {
     ring: (ring: string) => `步骤 ${ring} 互相需要，形成循环：都无法开始。`,
     unknown: (step: string, need: string) => `${step} 需要 ${need}，但没有这个步骤：无法开始。`,
     held: (step: string, need: string, status: string) => `${step} 需要 ${need}，而它的状态是 ${status}。`,
+    more: (count: number) => `另有 ${count} 处同样的问题。`,
   },
 };
 
@@ -26,16 +28,13 @@ export function brokenNeeds(plan: Plan, language: Language): string[] {
   const unknown = open.flatMap((step) =>
     (step.needs ?? []).flatMap((need) => (ids.has(need) ? [] : [[step.id, need]])),
   );
-  return [
-    ...ringsIn(open).map((ring) => words.ring([...ring, ring[0]].join(' → '))),
-    ...unknown.map(([step = '', need = '']) => words.unknown(step, need)),
-  ];
-}
-
-/** Every ring once; rings that share a step count as one. */
-export function ringsIn(steps: readonly Step[]): string[][] {
-  const ring = ringIn(steps);
-  return ring ? [ring, ...ringsIn(steps.filter((step) => !ring.includes(step.id)))] : [];
+  return firstOf(
+    [
+      ...ringsIn(open).map((ring) => words.ring(shortened([...ring, ring[0] ?? '']).join(' → '))),
+      ...unknown.map(([step = '', need = '']) => words.unknown(step, need)),
+    ],
+    language,
+  );
 }
 
 /** Why each open step cannot begin; of those behind another one that cannot, only that one is told. */
@@ -49,5 +48,18 @@ export function whyHeld(plan: Plan, language: Language): string[] {
       return how === undefined ? [] : [WORDS[language].held(id, need, how)];
     }),
   );
-  return [...brokenNeeds(plan, language), ...held];
+  return [...brokenNeeds(plan, language), ...firstOf(held, language)];
+}
+
+/** Sentences that are told at once, and steps that are named of one ring. */
+const MOST = 20;
+
+function firstOf(sentences: string[], language: Language): string[] {
+  const over = sentences.length - MOST;
+  return over > 0 ? [...sentences.slice(0, MOST), WORDS[language].more(over)] : sentences;
+}
+
+/** The beginning of a long ring, and that it comes back to it. */
+function shortened(ring: readonly string[]): readonly string[] {
+  return ring.length > MOST ? [...ring.slice(0, MOST - 1), '…', ring.at(-1) ?? ''] : ring;
 }

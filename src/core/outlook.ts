@@ -38,8 +38,20 @@ const lost = (why: string): Outlook => ({ is: 'lost', why });
 const waits = (ids: readonly string[]): Outlook => (ids.length > 0 ? { is: 'waits', for: ids } : { is: 'ready' });
 const isOpen = ({ status }: Step): boolean => status === 'pending' || status === 'running' || status === 'blocked';
 
-/** A group that a person closed, and not its parts, takes those that have not begun with it. */
-function isClosed(group: Step, { parts }: Structure): boolean {
+const closedGroups = new WeakMap<Structure, Map<string, boolean>>();
+
+/** A group that a person closed, and not its parts, takes those that have not begun with it. Each group is looked at once. */
+function isClosed(group: Step, structure: Structure): boolean {
+  const known = closedGroups.get(structure) ?? new Map<string, boolean>();
+  closedGroups.set(structure, known);
+  const before = known.get(group.id);
+  if (before !== undefined) return before;
+  const closed = closedByPerson(group, structure);
+  known.set(group.id, closed);
+  return closed;
+}
+
+function closedByPerson(group: Step, { parts }: Structure): boolean {
   if (group.status === 'skipped') return true;
   if (group.status === 'completed') return group.completed_by === 'person';
   return group.status === 'failed' && !(parts.get(group.id) ?? []).some(({ status }) => status === 'failed');

@@ -1,5 +1,5 @@
 import type { EventBody, PlanChange } from '../protocol/event.ts';
-import type { Plan, Step } from '../protocol/plan.ts';
+import { PLAN_BOUNDS, type Plan, type Step } from '../protocol/plan.ts';
 import { stepNamed } from './steps.ts';
 
 /** What a person asked of the plan in a command: the events, and what they are told. */
@@ -26,7 +26,8 @@ export function planOrder(plan: Plan, stepNo: number, order: string): PlanOrder 
     case 'reword':
       return onStep(plan, rest, (step, text) =>
         text
-          ? edit(`${step.id} is now: ${text}`, { what: 'step', step: step.id, set: { description: text }, unset: [] })
+          ? (fitting(text) ??
+            edit(`${step.id} is now: ${text}`, { what: 'step', step: step.id, set: { description: text }, unset: [] }))
           : refused('reword wants a text: reword <step> <text>'),
       );
     case 'move':
@@ -42,6 +43,15 @@ export function planOrder(plan: Plan, stepNo: number, order: string): PlanOrder 
 export const PLAN_ORDERS = HOW;
 
 const refused = (text: string): PlanOrder => ({ events: [], told: text, refused: true });
+
+function fitting({ length }: string): PlanOrder | undefined {
+  const most = PLAN_BOUNDS.description;
+  if (length <= most) return undefined;
+  return refused(
+    `A step has at most ${most} characters; these are ${length}. Put the long part into a file and name it.`,
+  );
+}
+
 const edit = (text: string, ...changes: PlanChange[]): PlanOrder => ({
   events: [{ type: 'plan.edited', by: 'person', changes, ignored: [] }],
   told: text,
@@ -82,6 +92,9 @@ function add(plan: Plan, stepNo: number, rest: string): PlanOrder {
   const before = stepNamed(plan, after);
   const text = before ? behind : rest;
   if (text.trim() === '') return refused('add wants a text: add [after <step>:] <text>');
+  if (plan.steps.length >= PLAN_BOUNDS.steps) return refused(`A plan has at most ${PLAN_BOUNDS.steps} steps.`);
+  const unfit = fitting(text.trim());
+  if (unfit) return unfit;
   const step: Step = { id: `step_${stepNo + 1}`, description: text.trim(), status: 'pending' };
   const at = before ? plan.steps.indexOf(before) + 1 : plan.steps.length;
   return edit(`${step.id} was added: ${step.description}`, { what: 'added', step, at });

@@ -1,7 +1,7 @@
 import type { Step } from '../protocol/plan.ts';
 import { causeOf } from './outlook.ts';
 import { without } from './steps.ts';
-import { lineOf, structureOf } from './structure.ts';
+import { gathered, lineOf, structureOf } from './structure.ts';
 
 /**
  * The steps as they are once some have been opened again: what was skipped because of them comes back with them, and what that held
@@ -9,14 +9,14 @@ import { lineOf, structureOf } from './structure.ts';
  */
 export function revived(steps: readonly Step[], opened: ReadonlySet<string>): Step[] {
   const structure = structureOf(steps);
+  const behind = gathered(steps, causeOf);
   const back = new Set<string>();
-  for (let grown = -1; grown !== back.size; ) {
-    grown = back.size;
-    for (const step of steps) {
-      const cause = causeOf(step) ?? '';
-      if (!opened.has(step.id) && (opened.has(cause) || back.has(cause))) back.add(step.id);
+  for (const left = [...opened]; left.length > 0; )
+    for (const { id } of behind.get(left.pop() ?? '') ?? []) {
+      if (opened.has(id) || back.has(id)) continue;
+      back.add(id);
+      left.push(id);
     }
-  }
   const again = steps.filter((step) => opened.has(step.id) || back.has(step.id));
   const undos = new Set(again.flatMap(({ rollback }) => (rollback === undefined ? [] : [rollback])));
   const groups = new Set(again.flatMap((step) => lineOf(step, structure).slice(1)).map(({ id }) => id));

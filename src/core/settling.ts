@@ -4,6 +4,9 @@ import { clip } from '../protocol/recorded.ts';
 import { outlooksOf } from './outlook.ts';
 import { lineOf, type Structure, structureOf } from './structure.ts';
 
+/** Steps that change in one go: each change of a large plan takes its time, and other sessions come in between. */
+export const AT_ONCE = 200;
+
 /**
  * What follows from the plan alone, before more of it begins: steps that never will are skipped, with the reason, and groups end
  * with their parts. `replaced`: failed steps in whose place others were planned.
@@ -14,7 +17,7 @@ export function settling(plan: Plan, replaced: readonly string[]): EventBody[] {
     const outlook = outlooks.get(step.id);
     return outlook?.is === 'lost' ? [{ type: 'step.skipped', step: step.id, reason: outlook.why, by: 'daemon' }] : [];
   });
-  return skipped.length > 0 ? skipped : groupsOf(plan, replaced);
+  return skipped.length > 0 ? skipped.slice(0, AT_ONCE) : groupsOf(plan, replaced);
 }
 
 /** A step begins, and with its first part every group it is in. */
@@ -26,7 +29,8 @@ export function starting(plan: Plan, step: Step): EventBody[] {
   }));
 }
 
-function groupsOf(plan: Plan, replaced: readonly string[]): EventBody[] {
+function groupsOf(plan: Plan, replacedIds: readonly string[]): EventBody[] {
+  const replaced = new Set(replacedIds);
   const structure = structureOf(plan.steps);
   for (const [id, parts] of structure.parts) {
     const group = structure.byId.get(id);
@@ -41,17 +45,18 @@ function ofGroup(
   { id, status }: Step,
   parts: readonly Step[],
   structure: Structure,
-  replaced: readonly string[],
+  replaced: ReadonlySet<string>,
 ): EventBody | null {
   const open = parts.some((part) => part.status === 'pending' || part.status === 'running');
   const isOpen = status === 'pending' || status === 'running' || status === 'blocked';
   if (open) return isOpen ? null : { type: 'step.reopened', step: id, by: 'daemon' };
   if (!isOpen || parts.some((part) => part.status === 'blocked')) return null;
-  const failed = parts.filter((part) => part.status === 'failed' && !replaced.includes(part.id));
+  const failed = parts.filter((part) => part.status === 'failed' && !replaced.has(part.id));
   if (failed.length > 0) return failure(id, failed, 'failed');
   if (parts.every((part) => part.status === 'skipped'))
     return { type: 'step.skipped', step: id, reason: 'all its parts were skipped', by: 'daemon' };
-  const lost = parts.filter((part) => isSpoilt(part, structure, replaced));
+  const spoilt = spoiltIn(structure, replaced);
+  const lost = parts.filter((part) => spoilt.has(part.id));
   if (lost.length > 0) return failure(id, lost, 'could not be done');
   const result = parts.flatMap((part) => (part.result ? [`${part.description}: ${part.result}`] : [])).join('\n');
   const done = parts.filter((part) => part.status === 'completed').map((part) => part.id);
@@ -62,15 +67,28 @@ function failure(step: string, parts: readonly Step[], how: string): EventBody {
   return { type: 'step.failed', step, error: `${parts.map(({ id }) => id).join(', ')} ${how}`, by: 'daemon' };
 }
 
-/** A skipped step is no loss where a condition or a person left it out; it is one where something before it failed. */
-function isSpoilt(step: Step, structure: Structure, replaced: readonly string[], seen = new Set<string>()): boolean {
-  if (seen.has(step.id)) return false;
-  seen.add(step.id);
-  if (step.status === 'failed') return !replaced.includes(step.id);
-  if (step.status !== 'skipped' || structure.undoes.has(step.id)) return false;
-  const needed = lineOf(step, structure).flatMap(({ needs = [] }) => needs);
-  return needed.some((id) => {
-    const other = structure.byId.get(id);
-    return other !== undefined && isSpoilt(other, structure, replaced, seen);
-  });
+/**
+ * Steps that were lost, and skipped ones that were because of them: one that a condition or a person left out is no loss. Found from
+ * those that failed on, since a chain may be as long as the plan.
+ */
+function spoiltIn(structure: Structure, replaced: ReadonlySet<string>): ReadonlySet<string> {
+  const behind = new Map<string, string[]>();
+  for (const step of structure.byId.values()) {
+    if (step.status !== 'skipped' || structure.undoes.has(step.id)) continue;
+    for (const need of lineOf(step, structure).flatMap(({ needs = [] }) => needs)) {
+      const others = behind.get(need);
+      if (others) others.push(step.id);
+      else behind.set(need, [step.id]);
+    }
+  }
+  const spoilt = new Set<string>();
+  const left = [...structure.byId.values()].flatMap(({ id, status }) =>
+    status === 'failed' && !replaced.has(id) ? [id] : [],
+  );
+  for (let id = left.pop(); id !== undefined; id = left.pop()) {
+    if (spoilt.has(id)) continue;
+    spoilt.add(id);
+    left.push(...(behind.get(id) ?? []));
+  }
+  return spoilt;
 }

@@ -1,6 +1,6 @@
 import { Plan, Step } from '../protocol/plan.ts';
 import { readyIn } from './outlook.ts';
-import { isGroup } from './structure.ts';
+import { isGroup, withChanged } from './structure.ts';
 
 /** Steps still to be worked on. */
 export function openSteps(plan: Plan): Step[] {
@@ -55,11 +55,7 @@ export function currentIndex(steps: readonly Step[]): number {
 
 /** The same plan with one step changed, its index brought up to date and its revision counted up. */
 export function withStep(plan: Plan, id: string, change: (step: Step) => Step, at: string): Plan {
-  return withSteps(
-    plan,
-    plan.steps.map((step) => (step.id === id ? change(step) : step)),
-    at,
-  );
+  return withSteps(plan, withChanged(plan.steps, id, change), at);
 }
 
 export function withSteps(plan: Plan, steps: Step[], at: string): Plan {

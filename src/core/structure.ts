@@ -28,23 +28,56 @@ export function structureOf(steps: readonly Step[]): Structure {
   return structure;
 }
 
-function gathered(steps: readonly Step[], keyOf: (step: Step) => string | undefined): Map<string, Step[]> {
+/** Steps by a key each has, or has not. */
+export function gathered(steps: readonly Step[], keyOf: (step: Step) => string | undefined): Map<string, Step[]> {
   const groups = new Map<string, Step[]>();
   for (const step of steps) {
     const key = keyOf(step);
-    if (key !== undefined && key !== step.id) groups.set(key, [...(groups.get(key) ?? []), step]);
+    if (key === undefined || key === step.id) continue;
+    const group = groups.get(key);
+    if (group) group.push(step);
+    else groups.set(key, [step]);
   }
   return groups;
 }
 
-/** Other steps name it as their `parent`. */
-export const isGroup = (steps: readonly Step[], id: string): boolean => structureOf(steps).parts.has(id);
+const knownGroups = new WeakMap<readonly Step[], ReadonlySet<string>>();
+const askedOnce = new WeakSet<readonly Step[]>();
+
+/** Other steps name it as their `parent`. Of each version of a plan a single step is asked about; a list is indexed for the second. */
+export function isGroup(steps: readonly Step[], id: string): boolean {
+  const known = knownGroups.get(steps);
+  if (known) return known.has(id);
+  if (!askedOnce.has(steps)) {
+    askedOnce.add(steps);
+    return (
+      isGroupOf(steps.find((step) => step.id === id)) && steps.some((step) => step.parent === id && step.id !== id)
+    );
+  }
+  const groups = new Set(structureOf(steps).parts.keys());
+  knownGroups.set(steps, groups);
+  return groups.has(id);
+}
+
+/** The steps with one of them changed. Where it hangs together with the others as before, what is known of that stays known. */
+export function withChanged(steps: readonly Step[], id: string, change: (step: Step) => Step): Step[] {
+  const groups = knownGroups.get(steps);
+  let isSame = groups !== undefined;
+  const changed = steps.map((step) => {
+    if (step.id !== id) return step;
+    const next = change(step);
+    isSame &&= next.parent === step.parent && next.each === step.each && next.gather === step.gather;
+    return next;
+  });
+  if (groups && isSame) knownGroups.set(changed, groups);
+  return changed;
+}
 
 /** The step and the groups it is in, the innermost first. A ring of parents ends where it closes. */
 export function lineOf(step: Step, { byId }: Structure): Step[] {
-  const line: Step[] = [];
-  for (let at: Step | undefined = step; at && !line.includes(at); at = byId.get(at.parent ?? '')) line.push(at);
-  return line;
+  const line = new Set<Step>();
+  for (let at: Step | undefined = step; at && !line.has(at); at = byId.get(at.parent ?? '')) line.add(at);
+  return [...line];
 }
 
 /** The step that must fail before this one runs is named by what this one, or a group it is in, undoes. */
@@ -59,15 +92,23 @@ const waitsFor = ({ needs = [], when = [], gather }: Step): string[] => [
   ...(gather ? [gather.from] : []),
 ];
 
-/** Each step with all that has to end before it can: for looking for rings. */
-export function nodesOf(steps: readonly Step[]): Array<{ id: string; needs: string[] }> {
-  const structure = structureOf(steps);
-  return steps.map((step) => ({
-    id: step.id,
-    needs: [
-      ...lineOf(step, structure).flatMap(waitsFor),
-      ...(structure.parts.get(step.id) ?? []).map(({ id }) => id),
-      ...(structure.undoes.get(step.id) ?? []).map(({ id }) => id),
-    ],
-  }));
+/**
+ * Each step with all that has to end before it can: for looking for rings. What a group waits for stands once, at the node of
+ * its beginning, which its parts need: a thousand parts of a group with a thousand needs are no million.
+ */
+export function nodesOf(steps: readonly Step[]): Array<{ id: string; needs: string[]; of?: string }> {
+  const { byId, parts, undoes } = structureOf(steps);
+  const idsOf = (some: readonly Step[] = []) => some.map(({ id }) => id);
+  return steps.flatMap((step) => {
+    const group = byId.get(step.parent ?? '');
+    const before = [...waitsFor(step), ...(group ? [beginOf(group)] : [])];
+    const after = [...idsOf(parts.get(step.id)), ...idsOf(undoes.get(step.id))];
+    return [
+      { id: step.id, needs: [beginOf(step), ...after] },
+      { id: beginOf(step), needs: before, of: step.id },
+    ];
+  });
 }
+
+const BEGINS = '\u0000begins ';
+const beginOf = ({ id }: Step): string => `${BEGINS}${id}`;

@@ -134,7 +134,7 @@ export type Plan = z.infer<typeof Plan>;
 export const PLAN_BOUNDS = {
   bytes: 16 * 1024 * 1024,
   steps: 5000,
-  description: 8000,
+  description: 10_000,
   notes: 20_000,
   id: 200,
   needs: 1000,
@@ -166,9 +166,12 @@ const SavedStep = z.object({
 const SavedLimits = z.object({ iterations: z.int().min(1).optional(), step_iterations: z.int().min(1).optional() });
 
 const { id, description, needs, checks, notes } = PLAN_BOUNDS;
+
+/** What a step is to do, from whoever writes it. */
+export const StepText = z.string().trim().min(1).max(description, atMost('characters', description));
 const EditedStep = SavedStep.extend({
   id: z.string().min(1).max(id, atMost('characters', id)).optional(),
-  description: z.string().trim().min(1).max(description, atMost('characters', description)),
+  description: StepText,
   needs: z.array(z.string()).max(needs, atMost('steps', needs)).optional(),
   when: z.array(When).max(checks, atMost('conditions', checks)).optional(),
   rollback: z.string().min(1).optional(),

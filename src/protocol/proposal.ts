@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import { DoneWhen, Each, Gather, StepStatus, When } from './plan.ts';
+import { DoneWhen, Each, Gather, StepStatus, StepText, When } from './plan.ts';
 
 const SpelledStep = z.strictObject({
   id: z
     .string()
     .regex(/^[A-Za-z0-9_-]{1,60}$/, 'wanted letters, digits, "_" and "-"')
     .optional(),
-  description: z.string().trim().min(1),
+  description: StepText,
   needs: z.array(z.string()).nullish(),
   agent: z.string().nullish(),
   when: z.union([When, z.array(When)]).nullish(),
@@ -19,7 +19,7 @@ const SpelledStep = z.strictObject({
 });
 
 /** A step as a planner proposes it: its description alone, or with the fields of plan.json. */
-export const ProposedStep = z.union([z.string().trim().min(1), SpelledStep]);
+export const ProposedStep = z.union([StepText, SpelledStep]);
 export type ProposedStep = z.infer<typeof ProposedStep>;
 
 /** What a planner answers: the steps of a plan, or the answer itself where no plan is needed. */

@@ -1,15 +1,12 @@
 import { z } from 'zod';
 import { ownTool } from './call-args.ts';
+import { StepText } from './plan.ts';
 
 /** Arguments of the `spawn` tool. */
 export const SpawnCall = z.strictObject({
-  task: z
-    .string()
-    .trim()
-    .min(1)
-    .describe(
-      'What the child session is to do, whole: it knows the goal and the results so far, not this conversation.',
-    ),
+  task: StepText.describe(
+    'What the child session is to do, whole: it knows the goal and the results so far, not this conversation.',
+  ),
   agent: z
     .string()
     .trim()

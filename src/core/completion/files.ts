@@ -2,9 +2,19 @@
 
 /** The beginning of an argument tells what it is about; a script of a thousand lines tells no more than its head. */
 const TELLING = 400;
-const NAME = /[\w.-]*\w\.[a-z][a-z0-9]{0,4}(?![\w])/gi;
+const RUN = /[\w.-]+/g;
+const ENDING = /(?<=\w)\.[a-z][a-z0-9]{0,4}(?!\w)/gi;
 
-const namesIn = (text: string): Set<string> => new Set((text.match(NAME) ?? []).map((name) => name.toLowerCase()));
+/** Of each run of letters, dots and dashes what comes up to its last ending. Run and ending apart: together they take the square. */
+function namesIn(text: string): Set<string> {
+  const names = new Set<string>();
+  for (const [run] of text.matchAll(RUN)) {
+    let end = 0;
+    for (const { 0: ending, index } of run.matchAll(ENDING)) end = index + ending.length;
+    if (end > 0) names.add(run.slice(0, end).toLowerCase());
+  }
+  return names;
+}
 
 /** Names of the files that a description mentions, without their folders. */
 export const filesOfStep = (description: string): Set<string> =>

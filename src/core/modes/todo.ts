@@ -6,6 +6,7 @@ import { wholeTask } from '../planner/fallback.ts';
 import { summing } from '../planner/summing.ts';
 import { standsStill } from '../rounds.ts';
 import { activePlan, type Session } from '../session.ts';
+import { AT_ONCE } from '../settling.ts';
 import { standstill } from '../standstill.ts';
 import { openSteps, ready } from '../steps.ts';
 import { declared, linear } from './linear.ts';
@@ -39,8 +40,9 @@ export const todo: Policy = {
     const plan = activePlan(session);
     // A model that is stuck has asked the person: the run waits, with everything as it is.
     if (first || !plan || session.turn?.blocked) return first;
-    const settled = afterFailure(session, plan) ?? heldBack(plan);
-    if (settled) return { record: [settled] };
+    const again = afterFailure(session, plan);
+    const settled = again ? [again] : heldBack(plan);
+    if (settled.length > 0) return { record: settled.slice(0, AT_ONCE) };
     if (openSteps(plan).length > 0 && standsStill(session.rounds)) return { rest: standstill(session, plan, rules) };
     return nobodyFor(session, rules, todo.choose(session)) ?? summing(session, rules);
   },
@@ -58,14 +60,16 @@ function afterFailure({ theirs }: Session, plan: Plan): EventBody | null {
 const triesOf = (plan: Plan, { id }: Step): number =>
   plan.planned_by?.startsWith('fallback') && id === 'step_1' ? 1 : todo.attempts;
 
-/** What needs an item that will never be completed is never begun. */
-function heldBack({ steps }: Plan): EventBody | null {
-  for (const step of steps) {
-    const need = steps.find(
-      (one) => step.needs?.includes(one.id) && (one.status === 'blocked' || one.status === 'failed'),
-    );
-    if (step.status === 'pending' && need)
-      return { type: 'step.blocked', step: step.id, error: `needs ${need.id}, which is ${need.status}`, by: 'daemon' };
-  }
-  return null;
+/** What needs an item that will never be completed is never begun, nor what needs that in turn. */
+function heldBack({ steps }: Plan): EventBody[] {
+  const lost = new Map(
+    steps.flatMap(({ id, status }) => (status === 'blocked' || status === 'failed' ? [[id, status]] : [])),
+  );
+  return steps.flatMap(({ id, status, needs = [] }): EventBody[] => {
+    const need = status === 'pending' ? needs.find((one) => lost.has(one)) : undefined;
+    if (need === undefined) return [];
+    const error = `needs ${need}, which is ${lost.get(need)}`;
+    lost.set(id, 'blocked');
+    return [{ type: 'step.blocked', step: id, error, by: 'daemon' }];
+  });
 }

@@ -1,9 +1,10 @@
 import type { EventBody } from '../../protocol/event.ts';
-import type { Plan, Step } from '../../protocol/plan.ts';
+import { PLAN_BOUNDS, type Plan, type Step } from '../../protocol/plan.ts';
 import { clip } from '../../protocol/recorded.ts';
 import { claimOf } from '../claim.ts';
 import type { Counsel } from '../modes/policy.ts';
 import type { Session } from '../session.ts';
+import { AT_ONCE } from '../settling.ts';
 import { ready } from '../steps.ts';
 import { isLost, namedParts, outcomeOf, partName, partsOf, wholeAtWork } from './family.ts';
 import { listingCall, type Split } from './split.ts';
@@ -21,7 +22,10 @@ export function parting(session: Session, plan: Plan): Counsel | null {
   if (split?.fault) return unsplit(plan, whole, split.fault);
   if (split && split.state !== 'listed') return { act: listingCall(whole, split) };
   const fresh = split ? newParts(plan, whole, split) : [];
-  if (fresh.length > 0) return { record: fresh.map((step) => ({ type: 'step.added', by: 'daemon', step })) };
+  if (fresh.length > 0 && plan.steps.length + fresh.length > PLAN_BOUNDS.steps)
+    return unsplit(plan, whole, tooMany(plan, fresh));
+  if (fresh.length > 0)
+    return { record: fresh.slice(0, AT_ONCE).map((step) => ({ type: 'step.added', by: 'daemon', step })) };
   if (split?.more) return { act: listingCall(whole, split) };
   return closing(session, plan, whole, split);
 }
@@ -30,7 +34,7 @@ export function parting(session: Session, plan: Plan): Counsel | null {
 function leftBehind(plan: Plan): Counsel | null {
   const skipped = new Set(plan.steps.flatMap((step) => (step.status === 'skipped' ? [step.id] : [])));
   const open = plan.steps.filter((step) => step.status === 'pending' && skipped.has(step.parent ?? ''));
-  return open.length > 0 ? { record: open.map((step) => skippedWith(step, 'skipped')) } : null;
+  return open.length > 0 ? { record: open.slice(0, AT_ONCE).map((step) => skippedWith(step, 'skipped')) } : null;
 }
 
 /** Nothing is built on some of the parts: those that were found are skipped, and the step fails. */
@@ -39,6 +43,9 @@ function unsplit(plan: Plan, whole: Step, fault: string): Counsel {
   const error = `its parts could not be listed: ${fault}`;
   return { record: [...open.map((part) => skippedWith(part, 'failed')), ...failed(whole, error).record] };
 }
+
+const tooMany = ({ steps }: Plan, parts: readonly Step[]): string =>
+  `they would make it ${steps.length + parts.length} steps; ${PLAN_BOUNDS.steps} are the most. Split the task, or give fewer files`;
 
 function skippedWith({ id, parent }: Step, how: 'skipped' | 'failed'): EventBody {
   return { type: 'step.skipped', step: id, reason: `needs ${parent}, which was ${how}`, by: 'daemon' };

@@ -1,6 +1,6 @@
 import type { MessageTemplate } from '../../protocol/event.ts';
 import { nearestName } from '../../protocol/nearest.ts';
-import type { DoneWhen } from '../../protocol/plan.ts';
+import { type DoneWhen, PLAN_BOUNDS } from '../../protocol/plan.ts';
 import { distinct, wordsBefore } from '../../protocol/template/list.ts';
 import { filled, placesIn } from '../../protocol/template/placeholders.ts';
 import { readSteps } from '../../protocol/template/steps.ts';
@@ -83,6 +83,11 @@ export function fillTemplate(template: Template, args: string): MessageTemplate 
   const value = (key: string) => given.values.get(key) ?? '';
   const steps = distinct(read.steps.map((step) => filledStep(step, value, given.values)));
   const before = filled(wordsBefore(body), value);
+  const long = steps.findIndex((step) => step.description.length > PLAN_BOUNDS.description);
+  if (long >= 0)
+    return {
+      fault: `With these values item ${long + 1} of ${name} has ${steps[long]?.description.length} characters; ${PLAN_BOUNDS.description} are the most.`,
+    };
   const list = writeSteps(steps);
   if ('unwritten' in list)
     return { fault: `With these values item ${list.unwritten} of ${name} says nothing, or has an empty check.` };

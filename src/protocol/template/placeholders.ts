@@ -2,7 +2,8 @@
  * `{{name}}` in a template. A backslash before it makes it plain text, and a backslash before that one is one; nothing else is
  * special, so `{{.Names}}` and `${{ x.y }}` stay as they are.
  */
-const PLACE = /(\\*)(\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\})/g;
+// The look behind keeps a long run of backslashes from being tried from each of them.
+const PLACE = /(?<!\\)(\\*)(\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\})/g;
 
 /** The text with each place filled in once: what a value says is never looked at again. */
 export function filled(text: string, value: (name: string) => string): string {

@@ -1,4 +1,4 @@
-import { DoneWhen, When } from '../plan.ts';
+import { DoneWhen, PLAN_BOUNDS, When } from '../plan.ts';
 import { type Item, type Note, noteKey, readItems } from './list.ts';
 import { MOST_TEMPLATE_STEPS, type TemplateStep } from './template.ts';
 
@@ -47,6 +47,8 @@ function toStep(
 ): TemplateStep {
   if (fault) complain(fault.line, `item ${number} ${fault.what}`);
   else if (description === '') complain(line, `item ${number} says nothing`);
+  else if (description.length > PLAN_BOUNDS.description)
+    complain(line, `item ${number} has ${description.length} characters; ${PLAN_BOUNDS.description} are the most`);
   const step: TemplateStep = { description, ...(command !== undefined && { command }) };
   for (const note of notes) {
     const read = readNote(note, number, count);
