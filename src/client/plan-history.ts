@@ -1,6 +1,7 @@
 import { changesInWords } from '../core/edit/words.ts';
 import { entryOf } from '../core/keyed.ts';
 import type { By, Event } from '../protocol/event.ts';
+import { own } from '../protocol/own.ts';
 import type { Plan } from '../protocol/plan.ts';
 import { type Beat, orderBehind, replay, typed } from './replay.ts';
 
@@ -48,7 +49,7 @@ export function planHistory(name: string, events: readonly Event[]): History | u
 }
 
 function earlier({ before }: Beat, { id }: Plan): Plan | undefined {
-  return before.plan?.id === id ? before.plan : before.setAside[id];
+  return before.plan?.id === id ? before.plan : own(before.setAside, id);
 }
 
 function deedOf(beat: Beat): Omit<Deed, 'from' | 'to'> | null {

@@ -4,6 +4,7 @@ import { replyText } from '../core/reply.ts';
 import type { Session } from '../core/session.ts';
 import { planText } from '../core/steps.ts';
 import type { Event } from '../protocol/event.ts';
+import { own } from '../protocol/own.ts';
 import type { Plan } from '../protocol/plan.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { ownFolder } from '../store/durable.ts';
@@ -55,7 +56,7 @@ function replayOf(saves: string[]) {
     read(event: Event, before: Session, { plan }: Session): void {
       if (before.plan && before.plan.id !== plan?.id) left.set(before.plan.id, before.plan);
       if (plan && plan !== before.plan && unknown.size > 0) unknown.delete(planText(plan));
-      const reply = event.type === 'reply.published' ? before.unpublished[event.message] : undefined;
+      const reply = event.type === 'reply.published' ? own(before.unpublished, event.message) : undefined;
       if (reply) published.push({ reply, at: event.at });
     },
     known: () => saves.filter((save) => !unknown.has(save)),

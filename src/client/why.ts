@@ -3,6 +3,7 @@ import type { Session } from '../core/session.ts';
 import { stepNamed } from '../core/steps.ts';
 import { UserError } from '../protocol/errors.ts';
 import type { By, Event, EventOf } from '../protocol/event.ts';
+import { own } from '../protocol/own.ts';
 import type { CompletedBy, Plan, Step } from '../protocol/plan.ts';
 import { type Beat, orderBehind, replay, typed } from './replay.ts';
 import { waitsFor } from './why-open.ts';
@@ -90,7 +91,7 @@ function touchedBy({ event, before, after }: Beat): string[] {
   if (event.type === 'plan.edited')
     return event.changes.flatMap((it) => (it.what === 'status' ? [it.step] : it.what === 'added' ? [it.step.id] : []));
   if (event.type === 'run.resumed') {
-    const was = before.plan?.id === after.plan?.id ? before.plan : before.setAside[after.plan?.id ?? ''];
+    const was = before.plan?.id === after.plan?.id ? before.plan : own(before.setAside, after.plan?.id ?? '');
     return (was?.steps ?? [])
       .filter((step) => step.status === 'blocked' || step.status === 'failed')
       .map((step) => step.id);

@@ -2,6 +2,7 @@ import type { AskCall } from '../protocol/ask-call.ts';
 import { ASK_TOOL } from '../protocol/ask-call.ts';
 import type { Rules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
+import { own } from '../protocol/own.ts';
 import { joining } from './answers.ts';
 import { depthOf } from './child-name.ts';
 import { asked } from './choices.ts';
@@ -37,8 +38,8 @@ export function asking(session: Session, rules: Rules): EventBody[] {
 /** Why nobody can be asked now. */
 function unable(session: Session, { agents }: Rules): string | undefined {
   if (depthOf(session.name) > 0) return NOBODY;
-  const own = agents[session.run?.agent ?? '']?.tools;
-  if (own && !own.includes(ASK_TOOL.name))
+  const allowed = own(agents, session.run?.agent ?? '')?.tools;
+  if (allowed && !allowed.includes(ASK_TOOL.name))
     return `You have no tool ${ASK_TOOL.name}. Decide yourself, or say in plain text what is missing.`;
   return joining(session).length > 0 ? MEANWHILE : undefined;
 }

@@ -2,6 +2,7 @@ import type { Rules } from '../protocol/config.ts';
 import type { FullLimits } from '../protocol/limits.ts';
 import type { MessageFile } from '../protocol/message.ts';
 import { sessionFolder } from '../protocol/names.ts';
+import { own } from '../protocol/own.ts';
 import type { Step } from '../protocol/plan.ts';
 import { isAtWork } from './beginning.ts';
 import { share } from './budget.ts';
@@ -27,7 +28,7 @@ type Giving = { child: Child | undefined; among: number; notBefore?: string | nu
 /** A child is given its step: everything it has to know, in one message with an id of its own. */
 export function send(session: Session, rules: Rules, step: Step, { child, among, notBefore = null }: Giving): Decision {
   const named = executorOf(step, rules).agent;
-  const profile = named === undefined ? undefined : rules.agents[named];
+  const profile = named === undefined ? undefined : own(rules.agents, named);
   // A step that names nobody is done by whoever gives it away: with no more tools than that one has.
   const agent = named ?? session.run?.agent;
   const folder = child?.folder ?? (isApart(session, step) ? ownFolder(session, step) : undefined);

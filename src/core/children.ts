@@ -1,5 +1,6 @@
 import type { Rules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
+import { own } from '../protocol/own.ts';
 import type { Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
 import { LOST } from '../protocol/reply.ts';
@@ -33,7 +34,7 @@ export function delegation(session: Session, rules: Rules): Decision | null {
   );
   const more = () => beginning(session, rules, plan, given);
   // A power cut may have left the beginning of a super-step half on record: as long as nobody works on it, it is completed.
-  const isFresh = given.every(({ id }) => (session.children[id]?.state ?? 'over') === 'over');
+  const isFresh = given.every(({ id }) => (own(session.children, id)?.state ?? 'over') === 'over');
   const together = isFresh && !policy.slides ? more() : [];
   if (together.length > 0) return { do: 'record', events: together };
   const { now, later } = nextOfThese(session, rules, given);
@@ -55,7 +56,7 @@ export function delegation(session: Session, rules: Rules): Decision | null {
 function nextOfThese(session: Session, rules: Rules, given: readonly Step[]): { now?: Decision; later?: Sent } {
   const among = sharers(session, given);
   const pauses: Sent[] = [];
-  const held = given.filter(({ id }) => session.children[id]?.state === 'held');
+  const held = given.filter(({ id }) => own(session.children, id)?.state === 'held');
   for (const step of [...held, ...given.filter((one) => !held.includes(one))]) {
     const next = nextOf(session, rules, step, among);
     if (next?.do === 'send' && next.notBefore !== null) pauses.push(next);
@@ -67,13 +68,13 @@ function nextOfThese(session: Session, rules: Rules, given: readonly Step[]): { 
 
 /** Steps that what is free is divided among: those nobody works on yet, and those that calls will ask for. */
 function sharers(session: Session, given: readonly Step[]): number {
-  const idle = given.filter((step) => !isBusy(session.children[step.id]));
+  const idle = given.filter((step) => !isBusy(own(session.children, step.id)));
   const spawning = idle.some((step) => step.call !== undefined) ? spawnedTogether(session) - given.length : 0;
   return idle.length + Math.max(0, spawning);
 }
 
 function nextOf(session: Session, rules: Rules, step: Step, among: number): Decision | null {
-  const child = session.children[step.id];
+  const child = own(session.children, step.id);
   if (!child || child.state === 'over')
     return hasFree(session, rules) ? send(session, rules, step, { child, among }) : null;
   return isBusy(child) ? null : answered(session, rules, step, { child, among });
@@ -87,7 +88,7 @@ function overdue({ run, children }: Session, given: readonly Step[]): { due?: Du
   if (minutes === null) return {};
   const [first] = given
     .flatMap(({ id }) => {
-      const child = children[id];
+      const child = own(children, id);
       return child?.state === 'working' && child.since !== undefined ? [{ id, since: Date.parse(child.since) }] : [];
     })
     .sort((a, b) => a.since - b.since);

@@ -1,4 +1,5 @@
 import type { EventOf } from '../protocol/event.ts';
+import { own } from '../protocol/own.ts';
 import type { Plan } from '../protocol/plan.ts';
 import { entryOf, withValue } from './keyed.ts';
 import type { Approval, Approvals, Call, Message, Run, Session, Verdict } from './session.ts';
@@ -36,7 +37,7 @@ function answered(session: Session, event: EventOf<'approval.answered'>): Sessio
   const verdict: Verdict = { decision, by, why, at };
   const key = denialKey(about);
   const denied =
-    decision === 'deny' ? { ...approvals.denied, [key]: (approvals.denied[key] ?? 0) + 1 } : approvals.denied;
+    decision === 'deny' ? { ...approvals.denied, [key]: (own(approvals.denied, key) ?? 0) + 1 } : approvals.denied;
   const decided = {
     ...session,
     approvals: { ...approvals, open: null, denied, last: { ...about, run: null, verdict } },

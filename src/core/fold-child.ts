@@ -1,4 +1,5 @@
 import type { EventOf } from '../protocol/event.ts';
+import { own } from '../protocol/own.ts';
 import { LOST } from '../protocol/reply.ts';
 import { childName } from './child-name.ts';
 import type { Child, Session } from './session.ts';
@@ -6,7 +7,7 @@ import { withExit, withStep } from './steps.ts';
 
 /** A step is given to a child session, the child is told something, or it has answered. */
 export function foldChild(session: Session, event: EventOf<'child.sent'> | EventOf<'child.replied'>): Session {
-  const known = session.children[event.step];
+  const known = own(session.children, event.step);
   return event.type === 'child.sent' ? sent(session, known, event) : replied(session, known, event);
 }
 
@@ -37,7 +38,7 @@ function sent(session: Session, known: Child | undefined, event: EventOf<'child.
   };
   const { plan } = session;
   const children = { ...session.children, [step]: entry };
-  const generations = { ...session.generations, [step]: Math.max(generation, session.generations[step] ?? 0) };
+  const generations = { ...session.generations, [step]: Math.max(generation, own(session.generations, step) ?? 0) };
   if (!plan) return { ...session, children, generations };
   const marked = { child, ...(attempt > 1 && { attempts: attempt }) };
   return { ...session, children, generations, plan: withStep(plan, step, (one) => ({ ...one, ...marked }), event.at) };
@@ -45,8 +46,8 @@ function sent(session: Session, known: Child | undefined, event: EventOf<'child.
 
 /** The how-manieth plan this is that gives a step of that name to a child session. */
 export function generationOf({ children, generations }: Session, step: string): number {
-  const known = children[step];
-  return known ? (known.generation ?? 1) : (generations[step] ?? 0) + 1;
+  const known = own(children, step);
+  return known ? (known.generation ?? 1) : (own(generations, step) ?? 0) + 1;
 }
 
 /** What a child spent is spent by the run. */
@@ -77,7 +78,7 @@ function replied(session: Session, known: Child | undefined, event: EventOf<'chi
 
 /** What a child answered to a step that begins again counts no longer, unless that can go on where it is. */
 export function begunAnew(children: Session['children'], step: string): Session['children'] {
-  const child = children[step];
+  const child = own(children, step);
   if (!child?.reply || child.reply.status === 'paused' || child.reply.status === 'waiting') return children;
   return { ...children, [step]: { ...child, state: 'over', reply: null, before: child.attempt } };
 }

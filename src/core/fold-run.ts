@@ -1,5 +1,6 @@
 import type { EventOf } from '../protocol/event.ts';
 import { fullLimits } from '../protocol/limits.ts';
+import { own } from '../protocol/own.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
 import { sha256 } from '../protocol/sha256.ts';
@@ -41,7 +42,7 @@ export function foldMode(session: Session, event: EventOf<'mode.chosen' | 'mode.
 export function foldResumed(before: Session, event: EventOf<'run.resumed'>): Session {
   const { message, name, at } = event;
   const session = name === undefined ? before : withStandIn(before, { id: message, name, at });
-  const back = event.plan === undefined ? undefined : session.setAside[event.plan];
+  const back = event.plan === undefined ? undefined : own(session.setAside, event.plan);
   const plan = back ?? (resumable(session) ? session.plan : null);
   const { [event.plan ?? '']: _, ...setAside } = session.setAside;
   const { [event.plan ?? '']: work, ...asideWork } = session.asideWork;

@@ -1,4 +1,5 @@
 import type { EventOf } from '../protocol/event.ts';
+import { own } from '../protocol/own.ts';
 import type { Plan, Step } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
 import { commandOf } from './commands.ts';
@@ -158,7 +159,7 @@ function refused(session: Session, plan: Plan, event: EventOf<'step.claimed'>, v
 
 /** What a child did and its step's checks refuse is as if the child had failed: it is tried again, or the step fails. */
 function childRefused({ children }: Session, event: EventOf<'step.claimed'>): Session['children'] {
-  const child = children[event.step];
+  const child = own(children, event.step);
   if (event.tier !== 'child' || !child?.reply) return children;
   return { ...children, [event.step]: { ...child, reply: { ...child.reply, status: 'failed', text: event.evidence } } };
 }
@@ -250,7 +251,7 @@ function again(session: Session, plan: Plan, id: string, { seq, at }: StepEvent)
 function reopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>): Session {
   const here = runningStep(plan);
   // What a child session works on goes on there.
-  const displaced = here && !session.children[here.id] ? here.id : undefined;
+  const displaced = here && !own(session.children, here.id) ? here.id : undefined;
   const opened = plan.steps.map((step): Step => {
     if (step.id === event.step) return { ...bare(step), status: 'running' };
     return step.id === displaced ? waiting(step) : step;

@@ -1,4 +1,5 @@
 import type { Event, EventOf } from '../protocol/event.ts';
+import { withoutKey } from '../protocol/own.ts';
 import { shownText } from '../protocol/recorded.ts';
 import { dropKey, takenDrop } from './drops.ts';
 import { foldApproval, withSeen } from './fold-approval.ts';
@@ -60,7 +61,7 @@ function meaning(session: Session, event: Event): Session {
     case 'reply.committed':
       return committed(session, event);
     case 'reply.published':
-      return withSeen({ ...session, unpublished: omit(session.unpublished, event.message) }, event.message);
+      return withSeen({ ...session, unpublished: withoutKey(session.unpublished, event.message) }, event.message);
     case 'plan.started':
     case 'plan.edited':
     case 'plan.revised':
@@ -170,9 +171,4 @@ function committed(session: Session, event: EventOf<'reply.committed'>): Session
 /** A message that a model call has still to carry keeps its text, whatever it was told already. */
 function answered(uncarried: readonly string[], message: Message): Message {
   return uncarried.includes(message.id) ? { ...message, replied: true } : settled(message);
-}
-
-function omit<T>(record: Readonly<Record<string, T>>, key: string): Record<string, T> {
-  const { [key]: _, ...rest } = record;
-  return rest;
 }

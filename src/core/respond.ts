@@ -2,6 +2,7 @@ import type { Rules } from '../protocol/config.ts';
 import type { EventBody } from '../protocol/event.ts';
 import { fullLimits } from '../protocol/limits.ts';
 import { MODES } from '../protocol/message.ts';
+import { own } from '../protocol/own.ts';
 import type { Plan } from '../protocol/plan.ts';
 import { clip } from '../protocol/recorded.ts';
 import { LOST, type ReplyStatus } from '../protocol/reply.ts';
@@ -218,7 +219,7 @@ function resume(session: Session, message: Message, rules: Rules): EventBody[] {
       : [];
   const { model: _, mode: __, mode_reason: ___, agent: ____, folder: _____, ...began } = start(session, message, rules);
   const model = message.options?.model ?? rules.model;
-  const { handLimits } = (named === undefined ? session : session.asideWork[named]) ?? {};
+  const { handLimits } = (named === undefined ? session : own(session.asideWork, named)) ?? {};
   return [
     ...(named === undefined ? [] : withdrawn(session, 'the person took up another plan')),
     ...away,

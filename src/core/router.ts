@@ -1,3 +1,4 @@
+import { own } from '../protocol/own.ts';
 import type { Session } from './session.ts';
 
 /** Failures in a row of one tool in one step after which the others are named (manus_demo has the same threshold). */
@@ -7,7 +8,7 @@ const NAMED = 8;
 
 /** How often each tool failed in a row in the step at work, after this call of it. */
 export function failing(before: Session['failing'], tool: string, ok: boolean): Session['failing'] {
-  if (!ok) return { ...before, [tool]: (before[tool] ?? 0) + 1 };
+  if (!ok) return { ...before, [tool]: (own(before, tool) ?? 0) + 1 };
   const { [tool]: _, ...others } = before;
   return others;
 }

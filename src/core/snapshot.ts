@@ -1,3 +1,4 @@
+import { own } from '../protocol/own.ts';
 import type { Plan } from '../protocol/plan.ts';
 import { childName } from './child-name.ts';
 import { dropKey, type TakenDrop } from './drops.ts';
@@ -119,7 +120,7 @@ function renamed({ name, children, plan, setAside, asideWork }: Session): Partia
   const called = (children: Session['children']): Session['children'] =>
     mapped(children, (child, step) => ({ ...child, child: childName(name, step, child.generation ?? 1) }));
   const inPlan = (plan: Plan, children: Session['children'] = {}): Plan => {
-    const generation = (id: string) => children[id]?.generation ?? 1;
+    const generation = (id: string) => own(children, id)?.generation ?? 1;
     const steps = plan.steps.map((step) =>
       step.child === undefined ? step : { ...step, child: childName(name, step.id, generation(step.id)) },
     );
@@ -128,7 +129,7 @@ function renamed({ name, children, plan, setAside, asideWork }: Session): Partia
   return {
     children: called(children),
     plan: plan && inPlan(plan, children),
-    setAside: mapped(setAside, (aside, id) => inPlan(aside, asideWork[id]?.children)),
+    setAside: mapped(setAside, (aside, id) => inPlan(aside, own(asideWork, id)?.children)),
     asideWork: mapped(asideWork, (work) => ({ ...FRESH_PLAN, ...work, children: called(work.children) })),
   };
 }

@@ -11,6 +11,7 @@ import type { Rules } from '../protocol/config.ts';
 import { errorCode, errorText, UserError } from '../protocol/errors.ts';
 import type { Event, FileIdentity, MessageTemplate } from '../protocol/event.ts';
 import type { Attached } from '../protocol/images.ts';
+import { own } from '../protocol/own.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { cut } from './cut.ts';
 import type { Ledger } from './ledger.ts';
@@ -179,7 +180,7 @@ async function refuse(drop: Drop, why: string, store: SessionStore, ledger: Ledg
 function again(drop: Drop, known: TakenDrop, store: SessionStore, session: Session): () => Promise<void> {
   const message = entryOf(session.messages, known.message);
   if (!message || !drop.ok) {
-    const why = drop.ok ? session.unpublished[known.message]?.text : drop.why;
+    const why = drop.ok ? own(session.unpublished, known.message)?.text : drop.why;
     return () => store.inbox.refuse(drop, why ?? `It was refused before; outbox/${known.message} says why.`);
   }
   return () => store.inbox.settle(drop, known.seq, paired(drop.message.attachments ?? [], message.attachments ?? []));

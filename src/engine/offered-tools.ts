@@ -7,6 +7,7 @@ import { ASK_TOOL } from '../protocol/ask-call.ts';
 import { readCallArgs } from '../protocol/call-args.ts';
 import type { Rules } from '../protocol/config.ts';
 import { PARTS } from '../protocol/listing.ts';
+import { own } from '../protocol/own.ts';
 import { DoneWhen } from '../protocol/plan.ts';
 import { PLAN_TOOL } from '../protocol/plan-call.ts';
 import { SPAWN_TOOL } from '../protocol/spawn-call.ts';
@@ -49,14 +50,14 @@ function toolboxOf({ run }: Session, { agents, notes }: Rules): ToolboxOf {
   const agent = run?.agent;
   const named = agent === undefined ? undefined : agentOf(agents, agent);
   const known = agent === undefined || named !== undefined;
-  const own = known ? agents[named ?? '']?.tools : [];
+  const allowed = known ? own(agents, named ?? '')?.tools : [];
   return {
     agent,
     known,
     lacks: (name) =>
       HIDDEN.includes(name) ||
       notes.withheld.includes(name) ||
-      (own !== undefined && name !== PLAN_TOOL.name && !own.includes(name)),
+      (allowed !== undefined && name !== PLAN_TOOL.name && !allowed.includes(name)),
   };
 }
 

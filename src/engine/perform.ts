@@ -7,6 +7,7 @@ import type { Rules } from '../protocol/config.ts';
 import { isFull } from '../protocol/errors.ts';
 import type { EventBody, Recorded } from '../protocol/event.ts';
 import type { ImageFile } from '../protocol/images.ts';
+import { own } from '../protocol/own.ts';
 import { headAndTail, INLINE_LIMIT } from '../protocol/recorded.ts';
 import { cut } from './cut.ts';
 import type { Ledger } from './ledger.ts';
@@ -79,7 +80,7 @@ export async function think(
 
 /** Where a call works, under `work/`: a check of what a child did, where that child worked. */
 export function folderOf({ run, claim, children }: Session, call: Call): string | undefined {
-  return (isCheck(call.key) ? children[claim?.step ?? '']?.folder : undefined) ?? run?.folder;
+  return (isCheck(call.key) ? own(children, claim?.step ?? '')?.folder : undefined) ?? run?.folder;
 }
 
 /** Images of a call by their paths under the session's `work/`. */

@@ -10,6 +10,7 @@ import type { Rules } from '../protocol/config.ts';
 import { errorText, isFull } from '../protocol/errors.ts';
 import type { EventBody } from '../protocol/event.ts';
 import { NO_NOTES } from '../protocol/notes.ts';
+import { own } from '../protocol/own.ts';
 import { admit, hasRoom } from './admit.ts';
 import { approvalDesk } from './approval-desk.ts';
 import { hearChildren, sendToChild } from './children.ts';
@@ -352,7 +353,7 @@ export async function openWorker(
   }
 
   async function publish(message: string, ruled: Rules): Promise<void> {
-    const reply = ledger.session.unpublished[message];
+    const reply = own(ledger.session.unpublished, message);
     if (!reply) return;
     if (!careful) await desk.flush();
     await approvals.flush();

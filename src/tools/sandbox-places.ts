@@ -2,6 +2,7 @@ import * as fs from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname, isAbsolute, join, relative } from 'node:path';
 import { UserError } from '../protocol/errors.ts';
+import { own } from '../protocol/own.ts';
 
 /** What a system is made of. `/run`, `/sys`, `/var`, `/srv`, `/mnt` and whatever else a machine has are not shown. */
 const SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32', '/etc', '/opt', '/nix', '/gnu'];
@@ -123,7 +124,7 @@ function homeIn(env: NodeJS.ProcessEnv, hidden: Root[]): string {
 function madeOf(programs: string, home: string): string[] {
   const prefix = dirname(programs);
   if (isIn(prefix, home)) return [];
-  const elsewhere = (ELSEWHERE[basename(prefix)] ?? []).map((name) => join(dirname(prefix), name));
+  const elsewhere = (own(ELSEWHERE, basename(prefix)) ?? []).map((name) => join(dirname(prefix), name));
   return [...BESIDE.map((name) => join(prefix, name)), ...elsewhere].filter((path) => fs.existsSync(path));
 }
 

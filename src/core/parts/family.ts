@@ -1,3 +1,4 @@
+import { own } from '../../protocol/own.ts';
 import type { Plan, Step } from '../../protocol/plan.ts';
 import { clip } from '../../protocol/recorded.ts';
 import type { Session } from '../session.ts';
@@ -44,7 +45,7 @@ export function shownSteps(plan: Plan): Step[] {
 
 /** Everything a step came to: what its child answered, whole, else the result in the plan. */
 export function outcomeOf({ children }: Session, { id, result }: Step): string {
-  const reply = children[id]?.reply;
+  const reply = own(children, id)?.reply;
   return reply?.status === 'done' ? reply.text.trim() : (result ?? '');
 }
 

@@ -1,5 +1,6 @@
 import type { Rules } from '../../protocol/config.ts';
 import type { Consult } from '../../protocol/event.ts';
+import { own } from '../../protocol/own.ts';
 import type { ChatMessage } from '../chat.ts';
 import { listed } from '../grow.ts';
 import { entryOf } from '../keyed.ts';
@@ -48,7 +49,7 @@ function dateOf(session: Session): string {
 function systemText(session: Session, rules: Rules): string {
   const language = sessionLanguage(session, rules);
   const words = WORDING[language];
-  const agent = rules.agents[session.run?.agent ?? ''];
+  const agent = own(rules.agents, session.run?.agent ?? '');
   const told = joined(rules.instructions, agent?.instructions);
   return joined(
     words.system(session.name, dateOf(session)),

@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import type AutoConsent from '@duckduckgo/autoconsent';
 import type { BrowserContext, Page } from 'playwright-core';
 import { z } from 'zod';
+import { own } from '../../protocol/own.ts';
 
 /** What the script tells; a page that got hold of the way could say anything, so it is checked like any input. */
 const Told = z.discriminatedUnion('type', [
@@ -108,7 +109,7 @@ export async function answerConsents(
 
 function nameOf(cmp: string): string {
   if (cmp.startsWith('HEURISTIC')) return 'by its own button';
-  return KNOWN_AS[cmp] ?? cmp.replace(/[^\w .:/-]/g, '').slice(0, 60);
+  return own(KNOWN_AS, cmp) ?? cmp.replace(/[^\w .:/-]/g, '').slice(0, 60);
 }
 
 /** The library and its rules as one script, which takes the way to us out of the page's reach before the page begins. */

@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { z } from 'zod';
+import { own } from '../../protocol/own.ts';
 import { clip } from '../../protocol/recorded.ts';
 import { callFiles, exitIn, textOf } from '../supervisor.ts';
 import { ageOf, isThisBoot, lifeIn, stateOf } from '../supervisor-life.ts';
@@ -69,7 +70,7 @@ const ENDED_BY: Record<string, (job: Job) => string> = {
 };
 
 function endOf(job: Job, exit: ReturnType<typeof exitIn>, begun: boolean): string {
-  const over = ENDED_BY[textOf(jobFiles(job.folder).over).trim()]?.(job);
+  const over = own(ENDED_BY, textOf(jobFiles(job.folder).over).trim())?.(job);
   if (over !== undefined) return over;
   if (exit?.fault !== undefined) return `not begun: its sandbox could not be put up (${exit.fault})`;
   if (exit?.signal) return `ended by signal ${exit.signal}`;

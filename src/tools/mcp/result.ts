@@ -5,6 +5,7 @@ import type { ToolResult } from '../../engine/ports.ts';
 import { errorText } from '../../protocol/errors.ts';
 import { binaryKind, KIND_BYTES } from '../../protocol/file-kind.ts';
 import { type ImageFile, MAX_IMAGE_BYTES } from '../../protocol/images.ts';
+import { own } from '../../protocol/own.ts';
 import { clip } from '../../protocol/recorded.ts';
 import { bytesInWords, printable } from '../file-errors.ts';
 import { openFence } from '../paths.ts';
@@ -145,5 +146,5 @@ function saver(tool: string, work: string, shows: (image: ImageFile) => void): S
 
 function endingOf(mime: string | undefined, uri: string): string {
   const kind = mime?.split(';')[0]?.trim().toLowerCase() ?? '';
-  return ENDINGS[kind] ?? /\.([A-Za-z0-9]{1,8})$/.exec(uri)?.[1]?.toLowerCase() ?? 'bin';
+  return own(ENDINGS, kind) ?? /\.([A-Za-z0-9]{1,8})$/.exec(uri)?.[1]?.toLowerCase() ?? 'bin';
 }
