@@ -93,7 +93,7 @@ held('a server sees and reaches only what its entry allows', async () => {
   mkdirSync(papers);
   for (const file of ['papers/a', 'letter', 'workspace/.sessions/mine/events.jsonl'])
     writeFileSync(join(at.root, file), 'bait\n');
-  writeFileSync(join(at.work, 'mine'), 'work\n');
+  writeFileSync(join(at.work, 'mine'), 'ours\n');
   process.env['AGENTD_BAIT'] = 'bait';
   onTestFinished(() => void delete process.env['AGENTD_BAIT']);
   const made = join(at.root, 'made/folder');
@@ -112,19 +112,22 @@ held('a server sees and reaches only what its entry allows', async () => {
   ].map((line) => `(bash -c '${line.replaceAll("'", `'\\''`)}')`);
   const out = await sh('bare', everything.join('; '));
   expect(out).toContain('No such file');
-  expect(out).not.toMatch(/^(?:bait|work|heard)$/m);
+  expect(out).not.toMatch(/bait|ours|heard/);
   // Of the home folder only the name of the workspace is there, which is empty.
   expect(await sh('bare', 'pwd; ls -A . workspace; touch x && ls')).toBe(
     `${at.root}\n.:\nworkspace\n\nworkspace:\nworkspace\nx\n`,
   );
   expect(existsSync(join(at.root, 'x'))).toBe(false);
   expect(await sh('reads', `cat ${papers}/a ${at.work}/mine; touch ${papers}/x ${at.work}/x`)).toMatch(
-    /^bait\nwork\n.*papers\/x.*Read-only file system\n.*work\/x.*Read-only file system\n$/,
+    /^bait\nours\n.*papers\/x.*Read-only file system\n.*work\/x.*Read-only file system\n$/,
   );
   const wrote = `pwd; touch ${made}/x ${at.work}/x ${papers}/x; bash -c 'exec 3<>/dev/tcp/127.0.0.1/${port}; cat <&3'`;
   expect(await sh('writes', wrote)).toMatch(new RegExp(`^${papers}\nheard\n.*papers/x.*Read-only`));
   for (const folder of [made, at.work]) expect(existsSync(join(folder, 'x'))).toBe(true);
   expect(existsSync(join(at.work, '../x'))).toBe(false);
+  // The descriptor by which it was shown `work/` leads to what is around that.
+  const around = 'for fd in /proc/[0-9]*/fd/*; do [ -d "$fd" ] && cat "$fd/../events.jsonl"; done; true';
+  for (const server of ['reads', 'writes']) expect(await sh(server, around)).not.toContain('bait');
 });
 
 held('a server in the sandbox that is let go ends with all it started, and so does one that is killed', async () => {
