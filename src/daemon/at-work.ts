@@ -17,7 +17,7 @@ export type AtWorkFile = {
 export type Found = { ownerSince: string; atWork: AtWork[]; aliveMs: number };
 
 /**
- * One line a session, in the place of one that has come to rest: a few microseconds, and readable by `cat`. Where it cannot be written nothing
+ * One line a session, in the place of one that has come to rest: some ten microseconds, and readable by `cat`. Where it cannot be written nothing
  * is proven later, and that is all.
  */
 export function openAtWork(path: string, ownerSince: string, clock: Clock): AtWorkFile {
