@@ -71,11 +71,13 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
     disk: sparing(() => disk),
   });
   const { flags, env } = options;
+  let hands: Hands = { wake: () => {}, quarantined: () => undefined, asks: () => {} };
   const settings = openSettings({
     ...{ workspace, flags, env, log },
     configFile: options.configFile,
-    readConfig: options.readConfig ?? workspace.configText,
-    learn: secrets.learn,
+    readConfig: options.readConfig,
+    ...{ learn: secrets.learn, clock: realClock },
+    wake: (name) => hands.wake(name),
   });
   const config = settings.config();
   const disk = openDisk({
@@ -99,7 +101,6 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
   const slots = runSlots(allowed.runs);
   const models = modelsBy(env);
   models(effectiveSettings({ flags, env, workspace: config }).model);
-  let hands: Hands = { wake: () => {}, quarantined: () => undefined, asks: () => {} };
   const parents = new Map<string, string>();
   const pool = browsers({ env, log });
   const sandbox = openSandbox({
@@ -136,6 +137,7 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
     mostOpen: allowed.sessions,
     allowNetwork: options.allowNetwork || config.allow_network_fs === true,
     settings: settings.reload,
+    settingsTold: settings.told,
     onLost: options.onLost,
     ...patienceOf(options.env),
     prepare: () => prepared(workspace),
@@ -153,6 +155,7 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
     async stop() {
       await published;
       await daemon.stop();
+      settings.close();
       await Promise.all([mcp.close(), pool.close()]);
     },
   };

@@ -63,6 +63,8 @@ export type Client = {
   daemon(): Owner | undefined;
   /** What that daemon watches and cannot serve, from its status file. */
   status(): DaemonStatus | undefined;
+  /** Why `agentd.json`, or what the daemon goes by in its place, does not hold; null where it does. */
+  settingsFault(): Promise<string | null>;
   start(launch: Launch): Promise<Owner>;
   stop(): Promise<Owner>;
   /** Ends a daemon that hangs, after `graceMs` by SIGKILL. */
@@ -183,6 +185,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     },
     daemon: () => liveOwner(paths),
     status: () => daemonStatus(paths),
+    settingsFault: async () => (await import('./settings-on-disk.ts')).workspaceSettings(paths),
     async start(launch) {
       await workspace();
       return (await import('./daemon.ts')).startDaemon(paths, launch);

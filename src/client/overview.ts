@@ -29,6 +29,8 @@ export type Overview = {
   inbox: number;
   /** Why the record cannot be read. */
   problem: string | null;
+  /** Why the settings it goes by do not hold, and what is in force in their place. */
+  settings: string | null;
 };
 
 /** A line about a session; a record that cannot be read is said, not thrown. */
@@ -37,16 +39,18 @@ export async function overview(paths: Named): Promise<Overview> {
   try {
     const session = await foldRecord(paths);
     const { plan } = session;
+    const { title, problem: settings } = await settingsOnDisk(paths);
     return {
       name: paths.name,
       parent: parentOf(paths.name) ?? null,
-      title: (await settingsOnDisk(paths)).title ?? session.title,
+      title: title ?? session.title,
       standing: standing(session),
       plan: plan && howFar(plan),
       asks: session.question && { text: session.question.text, choices: session.question.choices },
       changed: session.at || null,
       inbox,
       problem: null,
+      settings,
     };
   } catch (error) {
     const problem = errorText(error);
@@ -59,7 +63,7 @@ function howFar(plan: Plan): Overview['plan'] {
   return { id: plan.id, status: plan.status, completed: completedSteps(plan), total: plan.steps.length };
 }
 
-const NOTHING = { plan: null, asks: null, changed: null };
+const NOTHING = { plan: null, asks: null, changed: null, settings: null };
 
 /** Messages dropped and not taken yet. */
 export function waitingIn(paths: SessionPaths): number {

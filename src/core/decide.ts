@@ -24,6 +24,7 @@ import { ending, heldUp, limitReached, outage, planEnd, restEvents, stuck } from
 import { SAYINGS } from './sayings.ts';
 import { activePlan, type Call, type Claim, type Message, runningStep, type Session } from './session.ts';
 import { sessionLanguage } from './session-language.ts';
+import { settingsHold, settingsWait } from './settings-wait.ts';
 import { settling, starting } from './settling.ts';
 import { spawning } from './spawn.ts';
 import { isSpawnCall } from './spawn-step.ts';
@@ -69,14 +70,15 @@ function next(session: Session, rules: Rules): Decision {
   if (parked.length > 0) return { do: 'record', events: parked };
   const events = due(session, rules);
   if (events.length > 0) return { do: 'record', events };
-  if (session.run) return work(session, rules);
+  if (session.run) return settingsWait(session, rules) ?? work(session, rules);
   // Before the next message, which may let the plan go and its children with it.
   const halt = halting(session);
   if (halt) return halt;
   const begun = nextInQueue(session, rules);
-  return begun.length > 0
-    ? { do: 'record', events: begun }
-    : { do: 'rest', ...retrying(session, rules), ...unanswered(session) };
+  if (begun.length > 0) return { do: 'record', events: begun };
+  const again = settingsHold(session, rules);
+  if (again.length > 0) return { do: 'record', events: again };
+  return { do: 'rest', ...retrying(session, rules), ...unanswered(session) };
 }
 
 /** What may be done while a call is in flight: replies, and answers that need no run. Null: nothing. */

@@ -76,8 +76,12 @@ function planAtWork({ plan, rest }: Session, at: string): Plan | null {
 }
 
 /** What was no message gets a reply like one: what the run comes to is told there. */
-export function withStandIn(session: Session, { id, name, at }: Pick<Message, 'id' | 'name' | 'at'>): Session {
-  const message: Message = { id, name, at, text: '', sha256: '', during: false, replied: false };
+export function withStandIn(
+  session: Session,
+  { id, name, at }: Pick<Message, 'id' | 'name' | 'at'>,
+  text = '',
+): Session {
+  const message: Message = { id, name, at, text, sha256: '', during: false, replied: false };
   return {
     ...session,
     messages: withValue(session.messages, id, message),

@@ -40,8 +40,10 @@ export function foldMode(session: Session, event: EventOf<'mode.chosen' | 'mode.
 
 /** A run goes on: same plan, same history, a new slice of its limits. */
 export function foldResumed(before: Session, event: EventOf<'run.resumed'>): Session {
-  const { message, name, at } = event;
-  const session = name === undefined ? before : withStandIn(before, { id: message, name, at });
+  const { message: id, name, at } = event;
+  // What was asked for names the plan that is still to come; it is told to the model once, as the message it was.
+  const asked = entryOf(before.messages, before.rest?.message ?? '')?.text;
+  const session = name === undefined ? before : withStandIn(before, { id, name, at }, asked);
   const back = event.plan === undefined ? undefined : own(session.setAside, event.plan);
   const plan = back ?? (resumable(session) ? session.plan : null);
   const { [event.plan ?? '']: _, ...setAside } = session.setAside;
@@ -58,7 +60,7 @@ export function foldResumed(before: Session, event: EventOf<'run.resumed'>): Ses
     ...session,
     ...taken(session, event.message),
     // The answer to a question is the result of its call, and the answer of the model that asked goes on where it was.
-    ...(session.question && { uncarried: session.uncarried }),
+    ...((session.question || name !== undefined) && { uncarried: session.uncarried }),
     seal: sealOf(event),
     run,
     turn: session.question ? session.turn : null,

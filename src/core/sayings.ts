@@ -29,6 +29,8 @@ const en = {
     `"/${name}" was not carried out: whoever sent it gives no orders here. Names that may are in the setting \`senders\`.`,
   limit: (setting: string, value: number | string) => `Paused: ${setting} = ${value} is reached.`,
   goOn: 'Say "continue" to go on from here.',
+  settingsWait: (why: string) =>
+    `Nothing is done: a settings file does not hold, and there are no earlier settings to go by.\n\n${why}\n\nMend or remove the file; the work goes on by itself as soon as it holds.`,
   ceiling: (value: number, setting: string) =>
     `Ended: the limit was extended as far as it goes (${value} iterations, five times ${setting}). Raise ${setting} in agentd.json or session.json.`,
   outage: (minutes: number, why: string) =>
@@ -110,6 +112,8 @@ const zh: typeof en = {
   kept: '这条消息会随下一个任务告诉模型。发送者在这里无权下命令（设置 `senders`）。',
   forbidden: (name) => `没有执行“/${name}”：发送者在这里无权下命令。有权的名字列在设置 senders 里。`,
   limit: (setting, value) => `已暂停：达到 ${setting} = ${value}。`,
+  settingsWait: (why) =>
+    `什么都没有做：设置文件无效，也没有之前有效的设置可用。\n\n${why}\n\n请改正或删除该文件；文件一旦有效，工作会自动继续。`,
   goOn: '回复“继续”（continue）即可从这里接着做。',
   ceiling: (value, setting) =>
     `已结束：限额已延长到上限（${value} 次迭代，即 ${setting} 的五倍）。请在 agentd.json 或 session.json 中提高 ${setting}。`,

@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import type { Clock, World } from '../engine/ports.ts';
 import { errorText, UserError } from '../protocol/errors.ts';
+import type { DaemonStatus } from '../protocol/status.ts';
 import { ifThere } from '../store/errors.ts';
 import { sessionPaths, type Workspace } from '../store/index.ts';
 import { lockInWords } from '../store/owner.ts';
@@ -44,7 +45,10 @@ export type DaemonOptions = {
   mostOpen: number;
   /** The workspace may be on a network file system: a person said so. */
   allowNetwork: boolean;
+  /** The workspace's settings may have changed. */
   settings: () => void;
+  /** How it stands with all settings, for the status file. */
+  settingsTold: () => DaemonStatus['settings'];
   onLost: (why: Error) => void;
   /** Done once the workspace is ours, before anything is watched. */
   prepare: () => Promise<void>;
@@ -136,6 +140,7 @@ export async function startDaemon(
     watch,
     disk,
     mostOpen: options.mostOpen,
+    settings: options.settingsTold,
   });
   begun.start();
   return {

@@ -16,6 +16,7 @@ type Sources = {
   watch: Watch;
   disk: Disk;
   mostOpen: number;
+  settings: () => DaemonStatus['settings'];
 };
 
 /**
@@ -76,7 +77,7 @@ async function put(path: string, text: string): Promise<void> {
   }
 }
 
-function bodyOf({ sessions, watch, disk, mostOpen }: Sources): Omit<DaemonStatus, 'version' | 'at' | 'pid'> {
+function bodyOf({ sessions, watch, disk, mostOpen, settings }: Sources): Omit<DaemonStatus, 'version' | 'at' | 'pid'> {
   const watching = watch.told();
   const { open, waiting } = sessions.counts();
   const trouble = sessions.trouble();
@@ -91,6 +92,7 @@ function bodyOf({ sessions, watch, disk, mostOpen }: Sources): Omit<DaemonStatus
       names: watching.polled.slice(0, LISTED).sort(),
     },
     disk: { ...room, free_mb: roughly(free_mb) },
+    settings: settings(),
     trouble: { total: trouble.length, sessions: trouble.slice(0, LISTED) },
   };
 }

@@ -20,7 +20,8 @@ import type { Drop, SessionStore, Templates } from './ports.ts';
 /** Longest message kept in a line of the record, in code points. */
 const MESSAGE_LIMIT = 64_000;
 
-type Senders = Rules['senders'];
+/** `unknown`: the settings that say whose messages are orders do not hold. */
+type Senders = Rules['senders'] | 'unknown';
 
 /** Messages taken in one round, between two of which other sessions have their turn. */
 const ROUND = 64;
@@ -52,6 +53,7 @@ export async function admit(
   for (let full = held && !hasRoom(ledger.session); ; ) {
     const { pending, more } = await round(store, ledger, full, senders);
     full ||= waiting(ledger.session) > ROOM - ROUND;
+    if (senders === 'unknown') return { pending, more: false, held };
     // What was found together while no run is on are tasks of their own: a run that began in between would take them along.
     if (!more || full || ledger.session.run) return { pending, more: more && !full, held: more && full };
   }
@@ -76,7 +78,8 @@ async function round(
     }),
   });
   const leave: Array<() => Promise<void>> = [];
-  for (const drop of drops) leave.push(await take(drop, store, ledger, senders));
+  for (const drop of drops.filter((one) => isKnown(ledger, one, senders)))
+    leave.push(await take(drop, store, ledger, senders));
   if (leave.length > 0) await ledger.sync();
   for (const one of leave) await one();
   return { pending, more };
@@ -157,7 +160,11 @@ async function receive(
 
 /** Of a sender who gives no orders here. Decided once: what the settings say later changes nothing of this message. */
 const asData = ({ session }: Ledger, from: string | undefined, senders: Senders): { as: 'data' } | undefined =>
-  isOrder(session.name, from, senders) ? undefined : { as: 'data' };
+  isOrder(session.name, from, senders === 'unknown' ? [] : senders) ? undefined : { as: 'data' };
+
+/** A message stays in the inbox as long as nobody knows whether its sender gives orders here. */
+const isKnown = (ledger: Ledger, drop: Drop, senders: Senders): boolean =>
+  senders !== 'unknown' || !drop.ok || asData(ledger, drop.message.from, senders) === undefined;
 
 /** The template a message runs, as it is at this moment: an edit that comes later changes nothing of this run. */
 async function templateFor({ name, args }: RunOrder, templates: Templates): Promise<MessageTemplate> {

@@ -5,6 +5,7 @@ import { parking } from '../core/parking.ts';
 import { replyText } from '../core/reply.ts';
 import { interruptions } from '../core/rest.ts';
 import { MOST_SETBACKS, type Session } from '../core/session.ts';
+import { waitsForSettings } from '../core/settings-wait.ts';
 import { isStalled, stalledRest } from '../core/stalled.ts';
 import type { Rules } from '../protocol/config.ts';
 import { errorText, isFull } from '../protocol/errors.ts';
@@ -163,8 +164,9 @@ export async function openWorker(
 
   /** Beats until the session rests, waits for a time, or the daemon goes down. */
   async function beats(): Promise<void> {
-    const settled = await rules();
     for (;;) {
+      // Read anew each time: what a person has just forbidden holds for the next call.
+      const settled = await rules();
       const ruled = learned(withNotes(ledger.session, withJobs(settled)), world.model, ledger.session);
       const decision = await exclusively(() => beat(ruled));
       if (ledger.unkept === 'due') await exclusively(keep);
@@ -216,7 +218,8 @@ export async function openWorker(
   function unstalled(decision: Decision, ruled: Rules): Decision {
     const { session } = ledger;
     if (goesRound(decision)) return notAgain(decision, ruled);
-    if (decision.do !== 'rest' || !session.run) return decision;
+    // A child session waits for settings without a word; whoever reads them wakes it.
+    if (decision.do !== 'rest' || !session.run || ruled.settingsFault !== null) return decision;
     if (!isStalled(session, decision)) {
       later(CHILDREN_MS);
       return decision;
@@ -257,8 +260,9 @@ export async function openWorker(
     return ledger.session.seq !== before;
   }
 
-  async function look({ senders }: Rules): Promise<void> {
+  async function look({ senders: named, settingsFault }: Rules): Promise<void> {
     woken = false;
+    const senders = settingsFault === null ? named : 'unknown';
     // What is not taken in now stays in the inbox; the daemon wakes every such session when there is room again.
     const { pending, more, ...admitted } =
       world.room() === 'plenty' ? await admit(store, ledger, { held, senders }) : { ...NOTHING_TAKEN, held };
@@ -362,7 +366,7 @@ export async function openWorker(
     const { [message]: _, ...unpublished } = ledger.session.unpublished;
     const next = decide({ ...ledger.session, unpublished }, ruled);
     // What is due later must be known after a restart.
-    const idle = next.do === 'rest' && next.due === undefined;
+    const idle = next.do === 'rest' && next.due === undefined && !waitsForSettings(ledger.session);
     await ledger.record([{ type: 'reply.published', message, idle }]);
   }
 

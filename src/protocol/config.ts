@@ -213,6 +213,8 @@ export type Rules = {
   jobs: readonly string[];
   /** Whose messages are orders; undefined: everybody's. */
   senders: readonly string[] | undefined;
+  /** Why nothing may be done: a settings file does not hold, and none did before. Null: they hold. */
+  settingsFault: string | null;
   /** Filled in by the engine for a run, and the same as long as it goes on. */
   notes: Notes;
 };
@@ -239,6 +241,7 @@ export function resolveRules(settings: Pick<Config & Settings, keyof typeof shar
     agents: settings.agents ?? {},
     jobs: [],
     senders: settings.senders,
+    settingsFault: null,
     notes: NO_NOTES,
   };
 }

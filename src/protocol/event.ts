@@ -133,7 +133,9 @@ const EVENTS = [
     name: z
       .string()
       .optional()
-      .describe('Name of the reply, where the daemon tries again by itself what was set aside.'),
+      .describe(
+        'Name of the reply of a run that goes on by itself: what was set aside is tried again, or settings hold again.',
+      ),
     by: By,
     limits: Limits,
     plan: z.string().optional().describe('A plan that had been set aside and is taken up again.'),

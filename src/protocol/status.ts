@@ -6,6 +6,15 @@ export type TroubleKind = z.infer<typeof TroubleKind>;
 /** Names listed at most; the counts tell how many there are. */
 export const LISTED = 100;
 
+const SettingsStanding = z.object({
+  from: z
+    .enum(['file', 'last good', 'nothing'])
+    .describe('What is in force: the file; what held last, since it does not; "nothing": nothing is done.'),
+  since: z.string().nullable().describe('When that came into force, ISO 8601, UTC; null where there is no file.'),
+  fault: z.string().nullable().describe('Why the file as it is does not hold.'),
+  warnings: z.array(z.string()).describe('What in it was left out.'),
+});
+
 /** `.agentd/status.json`: what the daemon sees and what it cannot serve. Not truth: it may be deleted, and is gone with the daemon. */
 export const DaemonStatus = z.object({
   version: z.literal(1),
@@ -33,6 +42,13 @@ export const DaemonStatus = z.object({
     reserve: z.boolean().describe('Whether the reserve for the last records is there.'),
     why: z.string().nullable(),
   }),
+  settings: SettingsStanding.extend({
+    file: z.string().describe('The workspace\'s settings, "agentd.json" or what `--config` named.'),
+    total: z.int().describe('Sessions whose settings have a fault or a warning.'),
+    sessions: z
+      .array(SettingsStanding.extend({ session: z.string() }))
+      .describe(`These, as far as they were looked at, the first ${LISTED}.`),
+  }).describe('How it stands with the settings.'),
   trouble: z.object({
     total: z.int(),
     sessions: z

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { sha256 } from '../protocol/sha256.ts';
 
 /** Every path of a workspace. Pure: nothing is looked at or made. */
 export const workspacePaths = (root: string) => ({
@@ -14,6 +15,9 @@ export const workspacePaths = (root: string) => ({
   session: (name: string) => `${root}/.sessions/${name}`,
   /** The daemon's own. */
   own: join(root, '.agentd'),
+  /** A copy of `agentd.json` as it held last. */
+  lastGood: join(root, '.agentd', 'agentd.last-good.json'),
+  lastGoodOf: (file: string) => join(root, '.agentd', `config-${sha256(file).slice(0, 12)}.last-good.json`),
   lock: join(root, '.agentd', 'lock'),
   owner: join(root, '.agentd', 'owner.json'),
   log: join(root, '.agentd', 'daemon.log'),
@@ -33,6 +37,8 @@ export type WorkspacePaths = ReturnType<typeof workspacePaths>;
 export const sessionPaths = (folder: string) => ({
   folder,
   settings: `${folder}/session.json`,
+  /** A copy of it as it held last. */
+  lastGood: `${folder}/session.last-good.json`,
   /** The record: the segment that is written to, and the sealed ones before it. */
   events: `${folder}/events.jsonl`,
   sealed: `${folder}/events`,

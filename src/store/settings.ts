@@ -48,7 +48,7 @@ function located({ path, text: complaint, unknownKey }: Complaint, source: strin
   // A key that is missing has no line of its own: its nearest parent that is there has one.
   for (let depth = path.length; depth > 0; depth--) {
     const place = placeOf(source, path.slice(0, depth));
-    if (place) return `${file}, line ${place.line}: ${text}`;
+    if (place) return `${file}, line ${place.line}, column ${place.column}: ${text}`;
   }
   return `${file}: ${text}`;
 }

@@ -67,7 +67,9 @@ test('a configuration that does not hold ends agentd with its line and no stack'
   const at = desk();
   await at.ctl(['send', 'demo', 'hello']);
   writeFileSync(at.path('agentd.json'), '{\n  "limits": { "iterations": 0 }\n}\n');
-  await expect(at.serve()).rejects.toThrow(/agentd ended \(1\): agentd\.json, line 2: .*iterations(?![\s\S]* at )/);
+  await expect(at.serve()).rejects.toThrow(
+    /agentd ended \(1\): agentd\.json, line 2, column \d+: .*iterations(?![\s\S]* at )/,
+  );
 });
 
 test('what is asked for while the daemon is down is done when it comes up', async () => {
@@ -133,7 +135,11 @@ test('doctor finds a bad configuration, says that no sandbox is wanted, and ends
   const { code, out } = await at.ctl(['doctor', '--model', 'runbook', '--json']);
   expect(code).toBe(1);
   const findings: unknown = JSON.parse(out);
-  expect(findings).toContainEqual({ what: 'configuration', is: 'wrong', text: expect.stringMatching(/line 2: mode/) });
+  expect(findings).toContainEqual({
+    what: 'configuration',
+    is: 'wrong',
+    text: expect.stringMatching(/line 2, column \d+: mode/),
+  });
   writeFileSync(at.path('agentd.json'), '{ "sandbox": "none" }');
   const unheld: unknown = JSON.parse((await at.ctl(['doctor', '--model', 'runbook', '--json'])).out);
   expect(unheld).toContainEqual({ what: 'sandbox', is: 'note', text: expect.stringContaining('without a sandbox') });

@@ -21,7 +21,7 @@ export function desk(config: Config = {}) {
   const complain = onceEach((text) => complaints.push(text));
 
   const settings = openSettings({
-    ...{ workspace, flags: {}, env: {}, log: () => {}, learn: () => {} },
+    ...{ workspace, flags: {}, env: {}, log: () => {}, learn: () => {}, wake: () => {}, clock },
     configFile: 'agentd.json',
     readConfig: () => JSON.stringify(config),
   });

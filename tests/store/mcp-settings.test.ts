@@ -25,7 +25,7 @@ test.each([
 ])('a server described wrongly (%j) is named and left out, the others stay', (bad, words) => {
   const { value, warnings } = checked({ bad, good });
   expect(value).toEqual({ mcpServers: { good } });
-  expect(warnings.join('\n')).toMatch(/^agentd\.json, line \d+: /);
+  expect(warnings.join('\n')).toMatch(/^agentd\.json, line \d+, column \d+: /);
   expect(warnings.join('\n')).toContain(words);
   expect(warnings.join('\n')).toContain('the server is left out');
 });

@@ -25,9 +25,11 @@ describe('settings', () => {
     const { value, warnings } = checkSettings(text, 'session.json');
     expect(value).toEqual({ limits: { iterations: 3 } });
     expect(warnings.sort()).toEqual([
-      'session.json, line 2: unknown key "titel"; the nearest known one is "title"',
-      'session.json, line 5: unknown key "limits.iteratoins"; the nearest known one is "iterations"',
-      expect.stringMatching(/^session.json, line 7: unknown key "zzzzzzzz"; known are \$schema, version, model, /),
+      'session.json, line 2, column 3: unknown key "titel"; the nearest known one is "title"',
+      'session.json, line 5, column 5: unknown key "limits.iteratoins"; the nearest known one is "iterations"',
+      expect.stringMatching(
+        /^session.json, line 7, column 3: unknown key "zzzzzzzz"; known are \$schema, version, model, /,
+      ),
     ]);
   });
 
@@ -40,11 +42,17 @@ describe('settings', () => {
     ['{"a": "输出\n"}', 'line 1, column 10: wanted no line break or control character inside a string, came "\\n"'],
     [
       '{\n "limits": {\n  "iterations": "many" } }',
-      'agentd.json, line 3: limits.iterations: wanted number, came "many"',
+      'agentd.json, line 3, column 3: limits.iterations: wanted number, came "many"',
     ],
-    ['{\n "limits": { "iterations": 0 } }', 'agentd.json, line 2: limits.iterations: wanted number to be >=1, came 0'],
-    ['{ "mode": "fast" }', 'agentd.json, line 1: mode: wanted '],
-    ['{\n "model": { "prices": { "input": 1 } } }', 'agentd.json, line 2: model.prices.output: wanted number'],
+    [
+      '{\n "limits": { "iterations": 0 } }',
+      'agentd.json, line 2, column 14: limits.iterations: wanted number to be >=1, came 0',
+    ],
+    ['{ "mode": "fast" }', 'agentd.json, line 1, column 3: mode: wanted '],
+    [
+      '{\n "model": { "prices": { "input": 1 } } }',
+      'agentd.json, line 2, column 13: model.prices.output: wanted number',
+    ],
     ['{ "on_limit": "stop" }', 'on_limit: wanted one of "pause"|"extend", came "stop"'],
     ['[]', 'agentd.json: wanted object, came []'],
   ])('%j cannot be used, and the error says why and where', (text, why) => {

@@ -1,7 +1,7 @@
 import type { Overview } from '../../../client/index.ts';
 import { clientOf, command, JSON_OPTION, type JsonWanted } from '../command.ts';
 import type { Exit } from '../exit-codes.ts';
-import { localTime, note, oneLine, paint, say, sayJson, table } from '../print.ts';
+import { localTime, note, oneLine, paint, plain, say, sayJson, table } from '../print.ts';
 
 const WORDS: Record<Overview['standing'], string> = {
   none: 'idle',
@@ -30,6 +30,8 @@ export async function listSessions(args: JsonWanted): Promise<Exit> {
   if (args.json) sayJson(sessions);
   else if (sessions.length === 0) note(`No sessions in ${client.paths.root}. Make one with: agentctl send demo "…"`);
   else say(rows(sessions, client.daemon() !== undefined));
+  const fault = await client.settingsFault();
+  if (fault !== null) note(plain(fault));
   return 'ok';
 }
 
@@ -42,7 +44,7 @@ function rows(sessions: Overview[], isServed: boolean): string {
       one.plan ? `${one.plan.completed}/${one.plan.total}` : '-',
       one.changed ? localTime(one.changed) : '-',
       oneLine(
-        one.problem ?? (one.asks ? `asks: ${one.asks.text}` : (one.title ?? '')),
+        one.problem ?? one.settings ?? (one.asks ? `asks: ${one.asks.text}` : (one.title ?? '')),
         process.stdout.isTTY ? 60 : 200,
       ),
     ]),

@@ -15,7 +15,11 @@ export async function showSession(args: JsonWanted & { session: string }, jobs: 
   const shown = await client.show(args.session);
   const running = (await jobs(client.folder(args.session))).filter((job) => job.running);
   if (args.json) sayJson({ ...asJson(shown), jobs: running });
-  else say([await inWords(shown, client.daemon() !== undefined), ...jobLines(running)].join('\n'));
+  else {
+    const fault = await client.settingsFault();
+    const lines = [await inWords(shown, client.daemon() !== undefined), ...jobLines(running)];
+    say([...lines, ...(fault === null ? [] : ['', paint('yellow', plain(fault))])].join('\n'));
+  }
   return 'ok';
 }
 
@@ -24,7 +28,10 @@ async function inWords(
   isServed: boolean,
 ): Promise<string> {
   // A question of `ask_user` stands in the summary.
-  const asked = session.rest?.status === 'waiting' && !session.question ? session.rest.text : null;
+  const asked =
+    session.rest?.status === 'waiting' && session.rest.reason !== 'settings' && !session.question
+      ? session.rest.text
+      : null;
   return [
     paint('bold', plain(title ? `${name}: ${title}` : name)),
     ...(session.at ? [`Last change: ${localTime(session.at)}`] : []),

@@ -18,7 +18,9 @@ export async function tellStatus(args: JsonWanted): Promise<Exit> {
   const counts: Record<string, number> = {};
   let waitingMessages = 0;
   const problems: Array<{ name: string; problem: string }> = [];
-  for await (const { name, standing, inbox, problem } of client.list()) {
+  const faults: Array<{ name: string; fault: string }> = [];
+  for await (const { name, standing, inbox, problem, settings } of client.list()) {
+    if (settings !== null) faults.push({ name, fault: settings });
     if (problem !== null) problems.push({ name, problem });
     counts[standing] = (counts[standing] ?? 0) + 1;
     waitingMessages += inbox;
@@ -34,6 +36,7 @@ export async function tellStatus(args: JsonWanted): Promise<Exit> {
     lock: owner.lock,
     uptime_s: Math.floor((uptimeMs ?? 0) / 1000),
   };
+  const fault = await client.settingsFault();
   if (args.json) {
     sayJson({
       workspace,
@@ -42,6 +45,7 @@ export async function tellStatus(args: JsonWanted): Promise<Exit> {
       sessions: { total, ...counts },
       inbox: waitingMessages,
       problems,
+      settings: { ...seen?.settings, fault, broken: faults },
       ...(seen && { watching: seen.watching, disk: seen.disk, trouble: seen.trouble }),
     });
   } else {
@@ -52,11 +56,35 @@ export async function tellStatus(args: JsonWanted): Promise<Exit> {
     say(`Log:       ${log}`);
     if (owner) say(`Lock:      ${lockInWords(owner.lock)}`);
     say(`Sessions:  ${total}${inWords(counts)}`);
+    for (const line of settingsLines(seen?.settings, fault, faults)) say(line);
     for (const { name, problem } of problems) say(`Left alone: ${oneLine(`${name}: ${problem}`, 1000)}`);
     if (waitingMessages > 0) say(`Inbox:     ${waitingMessages} not taken yet`);
     for (const line of seen ? linesOf(seen) : []) say(line);
   }
   return owner ? 'ok' : 'daemon';
+}
+
+/** Which settings are in force and for how long, and which files do not hold. */
+function settingsLines(
+  told: DaemonStatus['settings'] | undefined,
+  fault: string | null,
+  faults: ReadonlyArray<{ name: string; fault: string }>,
+): string[] {
+  const age = told?.since ? `, in force for ${duration(Math.max(0, Date.now() - Date.parse(told.since)))}` : '';
+  const file = told ? plain(told.file) : 'agentd.json';
+  const is = {
+    file: told?.since ? file : `no ${file}; the defaults are in force`,
+    'last good': 'those that held last',
+    nothing: 'none',
+  };
+  const mine = told ? `${is[told.from]}${age}` : file;
+  const warnings = [...(told?.warnings ?? []), ...(told?.sessions ?? []).flatMap((one) => one.warnings)];
+  return [
+    `Settings:  ${mine}`,
+    ...(fault === null ? [] : [`Broken:    ${plain(fault)}`]),
+    ...faults.map((one) => `Broken:    ${plain(one.fault)}`),
+    ...warnings.map((warning) => `Warning:   ${plain(warning)}`),
+  ];
 }
 
 /** What the daemon sees, and what keeps it from serving sessions. */

@@ -1,0 +1,157 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, writeFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
+import { startOpenAI } from '../support/openai-server.ts';
+
+const AGENTCTL = new URL('../../dist/agentctl.js', import.meta.url).pathname;
+const BROKEN = '{\n  "permissions": [{ "deny": "shell" }],\n  "approvals": "auto",\n}\n';
+const DENY = '{ "permissions": [{ "deny": "shell(touch *)" }] }';
+
+/** A model that runs what it is told to, and then says what came of it. */
+async function shellModel() {
+  const server = await startOpenAI(({ body }) => {
+    const last = body.messages.findLast((one) => one.role !== 'user');
+    if (last?.role === 'tool') return { text: `It says: ${last.content}` };
+    const command = body.messages.findLast((one) => one.role === 'user' && /^(echo|touch) /.test(one.content ?? ''));
+    return {
+      text: 'I run it.',
+      calls: [{ name: 'shell', args: JSON.stringify({ command: command?.content?.trim() }) }],
+    };
+  });
+  const on = ground();
+  const ctl = (...words: string[]) =>
+    execFileSync(process.execPath, [AGENTCTL, '--workspace', on.root, ...words], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, NO_COLOR: '1' },
+    });
+  const settings = (text: string, name = 'demo') => writeFileSync(`${on.session(name)}/session.json`, text);
+  return { server, on, ctl, settings, flags: ['--base-url', server.url, '--model', 'm'] };
+}
+
+test('a session.json that breaks while nobody is there drops no protection: what held last is in force', async () => {
+  const { server, on, ctl, settings, flags } = await shellModel();
+  on.sh('demo', 'mkdir inbox');
+  settings(DENY);
+  const first = await on.start(flags);
+  on.sh('demo', 'echo "touch one" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('denied');
+  first.process.kill('SIGKILL');
+  await first.ended;
+  settings(`${DENY},`);
+  await on.start(flags);
+  on.sh('demo', 'echo "touch two" > inbox/2.md');
+  expect(await on.file('demo', 'outbox/2.md')).toContain('denied');
+  expect(inFolder(`${on.session('demo')}/work`)).toEqual([]);
+  for (const words of [['list'], ['show', 'demo'], ['status']])
+    expect(ctl(...words)).toMatch(/demo\/session\.json is not JSON: line 1, column 50: .*settings that held last/s);
+  await server.close();
+});
+
+test('a session whose settings never held serves nothing, says so, and goes on by itself when they do', async () => {
+  const { server, on, ctl, settings, flags } = await shellModel();
+  on.sh('demo', 'mkdir inbox');
+  settings(BROKEN);
+  const first = await on.start(flags);
+  on.sh('demo', 'echo "echo it ran" > inbox/1.md');
+  on.sh('demo', `echo '{ "text": "echo no", "from": "mallory" }' > inbox/2.json`);
+  const reply = await on.file('demo', 'outbox/1.md');
+  expect(statusOf(reply)).toBe('waiting');
+  expect(reply).toMatch(/demo\/session\.json is not JSON: line 4, column 1: .*Mend or remove the file/s);
+  for (const words of [['list'], ['show', 'demo'], ['status']])
+    expect(ctl(...words)).toMatch(/demo\/session\.json is not JSON: line 4, column 1/);
+  expect(JSON.parse(ctl('status', '--json')).settings.broken).toMatchObject([{ name: 'demo' }]);
+  // The next daemon, too, finds out by itself when they hold.
+  first.process.kill('SIGKILL');
+  await first.ended;
+  await on.start(flags);
+  expect(server.requests).toEqual([]);
+  expect(existsSync(`${on.session('demo')}/inbox/2.json`)).toBe(true);
+  settings('{ "senders": ["ann"] }');
+  expect(await on.file('demo', 'outbox/settings.md')).toMatch(/^it ran$/m);
+  expect(on.plan('demo')?.goal).toBe('echo it ran');
+  expect(await on.file('demo', 'outbox/2.json')).toContain('gives no orders here');
+  expect(on.events('demo').find((event) => event.type === 'run.resumed')).toMatchObject({ by: 'daemon' });
+  await server.close();
+});
+
+test('a family whose root has such settings waits, and goes on with its children', async () => {
+  const server = await startOpenAI(({ said, body }) => {
+    const last = body.messages.findLast((one) => one.role !== 'user');
+    if (said.includes('Do this one step')) {
+      if (last) return { text: 'the child is done' };
+      return { text: 'I look.', calls: [{ name: 'list_files', args: '{}' }], hang: 'before' };
+    }
+    if (last?.role === 'tool') return { text: `The plan: ${body.messages.at(-1)?.content}` };
+    return { text: 'I give it away.', calls: [{ name: 'spawn', args: JSON.stringify({ task: said }) }] };
+  });
+  const on = ground();
+  await on.start(['--base-url', server.url, '--model', 'm']);
+  on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
+  await server.arrived(2);
+  writeFileSync(`${on.session('demo')}/session.json`, BROKEN);
+  expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('waiting');
+  server.release();
+  await until(
+    () => on.events('demo~step_1').some((event) => event.type === 'model.answered'),
+    'the child was answered',
+  );
+  writeFileSync(`${on.session('demo')}/session.json`, '{}');
+  expect(await on.file('demo', 'outbox/settings.md')).toContain('the child is done');
+  await server.close();
+});
+
+test('settings saved in place hold for the very next call, and the log and the status say so', async () => {
+  const { server, on, ctl, settings, flags } = await shellModel();
+  on.sh('demo', 'mkdir inbox');
+  const daemon = await on.start(flags);
+  on.sh('demo', 'echo "touch one" > inbox/1.md');
+  await on.file('demo', 'outbox/1.md');
+  on.sh('demo', `: > session.json; sleep 0.05; echo '${DENY}' > session.json`);
+  on.sh('demo', 'echo "touch two" > inbox/2.md');
+  expect(await on.file('demo', 'outbox/2.md')).toContain('denied');
+  expect(inFolder(`${on.session('demo')}/work`)).toEqual(['one']);
+  await until(() => /demo\/session\.json: changed, and in force/.test(daemon.stderr()), 'the log says so');
+  settings('{');
+  on.sh(
+    '../',
+    `: > agentd.json; sleep 0.05; echo '{ "sandbox": "none", "permissions": [{ "deny": "shell" }] }' > agentd.json`,
+  );
+  await until(() => /agentd\.json: changed, and in force/.test(daemon.stderr()), 'the log says so');
+  const told = () => on.status()?.settings;
+  await until(() => told()?.from === 'file' && told()?.sessions[0]?.fault, 'the status says what is wrong');
+  expect(ctl('status')).toMatch(/Settings: {2}agentd\.json, in force for \d+ s/);
+  expect(JSON.parse(ctl('status', '--json')).settings).toMatchObject({
+    file: 'agentd.json',
+    from: 'file',
+    fault: null,
+  });
+  await server.close();
+});
+
+test('a daemon starts with the last good agentd.json where the file is broken by then, and with none not at all', async () => {
+  const { server, on, ctl, flags } = await shellModel();
+  on.config({ permissions: [{ deny: 'shell' }] });
+  const first = await on.start(flags);
+  first.process.kill('SIGKILL');
+  await first.ended;
+  writeFileSync(`${on.root}/agentd.json`, '{ "sandbox": ');
+  const second = await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "touch one" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('denied');
+  for (const words of [['list'], ['show', 'demo'], ['status']])
+    expect(
+      execFileSync('bash', ['-c', `"$0" "$@" 2>&1`, process.execPath, AGENTCTL, '--workspace', on.root, ...words], {
+        encoding: 'utf8',
+      }),
+    ).toMatch(/agentd\.json is not JSON: line 1, column 14/);
+  expect(ctl('status')).toContain('those that held last');
+  second.process.kill('SIGKILL');
+  await second.ended;
+  on.sh('../', 'rm .agentd/agentd.last-good.json');
+  const third = on.launch(flags);
+  expect(await third.ended).toBe(1);
+  expect(third.stderr()).toContain('agentd.json is not JSON: line 1, column 14');
+  await server.close();
+});
