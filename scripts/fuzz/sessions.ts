@@ -43,5 +43,5 @@ export function openIn({ session, events }: Recorded, inbox: string): string[] {
     ...Object.keys(session.unpublished).map((id) => `the reply to ${id} is not in outbox/`),
   ];
   const last = events.at(-1);
-  return open.length > 0 ? [...open, `last event: ${JSON.stringify(last).slice(0, 300)}`] : [];
+  return open.length > 0 ? [...open, `last event: ${JSON.stringify(last ?? null).slice(0, 300)}`] : [];
 }
