@@ -111,7 +111,7 @@ async function plan(root: string, { name, session }: Recorded, wasBroken: boolea
   if (!isLeft && (text === undefined) !== (session.plan === null))
     wrong.push('there is a plan on record or on disk, not both');
   try {
-    if (text !== undefined) Plan.parse(JSON.parse(text));
+    if (text !== undefined && !isLeft) Plan.parse(JSON.parse(text));
   } catch (error) {
     wrong.push(`plan.json is no plan: ${String(error).slice(0, 300)}`);
   }

@@ -18,7 +18,7 @@ export function changedEnds({ name, events }: Pick<Recorded, 'name' | 'events'>)
     for (const step of before.steps) {
       if (!ENDS.includes(step.status)) continue;
       const now = after.steps.find(({ id }) => id === step.id);
-      if (what(step) !== (now && what(now)) && !says(event, step))
+      if (what(step) !== (now && what(now)) && !says(event, step, before.steps))
         wrong.push(
           `${step.id}, which was ${step.status}, was changed by event ${event.seq}, ${event.type}: ${now && what(now)}`,
         );
@@ -29,8 +29,11 @@ export function changedEnds({ name, events }: Pick<Recorded, 'name' | 'events'>)
 
 const what = ({ status, description, result }: Step): string => JSON.stringify({ status, description, result });
 
-/** Whether the event is a reason for this step to change. Who opens a step brings back what was skipped because of it. */
-function says(event: Event, { id, status }: Step): boolean {
+/**
+ * Whether the event is a reason for this step to change. Who opens a step opens the groups around it, and brings back what was
+ * skipped because of it.
+ */
+function says(event: Event, { id, status }: Step, steps: readonly Step[]): boolean {
   switch (event.type) {
     case 'plan.edited':
     case 'plan.revised':
@@ -38,7 +41,7 @@ function says(event: Event, { id, status }: Step): boolean {
         (change) => isAbout(change, id) || (status !== 'completed' && change.what === 'status'),
       );
     case 'step.reopened':
-      return event.step === id || status !== 'completed';
+      return status !== 'completed' || lineOf(event.step, steps).includes(id);
     case 'step.added':
       return event.step.parent === id;
     case 'run.resumed':
@@ -55,3 +58,13 @@ function says(event: Event, { id, status }: Step): boolean {
 }
 
 const isAbout = (change: PlanChange, id: string): boolean => 'step' in change && change.step === id;
+
+/** A step and what it is a part of, up to the outermost. A hand edit may have made a ring of them. */
+function lineOf(id: string, steps: readonly Step[]): string[] {
+  const line = [id];
+  for (;;) {
+    const parent = steps.find((step) => step.id === line.at(-1))?.parent;
+    if (parent === undefined || line.includes(parent)) return line;
+    line.push(parent);
+  }
+}

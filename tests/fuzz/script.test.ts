@@ -8,6 +8,7 @@ import { chanceFor, tagOf } from '../../scripts/fuzz/words.ts';
 import { Config, Settings } from '../../src/protocol/config.ts';
 import type { Event, EventBody } from '../../src/protocol/event.ts';
 import { MessageFile, MODES } from '../../src/protocol/message.ts';
+import type { Step } from '../../src/protocol/plan.ts';
 
 const TOOLS = ['shell', 'write_file', 'plan', 'spawn', 'ask_user', 'jobs', 'remember', 'recall', 'skill'];
 const CONSULTS = ['choose', 'plan', 'replan', 'adapt', 'summary', null] as const;
@@ -116,9 +117,18 @@ test('a finished step that changes without an event about it is found', () => {
     bodies.map((body, n) => ({ v: 1, seq: n + 1, epoch: 1, at, ...body }));
   const step = { id: 'a', description: 'Count', status: 'pending' as const };
   const limits = { iterations: 50, step_iterations: 5 };
+  const opened: EventBody = { type: 'session.opened', format: 1, key: 'x' };
+  const planned = (steps: Step[]): EventBody => ({
+    type: 'plan.started',
+    id: 'plan_1',
+    goal: 'g',
+    mode: 'linear',
+    limits,
+    steps,
+  });
   const started: EventBody[] = [
-    { type: 'session.opened', format: 1, key: 'x' },
-    { type: 'plan.started', id: 'plan_1', goal: 'g', mode: 'linear', limits, steps: [step] },
+    opened,
+    planned([step]),
     { type: 'step.started', step: 'a' },
     { type: 'step.completed', step: 'a', by: 'marker', evidence: '[Done]', result: 'five' },
   ];
@@ -136,4 +146,10 @@ test('a finished step that changes without an event about it is found', () => {
   expect(overwritten).toEqual([
     expect.stringContaining('a, which was completed, was changed by event 5, plan.started'),
   ]);
+
+  // A part that is opened opens what it is a part of, and nothing beside that.
+  const whole = { id: 'w', description: 'All', status: 'completed' as const };
+  const part = { id: 'w.1', description: 'One', status: 'completed' as const, parent: 'w' };
+  const partOpened = record(opened, planned([whole, part]), { type: 'step.reopened', step: 'w.1', by: 'person' });
+  expect(changedEnds({ name: 'x', events: partOpened })).toEqual([]);
 });
