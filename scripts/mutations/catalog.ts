@@ -1,4 +1,7 @@
-/** Files in which every `if` that throws or returns is a refusal: permissions, addresses, paths, who gives orders. */
+/**
+ * Files in which every `if` that throws or returns is a refusal: permissions, addresses, paths, who gives orders. The sandbox is
+ * left out: its tests try to get out of it, and without a fence some ways harm the machine that runs them.
+ */
 export const GUARDED = [
   'src/engine/gate.ts',
   'src/engine/offered-tools.ts',
@@ -83,7 +86,6 @@ const TESTS: Array<[place: string, lists: string[][]]> = [
   ['src/tools/permit/', [['tests/tools/permissions', 'tests/tools/toolbox']]],
   ['src/tools/jobs/', [['tests/tools/jobs']]],
   ['src/tools/mcp/', [['tests/tools/mcp']]],
-  ['src/tools/sandbox', [['tests/tools/sandbox']]],
   ['src/tools/super', [['tests/tools/supervisor'], ['tests/tools/shell', 'tests/tools/nursery']]],
   ['src/tools/nursery', [['tests/tools/nursery'], ['tests/tools/shell']]],
   [
