@@ -3,6 +3,7 @@ import type { Config, ModelSettings, Settings } from './protocol/config.ts';
 import { type Effective, effectiveSettings } from './protocol/effective.ts';
 import { UserError } from './protocol/errors.ts';
 import { type DaemonStatus, LISTED } from './protocol/status.ts';
+import { unknownServers } from './protocol/tool-names.ts';
 import {
   checkConfig,
   checkSettings,
@@ -51,7 +52,7 @@ export type SettingsDesk = {
   close(): void;
 };
 
-type Entry = { isSame: () => boolean; file: SettingsFile<Settings>; used: number; leftOut: readonly string[] };
+type Entry = { isSame: () => boolean; file: SettingsFile<Settings>; used: number; odd: readonly string[] };
 
 /** Throws UserError where `agentd.json` does not hold and none did before. */
 export function openSettings(options: SettingsOptions): SettingsDesk {
@@ -80,7 +81,7 @@ export function openSettings(options: SettingsOptions): SettingsDesk {
       check: (text) => checkSettings(text, label),
       copy: lastGoodAt(sessionPaths(folder).lastGood),
     });
-    const entry: Entry = { isSame: sameFolder(folder), file, used: clock.elapsed(), leftOut: [] };
+    const entry: Entry = { isSame: sameFolder(folder), file, used: clock.elapsed(), odd: [] };
     files.set(name, entry);
     return entry;
   }
@@ -106,7 +107,10 @@ export function openSettings(options: SettingsOptions): SettingsDesk {
         });
         const waits = held.find((one) => one.from === 'nothing')?.fault ?? null;
         last = { from: held, value: waits === null ? { ...value, waits } : closed(value, waits) };
-        tellLeftOut(name, value.leftOut);
+        const { workspace: top, session, children = [] } = value.permissions;
+        const rules = [...top, ...session, ...children.flat()];
+        const odd = unknownServers({ agents: value.settings.agents, permissions: rules }, value.mcpServers);
+        tellOdd(name, [...value.leftOut.map((key) => leftOutOf(name, key)), ...odd.map((one) => `${name}: ${one}`)]);
       }
       // Whoever asks may be the first to see that they hold again: the session itself has to hear of it.
       if (last.value.waits !== null) waiting.set(name, now);
@@ -116,11 +120,12 @@ export function openSettings(options: SettingsOptions): SettingsDesk {
     return now;
   }
 
-  function tellLeftOut(name: string, leftOut: readonly string[]): void {
+  /** What holds, but not as it was probably meant. */
+  function tellOdd(name: string, odd: readonly string[]): void {
     const entry = files.get(name);
-    if (!entry || String(entry.leftOut) === String(leftOut)) return;
-    entry.leftOut = leftOut;
-    for (const key of leftOut) log('warn', leftOutOf(name, key));
+    if (!entry || String(entry.odd) === String(odd)) return;
+    entry.odd = odd;
+    for (const one of odd) log('warn', one);
   }
 
   function again(): void {
@@ -141,12 +146,12 @@ export function openSettings(options: SettingsOptions): SettingsDesk {
     const couldGoOn = config.held.from !== 'nothing';
     config.look();
     if (couldGoOn && config.held.from === 'nothing') for (const name of files.keys()) wake(name);
-    for (const [name, { used, file }] of files) {
+    for (const [name, { used, file, odd }] of files) {
       if (!workspace.has(name)) files.delete(name);
       else if (clock.elapsed() - used < USED_MS) {
         const before = file.held.from;
         if (file.look().from !== before) wake(name);
-      } else if (!file.unsettled && file.held.warnings.length === 0) files.delete(name);
+      } else if (!file.unsettled && file.held.warnings.length + odd.length === 0) files.delete(name);
     }
   }
 
@@ -159,9 +164,9 @@ export function openSettings(options: SettingsOptions): SettingsDesk {
     of,
     told() {
       const { value: _, ...workspaces } = config.held;
-      const sessions = [...files].flatMap(([name, { file, leftOut }]) => {
+      const sessions = [...files].flatMap(([name, { file, odd }]) => {
         const { fault, from, since, warnings } = file.held;
-        const all = [...warnings, ...leftOut.map((key) => leftOutOf(name, key))];
+        const all = [...warnings, ...odd];
         return fault === null && all.length === 0 ? [] : [{ session: name, from, since, fault, warnings: all }];
       });
       return {

@@ -2,6 +2,8 @@ import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Argv } from 'yargs';
 import type { ModelSettings } from '../protocol/config.ts';
+import { UserError } from '../protocol/errors.ts';
+import { isVariableName, NO_VARIABLE } from '../protocol/variable-name.ts';
 
 /** Width of help texts that are put into the docs. */
 export const DOCS_WIDTH = 100;
@@ -55,6 +57,7 @@ export type DaemonFlags = SettingFlags & { logLevel: LogLevel; allowNetworkFs?: 
 
 /** The model's settings that flags give. */
 export function modelFlags({ model, baseUrl, apiKeyEnv }: SettingFlags): ModelSettings {
+  checkKeyName(apiKeyEnv);
   return {
     ...(model !== undefined && { name: model }),
     ...(baseUrl !== undefined && { base_url: baseUrl }),
@@ -62,10 +65,16 @@ export function modelFlags({ model, baseUrl, apiKeyEnv }: SettingFlags): ModelSe
   };
 }
 
+/** A key that was pasted where its name is wanted is not repeated, nor given to another process. */
+function checkKeyName(name: string | undefined): void {
+  if (name !== undefined && !isVariableName(name)) throw new UserError(`--api-key-env: ${NO_VARIABLE}.`);
+}
+
 const SCRIPTED = 'scripted:';
 
 /** The flags again, as words for a process in another folder. */
 export function daemonArgs({ config, model, baseUrl, apiKeyEnv, logLevel, allowNetworkFs }: DaemonFlags): string[] {
+  checkKeyName(apiKeyEnv);
   const script = model?.startsWith(SCRIPTED) ? SCRIPTED + resolve(model.slice(SCRIPTED.length)) : model;
   const flags = { config: config && resolve(config), model: script, 'base-url': baseUrl, 'api-key-env': apiKeyEnv };
   const given = Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value]));

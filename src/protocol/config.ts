@@ -1,13 +1,14 @@
 import { z } from 'zod';
-import { type FullLimits, fullLimits, Limits } from './limits.ts';
+import { type FullLimits, fullLimits, WrittenLimits } from './limits.ts';
 import { McpServers } from './mcp.ts';
 import { MODES, Mode } from './message.ts';
 import { NO_NOTES, type Notes } from './notes.ts';
 import { ApprovalsMode, PermissionRule } from './permissions.ts';
+import { VariableName } from './variable-name.ts';
 
 const Prices = z.strictObject({
-  input: z.number().min(0).describe('Price of a million prompt tokens.'),
-  output: z.number().min(0).describe('Price of a million answer tokens.'),
+  input: z.number().min(0).max(1e6).describe('Price of a million prompt tokens.'),
+  output: z.number().min(0).max(1e6).describe('Price of a million answer tokens.'),
 });
 
 export const ModelSettings = z.strictObject({
@@ -17,9 +18,9 @@ export const ModelSettings = z.strictObject({
     .min(1)
     .optional()
     .describe('The model; "runbook" and "scripted:<file>" are built in and need no endpoint.'),
-  api_key_env: z.string().min(1).optional().describe('The environment variable that holds the key.'),
-  timeout_s: z.number().positive().optional().describe('Longest silence of the endpoint, in seconds.'),
-  context_window: z.int().min(1000).optional().describe("Size of the model's window in tokens."),
+  api_key_env: VariableName.optional().describe('The environment variable that holds the key.'),
+  timeout_s: z.number().positive().max(604_800).optional().describe('Longest silence of the endpoint, in seconds.'),
+  context_window: z.int().min(1000).max(1e9).optional().describe("Size of the model's window in tokens."),
   prices: Prices.optional(),
   images: z
     .boolean()
@@ -29,10 +30,16 @@ export const ModelSettings = z.strictObject({
 export type ModelSettings = z.infer<typeof ModelSettings>;
 
 const Retention = z.strictObject({
-  record_days: z.int().min(0).optional().describe('Sealed segments of the record; 90, and 0 keeps them for ever.'),
+  record_days: z
+    .int()
+    .min(0)
+    .max(36_500)
+    .optional()
+    .describe('Sealed segments of the record; 90, and 0 keeps them for ever.'),
   files_days: z
     .int()
     .min(0)
+    .max(36_500)
     .optional()
     .describe('done/, rejected/, outbox/read/, plans/history/; 30, and 0 keeps them for ever.'),
 });
@@ -82,11 +89,9 @@ const SearchSettings = z.strictObject({
     .url({ protocol: /^https?$/ })
     .optional()
     .describe('Where it is; needed for SearXNG, the others have their own.'),
-  api_key_env: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('The environment variable that holds the key; BRAVE_API_KEY, TAVILY_API_KEY.'),
+  api_key_env: VariableName.optional().describe(
+    'The environment variable that holds the key; BRAVE_API_KEY, TAVILY_API_KEY.',
+  ),
 });
 export type SearchSettings = z.infer<typeof SearchSettings>;
 
@@ -96,8 +101,18 @@ export type Reach = z.infer<typeof Reach>;
 
 const BrowserConfig = z.strictObject({
   executable: z.string().min(1).optional().describe('Absolute path of Chromium; by default the first one in PATH.'),
-  idle_minutes: z.number().positive().optional().describe('A browser nobody used for this long is closed. 10.'),
-  most: z.int().min(1).optional().describe('Browsers open at once; the one unused longest is closed for another. 3.'),
+  idle_minutes: z
+    .number()
+    .positive()
+    .max(10_080)
+    .optional()
+    .describe('A browser nobody used for this long is closed. 10.'),
+  most: z
+    .int()
+    .min(1)
+    .max(100)
+    .optional()
+    .describe('Browsers open at once; the one unused longest is closed for another. 3.'),
   cookie_banners: z
     .enum(['dismiss', 'leave'])
     .optional()
@@ -105,13 +120,16 @@ const BrowserConfig = z.strictObject({
 });
 export type BrowserConfig = z.infer<typeof BrowserConfig>;
 
+/** The home folder is found when the settings are put to use. */
+const Folder = z.string().regex(/^(?:\/|~(?:\/|$))/, 'wanted an absolute folder, such as /srv/papers or ~/papers');
+
 const shared = {
   $schema: z.string().optional(),
   version: z.literal(1).optional(),
   model: ModelSettings.optional(),
   mode: Mode.optional().describe('The planning mode of a run where its message names none; linear.'),
   modes: z.array(Mode).optional().describe('Modes `auto` chooses among, besides linear; all of them.'),
-  limits: Limits.optional(),
+  limits: WrittenLimits.optional(),
   agents: z
     .record(z.string().regex(/^[A-Za-z0-9_-]+$/, 'wanted letters, digits, "_" and "-"'), Agent)
     .optional()
@@ -142,7 +160,10 @@ const shared = {
     .optional()
     .describe("Language of the daemon's own words; by default that of the message."),
   instructions: z.string().optional().describe('Added to the system message.'),
-  read_also: z.array(z.string()).optional().describe('Absolute folders the file tools may read besides work/.'),
+  read_also: z
+    .array(Folder)
+    .optional()
+    .describe('Absolute folders, or ones that begin with ~/, the file tools may read besides work/.'),
   senders: z
     .array(z.string().min(1))
     .optional()
@@ -150,7 +171,7 @@ const shared = {
       "Values of `from` whose messages are orders, besides messages without one. Others are told to the model as data. Everybody's are orders.",
     ),
   secrets: z
-    .array(z.string().min(1))
+    .array(VariableName)
     .optional()
     .describe('More environment variables whose values are taken out of what is recorded and told.'),
   retention: Retention.optional(),
@@ -178,9 +199,15 @@ export const Config = z.strictObject({
       floor_mb: z
         .number()
         .min(0)
+        .max(1e9)
         .optional()
         .describe('Below this nothing new is taken in; below a quarter no call is begun. 64.'),
-      reserve_mb: z.int().min(0).optional().describe('Kept in .agentd/reserve for the last records; 0: none. 16.'),
+      reserve_mb: z
+        .int()
+        .min(0)
+        .max(100_000)
+        .optional()
+        .describe('Kept in .agentd/reserve for the last records; 0: none. 16.'),
     })
     .optional(),
   allow_network_fs: z
@@ -190,7 +217,9 @@ export const Config = z.strictObject({
   network: NetworkSettings.optional().describe('What may use the network.'),
   search: SearchSettings.optional(),
   browser: BrowserConfig.optional(),
-  concurrency: z.strictObject({ runs: z.int().min(1).optional().describe('Runs at work at once.') }).optional(),
+  concurrency: z
+    .strictObject({ runs: z.int().min(1).max(10_000).optional().describe('Runs at work at once.') })
+    .optional(),
 });
 export type Config = z.infer<typeof Config>;
 

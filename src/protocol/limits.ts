@@ -32,6 +32,34 @@ export const Limits = z
   .partial();
 export type Limits = z.infer<typeof Limits>;
 
+const YEAR_MINUTES = 366 * 24 * 60;
+
+/** What a limit may be at most. Times beyond can no longer be told as dates or waited for. */
+const MOST: { readonly [K in keyof Required<Limits>]: number } = {
+  iterations: 1e6,
+  step_iterations: 1e6,
+  repeats: 1e6,
+  tokens: 1e12,
+  cost: 1e9,
+  minutes: YEAR_MINUTES,
+  outage_minutes: YEAR_MINUTES,
+  jobs: 1000,
+  steps: 1000,
+  step_minutes: YEAR_MINUTES,
+  approval_minutes: YEAR_MINUTES,
+};
+
+const bounds = new Map(Object.entries(MOST));
+
+/** Limits as people write them. Those on record are taken as they are, and held to the same bounds where they are used. */
+export const WrittenLimits = Limits.superRefine((limits, context) => {
+  for (const [key, value] of Object.entries(limits)) {
+    const most = bounds.get(key) ?? Number.POSITIVE_INFINITY;
+    if (typeof value === 'number' && value > most)
+      context.addIssue({ code: 'custom', path: [key], message: `wanted at most ${most}, came ${value}` });
+  }
+});
+
 /** Limits with nothing left open. */
 export type FullLimits = { [K in keyof Limits]-?: Exclude<Limits[K], undefined> };
 
@@ -52,7 +80,11 @@ export const DEFAULT_LIMITS: FullLimits = {
 /** Limits laid over the defaults; keys that are not there change nothing. */
 export function fullLimits(...layers: Array<Limits | undefined>): FullLimits {
   const full: FullLimits = { ...DEFAULT_LIMITS };
-  for (const layer of layers)
-    Object.assign(full, Object.fromEntries(Object.entries(layer ?? {}).filter(([, value]) => value !== undefined)));
+  for (const layer of layers) Object.assign(full, Object.fromEntries(Object.entries(layer ?? {}).flatMap(bounded)));
   return full;
+}
+
+function bounded([key, value]: [string, number | null | undefined]): Array<[string, number | null]> {
+  if (value === undefined) return [];
+  return [[key, value === null ? null : Math.min(value, bounds.get(key) ?? value)]];
 }

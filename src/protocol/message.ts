@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Limits } from './limits.ts';
+import { Limits, WrittenLimits } from './limits.ts';
 import { MODES } from './mode-names.ts';
 
 export { MODES } from './mode-names.ts';
@@ -41,7 +41,9 @@ export const MessageFile = z
       .array(z.string().regex(/^\.files\/[^/]+$/, 'wanted ".files/<name>", a file put into inbox/.files/ first'))
       .optional()
       .describe('Files put into `inbox/.files/` beforehand; they are moved to `work/uploads/`.'),
-    options: MessageOptions.optional(),
+    options: MessageOptions.extend({
+      limits: WrittenLimits.optional().describe('Limits of the slice this message starts.'),
+    }).optional(),
   })
   .refine(
     (message) => (message.text ?? '').trim() !== '' || message.command !== undefined || message.attachments?.length,

@@ -1,5 +1,6 @@
 import { jsonFault } from '../protocol/json-position.ts';
 import { nearestName } from '../protocol/nearest.ts';
+import { withoutKeys } from '../protocol/variable-name.ts';
 import { field } from './field.ts';
 
 /** What a zod schema offers, so far as this room needs it. */
@@ -10,7 +11,13 @@ export type Schema<T> = {
 export type Issue = { code?: string; path: PropertyKey[]; message: string; keys?: string[] };
 
 /** One thing that is wrong with a value: where, and what was wanted and came. */
-export type Complaint = { path: PropertyKey[]; text: string; unknownKey: boolean };
+export type Complaint = {
+  path: PropertyKey[];
+  text: string;
+  unknownKey: boolean;
+  /** Of a key that is not known, the one that was probably meant. */
+  near?: string | undefined;
+};
 
 /** A JSON text as a value, or why it is none, with line and column. */
 export function parseJson(text: string): { ok: true; value: unknown } | { ok: false; why: string } {
@@ -34,28 +41,35 @@ export function complaints(issues: ReadonlyArray<Issue>, value: unknown, schema:
     const known = knownKeys(schema, issue.path);
     return (issue.keys ?? []).map((key) => {
       const path = [...issue.path, key];
-      return { path, text: `unknown key "${path.map(String).join('.')}"${suggestion(key, known)}`, unknownKey: true };
+      const near = nearestName(key, known);
+      const text = `unknown key "${withoutKeys(path.map(String).join('.'))}"${suggestion(near, known)}`;
+      return { path, text, unknownKey: true, near };
     });
   });
 }
 
 const labelled = (path: PropertyKey[], text: string) =>
-  path.length > 0 ? `${path.map(String).join('.')}: ${text}` : text;
+  path.length > 0 ? `${withoutKeys(path.map(String).join('.'))}: ${text}` : text;
 
 function wantedAndCame(issue: Issue, value: unknown): string {
   const wanted = issue.message.replace(/^[A-Z][a-z ]*: expected /, 'wanted ').replace(/, received .*$/s, '');
   const came = at(value, issue.path);
-  return came === undefined || issue.code === 'custom' ? wanted : `${wanted}, came ${shown(came)}`;
+  if (came === undefined || issue.code === 'custom') return wanted;
+  return isPrivate(issue.path) ? `${wanted}; what came is not repeated` : `${wanted}, came ${shown(came)}`;
 }
 
+/** Where keys are named or given: whatever stands there may be one. */
+const isPrivate = (path: readonly PropertyKey[]): boolean =>
+  path.some((key) => key === 'api_key_env' || key === 'secrets' || key === 'env' || key === 'headers');
+
+/** A key may also stand where nobody expects one. */
 function shown(value: unknown): string {
-  const points = [...(JSON.stringify(value) ?? String(value))];
+  const points = [...withoutKeys(JSON.stringify(value) ?? String(value))];
   return points.length > 60 ? `${points.slice(0, 60).join('')}…` : points.join('');
 }
 
-function suggestion(key: string, known: string[]): string {
+function suggestion(near: string | undefined, known: string[]): string {
   if (known.length === 0) return '';
-  const near = nearestName(key, known);
   return near === undefined ? `; known are ${known.join(', ')}` : `; the nearest known one is "${near}"`;
 }
 

@@ -15,5 +15,8 @@ export function withRule(text: string | undefined, pattern: string): string {
   const after = before.findLastIndex((rule) => rule.deny !== undefined) + 1;
   const permissions = [...before.slice(0, after), { allow: pattern }, ...before.slice(after)];
   const indent = /^([ \t]+)"/m.exec(source)?.[1] ?? 2;
-  return `${JSON.stringify({ ...all, permissions }, null, indent)}\n`;
+  const written = `${JSON.stringify({ ...all, permissions }, null, indent)}\n`;
+  // A rule that a person wrote into the approval may be one that does not hold.
+  checkSettings(written, 'session.json');
+  return written;
 }

@@ -1,7 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Settings } from '../../src/protocol/config.ts';
+import { z } from 'zod';
+import { modelFlags } from '../../src/frontends/options.ts';
+import { Config, Settings } from '../../src/protocol/config.ts';
 import { jsonFault, placeOf } from '../../src/protocol/json-position.ts';
+import { fullLimits } from '../../src/protocol/limits.ts';
+import { unknownServers } from '../../src/protocol/tool-names.ts';
 import { checkConfig, checkSettings } from '../../src/store/index.ts';
 
 describe('settings', () => {
@@ -110,3 +114,166 @@ describe('places in JSON', () => {
 test('private places are the workspace’s to name', () => {
   expect(Settings.safeParse({ network: { allow_private: ['::1'] } }).success).toBe(false);
 });
+
+describe('names in settings', () => {
+  const fault = (settings: unknown) => () => checkSettings(JSON.stringify(settings, null, 1), 'session.json');
+
+  test.each([
+    [
+      { agents: { reader: { tools: ['read_flie'] } } },
+      'agents.reader.tools.0: no tool is called "read_flie"; the nearest known one is "read_file"',
+    ],
+    [
+      { agents: { reader: { tools: ['shell', 'Bash'] } } },
+      'line 6, column 5: agents.reader.tools.1: no tool is called "Bash"; the nearest known one is "shell"',
+    ],
+    [
+      { permissions: [{ deny: 'Bash(rm *)' }] },
+      'permissions.0.deny: no tool is called "Bash"; the nearest known one is "shell"',
+    ],
+    [{ permissions: [{ deny: 'Zzzzzzzzzzzz' }] }, 'known are shell, jobs'],
+    [{ permissions: [{ deny: 'writ_*' }] }, 'no tool is called "writ_*"; known are shell'],
+    [{ permissions: [{ deny: 'web_fetch(example.com)' }] }, '"web_fetch(example.com)" can never match'],
+    [{ permissions: [{ allow: 'browser(example.com/*)' }] }, 'wanted one such as browser(https://example.com/*)'],
+    [{ permisions: [{ deny: 'shell' }] }, 'unknown key "permisions"; the nearest known one is "permissions"'],
+    [{ sandbx: 'bwrap' }, 'unknown key "sandbx"; the nearest known one is "sandbox"'],
+    [{ agents: { a: { tool: ['shell'] } } }, 'unknown key "agents.a.tool"; the nearest known one is "tools"'],
+    [{ model: { base_ulr: 'http://127.0.0.1:1/v1' } }, 'unknown key "model.base_ulr"'],
+  ])('that can mean nothing are errors: %j', (settings, words) => {
+    expect(fault(settings)).toThrow(words);
+  });
+
+  test.each([
+    [
+      {
+        permissions: [
+          { deny: '*' },
+          { ask: 'shell' },
+          { allow: 'shell(git *)' },
+          { deny: '*(secret/*)' },
+          { ask: 'spawn' },
+        ],
+      },
+    ],
+    [
+      {
+        permissions: [
+          { allow: 'mcp__mail__*' },
+          { deny: 'mcp__*' },
+          { deny: 'm*' },
+          { ask: '*_file' },
+          { deny: 'web_*' },
+        ],
+      },
+    ],
+    [
+      {
+        permissions: [
+          { deny: 'web_fetch(https://example.com/*)' },
+          { deny: 'web_fetch(*example.com/*)' },
+          { deny: 'web_fetch(h*)' },
+        ],
+      },
+    ],
+    [
+      {
+        permissions: [
+          { deny: 'browser({"action":"type"*)' },
+          { deny: 'web_fetch(HTTPS://a/*)' },
+          { allow: 'web_fetch' },
+        ],
+      },
+    ],
+    [{ agents: { a: { tools: ['shell', 'plan', 'ask_user', 'spawn', 'mcp__mail__send'] } } }],
+  ])('that can be meant are none: %j', (settings) => {
+    expect(fault(settings)).not.toThrow();
+  });
+
+  test('of tools of MCP servers that are not configured are said, since they may still come', () => {
+    const naming = { agents: { a: { tools: ['mcp__mail__send'] } }, permissions: [{ deny: 'mcp__files__*' }] };
+    expect(unknownServers(naming, { files: { command: 'x' } })).toEqual([
+      'agents.a.tools: "mcp__mail__send" names a tool of an MCP server that is not configured; configured are files',
+    ]);
+    expect(unknownServers(naming, {})).toHaveLength(2);
+    expect(unknownServers({ permissions: [{ deny: 'mcp__*' }] }, { files: { command: 'x' } })).toEqual([]);
+  });
+});
+
+describe('a key that was pasted where its name is wanted', () => {
+  const KEYS = [
+    'sk-proj-4fQ8hT2mZx71LkPqVb',
+    'gsk_Ab3dEf6hIj9kLm2nOpQrStUv',
+    'AIzaSyD4x8Qm2Zk7Lp0Vb3Rt6Wn1',
+    '9f86d081884c7d659a2feaa0c55ad015',
+    'a9f86d081884c7d659a2feaa0c55ad01',
+    'BSAabcdefghijklmnopqrstuvwxyz',
+  ];
+
+  test.each(
+    KEYS.flatMap((key) => [
+      [{ model: { api_key_env: key } }],
+      [{ model: { api_key_env: [key] } }],
+      [{ search: { engine: 'brave', api_key_env: key } }],
+      [{ secrets: [key] }],
+      [{ secrets: key }],
+      [{ model: key }],
+      [{ mode: key }],
+      [{ mcpServers: { a: { command: 'x', env: { [key]: 1 }, headers: key } } }],
+    ]),
+  )('is refused, or left out, and stands in no complaint: %j', (settings) => {
+    let said = '';
+    try {
+      said = checkConfig(JSON.stringify(settings), 'agentd.json').warnings.join('\n');
+    } catch (error) {
+      said = String(error);
+    }
+    expect(said).toContain('agentd.json');
+    for (const key of KEYS) expect(said).not.toContain(key.slice(3));
+  });
+
+  test.each(['OPENAI_API_KEY', 'OPENROUTER_API_KEY_2', 'my_key', 'MyKey', '_K', 'LLM1_KEY'])('is not %s', (name) => {
+    expect(checkSettings(JSON.stringify({ model: { api_key_env: name } }), 'session.json').warnings).toEqual([]);
+  });
+
+  test('is refused as a flag, too', () => {
+    for (const key of KEYS) {
+      expect(() => modelFlags({ apiKeyEnv: key })).toThrow(/--api-key-env: wanted the name of an environment variable/);
+      expect(() => modelFlags({ apiKeyEnv: key })).not.toThrow(key);
+    }
+  });
+});
+
+/** The paths of all keys whose values are numbers. */
+function numbersIn(schema: unknown, path: string[] = []): string[] {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable) return numbersIn(schema.unwrap(), path);
+  if (schema instanceof z.ZodObject)
+    return Object.entries(schema.shape).flatMap(([key, inner]) => numbersIn(inner, [...path, key]));
+  return schema instanceof z.ZodNumber ? [path.join('.')] : [];
+}
+
+test.each([...new Set([...numbersIn(Config), ...numbersIn(Settings)])])('%s has a bound, and says it', (path) => {
+  const nested = (value: number) => path.split('.').reduceRight<unknown>((inner, key) => ({ [key]: inner }), value);
+  for (const value of [1e13, 1e300]) {
+    expect(() => checkConfig(JSON.stringify(nested(value)), 'agentd.json')).toThrow(
+      new RegExp(`line 1, column \\d+: ${path}: wanted .*(at most|<=|int)`),
+    );
+  }
+});
+
+test('limits on record are held to the same bounds', () => {
+  expect(fullLimits({ approval_minutes: 1e12, tokens: null, iterations: 3 })).toMatchObject({
+    approval_minutes: 527_040,
+    tokens: null,
+    iterations: 3,
+  });
+});
+
+test.each(['papers', './papers', '', '~ann/papers'])(
+  'read_also wants absolute folders, or ones in the home: not %j',
+  (folder) => {
+    expect(() => checkSettings(JSON.stringify({ read_also: [folder] }), 'session.json')).toThrow(
+      /line 1, column \d+: read_also\.0: wanted an absolute folder, such as \/srv\/papers or ~\/papers/,
+    );
+    expect(checkSettings('{ "read_also": ["~/papers", "/srv"] }', 'session.json').warnings).toEqual([]);
+  },
+);

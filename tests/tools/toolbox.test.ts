@@ -2,8 +2,13 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
+import { ASK_TOOL } from '../../src/protocol/ask-call.ts';
 import type { Permissions } from '../../src/protocol/permissions.ts';
-import { builtinTools, defineTool, optional, toolbox } from '../../src/tools/index.ts';
+import { PLAN_TOOL } from '../../src/protocol/plan-call.ts';
+import { SPAWN_TOOL } from '../../src/protocol/spawn-call.ts';
+import { TOOL_NAMES } from '../../src/protocol/tool-names.ts';
+import { openSkills } from '../../src/store/index.ts';
+import { builtinTools, defineTool, openShelf, optional, toolbox } from '../../src/tools/index.ts';
 import { faultAt } from '../../src/tools/json-fault.ts';
 import type { MoreTools } from '../../src/tools/toolbox.ts';
 import { desk } from './desk.ts';
@@ -183,4 +188,15 @@ test('the page about the tools names each tool and each argument', () => {
     const { properties } = z.object({ properties: z.record(z.string(), z.unknown()) }).parse(spec.parameters);
     for (const key of Object.keys(properties)) expect(section, spec.name).toContain(`\`${key}\``);
   }
+});
+
+test('the names that settings may use are those of all tools there are', () => {
+  const notes = {
+    remember: async () => ({ line: '', known: false }),
+    recall: async () => ({ found: [], sessions: 0, read: 0, whole: true }),
+    skills: openSkills('/nowhere'),
+  };
+  const all = builtinTools({ readAlso: [], notes, jobs: openShelf('/nowhere') }).map((tool) => tool.spec.name);
+  const own = [PLAN_TOOL, ASK_TOOL, SPAWN_TOOL].map(({ name }) => name);
+  expect([...TOOL_NAMES].sort()).toEqual([...all, 'browser', ...own].sort());
 });

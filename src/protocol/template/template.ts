@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Limits } from '../limits.ts';
+import { WrittenLimits } from '../limits.ts';
 import { Mode } from '../message.ts';
 import type { Step } from '../plan.ts';
 
@@ -30,7 +30,7 @@ export const TemplateHead = z.strictObject({
     .optional()
     .describe('What its text has places for: a description and a default, or the default alone, or nothing.'),
   mode: Mode.optional().describe('The mode its plans are worked through in; linear without it.'),
-  limits: Limits.optional().describe('Limits of a run of it.'),
+  limits: WrittenLimits.optional().describe('Limits of a run of it.'),
 });
 export type TemplateHead = z.output<typeof TemplateHead>;
 

@@ -1,0 +1,30 @@
+import { z } from 'zod';
+
+const LONGEST = 64;
+/** A run of letters and digits this long, with both in it, is part of a key rather than a word. */
+const KEY_PART = 16;
+const WORD = 24;
+
+/**
+ * Whether a text looks like the name of an environment variable, and not like the key that should be in one: `OPENAI_API_KEY`, not
+ * `sk-4f…`, `gsk_Ab3…` or `AIzaSy…`.
+ */
+export function isVariableName(text: string): boolean {
+  if (text.length > LONGEST || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(text)) return false;
+  const isMixed = /[a-z]/.test(text) && /[A-Z]/.test(text);
+  if (isMixed && /\d/.test(text)) return false;
+  return text.split('_').every((part) => part.length < (/\d/.test(part) ? KEY_PART : WORD));
+}
+
+/** Said in place of what came, which may be a secret. */
+export const NO_VARIABLE =
+  'wanted the name of an environment variable, such as OPENAI_API_KEY, never the key itself. What came does not look like one and is not repeated';
+
+/** The name of an environment variable. */
+export const VariableName = z.string().refine(isVariableName, NO_VARIABLE);
+
+/** A text without what looks like a key in it. */
+export const withoutKeys = (text: string): string =>
+  text.replace(/[A-Za-z0-9_-]{16,}/g, (part) =>
+    (/\d/.test(part) && /[A-Za-z]/.test(part)) || /[A-Za-z0-9]{24,}/.test(part) ? '…' : part,
+  );
