@@ -23,8 +23,11 @@ export const NO_VARIABLE =
 /** The name of an environment variable. */
 export const VariableName = z.string().refine(isVariableName, NO_VARIABLE);
 
-/** A text without what looks like a key in it. */
+/** A text without what looks like a key in it, and without what belongs to that key: half a key is not known as one any more. */
 export const withoutKeys = (text: string): string =>
-  text.replace(/[A-Za-z0-9_-]{16,}/g, (part) =>
-    (/\d/.test(part) && /[A-Za-z]/.test(part)) || /[A-Za-z0-9]{24,}/.test(part) ? '…' : part,
+  text.replace(/[A-Za-z0-9_+/=-]{16,}/g, (run) =>
+    (run.match(/[A-Za-z0-9_-]{16,}/g) ?? []).some(isKeyPart) ? '…' : run,
   );
+
+const isKeyPart = (part: string): boolean =>
+  (/\d/.test(part) && /[A-Za-z]/.test(part)) || /[A-Za-z0-9]{24,}/.test(part);

@@ -68,7 +68,7 @@ test('a configuration that does not hold ends agentd with its line and no stack'
   await at.ctl(['send', 'demo', 'hello']);
   writeFileSync(at.path('agentd.json'), '{\n  "limits": { "iterations": 0 }\n}\n');
   await expect(at.serve()).rejects.toThrow(
-    /agentd ended \(1\): agentd\.json, line 2, column \d+: .*iterations(?![\s\S]* at )/,
+    /agentd ended \(1\): [\s\S]*^agentd\.json, line 2, column \d+: .*iterations(?![\s\S]*\n +at )/m,
   );
 });
 
