@@ -62,15 +62,18 @@ test('a session whose settings never held serves nothing, says so, and goes on b
   for (const words of [['list'], ['show', 'demo'], ['status']])
     expect(ctl(...words)).toMatch(/demo\/session\.json is not JSON: line 4, column 1/);
   expect(JSON.parse(ctl('status', '--json')).settings.broken).toMatchObject([{ name: 'demo' }]);
+  expect(existsSync(`${on.session('demo')}/inbox/2.json`)).toBe(true);
+  on.sh('demo', 'mv inbox/2.json ./2.json');
+  await until(() => on.events('demo').at(-1)?.type === 'reply.published', 'the session rests');
   // The next daemon, too, finds out by itself when they hold.
   first.process.kill('SIGKILL');
   await first.ended;
   await on.start(flags);
   expect(server.requests).toEqual([]);
-  expect(existsSync(`${on.session('demo')}/inbox/2.json`)).toBe(true);
   settings('{ "senders": ["ann"] }');
   expect(await on.file('demo', 'outbox/settings.md')).toMatch(/^it ran$/m);
   expect(on.plan('demo')?.goal).toBe('echo it ran');
+  on.sh('demo', 'mv 2.json inbox/2.json');
   expect(await on.file('demo', 'outbox/2.json')).toContain('gives no orders here');
   expect(on.events('demo').find((event) => event.type === 'run.resumed')).toMatchObject({ by: 'daemon' });
   await server.close();

@@ -235,6 +235,14 @@ describe('a key that was pasted where its name is wanted', () => {
     expect(checkSettings(JSON.stringify({ model: { api_key_env: name } }), 'session.json').warnings).toEqual([]);
   });
 
+  test.each([{ secrets: 'hunter2' }, { secrets: [{ value: 'hunter2' }] }, { model: { api_key_env: ['hunter2'] } }])(
+    'is not repeated where it is short, either: %j',
+    (settings) => {
+      expect(() => checkSettings(JSON.stringify(settings), 'session.json')).toThrow('is not repeated');
+      expect(() => checkSettings(JSON.stringify(settings), 'session.json')).not.toThrow('hunter2');
+    },
+  );
+
   test('is refused as a flag, too', () => {
     for (const key of KEYS) {
       expect(() => modelFlags({ apiKeyEnv: key })).toThrow(/--api-key-env: wanted the name of an environment variable/);

@@ -1,0 +1,115 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { openSettings } from '../../src/compose-settings.ts';
+import { openWorkspace } from '../../src/store/index.ts';
+
+/** The settings of a workspace whose clocks and timers a test moves. */
+function desk() {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  const root = mkdtempSync(join(tmpdir(), 'agentd-settings-desk-'));
+  const at = { ms: 0 };
+  const clock = { now: () => new Date(), elapsed: () => at.ms };
+  const workspace = openWorkspace(root, clock);
+  const woken: string[] = [];
+  const logged: string[] = [];
+  const settings = openSettings({
+    ...{ workspace, flags: {}, env: {}, clock, configFile: 'agentd.json', learn: () => {} },
+    log: (_, text) => logged.push(text),
+    wake: (name) => woken.push(name),
+  });
+  onTestFinished(() => {
+    settings.close();
+    vi.useRealTimers();
+    rmSync(root, { recursive: true, force: true });
+  });
+  const save = (name: string, text: string) => {
+    mkdirSync(join(root, '.sessions', name), { recursive: true });
+    writeFileSync(join(root, '.sessions', name, 'session.json'), text);
+  };
+  const pass = (ms: number) => {
+    at.ms += ms;
+    vi.advanceTimersByTime(ms);
+  };
+  return {
+    settings,
+    save,
+    pass,
+    woken,
+    logged,
+    root,
+    config: (text: string) => writeFileSync(join(root, 'agentd.json'), text),
+  };
+}
+
+test('a session that waits, and that nobody asks for, is woken when its file holds', () => {
+  const { settings, save, pass, woken } = desk();
+  save('demo', '{');
+  expect(settings.of('demo')().waits).toContain('demo/session.json is not JSON: line 1, column 2');
+  pass(120_000);
+  expect(woken).toEqual([]);
+  save('demo', '{}');
+  pass(200);
+  expect(woken).toEqual(['demo']);
+  pass(10_000);
+  expect(woken).toEqual(['demo']);
+});
+
+test('whoever sees first that the settings hold again, the session hears of it', () => {
+  const { settings, save, woken } = desk();
+  save('demo', '{');
+  const now = settings.of('demo');
+  expect(now().waits).not.toBeNull();
+  save('demo', '{}');
+  expect(settings.of('demo')().waits).toBeNull();
+  expect(woken).toEqual(['demo']);
+});
+
+test('where agentd.json is broken and never held, every session waits, and goes on when it holds', () => {
+  const { settings, save, pass, woken, config } = desk();
+  save('demo', '{}');
+  save('other', '{}');
+  const both = [settings.of('demo'), settings.of('other')];
+  for (const now of both) expect(now().waits).toBeNull();
+  config('{ "approvals": ');
+  for (const now of both) expect(now()).toMatchObject({ waits: expect.stringContaining('agentd.json is not JSON') });
+  expect(settings.told()).toMatchObject({ from: 'nothing', fault: expect.stringContaining('agentd.json') });
+  config('{ "approvals": "safe" }');
+  pass(200);
+  expect(woken.sort()).toEqual(['demo', 'other']);
+  for (const now of both) expect(now()).toMatchObject({ waits: null, permissions: { mode: 'safe' } });
+});
+
+test('a session that waits may do nothing by what is asked in between', () => {
+  const { settings, save } = desk();
+  save('demo', '{ "sandbox": "moat" }');
+  expect(settings.of('demo~step_1')()).toMatchObject({
+    waits: expect.stringContaining('demo/session.json, line 1'),
+    permissions: { workspace: [{ deny: '*' }] },
+    sandbox: { mode: 'bwrap', network: false },
+    mcpServers: {},
+    rules: { settingsFault: expect.stringContaining('sandbox') },
+  });
+});
+
+test('a session made anew under an old name has nothing of the settings before it', () => {
+  const { settings, save, root } = desk();
+  save('demo', '{ "approvals": "safe" }');
+  expect(settings.of('demo')().permissions.mode).toBe('safe');
+  rmSync(join(root, '.sessions', 'demo'), { recursive: true });
+  mkdirSync(join(root, '.sessions', 'demo'));
+  expect(settings.of('demo')()).toMatchObject({ waits: null, permissions: { mode: 'ask' } });
+});
+
+test('what a child session says in vain, and names of servers that are not there, stand in log and status', () => {
+  const { settings, save, logged } = desk();
+  save('demo', '{ "sandbox": "bwrap", "permissions": [{ "deny": "mcp__mail__*" }] }');
+  save('demo~step_1', '{ "sandbox": "none" }');
+  settings.of('demo~step_1')();
+  const told = settings.told().sessions.flatMap(({ warnings }) => warnings);
+  for (const said of [told.join('\n'), logged.join('\n')]) {
+    expect(said).toContain('demo~step_1/session.json: sandbox is left out');
+    expect(said).toContain('"mcp__mail__*" names a tool of an MCP server that is not configured');
+  }
+});
