@@ -1,6 +1,7 @@
-import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import type { Reporter } from 'vitest/reporters';
+import { LongestFirst } from './tests/support/longest-first.ts';
+import { separate, sharing } from './tests/support/projects.ts';
 
 /** One plain line at the end, for whoever reads logs with a program. */
 const closingLine: Reporter = {
@@ -11,13 +12,23 @@ const closingLine: Reporter = {
   },
 };
 
+const report = process.env['AGENTD_TEST_REPORT'];
+
 export default defineConfig({
   test: {
-    include: ['tests/**/*.test.ts'],
     testTimeout: 60_000,
     hookTimeout: 30_000,
-    // Most tests wait for daemons: one worker on two cores would leave one idle.
-    maxWorkers: Math.max(2, availableParallelism() - 1),
-    reporters: ['default', closingLine],
+    // Most tests wait for daemons: with as many workers as cores, both cores are idle half the time.
+    maxWorkers: 6,
+    sequence: { sequencer: LongestFirst },
+    reporters: [
+      'default',
+      closingLine,
+      ...(report ? [['json', { outputFile: report }] satisfies [string, object]] : []),
+    ],
+    projects: [
+      { extends: true, test: { name: 'pure', ...sharing, pool: 'threads', isolate: false } },
+      { extends: true, test: { name: 'real', ...separate, pool: 'forks' } },
+    ],
   },
 });

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';
 import { expect, test } from 'vitest';
+import { NEEDS_ISOLATION, PURE_ROOMS } from './support/projects.ts';
 
 /** The import table of docs/architecture.md: what a room may import from us, and its packages. Files beside the rooms plug them together. */
 const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean }> = {
@@ -102,4 +103,12 @@ test('the core reads no clock, takes no chance and waits for nothing', () => {
       '',
     );
   expect(files.filter((file) => forbidden.test(code(file)))).toEqual([]);
+});
+
+test('a test that changes its whole process does not share it with others', () => {
+  const files = PURE_ROOMS.flatMap((room) =>
+    readdirSync(join('tests', room), { recursive: true, encoding: 'utf8' }).map((file) => join('tests', room, file)),
+  ).filter((file) => file.endsWith('.ts') && !file.endsWith('.isolated.test.ts'));
+  expect(files.length).toBeGreaterThan(100);
+  expect(files.filter((file) => NEEDS_ISOLATION.test(readFileSync(file, 'utf8')))).toEqual([]);
 });
