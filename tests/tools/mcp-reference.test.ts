@@ -3,6 +3,9 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { mcpDesk, reference } from './mcp-desk.ts';
 
+/** Servers of others beyond one of each transport: `npm run test:clients`. */
+const foreign = test.skipIf(process.env['AGENTD_TEST_CLIENTS'] !== '1');
+
 test('the tools of server-everything are offered under safe names and answer', async () => {
   const at = mcpDesk({ everything: reference('everything') });
   expect(await at.ready()).toEqual([]);
@@ -37,7 +40,7 @@ test('arguments that do not fit are told to the model, by us and by server-every
   expect(await at.use('mcp__everything__echo', { message: 5 })).toMatchObject({ ok: false, text: /message/ });
 });
 
-test('server-filesystem reads and writes where it was allowed to, and refuses elsewhere', async () => {
+foreign('server-filesystem reads and writes where it was allowed to, and refuses elsewhere', async () => {
   const at = mcpDesk({});
   at.wanted.servers = { fs: reference('filesystem', at.work) };
   writeFileSync(join(at.work, 'a.txt'), 'alpha');
@@ -51,7 +54,7 @@ test('server-filesystem reads and writes where it was allowed to, and refuses el
   expect(await at.use('mcp__fs__read_text_file', { path: '/etc/passwd' })).toMatchObject({ ok: false });
 });
 
-test('server-memory keeps what it is told, in the file its settings name', async () => {
+foreign('server-memory keeps what it is told, in the file its settings name', async () => {
   const at = mcpDesk({});
   const file = join(at.root, 'memory.json');
   at.wanted.servers = { memory: { ...reference('memory'), env: { MEMORY_FILE_PATH: file } } };
