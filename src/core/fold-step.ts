@@ -196,7 +196,7 @@ function closed(
     plan: withStep(plan, event.step, change, event.at),
     // What was skipped because of another step comes back with that one.
     closed:
-      spawned || (event.type === 'step.skipped' && event.by === 'daemon')
+      event.type === 'step.skipped' && event.by === 'daemon'
         ? session.closed
         : [...session.closed.filter((id) => id !== event.step), event.step],
     run: session.run && { ...session.run, quiet: 0, repeat: { key: '', count: 0, call: '' } },

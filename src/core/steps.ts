@@ -17,14 +17,15 @@ export function ready(steps: readonly Step[]): Step[] {
 
 /**
  * Steps that keep the goal from being reached. One that a `spawn` call asked for is a means: whether its failure matters is for
- * the model that was told of it. A part of a step that was completed without it was not needed.
+ * the model that was told of it, as long as any other step was completed. A part of a step that was completed without it was not
+ * needed.
  */
 export function lostSteps(plan: Plan): Step[] {
   const completed = new Set(plan.steps.flatMap((step) => (step.status === 'completed' ? [step.id] : [])));
   return plan.steps.filter(
     (step) =>
       (step.status === 'failed' || step.status === 'blocked') &&
-      step.call === undefined &&
+      (step.call === undefined || completed.size === 0) &&
       !completed.has(step.parent ?? '') &&
       // What a group came to, its parts say.
       !isGroup(plan.steps, step.id),

@@ -52,7 +52,11 @@ test('spawn calls of one answer work side by side, as many as the limit allows, 
 
 test('the failure of a spawned step is told to the model, and does not fail what it reaches by another way', async () => {
   const on = await rig({
-    script: moves({ text: '', calls: [spawn('A')] }, { text: 'another way', calls: [shell()] }, { text: 'Reached.' }),
+    script: moves(
+      { text: '', calls: [spawn('A')] },
+      { text: '[Step] another way', calls: [shell()] },
+      { text: 'Reached. [Done]' },
+    ),
   });
   on.drop('1.md', 'reach it');
   await on.settle();
@@ -60,7 +64,7 @@ test('the failure of a spawned step is told to the model, and does not fail what
   on.worker.wake();
   await on.settle();
   expect(toldBy(on)[0]).toBe('step_1 is failed: demo~step_1: no way');
-  expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ status: 'failed' }] });
+  expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ status: 'failed' }, { status: 'completed' }] });
   expect(on.reply('1.md')).toContain('status: done');
 });
 
@@ -166,4 +170,51 @@ test('a plan that made room for another goes on with its own child session, and 
   expect(on.faults).toEqual([]);
   expect(on.reply('4.md')).toContain('x is 1.');
   expect(on.plan()).toMatchObject({ id: first, status: 'completed', steps: [{ result: '1' }] });
+});
+
+test.each(['/undo', 'not done yet, the blue one is missing'])(
+  'after "%s" a step begun by spawn is open again, and its child is told why',
+  async (words) => {
+    const on = await rig({
+      script: moves({ text: '', calls: [spawn('Find x')] }, { text: 'x is 42.' }, { text: 'x is 43.' }),
+    });
+    on.drop('1.md', 'What is x?');
+    await on.settle();
+    on.children.answer('demo~step_1', 'step_1.1', { text: '42' });
+    on.worker.wake();
+    await on.settle();
+    on.drop('2.md', words);
+    await on.settle();
+    expect(on.reply('2.md')).toContain('Find x');
+    on.drop('3.md', '/continue');
+    await on.settle();
+    expect(on.children.sent.at(-1)?.message.text).toContain('opened it again');
+    on.children.answer('demo~step_1', 'step_1.2', { text: '43' });
+    on.worker.wake();
+    await on.settle();
+    expect(on.faults).toEqual([]);
+    expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ status: 'completed', result: '43' }] });
+    expect(on.reply('3.md')).toMatch(/status: done/);
+  },
+);
+
+test('a plan whose only step was begun by spawn and failed is failed, and "continue" tries the step again', async () => {
+  const on = await rig({
+    script: moves({ text: '', calls: [spawn('A')] }, { text: 'It is over. [Done]' }, { text: 'Now it is there.' }),
+  });
+  on.drop('1.md', 'reach it');
+  await on.settle();
+  on.children.answer('demo~step_1', 'step_1.1', { status: 'failed', text: 'no way' });
+  on.worker.wake();
+  await on.settle();
+  expect(on.reply('1.md')).toMatch(/status: failed/);
+  expect(on.plan()).toMatchObject({ status: 'failed', steps: [{ status: 'failed' }] });
+  on.drop('2.md', 'continue');
+  await on.settle();
+  on.children.answer('demo~step_1', 'step_1.2', { text: 'found' });
+  on.worker.wake();
+  await on.settle();
+  expect(on.faults).toEqual([]);
+  expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ status: 'completed', result: 'found' }] });
+  expect(on.reply('2.md')).toMatch(/status: done/);
 });
