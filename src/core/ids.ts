@@ -11,11 +11,16 @@ export function newPlanId(session: Session): string {
   return `plan_${at}`;
 }
 
-/** Longest name in bytes, with room for a number and a temporary ending. */
-const NAME_BYTES = 230;
+/** Longest name in bytes that a file system takes, and the longest that gets a number. */
+const MAX_NAME_BYTES = 255;
+const NUMBERED_NAME_BYTES = 230;
 
-/** A name no other message's reply has: `1.md`, then `1-2.md`, `1-3.md`. */
+/**
+ * A name no other message's reply has: `1.md`, then `1-2.md`, `1-3.md`. The name itself where it is free, however long: a frontend
+ * waits for the reply under the name of its message.
+ */
 export function freeName(wanted: string, taken: (name: string) => boolean): string {
+  if (byteLength(wanted) <= MAX_NAME_BYTES && !taken(wanted)) return wanted;
   const name = fitting(wanted);
   if (!taken(name)) return name;
   const dot = name.search(/(?:\.msg)?\.[^.]*$/);
@@ -32,16 +37,17 @@ export function freeName(wanted: string, taken: (name: string) => boolean): stri
   return numbered(high);
 }
 
-/** The name cut in its middle where it is too long for a file system, its ending kept. */
+/** The name cut in its middle where it leaves no room for a number, its ending kept. */
 function fitting(name: string): string {
-  const bytes = new TextEncoder();
-  if (bytes.encode(name).length <= NAME_BYTES) return name;
+  if (byteLength(name) <= NUMBERED_NAME_BYTES) return name;
   const points = [...name];
   const ending = points.slice(-20).join('');
   let stem = '';
   for (const point of points.slice(0, -20)) {
-    if (bytes.encode(stem + point + ending).length > NAME_BYTES) break;
+    if (byteLength(stem + point + ending) > NUMBERED_NAME_BYTES) break;
     stem += point;
   }
   return stem + ending;
 }
+
+const byteLength = (text: string): number => new TextEncoder().encode(text).length;

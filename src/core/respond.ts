@@ -326,7 +326,7 @@ function tellNothing(session: Session, message: Message, rules: Rules): EventBod
   if (isFromAbove(session.name, message.from)) return [cameTo(session, message, rules)];
   const rest = commandOf(message)?.rest ?? message.text;
   if (rest.trim() !== '')
-    return Object.hasOwn(session.setAside, rest.split(/\s/)[0] ?? '')
+    return Object.hasOwn(session.setAside, rest.split(/\s/)[0] ?? '') || /^plan_\d+$/.test(rest.trim())
       ? resume(session, message, rules)
       : begin(session, message, rules);
   return say(session, message, rules, (words) => words.nothingToContinue);

@@ -44,3 +44,20 @@ test('messages found together are tasks of their own, in order, however many the
   expect([...it.store.hands.replies().values()].filter((reply) => !/^status: done$/m.test(reply))).toEqual([]);
   expect(it.requests).toHaveLength(600);
 });
+
+test('a message whose name is as long as a file system allows is answered under that name', async () => {
+  const long = `${'n'.repeat(252)}.md`;
+  const it = await rig({ script: () => ({ text: 'Hello.' }) });
+  it.drop(long, 'hi');
+  await it.settle();
+  expect(it.reply(long)).toContain('Hello.');
+  it.drop(long, 'hi again');
+  await it.settle();
+  const [second = ''] = it
+    .events()
+    .flatMap((event) => (event.type === 'reply.published' ? [event.message] : []))
+    .slice(1);
+  expect(second).not.toBe(long);
+  expect(second.length).toBeLessThan(255);
+  expect(it.reply(second)).toContain('Hello.');
+});

@@ -194,6 +194,16 @@ test('a plan that is not there cannot be continued, and the reply says which can
   expect(on.reply('3.md')).toContain('There is no plan "plan_999" that was set aside. None is.');
 });
 
+test('after a plan is completed, "continue" with a plan that is not there says so, and starts no task', async () => {
+  const on = await rig({ script: moves({ text: 'It is noon.' }) });
+  on.drop('1.md', 'What time is it?');
+  await on.settle();
+  on.drop('2.md', '/continue plan_999');
+  await on.settle();
+  expect(on.reply('2.md')).toContain('There is no plan "plan_999" that was set aside.');
+  expect(on.requests).toHaveLength(1);
+});
+
 test('a part whose child says that it failed is tried again', async () => {
   const plan = { steps: [{ id: 'map', description: 'read it', each: { list: ['x'] } }] };
   const on = family({
