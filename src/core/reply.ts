@@ -2,6 +2,7 @@ import type { Question } from '../protocol/ask-call.ts';
 import type { EventBody } from '../protocol/event.ts';
 import type { Plan } from '../protocol/plan.ts';
 import type { Reply, ReplyStatus } from '../protocol/reply.ts';
+import { legible, visible } from '../protocol/visible.ts';
 import { completedSteps } from './completed.ts';
 import { entryOf } from './keyed.ts';
 import type { Language } from './language.ts';
@@ -39,7 +40,8 @@ export function replyTo(session: Session, id: string, facts: Facts, language: La
       in_reply_to: id,
       session: session.name,
       status,
-      text: text + note,
+      // What a person answers must not hide anything from them.
+      text: (status === 'waiting' ? legible(text) : text) + note,
       ...(reason !== undefined && { reason }),
       ...(question && { question: { text: question.text, choices: question.choices } }),
       plan: plan && planFacts(plan),
@@ -72,14 +74,17 @@ function planFacts(plan: Plan): Reply['plan'] {
   };
 }
 
-/** The bytes of a reply file: JSON for a JSON message, else Markdown with the same facts in front matter. */
+/**
+ * The bytes of a reply file: JSON for a JSON message, else Markdown with the same facts in front matter. Characters that nobody sees
+ * are escapes in JSON and in the front matter, which read back as they were.
+ */
 export function replyText(reply: Reply): string {
-  if (/\.json$/i.test(reply.id)) return `${JSON.stringify(reply, null, 2)}\n`;
+  if (/\.json$/i.test(reply.id)) return `${visible(JSON.stringify(reply, null, 2))}\n`;
   const { text, ...facts } = reply;
   const lines = Object.entries(facts).map(
     ([key, value]) => `${key}: ${typeof value === 'string' ? quoted(value) : JSON.stringify(value)}`,
   );
-  return `---\n${lines.join('\n')}\n---\n\n${text}\n`;
+  return `---\n${visible(lines.join('\n'))}\n---\n\n${text}\n`;
 }
 
 /** A string that YAML reads back as itself: plain where that is safe, else as JSON, which YAML includes. */

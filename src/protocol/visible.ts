@@ -14,6 +14,10 @@ export const visible = (text: string): string =>
 /** A text to be read: what could mislead is written out. */
 export const readable = (text: string): string => text.replace(MISLEADING, writtenOut);
 
+/** A text that a person answers: controls and what could mislead are written out; emoji and scripts stay as they are. */
+export const legible = (text: string): string =>
+  readable(text.replace(/\p{Cc}/gu, (char) => (char === '\n' || char === '\t' ? char : writtenOut(char))));
+
 /** In UTF-16 units, as JSON writes them. */
 function writtenOut(char: string): string {
   return [...Array(char.length).keys()].map((at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, '0')}`).join('');

@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import { readable } from '../../protocol/visible.ts';
+import { readable, visible } from '../../protocol/visible.ts';
 
 /** C0 and C1 controls but tab and line feed: what a model or a file says must not steer the terminal. */
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
@@ -15,8 +15,9 @@ export function sayLine(line: string): void {
   else process.stdout.write(`${line}\n`);
 }
 
+/** As JSON, in which characters that nobody sees are escapes. */
 export function sayJson(value: unknown): void {
-  say(JSON.stringify(value, null, 2));
+  say(visible(JSON.stringify(value, null, 2)));
 }
 
 /** What a person should know besides; never part of the output. */

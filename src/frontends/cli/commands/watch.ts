@@ -1,4 +1,5 @@
 import type { Client, Sight } from '../../../client/index.ts';
+import { visible } from '../../../protocol/visible.ts';
 import { clientOf, command, type Global, SESSION } from '../command.ts';
 import { EXIT_OF_STATUS, type Exit } from '../exit-codes.ts';
 import { note, plain, say } from '../print.ts';
@@ -35,8 +36,8 @@ function jsonView(): View {
   return {
     begin() {},
     tell(sight) {
-      if (sight.is === 'event') say(JSON.stringify({ is: 'event', event: sight.event }));
-      else if (sight.is === 'text') say(JSON.stringify(sight));
+      if (sight.is === 'event') say(visible(JSON.stringify({ is: 'event', event: sight.event })));
+      else if (sight.is === 'text') say(visible(JSON.stringify(sight)));
     },
     end() {},
   };

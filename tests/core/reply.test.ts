@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { replyText } from '../../src/core/reply.ts';
+import type { Reply } from '../../src/protocol/reply.ts';
+import { moves, rig } from '../support/rig.ts';
+
+const HOSTILE = 'a \u202ekcab\u001b[2K\u009b1m b';
+const HIDDEN = /[\u202e\u001b\u009b]/;
+
+const reply = (id: string): Reply => ({
+  id,
+  in_reply_to: id,
+  session: 'demo',
+  status: 'waiting',
+  text: 'Which?',
+  question: { text: HOSTILE, choices: [HOSTILE] },
+  plan: { id: 'plan_1', completed: 0, total: 1, current: HOSTILE },
+  usage: null,
+  attachments: [],
+});
+
+test('the front matter of a reply hides no character, and YAML reads it back as it was', () => {
+  const text = replyText(reply('1.md'));
+  expect(text).not.toMatch(HIDDEN);
+  expect(parse(text.split('---\n')[1] ?? '')).toMatchObject({
+    question: { text: HOSTILE },
+    plan: { current: HOSTILE },
+  });
+});
+
+test('a reply in JSON hides no character, and reads back as it was', () => {
+  const text = replyText(reply('1.json'));
+  expect(text).not.toMatch(HIDDEN);
+  expect(JSON.parse(text)).toEqual(reply('1.json'));
+});
+
+test.each([
+  ['a question', { text: '', calls: [{ name: 'ask_user', args: { question: HOSTILE } }] }],
+  ['a step that is blocked', { text: `[Step] look\n[Blocked: ${HOSTILE}]` }],
+])('%s is put to a person with what would be hidden written out', async (_, answer) => {
+  const on = await rig({ script: moves(answer) });
+  on.drop('1.md', 'do it');
+  await on.settle();
+  expect(on.faults).toEqual([]);
+  expect(on.reply('1.md')).toMatch(/status: waiting/);
+  expect(on.reply('1.md')).not.toMatch(HIDDEN);
+  expect(on.reply('1.md')).toContain('a \\u202ekcab\\u001b[2K\\u009b1m b');
+});
+
+test('emoji and scripts in a question stay as they are', async () => {
+  const question = 'Ist 👨‍👩‍👧 gemeint, oder می‌خواهم?';
+  const on = await rig({ script: moves({ text: '', calls: [{ name: 'ask_user', args: { question } }] }) });
+  on.drop('1.md', 'do it');
+  await on.settle();
+  expect(on.reply('1.md')?.split('---\n').at(-1)).toContain(question);
+});
