@@ -168,6 +168,9 @@ test.each([
   'https://example.com//private//x',
   'https://example.com/private%2fx',
   'https://example.com\\private\\x',
+  'https://example.com/%252525252570rivate/x',
+  'https://example.com/%ff%70rivate/../private/x',
+  'https://example.com/private%2f%ff',
 ])('an address that is denied is found however it is written: %s', (url) => {
   const asked = fetched(WEB_FETCH.subject({ url }));
   expect(is(asked, rules([{ deny: `web_fetch(${DENIED})` }, { allow: 'web_fetch' }]))).toBe('deny');
@@ -184,6 +187,24 @@ test.each([
   expect(is(fetched(WEB_FETCH.subject({ url: 'https://example.com/open/a%20b' })), rules([allow], [], 'ask'))).toBe(
     'allow',
   );
+});
+
+test.each([
+  ['http://[::ffff:127.0.0.1]/private/x', 'http://127.0.0.1/private/*'],
+  ['http://[::FFFF:7f00:1]:8080/private/x', 'http://127.0.0.1:8080/private/*'],
+  ['http://127.0.0.1/private/x', 'http://[::ffff:127.0.0.1]/private/*'],
+  ['http://0x7f.1/private/x', 'http://127.0.0.1/private/*'],
+  ['http://[::1]/private/x', 'http://[::1]/private/*'],
+])('the address %s is held back by a rule about %s', (url, pattern) => {
+  const asked = fetched(WEB_FETCH.subject({ url }));
+  expect(is(asked, rules([{ deny: `web_fetch(${pattern})` }, { allow: 'web_fetch' }]))).toBe('deny');
+});
+
+test('an address encoded more often than can be followed is held back by every rule about addresses, and allowed by none', () => {
+  const url = `https://example.com/%${'25'.repeat(40)}70rivate/x`;
+  const asked = fetched(WEB_FETCH.subject({ url }));
+  expect(is(asked, rules([{ deny: `web_fetch(${DENIED})` }, { allow: 'web_fetch' }]))).toBe('deny');
+  expect(is(asked, rules([{ allow: 'web_fetch(https://example.com/*)' }], [], 'ask'))).toBe('ask');
 });
 
 test('what is no address, and a pattern without a scheme, are held against each other as text', () => {

@@ -1,5 +1,5 @@
 import { type PermissionRule, type Permissions, patternOf, readRule } from '../../protocol/permissions.ts';
-import { otherForms } from './address.ts';
+import { otherForms, plainIp } from './address.ts';
 import { commandsIn, isPlain } from './command.ts';
 import { type PathNames, withoutWork } from './path.ts';
 import { fits, fitsAddress, isOpen } from './pattern.ts';
@@ -57,19 +57,26 @@ function matches(rule: PermissionRule, subject: Subject): boolean {
 function fitsForms(word: Word, pattern: string, address: string): boolean {
   const wanted = plainHost(pattern);
   if (word === 'allow' && !isOpen(wanted)) return fitsAddress(wanted, address);
-  const forms = [address, ...otherForms(address)];
+  const others = otherForms(address);
+  // Nobody can say what it stands for: each rule that holds back may speak of it.
+  if (others === null) return word !== 'allow';
+  const forms = [address, ...others];
   return word === 'allow'
     ? forms.every((form) => fitsAddress(wanted, form))
     : forms.some((form) => fitsAddress(wanted, form));
 }
 
-/** A host as addresses have it: lower case, without the port that is meant anyway and without a dot at its end. */
+/** A host as addresses have it: lower case, without the port that is meant anyway and a dot at its end, IPv4 as IPv4. */
 function plainHost(pattern: string): string {
   const [, scheme = '', host = '', rest = ''] = /^([a-z*]+:\/\/)([^/?#]*)([\s\S]*)$/i.exec(pattern) ?? [];
   if (scheme === '') return pattern;
   const meant = { 'http://': /:80$/, 'https://': /:443$/ }[scheme.toLowerCase()];
   const bare = meant ? host.replace(meant, '') : host;
-  return `${scheme.toLowerCase()}${bare.toLowerCase().replace(/\.(?=:\d|$)/, '')}${rest}`;
+  const plain = bare
+    .toLowerCase()
+    .replace(/\.(?=:\d|$)/, '')
+    .replace(/^\[[^\]]*\]/, plainIp);
+  return `${scheme.toLowerCase()}${plain}${rest}`;
 }
 
 function fitsPath(word: Word, pattern: string, of: PathNames, names: (path: string) => PathNames): boolean {
