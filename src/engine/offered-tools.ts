@@ -63,7 +63,7 @@ function toolboxOf({ run }: Session, { agents, notes }: Rules): ToolboxOf {
 
 /**
  * The tool that a call takes. Of a check, the one that would do the same; none for a check that a person wrote, and for one that
- * only looks at a file, as a list of parts does.
+ * only looks whether a file is there, as a list of parts does.
  */
 function neededFor(session: Session, { key, name, args }: Call): string | undefined {
   if (isListing(key)) return undefined;
@@ -71,7 +71,9 @@ function neededFor(session: Session, { key, name, args }: Call): string | undefi
   if (isTheirCheck(session, key)) return undefined;
   const wish = readCallArgs(DoneWhen, args);
   const wants = (key: string) => typeof wish === 'object' && key in wish;
-  return wants('command') ? 'shell' : wants('url') ? 'web_fetch' : undefined;
+  if (wants('command')) return 'shell';
+  if (wants('url')) return 'web_fetch';
+  return wants('matches') ? 'read_file' : undefined;
 }
 
 /** Whether a call is a check that a person wrote into the plan. */

@@ -64,7 +64,8 @@ export function checkTool(options: CheckOptions): Tool {
 function told(wish: DoneWhen, shell: Tool): Told {
   if ('command' in wish) return shell.tell(JSON.stringify({ command: wish.command }));
   const reads: Told = { tool: 'check', text: '', kind: 'text', shows: '', always: 'check', touches: [] };
-  if ('file' in wish) return { ...reads, tool: 'read_file', kind: 'path', text: wish.file, shows: wish.file };
+  if ('file' in wish)
+    return { ...reads, tool: 'read_file', kind: 'path', access: 'read', text: wish.file, shows: wish.file };
   if (!('url' in wish)) return reads;
   const { name: tool, kind, subject, always } = WEB_FETCH;
   return { ...reads, tool, kind, text: subject(wish), shows: wish.url, always: always(wish), touches: ['network'] };

@@ -18,6 +18,8 @@ export type Told = {
   tool: string;
   text: string;
   kind: 'command' | 'address' | 'path' | 'text';
+  /** What is done with the content of the file at a path; left out: nothing. */
+  access?: 'read' | 'write' | undefined;
   /** What else the call does, as the tool that does this is held to rules. */
   also?: readonly Told[];
   /** The call in a form to be read. */
@@ -52,6 +54,8 @@ export type Head<Args extends z.ZodObject> = {
   subject?: (args: z.output<Args>) => string;
   /** How patterns read that text; 'text' where this is left out. */
   kind?: Told['kind'];
+  /** What is done with the content of the file that the subject names. */
+  access?: Told['access'];
   /** The call in a form to be read; the subject where this is left out. */
   shows?: (args: z.output<Args>) => string;
   /** The pattern that "always" offers; left out: these arguments alone. */
@@ -95,7 +99,7 @@ function tellOf<Args extends z.ZodObject>(head: Head<Args>, args: z.output<Args>
   const { name: tool, touches, kind = 'text' } = head;
   const subject = head.subject?.(args) ?? text;
   return {
-    ...{ tool, kind, text: subject },
+    ...{ tool, kind, text: subject, access: head.access },
     shows: head.shows?.(args) ?? subject,
     always: head.always?.(args) ?? `${tool}(${literal(subject)})`,
     ...(typeof touches === 'function' ? touches(args) : { touches }),

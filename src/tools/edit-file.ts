@@ -33,6 +33,7 @@ export function editFileTool(readAlso: string[]): Tool {
     touches: ['work'],
     subject: ({ path }) => path,
     kind: 'path',
+    access: 'write',
     shows: (args) => `${args.path}${args.all ? ' (everywhere)' : ''}\n${changed(args.old, args.new)}`,
     async run({ path, old, new: replacement, all = false }, context) {
       const fence = await openFence(context.work, readAlso);

@@ -47,7 +47,9 @@ export function partsTool(readAlso: string[]): Tool {
     ...tool,
     tell: (text) => ({
       ...tool.tell(text),
-      tool: readArgs(PARTS, PartsArgs, text).file === undefined ? 'list_files' : 'read_file',
+      ...(readArgs(PARTS, PartsArgs, text).file === undefined
+        ? { tool: 'list_files' }
+        : { tool: 'read_file', access: 'read' as const }),
     }),
   };
 }

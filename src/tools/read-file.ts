@@ -34,6 +34,7 @@ export function readFileTool(readAlso: string[], told = readAlso): Tool {
     touches: [],
     subject: ({ path }) => path,
     kind: 'path',
+    access: 'read',
     async run({ path, offset = 1, limit = MAX_LINES }, context) {
       const want = { first: offset, lines: Math.min(limit, MAX_LINES), characters: MAX_CHARACTERS };
       if (path.startsWith('blob:')) return answer(path, await pageOf([await blob(path, context)], want));

@@ -44,6 +44,7 @@ export function searchFilesTool(readAlso: string[], maxMs = MAX_MS): Tool {
     touches: [],
     subject: ({ path = '.' }) => path,
     kind: 'path',
+    access: 'read',
     run: ({ pattern, path = '.', glob }, context) =>
       search(
         { pattern: compile(pattern, 'The pattern'), path, glob: glob === undefined ? undefined : globPattern(glob) },
@@ -68,12 +69,15 @@ async function search(
   const found: Findings = { hits: [], files: 0, skipped: [], inFile: '' };
   const limit = deadline(context.signal, context.maxMs);
   const thread = patternThread(limit.signal);
+  // The call was permitted for the folder it names; each file in it is held to the rules by its own path.
+  const mayRead = (real: string) =>
+    (context.permits?.(JSON.stringify({ pattern: '.', path: real })) ?? { is: 'allow' }).is === 'allow';
   try {
     for await (const files of filesToSearch(place, fence, limit.signal)) {
       const chosen = wanted.glob ? await thread.matches(wanted.glob, files.map(fence.shown)) : files.keys();
       for (const index of chosen) {
         const real = files[index];
-        if (real !== undefined) await searchFile(real, wanted.pattern, { fence, thread, found });
+        if (real !== undefined) await searchFile(real, wanted.pattern, { fence, thread, found, mayRead });
         if (found.hits.length > MAX_HITS) return report(found);
       }
     }
@@ -87,14 +91,12 @@ async function search(
   }
 }
 
-async function searchFile(
-  real: string,
-  pattern: RegExp,
-  { fence, thread, found }: { fence: Fence; thread: PatternThread; found: Findings },
-): Promise<void> {
+type Searching = { fence: Fence; thread: PatternThread; found: Findings; mayRead(real: string): boolean };
+
+async function searchFile(real: string, pattern: RegExp, { fence, thread, found, mayRead }: Searching): Promise<void> {
   const shown = fence.shown(real);
   found.inFile = shown;
-  const text = await readText(real, fence);
+  const text = mayRead(real) ? await readText(real, fence) : { why: 'a rule of the settings holds it back' };
   if (typeof text !== 'string') {
     found.skipped.push(`${shown} (${text.why})`);
     return;

@@ -21,6 +21,7 @@ export function writeFileTool(readAlso: string[]): Tool {
     touches: ['work'],
     subject: ({ path }) => path,
     kind: 'path',
+    access: 'write',
     shows: ({ path, content }) => `${path}\n${changed('', content)}`,
     async run({ path, content }, context) {
       const fence = await openFence(context.work, readAlso);

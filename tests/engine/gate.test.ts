@@ -150,22 +150,23 @@ test('a child session has no more tools than the agent that gave it its work', a
 test.each([
   ['a command', { command: 'rm -rf x' }, 'shell'],
   ['an address', { url: 'https://example.org/x' }, 'web_fetch'],
+  ['the content of a file', { file: 'a', matches: 'x' }, 'read_file'],
 ])('%s in a check takes the tool that would do the same, unless a person wrote it', async (_, check, tool) => {
   const script = moves(
-    { text: '[Step] look', calls: [{ name: 'read_file', args: { path: 'a' } }] },
+    { text: '[Step] look', calls: [{ name: 'list_files', args: {} }] },
     call('plan', { command: 'update', step: 'step_1', done_when: [check] }),
     { text: '[Done]' },
     { text: 'I stop here.' },
   );
-  const config = { agents: { clerk: { tools: ['read_file'] } } };
+  const config = { agents: { clerk: { tools: ['list_files'] } } };
   const it = await byClerk({}, { script, config });
-  expect(it.toolRuns.map(({ name }) => name)).toEqual(['read_file']);
+  expect(it.toolRuns.map(({ name }) => name)).toEqual(['list_files']);
   expect(it.events().find((event) => event.type === 'step.claimed' && event.veto)).toMatchObject({
     evidence: expect.stringContaining(`has no tool \`${tool}\``),
   });
 
   const held = moves(
-    { text: '[Step] look', calls: [{ name: 'read_file', args: { path: 'a' } }] },
+    { text: '[Step] look', calls: [{ name: 'list_files', args: {} }] },
     { hold: true, next: () => ({ text: '[Done]' }) },
     { text: 'Looked.' },
   );
@@ -173,7 +174,7 @@ test.each([
   await byHand(theirs, [check]);
   theirs.release();
   await theirs.settle();
-  expect(theirs.toolRuns.map(({ name }) => name)).toEqual(['read_file', 'check']);
+  expect(theirs.toolRuns.map(({ name }) => name)).toEqual(['list_files', 'check']);
 });
 
 test.each([

@@ -10,8 +10,11 @@ import { fits, fitsAddress, isOpen } from './pattern.ts';
  */
 export type Subject = { tool: string; text: string } & (
   | { kind: 'command' | 'address' | 'text' }
-  | { kind: 'path'; names: (path: string) => PathNames }
+  | { kind: 'path'; access?: 'read' | 'write' | undefined; names: (path: string) => PathNames }
 );
+
+/** A rule that holds back one of these holds back every tool that does the same with the content of a file. */
+const FILE_TOOLS = { read: 'read_file', write: 'write_file' } as const;
 
 type Word = 'allow' | 'ask' | 'deny';
 type Found = { word: Word; pattern: string };
@@ -36,7 +39,8 @@ function firstOf(rules: readonly PermissionRule[], subject: Subject): Found | nu
 /** What may be written in several ways is allowed only by what it is in truth, and held back by any of them. */
 function matches(rule: PermissionRule, subject: Subject): boolean {
   const { word, tool, text } = readRule(rule);
-  if (!fits(tool, subject.tool)) return false;
+  const same = subject.kind === 'path' && subject.access && word !== 'allow' ? [FILE_TOOLS[subject.access]] : [];
+  if (![subject.tool, ...same].some((name) => fits(tool, name))) return false;
   if (text === null || text === '*') return true;
   const { kind } = subject;
   switch (kind) {

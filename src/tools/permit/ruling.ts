@@ -41,8 +41,10 @@ function ofPath({ tool, text, names }: Subject & { kind: 'path' }): string {
   return `${tool}(${literal(names(text).real[0] ?? text)})`;
 }
 
-function subjectOf({ tool, text, kind }: Told, folders: Folders): Subject {
-  return kind === 'path' ? { tool, text, kind, names: (path) => namesOfPath(path, folders) } : { tool, text, kind };
+function subjectOf({ tool, text, kind, access }: Told, folders: Folders): Subject {
+  return kind === 'path'
+    ? { tool, text, kind, access, names: (path) => namesOfPath(path, folders) }
+    : { tool, text, kind };
 }
 
 /** Why a call that no rule speaks of is asked about; null where it is not. */

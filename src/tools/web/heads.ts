@@ -5,7 +5,7 @@ import type { WebSettings } from './settings.ts';
 
 /** A file that is saved is held to the rules of `write_file`. */
 const writingOf = (path: string): Told => ({
-  ...{ tool: 'write_file', text: path, kind: 'path', shows: path, always: '', touches: ['work'] },
+  ...{ tool: 'write_file', text: path, kind: 'path', access: 'write', shows: path, always: '', touches: ['work'] },
 });
 
 /** What the model is told of `web_fetch`. */
