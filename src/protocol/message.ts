@@ -13,7 +13,7 @@ export const MessageOptions = z.strictObject({
   agent: z.string().min(1).optional().describe('The profile of `agents` in the settings that does the work.'),
   folder: z
     .string()
-    .regex(/^[^/\\0.][^/\\0]*$/, 'wanted one plain name')
+    .regex(/^[^/\u0000.][^/\u0000]*$/, 'wanted one plain name, without "/" and without a dot at its start')
     .optional()
     .describe('A folder under `work/` that the tools of this run see as theirs.'),
   when: z.enum(['now', 'after']).optional().describe('"after": do not join a run that is busy, wait for its end.'),
