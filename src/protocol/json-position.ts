@@ -9,7 +9,8 @@ const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 const SPACE = /[ \t\n\r]*/y;
 const DEEPEST = 1000;
 
-type Visit = (path: ReadonlyArray<string | number>, offset: number) => void;
+/** `earlier`: where the same key stood before in the same object. */
+type Visit = (path: ReadonlyArray<string | number>, offset: number, earlier?: number) => void;
 
 class Fault extends Error {
   readonly at: number;
@@ -44,6 +45,19 @@ export function placeOf(text: string, path: readonly PropertyKey[]): Place | und
     if (here.length === path.length && JSON.stringify(here.map(String)) === wanted) found = offset;
   });
   return found === undefined ? undefined : placeAt(text, found);
+}
+
+/** A key that its object has already: where it stands, and where it stood first. */
+export type RepeatedKey = { path: PropertyKey[]; place: Place; first: Place };
+
+/** Keys that stand twice in one object, of which JSON.parse silently drops the first; at most `most` of them. */
+export function repeatedKeys(text: string, most: number): RepeatedKey[] {
+  const found: RepeatedKey[] = [];
+  scan(text, (path, offset, earlier) => {
+    if (earlier === undefined || found.length >= most) return;
+    found.push({ path: [...path], place: placeAt(text, offset), first: placeAt(text, earlier) });
+  });
+  return found;
 }
 
 function placeAt(text: string, offset: number): Place {
@@ -88,11 +102,14 @@ function scan(text: string, visit: Visit): void {
 
   const object = () => {
     if (take('}')) return;
+    const keys = new Map<string, number>();
     do {
       match(SPACE);
       const keyAt = at;
-      path.push(string());
-      visit(path, keyAt);
+      const key = string();
+      path.push(key);
+      visit(path, keyAt, keys.get(key));
+      if (!keys.has(key)) keys.set(key, keyAt);
       must(take(':'), '":" after the key');
       value();
       path.pop();

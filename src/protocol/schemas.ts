@@ -20,12 +20,20 @@ const FORMATS = {
   session: { schema: Settings, title: 'session.json, the settings of one session' },
 } as const;
 
+/** Whoever edits settings with their schema is not warned of the keys for notes, which the daemon takes. */
+const NOTES = { '^(?:x-|\\$)': {} };
+const TAKES_NOTES: ReadonlySet<string> = new Set(['agentd', 'session']);
+
 /** JSON Schemas of every file format, by file name. Generated: the zod schemas are the one place where a format is said. */
 export function publishedSchemas(): Record<string, object> {
   return Object.fromEntries(
     Object.entries(FORMATS).map(([name, { schema, title }]) => [
       `${name}.schema.json`,
-      { ...z.toJSONSchema(schema, { io: 'input' }), title },
+      { ...z.toJSONSchema(schema, { io: 'input', override: TAKES_NOTES.has(name) ? withNotes : () => {} }), title },
     ]),
   );
+}
+
+function withNotes({ jsonSchema }: { jsonSchema: z.core.JSONSchema.BaseSchema }): void {
+  if (jsonSchema.additionalProperties === false) jsonSchema.patternProperties = NOTES;
 }

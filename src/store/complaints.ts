@@ -15,21 +15,32 @@ export type Complaint = {
   path: PropertyKey[];
   text: string;
   unknownKey: boolean;
-  /** Of a key that is not known, the one that was probably meant. */
-  near?: string | undefined;
 };
+
+/** What other programs call the settings that protect: no edit of a few letters leads from one to the other. */
+const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
+  ...['deny', 'allow', 'ask', 'rules', 'perms', 'tools', 'allowed_tools', 'disallowed_tools', 'denied_tools'].map(
+    (name) => [name, 'permissions'] as const,
+  ),
+  ...['approval', 'approval_mode', 'approval_policy', 'permission_mode'].map((name) => [name, 'approvals'] as const),
+  ...['allowed_senders', 'allow_from', 'from'].map((name) => [name, 'senders'] as const),
+  ...['sandbox_mode', 'sandboxed'].map((name) => [name, 'sandbox'] as const),
+  ...['servers', 'mcp'].map((name) => [name, 'mcpServers'] as const),
+]);
 
 /** A JSON text as a value, or why it is none, with line and column. */
 export function parseJson(text: string): { ok: true; value: unknown } | { ok: false; why: string } {
   try {
     return { ok: true, value: JSON.parse(text) };
   } catch (error) {
-    const fault = jsonFault(text);
-    const why = fault
-      ? `line ${fault.line}, column ${fault.column}: wanted ${fault.wanted}, came ${fault.came}`
-      : String(error);
-    return { ok: false, why };
+    return { ok: false, why: whyNoJson(text) ?? String(error) };
   }
+}
+
+/** Why a text is not JSON that we take, with line and column; undefined where it is. */
+export function whyNoJson(text: string): string | undefined {
+  const fault = jsonFault(text);
+  return fault && `line ${fault.line}, column ${fault.column}: wanted ${fault.wanted}, came ${fault.came}`;
 }
 
 /** zod's issues in words a person can act on; an unknown key is told the nearest known one. */
@@ -41,9 +52,8 @@ export function complaints(issues: ReadonlyArray<Issue>, value: unknown, schema:
     const known = knownKeys(schema, issue.path);
     return (issue.keys ?? []).map((key) => {
       const path = [...issue.path, key];
-      const near = nearestName(key, known);
-      const text = `unknown key "${withoutKeys(path.map(String).join('.'))}"${suggestion(near, known)}`;
-      return { path, text, unknownKey: true, near };
+      const text = `unknown key "${withoutKeys(path.map(String).join('.'))}"${suggestion(nearestKey(key, known), known)}`;
+      return { path, text, unknownKey: true };
     });
   });
 }
@@ -66,6 +76,13 @@ const isPrivate = (path: readonly PropertyKey[]): boolean =>
 function shown(value: unknown): string {
   const points = [...withoutKeys(JSON.stringify(value) ?? String(value))];
   return points.length > 60 ? `${points.slice(0, 60).join('')}…` : points.join('');
+}
+
+function nearestKey(key: string, known: string[]): string | undefined {
+  const same = OTHER_NAMES.get(
+    key.replace(/(?<=[a-z])[A-Z]|-/g, (found) => `_${found.replace('-', '')}`).toLowerCase(),
+  );
+  return same !== undefined && known.includes(same) ? same : nearestName(key, known);
 }
 
 function suggestion(near: string | undefined, known: string[]): string {

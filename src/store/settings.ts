@@ -1,9 +1,9 @@
 import { Config, Settings } from '../protocol/config.ts';
 import { UserError } from '../protocol/errors.ts';
-import { placeOf } from '../protocol/json-position.ts';
+import { placeOf, repeatedKeys } from '../protocol/json-position.ts';
 import { type NameFault, nameFaults } from '../protocol/tool-names.ts';
 import { withoutKeys } from '../protocol/variable-name.ts';
-import { at, type Complaint, complaints, parseJson, type Schema } from './complaints.ts';
+import { at, type Complaint, complaints, parseJson, type Schema, whyNoJson } from './complaints.ts';
 
 /** Settings that hold, and what in the file was not understood and left out. */
 export type Checked<T> = { value: T; warnings: string[] };
@@ -16,50 +16,74 @@ export const checkSettings = (text: string | undefined, file: string): Checked<S
 
 function check<T extends Config | Settings>(text: string | undefined, file: string, schema: Schema<T>): Checked<T> {
   const source = (text ?? '{}').replace(/^\uFEFF/, '');
-  const parsed = parseJson(source);
-  if (!parsed.ok) throw new UserError(`${file} is not JSON: ${parsed.why}.`);
+  const settings = parsedSettings(source, file);
   const warnings: string[] = [];
   for (;;) {
-    const result = schema.safeParse(parsed.value);
+    const result = schema.safeParse(settings);
     if (result.success) {
-      const names = nameFaults(result.data).map((fault) =>
-        located({ ...fault, text: labelled(fault), unknownKey: false }, source, file),
-      );
-      if (names.length > 0) throw new UserError(names.join('\n'));
+      checkNames(result.data, source, file);
       return { value: result.data, warnings };
     }
-    const found = complaints(result.error.issues, parsed.value, schema);
-    const spared = found.filter((complaint) => spare(complaint));
-    if (spared.length === 0) throw new UserError(found.map((complaint) => located(complaint, source, file)).join('\n'));
-    for (const complaint of spared) {
-      warnings.push(located(complaint, source, file));
-      remove(parsed.value, spare(complaint) ?? []);
+    const found = complaints(result.error.issues, settings, schema);
+    const faults = found.filter((complaint) => !isNote(complaint) && !isOfServer(complaint));
+    if (faults.length > 0) throw new UserError(faultsInWords(faults, source, file));
+    for (const complaint of found) {
+      if (!isNote(complaint)) warnings.push(located(complaint, source, file));
+      remove(settings, isNote(complaint) ? complaint.path : complaint.path.slice(0, 2));
     }
   }
 }
 
-/** Settings that hold something back: a slip in their name must not take that away. */
-const PROTECTS: ReadonlySet<unknown> = new Set([
-  ...['sandbox', 'approvals', 'permissions', 'network', 'senders', 'secrets', 'agents', 'memory', 'recall', 'model'],
-]);
+/** JSON.parse keeps the last of two equal keys: an empty `permissions` further down would drop all rules without a word. */
+function parsedSettings(source: string, file: string): unknown {
+  const parsed = parseJson(source);
+  if (!parsed.ok) throw new UserError(`${file} is not JSON: ${parsed.why}.`);
+  const tooDeep = whyNoJson(source);
+  if (tooDeep !== undefined) throw new UserError(`${file}, ${tooDeep}.`);
+  const repeated = repeatedKeys(source, MOST_REPEATED);
+  if (repeated.length === 0) return parsed.value;
+  const lines = repeated.map(({ path, place, first }) => {
+    const key = withoutKeys(path.map(String).join('.'));
+    return `${file}, line ${place.line}, column ${place.column}: the key "${key}" is already in line ${first.line}, column ${first.column}`;
+  });
+  throw new UserError([...lines, 'Only one of two equal keys can hold: put both into one, or remove one.'].join('\n'));
+}
+
+function checkNames(settings: Config | Settings, source: string, file: string): void {
+  const names = nameFaults(settings).map((fault) =>
+    located({ ...fault, text: labelled(fault), unknownKey: false }, source, file),
+  );
+  if (names.length > 0) throw new UserError(names.join('\n'));
+}
+
+/** An unknown key may be the slip of one that protects, so the file does not hold with it. */
+function faultsInWords(faults: Complaint[], source: string, file: string): string {
+  const lines = faults.map((complaint) => located(complaint, source, file));
+  if (faults.some(({ unknownKey }) => unknownKey)) lines.push(HOW_TO_MEND);
+  return lines.join('\n');
+}
+
+const HOW_TO_MEND =
+  'Correct an unknown key, or remove it. A key for notes of your own begins with "x-" or "$", and is not looked at.';
+
+/** How many repeated keys are told of. */
+const MOST_REPEATED = 10;
 
 const labelled = ({ path, text }: NameFault): string => withoutKeys(`${path.map(String).join('.')}: ${text}`);
 
-/**
- * What is named and left out, so that the rest holds without it: a key we do not know, which may be one of a newer version, and
- * an MCP server that is described wrongly.
- */
-function spare({ unknownKey, path, near }: Complaint): PropertyKey[] | undefined {
-  if (unknownKey) return near !== undefined && PROTECTS.has(path.length > 1 ? path[0] : near) ? undefined : path;
-  return isOfServer(path) ? path.slice(0, 2) : undefined;
-}
+/** A note a person keeps in the file, where its keys have fixed names. */
+const isNote = ({ unknownKey, path }: Complaint): boolean => unknownKey && /^(?:x-|\$)/.test(String(path.at(-1)));
 
-const isOfServer = (path: PropertyKey[]) => path[0] === 'mcpServers' && path.length > 1;
+/** An MCP server that is described wrongly is named and left out, so that the rest holds without it. */
+const isOfServer = ({ unknownKey, path }: Complaint): boolean =>
+  !unknownKey && path[0] === 'mcpServers' && path.length > 1;
 
-function located({ path, text: complaint, unknownKey }: Complaint, source: string, file: string): string {
+function located(complaint: Complaint, source: string, file: string): string {
+  const { path } = complaint;
   // What came there may be a secret.
-  const text =
-    isOfServer(path) && !unknownKey ? `${complaint.replace(/, came .*$/s, '')}; the server is left out` : complaint;
+  const text = isOfServer(complaint)
+    ? `${complaint.text.replace(/, came .*$/s, '')}; the server is left out`
+    : complaint.text;
   // A key that is missing has no line of its own: its nearest parent that is there has one.
   for (let depth = path.length; depth > 0; depth--) {
     const place = placeOf(source, path.slice(0, depth));

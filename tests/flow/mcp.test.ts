@@ -21,7 +21,10 @@ test('a run uses the tools of an MCP server, which is not in the folder of its s
     { text: 'Where am I?', calls: [{ name: 'mcp__odd__cwd', args: {} }] },
     { text: 'All there.' },
   ]);
-  on.config({ approvals: 'auto', mcpServers: { everything: reference('everything'), bad: { comand: 'x' } } });
+  on.config({
+    approvals: 'auto',
+    mcpServers: { everything: reference('everything'), bad: { command: 'x', timeout_s: 0 } },
+  });
   on.sh('demo', `echo '${JSON.stringify({ mcpServers: { odd: odd() } })}' > session.json`);
   const daemon = await on.start(on.flags);
   on.sh('demo', 'echo "say hello" > inbox/1.md');

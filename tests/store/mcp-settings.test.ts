@@ -30,10 +30,14 @@ test.each([
   expect(warnings.join('\n')).toContain('the server is left out');
 });
 
-test('a key that nobody knows is named with the nearest, and the server stays', () => {
-  const { value, warnings } = checked({ one: { ...good, timeout_ss: 3 } });
-  expect(value).toEqual({ mcpServers: { one: good } });
-  expect(warnings.join()).toContain('unknown key "mcpServers.one.timeout_ss"; the nearest known one is "timeout_s"');
+test('an unknown key of a server is an error: it may be a slip of one that holds the server back', () => {
+  for (const server of [
+    { ...good, timeout_ss: 3 },
+    { ...good, timeout_ss: 3, timeout_s: 0 },
+  ])
+    expect(() => checked({ one: server })).toThrow(
+      'unknown key "mcpServers.one.timeout_ss"; the nearest known one is "timeout_s"',
+    );
 });
 
 test('what came in place of a header is not repeated', () => {

@@ -147,3 +147,21 @@ test('a copy that holds no more by today’s rules is none', () => {
   save(BROKEN);
   expect(open().look().from).toBe('nothing');
 });
+
+test.each([
+  ['a key twice', '{ "permissions": [{ "deny": "shell" }], "permissions": [] }'],
+  ['an unknown key', '{ "perms": [] }'],
+])('%s drops no protection, also after a restart: what held last is in force', (_, text) => {
+  const { open, save, logged } = place();
+  save(DENY);
+  const file = open();
+  file.look();
+  save(text);
+  for (const one of [file, open()])
+    expect(one.look()).toMatchObject({
+      value: deny,
+      from: 'last good',
+      fault: expect.stringMatching(/line 1, column \d+/),
+    });
+  expect(logged.at(-1)).toContain('the settings that held last are in force');
+});

@@ -3,10 +3,20 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { modelFlags } from '../../src/frontends/options.ts';
 import { Config, Settings } from '../../src/protocol/config.ts';
+import { errorText } from '../../src/protocol/errors.ts';
 import { jsonFault, placeOf } from '../../src/protocol/json-position.ts';
 import { fullLimits } from '../../src/protocol/limits.ts';
 import { unknownServers } from '../../src/protocol/tool-names.ts';
 import { checkConfig, checkSettings } from '../../src/store/index.ts';
+
+function faultOf(text: string): string {
+  try {
+    checkSettings(text, 'session.json');
+  } catch (error) {
+    return errorText(error);
+  }
+  throw new Error(`it holds: ${text}`);
+}
 
 describe('settings', () => {
   test('that are not there are empty', () => {
@@ -23,18 +33,81 @@ describe('settings', () => {
     expect(checkConfig(`\uFEFF${JSON.stringify(value)}`, 'agentd.json')).toEqual({ value, warnings: [] });
   });
 
-  test('with unknown keys hold without them, and name the nearest known one and the line', () => {
+  test('with unknown keys do not hold; each is named with its line and the nearest known one', () => {
     const text =
       '{\n  "titel": "x",\n  "limits": {\n    "iterations": 3,\n    "iteratoins": 4\n  },\n  "zzzzzzzz": 1\n}';
-    const { value, warnings } = checkSettings(text, 'session.json');
-    expect(value).toEqual({ limits: { iterations: 3 } });
-    expect(warnings.sort()).toEqual([
+    const said = faultOf(text).split('\n');
+    expect(said.slice(0, -1).sort()).toEqual([
       'session.json, line 2, column 3: unknown key "titel"; the nearest known one is "title"',
       'session.json, line 5, column 5: unknown key "limits.iteratoins"; the nearest known one is "iterations"',
       expect.stringMatching(
         /^session.json, line 7, column 3: unknown key "zzzzzzzz"; known are \$schema, version, model, /,
       ),
     ]);
+    expect(said.at(-1)).toBe(
+      'Correct an unknown key, or remove it. A key for notes of your own begins with "x-" or "$", and is not looked at.',
+    );
+  });
+
+  test.each([
+    ['deny', 'permissions'],
+    ['perms', 'permissions'],
+    ['tools', 'permissions'],
+    ['disallowed_tools', 'permissions'],
+    ['disallowedTools', 'permissions'],
+    ['allowed-senders', 'senders'],
+    ['approval_mode', 'approvals'],
+    ['sandboxMode', 'sandbox'],
+    ['mcp_servers', 'mcpServers'],
+  ])('a key that other programs use, %s, is answered with ours: %s', (key, ours) => {
+    expect(faultOf(JSON.stringify({ [key]: ['shell'] }))).toContain(
+      `unknown key "${key}"; the nearest known one is "${ours}"`,
+    );
+  });
+
+  test('with a key twice do not hold, and both places are named', () => {
+    expect(faultOf('{\n  "permissions": [{ "deny": "shell" }],\n  "permissions": []\n}')).toBe(
+      'session.json, line 3, column 3: the key "permissions" is already in line 2, column 3\nOnly one of two equal keys can hold: put both into one, or remove one.',
+    );
+    expect(faultOf('{ "model": { "name": "a", "name": "b" } }')).toContain('the key "model.name" is already in line 1');
+    expect(faultOf('{ "permissions": [{ "deny": "shell", "d\\u0065ny": "jobs" }] }')).toContain('"permissions.0.deny"');
+    expect(faultOf('{ "mcpServers": { "a": { "command": "x", "env": { "K": "1", "K": "2" } } } }')).toContain(
+      '.env.K"',
+    );
+    expect(faultOf('{ "x-note": 1, "x-note": 2 }')).toContain('"x-note" is already');
+    expect(faultOf(`{ ${'"a": 1, '.repeat(1000)} "a": 1 }`).split('\n')).toHaveLength(11);
+  });
+
+  test('may have the same key in different objects', () => {
+    const text = '{ "model": { "name": "a" }, "agents": { "name": { "model": "a" }, "b": { "model": "a" } } }';
+    expect(checkSettings(text, 'session.json').warnings).toEqual([]);
+  });
+
+  test('may have keys for notes wherever keys have fixed names, and nothing is said of them', () => {
+    const permissions = [{ deny: 'shell' }];
+    const text = JSON.stringify({
+      'x-why': 'the audit wants it',
+      $comment: ['a', 1],
+      permissions: permissions.map((rule) => ({ ...rule, 'x-why': 'since March' })),
+      limits: { iterations: 3, $note: null },
+      mcpServers: { a: { command: 'x', 'x-owner': 'me' } },
+      model: { 'x-a': { name: 'other' } },
+    });
+    expect(checkSettings(text, 'session.json')).toEqual({
+      value: { permissions, limits: { iterations: 3 }, mcpServers: { a: { command: 'x' } }, model: {} },
+      warnings: [],
+    });
+  });
+
+  test('keep the keys people choose, such as the name of a header, also where they look like notes', () => {
+    const mcpServers = { a: { url: 'http://127.0.0.1/', headers: { 'x-api-key': 'k' } } };
+    expect(checkConfig(JSON.stringify({ mcpServers }), 'agentd.json').value).toEqual({ mcpServers });
+  });
+
+  test('nested without end do not hold, and the file is named', () => {
+    expect(faultOf(`{"x-a": ${'['.repeat(5000)}${']'.repeat(5000)}}`)).toMatch(
+      /^session.json, line 1, column \d+: wanted at most/,
+    );
   });
 
   test.each([
@@ -63,13 +136,13 @@ describe('settings', () => {
     expect(() => checkConfig(text, 'agentd.json')).toThrow(why);
   });
 
-  test('with a wrong and an unknown key name the wrong one as the error', () => {
+  test('with a wrong and an unknown key name both', () => {
+    expect(() => checkConfig('{"mod": 1, "limits": 5}', 'agentd.json')).toThrow('unknown key "mod"');
     expect(() => checkConfig('{"mod": 1, "limits": 5}', 'agentd.json')).toThrow('limits: wanted object, came 5');
   });
 
-  test('with __proto__ and the like as keys do no harm', () => {
-    const { value } = checkConfig('{"__proto__": {"mode": "linear"}, "constructor": 1}', 'agentd.json');
-    expect(value).toEqual({});
+  test.each(['__proto__', 'constructor', 'toString'])('with %s as a key do not hold', (key) => {
+    expect(() => checkConfig(`{"${key}": {"mode": "linear"}}`, 'agentd.json')).toThrow(`unknown key "${key}"`);
   });
 });
 
