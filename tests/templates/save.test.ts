@@ -112,6 +112,11 @@ test('a plan that was kept as a template and is run again has the same steps, ch
   );
 });
 
+test('a place for a value that a line break hides in a description is kept as the text it is', () => {
+  const steps: Step[] = [{ id: 'step_1', description: '{{A\n}} 2', status: 'completed' }];
+  expect(again(planOf(steps))).toMatchObject({ steps: [{ description: '{{A }} 2' }] });
+});
+
 test('steps that were left out stay out; one that undoes another, or hangs on a condition, is kept', () => {
   const steps: Step[] = [
     { id: 'step_1', description: 'Old way', status: 'skipped' },

@@ -67,7 +67,7 @@ function toTemplateStep(step: Step, places: ReadonlyMap<string, string>, listed:
   const [rollback] = placed(step.rollback === undefined ? [] : [step.rollback]);
   const [parent] = placed(step.parent === undefined ? [] : [step.parent]);
   return {
-    description: inOneLine(escaped(description)),
+    description: escaped(inOneLine(description)),
     ...(command !== undefined && { command: escaped(command).trim() }),
     ...(needs.length > 0 && { needs }),
     ...(when.length > 0 && { when }),
