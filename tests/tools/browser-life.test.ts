@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished } from 'vitest';
 import { browserDesk, browserTest } from './browser-desk.ts';
 import { desk, eventually, runs } from './desk.ts';
@@ -15,7 +16,20 @@ function chromiums(home: string): number[] {
     .map(Number)
     .filter(runs);
 }
-function cmdline(pid: string): string {
+
+/**
+ * The one of them that is the browser itself: all the others say what they are by `--type=`. Numbers tell nothing, since they begin
+ * again. A process that was forked just now looks like its parent until it is what it will be.
+ */
+async function browserOf(home: string): Promise<number> {
+  for (;;) {
+    const [browser, ...others] = chromiums(home).filter((pid) => !cmdline(pid).includes('--type='));
+    if (browser !== undefined && others.length === 0) return browser;
+    await sleep(10);
+  }
+}
+
+function cmdline(pid: string | number): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
   } catch {
@@ -64,9 +78,8 @@ browserTest(
       );
       onTestFinished(() => void child.kill('SIGKILL'));
       await once(child.stdout, 'data');
-      const [browser] = chromiums(home);
-      expect(browser, state).toBeGreaterThan(0);
-      if (state === 'hung') process.kill(browser ?? 0, 'SIGSTOP');
+      const browser = await browserOf(home);
+      if (state === 'hung') process.kill(browser, 'SIGSTOP');
       child.kill('SIGKILL');
       await eventually(() => chromiums(home).length === 0);
       const { text } = await run({ action: 'navigate', url: web.url('/see') });
@@ -101,7 +114,7 @@ browserTest('an idle browser is closed, and one too many closes the one unused l
   const { home, toolOf } = browserDesk({ browser: { most: 1 } });
   const [one, two] = ['one', 'two'].map((name) => desk({ tools: [toolOf(join(home, name))] }));
   await one?.use('browser', go);
-  const [first] = chromiums(join(home, 'one'));
+  const first = await browserOf(join(home, 'one'));
   expect((await two?.use('browser', go))?.ok).toBe(true);
   expect(chromiums(join(home, 'one'))).not.toContain(first);
   expect((await one?.use('browser', go))?.ok).toBe(true);
@@ -123,7 +136,7 @@ browserTest('a browser that was killed is told of, and started again by the next
   await run({ action: 'navigate', url: web.url('/') });
   const going = run({ action: 'navigate', url: web.url('/slow') });
   await eventually(() => web.asked.includes('/slow'));
-  process.kill(chromiums(home)[0] ?? 0, 'SIGKILL');
+  process.kill(await browserOf(home), 'SIGKILL');
   const { ok, text } = await going;
   expect({ ok, text }).toEqual({ ok: false, text: expect.stringContaining('The browser ended') });
   expect((await run({ action: 'navigate', url: web.url('/') })).text).toContain('here');
