@@ -7,7 +7,7 @@ import type { Event } from '../../src/protocol/event.ts';
 import type { Plan } from '../../src/protocol/plan.ts';
 import { DaemonStatus } from '../../src/protocol/status.ts';
 
-const AGENTD = new URL('../../dist/agentd.js', import.meta.url).pathname;
+export const AGENTD = new URL('../../dist/agentd.js', import.meta.url).pathname;
 
 export type RealDaemon = {
   process: ChildProcess;

@@ -19,11 +19,14 @@ import { openSandbox, tryToEscape } from '../../src/tools/index.ts';
 import { profile } from '../../src/tools/sandbox-macos.ts';
 import { waysTried } from '../../src/tools/sandbox-trial.ts';
 import { supervise } from '../../src/tools/supervise.ts';
+import { asNobody } from './as-nobody.ts';
 import { desk } from './desk.ts';
 import { isHeldHere, whyNot } from './sandbox.ts';
 
 if (!isHeldHere) console.warn(`tests of the sandbox skip: ${whyNot}`);
 const held = test.runIf(isHeldHere);
+const isRoot = process.getuid?.() === 0;
+const ONLY_ROOT = 'only root can be another user, and write where programs are installed';
 const on = { sandbox: { mode: 'auto' } } as const;
 
 held(
@@ -37,18 +40,18 @@ held(
   120_000,
 );
 
-test.runIf(isHeldHere && process.getuid?.() === 0)(
+held(
   'every way out is held for a daemon that is not run by root, too',
-  () => {
-    const script = `
-    import { tryToEscape } from '${join(import.meta.dirname, '../../src/tools/index.ts')}';
+  ({ skip }) => {
+    skip(!isRoot, ONLY_ROOT);
+    const run = asNobody(
+      (src) => `
+    import { tryToEscape } from '${src}/tools/index.ts';
     for await (const { way, held, said } of tryToEscape(process.env, { mode: 'bwrap', network: false }))
-      console.log(held ? 'held' : way.name + ': ' + said);`;
-    const words = ['--reuid', '65534', '--regid', '65534', '--clear-groups'];
-    const node = [process.execPath, '--import', 'tsx', '--input-type=module', '--eval', script];
-    const env = { ...process.env, HOME: '/nonexistent', TMPDIR: '/tmp' };
-    const { stdout, stderr } = spawnSync('setpriv', [...words, ...node], { env, encoding: 'utf8' });
-    expect(new Set(stdout.trim().split('\n')), stderr).toEqual(new Set(['held']));
+      console.log(held ? 'held' : way.name + ': ' + said);`,
+    );
+    if ('why' in run) return skip(run.why);
+    expect(new Set(run.stdout.trim().split('\n')), run.stderr).toEqual(new Set(['held']));
   },
   120_000,
 );
@@ -147,9 +150,10 @@ test('what a session left in work/ is not run in place of a program of the syste
   }
 });
 
-test.runIf(isHeldHere && process.getuid?.() === 0)(
+held(
   'what an ordinary user may not use of the system is not there for a command of a daemon run by root',
-  async () => {
+  async ({ skip }) => {
+    skip(!isRoot, ONLY_ROOT);
     const [opt, lib] = ['/opt', '/usr/local/lib'].map((place) => mkdtempSync(join(place, 'agentd-test-')));
     onTestFinished(() => {
       for (const folder of [opt, lib]) rmSync(folder ?? '', { recursive: true, force: true });

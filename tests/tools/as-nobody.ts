@@ -1,0 +1,48 @@
+import { spawnSync } from 'node:child_process';
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmdirSync, rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { onTestFinished } from 'vitest';
+
+/** Where a user without a home has one, and may make files. */
+const ENV = { ...process.env, HOME: '/nonexistent', TMPDIR: '/tmp' };
+const AS_NOBODY = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups'];
+const MOUNTED = ['src', 'node_modules'];
+
+/**
+ * Runs a module as a user who is not root; it is given the folder of `src/`. Where that user cannot read this checkout, because it
+ * lies in a private folder, it is shown to them at another place. `why`: they cannot read it there either.
+ */
+export function asNobody(script: (src: string) => string): { stdout: string; stderr: string } | { why: string } {
+  let why = '';
+  for (const at of [() => ({ words: AS_NOBODY, checkout: resolve('.') }), elsewhere]) {
+    const place = at();
+    const run = (said: string) =>
+      spawnSync(place.words[0] ?? '', [...place.words.slice(1), process.execPath, ...module(said)], {
+        env: ENV,
+        encoding: 'utf8',
+      });
+    const src = join(place.checkout, 'src');
+    const trial = run(`import '${src}/tools/index.ts'`);
+    if (trial.status === 0) return run(script(src));
+    why = trial.error?.message ?? trial.stderr;
+  }
+  return { why: `another user cannot run the programs here: ${why}` };
+}
+
+const module = (said: string) => ['--import', 'tsx', '--input-type=module', '--eval', said];
+
+/** The checkout below a folder that all may enter, in a mount namespace that ends with the program. */
+function elsewhere(): { words: string[]; checkout: string } {
+  const checkout = mkdtempSync('/tmp/agentd-checkout-');
+  onTestFinished(() => {
+    // Outside of the namespace these are empty. Were one of them not, it would be the checkout, and has to stay.
+    for (const name of MOUNTED) rmdirSync(join(checkout, name));
+    rmSync(checkout, { recursive: true });
+  });
+  chmodSync(checkout, 0o755);
+  for (const name of MOUNTED) mkdirSync(join(checkout, name));
+  for (const name of ['package.json', 'tsconfig.json']) copyFileSync(name, join(checkout, name));
+  const mounts = MOUNTED.map((name) => `mount --bind '${resolve(name)}' '${join(checkout, name)}'`);
+  const script = [...mounts, `cd '${checkout}'`, 'exec "$@"'].join(' && ');
+  return { words: ['unshare', '--mount', 'sh', '-c', script, 'sh', ...AS_NOBODY], checkout };
+}
