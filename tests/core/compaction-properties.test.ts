@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { ChatMessage } from '../../src/core/chat.ts';
 import { compaction } from '../../src/core/compaction.ts';
@@ -6,6 +5,7 @@ import { growing } from '../../src/core/grow.ts';
 import { emptySession } from '../../src/core/session.ts';
 import { resolveRules } from '../../src/protocol/config.ts';
 import { daemonBlock, NO_SEAL } from '../../src/protocol/provenance.ts';
+import fc from '../support/property.ts';
 
 const rules = resolveRules({ model: { context_window: 1000 } });
 

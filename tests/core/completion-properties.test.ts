@@ -1,8 +1,8 @@
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { detectStepCompletion, type StepTurn } from '../../src/core/completion/index.ts';
 import { MAX_STEPS, parseStepDeclarations } from '../../src/core/declarations.ts';
 import { classifyMessage } from '../../src/core/intent/index.ts';
+import fc from '../support/property.ts';
 
 const piece = fc.constantFrom(
   ...[

@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { decide } from '../../src/core/decide.ts';
 import { mergeEdit } from '../../src/core/edit/merge.ts';
@@ -11,6 +10,7 @@ import type { EventBody } from '../../src/protocol/event.ts';
 import { DEFAULT_LIMITS } from '../../src/protocol/limits.ts';
 import { Plan, STEP_STATUSES, type Step } from '../../src/protocol/plan.ts';
 import { givenPlan } from '../support/given.ts';
+import fc from '../support/property.ts';
 
 const rules = resolveRules();
 const stamp = (seq: number) => ({

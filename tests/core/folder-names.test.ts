@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { isSessionFolder, sessionFolder } from '../../src/protocol/names.ts';
 import { sha256 } from '../../src/protocol/sha256.ts';
+import fc from '../support/property.ts';
 import { casesOf } from './case-file.ts';
 
 const Input = z.strictObject({ keys: z.tuple([z.string(), z.string()]) });

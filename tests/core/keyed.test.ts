@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { freeName } from '../../src/core/ids.ts';
 import { entryOf, type Keyed, keyed, withValue } from '../../src/core/keyed.ts';
+import fc from '../support/property.ts';
 
 const filled = (keys: string[]) => keys.reduce((all, key, n) => withValue(all, key, n), keyed<number>());
 

@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { fold } from '../../src/core/fold.ts';
 import { gistOf } from '../../src/core/gist.ts';
@@ -15,6 +14,7 @@ import {
   isDaemonBlock,
   partsOfMessage,
 } from '../../src/protocol/provenance.ts';
+import fc from '../support/property.ts';
 
 const SEAL = 'a1b2c3d4e5f6';
 const OTHER = '0123456789ab';

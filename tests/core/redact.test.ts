@@ -1,9 +1,9 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { EventBody } from '../../src/protocol/event.ts';
 import { redactor } from '../../src/protocol/redact.ts';
 import { redactedEvent } from '../../src/protocol/redact-event.ts';
 import { secretsIn } from '../../src/protocol/secrets.ts';
+import fc from '../support/property.ts';
 
 const KEY = 'sk-Live/0a+b"1\\é 9z?';
 const { text, stream } = redactor([{ name: 'MY_KEY', value: KEY }]);

@@ -1,10 +1,10 @@
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { fold } from '../../src/core/fold.ts';
 import { emptySession } from '../../src/core/session.ts';
 import { meaningIn, stateOf } from '../../src/core/snapshot.ts';
 import type { Event, EventBody } from '../../src/protocol/event.ts';
 import { COMPLETED_BY } from '../../src/protocol/plan.ts';
+import fc from '../support/property.ts';
 import { bare } from '../support/same-session.ts';
 
 const limits = { iterations: 50, step_iterations: 5 };

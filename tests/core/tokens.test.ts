@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { ChatMessage } from '../../src/core/chat.ts';
 import { tokensIn, tokensOf } from '../../src/core/prompt/elide.ts';
+import fc from '../support/property.ts';
 
 const message = fc.string().map((content): ChatMessage => ({ role: 'user', content }));
 

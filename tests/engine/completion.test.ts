@@ -1,6 +1,6 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { contentOfData } from '../../src/protocol/provenance.ts';
+import fc from '../support/property.ts';
 import { type Move, moves, type Rig, type RigOptions, rig, shell } from '../support/rig.ts';
 
 /** A run with two declared steps; then what the model says. */

@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Plan, Step } from '../../src/protocol/plan.ts';
 import { givenRecord } from '../support/given.ts';
+import fc from '../support/property.ts';
 import { moves, type Rig, rig } from '../support/rig.ts';
 
 const GIVEN = {

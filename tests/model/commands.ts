@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { setImmediate as letOthers, setTimeout as sleep } from 'node:timers/promises';
-import fc from 'fast-check';
+import fc from '../support/property.ts';
 import { type Dropped, folderOf } from './deeds.ts';
 import { askAbout, workOn } from './mind.ts';
 import {

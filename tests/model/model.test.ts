@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import fc from '../support/property.ts';
 import { atWork, commands } from './commands.ts';
 import { type Real, realWorkspace, whyNoDisk } from './real.ts';
 

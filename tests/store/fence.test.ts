@@ -1,5 +1,4 @@
 import * as fs from 'node:fs';
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Event } from '../../src/protocol/event.ts';
 import { BEGINNING, type Mark } from '../../src/protocol/mark.ts';
@@ -7,6 +6,7 @@ import { crcOf } from '../../src/store/checksum.ts';
 import { Fenced, type SessionPaths, sessionPaths } from '../../src/store/index.ts';
 import { readRecord } from '../../src/store/record.ts';
 import { stampLines } from '../../src/store/stamp.ts';
+import fc from '../support/property.ts';
 import { at, diskRig, eventsOf, opened, progressed, tempFolder } from './rig.ts';
 
 /** Every event of these tests is known by a number nobody else writes. */

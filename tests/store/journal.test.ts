@@ -1,12 +1,12 @@
 import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Event, EventBody } from '../../src/protocol/event.ts';
 import { RecordCorrupt, sessionPaths } from '../../src/store/index.ts';
 import { decodeLine, encodeLine } from '../../src/store/line.ts';
 import { readRecord } from '../../src/store/record.ts';
+import fc from '../support/property.ts';
 import { at, diskRig, eventsOf, opened, progressed, tempFolder } from './rig.ts';
 
 const stamp = (seq: number) => ({ v: 1 as const, seq, epoch: 1, at: at().toISOString() });

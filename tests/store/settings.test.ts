@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { modelFlags } from '../../src/frontends/options.ts';
@@ -8,6 +7,7 @@ import { jsonFault, placeOf } from '../../src/protocol/json-position.ts';
 import { fullLimits } from '../../src/protocol/limits.ts';
 import { unknownServers } from '../../src/protocol/tool-names.ts';
 import { checkConfig, checkSettings } from '../../src/store/index.ts';
+import fc from '../support/property.ts';
 
 function faultOf(text: string): string {
   try {

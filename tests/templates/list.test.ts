@@ -1,10 +1,10 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { DoneWhen } from '../../src/protocol/plan.ts';
 import { escaped, filled, placesIn } from '../../src/protocol/template/placeholders.ts';
 import { readSteps } from '../../src/protocol/template/steps.ts';
 import type { TemplateStep } from '../../src/protocol/template/template.ts';
 import { inOneLine, writeSteps } from '../../src/protocol/template/write.ts';
+import fc from '../support/property.ts';
 
 const listOf = (steps: readonly TemplateStep[]) => {
   const list = writeSteps(steps);

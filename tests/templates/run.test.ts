@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { fillTemplate, templateFaults, usageOf } from '../../src/core/template/fill.ts';
 import { argsIn } from '../../src/core/template/order.ts';
 import { readSteps } from '../../src/protocol/template/steps.ts';
 import { readTemplate } from '../../src/store/template-file.ts';
+import fc from '../support/property.ts';
 import { moves, type Rig, rig, SEAL, shell } from '../support/rig.ts';
 
 const template = (text: string) => {

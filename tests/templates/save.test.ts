@@ -2,7 +2,6 @@ import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import fc from 'fast-check';
 import { expect, onTestFinished, test } from 'vitest';
 import { fillTemplate, templateFaults } from '../../src/core/template/fill.ts';
 import { planAsTemplate } from '../../src/core/template/from-plan.ts';
@@ -11,6 +10,7 @@ import { readSteps } from '../../src/protocol/template/steps.ts';
 import { inOneLine } from '../../src/protocol/template/write.ts';
 import { readTemplate, templateText } from '../../src/store/template-file.ts';
 import { openTemplates, saveTemplate } from '../../src/store/templates.ts';
+import fc from '../support/property.ts';
 
 const planOf = (steps: Step[], goal = 'Compare the revenue', more: Partial<Plan> = {}): Plan => ({
   version: 1,

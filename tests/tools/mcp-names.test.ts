@@ -1,6 +1,6 @@
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { toolName } from '../../src/tools/mcp/names.ts';
+import fc from '../support/property.ts';
 
 const part = fc.oneof(
   fc.string({ minLength: 1, maxLength: 90, unit: 'binary' }),

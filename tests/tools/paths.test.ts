@@ -10,10 +10,10 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { errorCode, UserError } from '../../src/protocol/errors.ts';
 import { isInside, openFence } from '../../src/tools/paths.ts';
+import fc from '../support/property.ts';
 import { desk } from './desk.ts';
 
 const MARK = 'not for the model';

@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { ASK_TOOL } from '../../src/protocol/ask-call.ts';
@@ -11,6 +10,7 @@ import { openSkills } from '../../src/store/index.ts';
 import { builtinTools, defineTool, openShelf, optional, toolbox } from '../../src/tools/index.ts';
 import { faultAt } from '../../src/tools/json-fault.ts';
 import type { MoreTools } from '../../src/tools/toolbox.ts';
+import fc from '../support/property.ts';
 import { desk } from './desk.ts';
 
 const echo = defineTool({
