@@ -72,7 +72,7 @@ function replied(session: Session, known: Child | undefined, event: EventOf<'chi
       [event.step]: { ...known, at: event.at, state: heard ? 'replied' : 'held', reply: event.reply },
     },
     plan: plan && withStep(plan, event.step, (step) => withExit(step, exit), event.at),
-    run: run && spent ? { ...run, spent } : run,
+    run: run && spent ? { ...run, spent, ms: run.ms + (usage.ms ?? 0) } : run,
   };
 }
 

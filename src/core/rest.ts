@@ -48,7 +48,7 @@ export function restEvents(session: Session, rules: Rules, why: Why): EventBody[
       status: why.status,
       reason: why.reason,
       text: restText(session, rules, run, why),
-      spent: run.spent,
+      spent: { ...run.spent, ms: run.ms },
       ...(why.question && { question: why.question }),
     },
     ...(plan && ends
@@ -158,7 +158,7 @@ export function limitReached(session: Session, rules: Rules): Why | null {
   }
   if (limits.tokens !== null && spent.tokens >= limits.tokens) return paused('tokens', limits.tokens);
   if (limits.cost !== null && (spent.cost ?? 0) >= limits.cost) return paused('cost', limits.cost);
-  if (limits.minutes !== null && run.ms / MINUTE_MS >= limits.minutes) return paused('minutes', limits.minutes);
+  if (limits.minutes !== null && run.ms >= limits.minutes * MINUTE_MS) return paused('minutes', limits.minutes);
   return null;
 }
 

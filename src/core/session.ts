@@ -6,7 +6,7 @@ import type { FullLimits, Limits } from '../protocol/limits.ts';
 import type { MessageOptions, Mode } from '../protocol/message.ts';
 import type { CompletedBy, Plan, PlanSave, Step } from '../protocol/plan.ts';
 import { NO_SEAL } from '../protocol/provenance.ts';
-import type { Reply } from '../protocol/reply.ts';
+import type { Reply, Usage } from '../protocol/reply.ts';
 import type { ChatMessage } from './chat.ts';
 import type { TakenDrop } from './drops.ts';
 import { type Grow, growing } from './grow.ts';
@@ -219,7 +219,7 @@ export type Message = {
 export type Run = {
   message: string;
   since: string;
-  /** How long its calls took, waiting for the endpoint included, by a clock that does not jump. */
+  /** How long calls of its family took, waiting for the endpoint included, by a clock that does not jump. */
   ms: number;
   mode: Mode;
   /** Why this mode, where the daemon chose it. */
@@ -347,7 +347,7 @@ export type Rest = {
   plan: string | null;
   /** Wall time. A record folded by an earlier version may not have it. */
   at?: string;
-  spent: Run['spent'];
+  spent: Usage;
   mode: Mode | undefined;
   modeReason: string | undefined;
   agent: string | undefined;

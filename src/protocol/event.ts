@@ -150,7 +150,7 @@ const EVENTS = [
   event('model.answered', {
     text: z.string(),
     calls: z.array(ToolCall),
-    usage: Usage.omit({ iterations: true }),
+    usage: Usage.omit({ iterations: true, ms: true }),
     model: z.string(),
     ms: z.number(),
     carried: z.array(z.string()).describe('Messages this call was the first to carry.'),

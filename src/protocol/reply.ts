@@ -9,6 +9,7 @@ export const Usage = z.object({
   iterations: z.int().min(0).describe('Model calls since the run started or was resumed.'),
   tokens: z.int().min(0),
   cost: z.number().nullable().describe('Null unless the endpoint or the configured `prices` tell it.'),
+  ms: z.number().min(0).optional().describe('How long model and tool calls took, those of child sessions included.'),
 });
 export type Usage = z.infer<typeof Usage>;
 

@@ -238,3 +238,26 @@ test('a step that a person opens again is done again by its child, with what the
   expect(on.faults).toEqual([]);
   expect(on.plan()?.steps.at(-1)).toMatchObject({ status: 'completed', result: 'now it is there' });
 });
+
+test('limits.minutes is the time of the whole family: three deep it pauses the root once, and "continue" gives it again', async () => {
+  const MINUTES = 1;
+  const on = family({
+    config: { limits: { minutes: MINUTES, iterations: 100 } },
+    answerMs: 13_000,
+    script: (session) =>
+      session.split('~').length < 3 ? { text: '', calls: [spawn('dig')] } : { text: '', calls: [shell()] },
+  });
+  on.drop('demo', '1.md', 'dig deep');
+  await on.settle();
+  expect(on.faults).toEqual([]);
+  expect(on.reply('1.md')).toMatch(/status: paused[\s\S]*reason: limit[\s\S]*limits\.minutes/);
+  // Five answers of 13 seconds are the first to be more than a minute; one more may have been in flight.
+  expect(on.asked.length).toBeLessThanOrEqual(6);
+  const asked = on.asked.length;
+  on.drop('demo', '2.md', 'continue');
+  await on.settle();
+  expect(on.faults).toEqual([]);
+  expect(on.reply('2.md')).toMatch(/status: paused[\s\S]*reason: limit/);
+  expect(on.asked.length - asked).toBeLessThanOrEqual(6);
+  expect(on.asked.length).toBeGreaterThan(asked);
+});

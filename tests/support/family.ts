@@ -20,6 +20,8 @@ export type FamilyScript = (session: string, request: ModelRequest, asked: numbe
 export type FamilyOptions = {
   script: FamilyScript;
   config?: Config;
+  /** How long each answer of the model takes. */
+  answerMs?: number;
   permit?: (session: string, call: { name: string; args: string }) => Permit;
   /** Seqs of all events on record, over all sessions, after which the power goes. */
   cuts?: readonly number[];
@@ -58,7 +60,7 @@ type Life = { on: boolean; name: string; store: MemoryStore };
  * A whole family of sessions in memory: a worker for each, a scripted model, and power cuts. The root is `demo`; what its children
  * are sent and answer goes through their inboxes and outboxes, as on disk.
  */
-export function family({ script, config, permit, cuts = [] }: FamilyOptions): Family {
+export function family({ script, config, answerMs = 0, permit, cuts = [] }: FamilyOptions): Family {
   let now = START;
   let timers: Array<{ at: number; run: () => void }> = [];
   let lives: Life[] = [];
@@ -205,6 +207,7 @@ export function family({ script, config, permit, cuts = [] }: FamilyOptions): Fa
             const move = script(name, request, asked.filter((one) => one === name).length);
             if ('fault' in move) throw new ModelFault(...move.fault);
             asked.push(name);
+            now += answerMs;
             const said = 'hold' in move ? {} : move;
             const calls = (said.calls ?? []).map((call, place) => ({
               id: `c${asked.length}_${place}`,
