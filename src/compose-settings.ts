@@ -33,7 +33,7 @@ export type SettingsOptions = {
   clock: Pick<World['clock'], 'now' | 'elapsed'>;
   /** Told of all settings that hold, before anything goes by them. */
   learn: (settings: Config | Settings) => void;
-  /** Settings a session waited for hold now. */
+  /** Settings a session waited for hold now. Called by timers alone, never by whoever asks for settings. */
   wake: (name: string) => void;
 };
 
@@ -45,7 +45,7 @@ export type SettingsDesk = {
   config(): Config;
   /** Reads `agentd.json` again where it changed. */
   reload(): void;
-  /** Of one session; its files and those it goes by are read again where they changed, each time this is asked. */
+  /** Of one session; its files and those it goes by are read again where they changed, each time this is asked. Wakes nobody. */
   of(name: string): () => SessionSettings;
   /** How it stands with the files, for whoever asks the daemon. */
   told(): DaemonStatus['settings'];
@@ -112,9 +112,8 @@ export function openSettings(options: SettingsOptions): SettingsDesk {
         const odd = unknownServers({ agents: value.settings.agents, permissions: rules }, value.mcpServers);
         tellOdd(name, [...value.leftOut.map((key) => leftOutOf(name, key)), ...odd.map((one) => `${name}: ${one}`)]);
       }
-      // Whoever asks may be the first to see that they hold again: the session itself has to hear of it.
+      // Nobody is woken from here: it may be the session's own loop that asks, in the middle of something.
       if (last.value.waits !== null) waiting.set(name, now);
-      else if (waiting.delete(name)) wake(name);
       return last.value;
     };
     return now;
@@ -136,8 +135,9 @@ export function openSettings(options: SettingsOptions): SettingsDesk {
       if (files.has(name)) file.look();
     }
     for (const [name, now] of waiting) {
-      if (workspace.has(name)) now();
-      else waiting.delete(name);
+      if (workspace.has(name) && now().waits !== null) continue;
+      waiting.delete(name);
+      if (workspace.has(name)) wake(name);
     }
   }
 

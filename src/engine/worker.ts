@@ -18,7 +18,7 @@ import { hearChildren, sendToChild } from './children.ts';
 import { circling } from './circling.ts';
 import { gate, gateOfEvents } from './gate.ts';
 import { type Ledger, openLedger } from './ledger.ts';
-import { oneAtATime } from './lock.ts';
+import { oneAtATime, oneLoop } from './lock.ts';
 import { steadyNotes } from './notes.ts';
 import { withFiles } from './offered-files.ts';
 import { pausesOf } from './pauses.ts';
@@ -40,7 +40,10 @@ const NOTHING_TAKEN = { pending: false, more: false };
 
 /** The one worker of a session: wakes it, beats until it rests, hears what comes in meanwhile. */
 export type Worker = {
-  /** Something may have changed: look. Costs nothing to call too often; a wake is never lost. */
+  /**
+   * Something may have changed: look. Costs nothing to call too often; a wake is never lost. Nothing of the session runs before
+   * this returns.
+   */
   wake(): void;
   /** An earlier daemon left something open in it. */
   readonly begun: boolean;
@@ -86,7 +89,7 @@ export async function openWorker(
   let held = false;
   /** Everything that was dropped before this worker began is on record. */
   let caughtUp = false;
-  let beating: Promise<void> | null = null;
+  const loop = oneLoop(beats, fault, rest);
   let stopping = false;
   let broken = false;
   let inFlight: AbortController | null = null;
@@ -123,9 +126,9 @@ export async function openWorker(
   function wake(): void {
     woken = true;
     if (stopping || broken) return;
-    if (!beating) {
+    if (loop.running === null) {
+      loop.start();
       world.activity?.('busy');
-      beating = beats().catch(fault).finally(rest);
     } else if (inFlight && !glancing) {
       // One glance sees all that came in before it: a hundred thousand wakes must not line up for one each.
       glancing = true;
@@ -134,7 +137,6 @@ export async function openWorker(
   }
 
   function rest(): void {
-    beating = null;
     leavePlace();
     if (woken && !stopping && !broken) wake();
     else if (!stopping && !broken) world.activity?.('quiet');
@@ -381,7 +383,7 @@ export async function openWorker(
   }
 
   async function end(): Promise<void> {
-    while (beating !== null) await beating;
+    while (loop.running !== null) await loop.running;
     if (!broken) await exclusively(() => desk.flush()).catch(fault);
     if (!broken) await exclusively(() => leave(ledger)).catch(fault);
     await ledger.sync().catch(onFault);
@@ -398,7 +400,7 @@ export async function openWorker(
     wake,
     begun,
     get idle() {
-      return beating === null && !woken && (alarm?.patient ?? true) && ledger.session.run === null;
+      return loop.running === null && !woken && (alarm?.patient ?? true) && ledger.session.run === null;
     },
     get due() {
       return alarm?.patient ? Math.max(0, alarm.at - clock.elapsed()) : null;

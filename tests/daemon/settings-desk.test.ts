@@ -56,13 +56,18 @@ test('a session that waits, and that nobody asks for, is woken when its file hol
   expect(woken).toEqual(['demo']);
 });
 
-test('whoever sees first that the settings hold again, the session hears of it', () => {
-  const { settings, save, woken } = desk();
+test('whoever asks wakes nobody, and whoever sees first that the settings hold again, the session hears of it', () => {
+  const { settings, save, pass, woken } = desk();
   save('demo', '{');
   const now = settings.of('demo');
   expect(now().waits).not.toBeNull();
   save('demo', '{}');
   expect(settings.of('demo')().waits).toBeNull();
+  expect(now().waits).toBeNull();
+  expect(woken).toEqual([]);
+  pass(200);
+  expect(woken).toEqual(['demo']);
+  pass(10_000);
   expect(woken).toEqual(['demo']);
 });
 

@@ -1,0 +1,103 @@
+import { expect, test } from 'vitest';
+import type { World } from '../../src/engine/ports.ts';
+import { resolveRules } from '../../src/protocol/config.ts';
+import { moves, type Rig, rig, shell } from '../support/rig.ts';
+
+/** A session that wakes itself at each look would never rest. */
+const MOST_WAKES = 200;
+
+/** Ports that wake the session from inside, as they are called and once more when they answer. */
+function wakingPorts(world: World, wake: () => void): World {
+  const waking =
+    <A extends unknown[], R>(run: (...args: A) => Promise<R>) =>
+    async (...args: A): Promise<R> => {
+      wake();
+      const result = await run(...args);
+      wake();
+      return result;
+    };
+  const { store, model, tools } = world;
+  const { journal, inbox, outbox, plan } = store;
+  return {
+    ...world,
+    activity: wake,
+    slots: { take: waking(world.slots.take) },
+    model: { ...model, ask: waking(model.ask) },
+    tools: { ...tools, permit: waking(tools.permit), run: waking(tools.run) },
+    store: {
+      ...store,
+      journal: { ...journal, append: waking(journal.append), sync: waking(journal.sync) },
+      inbox: { ...inbox, look: waking(inbox.look), settle: waking(inbox.settle) },
+      outbox: { ...outbox, publish: waking(outbox.publish) },
+      plan: { ...plan, look: waking(plan.look), write: waking(plan.write) },
+    },
+  };
+}
+
+test('a session that waited for its settings goes on once, though reading them wakes it', async () => {
+  let isMended = false;
+  let isTold = false;
+  const it = await rig({
+    script: moves({ text: 'I run it.', calls: [shell()] }, { text: 'It ran.' }),
+    rules() {
+      const rules = resolveRules();
+      if (!isMended) return { ...rules, settingsFault: 'session.json is not JSON' };
+      if (!isTold) {
+        isTold = true;
+        it.worker.wake();
+      }
+      return rules;
+    },
+  });
+  it.drop('1.md', 'run it');
+  await it.settle();
+  expect(it.reply('1.md')).toContain('status: waiting');
+  isMended = true;
+  it.drop('2.md', 'continue');
+  await it.settle();
+  expect(it.faults).toEqual([]);
+  expect([it.requests.length, it.toolRuns.length]).toEqual([2, 1]);
+  expect(it.types().filter((type) => type.startsWith('run.'))).toEqual([
+    'run.started',
+    'run.rested',
+    'run.resumed',
+    'run.rested',
+  ]);
+});
+
+test('a wake runs nothing before it returns', async () => {
+  let asked = 0;
+  const it = await rig({
+    script: moves({ text: 'Hello.' }),
+    rules() {
+      asked++;
+      return resolveRules();
+    },
+  });
+  it.worker.wake();
+  expect(asked).toBe(0);
+  await it.settle();
+  expect(asked).toBeGreaterThan(0);
+});
+
+test('a wake from inside every port, and while the rules are read, begins no second loop', async () => {
+  let it: Rig | undefined;
+  let left = MOST_WAKES;
+  const wake = () => {
+    if (left-- > 0) it?.worker.wake();
+  };
+  it = await rig({
+    script: moves({ text: 'I run it.', calls: [shell()] }, { text: 'It ran.' }),
+    rules() {
+      wake();
+      return resolveRules();
+    },
+    around: (world) => wakingPorts(world, wake),
+  });
+  it.drop('1.md', 'run it');
+  for (let n = 0; n < 20; n++) await it.settle();
+  expect(it.faults).toEqual([]);
+  expect(left).toBeLessThan(0);
+  expect([it.requests.length, it.toolRuns.length]).toEqual([2, 1]);
+  expect(it.reply('1.md')).toContain('status: done');
+});
