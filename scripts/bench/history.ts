@@ -4,6 +4,7 @@ import { openWorker } from '../../src/engine/worker.ts';
 import { resolveRules } from '../../src/protocol/config.ts';
 import { memoryChildren } from '../../src/store/memory-children.ts';
 import { openSessionFolder } from '../../src/store/session-folder.ts';
+import { sessionTokens } from '../../src/store/session-token.ts';
 import { drop, FREE, makeSession, replied } from './contender.ts';
 
 /** Iterations of one task; a long history is many of them. */
@@ -68,7 +69,7 @@ function worldOf(session: string, output: string, calls: () => boolean): World {
   });
   const now = () => new Date();
   return {
-    store: openSessionFolder(session, { now, disk: unsynced }),
+    store: openSessionFolder(session, sessionTokens().take('demo'), { now, disk: unsynced }),
     model: { ask: async () => answer() },
     tools: {
       specs: [],

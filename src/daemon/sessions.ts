@@ -124,7 +124,8 @@ export function sessionsOf(open: (name: string) => Promise<SessionWorld | null>,
         makeWay();
         return;
       }
-      if (!trial.admits(name)) continue;
+      // One that is being closed is opened when it is closed.
+      if (live.has(name) || !trial.admits(name)) continue;
       waiting.delete(name);
       start(name);
     }

@@ -14,6 +14,7 @@ export { publishSchemas } from './publish-schemas.ts';
 export { replaceFile } from './replace-file.ts';
 export { sweepSession } from './retention.ts';
 export { openSessionFolder, type SessionOptions } from './session-folder.ts';
+export { SessionInUse, sessionTokens } from './session-token.ts';
 export { checkConfig, checkSettings } from './settings.ts';
 export { type SettingsFile, settingsFile } from './settings-file.ts';
 export { openSkills, type Skills } from './skills.ts';

@@ -14,6 +14,7 @@ import { readAt } from './lines.ts';
 import { type From, readRecord } from './record.ts';
 import type { Extent } from './scan.ts';
 import { seal } from './seal.ts';
+import type { SessionToken } from './session-token.ts';
 import { sharedSync } from './shared-sync.ts';
 import { stampLines } from './stamp.ts';
 import { saveTornEnd } from './torn.ts';
@@ -31,6 +32,8 @@ export type JournalOptions = {
   elapsed: () => number;
   /** Which owner of the workspace writes. A record that knows a newer one is gone on with under that number. */
   epoch: number;
+  /** Says that no other worker has this session open. */
+  token: SessionToken;
   segmentBytes?: number;
   /** The two calls that fail in the field; tests make them fail. */
   disk?: { write: Write; sync: (fd: number) => Promise<void> };
@@ -125,6 +128,7 @@ export function openJournal(paths: SessionPaths, options: JournalOptions): Journ
 
   const append = async (bodies: EventBody[]): Promise<Event[]> => {
     if (poison) throw poison;
+    options.token.check();
     let at = await known();
     let file = opened();
     untouched(file, at);

@@ -11,6 +11,7 @@ import { sessionPaths } from './layout.ts';
 import { openLive } from './live.ts';
 import { openOutbox } from './outbox.ts';
 import { openPlanFile } from './plan-file.ts';
+import type { SessionToken } from './session-token.ts';
 import { openSnapshots } from './snapshots.ts';
 import { openTemplates } from './templates.ts';
 import { filesAt, imageAt } from './work-files.ts';
@@ -31,11 +32,20 @@ export type SessionOptions = Pick<JournalOptions, 'now' | 'disk' | 'segmentBytes
 
 /**
  * Opens a session's folder for its only writer. Makes the folders that are missing and removes what an earlier writer left
- * half-made; throws UserError where something else stands in a folder's place.
+ * half-made; throws UserError where something else stands in a folder's place. Closing gives the token back.
  */
-export function openSessionFolder(folder: string, options: SessionOptions): SessionStore {
+export function openSessionFolder(folder: string, token: SessionToken, options: SessionOptions): SessionStore {
+  try {
+    return openedFolder(folder, token, options);
+  } catch (error) {
+    token.giveBack();
+    throw error;
+  }
+}
+
+function openedFolder(folder: string, token: SessionToken, options: SessionOptions): SessionStore {
   const paths = sessionPaths(folder);
-  const world = { epoch: 1, elapsed: () => performance.now(), ...options };
+  const world = { epoch: 1, elapsed: () => performance.now(), ...options, token };
   for (const path of foldersOf(folder)) ownFolder(path);
   for (const path of [folder, paths.blobs, paths.outboxStaging, paths.plans, paths.rejected]) sweepStaging(path);
   if (fs.existsSync(paths.sealed)) sweepStaging(ownFolder(paths.sealed));
@@ -63,9 +73,13 @@ export function openSessionFolder(folder: string, options: SessionOptions): Sess
     files: async (paths, most) => filesAt(ownFolder(work), paths, most),
     image: async (image) => imageAt(ownFolder(work), image),
     async close() {
-      await journal.close();
-      inbox.close();
-      live.close();
+      try {
+        await journal.close();
+        inbox.close();
+        live.close();
+      } finally {
+        token.giveBack();
+      }
     },
   };
 }

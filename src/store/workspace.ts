@@ -12,6 +12,7 @@ import { type SessionPaths, sessionPaths, type WorkspacePaths, workspacePaths } 
 import { freeName } from './names.ts';
 import { readRecord } from './record.ts';
 import { foldersOf, openSessionFolder, type SessionOptions } from './session-folder.ts';
+import { sessionTokens } from './session-token.ts';
 import { ofFile, statAt } from './there.ts';
 import { rereading } from './unchanged.ts';
 
@@ -23,7 +24,7 @@ export type Workspace = {
   sessions(): string[];
   /** Whether there is a session of that name. */
   has(name: string): boolean;
-  /** Opens a session for its only writer, which writes as `epoch`. Throws UserError where there is none of that name. */
+  /** Opens a session for its only writer, which writes as `epoch`. Throws UserError where there is none of that name, and `SessionInUse` where it is open. */
   session(name: string, epoch?: number): SessionStore;
   /** The last event of a session's record, read from the end of the file alone; undefined where there is none, or no such session. */
   lastEvent(name: string): Promise<Event | undefined>;
@@ -52,6 +53,7 @@ export function openWorkspace(root: string, options: SessionOptions): Workspace 
   prepare(paths);
   const clocks = { elapsed: () => performance.now(), ...options };
 
+  const tokens = sessionTokens();
   const isThere = (name: string) => isSessionFolder(name) && statAt(paths.session(name))?.isDirectory() === true;
   const sessions = () => fs.readdirSync(paths.sessions).filter(isThere).sort();
   const known = (name: string): string => {
@@ -82,7 +84,8 @@ export function openWorkspace(root: string, options: SessionOptions): Workspace 
       // A family works in one folder and by one set of rules: those of its root, as long as there is one.
       const root = rootOf(name);
       const work = root !== name && isThere(root) ? familyOf(sessionPaths(paths.session(root))) : {};
-      return openSessionFolder(known(name), { ...options, epoch, templates: paths.templates, ...work });
+      const folder = known(name);
+      return openSessionFolder(folder, tokens.take(name), { ...options, epoch, templates: paths.templates, ...work });
     },
     lastEvent: async (name) => lastEventOf(sessionPaths(paths.session(name))),
     async events(name, each) {

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
 import type { Sight } from '../../src/client/follow.ts';
-import { openSessionFolder } from '../../src/store/index.ts';
+import { openSessionFolder, sessionTokens } from '../../src/store/index.ts';
 import { now, opened, planned, received, record, rested, rig, started } from './rig.ts';
 
 const upTo = async <T>(source: AsyncGenerator<T>, count: number): Promise<T[]> => {
@@ -89,7 +89,7 @@ test('who watches sees how it stands, then events and the words of each call, no
   await at.client.send('demo', { text: 'x' });
   const paths = at.session('demo');
   await record(paths, [opened, received('1.md'), started('1.md')]);
-  const store = openSessionFolder(paths.folder, { now });
+  const store = openSessionFolder(paths.folder, sessionTokens().take('demo'), { now });
   const control = new AbortController();
   const seen: string[] = [];
   const watching = (async () => {

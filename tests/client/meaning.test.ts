@@ -7,7 +7,7 @@ import { rebuild } from '../../src/client/rebuild.ts';
 import { foldWhole } from '../../src/client/whole-meaning.ts';
 import { openLedger } from '../../src/engine/ledger.ts';
 import type { EventBody } from '../../src/protocol/event.ts';
-import { openSessionFolder, sweepSession } from '../../src/store/index.ts';
+import { openSessionFolder, sessionTokens, sweepSession } from '../../src/store/index.ts';
 import { removedEvents } from '../../src/store/retention.ts';
 import { now, planned, received, rested, rig, started } from './rig.ts';
 
@@ -28,7 +28,7 @@ async function session(keepAt: number[], sweepAt?: number) {
   const { session: pathsOf } = rig();
   const paths = { ...pathsOf('demo'), name: 'demo' };
   fs.mkdirSync(paths.folder, { recursive: true });
-  const open = () => openSessionFolder(paths.folder, { now, segmentBytes: 600 });
+  const open = () => openSessionFolder(paths.folder, sessionTokens().take('demo'), { now, segmentBytes: 600 });
   let store = open();
   let ledger = await openLedger('demo', store.journal, store.snapshots, () => 'a1b2c3d4e5f6');
   for (const event of STORY) {

@@ -6,7 +6,7 @@ import { type Client, openClient } from '../../src/client/client.ts';
 import type { EventBody } from '../../src/protocol/event.ts';
 import type { Reply } from '../../src/protocol/reply.ts';
 import { bootId, startTime } from '../../src/store/holder.ts';
-import { openSessionFolder, type SessionPaths, sessionPaths } from '../../src/store/index.ts';
+import { openSessionFolder, type SessionPaths, sessionPaths, sessionTokens } from '../../src/store/index.ts';
 
 export const now = () => new Date('2026-01-02T03:04:05.678Z');
 
@@ -23,7 +23,7 @@ export function rig(): Rig {
 
 /** Adds to the record of a session, as its daemon would. */
 export async function record(paths: SessionPaths, events: EventBody[]): Promise<void> {
-  const store = openSessionFolder(paths.folder, { now });
+  const store = openSessionFolder(paths.folder, sessionTokens().take('demo'), { now });
   await store.journal.append(events);
   await store.journal.sync();
   await store.close();

@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { forget, install, pretend } from '../../scripts/power/inodes.ts';
-import { openSessionFolder, sessionPaths } from '../../src/store/index.ts';
+import { openSessionFolder, sessionPaths, sessionTokens } from '../../src/store/index.ts';
 
 test('a message whose inode number no double can hold leaves the inbox, once', async () => {
   const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-inodes-'));
   onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
   onTestFinished(forget);
   const paths = sessionPaths(folder);
-  const store = openSessionFolder(folder, { now: () => new Date() });
+  const store = openSessionFolder(folder, sessionTokens().take('demo'), { now: () => new Date() });
   const path = join(paths.inbox, '1.msg.md');
   fs.writeFileSync(path, 'Hello');
   install();

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { openSessionFolder, sessionPaths } from '../../src/store/index.ts';
+import { openSessionFolder, sessionPaths, sessionTokens } from '../../src/store/index.ts';
 import { storePromises } from './promises.ts';
 import { at, diskRig, tempFolder } from './rig.ts';
 
@@ -12,7 +12,7 @@ test.each(['inbox', 'outbox', 'work', 'plans', 'blobs'])(
   (name) => {
     const [folder, elsewhere] = [tempFolder(), tempFolder()];
     fs.symlinkSync(elsewhere, join(folder, name));
-    expect(() => openSessionFolder(folder, { now: at })).toThrow(/must be a folder/);
+    expect(() => openSessionFolder(folder, sessionTokens().take('demo'), { now: at })).toThrow(/must be a folder/);
     expect(fs.readdirSync(elsewhere)).toEqual([]);
   },
 );

@@ -3,7 +3,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Drop } from '../../src/engine/ports.ts';
-import { openSessionFolder, sessionPaths } from '../../src/store/index.ts';
+import { openSessionFolder, sessionPaths, sessionTokens } from '../../src/store/index.ts';
 import { tempFolder } from './rig.ts';
 
 /** A time that both writes get: as if both came within one tick of the file system's clock. */
@@ -13,7 +13,7 @@ const TICK = new Date();
 function inbox(now = () => TICK) {
   const folder = tempFolder();
   const paths = sessionPaths(folder);
-  const store = openSessionFolder(folder, { now });
+  const store = openSessionFolder(folder, sessionTokens().take('demo'), { now });
   onTestFinished(() => store.close());
   const write = (text: string, name = '1.md') => {
     fs.writeFileSync(join(paths.inbox, name), text);

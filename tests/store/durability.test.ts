@@ -6,7 +6,7 @@ import { diskLog } from '../support/disk-log.ts';
 // What is durable when a function of the store returns, and what had to be before others could see it. The log listens to the functions
 // of `fs`, which the store keeps when it is loaded: hence the late imports.
 const log = diskLog();
-const { openSessionFolder, openWorkspace, sessionPaths, dropMessage, replaceFile } = await import(
+const { openSessionFolder, openWorkspace, sessionTokens, sessionPaths, dropMessage, replaceFile } = await import(
   '../../src/store/index.ts'
 );
 const { tempFolder, opened, progressed } = await import('./rig.ts');
@@ -17,7 +17,7 @@ function session(options = {}) {
   const root = tempFolder();
   const folder = join(root, 'demo');
   fs.mkdirSync(folder);
-  const store = openSessionFolder(folder, { now: () => new Date(), ...options });
+  const store = openSessionFolder(folder, sessionTokens().take('demo'), { now: () => new Date(), ...options });
   onTestFinished(() => store.close());
   return { root, folder, store, paths: sessionPaths(folder) };
 }
@@ -87,7 +87,7 @@ test('an end of the record that is cut off is kept on disk before', async () => 
   await store.journal.append([opened]);
   await store.journal.sync();
   fs.appendFileSync(paths.events, '{"v":1,"seq":2');
-  const next = openSessionFolder(folder, { now: () => new Date() });
+  const next = openSessionFolder(folder, sessionTokens().take('demo'), { now: () => new Date() });
   onTestFinished(() => next.close());
   const lines = await log.during(folder, () => next.journal.read(() => {}));
   const saved = lines.findIndex((line) => line.startsWith('sync events.torn-'));

@@ -1,9 +1,9 @@
 import { errorText } from '../../src/protocol/errors.ts';
-import { openSessionFolder } from '../../src/store/index.ts';
+import { openSessionFolder, sessionTokens } from '../../src/store/index.ts';
 import { at, opened, progressed } from './rig.ts';
 
 // Appends until the system refuses (RLIMIT_FSIZE takes a part of a write first), and says how many events were taken.
-const { journal } = openSessionFolder(process.argv[2] ?? '', { now: at });
+const { journal } = openSessionFolder(process.argv[2] ?? '', sessionTokens().take('demo'), { now: at });
 let took = 0;
 try {
   for (;;) {

@@ -1,4 +1,4 @@
-import { openSessionFolder } from '../../src/store/index.ts';
+import { openSessionFolder, sessionTokens } from '../../src/store/index.ts';
 
 // Deals with all that is in an inbox, as the user that is named, and says what became of each file.
 const [folder = '', user] = process.argv.slice(2);
@@ -8,7 +8,10 @@ if (user !== undefined) {
   process.setuid?.(Number(user));
 }
 const clock = { ms: 0, wall: Date.now() };
-const store = openSessionFolder(folder, { now: () => new Date(clock.wall), elapsed: () => clock.ms });
+const store = openSessionFolder(folder, sessionTokens().take('demo'), {
+  now: () => new Date(clock.wall),
+  elapsed: () => clock.ms,
+});
 const ends: Array<{ name: string; end: string }> = [];
 for (let [seq, quiet] = [1, 0]; quiet < 3; ) {
   const { drops } = await store.inbox.look();

@@ -3,12 +3,12 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { PLAN_BOUNDS } from '../../src/protocol/plan.ts';
-import { openSessionFolder, sessionPaths } from '../../src/store/index.ts';
+import { openSessionFolder, sessionPaths, sessionTokens } from '../../src/store/index.ts';
 import { at, tempFolder } from './rig.ts';
 
 /** With a clock that stands still unless it is given another: then no file ever counts as unchanged for long. */
 function session(folder = tempFolder(), elapsed = () => 0) {
-  const { plan } = openSessionFolder(folder, { now: at, elapsed });
+  const { plan } = openSessionFolder(folder, sessionTokens().take('demo'), { now: at, elapsed });
   const paths = sessionPaths(folder);
   const history = () =>
     fs

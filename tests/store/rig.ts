@@ -4,7 +4,13 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { SessionStore } from '../../src/engine/ports.ts';
 import type { Event, EventBody } from '../../src/protocol/event.ts';
-import { memoryStore, openSessionFolder, type SessionOptions, sessionPaths } from '../../src/store/index.ts';
+import {
+  memoryStore,
+  openSessionFolder,
+  type SessionOptions,
+  sessionPaths,
+  sessionTokens,
+} from '../../src/store/index.ts';
 
 /** A store, and hands that play people and frontends. `reopen` is the next daemon on the same folder. */
 export type Rig = {
@@ -38,7 +44,7 @@ export function tempFolder(): string {
 
 export function diskRig(folder = tempFolder(), options: Partial<SessionOptions> = {}): Rig {
   const paths = sessionPaths(folder);
-  const store = openSessionFolder(folder, { now: at, ...options });
+  const store = openSessionFolder(folder, sessionTokens().take('demo'), { now: at, ...options });
   let dropped = 0;
   return {
     store,

@@ -36,7 +36,7 @@ describe('a workspace', () => {
     const store = session('demo');
     expect([store.name, await store.work()]).toEqual(['demo', join(paths.session('demo'), 'work')]);
     await store.journal.append([opened]);
-    expect(await eventsOf(session('demo'))).toHaveLength(1);
+    expect(await eventsOf(store)).toHaveLength(1);
     expect(mode(sessionPaths(paths.session('demo')).events)).toBe('600');
   });
 

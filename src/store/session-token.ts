@@ -1,0 +1,43 @@
+/** The right to write one session's record. Whoever opens the session holds it until the session is closed. */
+export type SessionToken = {
+  /** Throws where it was given back. */
+  check(): void;
+  /** The session may be opened again. */
+  giveBack(): void;
+};
+
+export type SessionTokens = {
+  /** Throws `SessionInUse` while another token for this session is held. */
+  take(session: string): SessionToken;
+};
+
+/** A session was opened a second time while it was in use: a bug of the daemon, never something a person did. */
+export class SessionInUse extends Error {
+  constructor(session: string) {
+    super(
+      `The session ${session} is open already, and only one worker may write its record. This is a bug in agentd; the session goes on where it is open.`,
+    );
+    this.name = 'SessionInUse';
+  }
+}
+
+/** One token for each session that is open, so that no record has two writers in this process. */
+export function sessionTokens(): SessionTokens {
+  const held = new Map<string, SessionToken>();
+  return {
+    take(session) {
+      if (held.has(session)) throw new SessionInUse(session);
+      const token: SessionToken = {
+        check() {
+          if (held.get(session) !== token)
+            throw new Error(`The session ${session} was closed: its record is not written.`);
+        },
+        giveBack() {
+          if (held.get(session) === token) held.delete(session);
+        },
+      };
+      held.set(session, token);
+      return token;
+    },
+  };
+}
