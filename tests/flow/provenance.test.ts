@@ -40,7 +40,9 @@ test('a key is in no file but those a person put it into: not in the record, rep
   expect(await on.file('demo', 'outbox/2.json')).toContain('unknown key \\"…\\"');
   // Settings are read where a session begins to work.
   on.sh('demo', 'echo again > inbox/3.md');
-  expect(await on.file('demo', 'outbox/3.md')).toContain('Again [redacted: MY_KEY].');
+  expect(await on.file('demo', 'outbox/3.md')).toContain('unknown key "…"');
+  on.sh('demo', `echo '{"x-${KEY}": 5}' > session.json; echo again > inbox/4.md`);
+  expect(await on.file('demo', 'outbox/4.md')).toContain('Again [redacted: MY_KEY].');
   daemon.process.kill('SIGTERM');
   await daemon.ended;
   const theirs = (path: string) =>
