@@ -12,6 +12,7 @@ import { allowance, openFilesLimit } from './daemon/opening.ts';
 import type { Ownership } from './daemon/owner.ts';
 import type { SessionWorld } from './daemon/sessions.ts';
 import { runSlots } from './daemon/slots.ts';
+import { timesOf } from './daemon/times.ts';
 import { type Model, ModelFault, type SessionStore, type World } from './engine/ports.ts';
 import { chooseModel } from './models/index.ts';
 import type { ModelSettings } from './protocol/config.ts';
@@ -139,7 +140,7 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
     settings: settings.reload,
     settingsTold: settings.told,
     onLost: options.onLost,
-    ...patienceOf(options.env),
+    ...timesOf(options.env),
     prepare: () => prepared(workspace),
     sweep: (name) => sweep(name, workspace, settings.of(name)().retention),
     hands: (given) => {
@@ -159,12 +160,6 @@ export async function runDaemon(options: DaemonOptions): Promise<Daemon> {
       await Promise.all([mcp.close(), pool.close()]);
     },
   };
-}
-
-/** The watchdog's time may be set, for whoever tries it. */
-function patienceOf({ AGENTD_WATCHDOG_S: seconds }: NodeJS.ProcessEnv): { patienceMs?: number } {
-  const patience = Number(seconds);
-  return seconds !== undefined && patience > 0 ? { patienceMs: patience * 1000 } : {};
 }
 
 /** Writes of the record: what does not fit is tried once more with the room of the reserve, so that work in hand is not lost. */

@@ -14,16 +14,14 @@ import { type Ownership, own } from './owner.ts';
 import { type SessionWorld, sessionsOf } from './sessions.ts';
 import { sweepDaily } from './sweep.ts';
 import { tellStatus } from './tell-status.ts';
+import { GRACE_MS } from './times.ts';
 import { openTrial, type Trial } from './trial.ts';
 import { watchWorkspace } from './watch.ts';
 import { watchdog } from './watchdog.ts';
 import type { WatchFolder } from './watches.ts';
 
-/** How long the calls in flight may take when the daemon is asked to stop, in ms. */
-const GRACE_MS = 10_000;
-
 export type Daemon = {
-  /** Lets the calls in flight end, at most 10 s, and gives the workspace back. */
+  /** Lets the calls in flight end, at most 10 s or as long as was asked for, and gives the workspace back. */
   stop(): Promise<void>;
 };
 
@@ -60,6 +58,8 @@ export type DaemonOptions = {
   sweep: (name: string) => Promise<boolean>;
   /** How long the event loop may stand still before the watchdog ends the daemon, in ms. */
   patienceMs?: number;
+  /** How long the calls in flight may take when the daemon is asked to stop, in ms; 10 s if left out. */
+  graceMs?: number;
   /** Seams: the system's file watches, and what it says of a file system. */
   watch?: WatchFolder;
   typeOf?: AskType;
@@ -149,7 +149,7 @@ export async function startDaemon(
       unsweep();
       await watch.close();
       disk.stop();
-      await sessions.stop(GRACE_MS);
+      await sessions.stop(options.graceMs ?? GRACE_MS);
       await status.stop();
       trial.stop();
       await owner.release();

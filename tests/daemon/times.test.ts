@@ -1,0 +1,12 @@
+import { expect, test } from 'vitest';
+import { GRACE_MS, timesOf } from '../../src/daemon/times.ts';
+
+test('calls in flight have ten seconds when the daemon is asked to stop; the environment may say another time', () => {
+  expect(GRACE_MS).toBe(10_000);
+  expect(timesOf({})).toEqual({});
+  expect(timesOf({ AGENTD_GRACE_S: '3', AGENTD_WATCHDOG_S: '0.5' })).toEqual({ graceMs: 3000, patienceMs: 500 });
+});
+
+test.each(['', '0', '-1', 'ten', 'Infinity'])('%j sets no time', (seconds) => {
+  expect(timesOf({ AGENTD_GRACE_S: seconds, AGENTD_WATCHDOG_S: seconds })).toEqual({});
+});
