@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { EventOf, EventType } from '../../src/protocol/event.ts';
+import { oftenOnly } from '../support/all.ts';
 import { ground as bareGround, type Ground, type RealDaemon, statusOf, until } from '../support/daemon.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
 import { isHeldHere } from '../tools/sandbox.ts';
@@ -65,15 +66,19 @@ async function killed(command: string, then: Answer[], timeout_s?: number): Prom
   };
 }
 
+/** The daemon is killed while a command waits for this file: a command that took a time might have ended before. */
+const UNTIL_GO = 'until test -e go; do sleep 0.05; done';
 const DONE: Answer = { text: 'All done.' };
 
-describe.each(isHeldHere ? (['none', 'bwrap'] as const) : (['none'] as const))('with the sandbox on %s:', (mode) => {
+const modes = isHeldHere ? (['none', 'bwrap'] as const) : (['none'] as const);
+
+describe.each(modes)('with the sandbox on %s:', (mode) => {
   beforeEach(() => {
     sandbox = mode;
   });
 
   test('a command that is still at work when its daemon was killed is taken up by the next one, and runs once', async () => {
-    const it = await killed('while [ ! -e go ]; do sleep 0.05; done; echo done >> ledger; echo said', [DONE]);
+    const it = await killed(`${UNTIL_GO}; echo done >> ledger; echo said`, [DONE]);
     await it.again();
     await until(() => eventsOf(it.on, 'recovery.started').length > 0, 'the recovery');
     expect(groupRuns(it.group)).toBe(true);
@@ -91,18 +96,6 @@ describe.each(isHeldHere ? (['none', 'bwrap'] as const) : (['none'] as const))('
     expect(eventsOf(it.on, 'tool.interrupted')).toEqual([]);
   });
 
-  test('the result of a command that ended while there was no daemon is taken', async () => {
-    const it = await killed('sleep 0.3; echo done >> ledger; printf "caf\\351\\n"; exit 3', [DONE]);
-    await until(() => !groupRuns(it.group), 'the end of the command');
-    await it.again();
-    expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
-    expect(ledger(it.on)).toBe('done\n');
-    const [end] = eventsOf(it.on, 'tool.finished');
-    expect(end).toMatchObject({ ok: false });
-    expect(JSON.stringify(end?.output)).toContain('exit 3\\nbegun\\ncaf\ufffd\\n');
-    expect(eventsOf(it.on, 'tool.started')).toHaveLength(1);
-  });
-
   test('of a command that was killed with its supervisor nobody knows, and the model is told so', async () => {
     const it = await killed('sleep 60; echo done >> ledger', [DONE]);
     process.kill(-it.group, 'SIGKILL');
@@ -115,9 +108,71 @@ describe.each(isHeldHere ? (['none', 'bwrap'] as const) : (['none'] as const))('
     expect(ledger(it.on)).toBe('');
   });
 
+  test('a person stops a command that was taken up, and its whole group ends', async () => {
+    const it = await killed('sleep 300 & sleep 300', [DONE]);
+    await it.again();
+    await until(() => eventsOf(it.on, 'recovery.started').length > 0, 'the recovery');
+    it.on.sh('demo', 'echo stop > inbox/2.md');
+    expect(statusOf(await it.on.file('demo', 'outbox/1.md'))).toBe('paused');
+    expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
+    await until(() => !groupRuns(it.group), 'the end of the group');
+    await until(() => first(it.on) === '', 'the end of the folder');
+  });
+
+  test('a command that was stopped while there was no daemon is ended by the next one, which says so', async () => {
+    const it = await killed('sleep 300', [DONE]);
+    it.on.sh('demo', 'echo stop > inbox/2.md');
+    const daemon = await it.again();
+    expect(statusOf(await it.on.file('demo', 'outbox/1.md'))).toBe('paused');
+    expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
+    await until(() => first(it.on) === '', 'the end of the folder');
+    expect(groupRuns(it.group)).toBe(false);
+    await until(() => daemon.stderr().includes('was ended'), 'the word of it in the log');
+  });
+
+  test('the time a command may take counts from its start, not from when it was taken up', async () => {
+    const it = await killed('sleep 300', [DONE], 3);
+    await new Promise((done) => setTimeout(done, 3000));
+    await it.again();
+    expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+    expect(JSON.stringify(eventsOf(it.on, 'tool.finished')[0]?.output)).toContain('timed out after 3 s\\nbegun\\n');
+    expect(groupRuns(it.group)).toBe(false);
+  });
+
+  test('a child in the background that holds the output open is ended once its command has ended', async () => {
+    const it = await killed('(trap "" TERM; exec sleep 300) & echo ready', [DONE]);
+    await it.again();
+    expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+    expect(JSON.stringify(eventsOf(it.on, 'tool.finished')[0]?.output)).toMatch(
+      /exit 0.*left behind: processes were ended/,
+    );
+    expect(groupRuns(it.group)).toBe(false);
+  });
+});
+
+/** These are about files on record, which are the same whatever holds the command. */
+describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
+  beforeEach(() => {
+    sandbox = mode;
+  });
+
+  test('the result of a command that ended while there was no daemon is taken', async () => {
+    const it = await killed(`${UNTIL_GO}; echo done >> ledger; printf "caf\\351\\n"; exit 3`, [DONE]);
+    it.on.sh('demo', 'touch work/go');
+    await until(() => !groupRuns(it.group), 'the end of the command');
+    await it.again();
+    expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+    expect(ledger(it.on)).toBe('done\n');
+    const [end] = eventsOf(it.on, 'tool.finished');
+    expect(end).toMatchObject({ ok: false });
+    expect(JSON.stringify(end?.output)).toContain('exit 3\\nbegun\\ncaf\ufffd\\n');
+    expect(eventsOf(it.on, 'tool.started')).toHaveLength(1);
+  });
+
   /** A result on file that would be taken, were it not for what somebody changed in its folder. */
   async function doubted(change: (folder: string) => void): Promise<void> {
-    const it = await killed('sleep 0.2', [DONE]);
+    const it = await killed(UNTIL_GO, [DONE]);
+    it.on.sh('demo', 'touch work/go');
     await until(() => !groupRuns(it.group), 'the end of the command');
     change(first(it.on));
     await it.again();
@@ -147,37 +202,6 @@ describe.each(isHeldHere ? (['none', 'bwrap'] as const) : (['none'] as const))('
     expect(stranger.pid && groupRuns(stranger.pid)).toBe(true);
   });
 
-  test('a person stops a command that was taken up, and its whole group ends', async () => {
-    const it = await killed('sleep 300 & sleep 300', [DONE]);
-    await it.again();
-    await until(() => eventsOf(it.on, 'recovery.started').length > 0, 'the recovery');
-    it.on.sh('demo', 'echo stop > inbox/2.md');
-    expect(statusOf(await it.on.file('demo', 'outbox/1.md'))).toBe('paused');
-    expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
-    await until(() => !groupRuns(it.group), 'the end of the group');
-    await until(() => first(it.on) === '', 'the end of the folder');
-  });
-
-  test('a command that was stopped while there was no daemon is ended by the next one, which says so', async () => {
-    const it = await killed('sleep 300', [DONE]);
-    it.on.sh('demo', 'echo stop > inbox/2.md');
-    const daemon = await it.again();
-    expect(statusOf(await it.on.file('demo', 'outbox/1.md'))).toBe('paused');
-    expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
-    await until(() => first(it.on) === '', 'the end of the folder');
-    expect(groupRuns(it.group)).toBe(false);
-    await until(() => daemon.stderr().includes('was ended'), 'the word of it in the log');
-  });
-
-  test('the time a command may take counts from its start, not from when it was taken up', async () => {
-    const it = await killed('sleep 300', [DONE], 1);
-    await new Promise((done) => setTimeout(done, 1200));
-    await it.again();
-    expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
-    expect(JSON.stringify(eventsOf(it.on, 'tool.finished')[0]?.output)).toContain('timed out after 1 s\\nbegun\\n');
-    expect(groupRuns(it.group)).toBe(false);
-  });
-
   test('a flood that nobody hears is bounded on disk, and its end is shown', async () => {
     const it = await killed('yes | head -c 30000000; echo last', [DONE]);
     await until(() => !groupRuns(it.group), 'the end of the command');
@@ -192,18 +216,8 @@ describe.each(isHeldHere ? (['none', 'bwrap'] as const) : (['none'] as const))('
     expect(whole).toContain('y\nlast\n[the daemon was restarted');
   });
 
-  test('a child in the background that holds the output open is ended once its command has ended', async () => {
-    const it = await killed('(trap "" TERM; exec sleep 300) & echo ready', [DONE]);
-    await it.again();
-    expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
-    expect(JSON.stringify(eventsOf(it.on, 'tool.finished')[0]?.output)).toMatch(
-      /exit 0.*left behind: processes were ended/,
-    );
-    expect(groupRuns(it.group)).toBe(false);
-  });
-
   test('a daemon killed twice over one command still takes its result', async () => {
-    const it = await killed('while [ ! -e go ]; do sleep 0.05; done; echo done >> ledger', [DONE]);
+    const it = await killed(`${UNTIL_GO}; echo done >> ledger`, [DONE]);
     const second = await it.again();
     await until(() => eventsOf(it.on, 'recovery.started').length > 0, 'the recovery');
     second.process.kill('SIGKILL');
@@ -233,7 +247,7 @@ describe.each(isHeldHere ? (['none', 'bwrap'] as const) : (['none'] as const))('
   });
 
   test('a check that was still at work is taken up as well, and holds the claim to its result', async () => {
-    const wish = { command: 'echo checked >> ledger; while [ ! -e go ]; do sleep 0.05; done; exit 0' };
+    const wish = { command: `echo checked >> ledger; ${UNTIL_GO}; exit 0` };
     const plan = { name: 'plan', args: JSON.stringify({ command: 'update', step: 'step_1', done_when: [wish] }) };
     const server = await startOpenAI([
       { text: '[Step] Fetch', calls: shell('true') },
