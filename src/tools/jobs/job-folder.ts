@@ -55,7 +55,8 @@ export function standingOf(job: Job): Standing {
   const life = lifeIn(folder);
   const exit = exitIn(folder);
   const isUp = life !== null && isThisBoot(life) && stateOf(life) === 'lives';
-  if (isUp && !exit) return { is: 'running', how: 'running', code: null, forS: ageOf(folder, life) / 1000 };
+  // A command that has ended may have said what is not kept yet.
+  if (isUp && !exit?.whole) return { is: 'running', how: 'running', code: null, forS: ageOf(folder, life) / 1000 };
   const code = exit && !exit.fault && exit.signal === null ? exit.code : null;
   return { is: 'ended', how: endOf(job, exit, textOf(callFiles(folder).pid) !== ''), code, forS: secondsSince(folder) };
 }
