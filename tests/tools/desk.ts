@@ -31,12 +31,14 @@ type DeskOptions = Partial<Omit<BuiltinOptions, 'sandbox'>> & {
   sandbox?: Partial<SandboxWish>;
   /** What may run without a person being asked; everything where this is left out. */
   permissions?: Permissions;
+  /** How long the begin of a job waits for its end, in ms. */
+  settleMs?: number;
 };
 
 const ALL: Permissions = { mode: 'auto', session: [], workspace: [] };
 
 /** A work folder with the built-in tools at it, and beside it a folder they may not touch. Removed after the test. */
-export function desk({ sandbox, permissions = ALL, ...options }: DeskOptions = {}) {
+export function desk({ sandbox, permissions = ALL, settleMs, ...options }: DeskOptions = {}) {
   const root = mkdtempSync(join(realpathSync(tmpdir()), 'agentd-tools-'));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   onTestFinished(() => endJobs(join(root, 'jobs')));
@@ -46,7 +48,7 @@ export function desk({ sandbox, permissions = ALL, ...options }: DeskOptions = {
   mkdirSync(outside);
   const wish = { mode: 'none' as const, network: false, ...sandbox };
   const held = { of: openSandbox({ env: options.env ?? process.env, hidden: [root] }), wish: () => wish };
-  const jobs = openShelf(join(root, 'jobs'));
+  const jobs = openShelf(join(root, 'jobs'), { settleMs });
   const box = toolbox(
     options.tools ?? builtinTools({ readAlso: [], jobs, ...options, sandbox: held }),
     undefined,

@@ -1,158 +1,13 @@
-import { existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { pageOf } from '../../src/tools/jobs/job-output.ts';
 import { openShelf } from '../../src/tools/jobs/shelf.ts';
 import { desk as deskWith, eventually } from './desk.ts';
-import { isHeldHere } from './sandbox.ts';
+import { SOON_MS, testJobs } from './jobs-stories.ts';
 
-let marks = 0;
-/** A word of its own in the command line of whatever a test starts. */
-const mark = () => `agentd-mark-${process.pid}-${++marks}`;
-
-/** How many processes have it in their command line, wherever they are. */
-function marked(word: string): number {
-  return readdirSync('/proc').filter((pid) => {
-    try {
-      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').includes(word);
-    } catch {
-      return false;
-    }
-  }).length;
-}
-
-const sleeper = (word: string) => `bash -c 'sleep 300; true' ${word}`;
-/** Does not end by a SIGTERM. */
-const stubborn = (word: string) => `bash -c 'trap "" TERM; while :; do sleep 1; done' ${word}`;
-
-describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
-  'jobs, with the sandbox on %s:',
-  (mode) => {
-    const desk = () => deskWith({ sandbox: { mode } });
-    const begin = (on: ReturnType<typeof desk>, command: string, more: object = {}) =>
-      on.use('shell', { command, background: true, ...more });
-
-    test('a command in the background answers while it runs, and is looked at from where the last look ended', async () => {
-      const on = desk();
-      const begun = await begin(on, 'echo first; while [ ! -e go ]; do sleep 0.05; done; echo second; exit 3');
-      expect(begun).toMatchObject({ ok: true });
-      expect(begun).not.toHaveProperty('exit');
-      expect(begun.text).toMatch(/^Begun as job_1\. .*\njob_1: running for \d+ s: echo first; .*\nfirst\n$/s);
-      expect((await on.use('jobs', { action: 'look', job: 'job_1' })).text).toMatch(
-        /^job_1: running .*\n\(nothing new\)$/,
-      );
-      writeFileSync(join(on.work, 'go'), '');
-      const waited = await on.use('jobs', { action: 'wait', job: 'job_1', seconds: 60 });
-      expect(waited).toMatchObject({ ok: true });
-      expect(waited.text).toMatch(/^job_1: exit 3, \d+ s ago: .*\nsecond\n$/s);
-      expect((await on.use('jobs', { action: 'look', job: 'job_1', offset: 0 })).text).toMatch(/\nfirst\nsecond\n$/);
-      expect((await on.use('jobs', {})).text).toMatch(/^job_1: exit 3/);
-    });
-
-    test('what fails at once is told with its exit code and output', async () => {
-      const on = desk();
-      const failed = await begin(on, 'echo no such thing >&2; exit 7');
-      expect(failed).toMatchObject({ ok: false, exit: 7 });
-      expect(failed.text).toMatch(/^It has ended already\.\njob_1: exit 7, \d+ s ago: .*\nno such thing\n$/s);
-      expect(await begin(on, 'kill -9 $$')).toMatchObject({ ok: false, exit: null });
-      expect(await begin(on, 'true')).toMatchObject({ ok: true, exit: 0 });
-      expect(on.jobs.news()).toEqual([]);
-    });
-
-    test('a stop ends the job with all its processes, also those that ignore it', async () => {
-      const on = desk();
-      const word = mark();
-      await begin(
-        on,
-        `(trap "" TERM; ${sleeper(word)}) & ${sleeper(word)} & bash -c 'trap "" TERM; while :; do sleep 1; done' ${word}`,
-      );
-      await eventually(() => marked(word) >= 3);
-      expect((await on.use('jobs', { action: 'stop', job: 'job_1' })).text).toMatch(/^job_1: stopped by the model, /);
-      expect(marked(word)).toBe(0);
-      expect((await on.use('jobs', { action: 'stop', job: 'job_1' })).text).toMatch(/^job_1: stopped by the model, /);
-    });
-
-    test('what a command leaves in the background ends after it', async () => {
-      const on = desk();
-      const word = mark();
-      await begin(on, `${stubborn(word)} & ${sleeper(word)} & echo over`);
-      await eventually(() => marked(word) === 0);
-      expect((await on.use('jobs', { action: 'wait', job: 'job_1' })).text).toMatch(
-        /^job_1: exit 0, .*\n\(nothing new\)$/,
-      );
-    });
-
-    test('a job ends by itself when its time is over', async () => {
-      const on = desk();
-      const word = mark();
-      await begin(on, sleeper(word), { timeout_s: 2 });
-      expect((await on.use('jobs', { action: 'wait', job: 'job_1' })).text).toMatch(/^job_1: timed out after 2 s, /);
-      expect(marked(word)).toBe(0);
-    });
-
-    test('a file `stop` in its folder ends it, whoever put it there', async () => {
-      const on = desk();
-      const word = mark();
-      await begin(on, stubborn(word));
-      writeFileSync(join(on.root, 'jobs/job_1/stop'), '');
-      await eventually(() => marked(word) === 0);
-      expect((await on.use('jobs', {})).text).toMatch(/^job_1: stopped by a person, /);
-    });
-
-    test('a folder that is moved away takes its jobs along', async () => {
-      const on = desk();
-      const word = mark();
-      await begin(on, sleeper(word));
-      expect(marked(word)).toBeGreaterThan(0);
-      renameSync(join(on.root, 'jobs'), join(on.root, 'away'));
-      await eventually(() => marked(word) === 0);
-    });
-
-    test('of a flood the beginning and the end are kept, and each look is bounded', async () => {
-      const on = desk();
-      await begin(
-        on,
-        'while [ ! -e flow ]; do sleep 0.05; done; echo begun; seq 1 3000000; echo last; while [ ! -e go ]; do sleep 0.05; done',
-        {
-          timeout_s: 300,
-        },
-      );
-      writeFileSync(join(on.work, 'flow'), '');
-      const files = join(on.root, 'jobs/job_1');
-      const newest = () =>
-        readdirSync(files)
-          .filter((name) => name.startsWith('out.'))
-          .map((name) => Number(name.slice(4)))
-          .sort((a, b) => b - a)[0] ?? 0;
-      await eventually(
-        () =>
-          existsSync(join(files, `out.${newest()}`)) &&
-          readFileSync(join(files, `out.${newest()}`), 'utf8').endsWith('last\n'),
-      );
-      const pieces = readdirSync(files).filter((name) => name.startsWith('out.'));
-      expect(pieces).toHaveLength(3);
-      expect(pieces.reduce((sum, name) => sum + statSync(join(files, name)).size, 0)).toBeLessThan(6 * 1024 * 1024);
-      const look = (await on.use('jobs', { action: 'look', job: 'job_1' })).text;
-      expect([...look].length).toBeLessThan(16_000);
-      expect(look).toMatch(/\n\[bytes \d+ to \d+ are not shown; `offset` \d+ shows what is kept of them\]\n/);
-      expect(look).toMatch(/\n2999999\n3000000\nlast\n$/);
-      const first = (await on.use('jobs', { action: 'look', job: 'job_1', offset: 0 })).text;
-      expect(first).toMatch(/\nbegun\n1\n2\n3\n/);
-      const next = Number(/`offset` (\d+) shows more/.exec(first)?.[1]);
-      expect((await on.use('jobs', { action: 'look', job: 'job_1', offset: next })).text).toContain('it goes on');
-      writeFileSync(join(on.work, 'go'), '');
-      expect((await on.use('jobs', { action: 'wait', job: 'job_1' })).text).toMatch(/^job_1: exit 0/);
-    });
-
-    test('a flood that ends is kept to its last byte', async () => {
-      const on = desk();
-      await begin(on, 'seq 1 200000; printf "caf\\303\\251 \\303"');
-      const waited = (await on.use('jobs', { action: 'wait', job: 'job_1' })).text;
-      const all = (await on.use('jobs', { action: 'look', job: 'job_1', offset: 1_288_800 })).text;
-      expect(waited + all).toContain('199999\n200000\ncafé \ufffd');
-    });
-  },
-);
+testJobs('none');
 
 test('pages that follow each other give the whole output, also through letters of several bytes', async () => {
   const on = deskWith();
@@ -169,16 +24,29 @@ test('pages that follow each other give the whole output, also through letters o
   expect(text).toBe(Array.from({ length: 2000 }, (_, n) => `${n + 1} äöü 漢字 🙂\n`).join(''));
 });
 
+test('a job has ended once all it said is kept as well, however long that takes after its command', async () => {
+  const bin = mkdtempSync(join(tmpdir(), 'agentd-slow-'));
+  onTestFinished(() => rmSync(bin, { recursive: true, force: true }));
+  // Keeps the output, as on a machine that is busy with other things.
+  writeFileSync(join(bin, 'dd'), '#!/bin/sh\nsleep 0.5\nPATH=/usr/bin:/bin exec dd "$@"\n', { mode: 0o755 });
+  const on = deskWith({ env: { ...process.env, PATH: `${bin}:${process.env['PATH']}` } });
+  const begun = await on.use('shell', { command: 'echo said; exit 3', background: true });
+  const waited = await on.use('jobs', { action: 'wait', job: 'job_1' });
+  expect(begun.text + waited.text).toContain('\nsaid\n');
+  expect(waited.text).toMatch(/^job_1: exit 3, /);
+});
+
 test('a call that is repeated after a crash shows the same again', async () => {
-  const on = deskWith();
+  const on = deskWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'echo one; sleep 300', background: true });
+  await eventually(() => pageOf(join(on.root, 'jobs/job_1'), 0, 9, true).text === 'one\n');
   writeFileSync(join(on.root, 'jobs/job_1/seen.json'), JSON.stringify({ call: 'call-2', from: 0, to: 4 }));
   expect((await on.use('jobs', { action: 'look', job: 'job_1' })).text).toContain('\none\n');
   expect((await on.use('jobs', { action: 'look', job: 'job_1' })).text).toContain('(nothing new)');
 });
 
 test('no more jobs run at once than are allowed, and the model is told which do', async () => {
-  const on = deskWith();
+  const on = deskWith({ settleMs: SOON_MS });
   for (let n = 0; n < 5; n++)
     expect(await on.use('shell', { command: `sleep 30${n}`, background: true })).toMatchObject({ ok: true });
   const refused = await on.use('shell', { command: 'touch begun', background: true });
@@ -188,12 +56,12 @@ test('no more jobs run at once than are allowed, and the model is told which do'
   expect((await on.use('shell', { command: 'touch begun; sleep 300', background: true })).text).toContain(
     'Begun as job_6',
   );
-  expect(existsSync(join(on.work, 'begun'))).toBe(true);
+  await eventually(() => existsSync(join(on.work, 'begun')));
   expect(await on.jobs.end(Number.MAX_SAFE_INTEGER)).toEqual([]);
 });
 
 test('arguments that do not fit are told with what would', async () => {
-  const on = deskWith();
+  const on = deskWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'sleep 300', background: true });
   expect((await on.use('jobs', { action: 'look' })).text).toBe(
     '"look" wants `job`, the name of one of these: job_1; came none.',
@@ -208,7 +76,7 @@ test('arguments that do not fit are told with what would', async () => {
 });
 
 test('the end of a job is news until the model was told of it', async () => {
-  const on = deskWith();
+  const on = deskWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'while [ ! -e go ]; do sleep 0.05; done; exit 4', background: true });
   expect(on.jobs.news()).toEqual([]);
   expect(on.jobs.running()).toEqual(['job_1 (while [ ! -e go ]; do sleep 0.05; done; exit 4)']);
@@ -222,7 +90,7 @@ test('the end of a job is news until the model was told of it', async () => {
 });
 
 test('a wait is given up when the run is stopped, and the job goes on', async () => {
-  const on = deskWith();
+  const on = deskWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'sleep 300', background: true });
   const control = new AbortController();
   const waiting = on.use('jobs', { action: 'wait', job: 'job_1' }, control.signal);
@@ -232,9 +100,10 @@ test('a wait is given up when the run is stopped, and the job goes on', async ()
 });
 
 test('a call that was begun for a daemon that is no more is answered with its job, and not begun twice', async () => {
-  const on = deskWith();
+  const on = deskWith({ settleMs: SOON_MS });
   const args = { command: 'echo once >> ledger; sleep 300', background: true };
   await on.use('shell', args);
+  await eventually(() => existsSync(join(on.work, 'ledger')));
   const told = await on.resume('shell', args);
   expect(told?.text).toMatch(/^Begun as job_1\. /);
   expect(readFileSync(join(on.work, 'ledger'), 'utf8')).toBe('once\n');
@@ -242,7 +111,7 @@ test('a call that was begun for a daemon that is no more is answered with its jo
 });
 
 test('a job whose supervisor has not begun never will once that was asked', async () => {
-  const on = deskWith();
+  const on = deskWith({ settleMs: SOON_MS });
   const args = { command: 'sleep 300', background: true };
   await on.use('shell', args);
   const pid = join(on.root, 'jobs/job_1/pid');
@@ -264,7 +133,7 @@ test('the output of the ten jobs that ended last is kept, and no name is given t
 });
 
 test('a job of an earlier start of the machine has ended', async () => {
-  const on = deskWith();
+  const on = deskWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'sleep 300', background: true });
   const pid = join(on.root, 'jobs/job_1/pid');
   const was = readFileSync(pid, 'utf8');

@@ -36,8 +36,8 @@ export type Shelf = Jobs & {
   tell(job: Job): void;
 };
 
-/** The jobs in `root`, which is made with the first of them. */
-export function openShelf(root: string): Shelf {
+/** The jobs in `root`, which is made with the first of them. `settleMs`: how long a command may take to end at once. */
+export function openShelf(root: string, { settleMs = SETTLE_MS }: { settleMs?: number | undefined } = {}): Shelf {
   let said: Job[] = [];
   /** Who opened the shelf is the only one to begin jobs, and asks for them before each step of a run. */
   let names: string[] | undefined;
@@ -55,7 +55,7 @@ export function openShelf(root: string): Shelf {
       names = undefined;
       for (const old of endedOf(all()).slice(0, -KEPT)) fs.rmSync(old.folder, { recursive: true, force: true });
       await launched(job, program, fenced);
-      const settled = performance.now() + SETTLE_MS;
+      const settled = performance.now() + settleMs;
       while (standingOf(job).is === 'running' && performance.now() < settled && !signal.aborted) await sleep(LOOK_MS);
       return job;
     },
