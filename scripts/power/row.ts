@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Said, Trials } from './share.ts';
 
@@ -16,17 +16,26 @@ export type Row = {
   broken: number;
 };
 
-/** Tries disks in several processes at once. */
+/** Tries disks in several processes at once, until they have seen enough broken ones together. */
 export async function rowOf(folder: string, jobs: number, trials: Trials): Promise<Row> {
   const row: Row = { disks: 0, exhaustive: 0, ms: 0, kinds: new Map(), broken: 0 };
+  const running = new Set<ChildProcess>();
   const shares = Array.from({ length: jobs }, (_, n) => trials.cuts.filter((_, place) => place % jobs === n));
-  await Promise.all(shares.map((cuts, n) => share(folder, String(n), { ...trials, cuts }, row)));
+  await Promise.all(shares.map((cuts, n) => share(folder, String(n), { ...trials, cuts }, row, running)));
   return row;
 }
 
-async function share(folder: string, name: string, trials: Trials, row: Row): Promise<void> {
+async function share(
+  folder: string,
+  name: string,
+  trials: Trials,
+  row: Row,
+  running: Set<ChildProcess>,
+): Promise<void> {
   const words = ['--import', 'tsx', POWER, '--told', folder, '--share', name, '--trials', JSON.stringify(trials)];
   const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'pipe'] });
+  running.add(child);
+  const isEnough = () => row.broken >= (trials.enough ?? Number.POSITIVE_INFINITY);
   const exited = new Promise<number | string>((resolve) =>
     child.on('exit', (code, signal) => resolve(code ?? signal ?? 0)),
   );
@@ -40,10 +49,13 @@ async function share(folder: string, name: string, trials: Trials, row: Row): Pr
     clearTimeout(silent);
     silent = setTimeout(() => child.kill('SIGKILL'), SILENT_MS);
     last = take(JSON.parse(line), row);
+    if (isEnough()) for (const one of running) one.kill('SIGTERM');
   }
   clearTimeout(silent);
   const code = await exited;
-  if (last?.is === 'end') return;
+  running.delete(child);
+  // One that was told to end before it had begun said nothing.
+  if (last?.is === 'end' || isEnough()) return;
   const [cut, how] = last ? [last.cut, last.how] : [0, 'the beginning'];
   take({ is: 'broken', cut, how, wrong: [`it hangs or dies (${code}): ${stderr.slice(-500)}`] }, row);
 }

@@ -11,7 +11,7 @@ import { type Choice, openAt, statesAt } from './states.ts';
 export type Trials = Choice & {
   deaf: string | undefined;
   cuts: number[];
-  /** A share that has seen so many broken disks has seen enough. */
+  /** Once all shares have seen so many broken disks, it is enough. */
   enough?: number | undefined;
 };
 /** What a worker says, a line each: what it begins with, what did not hold, and in the end how much it tried. */
@@ -30,8 +30,13 @@ export async function tryShare(folder: string, name: string, trials: Trials): Pr
   const session = `.sessions/${place(folder).session}`;
   const seen = new Set<string>();
   let [exhaustive, ms, broken] = [0, 0, 0];
+  let isEnough = false;
+  // Another share may have seen what is left.
+  process.once('SIGTERM', () => {
+    isEnough = true;
+  });
   for (const cut of cuts) {
-    if (broken >= enough) break;
+    if (isEnough) break;
     const known = knownAt(told.disk, cut, session);
     if (openAt(told.disk, cut) <= 8) exhaustive++;
     for (const { tree, how, key } of statesAt(told.disk, cut, trials)) {
@@ -46,9 +51,10 @@ export async function tryShare(folder: string, name: string, trials: Trials): Pr
       if (wrong.length > 0) {
         broken++;
         say({ is: 'broken', cut, how, wrong });
-        if (broken >= enough) break;
       }
       if (wrong.length === 0 || !process.env['KEEP']) fs.rmSync(root, { recursive: true, force: true });
+      isEnough ||= broken >= enough;
+      if (isEnough) break;
     }
   }
   say({ is: 'end', disks: seen.size, exhaustive, ms });

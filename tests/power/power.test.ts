@@ -44,7 +44,7 @@ test.skipIf(!hasStrace()).each(['the record', 'the names on the way'])(
   'without the syncs of %s promises break, and the harness sees it',
   { timeout: LONG_MS },
   async (what) => {
-    const { code, said } = await power('--only', `without syncs of ${what}`);
+    const { code, said } = await power('--enough', '1', '--only', `without syncs of ${what}`);
     expect(said, said).toMatch(
       /was safe and has no reply|ran 2 times|not there any more|is lost with the whole session/,
     );
