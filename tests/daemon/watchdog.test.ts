@@ -41,11 +41,11 @@ test('a reader of stderr that takes nothing does not hold it up', async () => {
 });
 
 test('one that was stopped for longer than its patience, and continued, is left alone', async () => {
-  const { child, ended } = await under('busy', 6000);
+  const { child, ended } = await under('busy', 2500);
   for (let n = 0; n < 2; n++) {
     await sleep(300);
     child.kill('SIGSTOP');
-    await sleep(7000);
+    await sleep(3000);
     child.kill('SIGCONT');
   }
   await sleep(500);
@@ -54,7 +54,7 @@ test('one that was stopped for longer than its patience, and continued, is left 
 });
 
 test('a watch that was ended ends nobody, and a step that took long is told', async () => {
-  const { ended, said } = await under('ended', 500);
+  const { ended, said } = await under('ended', 2000);
   expect(await ended).toBe(0);
   expect(said()).toBe('slow: demo, merging plan.json\n');
 });
