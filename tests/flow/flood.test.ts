@@ -2,11 +2,12 @@ import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { everything } from '../support/all.ts';
 import { ground, inFolder, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 
-/** `FLOOD=100000` by hand; as many as make the daemon go through the inbox page by page. */
-const MESSAGES = Number(process.env['FLOOD'] ?? 12_000);
+/** 12,000 with AGENTD_TEST_ALL=1, `FLOOD=100000` by hand; as many as make the daemon go through the inbox page by page. */
+const MESSAGES = Number(process.env['FLOOD'] ?? (everything ? 12_000 : 6000));
 const REFUSED = MESSAGES / 5;
 
 /** The most memory a process ever held, in MB; Linux only. */
@@ -43,9 +44,10 @@ test.skipIf(process.platform !== 'linux')(
     await timed('other', 'again.md', 'hello');
     const grown = peakOf(daemon.pid) - before;
     console.log(`answered after ${waits.join(', ')} ms; ${Math.round(grown)} MB more than before the flood`);
-    expect(Math.max(...waits)).toBeLessThan(10_000);
     expect(grown).toBeLessThan(300);
     const taken = inFolder(join(on.session('flood'), 'done')).length;
+    // Nobody waited for the end of the flood.
+    expect(taken).toBeLessThan(MESSAGES);
     const answered = inFolder(join(on.session('flood'), 'outbox')).length;
     expect(taken - answered).toBeLessThanOrEqual(256 + 64);
     expect(taken + inFolder(join(on.session('flood'), 'inbox')).length).toBeGreaterThanOrEqual(MESSAGES);

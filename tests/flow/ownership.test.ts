@@ -2,12 +2,13 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { everything } from '../support/all.ts';
 import { type Ground, ground, type RealDaemon, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 
 const RUNBOOK = ['--model', 'runbook'];
-/** A start costs half a second of a core; all hundred are tried with OWNERS=100. */
-const AT_ONCE = Number(process.env['OWNERS'] ?? 30);
+/** A start costs half a second of a core; thirty are tried with AGENTD_TEST_ALL=1, all hundred with OWNERS=100. */
+const AT_ONCE = Number(process.env['OWNERS'] ?? (everything ? 30 : 12));
 
 const ownerFile = (on: Ground) => join(on.root, '.agentd/owner.json');
 const ownerOf = (on: Ground) => JSON.parse(readFileSync(ownerFile(on), 'utf8'));
