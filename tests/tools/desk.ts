@@ -126,3 +126,14 @@ export function runs(pid: number | undefined): boolean {
     return process.platform !== 'linux';
   }
 }
+
+/** How many processes have a word in their command line, wherever they are. */
+export function marked(word: string): number {
+  return readdirSync('/proc').filter((pid) => {
+    try {
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').includes(word);
+    } catch {
+      return false;
+    }
+  }).length;
+}

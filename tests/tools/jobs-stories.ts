@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { desk as deskWith, eventually } from './desk.ts';
+import { desk as deskWith, eventually, marked } from './desk.ts';
 
 /** What goes on for long need not be waited for as what may end at once. */
 export const SOON_MS = 100;
@@ -9,17 +9,6 @@ export const SOON_MS = 100;
 let marks = 0;
 /** A word of its own in the command line of whatever a test starts. */
 const mark = () => `agentd-mark-${process.pid}-${++marks}`;
-
-/** How many processes have it in their command line, wherever they are. */
-function marked(word: string): number {
-  return readdirSync('/proc').filter((pid) => {
-    try {
-      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').includes(word);
-    } catch {
-      return false;
-    }
-  }).length;
-}
 
 const sleeper = (word: string) => `bash -c 'sleep 300; true' ${word}`;
 /** Does not end by a SIGTERM. */

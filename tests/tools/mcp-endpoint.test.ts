@@ -8,16 +8,26 @@ import { mcpDesk, reference } from './mcp-desk.ts';
 
 /** server-everything on a port of the loopback; ends with the test. */
 async function everything(way: 'streamableHttp' | 'sse', port = 0) {
-  const at = port || (await freePort());
   const { command, args } = reference('everything', way);
-  const child = spawn(command, args, { env: { PATH: process.env['PATH'], PORT: String(at) }, stdio: 'pipe' });
-  onTestFinished(() => void child.kill('SIGKILL'));
-  await new Promise<void>((listening) => {
-    for (const stream of [child.stdout, child.stderr]) {
-      stream.on('data', (data: Buffer) => /listening|running on port/i.test(data.toString()) && listening());
-    }
-  });
-  return { port: at, child, url: `http://127.0.0.1:${at}/${way === 'sse' ? 'sse' : 'mcp'}` };
+  for (let tries = 1; ; tries++) {
+    const at = port || (await freePort());
+    const child = spawn(command, args, { env: { PATH: process.env['PATH'], PORT: String(at) }, stdio: 'pipe' });
+    onTestFinished(() => void child.kill('SIGKILL'));
+    let said = '';
+    const listens = await new Promise<boolean>((settle) => {
+      for (const stream of [child.stdout, child.stderr]) {
+        stream.on('data', (data: Buffer) => {
+          said += data.toString();
+          if (/listening on|running on port/i.test(said)) settle(true);
+        });
+      }
+      child.once('exit', () => settle(false));
+    });
+    const url = `http://127.0.0.1:${at}/${way === 'sse' ? 'sse' : 'mcp'}`;
+    if (listens) return { port: at, child, url, posts: () => said.split('Received MCP POST request').length - 1 };
+    // Somebody else may have taken the port in the meantime.
+    if (tries === 5) throw new Error(`the server does not start: ${said}`);
+  }
 }
 
 async function freePort(): Promise<number> {
@@ -88,11 +98,12 @@ test('an endpoint that only knows the older way is spoken to in it', async () =>
 });
 
 test('a server that dies in the middle of a call over HTTP is told at once', async () => {
-  const { url, child } = await everything('streamableHttp');
+  const { url, child, posts } = await everything('streamableHttp');
   const at = mcpDesk({ web: { url } });
   await at.ready();
+  const before = posts();
   const call = at.use('mcp__web__trigger-long-running-operation', { duration: 60, steps: 600 });
-  await new Promise((done) => setTimeout(done, 500));
+  await eventually(() => posts() > before);
   child.kill('SIGKILL');
   expect(await call).toMatchObject({ ok: false, text: /may or may not have run/ });
 });
@@ -121,7 +132,8 @@ test('an endpoint that wants a token says so, and one that is away is named', as
   const closed = await endpoint((_, to) => to.writeHead(401).end());
   const at = mcpDesk({
     closed: { url: closed },
-    away: { url: `http://127.0.0.1:${await freePort()}/mcp` },
+    // No system gives this port to who asks for any.
+    away: { url: 'http://127.0.0.1:2/mcp' },
     odd: { url: 'nowhere' },
   });
   const notices = (await at.ready()).join('\n');
