@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { watchBody } from '../../src/models/body.ts';
 
 async function read(stream: ReadableStream<Uint8Array>): Promise<string> {
@@ -10,11 +10,14 @@ async function read(stream: ReadableStream<Uint8Array>): Promise<string> {
 }
 
 test('an answer that comes slowly is not silent, however long it takes in all', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
   const body = new PassThrough();
   const text = read(watchBody(body, 300, { done: false }));
   for (let n = 0; n < 8; n++) {
-    await sleep(100);
+    await vi.advanceTimersByTimeAsync(200);
     body.write(`${n}`);
+    await new Promise(setImmediate);
   }
   body.end();
   expect(await text).toBe('01234567');

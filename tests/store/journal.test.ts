@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import type { Event, EventBody } from '../../src/protocol/event.ts';
 import { RecordCorrupt, sessionPaths } from '../../src/store/index.ts';
@@ -247,21 +248,25 @@ describe('sync', () => {
     };
     return { store: diskRig(tempFolder(), { disk }).store, syncs };
   };
-  const turnOfLoop = () => new Promise((done) => setTimeout(done, 5));
+  /** So many calls have been asked for, and whatever else would be, too. */
+  const askedFor = async (calls: number, syncs: unknown[]) => {
+    while (syncs.length < calls) await nextTurn();
+    for (let turns = 0; turns < 2; turns++) await nextTurn();
+  };
 
   test('serves all who wait with one call, and who came after it began with the next', async () => {
     const { store, syncs } = counting();
     await store.journal.append([opened]);
     const early = [store.journal.sync(), store.journal.sync()];
-    await turnOfLoop();
+    await askedFor(1, syncs);
     expect(syncs).toHaveLength(1);
     await store.journal.append([progressed(2)]);
     let served = false;
     const late = [store.journal.sync(), store.journal.sync()].map((one) => one.then(() => (served = true)));
-    await turnOfLoop();
+    await askedFor(1, syncs);
     syncs[0]?.();
     await Promise.all(early);
-    await turnOfLoop();
+    await askedFor(2, syncs);
     expect([syncs.length, served]).toEqual([2, false]);
     syncs[1]?.();
     await Promise.all(late);
@@ -273,7 +278,7 @@ describe('sync', () => {
     await store.journal.sync();
     await store.journal.append([opened]);
     const first = store.journal.sync();
-    await turnOfLoop();
+    await askedFor(1, syncs);
     syncs[0]?.();
     await first;
     await store.journal.sync();
@@ -285,7 +290,7 @@ describe('sync', () => {
     const append = store.journal.append([opened]);
     const sync = store.journal.sync();
     await append;
-    await turnOfLoop();
+    await askedFor(1, syncs);
     expect(syncs).toHaveLength(1);
     syncs[0]?.();
     await sync;
