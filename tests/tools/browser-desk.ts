@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished, test } from 'vitest';
 import type { BrowserConfig, NetworkSettings } from '../../src/protocol/config.ts';
+import type { Patience } from '../../src/tools/browser/desk.ts';
 import { findBrowser } from '../../src/tools/browser/executable.ts';
 import { browserPool } from '../../src/tools/browser/pool.ts';
 import { browserTool } from '../../src/tools/browser/tool.ts';
@@ -34,6 +35,7 @@ type Options = {
   resolve?: Resolve;
   mostBytes?: number;
   actionMs?: number;
+  patience?: Partial<Patience>;
   env?: NodeJS.ProcessEnv;
 };
 
@@ -45,13 +47,14 @@ export function browserDesk(options: Options = {}) {
     resolve,
     mostBytes,
     actionMs,
+    patience,
     env = process.env,
   } = options;
   const logged: string[] = [];
   const open = () => browserPool({ env, log: (level, text) => logged.push(`${level}: ${text}`), resolve, mostBytes });
   const pool = open();
   const settings = () => ({ network, browser });
-  const toolOf = (folder: string, from = pool) => browserTool({ pool: from, folder, settings, actionMs });
+  const toolOf = (folder: string, from = pool) => browserTool({ pool: from, folder, settings, actionMs, patience });
   const home = mkdtempSync(join(tmpdir(), 'agentd-browser-'));
   onTestFinished(() => rmSync(home, { recursive: true, force: true, maxRetries: 3 }));
   // Hooks run backwards: the browsers have ended before their folder goes.

@@ -6,6 +6,10 @@ import { browserDesk, browserTest } from './browser-desk.ts';
 import { smallPdf } from './small-pdf.ts';
 import { says, server } from './web-server.ts';
 
+/** None of the pages here has a banner that could come. */
+const quickDesk = (options: Parameters<typeof browserDesk>[0] = {}) =>
+  browserDesk({ patience: { comesMs: 50 }, ...options });
+
 /** The number of the first line with these words. */
 const ref = (text: string, words: string) => new RegExp(`\\[(e\\d+)\\] ${words}`).exec(text)?.[1];
 
@@ -13,7 +17,7 @@ browserTest('a form is filled in, chosen from and sent; each answer shows what c
   const page = `<title>Order</title><h1>Order</h1><p>All you need</p><ul><li>one<li>two<li>three</ul><form action="/done">
     <label>Name <input name=n></label><label>Size <select name=s><option value=1>Small<option value=2>Large</select></label><button>Send</button></form>`;
   const web = await server({ '/': says(page), '/done': says('<title>Thanks</title><p>Thank you') });
-  const { run } = browserDesk();
+  const { run } = quickDesk();
   const { ok, text } = await run({ action: 'navigate', url: web.url('/') });
   expect({ ok, text }).toMatchObject({
     ok: true,
@@ -41,7 +45,7 @@ browserTest('a number of a page that is gone hits nothing on the one that came',
     '/': says('<a href="/two">on</a>'),
     '/two': says('<button onclick="document.title=`hit`">Delete all</button>'),
   });
-  const { run } = browserDesk();
+  const { run } = quickDesk();
   const { text } = await run({ action: 'navigate', url: web.url('/') });
   await run({ action: 'click', ref: ref(text, 'link "on"') });
   const stale = await run({ action: 'click', ref: ref(text, 'link "on"') });
@@ -52,7 +56,7 @@ browserTest('a number of a page that is gone hits nothing on the one that came',
 
 browserTest('a click that cannot reach its element says what is in the way', async () => {
   const web = await server({ '/': says('<button>Go</button><div id=veil style="position:fixed;inset:0">veil</div>') });
-  const { run } = browserDesk();
+  const { run } = quickDesk({ patience: { comesMs: 50, elementMs: 1500 } });
   const { text } = await run({ action: 'navigate', url: web.url('/') });
   const { ok, text: why } = await run({ action: 'click', ref: ref(text, 'button "Go"') });
   expect(ok).toBe(false);
@@ -64,7 +68,7 @@ browserTest('dialogs are dismissed and told of, and a new tab becomes the curren
     '/': says(`<button onclick="document.title = confirm('Sure?')">Ask</button><a href="/two" target=_blank>New</a>`),
     '/two': says('<title>Two</title><p>second'),
   });
-  const { run } = browserDesk();
+  const { run } = quickDesk();
   const { text } = await run({ action: 'navigate', url: web.url('/') });
   const asked = await run({ action: 'click', ref: ref(text, 'button "Ask"') });
   expect(asked.text).toMatch(/— false\n\[the page showed a confirm, which was dismissed: "Sure\?"\]/);
@@ -77,7 +81,7 @@ browserTest('a page too long to be shown is read on line by line, and nothing is
   const web = await server({
     '/': says(Array.from({ length: 900 }, (_, n) => `<p>line ${n} ${'😀'.repeat(20)}</p>`).join('')),
   });
-  const { run } = browserDesk();
+  const { run } = quickDesk();
   let { text } = await run({ action: 'navigate', url: web.url('/') });
   const seen: string[] = [];
   for (let next: string | undefined = '1'; next; next = /`from: (\d+)`/.exec(text)?.[1]) {
@@ -101,7 +105,7 @@ browserTest('a page whose scripts never end does not keep the tool, and the next
 
 browserTest('an action ends when the run is stopped, and the browser goes on', async () => {
   const web = await server({ '/': says('<p>here'), '/slow': () => undefined });
-  const { run } = browserDesk();
+  const { run } = quickDesk();
   await run({ action: 'navigate', url: web.url('/') });
   const stop = new AbortController();
   const going = run({ action: 'wait', seconds: 60 }, stop.signal);
@@ -120,7 +124,7 @@ browserTest('files are downloaded into work/downloads/ under names that are free
     '/plain.txt': says('plain', 'text/plain'),
     '/gone': (_request, response) => response.writeHead(404).end('no'),
   });
-  const { run, work } = browserDesk();
+  const { run, work } = quickDesk();
   const { text } = await run({ action: 'navigate', url: web.url('/') });
   const first = await run({ action: 'download', ref: ref(text, 'link "CSV"') });
   expect(first).toMatchObject({
@@ -141,7 +145,7 @@ browserTest('files are downloaded into work/downloads/ under names that are free
 
 browserTest('nothing is written through a link that leads out of work/', async () => {
   const web = await server({ '/': says('<p>here') });
-  const { run, work, outside } = browserDesk();
+  const { run, work, outside } = quickDesk();
   symlinkSync(outside, join(work, 'screenshots'));
   mkdirSync(join(work, 'downloads'));
   await run({ action: 'navigate', url: web.url('/') });
@@ -151,7 +155,7 @@ browserTest('nothing is written through a link that leads out of work/', async (
 
 browserTest('a screenshot lies in work/screenshots/, its size is told, and a model that sees is shown it', async () => {
   const web = await server({ '/': says('<p style="height:3000px">here') });
-  const { run, work } = browserDesk();
+  const { run, work } = quickDesk();
   await run({ action: 'navigate', url: web.url('/') });
   const shot = await run({ action: 'screenshot' });
   expect(shot.text).toMatch(/\[saved `screenshots\/page\.png`, 1280 x 800 pixels, \d+ bytes\]/);

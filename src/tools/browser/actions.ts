@@ -5,7 +5,7 @@ import { UserError } from '../../protocol/errors.ts';
 import { readUrl } from '../web/destination.ts';
 import type { Request, RequestOf } from './args.ts';
 import { arrive, react } from './arrive.ts';
-import { type Desk, type Done, done, ELEMENT_MS, element, isDownload } from './desk.ts';
+import { type Desk, type Done, done, element, isDownload } from './desk.ts';
 import { clickForFile, fetchFile } from './fetch-file.ts';
 import { picture } from './picture.ts';
 import type { Tab } from './tabs.ts';
@@ -19,12 +19,11 @@ type Act<Action extends Request['action']> = (request: RequestOf<Action>, tab: T
 const ACTS: { [Action in Request['action']]: Act<Action> } = {
   navigate,
   snapshot: async ({ from }) => ({ ok: true, says: [], page: 'all', from }),
-  click: (request, tab, desk) =>
-    onElement(request.ref, tab, desk, (found, signal) => found.click({ timeout: ELEMENT_MS, signal })),
-  type: (request, tab, desk) => onElement(request.ref, tab, desk, (found, signal) => type(found, request, signal)),
+  click: (request, tab, desk) => onElement(request.ref, tab, desk, (found, within) => found.click(within)),
+  type: (request, tab, desk) => onElement(request.ref, tab, desk, (found, within) => type(found, request, within)),
   press: (request, tab, desk) => after(tab, desk, () => press(request, tab, desk)),
   select: (request, tab, desk) =>
-    onElement(request.ref, tab, desk, (found, signal) => select(found, request.values, signal)),
+    onElement(request.ref, tab, desk, (found, within) => select(found, request.values, within)),
   scroll: (request, tab, desk) => after(tab, desk, () => scroll(request, tab, desk)),
   wait,
   back: (_request, tab, desk) => back(tab, desk),
@@ -60,20 +59,25 @@ async function onElement(
   ref: string,
   tab: Tab,
   desk: Desk,
-  use: (found: Locator, signal: AbortSignal) => Promise<unknown>,
+  use: (found: Locator, within: Within) => Promise<unknown>,
 ): Promise<Done> {
   const found = await element(ref, tab);
-  return after(tab, desk, () => use(found, desk.signal));
+  return after(tab, desk, () => use(found, within(desk)));
 }
 
-async function after(tab: Tab, { browser, signal }: Desk, run: () => Promise<unknown>): Promise<Done> {
+/** How long an element is waited for, as Playwright takes it. */
+type Within = { timeout: number; signal: AbortSignal };
+const within = ({ patience, signal }: Desk): Within => ({ timeout: patience.elementMs, signal });
+
+async function after(tab: Tab, desk: Desk, run: () => Promise<unknown>): Promise<Done> {
   const before = tab.traffic.arrived;
   await run();
-  await react(tab, browser.tabs, before, signal);
+  await react(tab, before, desk);
   return done();
 }
 
-async function navigate({ url: asked }: RequestOf<'navigate'>, now: Tab, { browser, signal }: Desk): Promise<Done> {
+async function navigate({ url: asked }: RequestOf<'navigate'>, now: Tab, desk: Desk): Promise<Done> {
+  const { browser, signal } = desk;
   const url = readUrl(asked).href;
   const tab = now.isStuck ? await browser.tabs.renew() : now;
   const response = await tab.page
@@ -86,34 +90,35 @@ async function navigate({ url: asked }: RequestOf<'navigate'>, now: Tab, { brows
     await browser.tabs.downloads.waitForOne(NAVIGATE_MS, signal);
     return { ok: true, says: ['That is a file, not a page.'], page: 'none' };
   }
-  await arrive(tab, browser.tabs, signal);
+  await arrive(tab, desk);
   const status = response?.status() ?? 200;
   if (status < 400) return { ok: true, says: [], page: 'all' };
   return { ok: false, says: [`The server answered ${status} ${response?.statusText() ?? ''}`.trim()], page: 'all' };
 }
 
-async function back({ page, traffic }: Tab, { browser, signal }: Desk): Promise<Done> {
+async function back({ page, traffic }: Tab, desk: Desk): Promise<Done> {
+  const { browser, signal } = desk;
   const before = traffic.arrived;
   const response = await page.goBack({ timeout: NAVIGATE_MS, waitUntil: 'domcontentloaded', signal });
   if (response === null && traffic.arrived === before) throw new UserError('There is no page to go back to.');
-  await arrive(await browser.tabs.current(), browser.tabs, signal);
+  await arrive(await browser.tabs.current(), desk);
   return { ok: true, says: [], page: 'all' };
 }
 
-async function type(found: Locator, { text, submit = false }: RequestOf<'type'>, signal: AbortSignal): Promise<void> {
-  await found.fill(text, { timeout: ELEMENT_MS, signal });
-  if (submit) await found.press('Enter', { timeout: ELEMENT_MS, signal });
+async function type(found: Locator, { text, submit = false }: RequestOf<'type'>, limit: Within): Promise<void> {
+  await found.fill(text, limit);
+  if (submit) await found.press('Enter', limit);
 }
 
-async function press({ key, ref }: RequestOf<'press'>, tab: Tab, { signal }: Desk): Promise<void> {
-  if (ref !== undefined) await (await element(ref, tab)).press(key, { timeout: ELEMENT_MS, signal });
+async function press({ key, ref }: RequestOf<'press'>, tab: Tab, desk: Desk): Promise<void> {
+  if (ref !== undefined) await (await element(ref, tab)).press(key, within(desk));
   else await tab.page.keyboard.press(key);
 }
 
 const Options = z.array(z.object({ label: z.string().trim(), value: z.string() })).nullable();
 
 /** Labels and values alike. Where one is missing the model is told what there is. */
-async function select(found: Locator, values: string[], signal: AbortSignal): Promise<void> {
+async function select(found: Locator, values: string[], limit: Within): Promise<void> {
   const options = Options.parse(
     // Runs in the page.
     await found.evaluate((node) =>
@@ -135,14 +140,14 @@ async function select(found: Locator, values: string[], signal: AbortSignal): Pr
   );
   await found.selectOption(
     chosen.map((value) => ({ value })),
-    { timeout: ELEMENT_MS, signal },
+    limit,
   );
 }
 
 /** The wheel moves whatever can be moved in the middle of the view, be it the page or a part of it. */
-async function scroll({ to = 'down', ref }: RequestOf<'scroll'>, tab: Tab, { signal }: Desk): Promise<void> {
+async function scroll({ to = 'down', ref }: RequestOf<'scroll'>, tab: Tab, desk: Desk): Promise<void> {
   const { page } = tab;
-  if (ref !== undefined) return (await element(ref, tab)).scrollIntoViewIfNeeded({ timeout: ELEMENT_MS, signal });
+  if (ref !== undefined) return (await element(ref, tab)).scrollIntoViewIfNeeded(within(desk));
   if (to === 'top' || to === 'bottom') {
     await page.evaluate(`scrollTo(0, ${to === 'top' ? 0 : 'document.documentElement.scrollHeight'})`);
     return;

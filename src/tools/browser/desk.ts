@@ -4,11 +4,17 @@ import type { ImageFile } from '../../protocol/images.ts';
 import type { Browser } from './launch.ts';
 import type { Tab } from './tabs.ts';
 
-/** For an element to be there, to hold still and to be reachable. */
-export const ELEMENT_MS = 8000;
+/** How long is waited for what a page may or may not do, in ms. */
+export type Patience = {
+  /** For an element to be there, to hold still and to be reachable. */
+  elementMs: number;
+  /** For a cookie banner: consent frameworks come with a script of their own, after the page. */
+  comesMs: number;
+};
+export const PATIENCE: Patience = { elementMs: 8000, comesMs: 800 };
 
 /** What an action works with. */
-export type Desk = { browser: Browser; work: string; signal: AbortSignal };
+export type Desk = { browser: Browser; work: string; signal: AbortSignal; patience: Patience };
 /** What an action says for itself, before the page is shown. */
 export type Done = {
   ok: boolean;

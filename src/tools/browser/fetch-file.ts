@@ -4,7 +4,7 @@ import { bytesInWords } from '../file-errors.ts';
 import { openFence } from '../paths.ts';
 import { replaceFile } from '../replace-file.ts';
 import { closePage } from './close-page.ts';
-import { type Desk, type Done, ELEMENT_MS, isDownload } from './desk.ts';
+import { type Desk, type Done, isDownload } from './desk.ts';
 import { safeName } from './downloads.ts';
 import { freePlace } from './saved.ts';
 
@@ -12,11 +12,11 @@ const BEGIN_MS = 20_000;
 const DOWNLOAD_MS = 120_000;
 
 /** Clicks what is to bring a file, and waits for it. */
-export async function clickForFile(found: Locator, { browser, signal }: Desk): Promise<Done> {
+export async function clickForFile(found: Locator, { browser, signal, patience }: Desk): Promise<Done> {
   const { downloads } = browser.tabs;
   const { page } = await browser.tabs.current();
   const began = page.waitForEvent('download', { timeout: BEGIN_MS, signal }).catch(() => undefined);
-  await found.click({ timeout: ELEMENT_MS, signal });
+  await found.click({ timeout: patience.elementMs, signal });
   if (!(await began) && downloads.open() === 0) {
     signal.throwIfAborted();
     throw new UserError('No download began. The page after the click:');

@@ -7,7 +7,7 @@ import { unlessAborted } from '../web/outbound.ts';
 import { act } from './actions.ts';
 import { answer } from './answer.ts';
 import { BROWSER, type Request, readRequest } from './args.ts';
-import type { Desk, Done } from './desk.ts';
+import { type Desk, type Done, PATIENCE, type Patience } from './desk.ts';
 import type { Browser } from './launch.ts';
 import type { BrowserPool } from './pool.ts';
 import type { BrowserSettings } from './settings.ts';
@@ -23,10 +23,12 @@ export type BrowserToolOptions = {
   settings: () => BrowserSettings;
   /** How long an action may take, in ms. */
   actionMs?: number | undefined;
+  /** Where a page is waited for otherwise than usual. */
+  patience?: Partial<Patience> | undefined;
 };
 
 /** `browser`: a real browser of one session, with its own cookies, that the model sees as a tree of numbered elements. */
-export function browserTool({ pool, folder, settings, actionMs = ACTION_MS }: BrowserToolOptions): Tool {
+export function browserTool({ pool, folder, settings, actionMs = ACTION_MS, patience }: BrowserToolOptions): Tool {
   return defineTool({
     ...BROWSER,
     async run(args, context) {
@@ -38,7 +40,7 @@ export function browserTool({ pool, folder, settings, actionMs = ACTION_MS }: Br
           held(browser, context.permits, (denied) =>
             attempt(
               request,
-              { browser, work: context.work, signal: limit.signal },
+              { browser, work: context.work, signal: limit.signal, patience: { ...PATIENCE, ...patience } },
               { outer: context.signal, ms, denied },
             ),
           ),
