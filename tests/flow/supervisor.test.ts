@@ -23,7 +23,14 @@ const first = (on: Ground, key = ''): string => {
   const name = existsSync(folder) ? readdirSync(folder).find((one) => one.includes(key)) : undefined;
   return name === undefined ? '' : join(folder, name);
 };
-const textIn = (path: string): string => (existsSync(path) ? readFileSync(path, 'utf8') : '');
+/** The text of a file, or nothing where it is gone, as that of a process may be at any moment. */
+function textIn(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}
 const eventsOf = <T extends EventType>(on: Ground, type: T): Array<EventOf<T>> =>
   on.events('demo').filter((event): event is EventOf<T> => event.type === type);
 const ledger = (on: Ground): string => textIn(join(on.session('demo'), 'work/ledger'));
