@@ -14,22 +14,22 @@ const INLINED = 'zod';
  */
 const PROGRAMS = {
   agentd: {
-    start: ['frontends/agentd.ts'],
-    daemon: ['compose.ts'],
+    start: ['frontends/agentd/daemon-process.ts'],
+    daemon: ['main/run-daemon.ts'],
   },
   agentctl: {
     quick: [
-      'frontends/cli/main.ts',
+      'frontends/cli/index.ts',
       'frontends/cli/commands/list.ts',
       'frontends/cli/commands/status.ts',
-      'client/client.ts',
-      'client/daemon-status.ts',
-      'client/overview.ts',
+      'client/index.ts',
+      'client/inspect/session-overview.ts',
+      'client/inspect/session-overview.ts',
     ],
-    message: ['protocol/message.ts'],
-    send: ['frontends/cli/commands/send.ts', 'client/replies.ts', 'client/send.ts'],
-    fold: ['client/whole-meaning.ts'],
-    show: ['frontends/cli/commands/show.ts', 'client/shown.ts'],
+    message: ['protocol/session/message.ts'],
+    send: ['frontends/cli/commands/send.ts', 'client/actions/messaging.ts', 'client/actions/messaging.ts'],
+    fold: ['client/sessions/replay.ts'],
+    show: ['frontends/cli/commands/show.ts', 'client/inspect/session-details.ts'],
   },
 };
 

@@ -4,7 +4,7 @@
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { publishedSchemas } from '../src/protocol/schemas.ts';
+import { publishedSchemas } from '../src/protocol/json-schemas.ts';
 import { cliPage } from './docs/cli-page.ts';
 import { commandsPage } from './docs/commands-page.ts';
 import { FOLD_VERSION_FILE, foldVersion } from './docs/fold-version.ts';

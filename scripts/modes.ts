@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { runDaemon } from '../src/compose.ts';
+import { runDaemon } from '../src/main/run-daemon.ts';
 import { broken, isOver } from './modes/check.ts';
 import { type Scenario, scenarios } from './modes/scenario.ts';
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 import { fileURLToPath } from 'node:url';
-import { agentctl } from './frontends/cli/main.ts';
+import { runAgentctl } from './frontends/cli/index.ts';
 
-process.exitCode = await agentctl(process.argv.slice(2), {
+process.exitCode = await runAgentctl(process.argv.slice(2), {
   program: fileURLToPath(new URL('./agentd.js', import.meta.url)),
-  doctor: async (question) => (await import('./doctor.ts')).examine(question),
-  jobs: async (folder, stop) => (await import('./jobs-told.ts')).jobsTold(folder, stop),
+  doctor: async (question) => (await import('./main/doctor.ts')).runDoctor(question),
+  jobs: async (folder, stop) => (await import('./main/session-jobs.ts')).listJobs(folder, stop),
 });

@@ -1,4 +1,6 @@
 #!/usr/bin/env node
-import { agentd } from './frontends/agentd.ts';
+import { runAgentd } from './frontends/agentd/daemon-process.ts';
 
-process.exit(await agentd(process.argv.slice(2), async (start) => (await import('./compose.ts')).runDaemon(start)));
+process.exit(
+  await runAgentd(process.argv.slice(2), async (start) => (await import('./main/run-daemon.ts')).runDaemon(start)),
+);

@@ -1,16 +1,20 @@
 /** The pure parts of agentd and its formats, for frontends and for whoever wants to measure them. */
-export { detectStepCompletion, type StepTurn, type Verdict } from './core/completion/index.ts';
-export { type Decision, decide } from './core/decide.ts';
-export { parseStepDeclarations } from './core/declarations.ts';
-export { fold } from './core/fold.ts';
-export { classifyMessage } from './core/intent/index.ts';
-export { emptySession, type Session } from './core/session.ts';
-export { ready } from './core/steps.ts';
-export { Config, type Rules, resolveRules, Settings } from './protocol/config.ts';
-export { Event, EventBody } from './protocol/event.ts';
-export { Limits } from './protocol/limits.ts';
-export { MessageFile, MessageOptions } from './protocol/message.ts';
-export { isSessionFolder, sessionFolder } from './protocol/names.ts';
-export { EditedPlan, Plan, Step } from './protocol/plan.ts';
-export { Reply } from './protocol/reply.ts';
-export { publishedSchemas } from './protocol/schemas.ts';
+
+export { decide } from './core/decide/decide.ts';
+export { detectStepCompletion, type StepTurn, type StepVerdict } from './core/detect/step-completion.ts';
+export { parseStepDeclarations } from './core/detect/step-tags.ts';
+export { classifyIntent } from './core/messages/intent.ts';
+export { readySteps } from './core/plan/plan-steps.ts';
+export { reduceEvent } from './core/reducers/reduce-event.ts';
+export type { Decision } from './core/runs/decision.ts';
+export { emptySession, type Session } from './core/session/session-state.ts';
+export { publishedSchemas } from './protocol/json-schemas.ts';
+export { Event, EventBody } from './protocol/session/event.ts';
+export { MessageFile, MessageOptions } from './protocol/session/message.ts';
+export { Plan, Step } from './protocol/session/plan.ts';
+export { EditedPlan } from './protocol/session/plan-edit.ts';
+export { Reply } from './protocol/session/reply.ts';
+export { Config, Settings } from './protocol/settings/config.ts';
+export { type Rules, resolveRules } from './protocol/settings/effective-settings.ts';
+export { Limits } from './protocol/settings/run-options.ts';
+export { isSessionFolder, sessionFolder } from './protocol/workspace/session-names.ts';

@@ -1,14 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { decide } from '../src/core/decide.ts';
-import { fold } from '../src/core/fold.ts';
-import { emptySession, type Session } from '../src/core/session.ts';
-import { resolveRules } from '../src/protocol/config.ts';
-import type { EventBody } from '../src/protocol/event.ts';
-import type { Mode } from '../src/protocol/message.ts';
-import { MODES } from '../src/protocol/mode-names.ts';
-import type { Step } from '../src/protocol/plan.ts';
+import { decide } from '../src/core/decide/decide.ts';
+import { reduceEvent } from '../src/core/reducers/reduce-event.ts';
+import { emptySession, type Session } from '../src/core/session/session-state.ts';
+import type { EventBody } from '../src/protocol/session/event.ts';
+import type { Step } from '../src/protocol/session/plan.ts';
+import { resolveRules } from '../src/protocol/settings/effective-settings.ts';
+import type { Mode } from '../src/protocol/settings/run-options.ts';
+import { MODES } from '../src/protocol/settings/run-options.ts';
 
 const SRC = new URL('../src/', import.meta.url).pathname;
 /** What is declared as a record by name: a field, a parameter or a constant. */
@@ -69,7 +69,8 @@ function story(mode: Mode, ids: Ids): string {
   const told: string[] = [];
   let session: Session = emptySession('demo');
   const play = (bodies: readonly EventBody[]) => {
-    for (const body of bodies) session = fold(session, { v: 1, seq: session.seq + 1, epoch: 1, at: AT, ...body });
+    for (const body of bodies)
+      session = reduceEvent(session, { v: 1, seq: session.seq + 1, epoch: 1, at: AT, ...body });
     told.push(JSON.stringify(bodies));
   };
   const file = { ino: '1', mtime_ns: '1', sha256: '1' };

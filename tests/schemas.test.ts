@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { publishedSchemas } from '../src/protocol/schemas.ts';
+import { publishedSchemas } from '../src/protocol/json-schemas.ts';
 
 test('the published schemas are those of the code', () => {
   for (const [name, schema] of Object.entries(publishedSchemas())) {

@@ -1,4 +1,4 @@
-import { detectStepCompletion, type StepTurn } from '../../src/core/completion/index.ts';
+import { detectStepCompletion, type StepTurn } from '../../src/core/detect/step-completion.ts';
 import { wordList } from '../../tests/detection/baseline.ts';
 import { loadCorpus, type Run, withMarkers } from '../../tests/detection/corpus.ts';
 import { type Detector, type Score, score } from '../../tests/detection/score.ts';

@@ -1,10 +1,11 @@
 import * as fs from 'node:fs';
-import type { ModelAnswer, World } from '../../src/engine/ports.ts';
-import { openWorker } from '../../src/engine/worker.ts';
-import { resolveRules } from '../../src/protocol/config.ts';
-import { memoryChildren } from '../../src/store/memory-children.ts';
-import { openSessionFolder } from '../../src/store/session-folder.ts';
+import { openSessionWorker } from '../../src/engine/loop/worker.ts';
+import type { ModelAnswer } from '../../src/engine/ports/model-port.ts';
+import type { SessionPorts } from '../../src/engine/ports/session-ports.ts';
+import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
+import { openSessionFolder } from '../../src/store/session/session-folder.ts';
 import { sessionTokens } from '../../src/store/session-token.ts';
+import { memoryChildren } from '../../tests/support/memory-children.ts';
 import { drop, FREE, makeSession, replied } from './contender.ts';
 
 /** Iterations of one task; a long history is many of them. */
@@ -25,7 +26,7 @@ export async function makeHistory(
   let left = iterations;
   const world = worldOf(session, 'x'.repeat(output), () => left-- > 0 && left % TASK_ITERATIONS > 0);
   let fault: unknown;
-  const worker = await openWorker(
+  const worker = await openSessionWorker(
     world,
     async () => resolveRules({ ...FREE, version: 1, sandbox: 'none' }),
     (error) => {
@@ -56,7 +57,7 @@ const unsynced = {
 };
 
 /** A model that calls as long as `calls` says so, and a tool that always says the same. */
-function worldOf(session: string, output: string, calls: () => boolean): World {
+function worldOf(session: string, output: string, calls: () => boolean): SessionPorts {
   let asked = 0;
   const answer = (): ModelAnswer => ({
     text: '',
@@ -73,14 +74,14 @@ function worldOf(session: string, output: string, calls: () => boolean): World {
     model: { ask: async () => answer() },
     tools: {
       specs: [],
-      ready: async () => [],
-      replay: () => 'safe',
-      permit: async () => ({ is: 'allow' }),
+      refresh: async () => [],
+      replayPolicy: () => 'safe',
+      checkPermission: async () => ({ is: 'allow' }),
       run: async () => ({ ok: true, text: output }),
       resume: async () => null,
-      settle: async () => 'nothing',
+      endLeftovers: async () => 'nothing',
     },
-    seal: () => '0123456789ab',
+    createNonce: () => '0123456789ab',
     children: memoryChildren(),
     clock: {
       now,
@@ -90,9 +91,9 @@ function worldOf(session: string, output: string, calls: () => boolean): World {
         return () => clearTimeout(timer);
       },
     },
-    slots: { take: async () => () => {} },
+    runSemaphore: { acquire: async () => () => {} },
     owner: { check() {} },
-    room: () => 'plenty',
+    diskCapacity: () => 'plenty',
     log: () => {},
   };
 }

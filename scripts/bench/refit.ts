@@ -1,5 +1,5 @@
-import { SIGNS } from '../../src/core/completion/signs.ts';
-import { readTurn } from '../../src/core/completion/turn.ts';
+import { readAnswer } from '../../src/core/detect/answer-reading.ts';
+import { TRANSITION_SIGNALS } from '../../src/core/detect/transition-signals.ts';
 import { labelsOf, type Run } from '../../tests/detection/corpus.ts';
 import { type Detector, score } from '../../tests/detection/score.ts';
 
@@ -48,8 +48,8 @@ function examplesOf(runs: readonly Run[]): Example[] {
   return runs.flatMap((run) => {
     const values: number[][] = [];
     const listen: Detector = (text, iterationInStep, context) => {
-      const turn = readTurn(text, { iterationInStep, ...context });
-      if (values.length < run.turns.length) values.push([1, ...SIGNS.map((sign) => sign.value(turn))]);
+      const turn = readAnswer(text, { iterationInStep, ...context });
+      if (values.length < run.turns.length) values.push([1, ...TRANSITION_SIGNALS.map((sign) => sign.value(turn))]);
       return { done: false, tier: null };
     };
     score([run], listen);
@@ -63,7 +63,7 @@ const logit = (weights: readonly number[], values: readonly number[]): number =>
 
 /** Gradient descent with momentum; the problem is convex, so the start and the order do not matter. */
 function train(examples: readonly Example[]): number[] {
-  const size = SIGNS.length + 1;
+  const size = TRANSITION_SIGNALS.length + 1;
   const weights = Array<number>(size).fill(0);
   const speed = Array<number>(size).fill(0);
   for (let round = 0; round < ROUNDS; round++) {

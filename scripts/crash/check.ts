@@ -1,19 +1,22 @@
 import * as fs from 'node:fs';
 import { join, relative } from 'node:path';
-import { rebuild } from '../../src/client/rebuild.ts';
-import { fold } from '../../src/core/fold.ts';
-import { replyText } from '../../src/core/reply.ts';
-import { emptySession } from '../../src/core/session.ts';
-import { planText } from '../../src/core/steps.ts';
-import type { Event, EventOf, EventType } from '../../src/protocol/event.ts';
-import { Plan } from '../../src/protocol/plan.ts';
+import { rebuildFiles } from '../../src/client/actions/rebuild-files.ts';
+import { formatReplyFile } from '../../src/core/messages/replies.ts';
+import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession } from '../../src/core/session/session-state.ts';
+import type { Event, EventOf, EventType } from '../../src/protocol/session/event.ts';
+import { Plan } from '../../src/protocol/session/plan.ts';
 import { openWorkspace } from '../../src/store/index.ts';
 import { DROPPED, LEDGER, type Place, TOKEN } from './story.ts';
 
 /** The record as its own reader sees it: seq without gaps, every crc right, or it throws. */
 export async function recordOf(there: Place): Promise<Event[]> {
   const events: Event[] = [];
-  await openWorkspace(there.root, { now: () => new Date() }).events(there.session, (event) => void events.push(event));
+  await openWorkspace(there.root, { now: () => new Date() }).readEvents(
+    there.session,
+    (event) => void events.push(event),
+  );
   return events;
 }
 
@@ -69,7 +72,7 @@ function replies(there: Place, events: Event[]): string[] {
     const there = files.filter((file) => file.name === name);
     if (said.length !== 1 || there.length !== 1)
       return [`${name}: ${said.length} replies on record, ${there.length} files`];
-    return said[0] && there[0]?.text !== replyText(said[0].reply)
+    return said[0] && there[0]?.text !== formatReplyFile(said[0].reply)
       ? [`${name}: its reply is not what was committed`]
       : [];
   }).concat(strangers);
@@ -98,12 +101,12 @@ function calls(there: Place, events: Event[]): string[] {
 
 async function projections(there: Place, events: Event[]): Promise<string[]> {
   const sessions = [emptySession(there.session)];
-  for (const event of events) sessions.push(fold(sessions.at(-1) ?? emptySession(there.session), event));
+  for (const event of events) sessions.push(reduceEvent(sessions.at(-1) ?? emptySession(there.session), event));
   const plan = sessions.at(-1)?.plan;
   const text = fs.existsSync(there.plan) ? fs.readFileSync(there.plan, 'utf8') : undefined;
   const wrong: string[] = [];
   if (!plan || !text) wrong.push(`no plan ${plan ? 'in plan.json' : 'on record'}`);
-  else if (text !== planText(plan)) wrong.push('plan.json is not the plan of the record');
+  else if (text !== formatPlanFile(plan)) wrong.push('plan.json is not the plan of the record');
   else if (!Plan.safeParse(JSON.parse(text)).success) wrong.push('plan.json is not a plan');
   const edited = sessions.some((session) => session.plan?.steps.some((step) => step.description.includes(TOKEN)));
   if (!edited) wrong.push('the hand edit is lost');
@@ -111,7 +114,7 @@ async function projections(there: Place, events: Event[]): Promise<string[]> {
   const words = byHand.flatMap((event) => [...event.changes.map((change) => JSON.stringify(change)), ...event.ignored]);
   const invented = words.filter((word) => !word.includes(TOKEN));
   if (invented.length > 0) wrong.push(`said to be edited by hand, but nobody did: ${invented.join('; ')}`);
-  for (const one of await rebuild({ ...there, name: there.session }))
+  for (const one of await rebuildFiles({ ...there, name: there.session }))
     if (one.is !== 'as it was') wrong.push(`rebuild: ${one.path} ${one.is}${one.why ? ` (${one.why})` : ''}`);
   return wrong;
 }
@@ -119,7 +122,7 @@ async function projections(there: Place, events: Event[]): Promise<string[]> {
 /** What was left half-made in a session at rest goes when it is opened next, or with the daily sweep. */
 async function openedOnce(there: Place): Promise<Place> {
   const workspace = openWorkspace(there.root, { now: () => new Date() });
-  await workspace.session(there.session).close();
+  await workspace.openSession(there.session).close();
   return there;
 }
 

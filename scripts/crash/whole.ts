@@ -1,4 +1,4 @@
-import { runDaemon } from '../../src/compose.ts';
+import { runDaemon } from '../../src/main/run-daemon.ts';
 import type { Place } from './story.ts';
 
 /** A daemon in this process that nothing happens to, with the model of the story. Loses its workspace to nobody. */

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { errorText } from '../../src/protocol/errors.ts';
+import { errorText } from '../../src/base/user-error.ts';
 import { findBrowser } from '../../src/tools/index.ts';
 import { CHART, extract } from './commands.ts';
 import { startInvestorSite } from './investor-site.ts';

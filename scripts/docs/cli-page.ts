@@ -1,10 +1,10 @@
-import { agentdHelp } from '../../src/frontends/agentd-yargs.ts';
-import { commandHelp } from '../../src/frontends/cli/cli.ts';
+import { renderAgentdHelp } from '../../src/frontends/agentd/daemon-yargs.ts';
+import { renderCommandHelp } from '../../src/frontends/cli/parser/yargs-parser.ts';
 
 /** What both programs print for `--help`, word for word. */
 export async function cliPage(): Promise<string> {
-  const commands = await commandHelp();
-  const parts = [{ command: 'agentd', help: await agentdHelp() }, ...commands];
+  const commands = await renderCommandHelp();
+  const parts = [{ command: 'agentd', help: await renderAgentdHelp() }, ...commands];
   return [
     '# The commands',
     '',

@@ -1,5 +1,5 @@
-import { ANSWERS } from '../../src/core/answers.ts';
-import { COMMANDS } from '../../src/core/commands.ts';
+import { SESSION_COMMANDS } from '../../src/core/messages/commands.ts';
+import { MESSAGE_ACTIONS } from '../../src/core/messages/message-actions.ts';
 
 const MEANING: Record<string, string> = {
   start: 'starts a run',
@@ -29,15 +29,15 @@ const MEANING: Record<string, string> = {
 
 /** The commands, and what every kind of message does in every state, from the tables the code goes by. */
 export function commandsPage(): string {
-  const commands = Object.values(COMMANDS).map(({ usage, does }) => `| \`${usage}\` | ${does} |`);
-  const states = Object.keys(ANSWERS.task) as Array<keyof typeof ANSWERS.task>;
-  const rows = Object.entries(ANSWERS).map(
+  const commands = Object.values(SESSION_COMMANDS).map(({ usage, description }) => `| \`${usage}\` | ${description} |`);
+  const states = Object.keys(MESSAGE_ACTIONS.task) as Array<keyof typeof MESSAGE_ACTIONS.task>;
+  const rows = Object.entries(MESSAGE_ACTIONS).map(
     ([kind, row]) => `| **${kind}** | ${states.map((state) => MEANING[row[state]]).join(' | ')} |`,
   );
   return [
     '# Commands, and what a message does',
     '',
-    'Generated from `src/core/commands.ts` and `src/core/answers.ts` by `npm run docs`.',
+    'Generated from `src/core/messages/commands.ts` and `src/core/messages/message-actions.ts` by `npm run docs`.',
     '',
     'A message whose first line begins with `/`, or a JSON message with a `command`, is a command. "continue", "stop", "pause" and',
     '"not done yet", said as a whole message, in English, Chinese and some other languages, mean the same as the command.',

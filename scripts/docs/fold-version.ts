@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 
 /** What events mean, and how that is written down. */
-const FROM = ['src/core/fold.ts', 'src/core/snapshot.ts'];
-export const FOLD_VERSION_FILE = 'src/core/fold-version.ts';
+const FROM = ['src/core/reducers/reduce-event.ts', 'src/core/session/snapshot.ts'];
+export const FOLD_VERSION_FILE = 'src/core/session/fold-version.ts';
 
 /** The version of the fold: a hash of every file the meaning of a record depends on, so that nobody has to remember to raise it. */
 export function foldVersion(): string {

@@ -1,4 +1,4 @@
-import type { Consult } from '../../src/protocol/event.ts';
+import type { PlannerQuery } from '../../src/protocol/session/event.ts';
 import type { ScriptEntry } from '../../tests/support/openai-server.ts';
 import { sessionIn } from './words.ts';
 
@@ -9,7 +9,7 @@ export type Asked = {
   /** The session at the root of the family that asks; undefined where no message of a person is in the request. */
   session: string | undefined;
   /** The question beside the work; null: the work itself. */
-  consult: Consult | null;
+  consult: PlannerQuery | null;
   /** The plan that is wanted has parts. */
   isParts: boolean;
   tools: string[];
@@ -17,7 +17,7 @@ export type Asked = {
   afterTool: boolean;
 };
 
-const QUESTIONS: ReadonlyArray<readonly [RegExp, Consult]> = [
+const QUESTIONS: ReadonlyArray<readonly [RegExp, PlannerQuery]> = [
   [/What kind of work|要求的是哪一类工作/, 'choose'],
   [/Plan anew what is still open|请重新规划还没做/, 'replan'],
   [/should the steps that have not begun|还没开始的步骤需要改变/, 'adapt'],

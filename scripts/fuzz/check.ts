@@ -1,8 +1,8 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { rebuild } from '../../src/client/rebuild.ts';
-import { replyText } from '../../src/core/reply.ts';
-import { Plan } from '../../src/protocol/plan.ts';
+import { rebuildFiles } from '../../src/client/actions/rebuild-files.ts';
+import { formatReplyFile } from '../../src/core/messages/replies.ts';
+import { Plan } from '../../src/protocol/session/plan.ts';
 import { sessionPaths } from '../../src/store/index.ts';
 import { textOf } from '../../tests/model/person.ts';
 import { ofType } from '../crash/check.ts';
@@ -74,7 +74,7 @@ function replies(root: string, { name, events, session }: Recorded): string[] {
     const texts = [outbox, outboxRead].map((folder) => textOf(join(folder, reply.id)));
     if (texts.every((text) => text === undefined)) wrong.push(`${reply.id}: no reply file`);
     for (const text of texts)
-      if (text !== undefined && text !== replyText(reply))
+      if (text !== undefined && text !== formatReplyFile(reply))
         wrong.push(`${reply.id}: its reply is not what was committed`);
   }
   const known = new Set(committed.map(({ reply }) => reply.id));
@@ -115,7 +115,7 @@ async function plan(root: string, { name, session }: Recorded, wasBroken: boolea
   } catch (error) {
     wrong.push(`plan.json is no plan: ${String(error).slice(0, 300)}`);
   }
-  const files = await rebuild({ ...paths, name });
+  const files = await rebuildFiles({ ...paths, name });
   const changed = files.filter(({ is, path }) => is !== 'as it was' && !(isLeft && path === 'plan.json'));
   return [...wrong, ...changed.map(({ path, is, why = '' }) => `rebuild: ${path} ${is} ${why}`)];
 }

@@ -1,7 +1,8 @@
-import { fold } from '../../src/core/fold.ts';
-import { emptySession } from '../../src/core/session.ts';
-import type { Event, PlanChange } from '../../src/protocol/event.ts';
-import type { Step } from '../../src/protocol/plan.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession } from '../../src/core/session/session-state.ts';
+import type { Event } from '../../src/protocol/session/event.ts';
+import type { Step } from '../../src/protocol/session/plan.ts';
+import type { PlanChange } from '../../src/protocol/session/plan-edit.ts';
 import type { Recorded } from './sessions.ts';
 
 const ENDS = ['completed', 'failed', 'skipped'];
@@ -12,7 +13,7 @@ export function changedEnds({ name, events }: Pick<Recorded, 'name' | 'events'>)
   let session = emptySession(name);
   for (const event of events) {
     const before = session.plan;
-    session = fold(session, event);
+    session = reduceEvent(session, event);
     const after = session.plan;
     if (!before || !after || before === after || before.id !== after.id) continue;
     for (const step of before.steps) {

@@ -1,4 +1,4 @@
-import { MODES } from '../../src/protocol/mode-names.ts';
+import { MODES } from '../../src/protocol/settings/run-options.ts';
 import type { Chance } from '../../tests/sim/chance.ts';
 import { someLimits, someSettings } from './setting.ts';
 import { stepId, tagOf, weighted, work } from './words.ts';

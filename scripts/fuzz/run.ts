@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { standing } from '../../src/core/session.ts';
+import { sessionStatus } from '../../src/core/session/session-queries.ts';
 import { everything } from '../../tests/model/promises.ts';
 import { startOpenAI } from '../../tests/support/openai-server.ts';
 import { type Answers, calmAnswers, randomAnswers } from './answers.ts';
@@ -152,7 +152,7 @@ function complaints(logFile: string): string[] {
 
 /** How sessions at the root of a family ended: `6 completed, 2 failed`. */
 function endsOf(all: readonly Recorded[]): string {
-  const ends = all.filter(({ name }) => !name.includes('~')).map(({ session }) => standing(session));
+  const ends = all.filter(({ name }) => !name.includes('~')).map(({ session }) => sessionStatus(session));
   const counted = [...new Set(ends)].sort().map((end) => `${ends.filter((one) => one === end).length} ${end}`);
   return counted.join(', ');
 }

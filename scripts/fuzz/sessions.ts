@@ -1,8 +1,8 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { fold } from '../../src/core/fold.ts';
-import { emptySession, type Session } from '../../src/core/session.ts';
-import type { Event } from '../../src/protocol/event.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession, type Session } from '../../src/core/session/session-state.ts';
+import type { Event } from '../../src/protocol/session/event.ts';
 import { openWorkspace, sessionPaths } from '../../src/store/index.ts';
 
 /** A session as its record has it now. */
@@ -18,8 +18,8 @@ export function recordsOf(root: string) {
     const stamp = `${stat?.ino} ${stat?.size} ${stat?.mtimeMs}`;
     if (!fs.existsSync(folder) || !stat || known.get(name)?.stamp === stamp) return;
     const events: Event[] = [];
-    await openWorkspace(root, { now: () => new Date() }).events(name, (event) => void events.push(event));
-    const session = events.reduce(fold, emptySession(name));
+    await openWorkspace(root, { now: () => new Date() }).readEvents(name, (event) => void events.push(event));
+    const session = events.reduce(reduceEvent, emptySession(name));
     known.set(name, { name, events, session, stamp, changedMs: performance.now() });
   }
 
@@ -40,7 +40,7 @@ export function openIn({ session, events }: Recorded, inbox: string): string[] {
     ...waiting.map((name) => `${name} is in inbox/`),
     ...(session.run ? [`its run (of ${session.run.message}) is on`] : []),
     ...session.unanswered.map((id) => `${id} has no reply`),
-    ...Object.keys(session.unpublished).map((id) => `the reply to ${id} is not in outbox/`),
+    ...Object.keys(session.unpublishedReplies).map((id) => `the reply to ${id} is not in outbox/`),
   ];
   const last = events.at(-1);
   return open.length > 0 ? [...open, `last event: ${JSON.stringify(last ?? null).slice(0, 300)}`] : [];

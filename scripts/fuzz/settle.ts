@@ -1,8 +1,8 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { standing } from '../../src/core/session.ts';
-import { rootOf, sessionPaths } from '../../src/store/index.ts';
+import { sessionStatus } from '../../src/core/session/session-queries.ts';
+import { rootSessionOf, sessionPaths } from '../../src/store/index.ts';
 import { save, textOf } from '../../tests/model/person.ts';
 import { type Life, perform } from './perform.ts';
 import { openIn, type Recorded, type recordsOf } from './sessions.ts';
@@ -31,7 +31,7 @@ export async function settle(root: string, lives: readonly Life[], records: Reco
     await sleep(LOOK_MS);
     const all = await records.all();
     const families = lives.flatMap((life): Family[] => {
-      const own = all.filter(({ name }) => rootOf(name) === life.name);
+      const own = all.filter(({ name }) => rootSessionOf(name) === life.name);
       const top = own.find(({ name }) => name === life.name);
       return top ? [{ life, root: top, all: own, sent: sent.get(life.name) ?? 0 }] : [];
     });
@@ -88,7 +88,7 @@ async function approve(root: string, { all }: Family): Promise<boolean> {
 
 /** Sends what a person would send to a run that rests: an answer, "continue", and in the end a cancel. */
 async function goOn({ life, root: { session }, sent }: Family): Promise<boolean> {
-  const now = standing(session);
+  const now = sessionStatus(session);
   if ((now !== 'paused' && now !== 'waiting') || sent > PATIENCE) return false;
   const id = `${life.name}-last-${sent}`;
   const message =

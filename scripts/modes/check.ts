@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { rebuild } from '../../src/client/rebuild.ts';
-import type { Event } from '../../src/protocol/event.ts';
+import { rebuildFiles } from '../../src/client/actions/rebuild-files.ts';
+import type { Event } from '../../src/protocol/session/event.ts';
 import { openWorkspace, sessionPaths } from '../../src/store/index.ts';
 import { ofType } from '../crash/check.ts';
 import { differences, type Scenario } from './scenario.ts';
@@ -12,9 +12,9 @@ const workspaceOf = (root: string) => openWorkspace(root, { now: () => new Date(
 async function records(root: string): Promise<Map<string, Event[]>> {
   const workspace = workspaceOf(root);
   const all = new Map<string, Event[]>();
-  for (const name of workspace.sessions()) {
+  for (const name of workspace.listSessions()) {
     const events: Event[] = [];
-    await workspace.events(name, (event) => void events.push(event));
+    await workspace.readEvents(name, (event) => void events.push(event));
     all.set(name, events);
   }
   return all;
@@ -36,7 +36,7 @@ export async function broken(root: string, scenario: Scenario): Promise<string[]
   const wrong = [...all].flatMap(([name, events]) => inRecord(events).map((one) => `${name}: ${one}`));
   wrong.push(...onceOnly(root), ...ending(root, scenario, all));
   for (const name of all.keys())
-    for (const one of await rebuild({ ...sessionPaths(join(root, '.sessions', name)), name }))
+    for (const one of await rebuildFiles({ ...sessionPaths(join(root, '.sessions', name)), name }))
       if (one.is !== 'as it was')
         wrong.push(`rebuild of ${name}: ${one.path} ${one.is}${one.why ? ` (${one.why})` : ''}`);
   return wrong;

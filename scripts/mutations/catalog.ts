@@ -3,19 +3,19 @@
  * left out: its tests try to get out of it, and without a fence some ways harm the machine that runs them.
  */
 export const GUARDED = [
-  'src/engine/gate.ts',
-  'src/engine/offered-tools.ts',
-  'src/tools/toolbox.ts',
-  'src/tools/permit/ruling.ts',
-  'src/tools/permit/rules.ts',
-  'src/tools/permit/command.ts',
-  'src/tools/permit/address.ts',
-  'src/tools/paths.ts',
-  'src/tools/open-file.ts',
+  'src/engine/calls/permission-gate.ts',
+  'src/engine/calls/offered-tools.ts',
+  'src/tools/toolbox/toolbox.ts',
+  'src/tools/permissions/permission-rules.ts',
+  'src/tools/permissions/permission-rules.ts',
+  'src/tools/permissions/subject-forms.ts',
+  'src/tools/permissions/subject-forms.ts',
+  'src/tools/files/work-paths.ts',
+  'src/tools/files/safe-open.ts',
   'src/tools/web/destination.ts',
-  'src/tools/web/outbound.ts',
-  'src/tools/web/check-url.ts',
-  'src/core/senders.ts',
+  'src/tools/web/outbound-request.ts',
+  'src/tools/check/check-url.ts',
+  'src/core/session/session-messages.ts',
 ];
 
 /** A sync that is found by its form, but whose loss loses nothing, and why. */
@@ -27,47 +27,75 @@ export type Patch = { file: string; code: string; replacement: string; tests?: s
 const OWNERSHIP = [['tests/flow/ownership.test.ts', 'tests/cli/takeover.test.ts']];
 
 export const patches: Patch[] = [
-  { file: 'src/engine/gate.ts', code: ' && given.hash === hashOfCall(asked(call, folder))', replacement: '' },
-  { file: 'src/engine/gate.ts', code: '!permit.rule && isTheirCheck', replacement: 'isTheirCheck' },
   {
-    file: 'src/engine/gate.ts',
-    code: 'return !permit.rule && isTheirCheck(session, key);',
+    file: 'src/engine/calls/permission-gate.ts',
+    code: ' && given.hash === hashCall(approvedPartOf(call, folder))',
+    replacement: '',
+  },
+  {
+    file: 'src/engine/calls/permission-gate.ts',
+    code: '!permit.rule && isUserWrittenCheck',
+    replacement: 'isUserWrittenCheck',
+  },
+  {
+    file: 'src/engine/calls/permission-gate.ts',
+    code: 'return !permit.rule && isUserWrittenCheck(session, key);',
     replacement: 'return true;',
   },
   // A stop that was dropped while no daemon ran, and that only a later round of the inbox finds.
   {
-    file: 'src/engine/worker.ts',
-    code: ' && !caughtUp && woken) return beat(ruled);',
-    replacement: ' && false) return beat(ruled);',
+    file: 'src/engine/loop/worker.ts',
+    code: ' && !isCaughtUp && isWoken) return iterate(runRules);',
+    replacement: ' && false) return iterate(runRules);',
   },
   // A child by its own rules alone.
-  { file: 'src/protocol/effective.ts', code: 'session: root.permissions ?? [],', replacement: 'session: [],' },
-  { file: 'src/tools/permit/rules.ts', code: "found('deny') ?? found('ask') ?? family", replacement: 'family' },
-  { file: 'src/tools/permit/rules.ts', code: "above?.word === 'deny' ? above : ", replacement: '' },
-  { file: 'src/tools/supervised.ts', code: ' || !claim(folder)) return false;', replacement: ') return false;' },
   {
-    file: 'src/tools/nursery.ts',
-    code: 'if (isFree && ended && isWhole) rest(nursery);',
-    replacement: 'if (isFree && ended) rest(nursery);',
+    file: 'src/protocol/settings/effective-settings.ts',
+    code: 'session: root.permissions ?? [],',
+    replacement: 'session: [],',
   },
   {
-    file: 'src/store/kernel-lock.ts',
+    file: 'src/tools/permissions/permission-rules.ts',
+    code: "found('deny') ?? found('ask') ?? family",
+    replacement: 'family',
+  },
+  {
+    file: 'src/tools/permissions/permission-rules.ts',
+    code: "workspaceRule?.word === 'deny' ? workspaceRule : ",
+    replacement: '',
+  },
+  {
+    file: 'src/tools/process/recover-command.ts',
+    code: ' || !claimCall(folder)) return false;',
+    replacement: ') return false;',
+  },
+  {
+    file: 'src/tools/process/fork-server.ts',
+    code: 'if (isFree && ended && isWhole) returnToPool(server);',
+    replacement: 'if (isFree && ended) returnToPool(server);',
+  },
+  {
+    file: 'src/store/workspace/kernel-lock.ts',
     code: "if (status === 1) return { is: 'held', by };",
     replacement: "if (status === 1) return { is: 'ours', by };",
     tests: OWNERSHIP,
   },
   {
-    file: 'src/store/owner.ts',
+    file: 'src/store/workspace/owner-file.ts',
     code: 'return dev === folder.dev && ino === folder.ino;',
     replacement: 'return true;',
     tests: [['tests/flow/ownership.test.ts'], ['tests/flow', 'tests/cli']],
   },
   {
-    file: 'src/store/outbox.ts',
-    code: 'return ifThere(() => readReply(path))?.equals(Buffer.from(content)) ?? false;',
+    file: 'src/store/session/outbox.ts',
+    code: 'return ifExists(() => readReply(path))?.equals(Buffer.from(content)) ?? false;',
     replacement: 'return true;',
   },
-  { file: 'src/store/plan-file.ts', code: 'if (old && old.last?.text !== seen) {', replacement: 'if (old && false) {' },
+  {
+    file: 'src/store/plan/plan-file.ts',
+    code: 'if (old && old.last?.text !== seen) {',
+    replacement: 'if (old && false) {',
+  },
 ];
 
 /** Which tests are those of a file's own room, likeliest first: each list is run where the one before noticed nothing. */

@@ -1,12 +1,12 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { rebuild } from '../../src/client/rebuild.ts';
-import { fold } from '../../src/core/fold.ts';
-import { replyText } from '../../src/core/reply.ts';
-import { emptySession } from '../../src/core/session.ts';
-import { planText } from '../../src/core/steps.ts';
-import type { Event } from '../../src/protocol/event.ts';
-import { sha256 } from '../../src/store/blobs.ts';
+import { rebuildFiles } from '../../src/client/actions/rebuild-files.ts';
+import { formatReplyFile } from '../../src/core/messages/replies.ts';
+import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession } from '../../src/core/session/session-state.ts';
+import type { Event } from '../../src/protocol/session/event.ts';
+import { sha256Hex } from '../../src/store/fs/file-reads.ts';
 import { litter, ofType, recordOf } from '../crash/check.ts';
 import { DROPPED, LEDGER, type Place, TOKEN } from '../crash/story.ts';
 import { type Disk, nodeAt, treeAt } from './disk.ts';
@@ -79,7 +79,7 @@ function blobs(there: Place, events: Event[]): string[] {
   return hashes.flatMap((hash) => {
     const path = join(there.blobs, hash);
     if (!fs.existsSync(path)) return ['a long text of the record is not there'];
-    return sha256(fs.readFileSync(path)) === hash ? [] : ['a long text of the record is damaged'];
+    return sha256Hex(fs.readFileSync(path)) === hash ? [] : ['a long text of the record is damaged'];
   });
 }
 
@@ -115,7 +115,7 @@ function messages(there: Place, events: Event[], known: Known): string[] {
     if (said.length > 1 || texts.size !== said.length || times > said.length)
       return [`${name}: received ${times} times, ${said.length} replies on record, ${texts.size} files`];
     const [one] = said;
-    const right = one ? replyText(one.reply) : undefined;
+    const right = one ? formatReplyFile(one.reply) : undefined;
     if (right !== undefined && !texts.has(right)) return [`${name}: its reply is not what was committed`];
     if (read !== undefined && right !== read) return [`${name}: a reply that could be read has changed or is gone`];
     return waiting;
@@ -148,13 +148,13 @@ function calls(there: Place, events: Event[], found: Map<string, string>, known:
 
 async function plan(there: Place, events: Event[], found: Map<string, string>): Promise<string[]> {
   let session = emptySession(there.session);
-  for (const event of events) session = fold(session, event);
+  for (const event of events) session = reduceEvent(session, event);
   const text = fs.existsSync(there.plan) ? fs.readFileSync(there.plan, 'utf8') : undefined;
   const saved = found.get('plan.json');
   // A save of a person that came through torn is theirs: it is left as it is, and they were told.
   const isTorn = saved !== undefined && saved === text && !parses(saved);
   const wrong: string[] = [];
-  if (!isTorn && text !== (session.plan ? planText(session.plan) : undefined))
+  if (!isTorn && text !== (session.plan ? formatPlanFile(session.plan) : undefined))
     wrong.push(
       `plan.json is not the plan of the record (${text === undefined ? 'missing' : `${text.length} characters`})`,
     );
@@ -163,7 +163,7 @@ async function plan(there: Place, events: Event[], found: Map<string, string>): 
   for (const one of invented.filter((change) => !change.includes(TOKEN))) wrong.push(`nobody edited by hand: ${one}`);
   if (saved?.includes(TOKEN) && parses(saved) && !everySave(there, events).includes(TOKEN))
     wrong.push('the hand edit is lost');
-  for (const one of await rebuild({ ...there, name: there.session }))
+  for (const one of await rebuildFiles({ ...there, name: there.session }))
     if (one.is !== 'as it was' && !(isTorn && one.is === 'left'))
       wrong.push(`rebuild: ${one.path} ${one.is}${one.why ? ` (${one.why})` : ''}`);
   return wrong;

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import type { Event } from '../../src/protocol/event.ts';
+import type { Event } from '../../src/protocol/session/event.ts';
 import { openWorkspace } from '../../src/store/index.ts';
 import { layOut, place, SMALL_DISK } from '../crash/story.ts';
 import { type Disk, diskOf, nodeAt, ROOT, type Tree, treeAt, walk } from './disk.ts';
@@ -25,7 +25,10 @@ export async function recorded(folder: string, deaf: (path: string) => boolean):
   );
   if (wrong) throw new Error(`The model of the disk is not the disk: ${wrong}`);
   const events: Event[] = [];
-  await openWorkspace(root, { now: () => new Date() }).events(place(root).session, (event) => void events.push(event));
+  await openWorkspace(root, { now: () => new Date() }).readEvents(
+    place(root).session,
+    (event) => void events.push(event),
+  );
   return { root, disk, events };
 }
 

@@ -1,10 +1,221 @@
-export type { Asked } from './approvals.ts';
-export { type Client, openClient } from './client.ts';
-export type { Sight } from './follow.ts';
-export type { Overview } from './overview.ts';
-export type { FieldChange, PlanDiff } from './plan-diff.ts';
-export type { PlanEdit } from './plan-edit.ts';
-export type { Deed } from './plan-history.ts';
-export type { Sent } from './send.ts';
-export type { Shown, ShownChild } from './shown.ts';
-export type { StepWhy } from './why.ts';
+import * as fs from 'node:fs';
+import { UserError } from '../base/user-error.ts';
+import type { Reply } from '../protocol/session/reply.ts';
+import type { DaemonStatus } from '../protocol/workspace/daemon-files.ts';
+import { CorruptLogError } from '../store/fs/store-errors.ts';
+import { createUlidGenerator } from '../store/inbox/ulid.ts';
+import { parentSessionOf } from '../store/layout/file-names.ts';
+import { type WorkspacePaths, workspacePaths } from '../store/layout/layout.ts';
+import { readLiveOwner, type WorkspaceOwner } from '../store/workspace/owner-file.ts';
+import type { Workspace } from '../store/workspace/workspace.ts';
+import type { DaemonLaunch, TakeoverResult } from './actions/daemon-control.ts';
+import type { OutgoingMessage, SentMessage, WaitOptions } from './actions/messaging.ts';
+import type { RebuiltFile } from './actions/rebuild-files.ts';
+import type { TemplateSummary } from './actions/saved-templates.ts';
+import type { FollowOptions, LogLine, SessionUpdate } from './inspect/follow-log.ts';
+import type { ApprovalRequest, SessionDetails } from './inspect/session-details.ts';
+import { readDaemonStatus, type SessionOverview } from './inspect/session-overview.ts';
+import { DaemonState } from './sessions/client-errors.ts';
+import { openSessionFolders } from './sessions/session-folders.ts';
+
+/**
+ * What every frontend uses. It talks to the daemon through files alone, so all of it works while no daemon is running; what
+ * only looks makes nothing, not even the workspace. Methods with a session throw `NoSuchSession`, except `send`. Most of a
+ * short command's time is loading modules, so each method loads what it needs when it is used.
+ */
+export type Client = {
+  paths: WorkspacePaths;
+  /** Folder names of all sessions, sorted. */
+  sessions(): string[];
+  /** The folder of the session with this key. */
+  folder(key: string): string;
+  /** Drops a message, durably. A session that is not there is made unless `mustExist` is set. */
+  send(key: string, message: OutgoingMessage, options?: { mustExist?: boolean }): Promise<SentMessage>;
+  waitForReply(key: string, name: string, options?: WaitOptions): Promise<Reply>;
+  /** A line about each session, one by one: each costs a reading of its record. */
+  list(): AsyncGenerator<SessionOverview>;
+  show(key: string): Promise<SessionDetails>;
+  events(key: string, options?: FollowOptions): AsyncGenerator<LogLine>;
+  /** How many events at the beginning of a record retention has removed. */
+  removedEventCount(key: string): Promise<number>;
+  /** The number of the last event, from the end of the record alone; 0 where there is none. */
+  lastSeq(key: string): Promise<number>;
+  watch(key: string, signal?: AbortSignal): AsyncGenerator<SessionUpdate>;
+  /** Throws `DaemonState` while a daemon is at work in the session. */
+  rebuild(key: string): Promise<RebuiltFile[]>;
+  /** The session and its child sessions. */
+  family(key: string): string[];
+  /** Each throws `DaemonState` while a run is on, and takes the child sessions along. `archive` answers the path the folder has now. */
+  archive(key: string): Promise<string>;
+  remove(key: string): Promise<void>;
+  rename(key: string, to: string): Promise<string>;
+  /** The call that waits in the session, or in one that works for it. Throws `NoSuchApproval` where there is not exactly one. */
+  approvalRequest(key: string, id?: number): Promise<ApprovalRequest>;
+  templates(): Promise<TemplateSummary[]>;
+  /** Keeps the completed plan of a session as a template of that name; answers the path of its file. */
+  saveTemplate(key: string, name: string, options?: { force?: boolean }): Promise<string>;
+  /** The daemon that runs now. */
+  daemon(): WorkspaceOwner | undefined;
+  /** What that daemon watches and cannot serve, from its status file. */
+  status(): DaemonStatus | undefined;
+  /** Why `agentd.json`, or what the daemon goes by in its place, does not hold; null where it does. */
+  settingsFault(): Promise<string | null>;
+  start(launch: DaemonLaunch): Promise<WorkspaceOwner>;
+  stop(): Promise<WorkspaceOwner>;
+  /** Ends a daemon that hangs, after `graceMs` by SIGKILL. */
+  takeover(options: { graceMs: number }): Promise<TakeoverResult>;
+};
+
+export function openClient(root: string, now: () => Date = () => new Date()): Client {
+  const paths = workspacePaths(root);
+  const folders = openSessionFolders(paths);
+  const nextId = createUlidGenerator(now);
+  let opened: Workspace | undefined;
+  const workspace = async () => {
+    const { openWorkspace } = await import('../store/workspace/workspace.ts');
+    opened ??= openWorkspace(root, { now });
+    return opened;
+  };
+  const folded = async (session: KnownSession) => (await import('./sessions/read-session.ts')).readSession(session);
+
+  /** Children before their parent: what is left half-way is a family that can be told again what to do. */
+  const familyAtRest = async (key: string, doing: string): Promise<string[]> => {
+    const names = folders.family(folders.get(key).name).reverse();
+    for (const name of names) await atRest(name, doing);
+    return names;
+  };
+  const atRest = async (name: string, doing: string): Promise<void> => {
+    if (!(await isRunning(name))) return;
+    const start = readLiveOwner(paths) ? '' : ' once a daemon is running (agentctl start)';
+    throw new DaemonState(
+      `A run is on in ${name}, so it is not ${doing}. Stop the run first${start}: agentctl stop-run ${name} --wait`,
+    );
+  };
+  /** A record that cannot be trusted is let alone by the daemon too: nothing is on there. */
+  const isRunning = async (key: string): Promise<boolean> => {
+    try {
+      return (await folded(folders.get(key))).run !== null;
+    } catch (error) {
+      if (error instanceof CorruptLogError) return false;
+      throw error;
+    }
+  };
+
+  return {
+    paths,
+    sessions: folders.names,
+    folder: (key) => folders.get(key).folder,
+    async send(key, message, { mustExist = false } = {}) {
+      if (mustExist) folders.get(key);
+      const { validateOutgoing, dropIntoInbox } = await import('./actions/messaging.ts');
+      validateOutgoing(message);
+      const session = folders.folderName(key);
+      if (!folders.names().includes(session)) await createSession(await workspace(), session);
+      const id = nextId();
+      return { session, id, name: await dropIntoInbox(paths.session(session), id, message) };
+    },
+    async waitForReply(key, name, options = {}) {
+      const session = folders.get(key);
+      return (await import('./actions/messaging.ts')).waitForReply(session, name, options);
+    },
+    async *list() {
+      const { readOverview } = await import('./inspect/session-overview.ts');
+      for (const name of folders.names()) yield await readOverview(folders.get(name));
+    },
+    async show(key) {
+      const session = folders.get(key);
+      const { readSessionDetails } = await import('./inspect/session-details.ts');
+      return readSessionDetails(session, (name) => (folders.names().includes(name) ? folders.get(name) : undefined));
+    },
+    events: (key, options = {}) => streamEvents(folders.get(key), options),
+    async removedEventCount(key) {
+      const session = folders.get(key);
+      return (await import('../store/session/retention.ts')).countRemovedEvents(session);
+    },
+    async lastSeq(key) {
+      const session = folders.get(key);
+      return (await import('../store/event-log/log-reader.ts')).readLastEvent(session)?.seq ?? 0;
+    },
+    watch: (key, signal) => streamUpdates(folders.get(key), signal),
+    async rebuild(key) {
+      const session = folders.get(key);
+      const isServed = readLiveOwner(paths) !== undefined;
+      if (isServed) {
+        const { run, unanswered } = await folded(session);
+        const { countWaitingMessages } = await import('./inspect/session-overview.ts');
+        if (run || unanswered.length > 0 || countWaitingMessages(session) > 0) {
+          throw new DaemonState(
+            `The daemon is at work in ${session.name}; it keeps the files up to date itself. Try again when the session rests.`,
+          );
+        }
+      }
+      return (await import('./actions/rebuild-files.ts')).rebuildFiles(session, { alone: !isServed });
+    },
+    family: (key) => folders.family(folders.get(key).name),
+    async archive(key) {
+      let target = '';
+      for (const name of await familyAtRest(key, 'archived')) target = await (await workspace()).archive(name);
+      return target;
+    },
+    async remove(key) {
+      for (const name of await familyAtRest(key, 'removed')) await (await workspace()).remove(name);
+    },
+    async rename(key, to) {
+      const { name } = folders.get(key);
+      const target = folders.folderName(to);
+      const parent = parentSessionOf(name);
+      if (parent !== undefined)
+        throw new UserError(`${name} works for ${parent} and is called after it. Rename ${parent}.`);
+      for (const one of await familyAtRest(key, 'renamed'))
+        await (await workspace()).rename(one, target + one.slice(name.length));
+      return target;
+    },
+    approvalRequest: async (key, id) =>
+      (await import('./inspect/session-details.ts')).findApprovalRequest(
+        folders.family(folders.get(key).name).map(folders.get),
+        id,
+      ),
+    templates: async () => (await import('./actions/saved-templates.ts')).listTemplates(paths.templates),
+    async saveTemplate(key, name, options = {}) {
+      const { plan } = await folded(folders.get(key));
+      const { savePlanAsTemplate } = await import('./actions/saved-templates.ts');
+      return savePlanAsTemplate(paths.templates, plan, name, options);
+    },
+    daemon: () => readLiveOwner(paths),
+    status: () => readDaemonStatus(paths),
+    settingsFault: async () => (await import('./inspect/session-overview.ts')).workspaceSettingsProblem(paths),
+    async start(launch) {
+      await workspace();
+      return (await import('./actions/daemon-control.ts')).launchDaemon(paths, launch);
+    },
+    stop: async () => (await import('./actions/daemon-control.ts')).stopDaemon(paths),
+    takeover: async (options) => (await import('./actions/daemon-control.ts')).takeOverWorkspace(paths, options),
+  };
+}
+
+/** Another sender may make the same session at the same moment: then it is there, which is all that is wanted. */
+async function createSession(workspace: Workspace, session: string): Promise<void> {
+  try {
+    await workspace.create(session);
+  } catch (error) {
+    if (!fs.existsSync(workspace.paths.session(session))) throw error;
+  }
+}
+
+type KnownSession = ReturnType<ReturnType<typeof openSessionFolders>['get']>;
+
+async function* streamEvents(session: KnownSession, options: FollowOptions): AsyncGenerator<LogLine> {
+  yield* (await import('./inspect/follow-log.ts')).followEvents(session, options);
+}
+
+async function* streamUpdates(session: KnownSession, signal: AbortSignal | undefined): AsyncGenerator<SessionUpdate> {
+  yield* (await import('./inspect/follow-log.ts')).watchSession(session, signal);
+}
+
+export type { SentMessage } from './actions/messaging.ts';
+export type { PlanWorkingCopy } from './actions/plan-working-copy.ts';
+export type { StepExplanation } from './inspect/explain-steps.ts';
+export type { SessionUpdate } from './inspect/follow-log.ts';
+export type { FieldChange, PlanDiff, PlanHistoryEntry } from './inspect/plan-history.ts';
+export type { ApprovalRequest, ChildDetails, SessionDetails } from './inspect/session-details.ts';
+export type { SessionOverview } from './inspect/session-overview.ts';

@@ -1,35 +1,172 @@
-import type { ToolSpec } from '../engine/ports.ts';
+import { APIError } from 'openai';
+import type { ChatCompletionContentPart, ChatCompletionMessageParam } from 'openai/resources/chat/completions';
+import type { ChatMessage, ModelRequest } from '../engine/ports/model-port.ts';
+import type { ToolSpec } from '../engine/ports/tool-ports.ts';
+import type { ImageFile } from '../protocol/session/message.ts';
 
-type Asked = { model: string; wire: readonly Buffer[]; tools: readonly ToolSpec[] };
+type RequestParts = { model: string; wire: readonly Buffer[]; tools: readonly ToolSpec[] };
 
 /**
  * The body that the client's `chat.completions.create` would send, streamed, put together from what was written for earlier
  * requests: a conversation grows at its end. Writing all of it out anew was a sixth of an iteration's processor time at 50 messages.
  */
-export function requestBody({ model, wire, tools }: Asked, withUsage: boolean): Buffer {
+export function buildRequestBody({ model, wire, tools }: RequestParts, withUsage: boolean): Buffer {
   const options = `${withUsage ? ',"stream_options":{"include_usage":true}' : ''}}`;
   return Buffer.concat([
     Buffer.from(`{"model":${JSON.stringify(model)},"messages":[`),
-    ...listed(wire),
+    ...joinWithCommas(wire),
     Buffer.from(']'),
-    ...(tools.length > 0 ? [Buffer.from(',"tools":['), ...listed(tools.map(written)), Buffer.from(']')] : []),
+    ...(tools.length > 0 ? [Buffer.from(',"tools":['), ...joinWithCommas(tools.map(toolBytes)), Buffer.from(']')] : []),
     Buffer.from(`,"stream":true${options}`),
   ]);
 }
 
 const COMMA = Buffer.from(',');
 
-function listed(parts: readonly Buffer[]): Buffer[] {
+function joinWithCommas(parts: readonly Buffer[]): Buffer[] {
   const list: Buffer[] = [];
   for (const part of parts) list.push(part, COMMA);
   return list.slice(0, -1);
 }
 
-const known = new WeakMap<ToolSpec, Buffer>();
+const toolBytesCache = new WeakMap<ToolSpec, Buffer>();
 
 /** Tools are described by the same objects from call to call. */
-function written(spec: ToolSpec): Buffer {
-  const bytes = known.get(spec) ?? Buffer.from(JSON.stringify({ type: 'function', function: spec }));
-  known.set(spec, bytes);
+function toolBytes(spec: ToolSpec): Buffer {
+  const bytes = toolBytesCache.get(spec) ?? Buffer.from(JSON.stringify({ type: 'function', function: spec }));
+  toolBytesCache.set(spec, bytes);
   return bytes;
+}
+
+/** Which images a model is not sent, and why; a daemon learns it from refusals and knows it as long as it lives. */
+export type ImageSupport = {
+  /** Why this image is only named; undefined: it is sent. */
+  reasonHidden(model: string, image: ImageFile): string | undefined;
+  /** Whether a refusal was about the images sent; then they are hidden from now on. */
+  learnFromRefusal(model: string, sent: readonly ImageFile[], error: unknown): boolean;
+};
+
+/** `images`: what a person set; undefined: tried, and given up for a model that refuses. */
+export function trackImageSupport(images: boolean | undefined): ImageSupport {
+  const blind = new Set<string>();
+  const refused = new Set<string>();
+  return {
+    reasonHidden(model, { sha256 }) {
+      if (images === false || blind.has(model)) return 'this model sees no images';
+      return refused.has(sha256) ? 'the endpoint refused it' : undefined;
+    },
+    learnFromRefusal(model, sent, error) {
+      if (images === true || sent.length === 0 || !isAboutImages(error)) return false;
+      if (isAboutOneImage(error)) for (const { sha256 } of sent) refused.add(sha256);
+      else blind.add(model);
+      return true;
+    },
+  };
+}
+
+/** Statuses of endpoints that refuse a request with images. */
+const IMAGE_REFUSAL_STATUSES: ReadonlySet<number | undefined> = new Set([400, 404, 415, 422]);
+/** Text-only endpoints complain of the form: the content of a message is a list where they want a text. */
+const ABOUT_IMAGES =
+  /image|vision|multi-?modal|mmproj|content[ _-]?(?:type|part)|content\b.{0,40}\bstring|valid string|should be 'text'/i;
+/** llama.cpp answers 500 (its issue 13566). */
+const LLAMA_500 = /image input is not supported|mmproj/i;
+/** The model sees, but not this file. */
+const ABOUT_ONE_IMAGE =
+  /(?:invalid|corrupt|malformed|unsupported|broken|truncated)[ _](?:base64 )?image|image[ _](?:\w+ )?(?:is|was) (?:invalid|corrupt|too)|(?:process|decode|parse|load|identify|read) (?:the )?(?:input )?image|image_parse|image exceeds|invalid base64/i;
+
+const NO_MATCH = /(?!)/;
+
+function isAboutImages(error: unknown): error is APIError {
+  if (!(error instanceof APIError)) return false;
+  return (error.status === 500 ? LLAMA_500 : IMAGE_REFUSAL_STATUSES.has(error.status) ? ABOUT_IMAGES : NO_MATCH).test(
+    refusalText(error),
+  );
+}
+
+const isAboutOneImage = (error: unknown): boolean =>
+  error instanceof APIError && ABOUT_ONE_IMAGE.test(refusalText(error));
+
+const refusalText = (error: APIError): string => `${error.message} ${JSON.stringify(error.error ?? '')}`;
+
+/** Messages as the wire has them, each as the bytes of its JSON; and the images that are sent in them. */
+export type SerializedMessages = { messages: Buffer[]; sent: ImageFile[] };
+
+/** The messages as the wire has them: images as parts behind the text, and named in words where they are not sent. */
+export async function serializeMessages(
+  { messages, image: read }: Pick<ModelRequest, 'messages' | 'image'>,
+  hides: (image: ImageFile) => string | undefined,
+): Promise<SerializedMessages> {
+  const sent: ImageFile[] = [];
+  const wire: Buffer[] = [];
+  for (const message of messages) {
+    if (message.role !== 'user' || !message.images) {
+      wire.push(messageBytes(message));
+      continue;
+    }
+    const parts: ChatCompletionContentPart[] = [];
+    const left: string[] = [];
+    for (const image of message.images) {
+      const why = hides(image);
+      const bytes = why === undefined ? await read?.(image) : undefined;
+      if (!bytes) left.push(`[not shown: work/${image.path}, ${why ?? 'the file has changed or is gone'}]`);
+      else {
+        sent.push(image);
+        const url = `data:${image.type};base64,${Buffer.from(bytes).toString('base64')}`;
+        parts.push({ type: 'image_url', image_url: { url } });
+      }
+    }
+    const text = [message.content, ...left].join('\n');
+    const content = parts.length > 0 ? [{ type: 'text' as const, text }, ...parts] : text;
+    wire.push(jsonBytes({ role: 'user', content }));
+  }
+  return { messages: wire, sent };
+}
+
+/** Messages never change, so each is written once, however often the conversation is sent. */
+const messageBytesCache = new WeakMap<ChatMessage, Buffer>();
+
+function messageBytes(message: ChatMessage): Buffer {
+  const bytes = messageBytesCache.get(message) ?? jsonBytes(toWireMessage(message));
+  messageBytesCache.set(message, bytes);
+  return bytes;
+}
+
+const jsonBytes = (message: ChatCompletionMessageParam): Buffer => Buffer.from(JSON.stringify(message));
+
+/** Without what is ours. */
+function toWireMessage(message: ChatMessage): ChatCompletionMessageParam {
+  if (message.role === 'tool') return { role: 'tool', tool_call_id: message.tool_call_id, content: message.content };
+  return message.role === 'user' ? { role: 'user', content: message.content } : message;
+}
+
+/**
+ * The conversation with arguments that are no JSON wrapped as `{"unparsed": …}`, or undefined where all are well. Strict
+ * endpoints refuse a whole conversation for one broken call of their own model in it.
+ */
+export function repairToolArguments(messages: ChatMessage[]): ChatMessage[] | undefined {
+  let broken = false;
+  const mended = messages.map((message): ChatMessage => {
+    if (message.role !== 'assistant' || !message.tool_calls?.some((call) => !isJson(call.function.arguments))) {
+      return message;
+    }
+    broken = true;
+    const tool_calls = message.tool_calls.map((call) => {
+      const text = call.function.arguments;
+      return isJson(text)
+        ? call
+        : { ...call, function: { ...call.function, arguments: JSON.stringify({ unparsed: text }) } };
+    });
+    return { ...message, tool_calls };
+  });
+  return broken ? mended : undefined;
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }

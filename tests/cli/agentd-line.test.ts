@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { readDaemonLine } from '../../src/frontends/agentd-line.ts';
-import { readByYargs } from '../../src/frontends/agentd-yargs.ts';
+import { parsePlainDaemonLine } from '../../src/frontends/agentd/daemon-flags.ts';
+import { parseDaemonLine } from '../../src/frontends/agentd/daemon-yargs.ts';
 
 test('a plain command line of agentd means what yargs says it means', async () => {
   const lines = [
@@ -12,12 +12,12 @@ test('a plain command line of agentd means what yargs says it means', async () =
     ['--log-level', 'warn', '--allow-network-fs'],
   ];
   for (const line of lines) {
-    const read = await readByYargs(line);
-    expect(readDaemonLine(line), line.join(' ')).toBeDefined();
+    const read = await parseDaemonLine(line);
+    expect(parsePlainDaemonLine(line), line.join(' ')).toBeDefined();
     const { workspace, config, model, baseUrl, apiKeyEnv, logLevel, allowNetworkFs } = read ?? { logLevel: undefined };
     expect({ workspace, config, model, baseUrl, apiKeyEnv, logLevel, allowNetworkFs }).toMatchObject({
       workspace: undefined,
-      ...readDaemonLine(line),
+      ...parsePlainDaemonLine(line),
     });
   }
 });
@@ -38,5 +38,5 @@ test('a command line of agentd with anything else is left to yargs', () => {
     ['--baseUrl', 'x'],
     ['--toString', 'x'],
   ];
-  for (const line of others) expect(readDaemonLine(line), line.join(' ')).toBeUndefined();
+  for (const line of others) expect(parsePlainDaemonLine(line), line.join(' ')).toBeUndefined();
 });

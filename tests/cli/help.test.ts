@@ -1,21 +1,21 @@
 import { readdirSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { agentdHelp } from '../../src/frontends/agentd-yargs.ts';
-import { commandHelp } from '../../src/frontends/cli/cli.ts';
-import { EXITS } from '../../src/frontends/cli/exit-codes.ts';
+import { renderAgentdHelp } from '../../src/frontends/agentd/daemon-yargs.ts';
+import { EXIT_CODES } from '../../src/frontends/cli/common/exit-codes.ts';
+import { renderCommandHelp } from '../../src/frontends/cli/parser/yargs-parser.ts';
 import { desk } from '../support/agentctl.ts';
 
 test('the help of agentctl and of each command reads as it was agreed', async () => {
-  const pages = await commandHelp();
+  const pages = await renderCommandHelp();
   expect(pages.map(({ command, help }) => `## ${command}\n\n${help}`).join('\n')).toMatchSnapshot();
 });
 
 test('the help of agentd reads as it was agreed', async () => {
-  expect(await agentdHelp()).toMatchSnapshot();
+  expect(await renderAgentdHelp()).toMatchSnapshot();
 });
 
 test('every command has a file of its own, a help page, and no line wider than 100', async () => {
-  const pages = await commandHelp();
+  const pages = await renderCommandHelp();
   const files = readdirSync('src/frontends/cli/commands').filter((file) => file !== 'all.ts');
   const commands = pages.map(({ command }) => command.replace(/^agentctl ?/, '')).filter((name) => name !== '');
   expect([...commands].sort()).toEqual(files.map((file) => file.replace('.ts', '')).sort());
@@ -24,11 +24,11 @@ test('every command has a file of its own, a help page, and no line wider than 1
 
 test('the program prints the pages the docs are made of, with every exit code on the first', async () => {
   const { ctl } = desk();
-  const [first] = await commandHelp();
+  const [first] = await renderCommandHelp();
   const { out, code } = await ctl(['--help']);
   expect(code).toBe(0);
   expect(out.trimEnd()).toBe(first?.help.trimEnd());
-  for (const { when } of Object.values(EXITS)) expect(out).toContain(when);
+  for (const { when } of Object.values(EXIT_CODES)) expect(out).toContain(when);
 });
 
 test('what is not understood ends with 2, names the fault and says where to look', async () => {

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { openShelf } from '../../src/tools/jobs/shelf.ts';
+import { openJobStore } from '../../src/tools/jobs/job-store.ts';
 import { type Desk, desk } from '../support/agentctl.ts';
 import { eventually } from '../tools/desk.ts';
 
@@ -11,12 +11,12 @@ async function withJob(): Promise<{ at: Desk; runs: () => boolean }> {
   await at.ctl(['send', 'demo', 'hello']);
   const folder = at.path('.sessions/demo');
   mkdirSync(join(folder, 'work'), { recursive: true });
-  const shelf = openShelf(join(folder, 'jobs'));
+  const shelf = openJobStore(join(folder, 'jobs'));
   const env = { PATH: process.env['PATH'] };
   const program = { shell: '/bin/sh', command: 'echo hi; sleep 300', cwd: join(folder, 'work'), env };
   const signal = AbortSignal.abort();
-  await shelf.begin(program, null, { call: '3.0', timeoutS: 600, most: 5 }, signal);
-  return { at, runs: () => shelf.running().length > 0 };
+  await shelf.start(program, null, { call: '3.0', timeoutS: 600, most: 5 }, signal);
+  return { at, runs: () => shelf.listRunning().length > 0 };
 }
 
 test('jobs are listed and stopped without a daemon; show and doctor name those that run', async () => {

@@ -47,13 +47,13 @@ test('a session at rest is counted without what reads and folds events; one that
   await end;
   const goneOn = await status();
   expect(JSON.parse(goneOn.out).sessions).toEqual({ total: 1, waiting: 1 });
-  expect(goneOn.sources).toContain('src/core/fold.ts');
+  expect(goneOn.sources).toContain('src/core/reducers/reduce-event.ts');
 });
 
 test('agentd is ready without yargs, the client of the model, the browser, MCP and what reads web pages', async () => {
   const { root } = desk();
   const { packages, sources } = await loadedBy('agentd', ['--workspace', root]);
-  expect(sources).toContain('src/compose.ts');
+  expect(sources).toContain('src/main/run-daemon.ts');
   expect(packages.filter((path) => HEAVY.test(path))).toEqual([]);
 });
 

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
-import { orderText } from '../../src/frontends/cli/plan-order.ts';
+import { formatOrder } from '../../src/frontends/cli/commands/plan-actions.ts';
 import { type Desk, desk } from '../support/agentctl.ts';
 
 const RUNBOOK = '1. Make a folder: `mkdir report`\n2. Look: `test -f go`\n3. Tell: `ls`\n';
@@ -83,13 +83,13 @@ test('a plan is changed by orders, each answered; the history and "why" tell the
 });
 
 test('an order is the message a person would have written', () => {
-  expect(orderText('done', ['step_2', 'all', 'five'], undefined)).toBe('done step_2 all five');
-  expect(orderText('skip', ['2'], undefined)).toBe('skip 2');
-  expect(orderText('add', ['Draw', 'it'], undefined)).toBe('add Draw it');
-  expect(orderText('add', ['Draw it'], 'step_2')).toBe('add after step_2: Draw it');
-  expect(orderText('move', ['2', '1'], undefined)).toBe('move 2 1');
-  expect(orderText('reword', ['2', 'Draw', 'it'], undefined)).toBe('reword 2 Draw it');
-  expect(orderText('undo', [], undefined)).toBe('undo');
+  expect(formatOrder('done', ['step_2', 'all', 'five'], undefined)).toBe('done step_2 all five');
+  expect(formatOrder('skip', ['2'], undefined)).toBe('skip 2');
+  expect(formatOrder('add', ['Draw', 'it'], undefined)).toBe('add Draw it');
+  expect(formatOrder('add', ['Draw it'], 'step_2')).toBe('add after step_2: Draw it');
+  expect(formatOrder('move', ['2', '1'], undefined)).toBe('move 2 1');
+  expect(formatOrder('reword', ['2', 'Draw', 'it'], undefined)).toBe('reword 2 Draw it');
+  expect(formatOrder('undo', [], undefined)).toBe('undo');
 });
 
 test('an order with words missing or too many is refused, and says how it goes', () => {
@@ -104,7 +104,7 @@ test('an order with words missing or too many is refused, and says how it goes',
     ['done', ['2'], '1'],
     ['undo', ['2']],
   ] as const)
-    expect(() => orderText(order, words, after), order).toThrow(`Wanted: agentctl plan <session> ${order}`);
+    expect(() => formatOrder(order, words, after), order).toThrow(`Wanted: agentctl plan <session> ${order}`);
 });
 
 test('without a daemon an order waits in the inbox, and one that makes no sense is not sent', async () => {

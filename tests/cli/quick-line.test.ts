@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readQuickLine } from '../../src/frontends/cli/quick-line.ts';
+import { parsePlainLine } from '../../src/frontends/cli/parser/quick-line.ts';
 import { desk } from '../support/agentctl.ts';
 
 test('a plain command line and one that yargs reads do and say the same', async () => {
@@ -17,8 +17,8 @@ test('a plain command line and one that yargs reads do and say the same', async 
   for (const line of lines) {
     // What follows is no flag: that is for yargs to know.
     const [quick, read] = [await ctl(line), await ctl([...line, '--'])];
-    expect(readQuickLine(line), line.join(' ')).toBeDefined();
-    expect(readQuickLine([...line, '--'])).toBeUndefined();
+    expect(parsePlainLine(line), line.join(' ')).toBeDefined();
+    expect(parsePlainLine([...line, '--'])).toBeUndefined();
     expect(alike(quick), line.join(' ')).toEqual(alike(read));
   }
 });
@@ -30,7 +30,7 @@ const alike = ({ code, out, err }: { code: number | null; out: string; err: stri
 });
 
 test('a command line with anything that wants to be read is left to yargs', () => {
-  expect(readQuickLine(['send', 'demo', 'hi', '--wait', '--workspace', '/w'])).toEqual({
+  expect(parsePlainLine(['send', 'demo', 'hi', '--wait', '--workspace', '/w'])).toEqual({
     words: ['send', 'demo', 'hi'],
     json: undefined,
     wait: true,
@@ -49,5 +49,5 @@ test('a command line with anything that wants to be read is left to yargs', () =
     ['status', '--workspace', '--json'],
     ['status', '--workspace', '/a', '--workspace', '/b'],
   ];
-  for (const line of others) expect(readQuickLine(line), line.join(' ')).toBeUndefined();
+  for (const line of others) expect(parsePlainLine(line), line.join(' ')).toBeUndefined();
 });

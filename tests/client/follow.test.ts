@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
-import type { Sight } from '../../src/client/follow.ts';
+import type { SessionUpdate } from '../../src/client/inspect/follow-log.ts';
 import { openSessionFolder, sessionTokens } from '../../src/store/index.ts';
 import { now, opened, planned, received, record, rested, rig, started } from './rig.ts';
 
@@ -102,12 +102,12 @@ test('who watches sees how it stands, then events and the words of each call, no
   store.live.begin();
   store.live.write('Let me s\u00e9e. [Step] First');
   await until(2);
-  await store.journal.append([answered('Let me s\u00e9e. [Step] First'), ...planned('plan_1', 'Count')]);
+  await store.eventLog.append([answered('Let me s\u00e9e. [Step] First'), ...planned('plan_1', 'Count')]);
   await until(6);
   store.live.begin();
   store.live.write('[Done]');
   await until(7);
-  await store.journal.append(rested('1.md', 'plan_1'));
+  await store.eventLog.append(rested('1.md', 'plan_1'));
   await until(12);
   control.abort();
   await watching;
@@ -128,7 +128,7 @@ test('who watches sees how it stands, then events and the words of each call, no
   ]);
 });
 
-function wordsOf(sight: Sight): string[] {
+function wordsOf(sight: SessionUpdate): string[] {
   if (sight.is === 'state') return [sight.session.run ? 'running' : 'resting'];
   return [sight.is === 'text' ? sight.text : sight.event.type];
 }

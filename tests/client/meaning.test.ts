@@ -1,14 +1,14 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { watch } from '../../src/client/follow.ts';
-import { foldRecord } from '../../src/client/meaning.ts';
-import { rebuild } from '../../src/client/rebuild.ts';
-import { foldWhole } from '../../src/client/whole-meaning.ts';
-import { openLedger } from '../../src/engine/ledger.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
-import { openSessionFolder, sessionTokens, sweepSession } from '../../src/store/index.ts';
-import { removedEvents } from '../../src/store/retention.ts';
+import { rebuildFiles } from '../../src/client/actions/rebuild-files.ts';
+import { watchSession } from '../../src/client/inspect/follow-log.ts';
+import { readSession } from '../../src/client/sessions/read-session.ts';
+import { replayLog } from '../../src/client/sessions/replay.ts';
+import { openSessionLog } from '../../src/engine/state/session-log.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import { applyRetention, openSessionFolder, sessionTokens } from '../../src/store/index.ts';
+import { countRemovedEvents } from '../../src/store/session/retention.ts';
 import { now, planned, received, rested, rig, started } from './rig.ts';
 
 const KEEP = { recordDays: 90, filesDays: 0 };
@@ -30,24 +30,24 @@ async function session(keepAt: number[], sweepAt?: number) {
   fs.mkdirSync(paths.folder, { recursive: true });
   const open = () => openSessionFolder(paths.folder, sessionTokens().take('demo'), { now, segmentBytes: 600 });
   let store = open();
-  let ledger = await openLedger('demo', store.journal, store.snapshots, () => 'a1b2c3d4e5f6');
+  let ledger = await openSessionLog('demo', store.eventLog, store.snapshots, () => 'a1b2c3d4e5f6');
   for (const event of STORY) {
     const seq = await ledger.record([event]);
-    if (keepAt.includes(seq)) await ledger.keep();
+    if (keepAt.includes(seq)) await ledger.saveSnapshot();
     if (seq !== sweepAt) continue;
     await store.close();
-    expect((await sweepSession(paths, KEEP, inDays(91))).removed).toBeGreaterThan(0);
+    expect((await applyRetention(paths, KEEP, inDays(91))).removed).toBeGreaterThan(0);
     store = open();
-    ledger = await openLedger('demo', store.journal, store.snapshots, () => 'a1b2c3d4e5f6');
+    ledger = await openSessionLog('demo', store.eventLog, store.snapshots, () => 'a1b2c3d4e5f6');
   }
   await store.close();
   return paths;
 }
 
-/** All that `foldWhole` tells, and what it ends with. */
+/** All that `replayLog` tells, and what it ends with. */
 async function whole(paths: Awaited<ReturnType<typeof session>>) {
   const seqs: number[] = [];
-  const result = await foldWhole(paths, (event, before, after) => {
+  const result = await replayLog(paths, (event, before, after) => {
     expect([before.seq, after.seq]).toEqual([event.seq - 1, event.seq]);
     seqs.push(event.seq);
   });
@@ -61,18 +61,18 @@ test('a fold from a snapshot is the fold of the whole record, wherever the snaps
     const paths = await session([at]);
     const { session: all, seqs } = await whole(paths);
     expect(seqs).toEqual(upTo(1, 41));
-    expect(await foldRecord(paths), `snapshot at ${at}`).toEqual(all);
+    expect(await readSession(paths), `snapshot at ${at}`).toEqual(all);
     fs.rmSync(paths.snapshot);
-    expect(await foldRecord(paths)).toEqual(all);
+    expect(await readSession(paths)).toEqual(all);
   }
 });
 
 test('a fold from a snapshot reads what came before it no more', async () => {
   const paths = await session([41]);
-  const all = await foldRecord(paths);
+  const all = await readSession(paths);
   fs.writeFileSync(paths.segment(1), fs.readFileSync(paths.segment(1)).fill('x', 100, 200));
-  expect(await foldRecord(paths)).toEqual(all);
-  await expect(foldWhole(paths, () => {})).rejects.toThrow('cannot be trusted');
+  expect(await readSession(paths)).toEqual(all);
+  await expect(replayLog(paths, () => {})).rejects.toThrow('cannot be trusted');
 });
 
 test('a snapshot of the end is believed only where the record still ends with the very line it was taken at', async () => {
@@ -84,9 +84,9 @@ test('a snapshot of the end is believed only where the record still ends with th
   for (const change of changes) {
     const paths = await session([41]);
     fs.writeFileSync(paths.events, change(fs.readFileSync(paths.events)));
-    const [told] = await Promise.allSettled([foldRecord(paths)]);
+    const [told] = await Promise.allSettled([readSession(paths)]);
     fs.rmSync(paths.snapshot);
-    const [read] = await Promise.allSettled([foldRecord(paths)]);
+    const [read] = await Promise.allSettled([readSession(paths)]);
     expect(told).toEqual(read);
   }
 });
@@ -95,24 +95,24 @@ test('where nothing was ever recorded, or only a link lies in place of the recor
   const { session: pathsOf } = rig();
   const paths = { ...pathsOf('demo'), name: 'demo' };
   fs.mkdirSync(paths.folder, { recursive: true });
-  expect(await foldRecord(paths)).toMatchObject({ seq: 0, name: 'demo' });
+  expect(await readSession(paths)).toMatchObject({ seq: 0, name: 'demo' });
   fs.symlinkSync('nowhere', paths.events);
-  await expect(foldRecord(paths)).rejects.toThrow('events.jsonl');
+  await expect(readSession(paths)).rejects.toThrow('events.jsonl');
 });
 
 test('where retention removed the beginning, every event that is kept and not stood for is told, whatever newer snapshot there is', async () => {
   const { session: all } = await whole(await session([]));
   const paths = await session([18, 35], 21);
-  expect(removedEvents(paths)).toBeGreaterThan(0);
+  expect(countRemovedEvents(paths)).toBeGreaterThan(0);
   const { session: kept, seqs } = await whole(paths);
   expect(kept).toEqual(all);
   expect(seqs).toEqual(upTo(19, 41));
-  expect(await foldRecord(paths)).toEqual(all);
+  expect(await readSession(paths)).toEqual(all);
 });
 
 test('where retention removed the beginning, the rest is rebuilt: plans that left since, replies, the plan', async () => {
   const paths = await session([18, 35], 21);
-  const rebuilt = await rebuild(paths);
+  const rebuilt = await rebuildFiles(paths);
   expect(rebuilt.map(({ path, is }) => `${is} ${path}`)).toEqual([
     'written plan.json',
     'written plans/plan_2.json',
@@ -128,7 +128,7 @@ test('where retention removed the beginning, the rest is rebuilt: plans that lef
 test('who looks at a session whose beginning was removed sees it as it stands', async () => {
   const { session: all } = await whole(await session([]));
   const paths = await session([18], 21);
-  for await (const sight of watch(paths, AbortSignal.timeout(10_000))) {
+  for await (const sight of watchSession(paths, AbortSignal.timeout(10_000))) {
     expect(sight).toEqual({ is: 'state', session: all });
     break;
   }
@@ -140,5 +140,5 @@ test('where the snapshot for what was removed is damaged, a newer one serves, an
   fs.writeFileSync(paths.base, 'rubbish');
   expect(await whole(paths)).toEqual({ session: all, seqs: upTo(36, 41) });
   fs.rmSync(paths.snapshot);
-  await expect(foldWhole(paths, () => {})).rejects.toThrow('Put snapshot.json back');
+  await expect(replayLog(paths, () => {})).rejects.toThrow('Put snapshot.json back');
 });

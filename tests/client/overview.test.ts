@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
-import type { Overview } from '../../src/client/overview.ts';
+import type { SessionOverview } from '../../src/client/inspect/session-overview.ts';
 import { opened, planned, received, record, rested, rig, started } from './rig.ts';
 
 test('a list has a line about each session: how it stands, how far it is, what waits in its inbox', async () => {
@@ -14,7 +14,7 @@ test('a list has a line about each session: how it stands, how far it is, what w
   await record(at.session('hurt'), first);
   const lines = fs.readFileSync(at.session('hurt').events, 'utf8').split('\n');
   fs.writeFileSync(at.session('hurt').events, [...lines.slice(0, 2), ...lines.slice(3)].join('\n'));
-  const rows: Overview[] = [];
+  const rows: SessionOverview[] = [];
   for await (const row of at.client.list()) rows.push(row);
   expect(
     rows.map(({ name, title, standing, plan, inbox }) => [

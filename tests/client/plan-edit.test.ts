@@ -2,9 +2,9 @@ import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
-import { openPlanEdit } from '../../src/client/plan-edit.ts';
-import { planText } from '../../src/core/steps.ts';
-import { bootId } from '../../src/store/holder.ts';
+import { openPlanWorkingCopy } from '../../src/client/actions/plan-working-copy.ts';
+import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
+import { bootId } from '../../src/store/workspace/owner-file.ts';
 import { now, opened, planned, received, record, rig, started } from './rig.ts';
 
 async function withPlan() {
@@ -13,10 +13,10 @@ async function withPlan() {
   const paths = at.session('demo');
   await record(paths, [opened, received('1.md'), started('1.md'), ...planned('plan_1', 'Count')]);
   const { session } = await at.client.show('demo');
-  if (session.plan) fs.writeFileSync(paths.plan, planText(session.plan));
+  if (session.plan) fs.writeFileSync(paths.plan, formatPlanFile(session.plan));
   return {
     paths,
-    open: () => openPlanEdit(paths.folder, now()),
+    open: () => openPlanWorkingCopy(paths.folder, now()),
     lock: join(paths.folder, '.plan.edit.lock'),
   };
 }

@@ -1,11 +1,10 @@
 import { expect, test } from 'vitest';
-import { planDiff } from '../../src/client/plan-diff.ts';
-import { planHistory } from '../../src/client/plan-history.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
+import { buildPlanHistory, diffPlanRevisions } from '../../src/client/inspect/plan-history.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
 import { answered, edit, planOf, said, stamped } from './stamped.ts';
 
 function historyOf(...more: EventBody[]) {
-  const history = planHistory('demo', stamped([...planOf('Look', 'Fetch'), ...more]));
+  const history = buildPlanHistory('demo', stamped([...planOf('Look', 'Fetch'), ...more]));
   if (!history) throw new Error('there is no plan');
   return history;
 }
@@ -13,7 +12,7 @@ function historyOf(...more: EventBody[]) {
 const reworded = edit({ what: 'step', step: 'step_2', set: { description: 'Fetch all' }, unset: [] });
 
 test('a record without a plan has no history', () => {
-  expect(planHistory('demo', stamped([said('1', 'hello')]))).toBeUndefined();
+  expect(buildPlanHistory('demo', stamped([said('1', 'hello')]))).toBeUndefined();
 });
 
 test('the history tells every change with who made it, and the revision it led to', () => {
@@ -63,7 +62,7 @@ test('a diff tells the fields that differ between two revisions, and who changed
       { what: 'order', to: ['step_3', 'step_2'] },
     ),
   );
-  const diff = planDiff(history, 4, 6);
+  const diff = diffPlanRevisions(history, 4, 6);
   expect(diff.changes.map(({ step, field, from, to }) => [step, field, from === null, to === null])).toEqual([
     ['step_3', 'step', true, false],
     ['step_2', 'description', false, false],
@@ -77,7 +76,7 @@ test('a diff tells the fields that differ between two revisions, and who changed
 
 test('without revisions a diff is that of the last change; steps that changed places are told', () => {
   const history = historyOf(reworded, edit({ what: 'order', to: ['step_2', 'step_1'] }));
-  expect(planDiff(history)).toMatchObject({
+  expect(diffPlanRevisions(history)).toMatchObject({
     from: 5,
     to: 6,
     changes: [{ step: null, field: 'order', from: ['step_1', 'step_2'], to: ['step_2', 'step_1'] }],
@@ -86,6 +85,6 @@ test('without revisions a diff is that of the last change; steps that changed pl
 
 test('a diff with a revision that never was, or that goes backwards, is refused', () => {
   const history = historyOf(reworded);
-  expect(() => planDiff(history, 2, 99)).toThrow('plan_1 has revisions 1 to 5; there is no 99');
-  expect(() => planDiff(history, 4, 2)).toThrow('4 is not before 2');
+  expect(() => diffPlanRevisions(history, 2, 99)).toThrow('plan_1 has revisions 1 to 5; there is no 99');
+  expect(() => diffPlanRevisions(history, 4, 2)).toThrow('4 is not before 2');
 });

@@ -2,11 +2,11 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { type Client, openClient } from '../../src/client/client.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
-import type { Reply } from '../../src/protocol/reply.ts';
-import { bootId, startTime } from '../../src/store/holder.ts';
+import { type Client, openClient } from '../../src/client/index.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import type { Reply } from '../../src/protocol/session/reply.ts';
 import { openSessionFolder, type SessionPaths, sessionPaths, sessionTokens } from '../../src/store/index.ts';
+import { bootId, processStartTime } from '../../src/store/workspace/owner-file.ts';
 
 export const now = () => new Date('2026-01-02T03:04:05.678Z');
 
@@ -24,8 +24,8 @@ export function rig(): Rig {
 /** Adds to the record of a session, as its daemon would. */
 export async function record(paths: SessionPaths, events: EventBody[]): Promise<void> {
   const store = openSessionFolder(paths.folder, sessionTokens().take('demo'), { now });
-  await store.journal.append(events);
-  await store.journal.sync();
+  await store.eventLog.append(events);
+  await store.eventLog.sync();
   await store.close();
 }
 
@@ -34,7 +34,7 @@ export function pretendDaemon({ client }: Rig): void {
   const owner = {
     version: 1,
     pid: process.pid,
-    start_time: startTime(process.pid),
+    start_time: processStartTime(process.pid),
     boot_id: bootId(),
     host: 'here',
     at: now().toISOString(),

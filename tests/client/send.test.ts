@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { MessageFile } from '../../src/protocol/message.ts';
+import { MessageFile } from '../../src/protocol/session/message.ts';
 import { opened, planned, received, record, rested, rig, started } from './rig.ts';
 
 test('a message is one whole file that only its owner reads, named and ordered by its id', async () => {

@@ -1,4 +1,4 @@
-import type { Event, EventBody } from '../../src/protocol/event.ts';
+import type { Event, EventBody } from '../../src/protocol/session/event.ts';
 
 /** Events as they would stand in a record, a second apart. */
 export function stamped(bodies: readonly EventBody[]): Event[] {

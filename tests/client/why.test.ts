@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { type StepWhy, whyStep, whySteps } from '../../src/client/why.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
+import { explainSteps, findStepExplanation, type StepExplanation } from '../../src/client/inspect/explain-steps.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
 import { answered, edit, planOf, said, stamped } from './stamped.ts';
 
 const clock = (at: string) => at.slice(11, 19);
 const plan = planOf('Look', 'Fetch', 'Tell');
-const of = (...more: EventBody[]) => whySteps('demo', stamped([...plan, ...more]), clock).steps;
+const of = (...more: EventBody[]) => explainSteps('demo', stamped([...plan, ...more]), clock).steps;
 const text = (...more: EventBody[]) => of(...more)[0]?.text;
-const told = (step: StepWhy | undefined) => step?.moments.map((moment) => moment.text);
+const told = (step: StepExplanation | undefined) => step?.moments.map((moment) => moment.text);
 
 const done = (by: Extract<EventBody, { type: 'step.completed' }>['by'], evidence: string, to?: string): EventBody => ({
   ...{ type: 'step.completed', step: 'step_1', by, evidence, result: '' },
@@ -197,8 +197,10 @@ test('steps are told of the plan at hand, in its order, and not of an earlier on
 });
 
 test('a step is found by id, number or description; an unknown one names the known', () => {
-  const found = whySteps('demo', stamped(plan), clock);
-  for (const name of ['step_2', '2', 'fetch']) expect(whyStep(found, name).id).toBe('step_2');
-  expect(() => whyStep(found, '7')).toThrow('No step "7". Known: step_1 "Look", step_2 "Fetch", step_3 "Tell".');
-  expect(() => whyStep(whySteps('demo', [], clock), '7')).toThrow('There is no plan yet');
+  const found = explainSteps('demo', stamped(plan), clock);
+  for (const name of ['step_2', '2', 'fetch']) expect(findStepExplanation(found, name).id).toBe('step_2');
+  expect(() => findStepExplanation(found, '7')).toThrow(
+    'No step "7". Known: step_1 "Look", step_2 "Fetch", step_3 "Tell".',
+  );
+  expect(() => findStepExplanation(explainSteps('demo', [], clock), '7')).toThrow('There is no plan yet');
 });

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import type { ChatMessage } from '../../src/core/chat.ts';
-import { compaction } from '../../src/core/compaction.ts';
-import { growing } from '../../src/core/grow.ts';
-import { emptySession } from '../../src/core/session.ts';
-import { resolveRules } from '../../src/protocol/config.ts';
-import { daemonBlock, NO_SEAL } from '../../src/protocol/provenance.ts';
+import { appendList } from '../../src/base/persistent-collections.ts';
+import { compactionEvent } from '../../src/core/prompt/compaction.ts';
+import type { ChatMessage } from '../../src/core/session/session-messages.ts';
+import { emptySession } from '../../src/core/session/session-state.ts';
+import { daemonBlock, NO_NONCE } from '../../src/protocol/session/prompt-tags.ts';
+import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
 import fc from '../support/property.ts';
 
 const rules = resolveRules({ model: { context_window: 1000 } });
@@ -33,18 +33,18 @@ test('what stays after a folding begins with a whole turn and holds the last one
   fc.assert(
     fc.property(fc.array(turn, { minLength: 1, maxLength: 15 }), (turns) => {
       const conversation = conversationOf(turns);
-      const session = { ...emptySession('demo'), conversation: growing(conversation) };
-      const event = compaction(session, rules);
+      const session = { ...emptySession('demo'), conversation: appendList(conversation) };
+      const event = compactionEvent(session, rules);
       if (event?.type !== 'context.compacted') return;
       const from = conversation.length - (event.kept ?? 0);
       expect(conversation[from]?.role).not.toBe('tool');
       expect(conversation[from - 1]?.role).not.toBe('user');
       expect(from).toBeLessThanOrEqual(conversation.findLastIndex((message) => message.role === 'assistant'));
       const after = [
-        { role: 'user' as const, content: daemonBlock(NO_SEAL, event.summary) },
+        { role: 'user' as const, content: daemonBlock(NO_NONCE, event.summary) },
         ...conversation.slice(from),
       ];
-      expect(compaction({ ...session, conversation: growing(after) }, rules)).toBeNull();
+      expect(compactionEvent({ ...session, conversation: appendList(after) }, rules)).toBeNull();
     }),
     { numRuns: 1000 },
   );

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { detectStepCompletion, type StepTurn } from '../../src/core/completion/index.ts';
-import { MAX_STEPS, parseStepDeclarations } from '../../src/core/declarations.ts';
-import { classifyMessage } from '../../src/core/intent/index.ts';
+import { detectStepCompletion, type StepTurn } from '../../src/core/detect/step-completion.ts';
+import { MAX_OPEN_STEPS, parseStepDeclarations } from '../../src/core/detect/step-tags.ts';
+import { classifyIntent } from '../../src/core/messages/intent.ts';
 import fc from '../support/property.ts';
 
 const piece = fc.constantFrom(
@@ -107,7 +107,7 @@ test('steps that are known already are not declared again, and no plan grows bey
       const added = parseStepDeclarations(said, existing);
       expect(parseStepDeclarations(said, [...existing, ...added])).toEqual([]);
       expect(parseStepDeclarations(said, added.concat(existing))).toEqual([]);
-      if (existing.length <= MAX_STEPS) expect(existing.length + added.length).toBeLessThanOrEqual(MAX_STEPS);
+      if (existing.length <= MAX_OPEN_STEPS) expect(existing.length + added.length).toBeLessThanOrEqual(MAX_OPEN_STEPS);
     }),
     { numRuns: 1500 },
   );
@@ -116,7 +116,7 @@ test('steps that are known already are not declared again, and no plan grows bey
 test('every message has a meaning, and a rest is always part of it', () => {
   fc.assert(
     fc.property(text, fc.constantFrom('paused', 'running', null), (said, planStatus) => {
-      const { rest } = classifyMessage(said, { planStatus });
+      const { rest } = classifyIntent(said, { planStatus });
       if (rest !== undefined) expect(said.normalize('NFC')).toContain(rest.normalize('NFC'));
     }),
     { numRuns: 1500 },

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { classifyMessage } from '../../src/core/intent/index.ts';
+import { classifyIntent } from '../../src/core/messages/intent.ts';
 import { casesOf } from './case-file.ts';
 
 const Input = z.strictObject({ text: z.string(), planStatus: z.string().nullable() });
@@ -8,7 +8,7 @@ const Expected = z.strictObject({ kind: z.enum(['continue', 'task']), rest: z.st
 
 for (const one of casesOf('continue-intent', Input, Expected)) {
   test(one.fact, () => {
-    const { kind, rest } = classifyMessage(one.input.text, one.input);
+    const { kind, rest } = classifyIntent(one.input.text, one.input);
     expect(kind === 'continue' ? kind : 'task').toBe(one.expect.kind);
     if (one.expect.kind === 'continue') expect(rest).toBe(one.expect.rest);
   });
@@ -18,17 +18,17 @@ const paused = { planStatus: 'paused' };
 
 test('a waiting, failed or cancelled plan goes on at the word; other plans take it as a task', () => {
   for (const planStatus of ['waiting', 'failed', 'cancelled'])
-    expect(classifyMessage('继续', { planStatus }).kind).toBe('continue');
+    expect(classifyIntent('继续', { planStatus }).kind).toBe('continue');
   for (const planStatus of ['running', 'completed', undefined])
-    expect(classifyMessage('继续', { planStatus }).kind).toBe('task');
+    expect(classifyIntent('继续', { planStatus }).kind).toBe('task');
 });
 
 test('the word with a link needs no comma before the instruction', () => {
-  expect(classifyMessage('continue with the summary only', paused)).toEqual({
+  expect(classifyIntent('continue with the summary only', paused)).toEqual({
     kind: 'continue',
     rest: 'with the summary only',
   });
-  expect(classifyMessage('請繼續，謝謝', paused)).toEqual({ kind: 'continue' });
+  expect(classifyIntent('請繼續，謝謝', paused)).toEqual({ kind: 'continue' });
 });
 
 test('the same letters in another phrase do not resume', () => {
@@ -41,5 +41,5 @@ test('the same letters in another phrase do not resume', () => {
     '继续吗',
     'Proceedings of 2023',
   ])
-    expect(classifyMessage(text, paused).kind, text).toBe('task');
+    expect(classifyIntent(text, paused).kind, text).toBe('task');
 });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { detectStepCompletion } from '../../src/core/completion/index.ts';
+import { detectStepCompletion } from '../../src/core/detect/step-completion.ts';
 import { casesOf } from './case-file.ts';
 
 const Turn = z.strictObject({

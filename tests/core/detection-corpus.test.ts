@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { detectStepCompletion } from '../../src/core/completion/index.ts';
+import { detectStepCompletion } from '../../src/core/detect/step-completion.ts';
 import { wordList } from '../detection/baseline.ts';
 import { loadCorpus, withMarkers } from '../detection/corpus.ts';
 import { type Detector, score } from '../detection/score.ts';

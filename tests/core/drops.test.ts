@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { whatReappeared } from '../../src/core/drops.ts';
+import { classifyReappearedDrop } from '../../src/core/session/dropped-files.ts';
 
 const identity = { ino: '7', mtime_ns: '100', sha256: 'a', ctime_ns: '200' };
 const taken = { seq: 2, message: '1.md', ctime: '200' };
@@ -9,31 +9,31 @@ const open = { name: '1.md', isAnswered: false };
 const answered = { name: '1.md', isAnswered: true };
 
 test('a file with its name and its times never left the inbox', () => {
-  expect(whatReappeared(taken, found, open)).toBe('left over');
-  expect(whatReappeared(taken, found, undefined)).toBe('left over');
-  expect(whatReappeared({ ...taken, name: 'x.md' }, { ...found, name: 'x.md' }, answered)).toBe('left over');
+  expect(classifyReappearedDrop(taken, found, open)).toBe('left over');
+  expect(classifyReappearedDrop(taken, found, undefined)).toBe('left over');
+  expect(classifyReappearedDrop({ ...taken, name: 'x.md' }, { ...found, name: 'x.md' }, answered)).toBe('left over');
 });
 
 test('one that was moved is new where that is certain, else unclear', () => {
-  expect(whatReappeared(taken, { ...moved, name: '2.md' }, answered)).toBe('new');
-  expect(whatReappeared(taken, { ...moved, name: '2.md' }, open)).toBe('unclear');
-  expect(whatReappeared(taken, moved, answered)).toBe('unclear');
-  expect(whatReappeared(taken, { ...found, name: '2.md' }, answered)).toBe('new');
+  expect(classifyReappearedDrop(taken, { ...moved, name: '2.md' }, answered)).toBe('new');
+  expect(classifyReappearedDrop(taken, { ...moved, name: '2.md' }, open)).toBe('unclear');
+  expect(classifyReappearedDrop(taken, moved, answered)).toBe('unclear');
+  expect(classifyReappearedDrop(taken, { ...found, name: '2.md' }, answered)).toBe('new');
 });
 
 test('one that was made after the other was last changed is another file, whatever its name', () => {
   for (const message of [open, answered]) {
-    expect(whatReappeared(taken, { ...moved, born: 201n }, message)).toBe('new');
-    expect(whatReappeared(taken, { ...moved, born: 200n }, message)).toBe('unclear');
+    expect(classifyReappearedDrop(taken, { ...moved, born: 201n }, message)).toBe('new');
+    expect(classifyReappearedDrop(taken, { ...moved, born: 200n }, message)).toBe('unclear');
   }
 });
 
 test('one that was refused is judged anew', () => {
-  expect(whatReappeared(taken, moved, undefined)).toBe('new');
+  expect(classifyReappearedDrop(taken, moved, undefined)).toBe('new');
 });
 
 test('of a record without times the name decides', () => {
   const old = { seq: 2, message: '1.md' };
-  expect(whatReappeared(old, moved, answered)).toBe('left over');
-  expect(whatReappeared(old, { ...moved, name: '2.md' }, answered)).toBe('new');
+  expect(classifyReappearedDrop(old, moved, answered)).toBe('left over');
+  expect(classifyReappearedDrop(old, { ...moved, name: '2.md' }, answered)).toBe('new');
 });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { ChatMessage } from '../../src/core/chat.ts';
-import { elided } from '../../src/core/prompt/elide.ts';
+import { elideOldOutputs } from '../../src/core/prompt/context-window.ts';
+import type { ChatMessage } from '../../src/core/session/session-messages.ts';
 
 /** A conversation of so many calls, each with an output of 4,000 characters (about 1,000 tokens). */
 function conversation(calls: number): ChatMessage[] {
@@ -22,12 +22,12 @@ const whole = (messages: readonly ChatMessage[]) =>
 
 test('a conversation that fits is sent as it is', () => {
   const talk = conversation(10);
-  expect(elided(talk, 128_000)).toBe(talk);
+  expect(elideOldOutputs(talk, 128_000)).toBe(talk);
 });
 
 test('near the window the oldest outputs are left out first, and calls keep their results', () => {
   const talk = conversation(60);
-  const sent = elided(talk, 40_000);
+  const sent = elideOldOutputs(talk, 40_000);
   expect(whole(sent)).toBeLessThan(60);
   expect(sent).toHaveLength(talk.length);
   const first = sent.findIndex((message) => message.role === 'tool' && message.content.length === 4000);
@@ -39,12 +39,12 @@ test('near the window the oldest outputs are left out first, and calls keep thei
 });
 
 test('what was left out stays left out while the conversation grows, so that its beginning stays the same', () => {
-  const short = elided(conversation(60), 40_000);
-  const long = elided(conversation(62), 40_000);
+  const short = elideOldOutputs(conversation(60), 40_000);
+  const long = elideOldOutputs(conversation(62), 40_000);
   const kept = short.findIndex((message) => message.role === 'tool' && message.content.length === 4000);
   expect(long.slice(0, kept)).toEqual(short.slice(0, kept));
 });
 
 test('the newest outputs stay, however small the window', () => {
-  expect(whole(elided(conversation(20), 1000))).toBeGreaterThan(0);
+  expect(whole(elideOldOutputs(conversation(20), 1000))).toBeGreaterThan(0);
 });

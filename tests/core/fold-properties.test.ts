@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest';
-import { decide } from '../../src/core/decide.ts';
-import { mergeEdit } from '../../src/core/edit/merge.ts';
-import { fold } from '../../src/core/fold.ts';
-import { entryOf } from '../../src/core/keyed.ts';
-import { emptySession, type Session } from '../../src/core/session.ts';
-import { currentIndex, planText, ready } from '../../src/core/steps.ts';
-import { resolveRules } from '../../src/protocol/config.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
-import { DEFAULT_LIMITS } from '../../src/protocol/limits.ts';
-import { Plan, STEP_STATUSES, type Step } from '../../src/protocol/plan.ts';
+import { mapGet } from '../../src/base/persistent-collections.ts';
+import { decide } from '../../src/core/decide/decide.ts';
+import { mergePlanEdit } from '../../src/core/plan/merge-edit.ts';
+import { currentStepIndex, formatPlanFile, readySteps } from '../../src/core/plan/plan-steps.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession, type Session } from '../../src/core/session/session-state.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import { Plan, STEP_STATUSES, type Step } from '../../src/protocol/session/plan.ts';
+import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
+import { DEFAULT_LIMITS } from '../../src/protocol/settings/run-options.ts';
 import { givenPlan } from '../support/given.ts';
 import fc from '../support/property.ts';
 
@@ -20,7 +20,7 @@ const stamp = (seq: number) => ({
   at: new Date(1_767_600_000_000 + seq * 1000).toISOString(),
 });
 const foldAll = (bodies: EventBody[], from = emptySession('demo')) =>
-  bodies.reduce((session, body) => fold(session, { ...stamp(session.seq + 1), ...body }), from);
+  bodies.reduce((session, body) => reduceEvent(session, { ...stamp(session.seq + 1), ...body }), from);
 
 /** Something the world does: a message comes in, the model answers, a call ends, a daemon dies. */
 const texts = fc.constantFrom(
@@ -106,7 +106,7 @@ function settle(session: Session, moves: Move[]): Session {
               usage: { tokens: 1, cost: null },
               model: 'm',
               ms: 1,
-              carried: decision.carry,
+              carried: decision.deliver,
               seen: now.seq,
             },
           ],
@@ -169,12 +169,12 @@ test('whatever happens, every decision is repeatable, the session comes to rest 
   fc.assert(
     fc.property(fc.array(move, { maxLength: 25 }), (moves) => {
       const { session, dropped } = play(moves);
-      for (const id of dropped) expect(entryOf(session.messages, id)).toBeDefined();
-      if (!session.run) for (const id of dropped) expect(entryOf(session.messages, id)?.replied, id).toBe(true);
+      for (const id of dropped) expect(mapGet(session.messages, id)).toBeDefined();
+      if (!session.run) for (const id of dropped) expect(mapGet(session.messages, id)?.isReplied, id).toBe(true);
       const running = session.plan?.steps.filter((step) => step.status === 'running') ?? [];
       const byHand = moves.some((one) => one.kind === 'edit');
       if (!byHand) expect(running.length).toBeLessThanOrEqual(1);
-      if (session.plan) expect(Plan.safeParse(JSON.parse(planText(session.plan))).success).toBe(true);
+      if (session.plan) expect(Plan.safeParse(JSON.parse(formatPlanFile(session.plan))).success).toBe(true);
       if (session.plan?.status === 'completed' && !byHand)
         expect(session.plan.steps.every((step) => step.status === 'completed')).toBe(true);
     }),
@@ -194,11 +194,11 @@ const steps = fc.nat(5).chain((n) => fc.tuple(...Array.from({ length: n }, (_, a
 test('a step that is ready is pending and has everything it needs', () => {
   fc.assert(
     fc.property(steps, (list) => {
-      for (const one of ready(list)) {
+      for (const one of readySteps(list)) {
         expect(one.status).toBe('pending');
         for (const need of one.needs ?? []) expect(list.find((other) => other.id === need)?.status).toBe('completed');
       }
-      expect(currentIndex(list)).toBeLessThan(Math.max(1, list.length));
+      expect(currentStepIndex(list)).toBeLessThan(Math.max(1, list.length));
     }),
   );
 });
@@ -232,20 +232,20 @@ const saved = fc.record({
     ),
   ),
 });
-const applied = (plan: Plan, changes: ReturnType<typeof mergeEdit>['changes']) => {
+const applied = (plan: Plan, changes: ReturnType<typeof mergePlanEdit>['changes']) => {
   const session = { ...emptySession('demo'), plan };
-  return fold(session, { ...stamp(1), type: 'plan.edited', by: 'person', changes, ignored: [] }).plan;
+  return reduceEvent(session, { ...stamp(1), type: 'plan.edited', by: 'person', changes, ignored: [] }).plan;
 };
 
 test('a hand edit is taken whole: saving the same again is no edit', () => {
   fc.assert(
     fc.property(saved, (theirs) => {
-      const once = applied(base, mergeEdit(base, theirs, base, 3, theirs).changes);
+      const once = applied(base, mergePlanEdit(base, theirs, base, 3, theirs).changes);
       if (!once) throw new Error('no plan');
       expect(once.steps.map((one) => one.id)).toEqual(theirs.steps.map((one) => one.id));
       expect(once.goal).toBe(theirs.goal);
       expect(
-        mergeEdit(base, theirs, once, 3, theirs).changes.filter(
+        mergePlanEdit(base, theirs, once, 3, theirs).changes.filter(
           (change) => change.what === 'added' || change.what === 'removed',
         ),
       ).toEqual([]);
@@ -262,8 +262,8 @@ test('a hand edit and what the record did meanwhile commute where they touch dif
           one.id === 'step_2' ? { ...one, iterations: 4, progress: { current: 1, total: 2 } } : one,
         ),
       });
-      const first = applied(ran(base), mergeEdit(base, theirs, ran(base), 3, theirs).changes);
-      const last = ran(applied(base, mergeEdit(base, theirs, base, 3, theirs).changes) ?? base);
+      const first = applied(ran(base), mergePlanEdit(base, theirs, ran(base), 3, theirs).changes);
+      const last = ran(applied(base, mergePlanEdit(base, theirs, base, 3, theirs).changes) ?? base);
       const bare = (plan: Plan | null) => plan?.steps.map(({ completed_at: _, ...one }) => one);
       expect(bare(first)).toEqual(bare(last));
     }),

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { isSessionFolder, sessionFolder } from '../../src/protocol/names.ts';
-import { sha256 } from '../../src/protocol/sha256.ts';
+import { sha256 } from '../../src/base/sha256.ts';
+import { isSessionFolder, sessionFolder } from '../../src/protocol/workspace/session-names.ts';
 import fc from '../support/property.ts';
 import { casesOf } from './case-file.ts';
 

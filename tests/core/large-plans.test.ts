@@ -1,15 +1,16 @@
 import { expect, test } from 'vitest';
-import { decide } from '../../src/core/decide.ts';
-import { mergeEdit } from '../../src/core/edit/merge.ts';
-import { readEdit } from '../../src/core/edit/read.ts';
-import { fold } from '../../src/core/fold.ts';
-import { emptySession, type Session } from '../../src/core/session.ts';
-import { planText } from '../../src/core/steps.ts';
-import { planSummary } from '../../src/core/summary.ts';
-import { resolveRules } from '../../src/protocol/config.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
-import { MODES } from '../../src/protocol/mode-names.ts';
-import { type EditedPlan, PLAN_BOUNDS, type Step } from '../../src/protocol/plan.ts';
+import { decide } from '../../src/core/decide/decide.ts';
+import { formatPlanSummary } from '../../src/core/messages/status-report.ts';
+import { parseEditedPlan } from '../../src/core/plan/edited-plan.ts';
+import { mergePlanEdit } from '../../src/core/plan/merge-edit.ts';
+import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession, type Session } from '../../src/core/session/session-state.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import type { Step } from '../../src/protocol/session/plan.ts';
+import { type EditedPlan, PLAN_BOUNDS } from '../../src/protocol/session/plan-edit.ts';
+import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
+import { MODES } from '../../src/protocol/settings/run-options.ts';
 import { givenPlan } from '../support/given.ts';
 
 const N = PLAN_BOUNDS.steps;
@@ -31,14 +32,14 @@ const stepsOf = (shape: (n: number) => Partial<Step>): Step[] =>
   Array.from({ length: N }, (_, n) => ({ id: `s${n}`, description: `Do ${n}.1.1`, status: 'pending', ...shape(n) }));
 
 const play = (session: Session, ...bodies: EventBody[]): Session =>
-  bodies.reduce((so, body) => fold(so, { v: 1, seq: so.seq + 1, epoch: 1, at: AT, ...body }), session);
+  bodies.reduce((so, body) => reduceEvent(so, { v: 1, seq: so.seq + 1, epoch: 1, at: AT, ...body }), session);
 
 test.each(Object.entries(SHAPES))('a plan of the most steps, %s, is merged and read to its end', (_what, shape) => {
   const base = givenPlan({ plan: { status: 'paused', steps: [{ id: 'step_1', status: 'pending' }] } });
   const theirs: EditedPlan = { steps: stepsOf(shape) };
-  const read = readEdit(JSON.stringify(theirs));
+  const read = parseEditedPlan(JSON.stringify(theirs));
   expect(read).toHaveProperty('edit');
-  const { changes, ignored, save } = mergeEdit(base, theirs, base, 1, {});
+  const { changes, ignored, save } = mergePlanEdit(base, theirs, base, 1, {});
   const saved = save && { save: { ...save, sha256: 'x' } };
   const session = play(
     { ...emptySession('demo'), plan: base },
@@ -46,11 +47,17 @@ test.each(Object.entries(SHAPES))('a plan of the most steps, %s, is merged and r
   );
   expect(session.plan?.steps.map((step) => step.id)).toEqual(theirs.steps.map((step) => step.id));
   expect(ignored.join().length).toBeLessThan(5000);
-  expect(planSummary(session.plan ?? base, 'en').length).toBeGreaterThan(0);
+  expect(formatPlanSummary(session.plan ?? base, 'en').length).toBeGreaterThan(0);
   const backwards = { steps: theirs.steps.toReversed() };
-  const again = mergeEdit(session.saves[0] ?? base, backwards, session.plan ?? base, session.stepNo, {});
+  const again = mergePlanEdit(
+    session.planSaves[0] ?? base,
+    backwards,
+    session.plan ?? base,
+    session.lastStepNumber,
+    {},
+  );
   expect(again.changes).toHaveLength(1);
-  expect(planText(session.plan ?? base).length).toBeLessThan(PLAN_BOUNDS.bytes);
+  expect(formatPlanFile(session.plan ?? base).length).toBeLessThan(PLAN_BOUNDS.bytes);
 });
 
 for (const mode of MODES)

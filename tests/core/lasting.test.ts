@@ -1,16 +1,16 @@
 import { expect, test } from 'vitest';
-import { fold } from '../../src/core/fold.ts';
-import { endsJobs } from '../../src/core/lasting.ts';
-import { restEvents } from '../../src/core/rest.ts';
-import { emptySession, type Session } from '../../src/core/session.ts';
-import { meaningIn, stateOf } from '../../src/core/snapshot.ts';
-import { resolveRules } from '../../src/protocol/config.ts';
-import type { EventBody, RestStatus } from '../../src/protocol/event.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { endRunEvents } from '../../src/core/runs/end-run.ts';
+import { endsBackgroundJobs } from '../../src/core/session/session-queries.ts';
+import { emptySession, type Session } from '../../src/core/session/session-state.ts';
+import { snapshotFromState, stateFromSnapshot } from '../../src/core/session/snapshot.ts';
+import type { EventBody, RunEndStatus } from '../../src/protocol/session/event.ts';
+import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
 import { givenRecord } from '../support/given.ts';
 
 const session = (name: string, ...bodies: EventBody[]): Session =>
   bodies.reduce(
-    (so, body) => fold(so, { v: 1, seq: so.seq + 1, epoch: 1, at: '2026-01-05T08:00:00.000Z', ...body }),
+    (so, body) => reduceEvent(so, { v: 1, seq: so.seq + 1, epoch: 1, at: '2026-01-05T08:00:00.000Z', ...body }),
     emptySession(name),
   );
 const running = (name: string): Session =>
@@ -18,12 +18,12 @@ const running = (name: string): Session =>
 const spent = { iterations: 0, tokens: 0, cost: 0 };
 
 /** Where jobs are over after a rest: the event of the rest, or never. */
-function after(name: string, status: RestStatus): 'over' | 'go on' {
+function after(name: string, status: RunEndStatus): 'over' | 'go on' {
   const so = running(name);
   const event = { type: 'run.rested' as const, message: 'm0.md', status, reason: 'x', text: '', spent };
-  const next = fold(so, { v: 1, seq: so.seq + 1, epoch: 1, at: so.at, ...event });
-  expect(next.jobsEnd).toBe(endsJobs(name, status) ? next.seq : 0);
-  return next.jobsEnd === next.seq ? 'over' : 'go on';
+  const next = reduceEvent(so, { v: 1, seq: so.seq + 1, epoch: 1, at: so.at, ...event });
+  expect(next.jobsEndSeq).toBe(endsBackgroundJobs(name, status) ? next.seq : 0);
+  return next.jobsEndSeq === next.seq ? 'over' : 'go on';
 }
 
 test.each([
@@ -41,16 +41,18 @@ test('a fresh conversation ends jobs, a folded one does not, and a snapshot know
   const so = running('demo');
   const compacted = (kept?: number) =>
     session('demo', { type: 'context.compacted', upto: 0, summary: '', ...(kept !== undefined && { kept }) });
-  expect(compacted().jobsEnd).toBe(1);
-  expect(compacted(1).jobsEnd).toBe(0);
-  const state: unknown = JSON.parse(JSON.stringify(stateOf({ session: { ...so, jobsEnd: 7 }, left: null })));
-  expect(meaningIn(state, 'demo')?.session.jobsEnd).toBe(7);
+  expect(compacted().jobsEndSeq).toBe(1);
+  expect(compacted(1).jobsEndSeq).toBe(0);
+  const state: unknown = JSON.parse(
+    JSON.stringify(snapshotFromState({ session: { ...so, jobsEndSeq: 7 }, left: null })),
+  );
+  expect(stateFromSnapshot(state, 'demo')?.session.jobsEndSeq).toBe(7);
 });
 
 test('the text of a rest names jobs that go on, and none that end with it', () => {
   const rules = { ...resolveRules(), jobs: ['job_1 (npm run dev)'] };
-  const said = (name: string, status: RestStatus) =>
-    JSON.stringify(restEvents(running(name), rules, { status, reason: 'x' }));
+  const said = (name: string, status: RunEndStatus) =>
+    JSON.stringify(endRunEvents(running(name), rules, { status, reason: 'x' }));
   expect(said('demo', 'paused')).toContain('Still running in the background: job_1 (npm run dev)');
   expect(said('demo', 'done')).toContain('Still running');
   expect(said('demo', 'cancelled')).not.toContain('Still running');

@@ -1,13 +1,12 @@
 import { expect, test } from 'vitest';
-import { filesOfStep } from '../../src/core/completion/files.ts';
-import { detectStepCompletion } from '../../src/core/completion/index.ts';
-import { parseStepDeclarations } from '../../src/core/declarations.ts';
-import { readEdit } from '../../src/core/edit/read.ts';
-import { classifyMessage } from '../../src/core/intent/index.ts';
-import { namedFiles } from '../../src/core/offered.ts';
-import { readSigns } from '../../src/core/signs.ts';
-import { PLAN_BOUNDS } from '../../src/protocol/plan.ts';
-import { filled } from '../../src/protocol/template/placeholders.ts';
+import { filesInDescription } from '../../src/core/detect/plan-vocabulary.ts';
+import { detectStepCompletion } from '../../src/core/detect/step-completion.ts';
+import { parseStepDeclarations, readStatusTags } from '../../src/core/detect/step-tags.ts';
+import { classifyIntent } from '../../src/core/messages/intent.ts';
+import { filesNamedIn } from '../../src/core/messages/reply-attachments.ts';
+import { parseEditedPlan } from '../../src/core/plan/edited-plan.ts';
+import { PLAN_BOUNDS } from '../../src/protocol/session/plan-edit.ts';
+import { fillPlaceholders } from '../../src/protocol/templates/template.ts';
 
 /** Shapes on which a careless pattern takes the square of the length: hours for these, milliseconds for a sound one. */
 const UNITS = [
@@ -49,14 +48,14 @@ test.each(UNITS)('a text of a million %j is read to its end', (unit) => {
       .tier,
   ).not.toBe('marker');
   expect(parseStepDeclarations(text)).toEqual([]);
-  expect(readSigns(`${text}[Failed: ${text}] ${text}`)).toBeDefined();
+  expect(readStatusTags(`${text}[Failed: ${text}] ${text}`)).toBeDefined();
   // A step is as hostile as who wrote it, and no longer than it may be.
   const long = text.slice(0, PLAN_BOUNDS.description);
   const hostile = { iterationInStep: 1, steps: [long, `${long}x`, long], stepIndex: 0, final: false };
   expect(detectStepCompletion(text.slice(0, 1000), { ...hostile, args: [], tools: [] })).toBeDefined();
-  expect(filesOfStep(text)).toBeDefined();
-  expect(readEdit(text)).toHaveProperty('fault');
-  expect(filled(text, () => '')).toBeDefined();
-  expect(namedFiles(text, undefined)).toBeDefined();
-  expect(classifyMessage(text, { planStatus: 'paused' })).toBeDefined();
+  expect(filesInDescription(text)).toBeDefined();
+  expect(parseEditedPlan(text)).toHaveProperty('fault');
+  expect(fillPlaceholders(text, () => '')).toBeDefined();
+  expect(filesNamedIn(text, undefined)).toBeDefined();
+  expect(classifyIntent(text, { planStatus: 'paused' })).toBeDefined();
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { detectStepCompletion } from '../../src/core/completion/index.ts';
+import { detectStepCompletion } from '../../src/core/detect/step-completion.ts';
 
 const ENGLISH = ['Find the reports', 'Download them', 'Draw the chart'];
 const CHINESE = ['查找报告', '下载报告', '绘制图表'];

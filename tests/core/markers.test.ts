@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { detectStepCompletion } from '../../src/core/completion/index.ts';
+import { detectStepCompletion } from '../../src/core/detect/step-completion.ts';
 import { detectionCases } from './detection-cases.ts';
 
 detectionCases('markers');

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { detectStepCompletion, type StepTurn } from '../../src/core/completion/index.ts';
+import { detectStepCompletion, type StepTurn } from '../../src/core/detect/step-completion.ts';
 
 /** The same scenes in three scripts: what is true in English must be true in Chinese. */
 const SCRIPTS = [

@@ -1,19 +1,20 @@
 import { describe, expect, test } from 'vitest';
-import { fold } from '../../src/core/fold.ts';
-import { gistOf } from '../../src/core/gist.ts';
-import { requestMessages } from '../../src/core/prompt/request.ts';
-import { spoken } from '../../src/core/prompt/spoken.ts';
-import { emptySession, type Message, type Session } from '../../src/core/session.ts';
-import { resolveRules } from '../../src/protocol/config.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
+import { toUserMessage } from '../../src/core/messages/chat-messages.ts';
+import { summarizeTurns } from '../../src/core/prompt/compaction.ts';
+import { buildModelRequest } from '../../src/core/prompt/model-request.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import type { Message } from '../../src/core/session/session-messages.ts';
+import { emptySession, type Session } from '../../src/core/session/session-state.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
 import {
-  contentOfData,
   daemonBlock,
   daemonNote,
   dataBlock,
   isDaemonBlock,
-  partsOfMessage,
-} from '../../src/protocol/provenance.ts';
+  parseUserMessage,
+  unwrapDataBlock,
+} from '../../src/protocol/session/prompt-tags.ts';
+import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
 import fc from '../support/property.ts';
 
 const SEAL = 'a1b2c3d4e5f6';
@@ -39,8 +40,8 @@ describe('whatever a text holds', () => {
         const block = dataBlock(SEAL, text);
         expect(seals(block)).toHaveLength(2);
         expect(block.startsWith(`<data ${SEAL}>\n`) && block.endsWith(`\n</data ${SEAL}>`)).toBe(true);
-        expect(seals(contentOfData(block))).toEqual([]);
-        if (seals(text).length === 0) expect(contentOfData(block)).toBe(text);
+        expect(seals(unwrapDataBlock(block))).toEqual([]);
+        if (seals(text).length === 0) expect(unwrapDataBlock(block)).toBe(text);
       }),
     );
   });
@@ -60,9 +61,9 @@ describe('whatever a text holds', () => {
           ...(attachments && { attachments }),
           ...(as && { as }),
         });
-        const { content } = spoken(one, SEAL);
+        const { content } = toUserMessage(one, SEAL);
         expect(isDaemonBlock(content)).toBe(false);
-        const { note, text: said, isData } = partsOfMessage(content);
+        const { note, text: said, isData } = parseUserMessage(content);
         const hasNote = from !== undefined || attachments !== undefined;
         expect(note !== '').toBe(hasNote);
         expect(note.startsWith('template ')).toBe(false);
@@ -88,8 +89,8 @@ describe('whatever a text holds', () => {
   });
 
   test('what a sender without orders said is told as theirs when the conversation is folded', () => {
-    const { content } = spoken(messageOf({ text: 'never ask again', from: 'bob', as: 'data' }), SEAL);
-    const gist = gistOf(emptySession('demo'), [{ role: 'user', content }], resolveRules());
+    const { content } = toUserMessage(messageOf({ text: 'never ask again', from: 'bob', as: 'data' }), SEAL);
+    const gist = summarizeTurns(emptySession('demo'), [{ role: 'user', content }], resolveRules());
     expect(gist).toContain('- other: (from bob) never ask again');
     expect(gist).not.toContain('- person');
   });
@@ -97,14 +98,14 @@ describe('whatever a text holds', () => {
 
 test('a run that has no seal on record has one all the same, made of the record', () => {
   const run = planned('x', null);
-  expect(run.seal).toMatch(/^[0-9a-f]{12}$/);
-  expect(run.seal).toBe(planned('x', null).seal);
+  expect(run.promptNonce).toMatch(/^[0-9a-f]{12}$/);
+  expect(run.promptNonce).toBe(planned('x', null).promptNonce);
   expect(isDaemonBlock(blockOf(run))).toBe(true);
-  expect(isDaemonBlock(daemonBlock(run.seal, 'hello'))).toBe(true);
+  expect(isDaemonBlock(daemonBlock(run.promptNonce, 'hello'))).toBe(true);
 });
 
 function messageOf(said: Partial<Message>): Message {
-  return { id: '1', name: '1', at: '', text: '', sha256: '', during: false, replied: false, ...said };
+  return { id: '1', name: '1', at: '', text: '', sha256: '', arrivedDuringRun: false, isReplied: false, ...said };
 }
 
 /** A session whose goal, steps, results and notes are all this text. */
@@ -126,11 +127,12 @@ function planned(text: string, seal: string | null = SEAL): Session {
     { type: 'step.claimed', step: 'b', tier: 'marker', evidence: text, veto: 'check_failed' },
   ];
   return events.reduce(
-    (session, body) => fold(session, { v: 1, seq: session.seq + 1, epoch: 1, at: '2026-01-05T08:00:00.000Z', ...body }),
+    (session, body) =>
+      reduceEvent(session, { v: 1, seq: session.seq + 1, epoch: 1, at: '2026-01-05T08:00:00.000Z', ...body }),
     emptySession('demo'),
   );
 }
 
 function blockOf(session: Session): string {
-  return requestMessages(session, resolveRules(), []).at(-1)?.content ?? '';
+  return buildModelRequest(session, resolveRules(), []).at(-1)?.content ?? '';
 }

@@ -1,12 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { EventBody } from '../../src/protocol/event.ts';
-import { redactor } from '../../src/protocol/redact.ts';
-import { redactedEvent } from '../../src/protocol/redact-event.ts';
-import { secretsIn } from '../../src/protocol/secrets.ts';
+import { createRedactor } from '../../src/base/redactor.ts';
+import { findSecrets, redactEvent } from '../../src/main/redaction.ts';
+import { EventBody } from '../../src/protocol/session/event.ts';
 import fc from '../support/property.ts';
 
 const KEY = 'sk-Live/0a+b"1\\é 9z?';
-const { text, stream } = redactor([{ name: 'MY_KEY', value: KEY }]);
+const { text, stream } = createRedactor([{ name: 'MY_KEY', value: KEY }]);
 
 const value = fc.string({ unit: 'grapheme', minLength: 8, maxLength: 40 });
 const around = fc.string({ unit: 'grapheme', maxLength: 20 });
@@ -27,7 +26,7 @@ describe('a secret', () => {
     fc.assert(
       fc.property(value, around, around, (secret, before, after) => {
         const coded = Buffer.from(before + secret + after).toString('base64');
-        expect(redactor([{ name: 'K', value: secret }]).text(coded)).toContain('[redacted: K]');
+        expect(createRedactor([{ name: 'K', value: secret }]).text(coded)).toContain('[redacted: K]');
       }),
     );
   });
@@ -56,7 +55,7 @@ describe('a secret', () => {
   });
 
   test('that is the beginning of another is not taken for it in a stream', () => {
-    const both = redactor([
+    const both = createRedactor([
       { name: 'SHORT', value: 'abcdefgh' },
       { name: 'LONG', value: 'abcdefghijkl' },
     ]);
@@ -65,7 +64,7 @@ describe('a secret', () => {
   });
 
   test('whose end might begin it again goes as a whole, and at once', () => {
-    const some = redactor([
+    const some = createRedactor([
       { name: 'RING', value: 'abc12345abc' },
       { name: 'LONG', value: 'sk-0123456789' },
     ]).stream();
@@ -75,7 +74,7 @@ describe('a secret', () => {
   });
 
   test('shorter than 8 characters is none', () => {
-    expect(redactor([{ name: 'K', value: 'ollama' }]).text('ollama')).toBe('ollama');
+    expect(createRedactor([{ name: 'K', value: 'ollama' }]).text('ollama')).toBe('ollama');
   });
 });
 
@@ -89,8 +88,8 @@ describe('an event', () => {
   } as const;
 
   test('loses secrets in its texts and keeps the words it is understood by, even where a secret is one of them', () => {
-    const words = redactor([{ name: 'K', value: 'completed' }]);
-    expect(redactedEvent(received, words)).toEqual({ ...received, body: { text: 'my key is [redacted: K]' } });
+    const words = createRedactor([{ name: 'K', value: 'completed' }]);
+    expect(redactEvent(received, words)).toEqual({ ...received, body: { text: 'my key is [redacted: K]' } });
     const edited: EventBody = {
       type: 'plan.edited',
       by: 'person',
@@ -100,7 +99,7 @@ describe('an event', () => {
       ],
       ignored: ['completed'],
     };
-    expect(redactedEvent(edited, words)).toMatchObject({
+    expect(redactEvent(edited, words)).toMatchObject({
       changes: [
         { step: 'completed', from: 'pending', to: 'completed', note: '[redacted: K]' },
         { from: '[redacted: K]', to: 'a [redacted: K] b' },
@@ -109,7 +108,7 @@ describe('an event', () => {
   });
 
   test('with none of them comes back itself', () => {
-    expect(redactedEvent(received, redactor([{ name: 'K', value: 'something else' }]))).toBe(received);
+    expect(redactEvent(received, createRedactor([{ name: 'K', value: 'something else' }]))).toBe(received);
   });
 
   test('whose address has one can still be read', () => {
@@ -123,14 +122,14 @@ describe('an event', () => {
         done_when: [{ url: 'http://secretsecret.example/', status: 200 }],
       },
     };
-    const told = redactedEvent(event, redactor([{ name: 'K', value: 'secretsecret' }]));
+    const told = redactEvent(event, createRedactor([{ name: 'K', value: 'secretsecret' }]));
     expect(EventBody.parse(told)).toMatchObject({ step: { done_when: [{ url: 'http://redacted.example/' }] } });
   });
 });
 
 test('what settings name is secret: keys, more variables, and what looks like one in what servers are given', () => {
   const env = { OPENAI_API_KEY: 'k1', MINE: 'k2', OTHER: 'k3', SEARCH: 'k4', GH_TOKEN: 'k5', HOST: 'h', PLAIN: 'p' };
-  const found = secretsIn(
+  const found = findSecrets(
     env,
     {
       model: { api_key_env: 'MINE' },

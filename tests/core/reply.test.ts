@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { replyText } from '../../src/core/reply.ts';
-import type { Reply } from '../../src/protocol/reply.ts';
+import { formatReplyFile } from '../../src/core/messages/replies.ts';
+import type { Reply } from '../../src/protocol/session/reply.ts';
 import { moves, rig } from '../support/rig.ts';
 
 const HOSTILE = 'a \u202ekcab\u001b[2K\u009b1m b';
@@ -20,7 +20,7 @@ const reply = (id: string): Reply => ({
 });
 
 test('the front matter of a reply hides no character, and YAML reads it back as it was', () => {
-  const text = replyText(reply('1.md'));
+  const text = formatReplyFile(reply('1.md'));
   expect(text).not.toMatch(HIDDEN);
   expect(parse(text.split('---\n')[1] ?? '')).toMatchObject({
     question: { text: HOSTILE },
@@ -29,7 +29,7 @@ test('the front matter of a reply hides no character, and YAML reads it back as 
 });
 
 test('a reply in JSON hides no character, and reads back as it was', () => {
-  const text = replyText(reply('1.json'));
+  const text = formatReplyFile(reply('1.json'));
   expect(text).not.toMatch(HIDDEN);
   expect(JSON.parse(text)).toEqual(reply('1.json'));
 });

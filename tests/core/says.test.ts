@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { says } from '../../src/core/text/says.ts';
+import { assertsPhrase } from '../../src/core/text/prose.ts';
 
 test.each([
   ['stopped with an error on page two', 'error'],
@@ -14,7 +14,7 @@ test.each([
   ['Status: PASSED', 'passed'],
   ['needs deep research', 'needs deep'],
 ])('"%s" says "%s"', (text, wanted) => {
-  expect(says(text, wanted)).toBe(true);
+  expect(assertsPhrase(text, wanted)).toBe(true);
 });
 
 test.each([
@@ -44,5 +44,5 @@ test.each([
   ['', 'error'],
   ['anything', ' '],
 ])('"%s" does not say "%s"', (text, wanted) => {
-  expect(says(text, wanted)).toBe(false);
+  expect(assertsPhrase(text, wanted)).toBe(false);
 });

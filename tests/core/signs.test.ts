@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readSigns } from '../../src/core/signs.ts';
+import { readStatusTags } from '../../src/core/detect/step-tags.ts';
 
 test.each([
   'Test results:\n- login [passed]\n- upload [failed]\nI will mend upload.',
@@ -10,7 +10,7 @@ test.each([
   'pytest: test_a [skipped], test_b ok.',
   '$ ./build.sh\n[Failed: 3 errors]\n\nI mend them now.',
 ])('the state of a test or a program in %j is no sign', (text) => {
-  expect(readSigns(text)).toEqual([]);
+  expect(readStatusTags(text)).toEqual([]);
 });
 
 test.each([
@@ -21,7 +21,7 @@ test.each([
   'I am no longer [Blocked: key missing].',
   '[Blocked: key missing] is not true any more.',
 ])('a link, an index and an obstacle that is gone, as in %j, are no signs', (text) => {
-  expect(readSigns(text)).toEqual([]);
+  expect(readStatusTags(text)).toEqual([]);
 });
 
 test.each([
@@ -34,19 +34,21 @@ test.each([
   '[Failed: mirror down] is not final.',
   '如果再失败就 [失败：没有权限]',
 ])('%j asks, promises or denies, so it is no sign', (text) => {
-  expect(readSigns(text)).toEqual([]);
+  expect(readStatusTags(text)).toEqual([]);
 });
 
 test('a reason stands in the tag or behind it', () => {
-  expect(readSigns('[Failed] the site is gone')).toEqual([{ kind: 'failed', reason: 'the site is gone' }]);
-  expect(readSigns('**[Skipped]** nothing to fetch')).toMatchObject([{ kind: 'skipped' }]);
-  expect(readSigns('- [Blocked] the site wants a login')).toMatchObject([{ kind: 'blocked' }]);
-  expect(readSigns('[Blocked] until there is a key')).toEqual([{ kind: 'blocked', reason: 'until there is a key' }]);
-  expect(readSigns('I tried all three mirrors. [Failed]')).toEqual([{ kind: 'failed', reason: '' }]);
-  expect(readSigns('- upload: [Failed: the API answered 403 [code: x]]')).toEqual([
+  expect(readStatusTags('[Failed] the site is gone')).toEqual([{ kind: 'failed', reason: 'the site is gone' }]);
+  expect(readStatusTags('**[Skipped]** nothing to fetch')).toMatchObject([{ kind: 'skipped' }]);
+  expect(readStatusTags('- [Blocked] the site wants a login')).toMatchObject([{ kind: 'blocked' }]);
+  expect(readStatusTags('[Blocked] until there is a key')).toEqual([
+    { kind: 'blocked', reason: 'until there is a key' },
+  ]);
+  expect(readStatusTags('I tried all three mirrors. [Failed]')).toEqual([{ kind: 'failed', reason: '' }]);
+  expect(readStatusTags('- upload: [Failed: the API answered 403 [code: x]]')).toEqual([
     { kind: 'failed', reason: 'the API answered 403 [code: x]' },
   ]);
-  expect(readSigns('失败【失败：没有权限】(见日志)')).toEqual([{ kind: 'failed', reason: '没有权限' }]);
+  expect(readStatusTags('失败【失败：没有权限】(见日志)')).toEqual([{ kind: 'failed', reason: '没有权限' }]);
 });
 
 test.each([
@@ -60,16 +62,16 @@ test.each([
   ['[完成：第二步]', 'step_2'],
   ['[Done: Draw the chart]', 'Draw the chart'],
 ])('%s names the step it closes', (text, step) => {
-  expect(readSigns(text)).toEqual([{ kind: 'done', step }]);
+  expect(readStatusTags(text)).toEqual([{ kind: 'done', step }]);
 });
 
 test('a plain marker names no step', () => {
-  expect(readSigns('[Done] [✅ Done] [完成]')).toEqual([]);
+  expect(readStatusTags('[Done] [✅ Done] [完成]')).toEqual([]);
 });
 
 test.each(['[Not done] two files left', '[未完成] 缺两个文件', '[Not done: two files left]', '- [incomplete]'])(
   '%s is a sign of its own',
   (text) => {
-    expect(readSigns(text)).toEqual([{ kind: 'not_done' }]);
+    expect(readStatusTags(text)).toEqual([{ kind: 'not_done' }]);
   },
 );

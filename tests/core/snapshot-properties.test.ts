@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { fold } from '../../src/core/fold.ts';
-import { emptySession } from '../../src/core/session.ts';
-import { meaningIn, stateOf } from '../../src/core/snapshot.ts';
-import type { Event, EventBody } from '../../src/protocol/event.ts';
-import { COMPLETED_BY } from '../../src/protocol/plan.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession } from '../../src/core/session/session-state.ts';
+import { snapshotFromState, stateFromSnapshot } from '../../src/core/session/snapshot.ts';
+import type { Event, EventBody } from '../../src/protocol/session/event.ts';
+import { COMPLETED_BY } from '../../src/protocol/session/plan.ts';
 import fc from '../support/property.ts';
 import { bare } from '../support/same-session.ts';
 
@@ -106,13 +106,13 @@ test('whatever a record holds, a snapshot at any place of it and the rest give w
   fc.assert(
     fc.property(fc.array(body, { maxLength: 40 }), fc.nat(40), (bodies, at) => {
       const events = stamped(bodies);
-      const before = events.slice(0, at).reduce(fold, emptySession('demo'));
-      const text = JSON.stringify(stateOf({ session: before, left: null }));
-      const back = meaningIn(JSON.parse(text), 'demo');
+      const before = events.slice(0, at).reduce(reduceEvent, emptySession('demo'));
+      const text = JSON.stringify(snapshotFromState({ session: before, left: null }));
+      const back = stateFromSnapshot(JSON.parse(text), 'demo');
       if (!back) throw new Error('it is not read back');
       expect(bare(back.session)).toEqual(bare(before));
       const rest = events.slice(at);
-      expect(bare(rest.reduce(fold, back.session))).toEqual(bare(rest.reduce(fold, before)));
+      expect(bare(rest.reduce(reduceEvent, back.session))).toEqual(bare(rest.reduce(reduceEvent, before)));
     }),
     { numRuns: 500 },
   );

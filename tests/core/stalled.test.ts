@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { decide } from '../../src/core/decide.ts';
-import { fold } from '../../src/core/fold.ts';
-import { emptySession, type Session } from '../../src/core/session.ts';
-import { isStalled, stalledRest } from '../../src/core/stalled.ts';
-import { resolveRules } from '../../src/protocol/config.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
+import { decide } from '../../src/core/decide/decide.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { endStalledRunEvents, isStalled } from '../../src/core/runs/run-faults.ts';
+import { emptySession, type Session } from '../../src/core/session/session-state.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
 import { played, recordOf } from '../modes/given-plan.ts';
 
 const rules = resolveRules();
@@ -12,7 +12,7 @@ const REST = { do: 'rest' } as const;
 const sent: EventBody = { type: 'child.sent', step: 'a', child: 'demo~a', attempt: 1, message: 'a.1-1' };
 const atWork = () => played(recordOf([{ id: 'a', status: 'running' }], 'dag'));
 const after = (session: Session, events: EventBody[]) =>
-  events.reduce((so, body) => fold(so, { v: 1, seq: so.seq + 1, epoch: 1, at: so.at, ...body }), session);
+  events.reduce((so, body) => reduceEvent(so, { v: 1, seq: so.seq + 1, epoch: 1, at: so.at, ...body }), session);
 
 test('a run for which nothing is to be done, due or waited for is stalled', () => {
   expect(isStalled(atWork(), REST)).toBe(true);
@@ -22,15 +22,15 @@ test('a session at rest, a run with a time set, one with something to do and one
   const at = '2026-01-05T09:00:00.000Z';
   expect(isStalled(emptySession('demo'), REST)).toBe(false);
   expect(isStalled(atWork(), { do: 'rest', due: { at, events: [] } })).toBe(false);
-  expect(isStalled(atWork(), { do: 'think', carry: [], notBefore: null })).toBe(false);
+  expect(isStalled(atWork(), { do: 'think', deliver: [], notBefore: null })).toBe(false);
   expect(isStalled(after(atWork(), [sent]), REST)).toBe(false);
 });
 
 test('it comes to rest as failed, with the reason in its reply, and "continue" may be said', () => {
-  const rested = after(atWork(), stalledRest(atWork(), rules));
+  const rested = after(atWork(), endStalledRunEvents(atWork(), rules));
   expect(rested).toMatchObject({
     run: null,
-    rest: { status: 'failed', reason: 'stalled' },
+    runEnd: { status: 'failed', reason: 'stalled' },
     plan: { status: 'failed' },
   });
   const owed = decide(rested, rules);

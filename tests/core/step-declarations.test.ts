@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { MAX_STEPS, parseStepDeclarations } from '../../src/core/declarations.ts';
+import { MAX_OPEN_STEPS, parseStepDeclarations } from '../../src/core/detect/step-tags.ts';
 import { casesOf } from './case-file.ts';
 
 const Input = z.strictObject({ text: z.string(), existing: z.array(z.string()).optional() });
@@ -15,8 +15,8 @@ for (const one of casesOf('step-declarations', Input, Added)) {
 const many = (count: number): string => Array.from({ length: count }, (_, n) => `[Step] Number ${n}`).join('\n');
 
 test('a plan takes fifty steps and not one more', () => {
-  expect(parseStepDeclarations(many(80))).toHaveLength(MAX_STEPS);
-  expect(parseStepDeclarations(many(80), ['a', 'b'])).toHaveLength(MAX_STEPS - 2);
+  expect(parseStepDeclarations(many(80))).toHaveLength(MAX_OPEN_STEPS);
+  expect(parseStepDeclarations(many(80), ['a', 'b'])).toHaveLength(MAX_OPEN_STEPS - 2);
 });
 
 test('a colon after the tag, a checkbox and a count are dress, not description', () => {

@@ -1,7 +1,11 @@
 import { expect, test } from 'vitest';
-import { checkMoves, IllegalMove, illegalMove } from '../../src/core/moves.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
-import { type Plan, STEP_STATUSES, type Step, type StepStatus } from '../../src/protocol/plan.ts';
+import {
+  assertLegalTransitions,
+  IllegalTransition,
+  whyIllegalTransition,
+} from '../../src/core/plan/step-transitions.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import { type Plan, STEP_STATUSES, type Step, type StepStatus } from '../../src/protocol/session/plan.ts';
 
 const LEGAL: Record<StepStatus, readonly StepStatus[]> = {
   pending: ['running', 'completed', 'failed', 'blocked', 'skipped'],
@@ -15,7 +19,7 @@ const LEGAL: Record<StepStatus, readonly StepStatus[]> = {
 const pairs = STEP_STATUSES.flatMap((from) => STEP_STATUSES.map((to) => [from, to] as const));
 
 test.each(pairs)('from %s to %s: the table says whether it may', (from, to) => {
-  const why = illegalMove({ id: 'a', status: from }, to);
+  const why = whyIllegalTransition({ id: 'a', status: from }, to);
   if (LEGAL[from].includes(to)) expect(why).toBeUndefined();
   else expect(why).toContain(`a is ${from} and cannot become ${to}`);
 });
@@ -47,20 +51,22 @@ test('events are followed in their order, and the first illegal one is an error 
     { type: 'step.completed', step: 'a', by: 'child', evidence: '', result: '' },
     { type: 'step.started', step: 'a' },
   ];
-  expect(() => checkMoves(plan(step('a', 'pending')), again.slice(0, 2))).not.toThrow();
-  expect(() => checkMoves(plan(step('a', 'pending')), again)).toThrow(IllegalMove);
-  expect(() => checkMoves(plan(step('a', 'pending')), again)).toThrow('a is completed and cannot become running');
+  expect(() => assertLegalTransitions(plan(step('a', 'pending')), again.slice(0, 2))).not.toThrow();
+  expect(() => assertLegalTransitions(plan(step('a', 'pending')), again)).toThrow(IllegalTransition);
+  expect(() => assertLegalTransitions(plan(step('a', 'pending')), again)).toThrow(
+    'a is completed and cannot become running',
+  );
 });
 
 test('a person may open again what has ended, the daemon may not', () => {
   const by = (who: 'person' | 'daemon'): EventBody[] => [{ type: 'step.reopened', step: 'a', by: who }];
-  expect(() => checkMoves(plan(step('a', 'completed')), by('person'))).not.toThrow();
-  expect(() => checkMoves(plan(step('a', 'completed')), by('daemon'))).toThrow(
+  expect(() => assertLegalTransitions(plan(step('a', 'completed')), by('person'))).not.toThrow();
+  expect(() => assertLegalTransitions(plan(step('a', 'completed')), by('daemon'))).toThrow(
     'a is completed and cannot become pending',
   );
 });
 
 test('a group follows its parts wherever they go', () => {
   const p = plan(step('g', 'completed'), step('a', 'pending', { parent: 'g' }));
-  expect(() => checkMoves(p, [{ type: 'step.reopened', step: 'g', by: 'daemon' }])).not.toThrow();
+  expect(() => assertLegalTransitions(p, [{ type: 'step.reopened', step: 'g', by: 'daemon' }])).not.toThrow();
 });

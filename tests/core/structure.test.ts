@@ -1,16 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { outlooksOf } from '../../src/core/outlook.ts';
-import { ringIn } from '../../src/core/planner/graph.ts';
-import { revived } from '../../src/core/revived.ts';
-import { settling } from '../../src/core/settling.ts';
-import { ready } from '../../src/core/steps.ts';
-import { nodesOf } from '../../src/core/structure.ts';
-import type { Plan, Step } from '../../src/protocol/plan.ts';
+import { readySteps } from '../../src/core/plan/plan-steps.ts';
+import { cascadeEvents, reopenWithDependents } from '../../src/core/plan/step-cascade.ts';
+import { dependencyNodes, findCycle } from '../../src/core/plan/step-graph.ts';
+import { readinessOfPending } from '../../src/core/plan/step-readiness.ts';
+import type { Plan, Step } from '../../src/protocol/session/plan.ts';
 
 const step = (id: string, more: Partial<Step> = {}): Step => ({ id, description: id, status: 'pending', ...more });
 const ids = (steps: readonly Step[]) => steps.map(({ id }) => id);
 const whyLost = (steps: readonly Step[], id: string) => {
-  const outlook = outlooksOf(steps).get(id);
+  const outlook = readinessOfPending(steps).get(id);
   return outlook?.is === 'lost' ? outlook.why : outlook?.is;
 };
 const plan = (...steps: Step[]): Plan => ({
@@ -35,8 +33,8 @@ describe('what is ready', () => {
       step('g', { needs: ['a'] }),
       step('p', { parent: 'g' }),
     ];
-    expect(ids(ready(parts('pending')))).toEqual(['a']);
-    expect(ids(ready(parts('completed')))).toEqual(['p']);
+    expect(ids(readySteps(parts('pending')))).toEqual(['a']);
+    expect(ids(readySteps(parts('completed')))).toEqual(['p']);
     expect(whyLost(parts('failed'), 'p')).toBe('needs a, which was failed');
   });
 
@@ -65,9 +63,9 @@ describe('what is ready', () => {
       step('b', { when: [{ step: 'a', exit: 2 }] }),
       step('c', { when: [{ step: 'a', exit: 2, not: true }] }),
     ];
-    expect(ids(ready(once(2)))).toEqual(['b']);
-    expect(ids(ready(once(0)))).toEqual(['c']);
-    expect(ids(ready(once()))).toEqual(['c']);
+    expect(ids(readySteps(once(2)))).toEqual(['b']);
+    expect(ids(readySteps(once(0)))).toEqual(['c']);
+    expect(ids(readySteps(once()))).toEqual(['c']);
   });
 
   test('a blocked step decides only the condition that asks for it', () => {
@@ -76,7 +74,7 @@ describe('what is ready', () => {
       step('b', { when: [{ step: 'a', status: 'blocked' }] }),
       step('c', { when: [{ step: 'a', result: 'x' }] }),
     ];
-    expect(ids(ready(steps))).toEqual(['b']);
+    expect(ids(readySteps(steps))).toEqual(['b']);
     expect(whyLost(steps, 'c')).toBe('waits');
   });
 
@@ -98,9 +96,9 @@ describe('a step that undoes another', () => {
   test('runs alone, and of two that failed the one begun last is undone first', () => {
     const [early, late] = ['2026-01-05T08:00:00.000Z', '2026-01-05T09:00:00.000Z'];
     const failed = (started_at: string): Partial<Step> => ({ status: 'failed', started_at });
-    expect(ids(ready(steps(failed(early), failed(late))))).toEqual(['undo_b']);
-    expect(ids(ready(steps(failed(late), failed(early))))).toEqual(['undo_a']);
-    expect(ids(ready(steps(failed(early), failed(early))))).toEqual(['undo_b']);
+    expect(ids(readySteps(steps(failed(early), failed(late))))).toEqual(['undo_b']);
+    expect(ids(readySteps(steps(failed(late), failed(early))))).toEqual(['undo_a']);
+    expect(ids(readySteps(steps(failed(early), failed(early))))).toEqual(['undo_b']);
   });
 
   test('waits while what it undoes is open, and is left out once that ended well', () => {
@@ -114,14 +112,14 @@ describe('a step that undoes another', () => {
       step('p', { parent: 'g', status: status === 'running' ? 'running' : 'failed' }),
       step('undo'),
     ];
-    expect(ids(ready(group('running')))).toEqual([]);
-    expect(ids(ready(group('failed')))).toEqual(['undo']);
+    expect(ids(readySteps(group('running')))).toEqual([]);
+    expect(ids(readySteps(group('failed')))).toEqual(['undo']);
   });
 });
 
 describe('a group ends with its parts', () => {
   const end = (...parts: Partial<Step>[]) =>
-    settling(
+    cascadeEvents(
       plan(step('g', { status: 'running' }), ...parts.map((part, n) => step(`p${n}`, { parent: 'g', ...part }))),
       [],
     )[0];
@@ -146,8 +144,8 @@ describe('a group ends with its parts', () => {
       step('p', { parent: 'g', status: 'completed' }),
       step('q', { parent: 'g', status: 'skipped', needs: ['a'], error: 'needs a, which was failed' }),
     );
-    expect(settling(p, [])).toMatchObject([{ type: 'step.failed', step: 'g', error: 'q could not be done' }]);
-    expect(settling(p, ['a'])).toMatchObject([{ type: 'step.completed', step: 'g' }]);
+    expect(cascadeEvents(p, [])).toMatchObject([{ type: 'step.failed', step: 'g', error: 'q could not be done' }]);
+    expect(cascadeEvents(p, ['a'])).toMatchObject([{ type: 'step.completed', step: 'g' }]);
   });
   test('skipped where all were', () => {
     expect(end({ status: 'skipped' }, { status: 'skipped' })).toMatchObject({ type: 'step.skipped', step: 'g' });
@@ -158,7 +156,7 @@ describe('a group ends with its parts', () => {
   });
   test('it is open again with a new part, unless a person closed it: then the part is left out', () => {
     const closed = (by: 'parts' | 'person') =>
-      settling(plan(step('g', { status: 'completed', completed_by: by }), step('p', { parent: 'g' })), [])[0];
+      cascadeEvents(plan(step('g', { status: 'completed', completed_by: by }), step('p', { parent: 'g' })), [])[0];
     expect(closed('parts')).toMatchObject({ type: 'step.reopened', step: 'g' });
     expect(closed('person')).toMatchObject({ type: 'step.skipped', reason: 'part of g, which was completed' });
   });
@@ -173,7 +171,7 @@ test('a step that is opened again brings back what was skipped because of it, an
     step('c', { status: 'skipped', needs: ['b'], error: 'needs b, which was skipped' }),
     step('d', { status: 'skipped', error: 'not wanted' }),
   ];
-  expect(revived(steps, new Set(['a'])).map(({ id, status }) => `${id} ${status}`)).toEqual([
+  expect(reopenWithDependents(steps, new Set(['a'])).map(({ id, status }) => `${id} ${status}`)).toEqual([
     'g running',
     'a running',
     'undo pending',
@@ -192,10 +190,10 @@ test.each([
     [step('g'), step('h'), step('p', { parent: 'g', needs: ['h'] }), step('q', { parent: 'h', needs: ['g'] })],
   ],
 ])('%s is a ring, and nothing loops over it', (_what, steps) => {
-  expect(ringIn(nodesOf(steps))).toBeDefined();
-  expect(ready(steps)).toEqual([]);
+  expect(findCycle(dependencyNodes(steps))).toBeDefined();
+  expect(readySteps(steps)).toEqual([]);
 });
 
 test('a step that undoes may need what it undoes', () => {
-  expect(ringIn(nodesOf([step('a', { rollback: 'u' }), step('u', { needs: ['a'] })]))).toBeUndefined();
+  expect(findCycle(dependencyNodes([step('a', { rollback: 'u' }), step('u', { needs: ['a'] })]))).toBeUndefined();
 });

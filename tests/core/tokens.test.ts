@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { ChatMessage } from '../../src/core/chat.ts';
-import { tokensIn, tokensOf } from '../../src/core/prompt/elide.ts';
+import { countMessageTokens, countTokens } from '../../src/core/prompt/context-window.ts';
+import type { ChatMessage } from '../../src/core/session/session-messages.ts';
 import fc from '../support/property.ts';
 
 const message = fc.string().map((content): ChatMessage => ({ role: 'user', content }));
@@ -11,12 +11,12 @@ test('a conversation that is counted while it grows has the tokens of all its me
       const talk: ChatMessage[] = [];
       for (const turn of turns) {
         talk.push(...turn);
-        const all = talk.reduce((sum, one) => sum + tokensOf(one), 0);
-        expect(tokensIn(talk)).toBeCloseTo(all, 6);
-        expect(tokensIn(talk)).toBe(tokensIn(talk));
+        const all = talk.reduce((sum, one) => sum + countMessageTokens(one), 0);
+        expect(countTokens(talk)).toBeCloseTo(all, 6);
+        expect(countTokens(talk)).toBe(countTokens(talk));
       }
-      expect(tokensIn(talk.slice(1))).toBeCloseTo(
-        talk.slice(1).reduce((sum, one) => sum + tokensOf(one), 0),
+      expect(countTokens(talk.slice(1))).toBeCloseTo(
+        talk.slice(1).reduce((sum, one) => sum + countMessageTokens(one), 0),
         6,
       );
     }),

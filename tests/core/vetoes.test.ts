@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { detectStepCompletion } from '../../src/core/completion/index.ts';
+import { detectStepCompletion } from '../../src/core/detect/step-completion.ts';
 
 const verdict = (text: string, lastToolFailed = false) =>
   detectStepCompletion(text, { iterationInStep: 6, lastToolFailed });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { replyText } from '../../src/core/reply.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
+import { formatReplyFile } from '../../src/core/messages/replies.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
 import { type Move, type Rig, rig } from '../support/rig.ts';
 
 const TASK = 'Fetch the reports and draw a chart';
@@ -30,7 +30,7 @@ async function live(before: EventBody[]): Promise<Rig> {
   const isPublished = before.some((event) => event.type === 'reply.published');
   for (const event of before)
     if (isPublished && event.type === 'reply.committed')
-      await it.store.outbox.publish(event.reply.id, replyText(event.reply));
+      await it.store.outbox.publish(event.reply.id, formatReplyFile(event.reply));
   it.worker.wake();
   await it.pass(300);
   return it;

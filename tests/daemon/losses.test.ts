@@ -1,21 +1,27 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { openAtWork, readAtWork } from '../../src/daemon/at-work.ts';
-import { realClock } from '../../src/daemon/clock.ts';
-import { assessed, holdFrom, readLosses, writeLosses } from '../../src/daemon/losses.ts';
-import type { Losses, StoodStill } from '../../src/protocol/losses.ts';
+import {
+  assessBlame,
+  holdUntil,
+  openActivityFile,
+  readActivityFile,
+  readLosses,
+  writeLosses,
+} from '../../src/daemon/crashes/crash-blame.ts';
+import { realClock } from '../../src/daemon/host/clock.ts';
+import type { CrashRecord, StallReport } from '../../src/protocol/workspace/daemon-files.ts';
 import { tempFolder } from '../store/rig.ts';
 
 const NOW = new Date('2026-01-05T08:00:00.000Z');
-const NONE: Losses = { version: 1, in_a_row: 0, ran_ms: 0, suspects: [], culprits: [] };
+const NONE: CrashRecord = { version: 1, in_a_row: 0, ran_ms: 0, suspects: [], culprits: [] };
 const found = (...names: string[]) => ({
   ownerSince: 'then',
   aliveMs: 5000,
   atWork: names.map((session, n) => ({ session, since_ms: 1000 * n })),
 });
-const lost = (before: Losses, names: string[], still?: StoodStill) =>
-  assessed(before, { ended: 'lost', found: found(...names), still, now: NOW });
+const lost = (before: CrashRecord, names: string[], still?: StallReport) =>
+  assessBlame(before, { ended: 'lost', found: found(...names), still, now: NOW });
 
 test('with several at work nobody is blamed, and all of them are suspects', () => {
   const { losses, verdict } = lost(NONE, ['a', 'b']);
@@ -36,7 +42,12 @@ test.each([
   [
     'with the machine',
     () =>
-      assessed(lost(NONE, ['a']).losses, { ended: 'with the machine', found: found('a'), still: undefined, now: NOW }),
+      assessBlame(lost(NONE, ['a']).losses, {
+        ended: 'with the machine',
+        found: found('a'),
+        still: undefined,
+        now: NOW,
+      }),
   ],
 ])('a daemon that is lost %s takes back what was counted', (_how, look) => {
   const { losses, verdict } = look();
@@ -62,7 +73,7 @@ test('the one that was being tried comes first where it was not quite alone', ()
 
 test('an end in order begins the row anew, and forgets no proof', () => {
   const before = lost(lost(NONE, ['a']).losses, ['a']).losses;
-  const { losses } = assessed(before, { ended: 'in order', found: undefined, still: undefined, now: NOW });
+  const { losses } = assessBlame(before, { ended: 'in order', found: undefined, still: undefined, now: NOW });
   expect(losses).toMatchObject({ in_a_row: 0, culprits: [{ session: 'a', times: 2 }] });
 });
 
@@ -72,20 +83,20 @@ test('from the fourth loss on it is held, twice as long after each, a day at mos
   expect(losses.culprits[0]?.until).toBeUndefined();
   losses = lost(losses, ['a']).losses;
   expect(losses.culprits[0]?.until).toBe('2026-01-05T08:02:00.000Z');
-  expect(holdFrom(NOW, 5)).toBe('2026-01-05T08:04:00.000Z');
-  expect(holdFrom(NOW, 500)).toBe('2026-01-06T08:00:00.000Z');
+  expect(holdUntil(NOW, 5)).toBe('2026-01-05T08:04:00.000Z');
+  expect(holdUntil(NOW, 500)).toBe('2026-01-06T08:00:00.000Z');
 });
 
 test('who is at work is in a file that a killed daemon leaves as it was', () => {
   const path = join(tempFolder(), 'at-work');
-  const file = openAtWork(path, 'now', realClock);
-  for (const name of ['a', 'b "c"', 'd']) file.begins(name);
-  file.begins('a');
-  file.rests('a');
-  file.begins('ä'.repeat(120));
-  file.rests('nobody');
-  expect(readAtWork(path)?.atWork.map(({ session }) => session)).toEqual(['ä'.repeat(120), 'b "c"', 'd']);
-  expect(readAtWork(path)?.ownerSince).toBe('now');
+  const file = openActivityFile(path, 'now', realClock);
+  for (const name of ['a', 'b "c"', 'd']) file.markBusy(name);
+  file.markBusy('a');
+  file.markIdle('a');
+  file.markBusy('ä'.repeat(120));
+  file.markIdle('nobody');
+  expect(readActivityFile(path)?.atWork.map(({ session }) => session)).toEqual(['ä'.repeat(120), 'b "c"', 'd']);
+  expect(readActivityFile(path)?.ownerSince).toBe('now');
   file.close();
 });
 
@@ -98,7 +109,7 @@ test('files that are missing or make no sense blame nobody', async () => {
   const some = lost(NONE, ['a', 'b']).losses;
   await writeLosses(path, some);
   expect(readLosses(path)).toEqual(some);
-  expect(readAtWork(join(folder, 'none'))).toBeUndefined();
+  expect(readActivityFile(join(folder, 'none'))).toBeUndefined();
   fs.writeFileSync(path, 'no lines of ours\n{"session":"a","since_ms":1}\n');
-  expect(readAtWork(path)).toBeUndefined();
+  expect(readActivityFile(path)).toBeUndefined();
 });

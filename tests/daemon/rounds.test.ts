@@ -2,10 +2,10 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { openRounds } from '../../src/daemon/rounds.ts';
-import type { WatchedSessions } from '../../src/daemon/watched-sessions.ts';
-import type { Watches } from '../../src/daemon/watches.ts';
-import { workspacePaths } from '../../src/store/layout.ts';
+import type { FolderWatches } from '../../src/daemon/watch/folder-watches.ts';
+import { openInboxSweep } from '../../src/daemon/watch/inbox-sweep.ts';
+import type { SessionWatches } from '../../src/daemon/watch/session-watches.ts';
+import { workspacePaths } from '../../src/store/layout/layout.ts';
 
 /** A sweep among so many sessions, each of which takes `ms`; then after how long the next one is due. */
 async function pauseAfter(count: number, ms: number, local = true): Promise<number> {
@@ -14,8 +14,8 @@ async function pauseAfter(count: number, ms: number, local = true): Promise<numb
   const names = Array.from({ length: count }, (_, n) => `s${n}`);
   for (const name of names) fs.mkdirSync(join(root, '.sessions', name), { recursive: true });
   let time = 0;
-  const sessions: WatchedSessions = {
-    see: () => {
+  const sessions: SessionWatches = {
+    check: () => {
       time += ms;
     },
     has: () => true,
@@ -25,24 +25,24 @@ async function pauseAfter(count: number, ms: number, local = true): Promise<numb
     nextPolled: () => undefined,
     close: () => {},
   };
-  const watches: Watches = {
+  const watches: FolderWatches = {
     tryAgain: () => {},
     limit: null,
-    place: () => null,
+    watch: () => null,
     mayBeTried: false,
     withOneFree: () => {},
   };
-  const rounds = openRounds({
+  const rounds = openInboxSweep({
     paths: workspacePaths(root),
     sessions,
     watches,
-    lookAt: () => ({ id: 'root', mtime: 0n, recent: false }),
+    lookAt: () => ({ id: 'root', mtime: 0n, isRecent: false }),
     local,
     clock: { now: () => new Date(time), elapsed: () => time, after: () => () => {} },
     open: () => [],
     wake: () => {},
-    well: () => {},
-    failed: () => {},
+    onComplete: () => {},
+    onFailed: () => {},
   });
   expect(rounds.isDue()).toBe(true);
   await rounds.sweep();

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { openSettings } from '../../src/compose-settings.ts';
+import { openLiveSettings } from '../../src/main/live-settings.ts';
 import { openWorkspace } from '../../src/store/index.ts';
 
 /** The settings of a workspace whose clocks and timers a test moves. */
@@ -14,7 +14,7 @@ function desk() {
   const workspace = openWorkspace(root, clock);
   const woken: string[] = [];
   const logged: string[] = [];
-  const settings = openSettings({
+  const settings = openLiveSettings({
     ...{ workspace, flags: {}, env: {}, clock, configFile: 'agentd.json', learn: () => {} },
     log: (_, text) => logged.push(text),
     wake: (name) => woken.push(name),
@@ -46,7 +46,7 @@ function desk() {
 test('a session that waits, and that nobody asks for, is woken when its file holds', () => {
   const { settings, save, pass, woken } = desk();
   save('demo', '{');
-  expect(settings.of('demo')().waits).toContain('demo/session.json is not JSON: line 1, column 2');
+  expect(settings.forSession('demo')().waits).toContain('demo/session.json is not JSON: line 1, column 2');
   pass(120_000);
   expect(woken).toEqual([]);
   save('demo', '{}');
@@ -59,10 +59,10 @@ test('a session that waits, and that nobody asks for, is woken when its file hol
 test('whoever asks wakes nobody, and whoever sees first that the settings hold again, the session hears of it', () => {
   const { settings, save, pass, woken } = desk();
   save('demo', '{');
-  const now = settings.of('demo');
+  const now = settings.forSession('demo');
   expect(now().waits).not.toBeNull();
   save('demo', '{}');
-  expect(settings.of('demo')().waits).toBeNull();
+  expect(settings.forSession('demo')().waits).toBeNull();
   expect(now().waits).toBeNull();
   expect(woken).toEqual([]);
   pass(200);
@@ -75,11 +75,11 @@ test('where agentd.json is broken and never held, every session waits, and goes 
   const { settings, save, pass, woken, config } = desk();
   save('demo', '{}');
   save('other', '{}');
-  const both = [settings.of('demo'), settings.of('other')];
+  const both = [settings.forSession('demo'), settings.forSession('other')];
   for (const now of both) expect(now().waits).toBeNull();
   config('{ "approvals": ');
   for (const now of both) expect(now()).toMatchObject({ waits: expect.stringContaining('agentd.json is not JSON') });
-  expect(settings.told()).toMatchObject({ from: 'nothing', fault: expect.stringContaining('agentd.json') });
+  expect(settings.status()).toMatchObject({ from: 'nothing', fault: expect.stringContaining('agentd.json') });
   config('{ "approvals": "safe" }');
   pass(200);
   expect(woken.sort()).toEqual(['demo', 'other']);
@@ -89,7 +89,7 @@ test('where agentd.json is broken and never held, every session waits, and goes 
 test('a session that waits may do nothing by what is asked in between', () => {
   const { settings, save } = desk();
   save('demo', '{ "sandbox": "moat" }');
-  expect(settings.of('demo~step_1')()).toMatchObject({
+  expect(settings.forSession('demo~step_1')()).toMatchObject({
     waits: expect.stringContaining('demo/session.json, line 1'),
     permissions: { workspace: [{ deny: '*' }] },
     sandbox: { mode: 'bwrap', network: false },
@@ -101,18 +101,18 @@ test('a session that waits may do nothing by what is asked in between', () => {
 test('a session made anew under an old name has nothing of the settings before it', () => {
   const { settings, save, root } = desk();
   save('demo', '{ "approvals": "safe" }');
-  expect(settings.of('demo')().permissions.mode).toBe('safe');
+  expect(settings.forSession('demo')().permissions.mode).toBe('safe');
   rmSync(join(root, '.sessions', 'demo'), { recursive: true });
   mkdirSync(join(root, '.sessions', 'demo'));
-  expect(settings.of('demo')()).toMatchObject({ waits: null, permissions: { mode: 'ask' } });
+  expect(settings.forSession('demo')()).toMatchObject({ waits: null, permissions: { mode: 'ask' } });
 });
 
 test('what a child session says in vain, and names of servers that are not there, stand in log and status', () => {
   const { settings, save, logged } = desk();
   save('demo', '{ "sandbox": "bwrap", "permissions": [{ "deny": "mcp__mail__*" }] }');
   save('demo~step_1', '{ "sandbox": "none" }');
-  settings.of('demo~step_1')();
-  const told = settings.told().sessions.flatMap(({ warnings }) => warnings);
+  settings.forSession('demo~step_1')();
+  const told = settings.status().sessions.flatMap(({ warnings }) => warnings);
   for (const said of [told.join('\n'), logged.join('\n')]) {
     expect(said).toContain('demo~step_1/session.json: sandbox is left out');
     expect(said).toContain('"mcp__mail__*" names a tool of an MCP server that is not configured');

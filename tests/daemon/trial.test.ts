@@ -1,18 +1,18 @@
 import { expect, test } from 'vitest';
-import type { AtWorkFile } from '../../src/daemon/at-work.ts';
-import { openTrial } from '../../src/daemon/trial.ts';
-import type { Culprit, Losses } from '../../src/protocol/losses.ts';
+import type { ActivityFile } from '../../src/daemon/crashes/crash-blame.ts';
+import { openCrashLoopGuard } from '../../src/daemon/crashes/crash-loop-guard.ts';
+import type { CrashCulprit, CrashRecord } from '../../src/protocol/workspace/daemon-files.ts';
 
 const NOW = Date.parse('2026-01-05T08:00:00.000Z');
-const NONE: Losses = { version: 1, in_a_row: 0, ran_ms: 0, suspects: [], culprits: [] };
-const alone = (session: string, times: number): Culprit => ({ session, times, how: 'alone' });
+const NONE: CrashRecord = { version: 1, in_a_row: 0, ran_ms: 0, suspects: [], culprits: [] };
+const alone = (session: string, times: number): CrashCulprit => ({ session, times, how: 'alone' });
 
 /** A daemon after these losses, with a clock that stands still unless told. */
-function after(losses: Losses) {
+function after(losses: CrashRecord) {
   let ms = 0;
   let timers: Array<{ at: number; run: () => void }> = [];
   const woken: string[] = [];
-  const atWork: AtWorkFile = { begins: () => {}, rests: () => {}, close: () => {} };
+  const atWork: ActivityFile = { markBusy: () => {}, markIdle: () => {}, close: () => {} };
   let kept = losses;
   const clock = {
     now: () => new Date(NOW + ms),
@@ -26,11 +26,11 @@ function after(losses: Losses) {
     },
   };
   const assessed = { losses, verdict: () => ({ after: 'crash' as const }), told: null };
-  const write = async (next: Losses) => {
+  const write = async (next: CrashRecord) => {
     kept = next;
   };
-  const trial = openTrial({ assessed, atWork, write, clock, log: () => {} });
-  trial.begin({ wake: (name) => woken.push(name), openWaiting: () => woken.push('all') });
+  const trial = openCrashLoopGuard({ assessed, atWork, write, clock, log: () => {} });
+  trial.start({ wake: (name) => woken.push(name), openWaiting: () => woken.push('all') });
   /** What is put on file on the way to the next one takes a few turns. */
   const settle = () => new Promise((done) => setImmediate(done));
   const pass = async (by: number) => {
@@ -41,7 +41,7 @@ function after(losses: Losses) {
     }
     await settle();
   };
-  const admitted = (...names: string[]) => names.filter(trial.admits);
+  const admitted = (...names: string[]) => names.filter(trial.mayOpen);
   return { trial, pass, settle, admitted, woken, kept: () => kept };
 }
 
@@ -56,10 +56,10 @@ test('after two nothing is opened for a moment, then one suspect at a time, then
   await it.pass(1);
   expect(it.admitted('a', 'b', 'c')).toEqual(['a']);
   expect(it.kept().trying).toBe('a');
-  it.trial.activity('a', 'got on');
+  it.trial.onActivity('a', 'got on');
   await it.settle();
   expect(it.admitted('a', 'b', 'c')).toEqual(['b']);
-  it.trial.activity('b', 'quiet');
+  it.trial.onActivity('b', 'quiet');
   await it.settle();
   expect(it.admitted('a', 'b', 'c')).toEqual(['a', 'b', 'c']);
   expect(it.kept()).toMatchObject({ in_a_row: 2, suspects: [] });
@@ -90,10 +90,10 @@ test('with proof against it a session comes first, and getting further is not en
   const it = after({ ...NONE, in_a_row: 2, suspects: ['a'], culprits: [alone('p', 2)] });
   await it.pass(1000);
   expect(it.admitted('a', 'p')).toEqual(['p']);
-  it.trial.activity('p', 'got on');
+  it.trial.onActivity('p', 'got on');
   await it.settle();
   expect(it.admitted('a', 'p')).toEqual(['p']);
-  it.trial.activity('p', 'quiet');
+  it.trial.onActivity('p', 'quiet');
   await it.settle();
   expect(it.admitted('a', 'p')).toEqual(['a']);
   expect(it.kept().culprits).toEqual([]);
@@ -102,7 +102,7 @@ test('with proof against it a session comes first, and getting further is not en
 test('one that cannot be opened makes way', async () => {
   const it = after({ ...NONE, in_a_row: 2, suspects: ['a', 'b'] });
   await it.pass(1000);
-  it.trial.closed('a');
+  it.trial.onClose('a');
   await it.settle();
   expect(it.admitted('a', 'b')).toEqual(['b']);
 });
@@ -111,23 +111,25 @@ test('one that is held is told of, and opened by itself when its time has come',
   const until = new Date(NOW + 120_000).toISOString();
   const it = after({ ...NONE, culprits: [{ ...alone('p', 4), until }] });
   expect(it.admitted('p', 'a')).toEqual(['a']);
-  expect(it.trial.held()).toMatchObject([{ session: 'p', is: 'set aside', why: expect.stringContaining('4 daemons') }]);
+  expect(it.trial.listHeld()).toMatchObject([
+    { session: 'p', is: 'set aside', why: expect.stringContaining('4 daemons') },
+  ]);
   await it.pass(120_000);
   expect(it.admitted('p')).toEqual(['p']);
-  expect(it.trial.held()).toEqual([]);
+  expect(it.trial.listHeld()).toEqual([]);
 });
 
 test('after the third loss one with nothing on record that could be set aside is held', async () => {
   const it = after({ ...NONE, culprits: [alone('p', 3), alone('q', 2)] });
-  expect([it.trial.holds('q', false), it.trial.holds('p', true), it.trial.holds('p', false)]).toEqual([
-    false,
-    false,
-    true,
-  ]);
+  expect([
+    it.trial.holdIfCulprit('q', false),
+    it.trial.holdIfCulprit('p', true),
+    it.trial.holdIfCulprit('p', false),
+  ]).toEqual([false, false, true]);
   expect(it.admitted('p', 'q')).toEqual(['q']);
 });
 
 test('how the last daemon ended is told a session once', () => {
   const { trial } = after(NONE);
-  expect([trial.verdict('a'), trial.verdict('a')]).toEqual([{ after: 'crash' }, undefined]);
+  expect([trial.takePreviousFailure('a'), trial.takePreviousFailure('a')]).toEqual([{ after: 'crash' }, undefined]);
 });

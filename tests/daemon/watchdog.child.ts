@@ -1,5 +1,5 @@
 import { writeSync } from 'node:fs';
-import { watchdog } from '../../src/daemon/watchdog.ts';
+import { startWatchdog } from '../../src/daemon/host/watchdog.ts';
 
 /**
  * "still": the main thread never comes back, and says whose step that is; "deaf": the same, with a listener for all that can be heard;
@@ -7,7 +7,7 @@ import { watchdog } from '../../src/daemon/watchdog.ts';
  * "busy": it does between pieces of work; "ended": it stands still after the watch.
  */
 const [what, patience, path] = process.argv.slice(2);
-const guard = watchdog({
+const guard = startWatchdog({
   patienceMs: Number(patience),
   ...(path && { path }),
   of: { owner_since: 'then' },
@@ -17,7 +17,7 @@ if (what === 'deaf') for (const signal of ['SIGABRT', 'SIGTERM', 'SIGINT'] as co
 process.on('SIGTERM', () => process.exit(0));
 if (what === 'ended') await guard.stop();
 console.log('READY');
-setTimeout(what === 'busy' ? busy : () => guard.step('demo', 'merging plan.json', still), 100);
+setTimeout(what === 'busy' ? busy : () => guard.runGuarded('demo', 'merging plan.json', still), 100);
 
 function still(): void {
   if (what === 'full') fill();

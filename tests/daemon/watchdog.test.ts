@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { readStoodStill } from '../../src/daemon/losses.ts';
+import { readStallReport } from '../../src/daemon/crashes/crash-blame.ts';
 import { tempFolder } from '../store/rig.ts';
 
 type Under = { child: ChildProcess; said(): string; ended: Promise<unknown>; left: string };
@@ -26,8 +26,8 @@ test('a process whose event loop stands still ends itself with SIGKILL, says why
   expect(await ended).toBe('SIGKILL');
   expect(said()).toContain('stood still');
   expect(said()).toContain('in a step of the session demo (merging plan.json)');
-  expect(readStoodStill(left, 'then')).toMatchObject({ session: 'demo', what: 'merging plan.json' });
-  expect(readStoodStill(left, 'another time')).toBeUndefined();
+  expect(readStallReport(left, 'then')).toMatchObject({ session: 'demo', what: 'merging plan.json' });
+  expect(readStallReport(left, 'another time')).toBeUndefined();
 });
 
 test('no listener for a signal disarms it', async () => {

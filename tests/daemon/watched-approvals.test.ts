@@ -2,9 +2,9 @@ import { mkdirSync, mkdtempSync, rmSync, watch, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { watchedApprovals } from '../../src/daemon/watched-approvals.ts';
-import { openWatches } from '../../src/daemon/watches.ts';
-import { workspacePaths } from '../../src/store/layout.ts';
+import { openApprovalWatches } from '../../src/daemon/watch/approval-watches.ts';
+import { openFolderWatches } from '../../src/daemon/watch/folder-watches.ts';
+import { workspacePaths } from '../../src/store/layout/layout.ts';
 
 test('an answer saved before there was a watch is looked at once there is one, and once only', () => {
   const root = mkdtempSync(join(tmpdir(), 'agentd-approvals-'));
@@ -13,11 +13,11 @@ test('an answer saved before there was a watch is looked at once there is one, a
   mkdirSync(join(paths.session('demo'), 'approvals'), { recursive: true });
   writeFileSync(join(paths.session('demo'), 'approvals', '1.json'), '{ "decision": "allow" }');
   const nothing = () => undefined;
-  const watches = openWatches({ watch, local: true, heard: nothing, failed: nothing, say: nothing });
+  const watches = openFolderWatches({ watch, local: true, onEvent: nothing, onFailed: nothing, say: nothing });
   const heard: string[] = [];
-  const approvals = watchedApprovals({ paths, watches, heard: (name) => heard.push(name) });
-  approvals.see('demo');
-  approvals.see('demo');
+  const approvals = openApprovalWatches({ paths, watches, heard: (name) => heard.push(name) });
+  approvals.check('demo');
+  approvals.check('demo');
   approvals.close();
   expect(heard).toEqual(['demo']);
 });

@@ -1,11 +1,12 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
-import { mergeEdit } from '../../src/core/edit/merge.ts';
-import { EventBody } from '../../src/protocol/event.ts';
-import { EditedPlan, Plan } from '../../src/protocol/plan.ts';
-import { REPLY_STATUSES } from '../../src/protocol/reply.ts';
-import { ESCAPES } from '../../src/tools/sandbox-escapes.ts';
+import { mergePlanEdit } from '../../src/core/plan/merge-edit.ts';
+import { EventBody } from '../../src/protocol/session/event.ts';
+import { Plan } from '../../src/protocol/session/plan.ts';
+import { EditedPlan } from '../../src/protocol/session/plan-edit.ts';
+import { REPLY_STATUSES } from '../../src/protocol/session/reply.ts';
+import { ESCAPE_ATTEMPTS } from '../../src/tools/sandbox-check/escape-attempts.ts';
 
 const page = (path: string) => readFileSync(path, 'utf8');
 
@@ -54,7 +55,7 @@ test('the table of rooms in architecture.md is the one the code is held to', () 
 
 test('security.md lists every way out that is tried', () => {
   const shown = rows(marked('docs/security.md', 'escapes')).map(([name, tries]) => `${name}: ${tries}`);
-  expect(shown).toEqual(ESCAPES.map((way) => `${way.name}: ${way.tries}`));
+  expect(shown).toEqual(ESCAPE_ATTEMPTS.map((way) => `${way.name}: ${way.tries}`));
 });
 
 test('protocol.md says what every status of a reply means', () => {
@@ -65,7 +66,7 @@ test('protocol.md says what every status of a reply means', () => {
 test('the hand edit in planning.md does what the page says', () => {
   const json = (name: string) => JSON.parse(marked('docs/planning.md', name).replace(/^```.*$/gm, ''));
   const before = Plan.parse(json('before'));
-  const edit = mergeEdit(before, EditedPlan.parse(json('after')), before, 3, json('after'));
+  const edit = mergePlanEdit(before, EditedPlan.parse(json('after')), before, 3, json('after'));
   const mailed = { id: 'step_4', description: 'Mail the numbers to Ada', notes: 'in plain text, no attachment' };
   expect(edit.ignored).toEqual([]);
   expect(edit.changes).toEqual([

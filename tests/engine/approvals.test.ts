@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import type { Permit } from '../../src/engine/ports.ts';
-import { ApprovalFile } from '../../src/protocol/approval.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
+import type { Permission } from '../../src/engine/ports/tool-ports.ts';
+import { ApprovalFile } from '../../src/protocol/session/approval.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
 import { type Move, moves, type Rig, type RigOptions, rig } from '../support/rig.ts';
 
 const PUSH = { name: 'shell', args: { command: 'git push' } };
-const ASK: Permit = {
+const ASK: Permission = {
   is: 'ask',
   why: 'it reaches the network',
   rule: false,
@@ -56,7 +56,7 @@ test('a call that asks does not run: the run waits, its reply and a file show th
     why: 'it reaches the network',
   });
   expect(it.plan()).toMatchObject({ status: 'waiting', reason: 'approval' });
-  expect(it.worker.idle).toBe(true);
+  expect(it.worker.isIdle).toBe(true);
 });
 
 test.each([

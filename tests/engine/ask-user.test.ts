@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { elided } from '../../src/core/prompt/elide.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
-import { contentOfData, isDaemonBlock } from '../../src/protocol/provenance.ts';
+import { elideOldOutputs } from '../../src/core/prompt/context-window.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import { isDaemonBlock, unwrapDataBlock } from '../../src/protocol/session/prompt-tags.ts';
 import { type Move, moves, type Rig, type RigOptions, rig, shell } from '../support/rig.ts';
 
 const ask = (question: string, choices?: string[]) => ({
@@ -104,7 +104,9 @@ test('the other calls of the answer run first, and a second question waits', asy
   expect(it.toolRuns).toHaveLength(2);
   it.drop('2.md', 'csv');
   await it.settle();
-  const results = it.requests[1]?.messages.flatMap((one) => (one.role === 'tool' ? [contentOfData(one.content)] : []));
+  const results = it.requests[1]?.messages.flatMap((one) =>
+    one.role === 'tool' ? [unwrapDataBlock(one.content)] : [],
+  );
   expect(results).toEqual([
     'output 1',
     'output 2',
@@ -224,7 +226,7 @@ test('the words of a person stay where outputs are left out, and in what older t
   const words = `The person answered:\nuse ${'the long form '.repeat(20)}`;
   const output = { role: 'tool' as const, tool_call_id: 'a', content: 'x'.repeat(4000) };
   const answer = { ...output, content: words, by: 'person' as const };
-  const sent = elided([answer, ...Array.from({ length: 12 }, () => ({ ...output }))], 8000);
+  const sent = elideOldOutputs([answer, ...Array.from({ length: 12 }, () => ({ ...output }))], 8000);
   expect(sent[0]).toEqual(answer);
   expect(sent[1]?.content).toContain('left out');
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { resolveRules } from '../../src/protocol/config.ts';
-import { UserError } from '../../src/protocol/errors.ts';
-import { DiskError } from '../../src/store/errors.ts';
+import { UserError } from '../../src/base/user-error.ts';
+import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
+import { DiskError } from '../../src/store/fs/store-errors.ts';
 import { moves, type Rig, type RigOptions, rig, shell } from '../support/rig.ts';
 
 const full = () => new DiskError('ENOSPC', 'Could not write: the disk is full (ENOSPC).');
@@ -25,7 +25,7 @@ async function inFlight(options: Partial<RigOptions> = {}): Promise<Rig> {
 
 test('a plan.json that becomes a link beside a command ends no command: its result is on record, then the session is not served', async () => {
   const it = await inFlight();
-  it.store.plan.look = async () => link();
+  it.store.plan.detectEdits = async () => link();
   it.drop('2.md', 'and this');
   await it.pass(300);
   expect(it.troubles.map(String)).toEqual(['UserError: plan.json must be a file']);
@@ -57,11 +57,11 @@ test('instructions that grow too large beside a command end no command, and no f
 
 test('trouble that has passed when the command ends is told as over, and the run goes on', async () => {
   const it = await inFlight();
-  const { look } = it.store.plan;
-  it.store.plan.look = async () => link();
+  const { detectEdits } = it.store.plan;
+  it.store.plan.detectEdits = async () => link();
   it.drop('2.md', '/status');
   await it.pass(300);
-  it.store.plan.look = look;
+  it.store.plan.detectEdits = detectEdits;
   it.release();
   await it.pass(300);
   expect(it.troubles.at(-1)).toBe(null);
@@ -71,7 +71,7 @@ test('trouble that has passed when the command ends is told as over, and the run
 
 test('a stop is heard though plan.json cannot be read', async () => {
   const it = await inFlight();
-  it.store.plan.look = async () => link();
+  it.store.plan.detectEdits = async () => link();
   it.drop('2.md', '/stop');
   await it.pass(300);
   expect(it.events().findLast((event) => event.type === 'message.received')).toMatchObject({ id: '2.md' });
@@ -81,9 +81,9 @@ test('a stop is heard though plan.json cannot be read', async () => {
 
 test('the end of a command waits for room on the disk, and is not lost', async () => {
   const it = await inFlight();
-  const { append } = it.store.journal;
+  const { append } = it.store.eventLog;
   let isFull = true;
-  it.store.journal.append = async (bodies) => {
+  it.store.eventLog.append = async (bodies) => {
     if (isFull) throw full();
     return append(bodies);
   };

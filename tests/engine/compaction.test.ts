@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import type { ChatMessage } from '../../src/core/chat.ts';
-import { fold } from '../../src/core/fold.ts';
-import { emptySession, type Session } from '../../src/core/session.ts';
-import type { Config } from '../../src/protocol/config.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import type { ChatMessage } from '../../src/core/session/session-messages.ts';
+import { emptySession, type Session } from '../../src/core/session/session-state.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import type { Config } from '../../src/protocol/settings/config.ts';
 import { type Move, type Rig, rig } from '../support/rig.ts';
 
 const WINDOW = 16_000;
@@ -13,7 +13,7 @@ const OUTPUT = 'a line of output that says little\n'.repeat(124);
 
 const chars = (messages: readonly ChatMessage[]) => JSON.stringify(messages).length;
 const folds = (it: Rig) => it.events().filter((event) => event.type === 'context.compacted');
-const sessionOf = (it: Rig): Session => it.events().reduce(fold, emptySession('demo'));
+const sessionOf = (it: Rig): Session => it.events().reduce(reduceEvent, emptySession('demo'));
 
 /** As many iterations with one call each; then an answer. */
 async function long(iterations: number, before: EventBody[] = []): Promise<Rig> {

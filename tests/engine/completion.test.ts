@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { contentOfData } from '../../src/protocol/provenance.ts';
+import { unwrapDataBlock } from '../../src/protocol/session/prompt-tags.ts';
 import fc from '../support/property.ts';
 import { type Move, moves, type Rig, type RigOptions, rig, shell } from '../support/rig.ts';
 
@@ -22,7 +22,7 @@ const lastBlock = (it: Rig) => String(it.requests.at(-1)?.messages.at(-1)?.conte
 const toolTexts = (it: Rig) =>
   it.requests
     .at(-1)
-    ?.messages.flatMap((message) => (message.role === 'tool' ? [contentOfData(message.content)] : [])) ?? [];
+    ?.messages.flatMap((message) => (message.role === 'tool' ? [unwrapDataBlock(message.content)] : [])) ?? [];
 
 describe('markers that say more', () => {
   test.each(['[Failed: the site is gone]', '[失败：网站没了]', '[Failed] the site is gone'])(

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { openLedger } from '../../src/engine/ledger.ts';
-import type { World } from '../../src/engine/ports.ts';
-import { tidyCalls } from '../../src/engine/tidy-calls.ts';
+import { cleanUpCalls } from '../../src/engine/calls/tool-call.ts';
+import type { SessionPorts } from '../../src/engine/ports/session-ports.ts';
+import { openSessionLog } from '../../src/engine/state/session-log.ts';
 import { moves, type Rig, type RigOptions, rig, SEAL, shell } from '../support/rig.ts';
 
 /** A session whose every effect is held to the record: what others can notice comes after the sync of what led to it. */
@@ -14,7 +14,11 @@ type Watched = Rig & {
   unsynced(): number;
 };
 
-type WatchedOptions = RigOptions & { jobs?: World['jobs']; folders?: string[]; seen?: (world: World) => void };
+type WatchedOptions = RigOptions & {
+  jobs?: SessionPorts['jobs'];
+  folders?: string[];
+  seen?: (world: SessionPorts) => void;
+};
 
 async function watched(options: WatchedOptions): Promise<Watched> {
   const effects: string[] = [];
@@ -32,37 +36,41 @@ async function watched(options: WatchedOptions): Promise<Watched> {
       return effect(...args);
     };
 
-  const around = (world: World): World => {
+  const around = (world: SessionPorts): SessionPorts => {
     const { store, children, model, tools } = world;
-    const { journal, inbox, outbox, plan, approvals, calls, snapshots } = store;
-    const watchedWorld: World = {
+    const { eventLog, inbox, outbox, plan, approvals, calls, snapshots } = store;
+    const watchedWorld: SessionPorts = {
       ...world,
       ...(options.jobs && { jobs: { ...options.jobs, end: after('jobs end', options.jobs.end) } }),
       store: {
         ...store,
-        journal: {
-          ...journal,
+        eventLog: {
+          ...eventLog,
           async append(bodies) {
-            const events = await journal.append(bodies);
+            const events = await eventLog.append(bodies);
             appended += events.length;
             return events;
           },
           async sync() {
-            await journal.sync();
+            await eventLog.sync();
             synced = appended;
           },
         },
-        inbox: { ...inbox, settle: after('a message leaves', inbox.settle), refuse: after('refused', inbox.refuse) },
+        inbox: {
+          ...inbox,
+          moveToDone: after('a message leaves', inbox.moveToDone),
+          reject: after('refused', inbox.reject),
+        },
         outbox: {
           ...outbox,
           publish: after('reply', outbox.publish),
-          publishAgain: after('reply', outbox.publishAgain),
+          republish: after('reply', outbox.republish),
         },
         plan: { ...plan, write: after('plan.json', plan.write), archive: after('a plan ends', plan.archive) },
         approvals: {
           ...approvals,
           write: after('a person is asked', approvals.write),
-          settle: after('asked no more', approvals.settle),
+          archive: after('asked no more', approvals.archive),
         },
         calls: {
           ...calls,
@@ -182,7 +190,7 @@ test('a call folder is taken away, and a job ended, only when the end is durable
   const it = await watched({
     script: moves({ text: '[Step] Run it', calls: [shell()] }, { text: '[Done]' }),
     folders: ['ended-long-ago'],
-    jobs: { news: () => [], told: () => {}, running: () => [], end: async () => ['job 1'] },
+    jobs: { listUnreported: () => [], markAllReported: () => {}, listRunning: () => [], end: async () => ['job 1'] },
   });
   it.drop('1.md', 'Run it');
   await it.pass(300);
@@ -222,11 +230,11 @@ test('what is on record is durable when a session that an error ended has been l
 });
 
 test('whoever tidies up makes the end of a call and of a job durable by itself', async () => {
-  let world: World | undefined;
+  let world: SessionPorts | undefined;
   const it = await watched({
     script: moves({ text: 'Hello.' }),
     folders: ['ended-long-ago'],
-    jobs: { news: () => [], told: () => {}, running: () => [], end: async () => [] },
+    jobs: { listUnreported: () => [], markAllReported: () => {}, listRunning: () => [], end: async () => [] },
     seen: (given) => {
       world = given;
     },
@@ -234,11 +242,11 @@ test('whoever tidies up makes the end of a call and of a job durable by itself',
   it.drop('1.md', 'Say hello');
   await it.pass(300);
   if (!world) throw new Error('no world');
-  const ledger = await openLedger('demo', world.store.journal, world.store.snapshots, () => SEAL);
+  const ledger = await openSessionLog('demo', world.store.eventLog, world.store.snapshots, () => SEAL);
   const before = it.effects.length;
   const { seq } = ledger.session;
   await ledger.record([{ type: 'context.compacted', upto: seq, summary: '' }]);
-  await tidyCalls(world, ledger);
+  await cleanUpCalls(world, ledger);
   expect(it.effects.slice(before)).toEqual(['jobs end', 'a call folder goes']);
   expect(it.early).toEqual([]);
 });

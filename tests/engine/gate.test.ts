@@ -1,17 +1,17 @@
 import { expect, test } from 'vitest';
-import type { Permit } from '../../src/engine/ports.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
-import { contentOfData } from '../../src/protocol/provenance.ts';
+import type { Permission } from '../../src/engine/ports/tool-ports.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import { unwrapDataBlock } from '../../src/protocol/session/prompt-tags.ts';
 import { type Move, moves, type Rig, type RigOptions, rig } from '../support/rig.ts';
 
-const ALLOW: Permit = { is: 'allow' };
-const DENY: Permit = { is: 'deny', why: 'a rule of the settings denies it' };
-const ASK: Permit = { is: 'ask', why: 'a rule says so', rule: true, shows: 'the call', always: 'spawn' };
+const ALLOW: Permission = { is: 'allow' };
+const DENY: Permission = { is: 'deny', why: 'a rule of the settings denies it' };
+const ASK: Permission = { is: 'ask', why: 'a rule says so', rule: true, shows: 'the call', always: 'spawn' };
 const call = (name: string, args: object = {}): Move => ({ calls: [{ name, args }] });
 const spawn = (task: string) => ({ name: 'spawn', args: { task } });
 /** The call that a permission was asked for, by the name of its tool. */
 const only =
-  (name: string, permit: Permit): NonNullable<RigOptions['permit']> =>
+  (name: string, permit: Permission): NonNullable<RigOptions['permit']> =>
   (one) =>
     one.name === name ? permit : ALLOW;
 
@@ -24,7 +24,7 @@ async function told(options: RigOptions, message = 'do it'): Promise<Rig> {
 }
 
 const heard = (it: Rig): string[] =>
-  it.requests.at(-1)?.messages.flatMap((one) => (one.role === 'tool' ? [contentOfData(one.content)] : [])) ?? [];
+  it.requests.at(-1)?.messages.flatMap((one) => (one.role === 'tool' ? [unwrapDataBlock(one.content)] : [])) ?? [];
 const starts = (it: Rig) => it.events().filter((event) => event.type === 'tool.started');
 
 test.each([
@@ -111,7 +111,7 @@ test('a tool that the profile of an agent does not name is not run, and the mode
 });
 
 test('a tool that settings withhold, and those of the daemon itself, are not run where a model names them', async () => {
-  const withheld = { memory: { workspace: '', session: '' }, skills: [], withheld: ['recall'] };
+  const withheld = { memory: { workspace: '', session: '' }, skills: [], withheldTools: ['recall'] };
   for (const name of ['recall', 'check', 'parts']) {
     const it = await told({
       tools: ['shell', 'recall'],

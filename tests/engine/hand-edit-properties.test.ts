@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Plan, Step } from '../../src/protocol/plan.ts';
+import type { Plan, Step } from '../../src/protocol/session/plan.ts';
 import { givenRecord } from '../support/given.ts';
 import fc from '../support/property.ts';
 import { moves, type Rig, rig } from '../support/rig.ts';

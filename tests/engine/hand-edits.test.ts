@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { Plan } from '../../src/protocol/plan.ts';
-import { memoryStore } from '../../src/store/index.ts';
+import type { Plan } from '../../src/protocol/session/plan.ts';
 import { givenRecord } from '../support/given.ts';
+import { memoryStore } from '../support/memory-store.ts';
 import { moves, type Rig, rig, shell } from '../support/rig.ts';
 
 const GIVEN = {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
-import type { ChatMessage } from '../../src/core/chat.ts';
-import { elided, tokensOf, withFewImages } from '../../src/core/prompt/elide.ts';
+import { countMessageTokens, elideOldOutputs, limitImages } from '../../src/core/prompt/context-window.ts';
+import type { ChatMessage } from '../../src/core/session/session-messages.ts';
 import { moves, type Rig, rig, shell } from '../support/rig.ts';
 
 const PNG = Buffer.from('\x89PNG\r\n\x1a\nxxxx', 'latin1');
@@ -86,21 +86,21 @@ test('a request carries eight images at most, the oldest go four at once and sta
   const of = (count: number): ChatMessage[] =>
     Array.from({ length: count }, (_, n) => ({ role: 'user', content: `see ${n}`, images: [image(`${n}.png`)] }));
   const counts = (messages: ChatMessage[]) =>
-    withFewImages(messages).map((one) => (one.role === 'user' ? (one.images?.length ?? 0) : 0));
+    limitImages(messages).map((one) => (one.role === 'user' ? (one.images?.length ?? 0) : 0));
   expect(counts(of(8))).toEqual(Array(8).fill(1));
   expect(counts(of(9))).toEqual([0, 0, 0, 0, 1, 1, 1, 1, 1]);
   expect(counts(of(12))).toEqual([0, 0, 0, 0, ...Array(8).fill(1)]);
-  expect(withFewImages(of(9))[0]?.content).toContain('see 0\n[no longer shown: work/0.png');
+  expect(limitImages(of(9))[0]?.content).toContain('see 0\n[no longer shown: work/0.png');
   const one: ChatMessage[] = [{ role: 'user', content: 'ten', images: of(10).map((_, n) => image(`${n}.png`)) }];
   expect(counts(one)).toEqual([6]);
 });
 
 test('an image counts for about a thousand tokens, and goes where the window is full', () => {
   const message: ChatMessage = { role: 'user', content: 'look', images: [image('a.png')] };
-  expect(tokensOf(message)).toBeGreaterThan(1000);
+  expect(countMessageTokens(message)).toBeGreaterThan(1000);
   const turn: ChatMessage = { role: 'assistant', content: 'yes' };
   const many = Array.from({ length: 6 }, (_, n) => ({ ...message, content: `look ${n}` }));
-  const sent = elided([...many, turn], 4000);
+  const sent = elideOldOutputs([...many, turn], 4000);
   expect(sent[0]).toMatchObject({ content: expect.stringContaining('look 0\n[no longer shown') });
   expect(sent[0]).not.toHaveProperty('images');
   expect(sent[5]).toHaveProperty('images');

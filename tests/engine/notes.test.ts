@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { NO_NOTES, type Notes } from '../../src/protocol/notes.ts';
+import { NO_NOTES, type Notes } from '../../src/protocol/workspace/memory-notes.ts';
 import { type Move, rig } from '../support/rig.ts';
 
 const remembering = (text: string): Notes => ({ ...NO_NOTES, memory: { workspace: '', session: text } });
@@ -28,7 +28,7 @@ test('the system message of a run stays the same however often memory changes, a
       [call('a'), call('b'), BUSY, call('c')][n] ?? {
         text: 'All done.',
       },
-    () => note({ ...remembering(`- changed ${on.toolRuns.length}`), withheld: ['shell'] }),
+    () => note({ ...remembering(`- changed ${on.toolRuns.length}`), withheldTools: ['shell'] }),
   );
   on.drop('1.md', 'Do three things.');
   await on.settle();
@@ -60,7 +60,7 @@ test('of two messages that wait together, the second run has what the first one 
 test('a tool that is withheld is not offered, and an agent has of the others what its profile names', async () => {
   const on = await rig({
     tools: ['shell', 'remember', 'skill'],
-    notes: () => ({ ...remembering(''), withheld: ['skill'] }),
+    notes: () => ({ ...remembering(''), withheldTools: ['skill'] }),
     config: { agents: { clerk: { tools: ['remember', 'skill'] } } },
     script: () => ({ text: 'Done.' }),
   });

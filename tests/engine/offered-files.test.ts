@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { namedFiles } from '../../src/core/offered.ts';
+import { filesNamedIn } from '../../src/core/messages/reply-attachments.ts';
 import { moves, rig, shell } from '../support/rig.ts';
 
 const attachments = (reply: string | undefined) => JSON.parse(reply ?? '{}').attachments;
@@ -18,11 +18,11 @@ test.each([
   ['`a\u0000b` `x\ufffd.csv` `work/` `.` `work`', ['work/work']],
   ['```\nwork/in-code.csv\n```\nafter `b.csv`', ['work/b.csv']],
 ])('%j names %j', (text, names) => {
-  expect(namedFiles(text)).toEqual(names);
+  expect(filesNamedIn(text)).toEqual(names);
 });
 
 test('names of a child are meant from its own folder, or from the whole', () => {
-  expect(namedFiles('`x.csv` and work/part/y.csv', 'part')).toEqual([
+  expect(filesNamedIn('`x.csv` and work/part/y.csv', 'part')).toEqual([
     'work/part/x.csv',
     'work/part/part/y.csv',
     'work/part/y.csv',
@@ -31,7 +31,7 @@ test('names of a child are meant from its own folder, or from the whole', () => 
 
 test('a text of any size is searched to its end', () => {
   for (const part of ['](', '`', 'work/', '```\n', '](('])
-    expect(namedFiles(part.repeat(300_000)).length).toBeLessThanOrEqual(200);
+    expect(filesNamedIn(part.repeat(300_000)).length).toBeLessThanOrEqual(200);
 });
 
 test('a reply brings along what its answer names and its steps wrote, as far as it is there', async () => {

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
-import type { World } from '../../src/engine/ports.ts';
-import { resolveRules } from '../../src/protocol/config.ts';
+import type { SessionPorts } from '../../src/engine/ports/session-ports.ts';
+import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
 import { moves, type Rig, rig, shell } from '../support/rig.ts';
 
 /** A session that wakes itself at each look would never rest. */
 const MOST_WAKES = 200;
 
 /** Ports that wake the session from inside, as they are called and once more when they answer. */
-function wakingPorts(world: World, wake: () => void): World {
+function wakingPorts(world: SessionPorts, wake: () => void): SessionPorts {
   const waking =
     <A extends unknown[], R>(run: (...args: A) => Promise<R>) =>
     async (...args: A): Promise<R> => {
@@ -17,19 +17,19 @@ function wakingPorts(world: World, wake: () => void): World {
       return result;
     };
   const { store, model, tools } = world;
-  const { journal, inbox, outbox, plan } = store;
+  const { eventLog, inbox, outbox, plan } = store;
   return {
     ...world,
-    activity: wake,
-    slots: { take: waking(world.slots.take) },
+    reportActivity: wake,
+    runSemaphore: { acquire: waking(world.runSemaphore.acquire) },
     model: { ...model, ask: waking(model.ask) },
-    tools: { ...tools, permit: waking(tools.permit), run: waking(tools.run) },
+    tools: { ...tools, checkPermission: waking(tools.checkPermission), run: waking(tools.run) },
     store: {
       ...store,
-      journal: { ...journal, append: waking(journal.append), sync: waking(journal.sync) },
-      inbox: { ...inbox, look: waking(inbox.look), settle: waking(inbox.settle) },
+      eventLog: { ...eventLog, append: waking(eventLog.append), sync: waking(eventLog.sync) },
+      inbox: { ...inbox, listReady: waking(inbox.listReady), moveToDone: waking(inbox.moveToDone) },
       outbox: { ...outbox, publish: waking(outbox.publish) },
-      plan: { ...plan, look: waking(plan.look), write: waking(plan.write) },
+      plan: { ...plan, detectEdits: waking(plan.detectEdits), write: waking(plan.write) },
     },
   };
 }

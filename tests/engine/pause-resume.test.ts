@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { languageOf } from '../../src/core/language.ts';
-import { planContext } from '../../src/core/prompt/block.ts';
-import { WORDING } from '../../src/core/prompt/wording.ts';
-import { MARKS, planSummary } from '../../src/core/summary.ts';
-import { titleOf } from '../../src/core/title.ts';
+import { formatPlanSummary, STATUS_MARKS } from '../../src/core/messages/status-report.ts';
+import { MODEL_WORDING } from '../../src/core/prompt/model-wording.ts';
+import { stepLines } from '../../src/core/prompt/status-block.ts';
+import { detectLanguage } from '../../src/core/text/language.ts';
+import { titleFromMessage } from '../../src/core/text/titles.ts';
 import cases from '../cases/pause-resume.json' with { type: 'json' };
 import { type Given, givenPlan, givenRecord } from '../support/given.ts';
 import { type Move, type Rig, rig, shell } from '../support/rig.ts';
@@ -273,9 +273,9 @@ describe('what is said of a plan', () => {
     const { one } = given(id);
     test(`${id}: ${one.why}`, () => {
       const plan = givenPlan(one.input.given);
-      const language = languageOf(plan.goal);
-      const summary = planSummary(plan, language);
-      const context = [plan.goal, ...planContext(plan, WORDING[language])].join('\n');
+      const language = detectLanguage(plan.goal);
+      const summary = formatPlanSummary(plan, language);
+      const context = [plan.goal, ...stepLines(plan, MODEL_WORDING[language])].join('\n');
       const then = one.expect.then as {
         summary_contains?: string[];
         summary_lists_in_order?: string[];
@@ -293,13 +293,13 @@ describe('what is said of a plan', () => {
   }
 
   test('each status of a step has its own mark', () => {
-    expect(new Set(Object.values(MARKS)).size).toBe(Object.keys(MARKS).length);
+    expect(new Set(Object.values(STATUS_MARKS)).size).toBe(Object.keys(STATUS_MARKS).length);
   });
 
   for (const id of ['Z12a', 'Z12b']) {
     const { one } = given(id);
     test(`${id}: ${one.why}`, () => {
-      expect(titleOf(one.input.when[0]?.text ?? '')).toBe(one.expect.then['title']);
+      expect(titleFromMessage(one.input.when[0]?.text ?? '')).toBe(one.expect.then['title']);
     });
   }
 });

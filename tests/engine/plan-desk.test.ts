@@ -1,17 +1,18 @@
 import { expect, test } from 'vitest';
-import { openLedger } from '../../src/engine/ledger.ts';
-import { planDesk } from '../../src/engine/plan-desk.ts';
-import type { Clock, PlanFile } from '../../src/engine/ports.ts';
-import { memoryStore } from '../../src/store/index.ts';
+import type { Clock } from '../../src/engine/ports/session-ports.ts';
+import type { PlanFile } from '../../src/engine/ports/store-ports.ts';
+import { openPlanSync } from '../../src/engine/state/plan-sync.ts';
+import { openSessionLog } from '../../src/engine/state/session-log.ts';
 import { givenRecord } from '../support/given.ts';
+import { memoryStore } from '../support/memory-store.ts';
 
 /** A desk whose file takes `ms` to write, and when it was written after 2,000 changes of the plan, one each 10 ms. */
 async function writtenAt(ms: number): Promise<number[]> {
   const store = memoryStore('demo');
-  await store.journal.append(
+  await store.eventLog.append(
     givenRecord({ plan: { status: 'running', steps: [{ id: 'step_1', status: 'running' }] } }),
   );
-  const ledger = await openLedger('demo', store.journal, store.snapshots, () => 'abcdef');
+  const ledger = await openSessionLog('demo', store.eventLog, store.snapshots, () => 'abcdef');
   let time = 0;
   let due: { at: number; run: () => void } | undefined;
   const clock: Clock = {
@@ -34,12 +35,12 @@ async function writtenAt(ms: number): Promise<number[]> {
     },
   };
   const idle = () => new Promise(setImmediate);
-  const desk = planDesk(file, ledger, clock, (task) => task());
+  const desk = openPlanSync(file, ledger, clock, (task) => task());
   while (time < 20_000) {
     // Another goal each time: what is in the file is out of date again.
     const said = { what: 'goal', from: 'A goal', to: `goal ${time}` } as const;
     await ledger.record([{ type: 'plan.edited', by: 'person', changes: [said], ignored: [] }]);
-    desk.touch();
+    desk.scheduleWrite();
     time += 10;
     const alarm = due && due.at <= time ? due : undefined;
     if (alarm) due = undefined;

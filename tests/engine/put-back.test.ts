@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { memoryStore } from '../../src/store/index.ts';
-import type { MemoryStore } from '../../src/store/memory.ts';
+import type { MemoryStore } from '../support/memory-store.ts';
+import { memoryStore } from '../support/memory-store.ts';
 import { moves, type Rig, rig } from '../support/rig.ts';
 
 const answered = (it: Rig) => [...it.store.hands.replies().keys()].sort();
@@ -121,9 +121,9 @@ function killedAt(store: MemoryStore, last: number): { store: MemoryStore; calls
         return (...args: unknown[]) => (++calls > last ? new Promise(() => {}) : Reflect.apply(value, of, args));
       },
     });
-  const { journal, inbox, outbox, plan } = store;
+  const { eventLog, inbox, outbox, plan } = store;
   return {
-    store: { ...store, journal: dying(journal), inbox: dying(inbox), outbox: dying(outbox), plan: dying(plan) },
+    store: { ...store, eventLog: dying(eventLog), inbox: dying(inbox), outbox: dying(outbox), plan: dying(plan) },
     calls: () => calls,
   };
 }

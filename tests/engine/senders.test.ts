@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { fold } from '../../src/core/fold.ts';
-import { emptySession } from '../../src/core/session.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession } from '../../src/core/session/session-state.ts';
 import { moves, type RigOptions, rig, SEAL, shell } from '../support/rig.ts';
 
 const said = (text: string, from?: string, more: object = {}) =>
@@ -127,7 +127,7 @@ describe('with senders set', () => {
     on.drop('task.md', 'now');
     await on.settle();
     expect(users(on).map((one) => /message (\d+)/.exec(one)?.[1] ?? one)).toEqual(['29', '30', 'now']);
-    expect(JSON.stringify(on.events().reduce(fold, emptySession('demo')).messages).length).toBeLessThan(20_000);
+    expect(JSON.stringify(on.events().reduce(reduceEvent, emptySession('demo')).messages).length).toBeLessThan(20_000);
   });
 });
 

@@ -1,16 +1,16 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { foldVersion } from '../../scripts/docs/fold-version.ts';
-import { fold } from '../../src/core/fold.ts';
-import { emptySession, type Session } from '../../src/core/session.ts';
-import { meaningIn, stateOf } from '../../src/core/snapshot.ts';
-import { openLedger } from '../../src/engine/ledger.ts';
-import type { Journal, Snapshots } from '../../src/engine/ports.ts';
-import type { Event, EventBody } from '../../src/protocol/event.ts';
-import type { Mark } from '../../src/protocol/mark.ts';
-import type { Plan } from '../../src/protocol/plan.ts';
-import { type MemoryStore, memoryStore } from '../../src/store/index.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession, type Session } from '../../src/core/session/session-state.ts';
+import { snapshotFromState, stateFromSnapshot } from '../../src/core/session/snapshot.ts';
+import type { EventLog, Snapshots } from '../../src/engine/ports/store-ports.ts';
+import { openSessionLog } from '../../src/engine/state/session-log.ts';
+import type { Event, EventBody } from '../../src/protocol/session/event.ts';
+import type { LogPosition } from '../../src/protocol/session/log-entry.ts';
+import type { Plan } from '../../src/protocol/session/plan.ts';
 import { live } from '../sim/life.ts';
+import { type MemoryStore, memoryStore } from '../support/memory-store.ts';
 import { moves, rig, SEAL, shell } from '../support/rig.ts';
 import { bare } from '../support/same-session.ts';
 
@@ -21,7 +21,7 @@ function meanings(events: Event[]): Array<{ session: Session; left: Plan | null 
   let at = { session: emptySession('demo'), left: null as Plan | null };
   return events.map((event) => {
     const { plan } = at.session;
-    const session = fold(at.session, event);
+    const session = reduceEvent(at.session, event);
     at = { session, left: plan && plan.id !== session.plan?.id ? plan : at.left };
     return at;
   });
@@ -33,29 +33,29 @@ test('a snapshot at any place of a record and the rest of it give what the whole
     const all = meanings(events);
     const whole = all.at(-1)?.session ?? emptySession('demo');
     for (const [place, meaning] of all.entries()) {
-      const back = meaningIn(json(stateOf(meaning)), 'demo');
+      const back = stateFromSnapshot(json(snapshotFromState(meaning)), 'demo');
       if (!back) throw new Error(`seed ${seed}: the snapshot after event ${place + 1} is not read back`);
       expect(bare(back.session), `seed ${seed}, after event ${place + 1}`).toEqual(bare(meaning.session));
       expect(back.left).toEqual(meaning.left);
-      const end = events.slice(place + 1).reduce(fold, back.session);
+      const end = events.slice(place + 1).reduce(reduceEvent, back.session);
       expect(bare(end), `seed ${seed}, on from event ${place + 1}`).toEqual(bare(whole));
     }
   }
 }, 60_000);
 
 test('the version of the fold is that of its sources: after a change of them run "npm run docs"', () => {
-  expect(readFileSync('src/core/fold-version.ts', 'utf8')).toBe(foldVersion());
+  expect(readFileSync('src/core/session/fold-version.ts', 'utf8')).toBe(foldVersion());
 });
 
 /** A store whose journal says how many events it told, and from where. */
 function watched(store: MemoryStore) {
-  const reads: Array<{ from: Mark | 'oldest' | undefined; events: number }> = [];
-  const journal: Journal = {
-    ...store.journal,
+  const reads: Array<{ from: LogPosition | 'oldest' | undefined; events: number }> = [];
+  const journal: EventLog = {
+    ...store.eventLog,
     async read(each, from) {
       const told = { from, events: 0 };
       reads.push(told);
-      return store.journal.read((event) => {
+      return store.eventLog.read((event) => {
         told.events++;
         each(event);
       }, from);
@@ -88,10 +88,10 @@ test('what was closed in order is opened by its snapshot and nothing else', asyn
   const it = await planned();
   const store = await closed(it);
   const { journal, reads } = watched(store);
-  const ledger = await openLedger('demo', journal, store.snapshots, () => SEAL);
+  const ledger = await openSessionLog('demo', journal, store.snapshots, () => SEAL);
   expect(reads).toMatchObject([{ events: 0 }]);
-  expect(bare(ledger.session)).toEqual(bare(it.store.hands.events().reduce(fold, emptySession('demo'))));
-  expect(ledger.unkept).toBe('nothing');
+  expect(bare(ledger.session)).toEqual(bare(it.store.hands.events().reduce(reduceEvent, emptySession('demo'))));
+  expect(ledger.sinceSnapshot).toBe('nothing');
 });
 
 test.each<[string, (state: Record<string, unknown>) => unknown]>([
@@ -110,23 +110,23 @@ test.each<[string, (state: Record<string, unknown>) => unknown]>([
     },
   };
   const { journal, reads } = watched(store);
-  const ledger = await openLedger('demo', journal, snapshots, () => SEAL);
+  const ledger = await openSessionLog('demo', journal, snapshots, () => SEAL);
   expect(reads).toMatchObject([{ from: 'oldest', events: store.hands.events().length }]);
-  expect(bare(ledger.session)).toEqual(bare(store.hands.events().reduce(fold, emptySession('demo'))));
+  expect(bare(ledger.session)).toEqual(bare(store.hands.events().reduce(reduceEvent, emptySession('demo'))));
 });
 
 test('where the beginning of the record was removed, a snapshot of an earlier version stands for it', async () => {
   const store = await closed(await planned());
-  const wanted = bare(store.hands.events().reduce(fold, emptySession('demo')));
+  const wanted = bare(store.hands.events().reduce(reduceEvent, emptySession('demo')));
   const last = store.hands.events().length;
   const good = await store.snapshots.load();
   if (!good) throw new Error('no snapshot');
   const old = { ...json(good.state), fold: 'earlier' };
-  const journal: Journal = {
-    ...store.journal,
-    read: (each) => store.journal.read((event) => event.seq > 5 && each(event), 'oldest'),
+  const journal: EventLog = {
+    ...store.eventLog,
+    read: (each) => store.eventLog.read((event) => event.seq > 5 && each(event), 'oldest'),
   };
-  const ledger = await openLedger(
+  const ledger = await openSessionLog(
     'demo',
     journal,
     {
@@ -138,7 +138,7 @@ test('where the beginning of the record was removed, a snapshot of an earlier ve
   expect(bare(ledger.session)).toEqual(wanted);
   expect(ledger.session.seq).toBe(last);
   await expect(
-    openLedger('demo', journal, { ...store.snapshots, load: async () => undefined }, () => SEAL),
+    openSessionLog('demo', journal, { ...store.snapshots, load: async () => undefined }, () => SEAL),
   ).rejects.toThrow('begins with event 6');
 });
 
@@ -146,18 +146,18 @@ test('a snapshot is due after 500 events, and never runs ahead of what is durabl
   const store = memoryStore('demo');
   const saved: Array<{ seq: number; synced: boolean }> = [];
   let open = 0;
-  const journal: Journal = {
-    ...store.journal,
+  const journal: EventLog = {
+    ...store.eventLog,
     async append(bodies: EventBody[]) {
       open += bodies.length;
-      return store.journal.append(bodies);
+      return store.eventLog.append(bodies);
     },
     async sync() {
       open = 0;
-      await store.journal.sync();
+      await store.eventLog.sync();
     },
   };
-  const ledger = await openLedger(
+  const ledger = await openSessionLog(
     'demo',
     journal,
     {
@@ -171,7 +171,7 @@ test('a snapshot is due after 500 events, and never runs ahead of what is durabl
   );
   for (let n = 0; n < 1200; n++) {
     await ledger.record([{ type: 'step.started', step: `step_${n}` }]);
-    if (ledger.unkept === 'due') await ledger.keep();
+    if (ledger.sinceSnapshot === 'due') await ledger.saveSnapshot();
   }
   expect(saved).toEqual([
     { seq: 500, synced: true },
@@ -228,9 +228,9 @@ test('a session of many answered messages needs less than 200 bytes for each, an
       { type: 'reply.committed', message: id, reply },
       { type: 'reply.published', message: id, idle: true },
     ];
-    for (const body of bodies) session = fold(session, { ...stamp(session.seq + 1), ...body });
+    for (const body of bodies) session = reduceEvent(session, { ...stamp(session.seq + 1), ...body });
   }
-  const text = JSON.stringify(stateOf({ session, left: null }));
+  const text = JSON.stringify(snapshotFromState({ session, left: null }));
   expect(text.length / 2000).toBeLessThan(200);
-  expect(bare(meaningIn(JSON.parse(text), 'demo')?.session ?? session)).toEqual(bare(session));
+  expect(bare(stateFromSnapshot(JSON.parse(text), 'demo')?.session ?? session)).toEqual(bare(session));
 });

@@ -13,8 +13,8 @@ const NOTHING = vi.hoisted(() => ({
   ms: 0,
 }));
 
-vi.mock('../../src/core/decide.ts', async (original) => {
-  const real = await original<typeof import('../../src/core/decide.ts')>();
+vi.mock('../../src/core/decide/decide.ts', async (original) => {
+  const real = await original<typeof import('../../src/core/decide/decide.ts')>();
   const decide: typeof real.decide = (session, rules) => {
     if (fault.circle && (session.run || fault.on)) return { do: 'record', events: [NOTHING] };
     return fault.on && session.run ? { do: 'rest' } : real.decide(session, rules);

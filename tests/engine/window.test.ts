@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
-import { tokensOf } from '../../src/core/prompt/elide.ts';
+import { countMessageTokens } from '../../src/core/prompt/context-window.ts';
 import { type Move, rig } from '../support/rig.ts';
 
 const LONG = 'word '.repeat(1500);
-const sizeOf = (messages: Parameters<typeof tokensOf>[0][]) => messages.reduce((sum, one) => sum + tokensOf(one), 0);
+const sizeOf = (messages: Parameters<typeof countMessageTokens>[0][]) =>
+  messages.reduce((sum, one) => sum + countMessageTokens(one), 0);
 
 /** A model that takes `window` tokens by our count, whatever it says that it takes. */
 async function narrow(window: number, says: number | undefined, calls: number) {

@@ -1,8 +1,8 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { realClock } from '../../src/daemon/clock.ts';
-import { type Free, openDisk } from '../../src/daemon/disk.ts';
+import { realClock } from '../../src/daemon/host/clock.ts';
+import { type FreeSpace, openDiskMonitor } from '../../src/daemon/host/disk-space.ts';
 import { tempFolder } from '../store/rig.ts';
 import { type Ground, ground, inFolder, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
@@ -164,8 +164,8 @@ function disk(free: { mb: number; inodes?: number }) {
     ms += by;
   };
   const said: string[] = [];
-  const ask = (): Free => ({ bavail: free.mb, bsize: MIB, files: 1e6, ffree: free.inodes ?? 1e6 });
-  const one = openDisk(
+  const ask = (): FreeSpace => ({ bavail: free.mb, bsize: MIB, files: 1e6, ffree: free.inodes ?? 1e6 });
+  const one = openDiskMonitor(
     {
       folder,
       reserve: join(folder, 'reserve'),
@@ -183,7 +183,7 @@ test('between stopping and going on again there is a quarter of the floor', () =
   const { one, said } = disk(free);
   const at = (mb: number) => {
     free.mb = mb;
-    return one.room();
+    return one.capacity();
   };
   expect([100, 64, 63, 65, 79, 80, 63, 15, 17, 19, 20, 80].map(at)).toEqual([
     'plenty',
@@ -205,19 +205,19 @@ test('between stopping and going on again there is a quarter of the floor', () =
 test('few inodes count like few bytes, and a file system that tells of none has enough', () => {
   const free = { mb: 1000, inodes: 1000 };
   const { one } = disk(free);
-  expect(one.room()).toBe('little');
-  expect(one.told().why).toContain('inodes');
+  expect(one.capacity()).toBe('little');
+  expect(one.status().why).toContain('inodes');
   free.inodes = 200;
-  expect(one.room()).toBe('none');
+  expect(one.capacity()).toBe('none');
 });
 
 test('a quota that statfs does not tell stops everything, and it is tried by writing whether there is room', () => {
   const free = { mb: 1000 };
   const { one, reserve, pass } = disk(free);
-  one.hit(Object.assign(new Error('quota'), { code: 'EDQUOT' }));
-  expect(one.room()).toBe('none');
+  one.reportFull(Object.assign(new Error('quota'), { code: 'EDQUOT' }));
+  expect(one.capacity()).toBe('none');
   pass(1000);
-  expect(one.room()).toBe('plenty');
+  expect(one.capacity()).toBe('plenty');
   expect(fs.statSync(reserve).size).toBe(MIB);
 });
 
@@ -229,7 +229,7 @@ test('the reserve takes real room, and only where there is room to spare', () =>
   const other = disk({ mb: 64 + 4 });
   other.one.start(() => {});
   expect(fs.statSync(other.reserve).blocks * 512).toBeGreaterThanOrEqual(MIB);
-  expect(other.one.spend()).toBe(true);
-  expect(other.one.spend()).toBe(false);
+  expect(other.one.freeReserve()).toBe(true);
+  expect(other.one.freeReserve()).toBe(false);
   other.one.stop();
 });

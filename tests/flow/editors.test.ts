@@ -57,7 +57,7 @@ const words = Array.from({ length: SAVES }, (_, index) => `token-${index}-`);
 const has = (program: string) => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
 
 /**
- * A change of the plan as a program that writes it to stdout. `WORD` is the save's own word. A reader can find the name
+ * A change of the plan as a program that writes it to stdout. `MAX_WORD_LENGTH` is the save's own word. A reader can find the name
  * away for some microseconds; a person would look again, so do these.
  */
 const CHANGE = has('jq')

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { contentOfData } from '../../src/protocol/provenance.ts';
+import { unwrapDataBlock } from '../../src/protocol/session/prompt-tags.ts';
 import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
 
@@ -13,7 +13,7 @@ async function family(child: (task: string, request: number) => Answer) {
   const server = await startOpenAI(({ said, body }) => {
     const last = body.messages.findLast((one) => one.role !== 'user');
     if (said.includes('Do this one step')) return child(/The step: (.*)/.exec(said)?.[1] ?? '', asked++);
-    if (last?.role === 'tool') return { text: `The child said: ${contentOfData(last.content ?? '')}` };
+    if (last?.role === 'tool') return { text: `The child said: ${unwrapDataBlock(last.content ?? '')}` };
     return { text: 'I give it away.', calls: [{ name: 'spawn', args: JSON.stringify({ task: said }) }] };
   });
   const on = ground();

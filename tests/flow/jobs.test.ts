@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import type { EventOf, EventType } from '../../src/protocol/event.ts';
+import type { EventOf, EventType } from '../../src/protocol/session/event.ts';
 import { oftenOnly } from '../support/all.ts';
 import { ground as bareGround, type Ground, statusOf, until } from '../support/daemon.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { contentOfData, isDaemonBlock } from '../../src/protocol/provenance.ts';
+import { isDaemonBlock, unwrapDataBlock } from '../../src/protocol/session/prompt-tags.ts';
 import { ground, until } from '../support/daemon.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
 
@@ -12,7 +12,7 @@ type Calls = Record<string, { name: string; args: unknown }>;
 async function obedient(calls: Calls, config: object = {}) {
   const server = await startOpenAI(({ said, body }): Answer => {
     const last = body.messages.findLast((one) => !isDaemonBlock(one.content ?? ''));
-    if (last?.role === 'tool') return { text: `It said: ${contentOfData(last.content ?? '')}` };
+    if (last?.role === 'tool') return { text: `It said: ${unwrapDataBlock(last.content ?? '')}` };
     const call = Object.entries(calls).find(([word]) => said.includes(word))?.[1];
     return call
       ? { text: 'At once.', calls: [{ name: call.name, args: JSON.stringify(call.args) }] }

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Plan } from '../../src/protocol/plan.ts';
+import type { Plan } from '../../src/protocol/session/plan.ts';
 import { type Ground, ground, statusOf, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 

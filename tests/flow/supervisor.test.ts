@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import type { EventOf, EventType } from '../../src/protocol/event.ts';
+import type { EventOf, EventType } from '../../src/protocol/session/event.ts';
 import { oftenOnly } from '../support/all.ts';
 import { ground as bareGround, type Ground, type RealDaemon, statusOf, until } from '../support/daemon.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';

@@ -3,7 +3,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { allowance } from '../../src/daemon/opening.ts';
+import { limitsWithin } from '../../src/daemon/host/run-limits.ts';
 import { AGENTD, type Ground, ground, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 import { smallDisk, whyNoMount } from '../support/small-disk.ts';
@@ -108,7 +108,7 @@ test('with 128 open files a daemon serves 140 sessions at once', async () => {
   }, 'all replies');
   expect(most).toBeLessThan(128);
   expect(daemon.stderr()).not.toMatch(/too many files/);
-  expect(on.status()?.sessions.most_open).toBe(allowance(128, 8).sessions);
+  expect(on.status()?.sessions.most_open).toBe(limitsWithin(128, 8).sessions);
   for (const name of names)
     expect(on.events(name).filter((event) => event.type === 'message.received')).toHaveLength(1);
 });
@@ -142,13 +142,13 @@ test('where files are short all the same, nothing is taken for missing, and all 
 test('the limit on open files is divided so that it is never reached', () => {
   for (const limit of [40, 64, 100, 256, 1024, 4096, 1_048_576, undefined]) {
     for (const wished of [1, 8, 64]) {
-      const { sessions, runs } = allowance(limit, wished);
+      const { sessions, runs } = limitsWithin(limit, wished);
       expect(runs).toBeGreaterThanOrEqual(1);
       expect(sessions).toBeGreaterThanOrEqual(1);
       if (limit !== undefined && limit >= 64) expect(32 + sessions * 4 + runs * 8).toBeLessThanOrEqual(limit);
     }
   }
-  expect(allowance(1024, 8)).toEqual({ sessions: 232, runs: 8 });
+  expect(limitsWithin(1024, 8)).toEqual({ sessions: 232, runs: 8 });
 });
 
 test('a session this user may not enter is blocked, says where, and is served once it may', async ({ skip }) => {

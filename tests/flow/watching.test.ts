@@ -3,12 +3,12 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { realClock } from '../../src/daemon/clock.ts';
-import { startDaemon } from '../../src/daemon/daemon.ts';
-import { openDisk } from '../../src/daemon/disk.ts';
-import { fileSystemOf } from '../../src/daemon/file-system.ts';
-import { pulse } from '../../src/daemon/pulse.ts';
-import { type WatchOptions, watchWorkspace } from '../../src/daemon/watch.ts';
+import { realClock } from '../../src/daemon/host/clock.ts';
+import { openDiskMonitor } from '../../src/daemon/host/disk-space.ts';
+import { fileSystemAt } from '../../src/daemon/host/file-system.ts';
+import { serveWorkspace } from '../../src/daemon/serve-workspace.ts';
+import { detectLostEvents } from '../../src/daemon/watch/lost-events.ts';
+import { type WatchOptions, watchWorkspace } from '../../src/daemon/watch/workspace-watch.ts';
 import { openWorkspace } from '../../src/store/index.ts';
 import { type Ground, ground, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
@@ -202,28 +202,28 @@ test('where watches are short the sessions used last have them, and the others a
   let ahead = 0;
   const clock = { ...realClock, now: () => new Date(realClock.now().getTime() + ahead) };
   const it = await watching(['a', 'b', 'c', 'd'], { watch: scarce(most), clock });
-  expect(it.watch.told()).toMatchObject({ known: 4, watched: 2, why: expect.stringContaining('ENOSPC') });
-  const [first = '', second = ''] = it.watch.told().polled;
+  expect(it.watch.status()).toMatchObject({ known: 4, watched: 2, why: expect.stringContaining('ENOSPC') });
+  const [first = '', second = ''] = it.watch.status().polled;
   for (const name of [first, second]) {
     it.drop(name, '1.md');
     await until(() => it.heard.includes(name), name);
-    expect(it.watch.told().polled).not.toContain(name);
+    expect(it.watch.status().polled).not.toContain(name);
   }
-  expect(it.watch.told()).toMatchObject({ watched: 2 });
+  expect(it.watch.status()).toMatchObject({ watched: 2 });
   most.count = 10;
   ahead = 3_600_000;
-  await until(() => it.watch.told().watched === 4, 'the sweep to give watches again');
-  expect(it.watch.told().why).toBeNull();
+  await until(() => it.watch.status().watched === 4, 'the sweep to give watches again');
+  expect(it.watch.status().why).toBeNull();
 });
 
 test('on a network file system the daemon does not start unless a person said so, and there it polls', async () => {
   const nfs = () => 0x6969;
-  expect(fileSystemOf('/', nfs)).toEqual({ local: false, name: 'nfs' });
+  expect(fileSystemAt('/', nfs)).toEqual({ local: false, name: 'nfs' });
   const it = await watching(['a', 'b'], { typeOf: nfs, open: () => ['a'] });
-  expect(it.watch.told()).toMatchObject({ watched: 0, fileSystem: 'nfs', why: expect.stringContaining('nfs') });
+  expect(it.watch.status()).toMatchObject({ watched: 0, fileSystem: 'nfs', why: expect.stringContaining('nfs') });
   it.drop('a', '1.md');
   await until(() => it.heard.includes('a'), 'the open session');
-  const disk = openDisk({
+  const disk = openDiskMonitor({
     folder: it.workspace.paths.own,
     reserve: it.workspace.paths.reserve,
     rules: () => ({ floorMb: 0, reserveMb: 0 }),
@@ -245,10 +245,10 @@ test('on a network file system the daemon does not start unless a person said so
     sweep: async () => false,
     typeOf: nfs,
   };
-  await expect(startDaemon(it.workspace, async () => null, { ...options, allowNetwork: false })).rejects.toThrow(
+  await expect(serveWorkspace(it.workspace, async () => null, { ...options, allowNetwork: false })).rejects.toThrow(
     /is on nfs.*--allow-network-fs/s,
   );
-  const daemon = await startDaemon(it.workspace, async () => null, { ...options, allowNetwork: true });
+  const daemon = await serveWorkspace(it.workspace, async () => null, { ...options, allowNetwork: true });
   await daemon.stop();
 });
 
@@ -264,7 +264,7 @@ test.each([
     elapsed: () => realClock.elapsed() + off.steady,
   };
   const looks: string[] = [];
-  const beat = pulse(clock, (reason) => looks.push(reason));
+  const beat = detectLostEvents(clock, (reason) => looks.push(reason));
   onTestFinished(beat.stop);
   Object.assign(off, jump);
   await until(() => looks.some((reason) => why.test(reason)), 'the look');
@@ -272,8 +272,8 @@ test.each([
 
 test('so many file events in one turn that the queue may have overflowed are a reason to look at everything', async () => {
   const looks: string[] = [];
-  const beat = pulse(realClock, (reason) => looks.push(reason));
+  const beat = detectLostEvents(realClock, (reason) => looks.push(reason));
   onTestFinished(beat.stop);
-  for (let n = 0; n < 8192; n++) beat.heard();
+  for (let n = 0; n < 8192; n++) beat.countEvent();
   await until(() => looks.some((reason) => /8192 file events/.test(reason)), 'the look');
 });

@@ -5,10 +5,11 @@ import { changedEnds } from '../../scripts/fuzz/ended-steps.ts';
 import { peopleOf } from '../../scripts/fuzz/people.ts';
 import { someConfig, someSettings } from '../../scripts/fuzz/setting.ts';
 import { chanceFor, tagOf } from '../../scripts/fuzz/words.ts';
-import { Config, Settings } from '../../src/protocol/config.ts';
-import type { Event, EventBody } from '../../src/protocol/event.ts';
-import { MessageFile, MODES } from '../../src/protocol/message.ts';
-import type { Step } from '../../src/protocol/plan.ts';
+import type { Event, EventBody } from '../../src/protocol/session/event.ts';
+import { MessageFile } from '../../src/protocol/session/message.ts';
+import type { Step } from '../../src/protocol/session/plan.ts';
+import { Config, Settings } from '../../src/protocol/settings/config.ts';
+import { MODES } from '../../src/protocol/settings/run-options.ts';
 
 const TOOLS = ['shell', 'write_file', 'plan', 'spawn', 'ask_user', 'jobs', 'remember', 'recall', 'skill'];
 const CONSULTS = ['choose', 'plan', 'replan', 'adapt', 'summary', null] as const;

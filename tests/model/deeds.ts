@@ -1,5 +1,5 @@
 import { sessionPaths } from '../../src/store/index.ts';
-import { workspacePaths } from '../../src/store/layout.ts';
+import { workspacePaths } from '../../src/store/layout/layout.ts';
 
 /** One message somebody dropped. Names never repeat, so a reply has the name of its message. */
 export type Dropped = { name: string; content: string; isMessage: boolean };

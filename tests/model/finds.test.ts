@@ -22,11 +22,11 @@ test('what a session was about to record does not begin the record of one that i
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   const workspace = openWorkspace(root, { now: () => new Date() });
   await workspace.create('demo');
-  const old = workspace.session('demo');
-  await old.journal.read(() => {});
+  const old = workspace.openSession('demo');
+  await old.eventLog.read(() => {});
   rmSync(workspace.paths.session('demo'), { recursive: true });
   await workspace.create('demo');
-  const late = old.journal.append([{ type: 'session.opened', format: 1, key: 'demo' }]);
+  const late = old.eventLog.append([{ type: 'session.opened', format: 1, key: 'demo' }]);
   await expect(late).rejects.toThrow('made again');
   expect(existsSync(join(workspace.paths.session('demo'), 'events.jsonl'))).toBe(false);
   await old.close();

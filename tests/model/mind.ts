@@ -1,4 +1,4 @@
-import { isDaemonBlock } from '../../src/protocol/provenance.ts';
+import { isDaemonBlock } from '../../src/protocol/session/prompt-tags.ts';
 import type { Answer, ScriptEntry } from '../support/openai-server.ts';
 
 const JOB = /(work on|about) job-(\w+)/g;

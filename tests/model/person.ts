@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Plan } from '../../src/protocol/plan.ts';
+import { Plan } from '../../src/protocol/session/plan.ts';
 import { dropMessage } from '../../src/store/index.ts';
 import { type Dropped, folderOf, type Ground, type Life, newLife } from './deeds.ts';
 

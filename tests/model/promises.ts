@@ -1,20 +1,20 @@
 import * as fs from 'node:fs';
 import { join, relative } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { rebuild } from '../../src/client/rebuild.ts';
-import { fold } from '../../src/core/fold.ts';
-import { replyText } from '../../src/core/reply.ts';
-import { emptySession } from '../../src/core/session.ts';
-import { planText } from '../../src/core/steps.ts';
-import type { Event, EventOf, EventType } from '../../src/protocol/event.ts';
-import { Plan } from '../../src/protocol/plan.ts';
+import { rebuildFiles } from '../../src/client/actions/rebuild-files.ts';
+import { formatReplyFile } from '../../src/core/messages/replies.ts';
+import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession } from '../../src/core/session/session-state.ts';
+import type { Event, EventOf, EventType } from '../../src/protocol/session/event.ts';
+import { Plan } from '../../src/protocol/session/plan.ts';
 import { openWorkspace, type SessionPaths } from '../../src/store/index.ts';
 import { folderOf, type Ground, type Life } from './deeds.ts';
 
 /** The record as its own reader sees it: seq without gaps, every crc right, or it throws. */
 export async function recordOf({ root }: Pick<Ground, 'root'>, session: string): Promise<Event[]> {
   const events: Event[] = [];
-  await openWorkspace(root, { now: () => new Date() }).events(session, (event) => void events.push(event));
+  await openWorkspace(root, { now: () => new Date() }).readEvents(session, (event) => void events.push(event));
   return events;
 }
 
@@ -102,7 +102,8 @@ function replies(paths: SessionPaths, life: Life, events: Event[]): string[] {
     if (files.length === 0 && !life.deleted.has(name)) wrong.push(`${name}: no reply file`);
     if (files.length > 1 && !life.again.has(name)) wrong.push(`${name}: a reply that was read came again`);
     for (const { text } of files)
-      if (said[0] && text !== replyText(said[0].reply)) wrong.push(`${name}: its reply is not what was committed`);
+      if (said[0] && text !== formatReplyFile(said[0].reply))
+        wrong.push(`${name}: its reply is not what was committed`);
   }
   return wrong;
 }
@@ -125,10 +126,10 @@ function calls(events: Event[], ledger: string[]): string[] {
 }
 
 function plan(paths: SessionPaths, life: Life, events: Event[]): string[] {
-  const session = events.reduce(fold, emptySession('x'));
+  const session = events.reduce(reduceEvent, emptySession('x'));
   const text = fs.existsSync(paths.plan) ? fs.readFileSync(paths.plan, 'utf8') : undefined;
   const wrong: string[] = [];
-  if (text !== (session.plan ? planText(session.plan) : undefined))
+  if (text !== (session.plan ? formatPlanFile(session.plan) : undefined))
     wrong.push(`plan.json is not the plan of the record: ${text}`);
   if (text !== undefined && !Plan.safeParse(JSON.parse(text)).success) wrong.push('plan.json is not a plan');
   const kept = fs.readdirSync(paths.plans, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
@@ -146,7 +147,7 @@ function plan(paths: SessionPaths, life: Life, events: Event[]): string[] {
 }
 
 async function rebuilt(paths: SessionPaths, name: string): Promise<string[]> {
-  const files = await rebuild({ ...paths, name });
+  const files = await rebuildFiles({ ...paths, name });
   // A reply that somebody deleted is not there, and rebuilding it is what rebuilding is for.
   return files
     .filter((one) => one.is !== 'as it was' && !(one.is === 'written' && one.path.startsWith('outbox/')))

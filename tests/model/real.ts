@@ -3,9 +3,9 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fold } from '../../src/core/fold.ts';
-import { emptySession } from '../../src/core/session.ts';
-import { planText } from '../../src/core/steps.ts';
+import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession } from '../../src/core/session/session-state.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 import { type Dropped, folderOf, type Ground } from './deeds.ts';
 import { mind } from './mind.ts';
@@ -208,8 +208,8 @@ const lastWord = (n: number): Dropped => ({ name: `${n}-last.msg.md`, content: '
 async function mendPlans(real: Real): Promise<void> {
   for (const [session, life] of real.lives) {
     if (!life.spoilt) continue;
-    const { plan } = (await recordOf(real, session)).reduce(fold, emptySession(session));
-    if (plan) save(folderOf(real, session).plan, planText(plan), 'rename');
+    const { plan } = (await recordOf(real, session)).reduce(reduceEvent, emptySession(session));
+    if (plan) save(folderOf(real, session).plan, formatPlanFile(plan), 'rename');
     life.spoilt = false;
   }
 }

@@ -1,5 +1,5 @@
-import type { ChatMessage, Model, ModelAnswer, ModelRequest } from '../../src/engine/ports.ts';
-import { ModelFault } from '../../src/engine/ports.ts';
+import type { ChatMessage, Model, ModelAnswer, ModelRequest } from '../../src/engine/ports/model-port.ts';
+import { ModelError } from '../../src/engine/ports/model-port.ts';
 
 export const shell = { name: 'shell', description: 'Runs a command.', parameters: { type: 'object' } };
 
@@ -32,11 +32,11 @@ export async function ask(model: Model, what: string | ChatMessage[], more: Part
 }
 
 /** The fault that asking ends with. */
-export async function fault(model: Model, what: string | ChatMessage[] = 'hello'): Promise<ModelFault> {
+export async function fault(model: Model, what: string | ChatMessage[] = 'hello'): Promise<ModelError> {
   try {
     await ask(model, what);
   } catch (error) {
-    if (error instanceof ModelFault) return error;
+    if (error instanceof ModelError) return error;
     throw error;
   }
   throw new Error('it answered, where a fault was expected');

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { chooseModel } from '../../src/models/choose.ts';
+import { chooseModel } from '../../src/models/choose-model.ts';
 import { type OpenAIServer, startOpenAI } from '../support/openai-server.ts';
 import { ask, fault } from './ask.ts';
 

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
-import { openaiModel } from '../../src/models/openai-model.ts';
+import { openEndpointModel } from '../../src/models/openai-endpoint.ts';
 import { type Answer, type OpenAIServer, startOpenAI } from '../support/openai-server.ts';
 import { fault } from './ask.ts';
 
@@ -13,7 +13,7 @@ afterEach(async () => {
 });
 
 const modelAt = (baseUrl: string, timeoutMs = 10_000) =>
-  openaiModel({ baseUrl, apiKey: KEY, keyName: 'MY_KEY', name: 'gpt-test', timeoutMs });
+  openEndpointModel({ baseUrl, apiKey: KEY, keyName: 'MY_KEY', name: 'gpt-test', timeoutMs });
 
 /** The fault that one answer of an endpoint means; it also tells that the endpoint was asked once only. */
 async function faultOf(answer: Answer, timeoutMs?: number) {

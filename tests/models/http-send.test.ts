@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
-import { type Answer, httpSend } from '../../src/models/http-send.ts';
+import { type RawResponse, sendHttp } from '../../src/models/http-transport.ts';
 
 async function serve(listener: RequestListener): Promise<string> {
   const server = createServer(listener).listen(0, '127.0.0.1');
@@ -23,7 +23,7 @@ const mirror = (): Promise<string> =>
     response.end(JSON.stringify({ method: request.method, url: request.url, headers: request.headers, body }));
   });
 
-async function textOf({ body }: Answer): Promise<string> {
+async function textOf({ body }: RawResponse): Promise<string> {
   let text = '';
   for await (const piece of body ?? []) text += String(piece);
   return text;
@@ -37,7 +37,7 @@ const post = (body: string, headers = {}) => ({
 
 test('a request arrives as it was made, with the length of its body, and asks for nothing compressed', async () => {
   const url = await mirror();
-  const answer = await httpSend(`${url}/v1/x?y=1`, post('{"a":"ü"}', { authorization: 'Bearer k' }));
+  const answer = await sendHttp(`${url}/v1/x?y=1`, post('{"a":"ü"}', { authorization: 'Bearer k' }));
   expect(answer.status).toBe(200);
   expect(JSON.parse(await textOf(answer))).toMatchObject({
     method: 'POST',
@@ -49,7 +49,7 @@ test('a request arrives as it was made, with the length of its body, and asks fo
 
 test('a body that is neither text nor bytes is refused, not left out', async () => {
   const url = await mirror();
-  await expect(httpSend(url, { method: 'POST', body: new URLSearchParams('a=b') })).rejects.toThrow('text or bytes');
+  await expect(sendHttp(url, { method: 'POST', body: new URLSearchParams('a=b') })).rejects.toThrow('text or bytes');
 });
 
 test.each([307, 308])(
@@ -60,7 +60,7 @@ test.each([307, 308])(
       const location = request.url === '/near' ? '/far' : `${there}/arrived`;
       response.writeHead(status, { location }).end();
     });
-    const answer = await httpSend(`${here}/near`, post('words', { authorization: 'Bearer k', 'x-other': '1' }));
+    const answer = await sendHttp(`${here}/near`, post('words', { authorization: 'Bearer k', 'x-other': '1' }));
     const seen = JSON.parse(await textOf(answer));
     expect(seen).toMatchObject({ method: 'POST', url: '/arrived', body: 'words', headers: { 'x-other': '1' } });
     expect(seen.headers.authorization).toBeUndefined();
@@ -73,7 +73,7 @@ test('redirects in a circle end with the last of them', async () => {
     asked += 1;
     response.writeHead(307, { location: '/' }).end();
   });
-  expect((await httpSend(url, post('x'))).status).toBe(307);
+  expect((await sendHttp(url, post('x'))).status).toBe(307);
   expect(asked).toBe(21);
 });
 
@@ -85,7 +85,7 @@ test.each([
   const url = await serve((_request, response) => {
     response.writeHead(200, { 'content-encoding': coding }).end(compress('plain words'));
   });
-  expect(await textOf(await httpSend(url, { method: 'GET' }))).toBe('plain words');
+  expect(await textOf(await sendHttp(url, { method: 'GET' }))).toBe('plain words');
 });
 
 test('a connection that the server closed as it was used again is opened anew, once', async () => {
@@ -95,13 +95,13 @@ test('a connection that the server closed as it was used again is opened anew, o
     if (request.url !== '/stale' || seen.filter((one) => one === '/stale').length > 1) response.end('fine');
     else request.socket.resetAndDestroy();
   });
-  expect(await textOf(await httpSend(`${url}/first`, post('1')))).toBe('fine');
-  expect(await textOf(await httpSend(`${url}/stale`, post('2')))).toBe('fine');
+  expect(await textOf(await sendHttp(`${url}/first`, post('1')))).toBe('fine');
+  expect(await textOf(await sendHttp(`${url}/stale`, post('2')))).toBe('fine');
   expect(seen).toEqual(['/first', '/stale', '/stale']);
 });
 
 test('a refused connection rejects as fetch does, with the reason as its cause', async () => {
-  const gone = httpSend('http://127.0.0.1:1/', post('x'));
+  const gone = sendHttp('http://127.0.0.1:1/', post('x'));
   await expect(gone).rejects.toMatchObject({
     name: 'TypeError',
     message: 'fetch failed',
@@ -115,7 +115,7 @@ test('a signal ends a request that waits, and one whose answer is on its way', a
   });
   for (const path of ['/silent', '/begun']) {
     const control = new AbortController();
-    const answer = httpSend(`${url}${path}`, { ...post('x'), signal: control.signal }).then(textOf);
+    const answer = sendHttp(`${url}${path}`, { ...post('x'), signal: control.signal }).then(textOf);
     setTimeout(() => control.abort(), 50);
     await expect(answer).rejects.toThrow(/abort/i);
   }

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
-import type { ChatMessage } from '../../src/engine/ports.ts';
-import { openaiModel } from '../../src/models/openai-model.ts';
+import type { ChatMessage } from '../../src/engine/ports/model-port.ts';
+import { openEndpointModel } from '../../src/models/openai-endpoint.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
 import { ask } from './ask.ts';
 
@@ -12,7 +12,7 @@ const part = { type: 'image_url', image_url: { url: 'data:image/png;base64,AQID'
 async function endpoint(script: Answer[], images?: boolean) {
   const server = await startOpenAI(script);
   onTestFinished(() => server.close());
-  const model = openaiModel({ baseUrl: server.url, apiKey: undefined, name: 'm', timeoutMs: 5000, images });
+  const model = openEndpointModel({ baseUrl: server.url, apiKey: undefined, name: 'm', timeoutMs: 5000, images });
   const sent = (n: number): unknown => server.requests[n]?.body.messages;
   return { model, sent, server };
 }

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { type EndpointSettings, openaiModel } from '../../src/models/openai-model.ts';
+import { type EndpointSettings, openEndpointModel } from '../../src/models/openai-endpoint.ts';
 import { type OpenAIServer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
 import { ask, request, said, shell, tool, user } from './ask.ts';
 
@@ -12,7 +12,7 @@ async function endpoint(script: ScriptEntry[] | ScriptEntry, more: Partial<Endpo
   const server = await startOpenAI(script);
   servers.push(server);
   const settings = { baseUrl: server.url, apiKey: 'sk-test', name: 'gpt-test', timeoutMs: 10_000, ...more };
-  return { server, model: openaiModel(settings) };
+  return { server, model: openEndpointModel(settings) };
 }
 
 const delta = (delta: object, finish_reason: string | null = null) => ({

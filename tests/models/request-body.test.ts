@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
-import type { ChatMessage } from '../../src/engine/ports.ts';
-import { openaiModel } from '../../src/models/openai-model.ts';
-import { requestBody } from '../../src/models/request-body.ts';
+import type { ChatMessage } from '../../src/engine/ports/model-port.ts';
+import { openEndpointModel } from '../../src/models/openai-endpoint.ts';
+import { buildRequestBody } from '../../src/models/request-body.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 import { ask, said, shell, tool, user } from './ask.ts';
 
@@ -12,7 +12,7 @@ test.each([true, false])(
   (usage) => {
     const messages = [user('"quotes", ü, 漢字, 🙂, \n, \u2028 and a lone \ud800'), tool('c', ''), user('last')];
     const tools = [shell, { ...shell, name: 'other' }];
-    const body = requestBody({ model: 'a "model"', wire: wireOf(messages), tools }, usage);
+    const body = buildRequestBody({ model: 'a "model"', wire: wireOf(messages), tools }, usage);
     expect(JSON.parse(body.toString('utf8'))).toEqual({
       model: 'a "model"',
       messages: JSON.parse(JSON.stringify(messages)),
@@ -24,7 +24,7 @@ test.each([true, false])(
 );
 
 test('without tools there is no list of them, which some endpoints refuse', () => {
-  const body = requestBody({ model: 'm', wire: wireOf([user('hello')]), tools: [] }, false);
+  const body = buildRequestBody({ model: 'm', wire: wireOf([user('hello')]), tools: [] }, false);
   expect(Object.keys(JSON.parse(body.toString()))).toEqual(['model', 'messages', 'stream']);
 });
 
@@ -32,7 +32,7 @@ test('each request of a conversation that grows arrives whole', async () => {
   const call = { id: 'c1', name: 'shell', arguments: '{"command":"true"}' };
   const server = await startOpenAI([{ calls: [call] }, { text: 'done' }]);
   onTestFinished(() => server.close());
-  const model = openaiModel({ baseUrl: server.url, apiKey: 'k', name: 'm', timeoutMs: 5000 });
+  const model = openEndpointModel({ baseUrl: server.url, apiKey: 'k', name: 'm', timeoutMs: 5000 });
   const talk: ChatMessage[] = [user('go')];
   talk.push(said(await ask(model, talk)), tool('c1', 'exit 0'));
   await ask(model, talk);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { parseRunbook } from '../../src/models/runbook/parse.ts';
+import { parseRunbook } from '../../src/models/runbook-list.ts';
 
 const commands = (message: string) => parseRunbook(message)?.steps.map((step) => step.command);
 const descriptions = (message: string) => parseRunbook(message)?.steps.map((step) => step.description);

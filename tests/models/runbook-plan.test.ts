@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
-import { runbookAnswer } from '../../src/models/runbook/answer.ts';
+import { answerRunbook } from '../../src/models/runbook-model.ts';
 import { type Rig, rig } from '../support/rig.ts';
 
 /** A session whose model is the runbook; `exits` are the codes of commands that fail. */
 const desk = (exits: Record<string, number>) =>
   rig({
     script: ({ messages }) => {
-      const { text, calls } = runbookAnswer({ messages, tools: ['shell', 'plan'] });
+      const { text, calls } = answerRunbook({ messages, tools: ['shell', 'plan'] });
       return { text, calls: calls.map(({ name, args }) => ({ name, args: JSON.parse(args) })) };
     },
     tool: ({ args }) => {

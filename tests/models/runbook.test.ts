@@ -1,10 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { detectStepCompletion } from '../../src/core/completion/index.ts';
-import { parseStepDeclarations } from '../../src/core/declarations.ts';
-import { readSigns } from '../../src/core/signs.ts';
-import type { ChatMessage, ModelAnswer } from '../../src/engine/ports.ts';
-import { chooseModel } from '../../src/models/choose.ts';
-import { daemonBlock, daemonNote, dataBlock } from '../../src/protocol/provenance.ts';
+import { detectStepCompletion } from '../../src/core/detect/step-completion.ts';
+import { parseStepDeclarations, readStatusTags } from '../../src/core/detect/step-tags.ts';
+import type { ChatMessage, ModelAnswer } from '../../src/engine/ports/model-port.ts';
+import { chooseModel } from '../../src/models/choose-model.ts';
+import { daemonBlock, daemonNote, dataBlock } from '../../src/protocol/session/prompt-tags.ts';
 import { ask, said, tool, user } from './ask.ts';
 
 const LIST = '1. Count the lines: `wc -l data.csv`\n2. Sort them: `sort data.csv`\n3. Say hello: `echo hello`';
@@ -40,7 +39,7 @@ const commandOf = (answer: { calls: Array<{ args: string }> } | undefined) => {
 /** What the daemon makes of one answer of a run in which calls and reports take turns: a sign that names a step goes first. */
 function verdictOn(answers: Array<Pick<ModelAnswer, 'text' | 'calls'>>, at: number, steps: string[]) {
   const answer = answers[at]!;
-  const named = readSigns(answer.text).find((sign) => sign.kind === 'done');
+  const named = readStatusTags(answer.text).find((sign) => sign.kind === 'done');
   if (named) return [named.step === steps[Math.floor(at / 2)], 'marker'];
   const before = at % 2 === 1 ? answers.slice(at - 1, at) : [];
   const { done, tier } = detectStepCompletion(answer.text, {

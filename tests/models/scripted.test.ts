@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { chooseModel } from '../../src/models/choose.ts';
-import { UserError } from '../../src/protocol/errors.ts';
-import { daemonBlock } from '../../src/protocol/provenance.ts';
+import { UserError } from '../../src/base/user-error.ts';
+import { chooseModel } from '../../src/models/choose-model.ts';
+import { daemonBlock } from '../../src/protocol/session/prompt-tags.ts';
 import { ask, fault, request, said, user } from './ask.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'agentd-scripts-'));

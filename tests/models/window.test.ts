@@ -1,10 +1,9 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { openaiModel } from '../../src/models/openai-model.ts';
-import { listedWindow } from '../../src/models/window.ts';
+import { listedContextWindow, openEndpointModel } from '../../src/models/openai-endpoint.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
 import { ask, fault } from './ask.ts';
 
-const modelAt = (baseUrl: string) => openaiModel({ baseUrl, apiKey: undefined, name: 'm', timeoutMs: 10_000 });
+const modelAt = (baseUrl: string) => openEndpointModel({ baseUrl, apiKey: undefined, name: 'm', timeoutMs: 10_000 });
 
 async function at(...answers: Answer[]) {
   const server = await startOpenAI(answers);
@@ -51,7 +50,7 @@ test.each([
   ['OpenAI, which says nothing', { id: 'm', owned_by: 'x' }, undefined],
   ['another model', { id: 'n', context_length: 200000 }, undefined],
 ])('the list of models of %s is read for the window', (_, entry, window) => {
-  expect(listedWindow({ data: [{ id: 'x', context_length: 1000 }, entry] }, 'm')).toBe(window);
+  expect(listedContextWindow({ data: [{ id: 'x', context_length: 1000 }, entry] }, 'm')).toBe(window);
 });
 
 test.each([
@@ -62,7 +61,7 @@ test.each([
   [{ data: [null, 3] }],
   [{ data: [{ id: 'm', context_length: -1 }] }],
 ])('a list of models that is none (%j) tells no window', (answer) => {
-  expect(listedWindow(answer, 'm')).toBeUndefined();
+  expect(listedContextWindow(answer, 'm')).toBeUndefined();
 });
 
 test('an endpoint is asked for its models once, and not before a conversation grows long', async () => {
@@ -71,8 +70,8 @@ test('an endpoint is asked for its models once, and not before a conversation gr
   onTestFinished(() => server.close());
   const model = modelAt(server.url);
   await ask(model, [{ role: 'user', content: 'short' }]);
-  expect(model.window?.(undefined)).toBeUndefined();
+  expect(model.contextWindow?.(undefined)).toBeUndefined();
   for (let n = 0; n < 3; n++) await ask(model, [{ role: 'user', content: 'long '.repeat(4000) }]);
-  await expect.poll(() => model.window?.(undefined)).toBe(9000);
+  await expect.poll(() => model.contextWindow?.(undefined)).toBe(9000);
   expect(server.gets).toEqual(['/v1/models']);
 });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { modeFor } from '../../src/core/choice/mode.ts';
-import { type Choice, ruleOn } from '../../src/core/choice/rules.ts';
-import { MODES } from '../../src/protocol/message.ts';
+import { modeForWork } from '../../src/core/modes/auto.ts';
+import { ruleOnWorkKind, type WorkKind } from '../../src/core/modes/work-kind.ts';
+import { MODES } from '../../src/protocol/settings/run-options.ts';
 import { casesOf } from '../core/case-file.ts';
 import { type Move, rig } from '../support/rig.ts';
 
@@ -88,9 +88,9 @@ describe('the cases of the choice of a mode', () => {
       if (then.says_why && consults.includes('plan')) expect(on.plan()?.mode_reason).toBe(reasons.at(-1));
       if (then.choice === undefined) return;
       expect(reasons).toHaveLength(1);
-      const { choice, signs } = ruleOn(text);
-      const said = choice ?? (/^auto: (\w+)/.exec(reasons[0] ?? '')?.[1] as Choice);
-      const settled = modeFor(said, signs, given.modes_enabled ?? ALL);
+      const { choice, signals } = ruleOnWorkKind(text);
+      const said = choice ?? (/^auto: (\w+)/.exec(reasons[0] ?? '')?.[1] as WorkKind);
+      const settled = modeForWork(said, signals, given.modes_enabled ?? ALL);
       expect(settled.choice).toBe(then.choice);
       if (then.mode_one_of) expect(then.mode_one_of).toContain(settled.mode);
       // This build may lack a mode the rules would take: then the same work is done in the next best one.
@@ -120,18 +120,18 @@ test.each([
   ['Summarise each of the 40 files in docs', null],
   ['首先调研市场，然后写报告', null],
 ])('%j is %s by rules', (text, choice) => {
-  expect(ruleOn(text).choice).toBe(choice);
+  expect(ruleOnWorkKind(text).choice).toBe(choice);
 });
 
 test('the best mode for a kind of work is taken among those that are switched on', () => {
-  const { signs } = ruleOn('Summarise each of the 40 files in docs');
-  const plain = ruleOn('download the csv, clean it and draw a chart').signs;
-  expect(modeFor('parts', plain, ALL).mode).toBe('map-reduce');
-  expect(modeFor('complex', signs, ALL).mode).toBe('map-reduce');
-  expect(modeFor('complex', ruleOn('同时下载 A、整理 B、测试 C').signs, ALL).mode).toBe('dag');
-  expect(modeFor('complex', plain, ALL).mode).toBe('plan-act');
-  expect(modeFor('emergent', plain, ['linear', 'dag'])).toEqual({ choice: 'complex', mode: 'dag' });
-  expect(modeFor('emergent', plain, [])).toEqual({ choice: 'complex', mode: 'linear' });
+  const { signals } = ruleOnWorkKind('Summarise each of the 40 files in docs');
+  const plain = ruleOnWorkKind('download the csv, clean it and draw a chart').signals;
+  expect(modeForWork('parts', plain, ALL).mode).toBe('map-reduce');
+  expect(modeForWork('complex', signals, ALL).mode).toBe('map-reduce');
+  expect(modeForWork('complex', ruleOnWorkKind('同时下载 A、整理 B、测试 C').signals, ALL).mode).toBe('dag');
+  expect(modeForWork('complex', plain, ALL).mode).toBe('plan-act');
+  expect(modeForWork('emergent', plain, ['linear', 'dag'])).toEqual({ choice: 'complex', mode: 'dag' });
+  expect(modeForWork('emergent', plain, [])).toEqual({ choice: 'complex', mode: 'linear' });
 });
 
 const choosing = (answer: Move) =>

@@ -1,8 +1,8 @@
-import { isGroup } from '../../src/core/structure.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
-import type { Limits } from '../../src/protocol/limits.ts';
-import type { Plan, Step } from '../../src/protocol/plan.ts';
-import type { Reply } from '../../src/protocol/reply.ts';
+import { isGroup } from '../../src/core/plan/step-graph.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import type { Plan, Step } from '../../src/protocol/session/plan.ts';
+import type { Reply } from '../../src/protocol/session/reply.ts';
+import type { Limits } from '../../src/protocol/settings/run-options.ts';
 import { type Move, type Rig, rig } from '../support/rig.ts';
 
 /** How a child session ends its step. */

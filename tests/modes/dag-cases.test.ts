@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { readProposal } from '../../src/core/planner/proposal.ts';
-import { ready, undone } from '../../src/core/steps.ts';
-import { type Step, StepStatus, type When } from '../../src/protocol/plan.ts';
+import { readySteps, rolledBackSteps } from '../../src/core/plan/plan-steps.ts';
+import { readProposal } from '../../src/core/planner/plan-proposal.ts';
+import { type Step, type StepCondition, StepStatus } from '../../src/protocol/session/plan.ts';
 import { casesOf } from '../core/case-file.ts';
 import { type Bench, bench, type Given, type Outcome, standing } from './dag-bench.ts';
 
@@ -41,7 +41,7 @@ const all = casesOf('dag', Input, Expected);
 const cases = all.filter(({ fact }) => !ELSEWHERE.test(fact));
 
 /** `needs deep` is a result; `act_1_1 not completed` speaks of a status. */
-function structured({ step, condition }: { step: string; condition: string }): When {
+function structured({ step, condition }: { step: string; condition: string }): StepCondition {
   const status = /^(\w+) (not )?completed$/.exec(condition);
   return status
     ? { step: status[1] ?? step, status: 'completed', ...(status[2] && { not: true }) }
@@ -166,7 +166,7 @@ const CHECKS: Record<string, (b: Bench, wanted: unknown, then: Record<string, un
   never_run: (b, wanted) => {
     for (const id of Ids.parse(wanted)) expect(b.ran()).not.toContain(id);
   },
-  rolled_back: (b, wanted) => expect(undone(b.plan().steps).map(({ id }) => id)).toEqual(wanted),
+  rolled_back: (b, wanted) => expect(rolledBackSteps(b.plan().steps).map(({ id }) => id)).toEqual(wanted),
   ready: (b, wanted) => expect(b.atWork()).toEqual(wanted),
   condition_met: (b, wanted) => {
     const target = b.plan().steps.find(({ when }) => when);
@@ -218,7 +218,7 @@ test(caseOf('G8').fact, () => {
 });
 
 /** A condition that counts how often it is looked at. */
-function counted(when: When): { when: When; times: () => number } {
+function counted(when: StepCondition): { when: StepCondition; times: () => number } {
   let times = 0;
   const { step, result = '' } = when;
   return {
@@ -242,7 +242,7 @@ for (const id of ['G10a', 'G10b']) {
       { id: 'act_deep_search', description: 'search', status: 'pending', needs: ['act_check'], when: [when] },
     ];
     for (const { happens } of input.when) {
-      if (happens === 'ready_asked') expect(ready(steps).map((step) => step.id)).toContain('act_deep_search');
+      if (happens === 'ready_asked') expect(readySteps(steps).map((step) => step.id)).toContain('act_deep_search');
       if (happens === 'step_added') steps = [...steps, { id: 'act_extra', description: 'extra', status: 'pending' }];
     }
     expect(times()).toBe(expected.then['condition_evaluations']);

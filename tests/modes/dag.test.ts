@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { undone } from '../../src/core/steps.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
-import { memoryStore } from '../../src/store/index.ts';
+import { rolledBackSteps } from '../../src/core/plan/plan-steps.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import { memoryStore } from '../support/memory-store.ts';
 import { moves, rig, shell } from '../support/rig.ts';
 import { bench, standing } from './dag-bench.ts';
 
@@ -83,7 +83,7 @@ describe('what fails', () => {
     const b = await bench({ plan });
     await b.work({ a: { status: 'failed', text: 'no a' }, b: { status: 'failed', text: 'no b' } });
     expect(b.superSteps()).toEqual([['a', 'b', 'c'], ['undo_b'], ['undo_a'], ['d']]);
-    expect(undone(b.plan().steps).map(({ id }) => id)).toEqual(['a', 'b']);
+    expect(rolledBackSteps(b.plan().steps).map(({ id }) => id)).toEqual(['a', 'b']);
     const undo = b.on.children.sent.find(({ child }) => child === 'demo~undo_b');
     expect(undo?.message.text).toContain('demo~b: no b');
     expect(b.plan()).toMatchObject({ status: 'failed', reason: 'not reached: a, b' });

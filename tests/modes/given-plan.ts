@@ -1,9 +1,9 @@
-import { fold } from '../../src/core/fold.ts';
-import { emptySession, type Session } from '../../src/core/session.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
-import { DEFAULT_LIMITS } from '../../src/protocol/limits.ts';
-import type { Mode } from '../../src/protocol/message.ts';
-import type { Step } from '../../src/protocol/plan.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession, type Session } from '../../src/core/session/session-state.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import type { Step } from '../../src/protocol/session/plan.ts';
+import type { Mode } from '../../src/protocol/settings/run-options.ts';
+import { DEFAULT_LIMITS } from '../../src/protocol/settings/run-options.ts';
 
 /** A step in the state a case begins in. */
 export type GivenStep = {
@@ -63,6 +63,6 @@ export function become({ id: step, status, result = '', error = 'it broke' }: Gi
 
 export const played = (events: EventBody[], from: Session = emptySession('demo')): Session =>
   events.reduce(
-    (so, body) => fold(so, { v: 1, epoch: 1, at: '2026-01-05T08:00:00.000Z', seq: so.seq + 1, ...body }),
+    (so, body) => reduceEvent(so, { v: 1, epoch: 1, at: '2026-01-05T08:00:00.000Z', seq: so.seq + 1, ...body }),
     from,
   );

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { EventBody } from '../../src/protocol/event.ts';
-import { type Listing, PartsArgs } from '../../src/protocol/listing.ts';
-import type { Reply } from '../../src/protocol/reply.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import type { Reply } from '../../src/protocol/session/reply.ts';
+import { PartsArgs, type PartsPage } from '../../src/protocol/tool-calls/own-tools.ts';
 import { type Rig, type RigOptions, rig, shell } from '../support/rig.ts';
 
 const PLAN = JSON.stringify({
@@ -17,7 +17,7 @@ function listing(files: string[], args: string): string {
   const { after = '', group = 1 } = PartsArgs.parse(JSON.parse(args));
   const rest = files.filter((file) => file > after);
   const parts = rest.slice(0, 3).map((file) => [file]);
-  return JSON.stringify({ total: files.length, left_out: 0, group, parts, more: rest.length > 3 } satisfies Listing);
+  return JSON.stringify({ total: files.length, left_out: 0, group, parts, more: rest.length > 3 } satisfies PartsPage);
 }
 
 const asksPlan = (text: string) => text.includes('Make the plan');

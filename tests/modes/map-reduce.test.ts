@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import type { Step } from '../../src/protocol/plan.ts';
+import type { Step } from '../../src/protocol/session/plan.ts';
 import { casesOf } from '../core/case-file.ts';
 import { type Rig, rig, shell } from '../support/rig.ts';
 

@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { executorOf } from '../../src/core/planner/agents.ts';
-import { requestMessages } from '../../src/core/prompt/request.ts';
-import { planSummary } from '../../src/core/summary.ts';
-import { type Config, resolveRules } from '../../src/protocol/config.ts';
-import type { Step } from '../../src/protocol/plan.ts';
+import { formatPlanSummary } from '../../src/core/messages/status-report.ts';
+import { executorOf } from '../../src/core/plan/plan-steps.ts';
+import { buildModelRequest } from '../../src/core/prompt/model-request.ts';
+import type { Step } from '../../src/protocol/session/plan.ts';
+import type { Config } from '../../src/protocol/settings/config.ts';
+import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
 import acting from '../cases/plan-act.json' with { type: 'json' };
 import planning from '../cases/planner.json' with { type: 'json' };
 import { type Move, moves, type Rig, rig, shell } from '../support/rig.ts';
@@ -88,7 +89,7 @@ describe('how a plan comes to be', () => {
     if (then['plan_from'] === 'planner') expect(plan?.planned_by).toBe('planner');
     else {
       expect(plan?.planned_by).toMatch(/^fallback: \S/);
-      expect(plan && planSummary(plan, 'en')).toContain(plan?.planned_by);
+      expect(plan && formatPlanSummary(plan, 'en')).toContain(plan?.planned_by);
       expect(plan?.steps.map((step) => step.description.split(' ')[0])).toEqual(['Understand', 'Do', 'Check']);
     }
     for (let n = 1; n < Number(then['planner_calls']); n++) expect(block(it, n)).toContain('could not be used: ');
@@ -241,7 +242,7 @@ describe('the plan tool, called wrongly or twice', () => {
 
   each('E4')('%s', (_fact, { given, then }) => {
     const plan = played(recordOf(given.plan?.steps ?? [], 'plan-act')).plan;
-    const text = plan ? planSummary(plan, 'en') : '';
+    const text = plan ? formatPlanSummary(plan, 'en') : '';
     const { completed, total } = then['progress'] as { completed: number; total: number };
     expect(text).toContain(`${completed}/${total} steps done`);
     expect(text.split('\n').slice(-4)).toEqual(['1. ✓ Find', '2. ✓ Fetch', '3. ▶ Extract', '4. ○ Draw']);
@@ -583,5 +584,7 @@ test('every case of planner and plan-act is looked at', () => {
 test('the agents are named to the planner', () => {
   const session = played(recordOf([], 'plan-act').slice(0, 3));
   const rules = resolveRules({ agents: { search: { description: 'finds pages' } } });
-  expect(requestMessages(session, rules, [], { consult: 'plan' }).at(-1)?.content).toContain('- [search] finds pages');
+  expect(buildModelRequest(session, rules, [], { consult: 'plan' }).at(-1)?.content).toContain(
+    '- [search] finds pages',
+  );
 });

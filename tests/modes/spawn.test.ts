@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { contentOfData } from '../../src/protocol/provenance.ts';
+import { unwrapDataBlock } from '../../src/protocol/session/prompt-tags.ts';
 import { moves, type Rig, rig, shell } from '../support/rig.ts';
 
 /** What the model was told of its calls, in the last request. */
 const toldBy = (on: Rig): string[] =>
-  on.requests.at(-1)?.messages.flatMap((one) => (one.role === 'tool' ? [contentOfData(one.content)] : [])) ?? [];
+  on.requests.at(-1)?.messages.flatMap((one) => (one.role === 'tool' ? [unwrapDataBlock(one.content)] : [])) ?? [];
 
 const spawn = (task: string, more: object = {}) => ({ name: 'spawn', args: { task, ...more } });
 

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { decide } from '../../src/core/decide.ts';
-import { brokenNeeds } from '../../src/core/needs.ts';
-import { requestMessages } from '../../src/core/prompt/request.ts';
-import type { Session } from '../../src/core/session.ts';
-import { ready } from '../../src/core/steps.ts';
-import { resolveRules } from '../../src/protocol/config.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
-import { DEFAULT_LIMITS } from '../../src/protocol/limits.ts';
-import type { Mode } from '../../src/protocol/message.ts';
-import type { Step } from '../../src/protocol/plan.ts';
+import { decide } from '../../src/core/decide/decide.ts';
+import { readySteps } from '../../src/core/plan/plan-steps.ts';
+import { describeBrokenNeeds } from '../../src/core/plan/step-readiness.ts';
+import { buildModelRequest } from '../../src/core/prompt/model-request.ts';
+import type { Session } from '../../src/core/session/session-state.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import type { Step } from '../../src/protocol/session/plan.ts';
+import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
+import type { Mode } from '../../src/protocol/settings/run-options.ts';
+import { DEFAULT_LIMITS } from '../../src/protocol/settings/run-options.ts';
 import cases from '../cases/ready-steps.json' with { type: 'json' };
 import { type Move, moves, type Rig, rig, shell } from '../support/rig.ts';
 import { become, type GivenStep, played, recordOf } from './given-plan.ts';
@@ -42,7 +42,7 @@ const each = (...ids: string[]) => {
   return test.each(named(...ids).map((one) => [`${one.id}: ${one.why}`, one] as const));
 };
 
-const readyIn = (session: Session) => ready(session.plan?.steps ?? []).map((step) => step.id);
+const readyIn = (session: Session) => readySteps(session.plan?.steps ?? []).map((step) => step.id);
 const plan = (args: object) => ({ name: 'plan', args });
 const said = (it: Rig, n = -1) =>
   (it.requests.at(n)?.messages ?? []).map((message) => String(message.content ?? '')).join('\n');
@@ -90,7 +90,7 @@ describe('what is ready', () => {
     };
     const session = played([...recordOf(given.plan?.steps ?? [], 'todo'), edit]);
     expect(readyIn(session)).toEqual(then['ready']);
-    const fault = session.plan ? brokenNeeds(session.plan, 'en').join() : '';
+    const fault = session.plan ? describeBrokenNeeds(session.plan, 'en').join() : '';
     for (const id of then['cycle'] as string[]) expect(fault).toContain(id);
   });
 });
@@ -111,7 +111,7 @@ describe('what may be added', () => {
     expect(reasons.some((reason) => told.includes(reason))).toBe(true);
     for (const id of (then['named'] as string[] | undefined) ?? []) expect(told).toContain(id);
     expect(it.events().findLast((event) => event.type === 'tool.finished')).toMatchObject({ ok: false });
-    if (then['next_step_id']) expect(`step_${played(it.events()).stepNo + 1}`).toBe(then['next_step_id']);
+    if (then['next_step_id']) expect(`step_${played(it.events()).lastStepNumber + 1}`).toBe(then['next_step_id']);
   });
 
   each(
@@ -187,10 +187,10 @@ describe('how it comes to an end', () => {
     'R7c',
   )('%s', (_fact, { given, when, then }) => {
     const session = played(recordOf(given.plan?.steps ?? [], 'todo'));
-    const rounds = { ended: given.rounds ?? 0, quiet: given.rounds_since_completion ?? 0, iterations: 0 };
+    const rounds = { endedRounds: given.rounds ?? 0, idleRounds: given.rounds_since_completion ?? 0, iterations: 0 };
     const length = DEFAULT_LIMITS.step_iterations;
     // A round without an end of its item has as many iterations as a step may; the next one ends it.
-    let after: Session = { ...session, rounds };
+    let after: Session = { ...session, workRounds: rounds };
     for (let n = 0; n < (when[0]?.count ?? 0) * length + 1; n++) after = played(iteration(after.seq + 1), after);
     const rest = restOf(after);
     if (!then['rests']) return expect(rest).toBeUndefined();
@@ -508,5 +508,5 @@ test('what is decided on a todo list stays the same when it is decided again', (
   const session = played(recordOf([{ id: 'step_1', status: 'failed' }], 'todo'));
   const rules = resolveRules({ mode: 'todo' });
   expect(decide(session, rules)).toEqual(decide(session, rules));
-  expect(requestMessages(session, rules, [])).toEqual(requestMessages(session, rules, []));
+  expect(buildModelRequest(session, rules, [])).toEqual(buildModelRequest(session, rules, []));
 });

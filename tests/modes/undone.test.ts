@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { listed } from '../../src/core/grow.ts';
+import { listItems } from '../../src/base/persistent-collections.ts';
 import { statusOf } from '../support/daemon.ts';
 import { family } from '../support/family.ts';
 
@@ -40,7 +40,7 @@ test.each([
   expect(on.session('demo').plan?.steps).toMatchObject([
     { status: 'completed', result: 'x, found in go 2.', attempts: 2 },
   ]);
-  const told = listed(on.session('demo~a').conversation).filter(
+  const told = listItems(on.session('demo~a').conversation).filter(
     ({ role, content }) => role === 'user' && content?.includes('Find x'),
   );
   expect(told.at(-1)?.content).toContain('opened it again');

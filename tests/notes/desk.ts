@@ -2,13 +2,13 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { onceEach, openNotes } from '../../src/compose-notes.ts';
-import { openSettings } from '../../src/compose-settings.ts';
-import { realClock } from '../../src/daemon/clock.ts';
-import type { ToolResult } from '../../src/engine/ports.ts';
-import type { Config } from '../../src/protocol/config.ts';
-import { openSkills, openWorkspace } from '../../src/store/index.ts';
-import { builtinTools, toolbox } from '../../src/tools/index.ts';
+import { realClock } from '../../src/daemon/host/clock.ts';
+import type { ToolResult } from '../../src/engine/ports/tool-ports.ts';
+import { openLiveSettings } from '../../src/main/live-settings.ts';
+import { logEachOnce, openSessionNotes } from '../../src/main/session-notes.ts';
+import type { Config } from '../../src/protocol/settings/config.ts';
+import { openSkillStore, openWorkspace } from '../../src/store/index.ts';
+import { builtinTools, createToolbox } from '../../src/tools/index.ts';
 
 /** A workspace on disk, and in it sessions whose tools are the real ones. Removed after the test. */
 export function desk(config: Config = {}) {
@@ -16,11 +16,11 @@ export function desk(config: Config = {}) {
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   const clock = { ...realClock, now: () => new Date('2026-03-04T10:00:00Z') };
   const workspace = openWorkspace(root, { now: clock.now });
-  const skills = openSkills(workspace.paths.skills);
+  const skills = openSkillStore(workspace.paths.skills);
   const complaints: string[] = [];
-  const complain = onceEach((text) => complaints.push(text));
+  const complain = logEachOnce((text) => complaints.push(text));
 
-  const settings = openSettings({
+  const settings = openLiveSettings({
     ...{ workspace, flags: {}, env: {}, log: () => {}, learn: () => {}, wake: () => {}, clock },
     configFile: 'agentd.json',
     readConfig: () => JSON.stringify(config),
@@ -35,12 +35,12 @@ export function desk(config: Config = {}) {
 
   const session = (name: string) => {
     mkdirSync(join(root, '.sessions', name, 'work'), { recursive: true });
-    const notes = openNotes(name, {
+    const notes = openSessionNotes(name, {
       ...{ workspace, skills, clock, complain },
       config: settings.config,
-      effective: settings.of(name),
+      effective: settings.forSession(name),
     });
-    const box = toolbox(builtinTools({ readAlso: [], notes: notes.tools }));
+    const box = createToolbox(builtinTools({ readAlso: [], notes: notes.tools }));
     const work = join(root, '.sessions', name, 'work');
     const use = (tool: string, args: unknown, signal = new AbortController().signal): Promise<ToolResult> =>
       box.run(

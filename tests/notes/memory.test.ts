@@ -12,12 +12,12 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { memoryText } from '../../src/core/prompt/notes.ts';
-import { NO_NOTES } from '../../src/protocol/notes.ts';
-import { openNotebook } from '../../src/store/index.ts';
+import { memorySection } from '../../src/core/prompt/model-request.ts';
+import { NO_NOTES } from '../../src/protocol/workspace/memory-notes.ts';
+import { openMemoryFile } from '../../src/store/index.ts';
 import { desk } from './desk.ts';
 
-const told = (workspace: string, session = '') => memoryText({ ...NO_NOTES, memory: { workspace, session } }, 'en');
+const told = (workspace: string, session = '') => memorySection({ ...NO_NOTES, memory: { workspace, session } }, 'en');
 
 test('a note goes to the end of the MEMORY.md of its scope, on one line, with the date', async () => {
   const on = desk();
@@ -39,7 +39,7 @@ test('a note that is there already is not added again, whatever its date and who
     expect(await use('remember', { text })).toMatchObject({ ok: true, text: expect.stringContaining('already') });
   }
   expect(on.text('.sessions/demo/MEMORY.md')).toBe('# Mine\n\n* Ada signs\n- Bob pays (2025-01-01)');
-  expect(box.replay('remember')).toBe('safe');
+  expect(box.replayPolicy('remember')).toBe('safe');
 });
 
 test('what a person wrote stays byte for byte, and a note begins on a line of its own', async () => {
@@ -131,7 +131,7 @@ test('another process that appends meanwhile loses nothing either', async () => 
 test('a note goes along when an editor puts another file in place at that moment', async () => {
   const on = desk();
   const path = on.put('MEMORY.md', 'old\n');
-  const notebook = openNotebook(path, () => new Date('2026-03-04T10:00:00Z'));
+  const notebook = openMemoryFile(path, () => new Date('2026-03-04T10:00:00Z'));
   const adding = notebook.add('kept');
   // By now it is in the old file, and not synced yet.
   expect(on.text('MEMORY.md')).toBe('old\n- kept (2026-03-04)\n');
@@ -146,7 +146,7 @@ test.skipIf(process.platform !== 'linux')(
   async () => {
     const on = desk();
     const path = on.put('MEMORY.md', 'old\n');
-    const adding = openNotebook(path, () => new Date()).add('x');
+    const adding = openMemoryFile(path, () => new Date()).add('x');
     const fd = readdirSync('/proc/self/fd').find((one) => linkOf(one) === path);
     const flags = /flags:\s*(\d+)/.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8'))?.[1] ?? '0';
     expect(Number.parseInt(flags, 8) & constants.O_APPEND).toBe(constants.O_APPEND);
@@ -184,7 +184,7 @@ test('the setting says which memory is read and written, and a child keeps to th
   expect(await demo.use('remember', { text: 'x', scope: 'workspace' })).toMatchObject({ ok: false });
   expect(on.session('open').told().memory.workspace).toBe('of all\n');
   const closed = on.session('closed');
-  expect([closed.told().memory, closed.told().withheld]).toEqual([
+  expect([closed.told().memory, closed.told().withheldTools]).toEqual([
     { workspace: '', session: '' },
     ['remember', 'skill'],
   ]);

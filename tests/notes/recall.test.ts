@@ -1,8 +1,8 @@
 import { mkdirSync, symlinkSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Config } from '../../src/protocol/config.ts';
-import { readWritings } from '../../src/store/index.ts';
+import type { Config } from '../../src/protocol/settings/config.ts';
+import { readSearchCorpus } from '../../src/store/index.ts';
 import { desk, plan, reply } from './desk.ts';
 
 /** Sessions of other days: each gets its files, and the day its replies were written on. */
@@ -152,7 +152,7 @@ test('with "off" nothing is searched and the tool is not offered', async () => {
   const on = desk({ recall: 'off' });
   past(on, WALRUS);
   const { told, use } = on.session('ann');
-  expect(told().withheld).toContain('recall');
+  expect(told().withheldTools).toContain('recall');
   expect(await use('recall', { query: 'walrus' })).toMatchObject({ ok: false, text: expect.stringContaining('off') });
 });
 
@@ -162,11 +162,11 @@ test('a search that runs out of time answers with what it has and says so; a sto
   past(on, Object.fromEntries(files));
   let now = 0;
   const bounds = { among: () => true, may: () => true, elapsed: () => now++, ms: 400 };
-  const far = await readWritings(on.workspace.paths, { ...bounds, signal: new AbortController().signal }, () => {});
+  const far = await readSearchCorpus(on.workspace.paths, { ...bounds, signal: new AbortController().signal }, () => {});
   expect(far).toMatchObject({ sessions: 300, whole: false });
   expect(far.read).toBeLessThan(300);
   const stopped = AbortSignal.abort(new Error('stopped by a person'));
-  await expect(readWritings(on.workspace.paths, { ...bounds, ms: 1e9, signal: stopped }, () => {})).rejects.toThrow(
+  await expect(readSearchCorpus(on.workspace.paths, { ...bounds, ms: 1e9, signal: stopped }, () => {})).rejects.toThrow(
     'stopped',
   );
 });

@@ -1,10 +1,10 @@
 import { chmodSync, mkdirSync, rmSync, symlinkSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { skillsText } from '../../src/core/prompt/notes.ts';
-import { frontMatter } from '../../src/protocol/front-matter.ts';
-import { NO_NOTES } from '../../src/protocol/notes.ts';
-import { openSkills } from '../../src/store/index.ts';
+import { parseFrontMatter } from '../../src/base/front-matter.ts';
+import { skillsSection } from '../../src/core/prompt/model-request.ts';
+import { NO_NOTES } from '../../src/protocol/workspace/memory-notes.ts';
+import { openSkillStore } from '../../src/store/index.ts';
 import { desk } from './desk.ts';
 
 const skill = (name: string, description = `How ${name} is done`, body = `# ${name}\n\nFirst this, then that.\n`) =>
@@ -26,13 +26,14 @@ test.each([
   ['values that go on in the next line', 'name: a\ndescription: one\n  two', { name: 'a', description: 'one two' }],
   ['Chinese', 'name: 报税\ndescription: 年度：申报', { name: '报税', description: '年度：申报' }],
 ])('front matter with %s is read', (_, head, fields) => {
-  const read = frontMatter(`---\n${head}\n---\nbody\n---\n`);
+  const read = parseFrontMatter(`---\n${head}\n---\nbody\n---\n`);
   expect(read).toMatchObject({ fields, body: 'body\n---\n' });
-  expect(frontMatter(`\ufeff---\r\n${head.replaceAll('\n', '\r\n')}\r\n---\r\nbody`)).toMatchObject({ fields });
+  expect(parseFrontMatter(`\ufeff---\r\n${head.replaceAll('\n', '\r\n')}\r\n---\r\nbody`)).toMatchObject({ fields });
 });
 
 test('a text without a head, or whose head never ends, has no front matter', () => {
-  for (const text of ['', 'name: a', '---\nname: a\n', ' ---\nname: a\n---']) expect(frontMatter(text)).toBeUndefined();
+  for (const text of ['', 'name: a', '---\nname: a\n', ' ---\nname: a\n---'])
+    expect(parseFrontMatter(text)).toBeUndefined();
 });
 
 test('skills that hold are listed by name, and each that does not is named with the reason', () => {
@@ -49,7 +50,7 @@ test('skills that hold are listed by name, and each that does not is named with 
   on.put('skills/huge/SKILL.md', skill('huge', 'x', 'x'.repeat(300_000)));
   mkdirSync(join(on.root, 'skills/folder/SKILL.md'), { recursive: true });
   symlinkSync(join(on.root, 'skills/report'), join(on.root, 'skills/linked'));
-  const { skills, broken } = openSkills(join(on.root, 'skills')).list();
+  const { skills, broken } = openSkillStore(join(on.root, 'skills')).list();
   expect(skills.map(({ name }) => name)).toEqual(['report', '报税']);
   const why = (name: string) => broken.find((text) => text.includes(`skills/${name} `));
   expect(why('empty')).toContain('no SKILL.md');
@@ -67,13 +68,13 @@ test.skipIf(process.getuid?.() === 0)('a skill that may not be read is named, an
   const on = desk();
   on.put('skills/good/SKILL.md', skill('good'));
   chmodSync(on.put('skills/closed/SKILL.md', skill('closed')), 0o000);
-  const { skills, broken } = openSkills(join(on.root, 'skills')).list();
+  const { skills, broken } = openSkillStore(join(on.root, 'skills')).list();
   expect([skills.length, broken.length]).toEqual([1, 1]);
 });
 
 test('a workspace without skills has none and complains of nothing; a file in their place is said', () => {
   const on = desk();
-  const skills = openSkills(join(on.root, 'skills'));
+  const skills = openSkillStore(join(on.root, 'skills'));
   expect(skills.list()).toEqual({ skills: [], broken: [] });
   on.put('skills', 'a file');
   expect(skills.list()).toMatchObject({ skills: [], broken: [expect.stringContaining('cannot be read')] });
@@ -81,7 +82,7 @@ test('a workspace without skills has none and complains of nothing; a file in th
 
 test('a skill that is changed, added or removed is noticed at the next look', () => {
   const on = desk();
-  const skills = openSkills(join(on.root, 'skills'));
+  const skills = openSkillStore(join(on.root, 'skills'));
   const file = on.put('skills/a/SKILL.md', skill('a', 'one'));
   utimesSync(file, 1, 1);
   expect(skills.list().skills).toEqual([{ name: 'a', description: 'one' }]);
@@ -93,7 +94,7 @@ test('a skill that is changed, added or removed is noticed at the next look', ()
 });
 
 const listed = (skills: Array<{ name: string; description: string }>, tools?: string[]) =>
-  skillsText({ ...NO_NOTES, skills }, tools && { tools }, 'en');
+  skillsSection({ ...NO_NOTES, skills }, tools && { tools }, 'en');
 
 test('the prompt lists fifty skills in 300 characters each and says how many are left out', () => {
   const many = Array.from({ length: 53 }, (_, n) => ({ name: `s${n}`, description: `${'漢\n'.repeat(400)}` }));
@@ -116,7 +117,7 @@ test('a skill is opened by its name: its body without the head, and the files be
   on.put('skills/report/scripts/make.sh', 'echo made');
   on.put('skills/report/form.bin', 'a\0b');
   const { use, told } = on.session('demo');
-  expect(told().withheld).toEqual([]);
+  expect(told().withheldTools).toEqual([]);
   const { ok, text } = await use('skill', { name: 'report' });
   expect(ok).toBe(true);
   expect(text).toMatch(/^# report\n\nFirst this, then that\.\n\n\n\[Files of this skill, in .*\/skills\/report:\]\n/);
@@ -165,7 +166,7 @@ test('no path and no link leads out of a skill', async () => {
 test('without a skill the tool is withheld, and a broken one is said once, however many sessions there are', () => {
   const on = desk();
   on.put('skills/headless/SKILL.md', '# Headless');
-  expect(on.session('one').told().withheld).toEqual(['skill']);
+  expect(on.session('one').told().withheldTools).toEqual(['skill']);
   on.session('two').told();
   on.session('one').told();
   expect(on.complaints).toEqual([expect.stringContaining('headless is left out')]);

@@ -15,10 +15,10 @@ test('a message whose inode number no double can hold leaves the inbox, once', a
   fs.writeFileSync(path, 'Hello');
   install();
   pretend(path, { ino: 2n ** 53n + 1n, mtimeNs: 1n });
-  const { drops } = await store.inbox.look();
-  for (const drop of drops) await store.inbox.settle(drop, 2, []);
+  const { drops } = await store.inbox.listReady();
+  for (const drop of drops) await store.inbox.moveToDone(drop, 2, []);
   expect(drops.map((drop) => drop.identity.ino)).toEqual(['9007199254740993']);
   expect(fs.readdirSync(paths.done)).toEqual(['2-1.msg.md']);
-  expect((await store.inbox.look()).drops).toEqual([]);
+  expect((await store.inbox.listReady()).drops).toEqual([]);
   await store.close();
 });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { Config, Settings } from '../../src/protocol/config.ts';
-import { effectiveSettings } from '../../src/protocol/effective.ts';
-import { field } from '../../src/store/field.ts';
+import { propertyOf } from '../../src/base/dictionary.ts';
+import { Config, Settings } from '../../src/protocol/settings/config.ts';
+import { resolveSettings } from '../../src/protocol/settings/effective-settings.ts';
 
 type Value = string | number | boolean | null | readonly unknown[] | object;
 
@@ -121,18 +121,19 @@ function settingsWith(path: string, value: Value): Record<string, unknown> {
   let whole: unknown = value;
   for (const key of named(path).reverse()) whole = { [key]: whole };
   if (path === '$schema') return { $schema: value };
-  const inner = field(whole, top);
+  const inner = propertyOf(whole, top);
   if (top === 'mcpServers') {
     const beside = third === 'url' || third === 'headers' ? BESIDE['mcpServers.url'] : BESIDE[top];
-    return { mcpServers: { one: { ...beside, ...Object(field(inner, 'one')) } } };
+    return { mcpServers: { one: { ...beside, ...Object(propertyOf(inner, 'one')) } } };
   }
-  if (second === 'prices') return { model: { prices: { ...BESIDE['prices'], ...Object(field(inner, 'prices')) } } };
+  if (second === 'prices')
+    return { model: { prices: { ...BESIDE['prices'], ...Object(propertyOf(inner, 'prices')) } } };
   return { [top]: typeof inner === 'object' && !Array.isArray(inner) ? { ...BESIDE[top], ...inner } : inner };
 }
 
-const at = (whole: unknown, path: string): unknown => named(path).reduce<unknown>(field, whole);
+const at = (whole: unknown, path: string): unknown => named(path).reduce<unknown>(propertyOf, whole);
 const session = (path: string, value: Value) => Settings.parse(settingsWith(path, value));
-const settings = (path: string, sessions: Settings[]) => at(effectiveSettings({ sessions }).settings, path);
+const settings = (path: string, sessions: Settings[]) => at(resolveSettings({ sessions }).settings, path);
 
 test('every key of the settings says how a family inherits it', () => {
   const keys = [...new Set([...keysOf(Config), ...keysOf(Settings)])].sort();
@@ -166,7 +167,7 @@ describe.each(Object.entries(WAYS))('%s', (path, way) => {
       );
     });
     test('is left out of a child’s file where it would loosen its root’s, and that is said', () => {
-      const { settings: holds, leftOut } = effectiveSettings({
+      const { settings: holds, leftOut } = resolveSettings({
         sessions: [session(path, tight), session(path, loose)],
       });
       const isList = Array.isArray(tight) && path === 'read_also';
@@ -189,8 +190,8 @@ describe.each(Object.entries(WAYS))('%s', (path, way) => {
     test('is the workspace’s, for roots and children alike', () => {
       expect(Settings.safeParse(settingsWith(path, way.workspace)).success).toBe(false);
       const workspace = Config.parse(settingsWith(path, way.workspace));
-      expect(at(effectiveSettings({ workspace }).settings, path)).toEqual(way.workspace);
-      expect(at(effectiveSettings({ workspace, sessions: [{}, {}] }).settings, path)).toEqual(way.workspace);
+      expect(at(resolveSettings({ workspace }).settings, path)).toEqual(way.workspace);
+      expect(at(resolveSettings({ workspace, sessions: [{}, {}] }).settings, path)).toEqual(way.workspace);
     });
   }
 });
@@ -208,17 +209,17 @@ describe('what wins', () => {
     ['session', { workspace, sessions: [root, {}] }],
     ['workspace', { workspace, sessions: [{}] }],
   ])('is the %s', (who, sources) => {
-    const { model, rules } = effectiveSettings(sources);
+    const { model, rules } = resolveSettings(sources);
     expect([model.base_url, model.name, rules.model]).toEqual([`http://${who}/v1`, who, who]);
   });
 
   test('is the file where a variable of the environment is empty', () => {
-    const { model } = effectiveSettings({ env: { OPENAI_BASE_URL: '', OPENAI_MODEL: '' }, workspace });
+    const { model } = resolveSettings({ env: { OPENAI_BASE_URL: '', OPENAI_MODEL: '' }, workspace });
     expect(model).toEqual(workspace.model);
   });
 
   test('each other key of the session stands before that of the workspace', () => {
-    const { settings: holds } = effectiveSettings({
+    const { settings: holds } = resolveSettings({
       workspace: { sandbox: 'bwrap', network: { shell: true, allow_private: ['::1'] }, limits: { jobs: 1, steps: 2 } },
       sessions: [{ network: { shell: false }, limits: { jobs: 3 } }],
     });
@@ -232,16 +233,16 @@ describe('what wins', () => {
 
 test('a key that was named for one endpoint is not sent to another that somebody put in its place', () => {
   const workspace: Config = { model: { base_url: 'https://cloud.example/v1', api_key_env: 'CLOUD_KEY' } };
-  const model = (base_url: string) => effectiveSettings({ env: { OPENAI_BASE_URL: base_url }, workspace }).model;
+  const model = (base_url: string) => resolveSettings({ env: { OPENAI_BASE_URL: base_url }, workspace }).model;
   expect(model('http://127.0.0.1:9/v1')).toEqual({ base_url: 'http://127.0.0.1:9/v1' });
   expect(model('https://cloud.example/v2')).toMatchObject({ api_key_env: 'CLOUD_KEY' });
-  const alone = effectiveSettings({ flags: { base_url: 'http://a/v1' }, workspace: { model: { api_key_env: 'K' } } });
+  const alone = resolveSettings({ flags: { base_url: 'http://a/v1' }, workspace: { model: { api_key_env: 'K' } } });
   expect(alone.model).toEqual({ base_url: 'http://a/v1', api_key_env: 'K' });
 });
 
 test('names like those of Object.prototype find no agent and no server', () => {
   for (const sessions of [[{}], [{}, {}], [{ agents: { a: {} } }, { agents: { b: {} } }]]) {
-    const { rules, mcpServers } = effectiveSettings({ workspace: { agents: { c: {} } }, sessions });
+    const { rules, mcpServers } = resolveSettings({ workspace: { agents: { c: {} } }, sessions });
     expect([rules.agents['constructor'], rules.agents['toString'], mcpServers['valueOf']]).toEqual([
       undefined,
       undefined,
@@ -252,13 +253,13 @@ test('names like those of Object.prototype find no agent and no server', () => {
 
 test('a child that names no MCP server of its family starts none of its own', () => {
   const sessions: Settings[] = [{ mcpServers: { a: { command: 'a' } } }, { mcpServers: { b: { command: 'b' } } }];
-  const { mcpServers, leftOut } = effectiveSettings({ sessions });
+  const { mcpServers, leftOut } = resolveSettings({ sessions });
   expect(mcpServers).toEqual({ a: { command: 'a' } });
   expect(leftOut).toEqual(['mcpServers.b']);
 });
 
 test('~ in read_also is the home folder', () => {
-  const { readAlso } = effectiveSettings({
+  const { readAlso } = resolveSettings({
     env: { HOME: '/home/ann' },
     workspace: { read_also: ['~/papers', '~', '/a/~'] },
   });
@@ -266,7 +267,7 @@ test('~ in read_also is the home folder', () => {
 });
 
 test('where nothing is said, the defaults hold', () => {
-  expect(effectiveSettings({})).toMatchObject({
+  expect(resolveSettings({})).toMatchObject({
     sandbox: { mode: 'auto', network: false },
     permissions: { mode: 'ask', session: [], workspace: [] },
     retention: { recordDays: 90, filesDays: 30 },

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { MessageOptions } from '../../src/protocol/message.ts';
-import { sessionFolder } from '../../src/protocol/names.ts';
+import { MessageOptions } from '../../src/protocol/session/message.ts';
+import { sessionFolder } from '../../src/protocol/workspace/session-names.ts';
 
 const accepts = (folder: string): boolean => MessageOptions.safeParse({ folder }).success;
 

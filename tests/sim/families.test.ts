@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { depthOf } from '../../src/core/child-name.ts';
+import { sessionDepth } from '../../src/core/session/child-session.ts';
 // Read when it is first wanted, which takes longer than anything else here.
-import '../../src/store/template-file.ts';
+import '../../src/store/templates/template-file.ts';
 import { oftenOnly } from '../support/all.ts';
 import { type Family, type FamilyScript, family } from '../support/family.ts';
 import { shell } from '../support/rig.ts';
@@ -21,7 +21,7 @@ function story(beginning: Beginning, way: Way, deep: number, cuts: readonly numb
   const goesWrong = (session: string) =>
     beginning.wrong === undefined || session.split('~')[1]?.startsWith(beginning.wrong) === true;
   const script: FamilyScript = (session, { messages, tools }, asked) => {
-    const depth = depthOf(session);
+    const depth = sessionDepth(session);
     if (depth === 0 && tools.length === 0) return { text: planned(beginning, messages.at(-1)?.content ?? '') };
     if (depth > 0 && (!goesWrong(session) || isWell)) return { text: 'here it is' };
     if (depth === deep) {

@@ -1,4 +1,4 @@
-import type { Mode } from '../../src/protocol/message.ts';
+import type { Mode } from '../../src/protocol/settings/run-options.ts';
 import type { Family } from '../support/family.ts';
 import { shell } from '../support/rig.ts';
 

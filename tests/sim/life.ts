@@ -1,7 +1,7 @@
-import { planText } from '../../src/core/steps.ts';
-import { openWorker, type Worker } from '../../src/engine/worker.ts';
-import { type Rules, resolveRules } from '../../src/protocol/config.ts';
-import { type MemoryStore, memoryStore } from '../../src/store/index.ts';
+import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
+import { openSessionWorker, type SessionWorker } from '../../src/engine/loop/worker.ts';
+import { type Rules, resolveRules } from '../../src/protocol/settings/effective-settings.ts';
+import { type MemoryStore, memoryStore } from '../support/memory-store.ts';
 import { type Chance, chanceOf } from './chance.ts';
 import { type Gates, gates, quiet } from './gates.ts';
 import { consume, type Deeds, drop, edit, noDeeds, planIn, spoil } from './person.ts';
@@ -62,7 +62,7 @@ function simulation(seed: number) {
   let isCalm = false;
   let timers: Array<{ at: number; run: () => void }> = [];
   let open: Gates = gates();
-  let worker: Worker | null = null;
+  let worker: SessionWorker | null = null;
   /** Set while a life begins or ends. */
   let changing = false;
   let tokens = 0;
@@ -92,7 +92,7 @@ function simulation(seed: number) {
       story.faults.push(error);
       if (open === life) void end(0);
     };
-    openWorker(worldOf(story.store, life, setting), async () => rules, failed).then(
+    openSessionWorker(worldOf(story.store, life, setting), async () => rules, failed).then(
       (opened) => {
         if (open !== life) return;
         worker = opened;
@@ -199,7 +199,7 @@ function simulation(seed: number) {
     await rest();
     const plan = planOfRecord(story.store.hands.events());
     if (story.store.hands.planText() !== undefined && !planIn(story.store) && plan)
-      story.store.hands.edit(planText(plan));
+      story.store.hands.edit(formatPlanFile(plan));
     story.deeds.dropped.push('last.md');
     story.store.hands.drop('last.md', '/status');
     wake();

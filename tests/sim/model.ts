@@ -1,9 +1,9 @@
-import type { ModelFault } from '../../src/engine/ports.ts';
+import type { ModelError } from '../../src/engine/ports/model-port.ts';
 import type { Chance } from './chance.ts';
 
 export type SimMove =
   | { text: string; calls: Array<{ name: string; args: string }> }
-  | { fault: ConstructorParameters<typeof ModelFault> };
+  | { fault: ConstructorParameters<typeof ModelError> };
 
 const SAYS = [
   '',
@@ -29,7 +29,7 @@ const PLAN_CALLS: readonly [object, ...object[]] = [
   { command: 'update', description: 'Look closer', progress: { current: 1, total: 3 } },
   { command: 'no such command' },
 ];
-const FAULTS: readonly [ConstructorParameters<typeof ModelFault>, ...Array<ConstructorParameters<typeof ModelFault>>] =
+const FAULTS: readonly [ConstructorParameters<typeof ModelError>, ...Array<ConstructorParameters<typeof ModelError>>] =
   [
     ['unreachable', 'connection refused', { retry: true }],
     ['overloaded', 'too many', { retry: true, waitMs: 5000 }],

@@ -1,5 +1,5 @@
-import { Plan } from '../../src/protocol/plan.ts';
-import type { MemoryStore } from '../../src/store/index.ts';
+import { Plan } from '../../src/protocol/session/plan.ts';
+import type { MemoryStore } from '../support/memory-store.ts';
 import type { Chance } from './chance.ts';
 
 const WORDS = [

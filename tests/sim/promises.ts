@@ -1,9 +1,9 @@
-import { fold } from '../../src/core/fold.ts';
-import { replyText } from '../../src/core/reply.ts';
-import { emptySession, type Session } from '../../src/core/session.ts';
-import { planText } from '../../src/core/steps.ts';
-import type { Event, EventOf, EventType } from '../../src/protocol/event.ts';
-import { Plan } from '../../src/protocol/plan.ts';
+import { formatReplyFile } from '../../src/core/messages/replies.ts';
+import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession, type Session } from '../../src/core/session/session-state.ts';
+import type { Event, EventOf, EventType } from '../../src/protocol/session/event.ts';
+import { Plan } from '../../src/protocol/session/plan.ts';
 import type { Story } from './life.ts';
 
 const ofType = <T extends EventType>(events: Event[], type: T) =>
@@ -35,7 +35,7 @@ function endOf(events: Event[]): End {
   let session = emptySession('demo');
   for (const event of events) {
     const { plan } = session;
-    session = fold(session, event);
+    session = reduceEvent(session, event);
     if (plan && plan.id !== session.plan?.id) left.set(plan.id, plan);
   }
   return { events, session, left };
@@ -75,7 +75,7 @@ function replies({ store, deeds }: Story, { events }: End): string[] {
       const said = committed.filter((event) => event.reply.id === name);
       if (said.length !== 1) return [`${name} has ${said.length} replies on record`];
       if (!there.has(name)) return [`${name} has no reply file`];
-      return said[0] && there.get(name) !== replyText(said[0].reply)
+      return said[0] && there.get(name) !== formatReplyFile(said[0].reply)
         ? [`the reply of ${name} is not what was committed`]
         : [];
     }),
@@ -110,11 +110,11 @@ function plans({ store }: Story, end: End): string[] {
   const { plan } = end.session;
   const text = store.hands.planText();
   const wrong: string[] = [];
-  if (text !== (plan ? planText(plan) : undefined))
-    wrong.push(`plan.json is not the plan of the record: ${text} instead of ${plan && planText(plan)}`);
+  if (text !== (plan ? formatPlanFile(plan) : undefined))
+    wrong.push(`plan.json is not the plan of the record: ${text} instead of ${plan && formatPlanFile(plan)}`);
   if (text !== undefined && !Plan.safeParse(JSON.parse(text)).success) wrong.push('plan.json is not a plan');
   for (const [id, left] of end.left)
-    if (store.hands.plans().get(id) !== planText(left)) wrong.push(`plans/${id}.json is not the plan that left`);
+    if (store.hands.plans().get(id) !== formatPlanFile(left)) wrong.push(`plans/${id}.json is not the plan that left`);
   return wrong;
 }
 

@@ -1,14 +1,10 @@
-import {
-  type Model,
-  type ModelAnswer,
-  ModelFault,
-  type SessionStore,
-  type Toolbox,
-  type ToolResult,
-  type World,
-} from '../../src/engine/ports.ts';
-import { DiskError } from '../../src/store/errors.ts';
-import { type MemoryStore, memoryChildren } from '../../src/store/index.ts';
+import { type Model, type ModelAnswer, ModelError } from '../../src/engine/ports/model-port.ts';
+import type { SessionPorts } from '../../src/engine/ports/session-ports.ts';
+import type { SessionStore } from '../../src/engine/ports/store-ports.ts';
+import type { Toolbox, ToolResult } from '../../src/engine/ports/tool-ports.ts';
+import { DiskError } from '../../src/store/fs/store-errors.ts';
+import { memoryChildren } from '../support/memory-children.ts';
+import type { MemoryStore } from '../support/memory-store.ts';
 import type { Chance } from './chance.ts';
 import type { Gates } from './gates.ts';
 import { moveOf } from './model.ts';
@@ -47,22 +43,22 @@ export type Setting = {
 };
 
 /** The ports of one life of the daemon: those of the store in memory, each step of them held at a gate. */
-export function worldOf(store: MemoryStore, gates: Gates, setting: Setting): World {
+export function worldOf(store: MemoryStore, gates: Gates, setting: Setting): SessionPorts {
   return {
     store: gatedStore(store, gates, setting),
     model: gatedModel(gates, setting),
     tools: gatedTools(gates, setting),
     children: memoryChildren(),
     clock: setting.timers,
-    slots: {
-      async take(_since, signal) {
+    runSemaphore: {
+      async acquire(_since, signal) {
         await gates.pass('a place', 'port', signal);
         return () => {};
       },
     },
     owner: { check() {} },
-    room: () => 'plenty',
-    seal: () => 'a1b2c3d4e5f6',
+    diskCapacity: () => 'plenty',
+    createNonce: () => 'a1b2c3d4e5f6',
     log: () => {},
   };
 }
@@ -92,7 +88,7 @@ function gatedStore(store: MemoryStore, gates: Gates, setting: Setting): Session
       if (poison) throw poison;
       return job();
     });
-  const { journal, snapshots, blobs, inbox, outbox, plan, hands } = store;
+  const { eventLog, snapshots, blobs, inbox, outbox, plan, hands } = store;
   const keepingSaves = async <T>(job: () => Promise<T>): Promise<T> => {
     const before = hands.planText();
     const result = await job();
@@ -101,11 +97,11 @@ function gatedStore(store: MemoryStore, gates: Gates, setting: Setting): Session
   };
   return {
     ...store,
-    journal: {
-      read: (each, from) => step('read', () => journal.read(each, from)),
-      mark: () => journal.mark(),
-      append: (bodies) => unpoisoned('append', () => journal.append(bodies)),
-      sync: () => unpoisoned('sync', () => journal.sync()),
+    eventLog: {
+      read: (each, from) => step('read', () => eventLog.read(each, from)),
+      position: () => eventLog.position(),
+      append: (bodies) => unpoisoned('append', () => eventLog.append(bodies)),
+      sync: () => unpoisoned('sync', () => eventLog.sync()),
     },
     snapshots: {
       load: () => step('snapshot', () => developed(store, outside.album, chance)),
@@ -118,21 +114,21 @@ function gatedStore(store: MemoryStore, gates: Gates, setting: Setting): Session
     },
     blobs: { put: (text) => step('blob', () => blobs.put(text)), get: (hash) => blobs.get(hash) },
     inbox: {
-      look: (wanted) => step('look', () => inbox.look(wanted)),
-      place: (attachments) => inbox.place(attachments),
-      settle: (drop, seq, attachments) => step('settle', () => inbox.settle(drop, seq, attachments)),
-      refuse: (drop, why) => step('refuse', () => inbox.refuse(drop, why)),
+      listReady: (wanted) => step('look', () => inbox.listReady(wanted)),
+      placeAttachments: (attachments) => inbox.placeAttachments(attachments),
+      moveToDone: (drop, seq, attachments) => step('settle', () => inbox.moveToDone(drop, seq, attachments)),
+      reject: (drop, why) => step('refuse', () => inbox.reject(drop, why)),
     },
     outbox: {
       isReserved: (name) => outbox.isReserved(name),
       publish: (name, content) => step('publish', () => outbox.publish(name, content)),
       restore: (name) => step('publish', () => outbox.restore(name)),
-      publishAgain: (name, content) => step('publish', () => outbox.publishAgain(name, content)),
+      republish: (name, content) => step('publish', () => outbox.republish(name, content)),
     },
     plan: {
-      look: () => step('plan look', () => plan.look()),
-      keep: () => step('plan keep', () => plan.keep()),
-      accept: (bytes) => plan.accept(bytes),
+      detectEdits: () => step('plan look', () => plan.detectEdits()),
+      sync: () => step('plan keep', () => plan.sync()),
+      markSeen: (bytes) => plan.markSeen(bytes),
       write: (content) => step('plan write', () => keepingSaves(() => plan.write(content))),
       archive: (id, content) => step('archive', () => keepingSaves(() => plan.archive(id, content))),
     },
@@ -149,7 +145,7 @@ function gatedModel(gates: Gates, { chance, isCalm }: Setting): Model {
     async ask(_request, { signal, onText }): Promise<ModelAnswer> {
       await gates.pass('the model', 'model', signal);
       const move = moveOf(chance, isCalm());
-      if ('fault' in move) throw new ModelFault(...move.fault);
+      if ('fault' in move) throw new ModelError(...move.fault);
       onText(move.text);
       const id = ++answers;
       const calls = move.calls.map((call, place) => ({ id: `c${id}_${place}`, ...call }));
@@ -165,9 +161,9 @@ function gatedTools(gates: Gates, { chance, isCalm, outside }: Setting): Toolbox
   };
   return {
     specs: [],
-    ready: async () => [],
-    permit: async () => ({ is: 'allow' }),
-    replay: (name) => (name === 'read_file' ? 'safe' : 'never'),
+    refresh: async () => [],
+    checkPermission: async () => ({ is: 'allow' }),
+    replayPolicy: (name) => (name === 'read_file' ? 'safe' : 'never'),
     async run({ name, args }, { folder, signal }) {
       const ends = endOf(args);
       if (name === 'shell') {
@@ -186,6 +182,6 @@ function gatedTools(gates: Gates, { chance, isCalm, outside }: Setting): Toolbox
       command.fate = 'ended';
       return command.ends;
     },
-    settle: async () => 'nothing',
+    endLeftovers: async () => 'nothing',
   };
 }

@@ -1,9 +1,9 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { EventBody } from '../../src/protocol/event.ts';
-import { LOST, type Reply } from '../../src/protocol/reply.ts';
-import { openChildren, openWorkspace, sessionPaths } from '../../src/store/index.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import { CHILD_STATE_LOST, type Reply } from '../../src/protocol/session/reply.ts';
+import { openChildSessions, openWorkspace, sessionPaths } from '../../src/store/index.ts';
 import { at, opened, tempFolder } from './rig.ts';
 
 const CHILD = 'demo~a';
@@ -12,7 +12,7 @@ const TASK = { id: ID, from: 'demo', text: 'find x' };
 
 function parent() {
   const workspace = openWorkspace(join(tempFolder(), 'ws'), { now: at });
-  const children = openChildren(workspace, { adopted: () => {}, quarantined: () => undefined });
+  const children = openChildSessions(workspace, { onAdopted: () => {}, quarantineReason: () => undefined });
   return { workspace, children, paths: sessionPaths(workspace.paths.session(CHILD)) };
 }
 
@@ -33,9 +33,9 @@ test('a child is waited for while its message is in the inbox or taken from ther
   const { workspace, children, paths } = parent();
   expect(await children.send(CHILD, TASK)).toBe('sent');
   expect(await children.reply(CHILD, ID)).toBeUndefined();
-  const store = workspace.session(CHILD);
-  await store.journal.append([opened, received]);
-  await store.journal.sync();
+  const store = workspace.openSession(CHILD);
+  await store.eventLog.append([opened, received]);
+  await store.eventLog.sync();
   for (const name of fs.readdirSync(paths.inbox)) fs.rmSync(join(paths.inbox, name), { recursive: true });
   expect(await children.reply(CHILD, ID)).toBeUndefined();
 });
@@ -44,18 +44,18 @@ test('a child whose folder is gone, was made anew, or never got the message has 
   const { workspace, children, paths } = parent();
   await children.send(CHILD, TASK);
   fs.rmSync(paths.folder, { recursive: true });
-  expect(await children.reply(CHILD, ID)).toMatchObject({ status: 'failed', reason: LOST });
+  expect(await children.reply(CHILD, ID)).toMatchObject({ status: 'failed', reason: CHILD_STATE_LOST });
   fs.mkdirSync(paths.inbox, { recursive: true });
-  expect(await children.reply(CHILD, ID)).toMatchObject({ status: 'failed', reason: LOST });
-  const store = workspace.session(CHILD);
-  await store.journal.append([opened, ...settled]);
-  expect(await children.reply(CHILD, 'a.2-1')).toMatchObject({ status: 'failed', reason: LOST });
+  expect(await children.reply(CHILD, ID)).toMatchObject({ status: 'failed', reason: CHILD_STATE_LOST });
+  const store = workspace.openSession(CHILD);
+  await store.eventLog.append([opened, ...settled]);
+  expect(await children.reply(CHILD, 'a.2-1')).toMatchObject({ status: 'failed', reason: CHILD_STATE_LOST });
 });
 
 test('a reply that somebody removed is taken from the record of the child', async () => {
   const { workspace, children } = parent();
   await workspace.create(CHILD);
-  await workspace.session(CHILD).journal.append([opened, received, ...settled]);
+  await workspace.openSession(CHILD).eventLog.append([opened, received, ...settled]);
   expect(await children.reply(CHILD, ID)).toMatchObject({ status: 'done', text: 'x is 42' });
 });
 

@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Drop } from '../../src/engine/ports.ts';
+import type { DroppedFile } from '../../src/engine/ports/store-ports.ts';
 import { openSessionFolder, sessionPaths, sessionTokens } from '../../src/store/index.ts';
 import { tempFolder } from './rig.ts';
 
@@ -19,8 +19,8 @@ function inbox(now = () => TICK) {
     fs.writeFileSync(join(paths.inbox, name), text);
     fs.utimesSync(join(paths.inbox, name), TICK, TICK);
   };
-  const look = async (): Promise<Drop> => {
-    const [drop] = (await store.inbox.look()).drops;
+  const look = async (): Promise<DroppedFile> => {
+    const [drop] = (await store.inbox.listReady()).drops;
     if (!drop) throw new Error('nothing was dropped');
     return drop;
   };
@@ -28,18 +28,18 @@ function inbox(now = () => TICK) {
   return { paths, store, write, look, shown };
 }
 
-const textOf = (drop: Drop) => (drop.ok ? drop.message.text : drop.why);
+const textOf = (drop: DroppedFile) => (drop.ok ? drop.message.text : drop.why);
 
 test('what is written over a message within one tick after it was read is the next message', async () => {
   const { paths, store, write, look, shown } = inbox();
   write('first words');
   const drop = await look();
   write('other words');
-  await store.inbox.settle(drop, 2, []);
+  await store.inbox.moveToDone(drop, 2, []);
   expect(shown(paths.done)).toEqual([]);
   const next = await look();
   expect(textOf(next)).toBe('other words');
-  await store.inbox.settle(next, 3, []);
+  await store.inbox.moveToDone(next, 3, []);
   expect([shown(paths.inbox), shown(paths.done)]).toEqual([[], ['3-1.md']]);
 });
 
@@ -59,7 +59,7 @@ test('what is written to a message while it is moved to done/ goes back into the
     syncBuiltinESMExports();
   };
   syncBuiltinESMExports();
-  await store.inbox.settle(drop, 2, []);
+  await store.inbox.moveToDone(drop, 2, []);
   expect([shown(paths.inbox), shown(paths.done)]).toEqual([['1.md'], []]);
   expect(textOf(await look())).toBe('other words');
 });
@@ -70,7 +70,7 @@ test('what is written over a refused message within one tick is not refused with
   const drop = await look();
   expect(drop.ok).toBe(false);
   write('{"text": "hell"}', '1.json');
-  await store.inbox.refuse(drop, 'not JSON');
+  await store.inbox.reject(drop, 'not JSON');
   expect([shown(paths.inbox), shown(paths.rejected)]).toEqual([['1.json'], []]);
   expect(textOf(await look())).toBe('hell');
 });
@@ -82,7 +82,7 @@ test('a second write within one tick is read also where the message waited long'
   await new Promise((done) => setTimeout(done, 150));
   const drop = await look();
   write('other words');
-  await store.inbox.settle(drop, 2, []);
+  await store.inbox.moveToDone(drop, 2, []);
   expect(shown(paths.done)).toEqual([]);
   expect(textOf(await look())).toBe('other words');
 });

@@ -10,8 +10,14 @@ const { openSessionFolder, openWorkspace, sessionTokens, sessionPaths, dropMessa
   '../../src/store/index.ts'
 );
 const { tempFolder, opened, progressed } = await import('./rig.ts');
-const { attachFile } = await import('../../src/store/attach.ts');
-const { makeDurably, createFile, putInPlace, syncFile, syncFolder } = await import('../../src/store/durable.ts');
+const { attachFile } = await import('../../src/store/inbox/sender.ts');
+const {
+  ensureFolderDurably: makeDurably,
+  createFile,
+  placeNewFile: putInPlace,
+  syncFile,
+  syncFolder,
+} = await import('../../src/store/fs/durable-write.ts');
 
 function session(options = {}) {
   const root = tempFolder();
@@ -53,21 +59,21 @@ test('a blob is on disk with its name, also one that an earlier daemon may not h
 test('the record is on disk when a sync returns, with every name on the way to it', async () => {
   const { root, store } = session();
   const first = await log.during(root, async () => {
-    await store.journal.append([opened]);
-    await store.journal.sync();
+    await store.eventLog.append([opened]);
+    await store.eventLog.sync();
   });
   expect([...first].sort()).toEqual(['sync .', 'sync demo', 'sync demo/events.jsonl']);
-  await store.journal.append([progressed(1)]);
-  expect(await log.during(root, () => store.journal.sync())).toEqual(['sync demo/events.jsonl']);
+  await store.eventLog.append([progressed(1)]);
+  expect(await log.during(root, () => store.eventLog.sync())).toEqual(['sync demo/events.jsonl']);
 });
 
 test('a segment is sealed one durable step after the other', async () => {
   const { folder, store } = session({ segmentBytes: 600 });
-  await store.journal.append([opened]);
-  await store.journal.sync();
+  await store.eventLog.append([opened]);
+  await store.eventLog.sync();
   const lines = await log.during(folder, async () => {
-    for (let n = 0; n < 6; n++) await store.journal.append([progressed(n)]);
-    await store.journal.sync();
+    for (let n = 0; n < 6; n++) await store.eventLog.append([progressed(n)]);
+    await store.eventLog.sync();
   });
   const at = lines.findIndex((line) => line.startsWith('link events/'));
   expect(lines.slice(at - 1, at + 7)).toEqual([
@@ -84,12 +90,12 @@ test('a segment is sealed one durable step after the other', async () => {
 
 test('an end of the record that is cut off is kept on disk before', async () => {
   const { folder, store, paths } = session();
-  await store.journal.append([opened]);
-  await store.journal.sync();
+  await store.eventLog.append([opened]);
+  await store.eventLog.sync();
   fs.appendFileSync(paths.events, '{"v":1,"seq":2');
   const next = openSessionFolder(folder, sessionTokens().take('demo'), { now: () => new Date() });
   onTestFinished(() => next.close());
-  const lines = await log.during(folder, () => next.journal.read(() => {}));
+  const lines = await log.during(folder, () => next.eventLog.read(() => {}));
   const saved = lines.findIndex((line) => line.startsWith('sync events.torn-'));
   expect(saved).toBeGreaterThanOrEqual(0);
   expect(lines[saved + 1]).toBe('sync .');
@@ -99,7 +105,7 @@ test('a message that was dropped safely is on disk with its name; one dropped in
   const { root, folder, store } = session();
   const lines = await log.during(root, () => dropMessage(folder, { name: '1.msg.md', content: 'hello' }));
   expect(lines).toEqual(['sync demo/inbox/.tmp/*', 'link demo/inbox/1.msg.md', 'sync demo/inbox']);
-  expect(await log.during(folder, () => store.inbox.look())).toEqual(['sync inbox/1.msg.md']);
+  expect(await log.during(folder, () => store.inbox.listReady())).toEqual(['sync inbox/1.msg.md']);
 });
 
 test('a message into a session that is being made syncs every name on the way', async () => {
@@ -132,7 +138,7 @@ test('an approval is durable when it is asked, and when it is answered', async (
     'rename approvals/1.json',
     'sync approvals',
   ]);
-  expect((await log.during(folder, () => store.approvals.settle(1, '{}'))).at(-1)).toBe('sync approvals');
+  expect((await log.during(folder, () => store.approvals.archive(1, '{}'))).at(-1)).toBe('sync approvals');
 });
 
 test('a session is whole on disk when it is made, renamed or archived', async () => {
@@ -154,7 +160,7 @@ test('a session is whole on disk when it is made, renamed or archived', async ()
 test('a plan that a snapshot counts on is on disk with every name', async () => {
   const { folder, store } = session();
   await store.plan.write('{"n":1}');
-  expect(await log.during(folder, () => store.plan.keep())).toEqual(['sync plan.json', 'sync .', 'sync plans/history']);
+  expect(await log.during(folder, () => store.plan.sync())).toEqual(['sync plan.json', 'sync .', 'sync plans/history']);
 });
 
 test('the small steps that all others are made of sync what they say', async () => {

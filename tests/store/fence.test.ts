@@ -1,30 +1,30 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
-import type { Event } from '../../src/protocol/event.ts';
-import { BEGINNING, type Mark } from '../../src/protocol/mark.ts';
-import { crcOf } from '../../src/store/checksum.ts';
-import { Fenced, type SessionPaths, sessionPaths } from '../../src/store/index.ts';
-import { readRecord } from '../../src/store/record.ts';
-import { stampLines } from '../../src/store/stamp.ts';
+import type { Event } from '../../src/protocol/session/event.ts';
+import { LOG_START, type LogPosition } from '../../src/protocol/session/log-entry.ts';
+import { stampEvents } from '../../src/store/event-log/event-codec.ts';
+import { crcOfLine } from '../../src/store/event-log/log-lines.ts';
+import { readEventLog } from '../../src/store/event-log/log-reader.ts';
+import { FencedError, type SessionPaths, sessionPaths } from '../../src/store/index.ts';
 import fc from '../support/property.ts';
 import { at, diskRig, eventsOf, opened, progressed, tempFolder } from './rig.ts';
 
 /** Every event of these tests is known by a number nobody else writes. */
 const idOf = (event: Event) => (event.type === 'step.progressed' ? event.progress.current : 0);
 
-async function told(paths: SessionPaths, from?: Mark): Promise<number[] | 'unfit'> {
+async function told(paths: SessionPaths, from?: LogPosition): Promise<number[] | 'unfit'> {
   const ids: number[] = [];
-  return (await readRecord(paths, (event) => ids.push(idOf(event)), from)) === 'unfit' ? 'unfit' : ids;
+  return (await readEventLog(paths, (event) => ids.push(idOf(event)), from)) === 'unfit' ? 'unfit' : ids;
 }
 
-type Moment = { mark: Mark; view: number[] };
+type Moment = { mark: LogPosition; view: number[] };
 
 /** An owner that never looks before it writes: the worst a daemon can be that lost its lock and does not know. */
 class Blind {
   readonly paths: SessionPaths;
   readonly epoch: number;
   view: number[] | undefined;
-  mark = BEGINNING;
+  mark = LOG_START;
   end = 0;
   wrote = 0;
   first = true;
@@ -38,7 +38,7 @@ class Blind {
 
   async open(): Promise<void> {
     const view: number[] = [];
-    const extent = await readRecord(this.paths, (event) => view.push(idOf(event)));
+    const extent = await readEventLog(this.paths, (event) => view.push(idOf(event)));
     if (extent === 'unfit') throw new Error('the beginning is always there');
     this.view = view;
     this.mark = extent.mark;
@@ -52,12 +52,12 @@ class Blind {
     const { segment, offset } = this.mark;
     const fence = this.first ? { segment, offset } : undefined;
     const stamp = { seq: this.mark.seq, epoch: this.epoch, at: at().toISOString(), fence };
-    const text = stampLines([progressed(id)], stamp).text;
+    const text = stampEvents([progressed(id)], stamp).text;
     fs.appendFileSync(this.paths.events, text);
     // Where it believes to be: it did not look whether somebody else wrote meanwhile.
     this.end += text.length;
     this.first = false;
-    this.mark = { seq: stamp.seq + 1, segment: 1, offset: this.end, crc: crcOf(Buffer.from(text.trimEnd())) ?? '' };
+    this.mark = { seq: stamp.seq + 1, segment: 1, offset: this.end, crc: crcOfLine(Buffer.from(text.trimEnd())) ?? '' };
     this.view = [...(this.view ?? []), id];
     return { mark: this.mark, view: this.view };
   }
@@ -111,15 +111,15 @@ test('three owners at once: every reader sees what the latest one saw, whatever 
 test('a daemon that finds the lines of a later owner stops for good, and its own lines are void', async () => {
   const folder = tempFolder();
   const old = diskRig(folder, { epoch: 1 }).store;
-  await old.journal.append([opened]);
+  await old.eventLog.append([opened]);
   const young = diskRig(folder, { epoch: 2 }).store;
   expect(await eventsOf(young)).toHaveLength(1);
-  await old.journal.append([progressed(11)]);
-  await young.journal.append([progressed(21)]);
-  await expect(old.journal.append([progressed(12)])).rejects.toThrow(Fenced);
-  await expect(old.journal.append([progressed(13)])).rejects.toThrow('epoch 2');
-  await expect(old.journal.sync()).rejects.toThrow(Fenced);
-  await young.journal.append([progressed(22)]);
+  await old.eventLog.append([progressed(11)]);
+  await young.eventLog.append([progressed(21)]);
+  await expect(old.eventLog.append([progressed(12)])).rejects.toThrow(FencedError);
+  await expect(old.eventLog.append([progressed(13)])).rejects.toThrow('epoch 2');
+  await expect(old.eventLog.sync()).rejects.toThrow(FencedError);
+  await young.eventLog.append([progressed(22)]);
   expect((await eventsOf(diskRig(folder).store)).map(idOf)).toEqual([0, 21, 22]);
   // Nothing is deleted: what is void stays in the file.
   expect(fs.readFileSync(sessionPaths(folder).events, 'utf8').match(/\n/g)).toHaveLength(4);
@@ -128,20 +128,20 @@ test('a daemon that finds the lines of a later owner stops for good, and its own
 test('a record that knows a newer epoch is gone on with under that epoch', async () => {
   const folder = tempFolder();
   const moved = diskRig(folder, { epoch: 57 }).store;
-  await moved.journal.append([opened]);
+  await moved.eventLog.append([opened]);
   await moved.close();
   const here = diskRig(folder, { epoch: 3 }).store;
-  expect((await here.journal.append([progressed(1)])).map(({ seq, epoch }) => [seq, epoch])).toEqual([[2, 57]]);
+  expect((await here.eventLog.append([progressed(1)])).map(({ seq, epoch }) => [seq, epoch])).toEqual([[2, 57]]);
   expect((await eventsOf(here)).map(idOf)).toEqual([0, 1]);
 });
 
 test('two writers of one epoch are told apart at once, and neither writes over the other', async () => {
   const folder = tempFolder();
   const one = diskRig(folder, { epoch: 4 }).store;
-  await one.journal.append([opened]);
+  await one.eventLog.append([opened]);
   const two = diskRig(folder, { epoch: 4 }).store;
-  await two.journal.append([progressed(1)]);
-  await expect(one.journal.append([progressed(2)])).rejects.toThrow('another program wrote to it');
+  await two.eventLog.append([progressed(1)]);
+  await expect(one.eventLog.append([progressed(2)])).rejects.toThrow('another program wrote to it');
   expect((await eventsOf(diskRig(folder, { epoch: 4 }).store)).map(idOf)).toEqual([0, 1]);
 });
 
@@ -171,7 +171,7 @@ test('owners that look before they write, with segments sealed among it: the lat
         }
         const id = writer.epoch * 1000 + ++writer.wrote;
         try {
-          await writer.rig.store.journal.append([progressed(id)]);
+          await writer.rig.store.eventLog.append([progressed(id)]);
         } catch (error) {
           // A segment that an earlier owner sealed in the meantime is read anew: nothing of it had been written yet.
           if (writer.epoch > newest && /replaced|another program wrote/.test(String(error))) {

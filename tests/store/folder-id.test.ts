@@ -1,19 +1,19 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
-import { type Facts, folderIds, sameFolder } from '../../src/store/folder-id.ts';
+import { createFolderId, type FolderStat, watchFolderIdentity } from '../../src/store/fs/open-folder.ts';
 import { tempFolder } from './rig.ts';
 
 vi.mock('node:fs', async (original) => ({ ...(await original<typeof fs>()) }));
 
-const folder = (birthtimeNs: bigint): Facts => ({ dev: 1n, ino: 7n, birthtimeNs, ctimeNs: 99n });
+const folder = (birthtimeNs: bigint): FolderStat => ({ dev: 1n, ino: 7n, birthtimeNs, ctimeNs: 99n });
 
 /** Folder ids on a file system that tells of folders what `change` makes of what is told here. */
-function ids(used: Partial<Facts>) {
+function ids(used: Partial<FolderStat>) {
   const path = tempFolder();
   const stat = Object.assign(fs.lstatSync(path, { bigint: true }), used);
   const spy = vi.spyOn(fs, 'lstatSync').mockReturnValue(stat);
-  const idOf = folderIds(path);
+  const idOf = createFolderId(path);
   spy.mockRestore();
   return idOf;
 }
@@ -24,7 +24,7 @@ const tick = () => new Promise((done) => setTimeout(done, 20));
 test('a folder is the same while files come and go in it, and one made under its name is another', async () => {
   const path = join(tempFolder(), 'demo');
   fs.mkdirSync(path);
-  const isSame = sameFolder(path);
+  const isSame = watchFolderIdentity(path);
   await tick();
   fs.writeFileSync(join(path, 'x'), 'x');
   fs.chmodSync(path, 0o700);

@@ -1,11 +1,12 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Event, EventBody, Stamp } from '../../src/protocol/event.ts';
-import { RecordCorrupt, sessionPaths } from '../../src/store/index.ts';
-import { encodeLine } from '../../src/store/line.ts';
-import { readRecord } from '../../src/store/record.ts';
-import { snapshotText } from '../../src/store/snapshot-file.ts';
+import type { Event, EventBody } from '../../src/protocol/session/event.ts';
+import type { EventStamp } from '../../src/protocol/session/log-entry.ts';
+import { encodeEventLine } from '../../src/store/event-log/event-codec.ts';
+import { readEventLog } from '../../src/store/event-log/log-reader.ts';
+import { encodeSnapshot } from '../../src/store/event-log/snapshot-file.ts';
+import { CorruptLogError, sessionPaths } from '../../src/store/index.ts';
 import { at, diskRig, eventsOf, opened, progressed, tempFolder } from './rig.ts';
 
 // What a power cut leaves where two appends were not synced and the file system kept the later one alone.
@@ -46,9 +47,9 @@ const recovered: EventBody = { type: 'recovery.started', open: ['x'] };
 const published: EventBody = { type: 'reply.published', message: 'x', idle: true };
 
 /** The lines of a record from event 1 on; `stamps` changes some of their stamps. */
-const linesOf = (bodies: EventBody[], stamps: Record<number, Partial<Stamp>> = {}) =>
+const linesOf = (bodies: EventBody[], stamps: Record<number, Partial<EventStamp>> = {}) =>
   bodies.map((body, n) =>
-    Buffer.from(encodeLine({ v: 1, seq: n + 1, epoch: 1, at: at().toISOString(), ...stamps[n + 1] }, body)),
+    Buffer.from(encodeEventLine({ v: 1, seq: n + 1, epoch: 1, at: at().toISOString(), ...stamps[n + 1] }, body)),
   );
 
 /** The same with some events turned into zeros. */
@@ -75,7 +76,7 @@ test('zeros anywhere in what was not synced: all before them stays, all from the
       const bytes = Buffer.from(whole).fill(0, from, to);
       const { paths } = withRecord(bytes);
       const events: Event[] = [];
-      const extent = await readRecord(paths, (event) => events.push(event));
+      const extent = await readEventLog(paths, (event) => events.push(event));
       const good = ends.filter((end) => end <= from);
       expect(seqsOf(events), `${from} to ${to}`).toEqual(good.map((_, n) => n + 1));
       expect(extent).toMatchObject({ good: good.at(-1), torn: whole.length - (good.at(-1) ?? 0) });
@@ -91,7 +92,7 @@ test('what is cut off stays beside the record, and the numbers are given out aga
   expect(seqsOf(await eventsOf(store))).toEqual([1]);
   expect(torn()).toEqual([`events.torn-${good}`]);
   expect(fs.readFileSync(paths.torn(good))).toEqual(bytes.subarray(good));
-  expect(seqsOf(await store.journal.append([progressed(7)]))).toEqual([2]);
+  expect(seqsOf(await store.eventLog.append([progressed(7)]))).toEqual([2]);
   expect(seqsOf(await eventsOf(store))).toEqual([1, 2]);
 });
 
@@ -113,8 +114,8 @@ describe('zeros where something had been synced are damage, and nothing is chang
   const refused = async (bytes: Buffer, why: string | RegExp, prepare?: (folder: string) => void) => {
     const { folder, paths, store, torn } = withRecord(bytes);
     prepare?.(folder);
-    await expect(eventsOf(store)).rejects.toThrow(RecordCorrupt);
-    await expect(store.journal.append([opened])).rejects.toThrow(why);
+    await expect(eventsOf(store)).rejects.toThrow(CorruptLogError);
+    await expect(store.eventLog.append([opened])).rejects.toThrow(why);
     expect([fs.readFileSync(paths.events).equals(bytes), torn()]).toEqual([true, []]);
   };
 
@@ -152,8 +153,8 @@ describe('zeros where something had been synced are damage, and nothing is chang
   test('a segment that is sealed', async () => {
     const folder = tempFolder();
     const { store } = diskRig(folder, { segmentBytes: 600 });
-    await store.journal.append([opened]);
-    for (let n = 2; n < 12; n++) await store.journal.append([progressed(n)]);
+    await store.eventLog.append([opened]);
+    for (let n = 2; n < 12; n++) await store.eventLog.append([progressed(n)]);
     await store.close();
     const path = sessionPaths(folder).segment(1);
     const bytes = fs.readFileSync(path);
@@ -172,7 +173,7 @@ describe('zeros where something had been synced are damage, and nothing is chang
       3,
       (folder) => {
         const mark = { seq: 4, segment: 1, offset: offset - 1, crc: '00000000' };
-        fs.writeFileSync(sessionPaths(folder).snapshot, snapshotText({ mark, state: {} }));
+        fs.writeFileSync(sessionPaths(folder).snapshot, encodeSnapshot({ mark, state: {} }));
       },
     ],
   ])('as %s shows', (_, lost, prepare) => refused(without([lost], lines), 'after that', prepare));
@@ -182,7 +183,7 @@ describe('zeros where something had been synced are damage, and nothing is chang
     fs.writeFileSync(join(folder, 'done', '2-x.md'), '');
     fs.mkdirSync(join(folder, 'tools', '1.0'));
     const mark = { seq: 2, segment: 1, offset: sizeOf(lines.slice(0, 2)), crc: '00000000' };
-    fs.writeFileSync(paths.snapshot, snapshotText({ mark, state: {} }));
+    fs.writeFileSync(paths.snapshot, encodeSnapshot({ mark, state: {} }));
     expect(seqsOf(await eventsOf(store))).toEqual([1, 2]);
   });
 });

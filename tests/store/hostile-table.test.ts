@@ -4,7 +4,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { Drop } from '../../src/engine/ports.ts';
+import type { DroppedFile } from '../../src/engine/ports/store-ports.ts';
 import { sessionPaths } from '../../src/store/index.ts';
 import { diskRig, tempFolder } from './rig.ts';
 
@@ -220,17 +220,17 @@ describe('a folder that is swapped for a link the moment it was opened', () => {
     const { folder, evil, store, before } = besieged();
     const path = join(folder, which);
     const moves = [{ from: '.files/1.png', to: 'uploads/1.png' }];
-    let drops: Drop[] = [];
+    let drops: DroppedFile[] = [];
     const steps = [
       async () => {
-        ({ drops } = await store.inbox.look());
+        ({ drops } = await store.inbox.listReady());
       },
-      async () => void (await store.inbox.place(['.files/1.png'])),
+      async () => void (await store.inbox.placeAttachments(['.files/1.png'])),
       async () => {
-        for (const drop of drops) if (drop.ok) await store.inbox.settle(drop, 1, moves);
+        for (const drop of drops) if (drop.ok) await store.inbox.moveToDone(drop, 1, moves);
       },
       async () => {
-        for (const drop of drops) if (!drop.ok) await store.inbox.refuse(drop, 'no');
+        for (const drop of drops) if (!drop.ok) await store.inbox.reject(drop, 'no');
       },
     ];
     let swaps = 0;
@@ -257,7 +257,7 @@ test('an inbox that another process swaps for a link again and again is never re
   await new Promise((ready) => swapper.once('message', ready));
   const said: string[] = [];
   for (let round = 0; round < 300; round++) {
-    const look = await store.inbox.look().catch(() => ({ drops: [] }));
+    const look = await store.inbox.listReady().catch(() => ({ drops: [] }));
     for (const drop of look.drops) said.push(drop.ok ? (drop.message.text ?? '') : drop.why);
   }
   const swaps = new Promise<unknown>((told) => swapper.once('message', told));

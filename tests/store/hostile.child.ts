@@ -14,13 +14,13 @@ const store = openSessionFolder(folder, sessionTokens().take('demo'), {
 });
 const ends: Array<{ name: string; end: string }> = [];
 for (let [seq, quiet] = [1, 0]; quiet < 3; ) {
-  const { drops } = await store.inbox.look();
+  const { drops } = await store.inbox.listReady();
   quiet = drops.length === 0 ? quiet + 1 : 0;
   clock.ms += 11_000;
   clock.wall += 11_000;
   for (const drop of drops) {
-    if (drop.ok) await store.inbox.settle(drop, seq++, []);
-    else await store.inbox.refuse(drop, drop.why);
+    if (drop.ok) await store.inbox.moveToDone(drop, seq++, []);
+    else await store.inbox.reject(drop, drop.why);
     ends.push({ name: drop.name, end: drop.ok ? `message: ${drop.message.text}` : drop.why });
   }
 }

@@ -3,22 +3,22 @@ import * as fs from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { Drop } from '../../src/engine/ports.ts';
-import { dropMessage, type SessionOptions, sessionPaths } from '../../src/store/index.ts';
+import type { DroppedFile } from '../../src/engine/ports/store-ports.ts';
+import { dropMessage, type SessionFolderOptions, sessionPaths } from '../../src/store/index.ts';
 import { at, diskRig, tempFolder } from './rig.ts';
 
 /** A session with two clocks in hand; `here` is a path in its inbox. */
-function session(options: Partial<SessionOptions> = {}) {
+function session(options: Partial<SessionFolderOptions> = {}) {
   const folder = tempFolder();
   const clock = { ms: 0, wall: Date.now() };
   const rig = diskRig(folder, { elapsed: () => clock.ms, now: () => new Date(clock.wall), ...options });
   onTestFinished(() => rig.store.close());
   const paths = sessionPaths(folder);
-  const look = () => rig.store.inbox.look();
-  const one = async (): Promise<Drop> => {
+  const look = () => rig.store.inbox.listReady();
+  const one = async (): Promise<DroppedFile> => {
     const { drops } = await look();
     expect(drops).toHaveLength(1);
-    return drops[0] as Drop;
+    return drops[0] as DroppedFile;
   };
   return { ...rig, paths, clock, look, one, here: (name: string) => join(paths.inbox, name), inbox: rig.store.inbox };
 }
@@ -53,8 +53,8 @@ describe('what is dropped and is no plain file', () => {
     put(here('x.msg.md'));
     const drop = await one();
     expect(drop).toMatchObject({ ok: false, name: 'x.msg.md', why: expect.stringContaining(why) });
-    await inbox.refuse(drop, drop.ok ? '' : drop.why);
-    await inbox.refuse(drop, 'again');
+    await inbox.reject(drop, drop.ok ? '' : drop.why);
+    await inbox.reject(drop, 'again');
     expect([waiting(), rejected()]).toEqual([[], ['x.msg.md']]);
     const reason: unknown = JSON.parse(fs.readFileSync(join(paths.rejected, 'x.msg.md.why.json'), 'utf8'));
     expect(reason).toEqual({ name: 'x.msg.md', why: drop.ok ? '' : drop.why, at: expect.any(String) });
@@ -82,7 +82,7 @@ describe('names', () => {
     fs.writeFileSync(here(name), 'hi');
     const drop = await one();
     expect(drop).toMatchObject({ ok: true, name: shown, message: { text: 'hi' } });
-    await inbox.settle(drop, 7, []);
+    await inbox.moveToDone(drop, 7, []);
     expect([waiting(), settled()]).toEqual([[], [done]]);
   });
 
@@ -95,14 +95,14 @@ describe('names', () => {
       name: 'a_b',
       why: expect.stringContaining("the file's name is not UTF-8"),
     });
-    await inbox.refuse(drop, 'no');
+    await inbox.reject(drop, 'no');
     expect([waiting(), rejected()]).toEqual([[], ['a_b']]);
   });
 
   test('of 255 bytes and of reasons can be refused without two files meeting', async () => {
     const { here, look, inbox, rejected } = session();
     for (const name of [`${'x'.repeat(252)}.md`, 'a.md', 'a.md.why.json']) fs.writeFileSync(here(name), '\0');
-    for (const drop of (await look()).drops) await inbox.refuse(drop, 'no');
+    for (const drop of (await look()).drops) await inbox.reject(drop, 'no');
     expect(rejected()).toEqual(
       ['a.md', 'a.md.why-2.json', `${'x'.repeat(177)}.md`].filter((n) => !n.endsWith('.why.json')),
     );
@@ -196,7 +196,7 @@ describe('readiness', () => {
     fs.writeFileSync(here('1.md'), 'one');
     const drop = await one();
     fs.appendFileSync(here('1.md'), ' more');
-    await inbox.settle(drop, 1, []);
+    await inbox.moveToDone(drop, 1, []);
     expect([waiting(), done()]).toEqual([['1.md'], []]);
     expect(await one()).toMatchObject({ message: { text: 'one more' } });
   });
@@ -206,7 +206,7 @@ describe('readiness', () => {
     fs.writeFileSync(here('1.md'), 'one');
     const drop = await one();
     fs.utimesSync(here('1.md'), 1, 1);
-    await inbox.settle(drop, 1, []);
+    await inbox.moveToDone(drop, 1, []);
     expect(waiting()).toEqual([]);
   });
 });
@@ -271,7 +271,7 @@ describe('an inbox under attack', () => {
       expect(drops.length).toBeLessThanOrEqual(64);
       for (const drop of drops) {
         seen.add(drop.name);
-        await inbox.settle(drop, seq++, []);
+        await inbox.moveToDone(drop, seq++, []);
       }
       if (!more) break;
     }
@@ -293,13 +293,13 @@ describe('attachments', () => {
   ])('that are %s are refused', async (_, put) => {
     const { paths, inbox } = session();
     put(join(paths.inboxFiles, 'x.png'));
-    await expect(inbox.place(['.files/x.png'])).rejects.toThrow('must be a regular file');
+    await expect(inbox.placeAttachments(['.files/x.png'])).rejects.toThrow('must be a regular file');
   });
 
   test.each(['.files/..', '.files/../../session.json', '/etc/passwd', '.files/a\0b'])(
     '%j leads nowhere',
     async (path) => {
-      await expect(session().inbox.place([path])).rejects.toThrow('must be a regular file');
+      await expect(session().inbox.placeAttachments([path])).rejects.toThrow('must be a regular file');
     },
   );
 
@@ -307,10 +307,10 @@ describe('attachments', () => {
     const { paths, inbox, drop, one, attach, uploads } = session();
     drop('1.md', 'see');
     attach('a.png');
-    const [{ path: to } = { path: '' }] = await inbox.place(['.files/a.png']);
+    const [{ path: to } = { path: '' }] = await inbox.placeAttachments(['.files/a.png']);
     fs.mkdirSync(join(paths.work, 'uploads'), { recursive: true });
     fs.writeFileSync(join(paths.work, to), "the agent's");
-    await inbox.settle(await one(), 1, [{ from: '.files/a.png', to }]);
+    await inbox.moveToDone(await one(), 1, [{ from: '.files/a.png', to }]);
     expect(uploads()).toEqual(['a-2.png', 'a.png']);
     expect(fs.readFileSync(join(paths.work, 'uploads/a-2.png'), 'utf8')).toBe("the agent's");
   });
@@ -322,7 +322,7 @@ describe('attachments', () => {
     attach('a.png');
     fs.symlinkSync(elsewhere, join(paths.work, 'uploads'));
     const moves = [{ from: '.files/a.png', to: 'uploads/a.png' }];
-    await expect(inbox.settle(await one(), 1, moves)).rejects.toThrow('must be a folder');
+    await expect(inbox.moveToDone(await one(), 1, moves)).rejects.toThrow('must be a folder');
     expect(fs.readdirSync(elsewhere)).toEqual([]);
   });
 });
@@ -330,6 +330,6 @@ describe('attachments', () => {
 test('the time of a refusal is the one passed in', async () => {
   const { here, one, inbox, paths } = session({ now: at });
   fs.writeFileSync(here('x.md'), '\0');
-  await inbox.refuse(await one(), 'no');
+  await inbox.reject(await one(), 'no');
   expect(fs.readFileSync(join(paths.rejected, 'x.md.why.json'), 'utf8')).toContain('2026-01-02T03:04:05.678Z');
 });

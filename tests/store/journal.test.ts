@@ -3,15 +3,15 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import type { Event, EventBody } from '../../src/protocol/event.ts';
-import { RecordCorrupt, sessionPaths } from '../../src/store/index.ts';
-import { decodeLine, encodeLine } from '../../src/store/line.ts';
-import { readRecord } from '../../src/store/record.ts';
+import type { Event, EventBody } from '../../src/protocol/session/event.ts';
+import { decodeEventLine, encodeEventLine } from '../../src/store/event-log/event-codec.ts';
+import { readEventLog } from '../../src/store/event-log/log-reader.ts';
+import { CorruptLogError, sessionPaths } from '../../src/store/index.ts';
 import fc from '../support/property.ts';
 import { at, diskRig, eventsOf, opened, progressed, tempFolder } from './rig.ts';
 
 const stamp = (seq: number) => ({ v: 1 as const, seq, epoch: 1, at: at().toISOString() });
-const lineOf = (seq: number) => encodeLine(stamp(seq), seq === 1 ? opened : progressed(seq));
+const lineOf = (seq: number) => encodeEventLine(stamp(seq), seq === 1 ? opened : progressed(seq));
 const seqs = (events: Event[]) => events.map(({ seq }) => seq);
 
 /** A session folder whose record holds just this. */
@@ -50,9 +50,12 @@ describe('a line', () => {
   test('comes back as it was written, whatever the text in it', () => {
     fc.assert(
       fc.property(body, fc.integer({ min: 1, max: 2 ** 50 }), (event, seq) => {
-        const line = encodeLine(stamp(seq), event);
+        const line = encodeEventLine(stamp(seq), event);
         expect(line.indexOf('\n')).toBe(line.length - 1);
-        expect(decodeLine(Buffer.from(line.slice(0, -1)))).toEqual({ ok: true, event: { ...stamp(seq), ...event } });
+        expect(decodeEventLine(Buffer.from(line.slice(0, -1)))).toEqual({
+          ok: true,
+          event: { ...stamp(seq), ...event },
+        });
       }),
     );
   });
@@ -60,10 +63,10 @@ describe('a line', () => {
   test('with any one byte changed is not taken', () => {
     fc.assert(
       fc.property(body, fc.nat(), fc.integer({ min: 1, max: 255 }), (event, where, change) => {
-        const bytes = Buffer.from(encodeLine(stamp(1), event).slice(0, -1));
+        const bytes = Buffer.from(encodeEventLine(stamp(1), event).slice(0, -1));
         const index = where % bytes.length;
         bytes[index] = (bytes[index] ?? 0) ^ change;
-        expect(decodeLine(bytes).ok).toBe(false);
+        expect(decodeEventLine(bytes).ok).toBe(false);
       }),
     );
   });
@@ -88,7 +91,7 @@ describe('a torn record', () => {
       const good = Buffer.byteLength(kept.join(''));
       expect(torn()).toEqual(good === cut ? [] : [`events.torn-${good}`]);
       if (good < cut) expect(fs.readFileSync(join(folder, `events.torn-${good}`))).toEqual(whole.subarray(good, cut));
-      expect(seqs(await store.journal.append([progressed(9)]))).toEqual([kept.length + 1]);
+      expect(seqs(await store.eventLog.append([progressed(9)]))).toEqual([kept.length + 1]);
       await store.close();
     }
   });
@@ -105,7 +108,7 @@ describe('a torn record', () => {
     const content = `${lineOf(1)}${lineOf(2).slice(0, 20)}`;
     const { path, torn, folder } = withRecord(content);
     const events: Event[] = [];
-    await readRecord(sessionPaths(folder), (event) => events.push(event));
+    await readEventLog(sessionPaths(folder), (event) => events.push(event));
     expect([seqs(events), fs.readFileSync(path, 'utf8'), torn()]).toEqual([[1], content, []]);
   });
 });
@@ -139,9 +142,9 @@ describe('a corrupt record', () => {
   ])('with %s is refused, and every byte of it stays', async (_, content, why) => {
     const { path, torn, rig } = withRecord(content);
     const { store } = rig();
-    await expect(eventsOf(store)).rejects.toThrow(RecordCorrupt);
-    await expect(store.journal.append([opened])).rejects.toThrow(why);
-    await expect(store.journal.read(() => {})).rejects.toThrow(path);
+    await expect(eventsOf(store)).rejects.toThrow(CorruptLogError);
+    await expect(store.eventLog.append([opened])).rejects.toThrow(why);
+    await expect(store.eventLog.read(() => {})).rejects.toThrow(path);
     expect([fs.readFileSync(path, 'utf8'), torn()]).toEqual([content, []]);
   });
 });
@@ -151,7 +154,7 @@ describe('a record under attack', () => {
     let ms = 0;
     const folder = tempFolder();
     const { store } = diskRig(folder, { elapsed: () => ms });
-    await store.journal.append([opened]);
+    await store.eventLog.append([opened]);
     return { store, path: join(folder, 'events.jsonl'), later: () => (ms += 2000) };
   };
 
@@ -160,20 +163,20 @@ describe('a record under attack', () => {
     fs.writeFileSync(`${path}.new`, fs.readFileSync(path));
     fs.renameSync(`${path}.new`, path);
     later();
-    await expect(store.journal.append([progressed(1)])).rejects.toThrow('it was replaced while in use');
+    await expect(store.eventLog.append([progressed(1)])).rejects.toThrow('it was replaced while in use');
   });
 
   test('that was removed under the daemon is noticed before the next event', async () => {
     const { store, path, later } = await running();
     fs.unlinkSync(path);
     later();
-    await expect(store.journal.append([progressed(1)])).rejects.toThrow('it was removed or renamed');
+    await expect(store.eventLog.append([progressed(1)])).rejects.toThrow('it was removed or renamed');
   });
 
   test('that another program wrote to is noticed at once', async () => {
     const { store, path } = await running();
     fs.appendFileSync(path, 'x');
-    await expect(store.journal.append([progressed(1)])).rejects.toThrow('another program wrote to it');
+    await expect(store.eventLog.append([progressed(1)])).rejects.toThrow('another program wrote to it');
   });
 
   test.each([
@@ -202,12 +205,12 @@ describe('a record on a bad disk', () => {
     };
     const { path, rig } = withRecord('');
     const { store } = rig({ disk: { ...plain, write } });
-    await store.journal.append([opened]);
+    await store.eventLog.append([opened]);
     full = true;
-    await expect(store.journal.append([progressed(2)])).rejects.toThrow(/the disk is full.*ENOSPC/s);
+    await expect(store.eventLog.append([progressed(2)])).rejects.toThrow(/the disk is full.*ENOSPC/s);
     expect(fs.readFileSync(path, 'utf8')).toBe(lineOf(1));
     full = false;
-    expect(seqs(await store.journal.append([progressed(2)]))).toEqual([2]);
+    expect(seqs(await store.eventLog.append([progressed(2)]))).toEqual([2]);
     expect(seqs(await eventsOf(store))).toEqual([1, 2]);
   });
 
@@ -229,13 +232,13 @@ describe('a record on a bad disk', () => {
     };
     const { rig } = withRecord('');
     const { store } = rig({ disk: { ...plain, sync } });
-    await store.journal.append([opened]);
-    await expect(store.journal.sync()).rejects.toThrow(/input\/output error.*EIO/s);
-    await expect(store.journal.append([progressed(2)])).rejects.toThrow('EIO');
-    await expect(store.journal.sync()).rejects.toThrow('EIO');
+    await store.eventLog.append([opened]);
+    await expect(store.eventLog.sync()).rejects.toThrow(/input\/output error.*EIO/s);
+    await expect(store.eventLog.append([progressed(2)])).rejects.toThrow('EIO');
+    await expect(store.eventLog.sync()).rejects.toThrow('EIO');
     expect(syncs).toBe(1);
     await store.close();
-    expect(seqs(await rig().store.journal.append([progressed(2)]))).toEqual([2]);
+    expect(seqs(await rig().store.eventLog.append([progressed(2)]))).toEqual([2]);
   });
 });
 
@@ -256,13 +259,13 @@ describe('sync', () => {
 
   test('serves all who wait with one call, and who came after it began with the next', async () => {
     const { store, syncs } = counting();
-    await store.journal.append([opened]);
-    const early = [store.journal.sync(), store.journal.sync()];
+    await store.eventLog.append([opened]);
+    const early = [store.eventLog.sync(), store.eventLog.sync()];
     await askedFor(1, syncs);
     expect(syncs).toHaveLength(1);
-    await store.journal.append([progressed(2)]);
+    await store.eventLog.append([progressed(2)]);
     let served = false;
-    const late = [store.journal.sync(), store.journal.sync()].map((one) => one.then(() => (served = true)));
+    const late = [store.eventLog.sync(), store.eventLog.sync()].map((one) => one.then(() => (served = true)));
     await askedFor(1, syncs);
     syncs[0]?.();
     await Promise.all(early);
@@ -275,20 +278,20 @@ describe('sync', () => {
 
   test('costs nothing where everything is durable already', async () => {
     const { store, syncs } = counting();
-    await store.journal.sync();
-    await store.journal.append([opened]);
-    const first = store.journal.sync();
+    await store.eventLog.sync();
+    await store.eventLog.append([opened]);
+    const first = store.eventLog.sync();
     await askedFor(1, syncs);
     syncs[0]?.();
     await first;
-    await store.journal.sync();
+    await store.eventLog.sync();
     expect(syncs).toHaveLength(1);
   });
 
   test('covers an append that was asked for but not awaited', async () => {
     const { store, syncs } = counting();
-    const append = store.journal.append([opened]);
-    const sync = store.journal.sync();
+    const append = store.eventLog.append([opened]);
+    const sync = store.eventLog.sync();
     await append;
     await askedFor(1, syncs);
     expect(syncs).toHaveLength(1);

@@ -3,13 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { openLive } from '../../src/store/live.ts';
+import { openLiveText } from '../../src/store/session/live-text.ts';
 
 function rig() {
   const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-live-'));
   onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
   const path = join(folder, 'live');
-  const live = openLive(path);
+  const live = openLiveText(path);
   onTestFinished(() => live.close());
   const holds = async (text: string) => {
     for (let n = 0; n < 200 && fs.readFileSync(path, 'utf8') !== text; n++) await sleep(10);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { memoryStore } from '../../src/store/index.ts';
+import { memoryStore } from '../support/memory-store.ts';
 import { storePromises } from './promises.ts';
 import { eventsOf, memoryRig, opened, progressed } from './rig.ts';
 
@@ -7,11 +7,11 @@ storePromises('in memory', () => memoryRig());
 
 test('a power cut in memory takes what was not synced, and nothing else', async () => {
   const store = memoryStore('demo');
-  await store.journal.append([opened]);
-  await store.journal.sync();
-  await store.journal.append([progressed(1)]);
+  await store.eventLog.append([opened]);
+  await store.eventLog.sync();
+  await store.eventLog.append([progressed(1)]);
   const next = store.hands.restart({ powerCut: true });
-  await store.journal.append([progressed(2)]);
+  await store.eventLog.append([progressed(2)]);
   expect((await eventsOf(next)).map(({ type }) => type)).toEqual(['session.opened']);
-  expect((await next.journal.append([progressed(3)])).map(({ seq }) => seq)).toEqual([2]);
+  expect((await next.eventLog.append([progressed(3)])).map(({ seq }) => seq)).toEqual([2]);
 });

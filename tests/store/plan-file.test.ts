@@ -2,7 +2,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { PLAN_BOUNDS } from '../../src/protocol/plan.ts';
+import { PLAN_BOUNDS } from '../../src/protocol/session/plan-edit.ts';
 import { openSessionFolder, sessionPaths, sessionTokens } from '../../src/store/index.ts';
 import { at, tempFolder } from './rig.ts';
 
@@ -42,11 +42,11 @@ describe('a plan that is replaced', () => {
     await plan.write('B');
     fs.ftruncateSync(editor);
     fs.writeSync(editor, 'mine', 0);
-    expect(await plan.look()).toMatchObject({ is: 'edited', saves: ['mine'] });
+    expect(await plan.detectEdits()).toMatchObject({ is: 'edited', saves: ['mine'] });
     expect(history().map(([name]) => name)).toEqual([expect.stringMatching(/^\d+\.save\.json$/)]);
     fs.writeSync(editor, 'mine, all', 0);
     expect(await plan.write('C')).toMatchObject({ is: 'edited', saves: ['mine, all'] });
-    plan.accept('mine, all');
+    plan.markSeen('mine, all');
     expect(await plan.write('C')).toEqual({ is: 'ours' });
     expect(history().map(([, content]) => content)).toEqual(['mine, all', 'B']);
     fs.closeSync(editor);
@@ -59,7 +59,7 @@ describe('a plan that is replaced', () => {
     await plan.write('B');
     fs.writeSync(editor, 'X', 0);
     fs.writeFileSync(paths.plan, 'Y');
-    expect(await plan.look()).toMatchObject({ is: 'edited', saves: ['X', 'Y'] });
+    expect(await plan.detectEdits()).toMatchObject({ is: 'edited', saves: ['X', 'Y'] });
     fs.closeSync(editor);
   });
 
@@ -67,10 +67,10 @@ describe('a plan that is replaced', () => {
     const { plan, paths } = session();
     await plan.write('A');
     fs.utimesSync(paths.plan, 1, 1);
-    expect(await plan.look()).toEqual({ is: 'ours' });
+    expect(await plan.detectEdits()).toEqual({ is: 'ours' });
     fs.writeFileSync(paths.plan, 'B');
     fs.utimesSync(paths.plan, 1, 1);
-    expect(await plan.look()).toMatchObject({ is: 'edited', saves: ['B'] });
+    expect(await plan.detectEdits()).toMatchObject({ is: 'edited', saves: ['B'] });
   });
 
   test('a save that came too late for an ended plan is told at the next look', async () => {
@@ -78,10 +78,10 @@ describe('a plan that is replaced', () => {
     await plan.write('A');
     fs.writeFileSync(paths.plan, 'late');
     await plan.archive('plan_1', 'ended');
-    expect(await plan.look()).toMatchObject({ is: 'edited', saves: ['late'] });
-    expect(await session(paths.folder).plan.look()).toMatchObject({ is: 'edited', saves: ['late'] });
-    plan.accept('late');
-    expect(await plan.look()).toEqual({ is: 'missing' });
+    expect(await plan.detectEdits()).toMatchObject({ is: 'edited', saves: ['late'] });
+    expect(await session(paths.folder).plan.detectEdits()).toMatchObject({ is: 'edited', saves: ['late'] });
+    plan.markSeen('late');
+    expect(await plan.detectEdits()).toEqual({ is: 'missing' });
   });
 });
 
@@ -91,12 +91,12 @@ test('a plan that has been the same for a while costs one lstat: it is not read 
   await plan.write('A');
   for (let n = 0; n < 3; n++) {
     fs.utimesSync(paths.plan, 1, 1);
-    expect(await plan.look()).toEqual({ is: 'ours' });
+    expect(await plan.detectEdits()).toEqual({ is: 'ours' });
   }
   // The same inode, size and time: what lstat cannot tell apart is not looked into.
   fs.writeFileSync(paths.plan, 'B');
   fs.utimesSync(paths.plan, 1, 1);
-  expect(await plan.look()).toEqual({ is: 'ours' });
+  expect(await plan.detectEdits()).toEqual({ is: 'ours' });
 });
 
 describe('a plan file that is none', () => {
@@ -110,7 +110,10 @@ describe('a plan file that is none', () => {
     fs.unlinkSync(paths.plan);
     put(paths.plan);
     const before = fs.lstatSync(paths.plan).ino;
-    expect(await plan.look()).toMatchObject({ is: 'blocked', why: expect.stringContaining('not a regular file') });
+    expect(await plan.detectEdits()).toMatchObject({
+      is: 'blocked',
+      why: expect.stringContaining('not a regular file'),
+    });
     expect(await plan.write('B')).toMatchObject({ is: 'blocked', why: expect.stringContaining('Move it away') });
     await plan.archive('plan_1', 'B');
     expect(fs.lstatSync(paths.plan).ino).toBe(before);
@@ -122,7 +125,7 @@ test('a plan file that is too large is neither read nor replaced', async () => {
   fs.writeFileSync(paths.plan, '');
   fs.truncateSync(paths.plan, PLAN_BOUNDS.bytes + 1);
   const why = expect.stringContaining(`at most ${PLAN_BOUNDS.bytes} bytes`);
-  expect(await plan.look()).toEqual({ is: 'blocked', why });
+  expect(await plan.detectEdits()).toEqual({ is: 'blocked', why });
   expect(await plan.write('B')).toEqual({ is: 'blocked', why });
   expect(fs.statSync(paths.plan).size).toBe(PLAN_BOUNDS.bytes + 1);
 });
@@ -132,7 +135,7 @@ test('a link in plans/history/ keeps no session from opening', async () => {
   fs.symlinkSync('/etc/hostname', join(paths.planHistory, '3.json'));
   fs.symlinkSync('/etc/hostname', join(paths.planHistory, '4.save.json'));
   const next = session(paths.folder);
-  expect(await next.plan.look()).toEqual({ is: 'missing' });
+  expect(await next.plan.detectEdits()).toEqual({ is: 'missing' });
   await plan.write('A');
   expect(fs.lstatSync(join(paths.planHistory, '3.json')).isSymbolicLink()).toBe(true);
 });
@@ -166,8 +169,8 @@ test('two writers of one history give no number twice, and replace nothing', asy
   await plan.write('A');
   const { plan: other } = session(folder);
   for (const [n, writer] of [plan, other, plan, other, other, plan].entries()) {
-    const seen = await writer.look();
-    if (seen.is === 'edited') for (const save of seen.saves) writer.accept(save);
+    const seen = await writer.detectEdits();
+    if (seen.is === 'edited') for (const save of seen.saves) writer.markSeen(save);
     expect(await writer.write(`version ${n}`)).toEqual({ is: 'ours' });
   }
   const kept = history().map(([, content]) => content);
@@ -181,7 +184,7 @@ describe('a crash while the plan is replaced', () => {
     fs.renameSync(paths.plan, join(paths.planHistory, '7.json'));
     fs.writeFileSync(join(paths.planHistory, '.tmp-7-abc'), 'B');
     const next = session(folder);
-    expect(await next.plan.look()).toMatchObject({ is: 'edited', saves: ['A'] });
+    expect(await next.plan.detectEdits()).toMatchObject({ is: 'edited', saves: ['A'] });
     expect(next.history()).toEqual([]);
   });
 
@@ -191,7 +194,7 @@ describe('a crash while the plan is replaced', () => {
     fs.writeFileSync(join(paths.planHistory, '7.json'), 'A');
     fs.linkSync(paths.plan, join(paths.planHistory, '.tmp-7-abc'));
     const next = session(folder);
-    expect(await next.plan.look()).toMatchObject({ is: 'edited', saves: ['B'] });
+    expect(await next.plan.detectEdits()).toMatchObject({ is: 'edited', saves: ['B'] });
     expect(next.history()).toEqual([['7.json', 'A']]);
   });
 });
@@ -211,7 +214,7 @@ describe('an editor against a busy daemon', () => {
         const seen = await plan.write(`daemon ${n}\n${[...found].map((token) => `${token}\n`).join('')}`);
         for (const save of seen.is === 'edited' ? seen.saves : []) {
           learn(save);
-          plan.accept(save);
+          plan.markSeen(save);
         }
       };
       await plan.write('daemon\n');

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import type { Drop } from '../../src/engine/ports.ts';
-import type { Mark } from '../../src/protocol/mark.ts';
+import type { DroppedFile } from '../../src/engine/ports/store-ports.ts';
+import type { LogPosition } from '../../src/protocol/session/log-entry.ts';
 import { eventsOf, opened, progressed, type Rig } from './rig.ts';
 
 /** What every store keeps, on disk or in memory. */
 export function storePromises(where: string, make: () => Rig): void {
-  const first = async (rig: Rig): Promise<Drop> => {
-    const [drop] = (await rig.store.inbox.look()).drops;
+  const first = async (rig: Rig): Promise<DroppedFile> => {
+    const [drop] = (await rig.store.inbox.listReady()).drops;
     if (!drop) throw new Error('nothing was dropped');
     return drop;
   };
@@ -18,23 +18,23 @@ export function storePromises(where: string, make: () => Rig): void {
 
     test('stamps events with seq from 1, epoch and time, and gives them back the same after a restart', async () => {
       const rig = make();
-      const [one] = await rig.store.journal.append([opened]);
-      const more = await rig.store.journal.append([progressed(1), progressed(2)]);
-      await rig.store.journal.sync();
+      const [one] = await rig.store.eventLog.append([opened]);
+      const more = await rig.store.eventLog.append([progressed(1), progressed(2)]);
+      await rig.store.eventLog.sync();
       expect(one).toEqual({ v: 1, seq: 1, epoch: 1, at: '2026-01-02T03:04:05.678Z', ...opened });
       expect(await eventsOf((await rig.reopen()).store)).toEqual([one, ...more]);
     });
 
     test('goes on with the next seq after a restart, also where it was not read first', async () => {
       const rig = make();
-      await rig.store.journal.append([opened]);
+      await rig.store.eventLog.append([opened]);
       const next = await rig.reopen();
-      expect((await next.store.journal.append([progressed(1)])).map(({ seq }) => seq)).toEqual([2]);
+      expect((await next.store.eventLog.append([progressed(1)])).map(({ seq }) => seq)).toEqual([2]);
     });
 
     test('keeps the order in which appends were asked for', async () => {
       const { store } = make();
-      await Promise.all(Array.from({ length: 50 }, (_, n) => store.journal.append([progressed(n)])));
+      await Promise.all(Array.from({ length: 50 }, (_, n) => store.eventLog.append([progressed(n)])));
       const events = await eventsOf(store);
       expect(events.map((event) => (event.type === 'step.progressed' ? event.progress.current : -1))).toEqual(
         Array.from({ length: 50 }, (_, n) => n),
@@ -44,45 +44,45 @@ export function storePromises(where: string, make: () => Rig): void {
 
     test('appends of nothing change nothing', async () => {
       const { store } = make();
-      expect(await store.journal.append([])).toEqual([]);
-      await store.journal.sync();
+      expect(await store.eventLog.append([])).toEqual([]);
+      await store.eventLog.sync();
       expect(await eventsOf(store)).toEqual([]);
     });
 
     test('refuses an event that could not be read back, and takes the next one', async () => {
       const { store } = make();
-      await expect(store.journal.append([{ ...opened, key: 7 } as never])).rejects.toThrow('could not be read back');
-      expect((await store.journal.append([opened])).map(({ seq }) => seq)).toEqual([1]);
+      await expect(store.eventLog.append([{ ...opened, key: 7 } as never])).rejects.toThrow('could not be read back');
+      expect((await store.eventLog.append([opened])).map(({ seq }) => seq)).toEqual([1]);
     });
   });
 
   describe(`a mark of the record ${where}`, () => {
-    const from = async (rig: Rig, mark: Mark) => {
+    const from = async (rig: Rig, mark: LogPosition) => {
       const seqs: number[] = [];
-      return [await rig.store.journal.read(({ seq }) => seqs.push(seq), mark), seqs];
+      return [await rig.store.eventLog.read(({ seq }) => seqs.push(seq), mark), seqs];
     };
 
     test('is the end of what was read or appended, and what comes after it is read alone', async () => {
       const rig = make();
-      expect(rig.store.journal.mark()).toMatchObject({ seq: 0, offset: 0 });
-      await rig.store.journal.append([opened, progressed(1)]);
-      const mark = rig.store.journal.mark();
-      await rig.store.journal.append([progressed(2), progressed(3)]);
-      const end = rig.store.journal.mark();
+      expect(rig.store.eventLog.position()).toMatchObject({ seq: 0, offset: 0 });
+      await rig.store.eventLog.append([opened, progressed(1)]);
+      const mark = rig.store.eventLog.position();
+      await rig.store.eventLog.append([progressed(2), progressed(3)]);
+      const end = rig.store.eventLog.position();
       const next = await rig.reopen();
       expect(await from(next, mark)).toEqual(['read', [3, 4]]);
-      expect(next.store.journal.mark()).toEqual(end);
+      expect(next.store.eventLog.position()).toEqual(end);
       expect(await from(next, end)).toEqual(['read', []]);
-      expect((await next.store.journal.append([progressed(4)])).map(({ seq }) => seq)).toEqual([5]);
+      expect((await next.store.eventLog.append([progressed(4)])).map(({ seq }) => seq)).toEqual([5]);
     });
 
     test.each([{ seq: 1 }, { seq: 3 }, { offset: 5 }, { offset: 1_000_000 }, { crc: 'ffffffff' }, { segment: 2 }])(
       'that the record does not have (%j) is told, and no event',
       async (wrong) => {
         const rig = make();
-        await rig.store.journal.append([opened, progressed(1)]);
-        const mark = { ...rig.store.journal.mark(), ...wrong };
-        await rig.store.journal.append([progressed(2)]);
+        await rig.store.eventLog.append([opened, progressed(1)]);
+        const mark = { ...rig.store.eventLog.position(), ...wrong };
+        await rig.store.eventLog.append([progressed(2)]);
         expect(await from(await rig.reopen(), mark)).toEqual(['unfit', []]);
       },
     );
@@ -92,19 +92,19 @@ export function storePromises(where: string, make: () => Rig): void {
     test('comes back with its mark, as JSON makes it; the last one counts', async () => {
       const rig = make();
       expect(await rig.store.snapshots.load()).toBeUndefined();
-      await rig.store.journal.append([opened]);
-      await rig.store.snapshots.save(rig.store.journal.mark(), { n: 1 });
-      await rig.store.journal.append([progressed(1)]);
-      const mark = rig.store.journal.mark();
+      await rig.store.eventLog.append([opened]);
+      await rig.store.snapshots.save(rig.store.eventLog.position(), { n: 1 });
+      await rig.store.eventLog.append([progressed(1)]);
+      const mark = rig.store.eventLog.position();
       await rig.store.snapshots.save(mark, { text: '输出 "x"', no: undefined });
-      await rig.store.journal.append([progressed(2)]);
+      await rig.store.eventLog.append([progressed(2)]);
       expect(await (await rig.reopen()).store.snapshots.load()).toEqual({ mark, state: { text: '输出 "x"' } });
     });
 
     test('whose mark the record does not have is none', async () => {
       const rig = make();
-      await rig.store.journal.append([opened]);
-      const mark = rig.store.journal.mark();
+      await rig.store.eventLog.append([opened]);
+      const mark = rig.store.eventLog.position();
       await rig.store.snapshots.save({ ...mark, crc: 'ffffffff' }, {});
       expect(await rig.store.snapshots.load()).toBeUndefined();
       await rig.store.snapshots.save({ ...mark, seq: 9 }, {});
@@ -144,7 +144,7 @@ export function storePromises(where: string, make: () => Rig): void {
     test('hands out a text file as it was typed, without its byte order mark', async () => {
       const rig = make();
       rig.drop('1.md', '\uFEFFcount the words\n  in notes.txt\n');
-      const { drops, pending, more } = await rig.store.inbox.look();
+      const { drops, pending, more } = await rig.store.inbox.listReady();
       expect(drops).toMatchObject([
         { name: '1.md', ok: true, json: false, message: { text: 'count the words\n  in notes.txt\n' } },
       ]);
@@ -167,7 +167,7 @@ export function storePromises(where: string, make: () => Rig): void {
       rig.drop('a.md', 'second');
       rig.drop('01HF7YAT31JZHHJZ3PF41S0VZP.cli.msg.json', '{"text":"ulid two"}');
       rig.drop('01HF7YAT30JZHHJZ3PF41S0VZP.cli.msg.json', '{"text":"ulid one"}');
-      const texts = (await rig.store.inbox.look()).drops.map((drop) => drop.ok && drop.message.text);
+      const texts = (await rig.store.inbox.listReady()).drops.map((drop) => drop.ok && drop.message.text);
       expect(texts.filter((text) => !String(text).startsWith('ulid'))).toEqual(['first', 'second']);
       expect(texts.filter((text) => String(text).startsWith('ulid'))).toEqual(['ulid one', 'ulid two']);
     });
@@ -175,9 +175,9 @@ export function storePromises(where: string, make: () => Rig): void {
     test('hands out at most as many as asked for, and says that there are more', async () => {
       const rig = make();
       for (const n of [1, 2, 3]) rig.drop(`${n}.md`, `task ${n}`);
-      const some = await rig.store.inbox.look({ max: 2 });
+      const some = await rig.store.inbox.listReady({ max: 2 });
       expect([some.drops.map(({ name }) => name), some.more]).toEqual([['1.md', '2.md'], true]);
-      const all = await rig.store.inbox.look({ max: 3 });
+      const all = await rig.store.inbox.listReady({ max: 3 });
       expect([all.drops.length, all.more]).toEqual([3, false]);
     });
 
@@ -186,7 +186,7 @@ export function storePromises(where: string, make: () => Rig): void {
       for (const name of ['.x.md', 'x~', 'x.tmp', 'x.part', '.x.swp', 'x.SWP', 'x.crdownload', '.#x', '#x#']) {
         rig.drop(name, 'not a message');
       }
-      expect(await rig.store.inbox.look()).toEqual({ drops: [], pending: false, more: false });
+      expect(await rig.store.inbox.listReady()).toEqual({ drops: [], pending: false, more: false });
     });
 
     test.each([
@@ -211,14 +211,14 @@ export function storePromises(where: string, make: () => Rig): void {
       rig.drop(name, content);
       const drop = await first(rig);
       expect(drop).toMatchObject({ ok: false, why: expect.stringContaining(why) });
-      await rig.store.inbox.refuse(drop, 'no');
+      await rig.store.inbox.reject(drop, 'no');
       expect([rig.waiting(), rig.rejected()]).toEqual([[], [name]]);
     });
 
     test('keeps an empty file waiting', async () => {
       const rig = make();
       rig.drop('now.md', '');
-      const { drops, pending } = await rig.store.inbox.look();
+      const { drops, pending } = await rig.store.inbox.listReady();
       // On disk its old time makes it refused; the promise is that it is never a message.
       expect(drops.filter((drop) => drop.ok)).toEqual([]);
       expect(pending || drops.length === 1).toBe(true);
@@ -228,8 +228,8 @@ export function storePromises(where: string, make: () => Rig): void {
       const rig = make();
       rig.drop('1.md', 'hi');
       const drop = await first(rig);
-      await rig.store.inbox.settle(drop, 7, []);
-      await rig.store.inbox.settle(drop, 7, []);
+      await rig.store.inbox.moveToDone(drop, 7, []);
+      await rig.store.inbox.moveToDone(drop, 7, []);
       expect([rig.waiting(), rig.done()]).toEqual([[], ['7-1.md']]);
     });
 
@@ -237,10 +237,10 @@ export function storePromises(where: string, make: () => Rig): void {
       const rig = make();
       rig.drop('1.md', 'one');
       const drop = await first(rig);
-      await rig.store.inbox.settle(drop, 1, []);
+      await rig.store.inbox.moveToDone(drop, 1, []);
       rig.drop('1.md', 'two');
-      await rig.store.inbox.settle(drop, 1, []);
-      await rig.store.inbox.refuse(drop, 'late');
+      await rig.store.inbox.moveToDone(drop, 1, []);
+      await rig.store.inbox.reject(drop, 'late');
       const next = await first(rig);
       expect(next).toMatchObject({ ok: true, message: { text: 'two' } });
       expect(next.identity).not.toEqual(drop.identity);
@@ -250,7 +250,7 @@ export function storePromises(where: string, make: () => Rig): void {
       const rig = make();
       rig.drop('1.md', 'one');
       const drop = await first(rig);
-      await rig.store.inbox.settle(drop, 7, []);
+      await rig.store.inbox.moveToDone(drop, 7, []);
       rig.putBack('7-1.md', 'again.md');
       const { ctime_ns, ...same } = drop.identity;
       const back = await first(rig);
@@ -268,7 +268,7 @@ export function storePromises(where: string, make: () => Rig): void {
       const rig = make();
       for (const text of ['a', 'b']) {
         rig.drop('1.md', text);
-        await rig.store.inbox.refuse(await first(rig), 'no');
+        await rig.store.inbox.reject(await first(rig), 'no');
       }
       expect(rig.rejected()).toEqual(['1-2.md', '1.md']);
     });
@@ -278,21 +278,21 @@ export function storePromises(where: string, make: () => Rig): void {
       rig.drop('1.json', '{"text":"see","attachments":[".files/a.png"]}');
       rig.attach('a.png');
       const drop = await first(rig);
-      const [to] = await rig.store.inbox.place(['.files/a.png']);
+      const [to] = await rig.store.inbox.placeAttachments(['.files/a.png']);
       expect(to).toMatchObject({ path: 'uploads/a.png', kind: 'text' });
       const moves = [{ from: '.files/a.png', to: to?.path ?? '' }];
-      await rig.store.inbox.settle(drop, 1, moves);
-      await rig.store.inbox.settle(drop, 1, moves);
+      await rig.store.inbox.moveToDone(drop, 1, moves);
+      await rig.store.inbox.moveToDone(drop, 1, moves);
       expect(rig.uploads()).toEqual(['a.png']);
       rig.attach('a.png');
-      expect(await rig.store.inbox.place(['.files/a.png', '.files/a.png'])).toMatchObject([
+      expect(await rig.store.inbox.placeAttachments(['.files/a.png', '.files/a.png'])).toMatchObject([
         { path: 'uploads/a-2.png' },
         { path: 'uploads/a-3.png' },
       ]);
     });
 
     test('says which attachment is missing', async () => {
-      await expect(make().store.inbox.place(['.files/b.png'])).rejects.toThrow('.files/b.png');
+      await expect(make().store.inbox.placeAttachments(['.files/b.png'])).rejects.toThrow('.files/b.png');
     });
   });
 
@@ -308,7 +308,7 @@ export function storePromises(where: string, make: () => Rig): void {
       const rig = make();
       await rig.store.outbox.publish('1.md', 'of a record that is gone');
       await rig.store.outbox.publish('1.md', 'new');
-      await rig.store.outbox.publishAgain('1.md', 'newer');
+      await rig.store.outbox.republish('1.md', 'newer');
       await rig.store.outbox.publish('1.md', 'newer');
       expect(rig.replies()).toEqual({
         '1.md': 'newer',
@@ -343,7 +343,7 @@ export function storePromises(where: string, make: () => Rig): void {
       rig.consume('1.md');
       await (await rig.reopen()).store.outbox.publish('1.md', 'one');
       expect(rig.replies()).toEqual({});
-      await rig.store.outbox.publishAgain('1.md', 'one');
+      await rig.store.outbox.republish('1.md', 'one');
       expect(rig.replies()).toEqual({ '1.md': 'one' });
     });
 
@@ -355,9 +355,9 @@ export function storePromises(where: string, make: () => Rig): void {
   describe(`a plan file ${where}`, () => {
     test('is missing at first, and ours after a write', async () => {
       const rig = make();
-      expect(await rig.store.plan.look()).toEqual({ is: 'missing' });
+      expect(await rig.store.plan.detectEdits()).toEqual({ is: 'missing' });
       expect(await rig.store.plan.write('{"n":1}')).toEqual({ is: 'ours' });
-      expect(await rig.store.plan.look()).toEqual({ is: 'ours' });
+      expect(await rig.store.plan.detectEdits()).toEqual({ is: 'ours' });
       expect(rig.planText()).toBe('{"n":1}');
     });
 
@@ -366,11 +366,11 @@ export function storePromises(where: string, make: () => Rig): void {
       await rig.store.plan.write('{"n":1}');
       rig.edit('{"n":"mine"}');
       const edited = { is: 'edited', saves: ['{"n":"mine"}'], inPlace: true };
-      expect(await rig.store.plan.look()).toEqual(edited);
+      expect(await rig.store.plan.detectEdits()).toEqual(edited);
       expect(await rig.store.plan.write('{"n":2}')).toEqual(edited);
       expect(rig.planText()).toBe('{"n":"mine"}');
-      rig.store.plan.accept('{"n":"mine"}');
-      expect(await rig.store.plan.look()).toEqual({ is: 'ours' });
+      rig.store.plan.markSeen('{"n":"mine"}');
+      expect(await rig.store.plan.detectEdits()).toEqual({ is: 'ours' });
       expect(await rig.store.plan.write('{"n":2}')).toEqual({ is: 'ours' });
       expect(rig.planText()).toBe('{"n":2}');
     });
@@ -379,16 +379,16 @@ export function storePromises(where: string, make: () => Rig): void {
       const rig = make();
       await rig.store.plan.write('A');
       rig.edit('B');
-      rig.store.plan.accept('B');
+      rig.store.plan.markSeen('B');
       rig.edit('A');
-      expect(await rig.store.plan.look()).toMatchObject({ is: 'edited', saves: ['A'] });
+      expect(await rig.store.plan.detectEdits()).toMatchObject({ is: 'edited', saves: ['A'] });
     });
 
     test('the same bytes saved again are no edit', async () => {
       const rig = make();
       await rig.store.plan.write('A');
       rig.edit('A');
-      expect(await rig.store.plan.look()).toEqual({ is: 'ours' });
+      expect(await rig.store.plan.detectEdits()).toEqual({ is: 'ours' });
       expect(await rig.store.plan.write('B')).toEqual({ is: 'ours' });
     });
 
@@ -396,8 +396,8 @@ export function storePromises(where: string, make: () => Rig): void {
       const rig = make();
       await rig.store.plan.write('A');
       const next = await rig.reopen();
-      expect(await next.store.plan.look()).toMatchObject({ is: 'edited', saves: ['A'] });
-      next.store.plan.accept('A');
+      expect(await next.store.plan.detectEdits()).toMatchObject({ is: 'edited', saves: ['A'] });
+      next.store.plan.markSeen('A');
       expect(await next.store.plan.write('B')).toEqual({ is: 'ours' });
     });
 
@@ -405,7 +405,7 @@ export function storePromises(where: string, make: () => Rig): void {
       const rig = make();
       await rig.store.plan.write('A');
       rig.deletePlan();
-      expect(await rig.store.plan.look()).toEqual({ is: 'missing' });
+      expect(await rig.store.plan.detectEdits()).toEqual({ is: 'missing' });
       expect(await rig.store.plan.write('B')).toEqual({ is: 'ours' });
       expect(rig.planText()).toBe('B');
     });
@@ -414,9 +414,9 @@ export function storePromises(where: string, make: () => Rig): void {
       const rig = make();
       await rig.store.plan.write('A');
       await rig.store.plan.archive('plan_1', 'ended');
-      expect(await rig.store.plan.look()).toEqual({ is: 'missing' });
+      expect(await rig.store.plan.detectEdits()).toEqual({ is: 'missing' });
       expect([rig.archived('plan_1'), rig.planText()]).toEqual(['ended', undefined]);
-      expect(await (await rig.reopen()).store.plan.look()).toEqual({ is: 'missing' });
+      expect(await (await rig.reopen()).store.plan.detectEdits()).toEqual({ is: 'missing' });
     });
   });
 

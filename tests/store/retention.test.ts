@@ -1,10 +1,10 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Event, EventBody } from '../../src/protocol/event.ts';
-import { RecordCorrupt, type SessionPaths, sessionPaths, sweepSession } from '../../src/store/index.ts';
-import { readRecord, startFor } from '../../src/store/record.ts';
-import { removedBefore, removedEvents } from '../../src/store/retention.ts';
+import type { Event, EventBody } from '../../src/protocol/session/event.ts';
+import { readEventLog, readStartFor } from '../../src/store/event-log/log-reader.ts';
+import { applyRetention, CorruptLogError, type SessionPaths, sessionPaths } from '../../src/store/index.ts';
+import { countRemovedEvents, filesRemovedBefore } from '../../src/store/session/retention.ts';
 import { diskRig, opened, progressed, tempFolder } from './rig.ts';
 
 const KEEP = { recordDays: 90, filesDays: 30 };
@@ -12,9 +12,9 @@ const SMALL = { segmentBytes: 600 };
 const inDays = (days: number) => new Date(Date.now() + days * 24 * 60 * 60 * 1000);
 const idle: EventBody = { type: 'reply.published', message: '1.md', idle: true };
 
-async function told(paths: SessionPaths, from?: Parameters<typeof readRecord>[2]): Promise<number[]> {
+async function told(paths: SessionPaths, from?: Parameters<typeof readEventLog>[2]): Promise<number[]> {
   const events: Event[] = [];
-  expect(await readRecord(paths, (event) => events.push(event), from)).not.toBe('unfit');
+  expect(await readEventLog(paths, (event) => events.push(event), from)).not.toBe('unfit');
   return events.map(({ seq }) => seq);
 }
 
@@ -23,8 +23,8 @@ async function session({ snapshotAt }: { snapshotAt?: number } = {}) {
   const folder = tempFolder();
   const { store } = diskRig(folder, SMALL);
   for (let n = 0; n < 20; n++) {
-    await store.journal.append([n === 0 ? opened : n === 19 ? idle : progressed(n)]);
-    if (n + 1 === snapshotAt) await store.snapshots.save(store.journal.mark(), { upTo: n + 1 });
+    await store.eventLog.append([n === 0 ? opened : n === 19 ? idle : progressed(n)]);
+    if (n + 1 === snapshotAt) await store.snapshots.save(store.eventLog.position(), { upTo: n + 1 });
   }
   await store.close();
   return { folder, paths: sessionPaths(folder) };
@@ -35,17 +35,17 @@ const sealed = (paths: SessionPaths) => fs.readdirSync(paths.sealed).filter((nam
 describe('old segments of the record', () => {
   test('stay while no snapshot stands for them', async () => {
     const { paths } = await session();
-    expect(await sweepSession(paths, KEEP, inDays(400))).toEqual({ removed: 0, more: false });
+    expect(await applyRetention(paths, KEEP, inDays(400))).toEqual({ removed: 0, more: false });
     expect(await told(paths)).toHaveLength(20);
   });
 
   test('go below the newest snapshot and no further, and the session opens from it as before', async () => {
     const { paths, folder } = await session({ snapshotAt: 12 });
     const before = sealed(paths);
-    const { removed } = await sweepSession(paths, KEEP, inDays(91));
+    const { removed } = await applyRetention(paths, KEEP, inDays(91));
     expect(removed).toBeGreaterThan(0);
     expect(sealed(paths)).toEqual(before.slice(removed));
-    const gone = removedEvents(paths);
+    const gone = countRemovedEvents(paths);
     expect(gone).toBeGreaterThan(0);
     expect(gone).toBeLessThan(12);
     expect(await told(paths, 'oldest')).toEqual(Array.from({ length: 20 - gone }, (_, n) => gone + n + 1));
@@ -53,22 +53,22 @@ describe('old segments of the record', () => {
     const snapshot = await store.snapshots.load();
     expect(snapshot).toMatchObject({ mark: { seq: 12 }, state: { upTo: 12 } });
     const seqs: number[] = [];
-    expect(await store.journal.read(({ seq }) => seqs.push(seq), snapshot?.mark)).toBe('read');
+    expect(await store.eventLog.read(({ seq }) => seqs.push(seq), snapshot?.mark)).toBe('read');
     expect(seqs).toEqual([13, 14, 15, 16, 17, 18, 19, 20]);
-    expect((await store.journal.append([progressed(21)])).map(({ seq }) => seq)).toEqual([21]);
+    expect((await store.eventLog.append([progressed(21)])).map(({ seq }) => seq)).toEqual([21]);
   });
 
   test('that went are not taken for an empty beginning', async () => {
     const { paths, folder } = await session({ snapshotAt: 12 });
-    await sweepSession(paths, KEEP, inDays(91));
+    await applyRetention(paths, KEEP, inDays(91));
     await expect(told(paths)).rejects.toThrow('which retention removed');
-    await expect(diskRig(folder, SMALL).store.journal.read(() => {})).rejects.toThrow(RecordCorrupt);
-    for (const seq of [1, 2, 15, 20]) expect((await told(paths, startFor(paths, seq))).at(-1)).toBe(20);
+    await expect(diskRig(folder, SMALL).store.eventLog.read(() => {})).rejects.toThrow(CorruptLogError);
+    for (const seq of [1, 2, 15, 20]) expect((await told(paths, readStartFor(paths, seq))).at(-1)).toBe(20);
   });
 
   test('are stood for by a copy of the snapshot, where the newest is damaged', async () => {
     const { paths, folder } = await session({ snapshotAt: 12 });
-    await sweepSession(paths, KEEP, inDays(91));
+    await applyRetention(paths, KEEP, inDays(91));
     for (const harm of [() => fs.writeFileSync(paths.snapshot, '{"half'), () => fs.rmSync(paths.snapshot)]) {
       harm();
       expect(await diskRig(folder, SMALL).store.snapshots.load()).toMatchObject({ mark: { seq: 12 } });
@@ -79,18 +79,18 @@ describe('old segments of the record', () => {
 
   test('of which a later one is missing: nothing is removed and the gap is told', async () => {
     const { paths } = await session({ snapshotAt: 18 });
-    await sweepSession(paths, KEEP, inDays(0));
+    await applyRetention(paths, KEEP, inDays(0));
     fs.rmSync(paths.segment(2));
-    await expect(sweepSession(paths, KEEP, inDays(91))).rejects.toThrow('000002.jsonl: it is missing');
+    await expect(applyRetention(paths, KEEP, inDays(91))).rejects.toThrow('000002.jsonl: it is missing');
     expect(sealed(paths)).toContain('000001.jsonl');
   });
 
   test('stay for ever where that is wished, while they are young, and while something is open', async () => {
     const { paths, folder } = await session({ snapshotAt: 18 });
-    expect(await sweepSession(paths, { recordDays: 0, filesDays: 0 }, inDays(4000))).toMatchObject({ removed: 0 });
-    expect(await sweepSession(paths, KEEP, inDays(89))).toMatchObject({ removed: 0 });
-    await diskRig(folder, SMALL).store.journal.append([progressed(99)]);
-    expect(await sweepSession(paths, KEEP, inDays(400))).toMatchObject({ removed: 0 });
+    expect(await applyRetention(paths, { recordDays: 0, filesDays: 0 }, inDays(4000))).toMatchObject({ removed: 0 });
+    expect(await applyRetention(paths, KEEP, inDays(89))).toMatchObject({ removed: 0 });
+    await diskRig(folder, SMALL).store.eventLog.append([progressed(99)]);
+    expect(await applyRetention(paths, KEEP, inDays(400))).toMatchObject({ removed: 0 });
   });
 
   test('stay where the snapshot is damaged', async () => {
@@ -98,7 +98,7 @@ describe('old segments of the record', () => {
     const bytes = fs.readFileSync(paths.snapshot);
     bytes[20] = (bytes[20] ?? 0) ^ 1;
     fs.writeFileSync(paths.snapshot, bytes);
-    expect(await sweepSession(paths, KEEP, inDays(400))).toMatchObject({ removed: 0 });
+    expect(await applyRetention(paths, KEEP, inDays(400))).toMatchObject({ removed: 0 });
   });
 });
 
@@ -130,25 +130,25 @@ describe('old files', () => {
     ];
     // A message that was copied brings its old time along; what counts is when it came here.
     for (const file of doomed) fs.utimesSync(file, 1, 1);
-    expect(await sweepSession(paths, KEEP, inDays(29))).toEqual({ removed: 0, more: false });
-    expect(removedBefore(paths)).toBeUndefined();
-    expect(await sweepSession(paths, KEEP, inDays(31))).toEqual({ removed: doomed.length, more: false });
+    expect(await applyRetention(paths, KEEP, inDays(29))).toEqual({ removed: 0, more: false });
+    expect(filesRemovedBefore(paths)).toBeUndefined();
+    expect(await applyRetention(paths, KEEP, inDays(31))).toEqual({ removed: doomed.length, more: false });
     expect(doomed.filter((file) => fs.existsSync(file))).toEqual([]);
     expect(kept.filter((file) => !fs.existsSync(file))).toEqual([]);
-    expect(removedBefore(paths)).toMatch(/^\d{4}-/);
+    expect(filesRemovedBefore(paths)).toMatch(/^\d{4}-/);
   });
 
   test('go a thousand at a time', async () => {
     const { paths } = await session();
     for (let n = 0; n < 1001; n++) put(paths.done, `${n}.md`);
-    expect(await sweepSession(paths, KEEP, inDays(31))).toEqual({ removed: 1000, more: true });
-    expect(await sweepSession(paths, KEEP, inDays(31))).toEqual({ removed: 1, more: false });
+    expect(await applyRetention(paths, KEEP, inDays(31))).toEqual({ removed: 1000, more: true });
+    expect(await applyRetention(paths, KEEP, inDays(31))).toEqual({ removed: 1, more: false });
   });
 });
 
 test('what was left half-made in a session that nobody opens any more goes with the sweep', async () => {
   const { paths, folder } = await session();
   fs.writeFileSync(join(folder, '.tmp-0123456789abcdef'), 'half a snap');
-  await sweepSession(paths, KEEP, new Date());
+  await applyRetention(paths, KEEP, new Date());
   expect(fs.readdirSync(folder).filter((name) => name.startsWith('.tmp-'))).toEqual([]);
 });

@@ -2,15 +2,10 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import type { SessionStore } from '../../src/engine/ports.ts';
-import type { Event, EventBody } from '../../src/protocol/event.ts';
-import {
-  memoryStore,
-  openSessionFolder,
-  type SessionOptions,
-  sessionPaths,
-  sessionTokens,
-} from '../../src/store/index.ts';
+import type { SessionStore } from '../../src/engine/ports/store-ports.ts';
+import type { Event, EventBody } from '../../src/protocol/session/event.ts';
+import { openSessionFolder, type SessionFolderOptions, sessionPaths, sessionTokens } from '../../src/store/index.ts';
+import { memoryStore } from '../support/memory-store.ts';
 
 /** A store, and hands that play people and frontends. `reopen` is the next daemon on the same folder. */
 export type Rig = {
@@ -42,7 +37,7 @@ export function tempFolder(): string {
   return folder;
 }
 
-export function diskRig(folder = tempFolder(), options: Partial<SessionOptions> = {}): Rig {
+export function diskRig(folder = tempFolder(), options: Partial<SessionFolderOptions> = {}): Rig {
   const paths = sessionPaths(folder);
   const store = openSessionFolder(folder, sessionTokens().take('demo'), { now: at, ...options });
   let dropped = 0;
@@ -110,7 +105,7 @@ const textOf = (path: string) => (fs.existsSync(path) ? fs.readFileSync(path, 'u
 
 export async function eventsOf(store: SessionStore): Promise<Event[]> {
   const events: Event[] = [];
-  await store.journal.read((event) => events.push(event));
+  await store.eventLog.read((event) => events.push(event));
   return events;
 }
 

@@ -1,11 +1,10 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Event } from '../../src/protocol/event.ts';
-import type { Mark } from '../../src/protocol/mark.ts';
-import { RecordCorrupt, type SessionPaths, sessionPaths } from '../../src/store/index.ts';
-import { lastEventOf } from '../../src/store/last-event.ts';
-import { readRecord, startFor } from '../../src/store/record.ts';
+import type { Event } from '../../src/protocol/session/event.ts';
+import type { LogPosition } from '../../src/protocol/session/log-entry.ts';
+import { readEventLog, readLastEvent, readStartFor } from '../../src/store/event-log/log-reader.ts';
+import { CorruptLogError, type SessionPaths, sessionPaths } from '../../src/store/index.ts';
 import { at, diskRig, eventsOf, opened, progressed, tempFolder } from './rig.ts';
 
 const SMALL = { segmentBytes: 600 };
@@ -15,18 +14,18 @@ const upTo = (count: number) => Array.from({ length: count }, (_, n) => n + 1);
 /** A record of so many events in small segments, and a mark after each. */
 async function sealedRecord(count: number, folder = tempFolder()) {
   const { store } = diskRig(folder, SMALL);
-  const marks: Mark[] = [];
+  const marks: LogPosition[] = [];
   for (let n = 0; n < count; n++) {
-    await store.journal.append([n === 0 ? opened : progressed(n)]);
-    marks.push(store.journal.mark());
+    await store.eventLog.append([n === 0 ? opened : progressed(n)]);
+    marks.push(store.eventLog.position());
   }
   await store.close();
   return { folder, paths: sessionPaths(folder), marks };
 }
 
-async function told(paths: SessionPaths, from?: Mark | 'oldest'): Promise<number[] | 'unfit'> {
+async function told(paths: SessionPaths, from?: LogPosition | 'oldest'): Promise<number[] | 'unfit'> {
   const events: Event[] = [];
-  const read = await readRecord(paths, (event) => events.push(event), from);
+  const read = await readEventLog(paths, (event) => events.push(event), from);
   return read === 'unfit' ? 'unfit' : seqs(events);
 }
 
@@ -41,14 +40,14 @@ describe('a record that grew', () => {
     const [head] = fs.readFileSync(paths.events, 'utf8').split('\n');
     expect(JSON.parse(head ?? '')).toMatchObject({ v: 1, prev: sealedFiles(paths).at(-1) });
     const next = diskRig(folder, SMALL).store;
-    expect(seqs(await next.journal.append([progressed(21)]))).toEqual([21]);
+    expect(seqs(await next.eventLog.append([progressed(21)]))).toEqual([21]);
     expect(seqs(await eventsOf(next))).toEqual(upTo(21));
   });
 
   test('is read on from any mark, and marks of earlier segments stay good', async () => {
     const { paths, marks } = await sealedRecord(20);
     for (const [place, mark] of marks.entries()) expect(await told(paths, mark)).toEqual(upTo(20).slice(place + 1));
-    for (const seq of upTo(20)) expect((await told(paths, startFor(paths, seq))) as number[]).toContain(seq);
+    for (const seq of upTo(20)) expect((await told(paths, readStartFor(paths, seq))) as number[]).toContain(seq);
   });
 
   test('is opened at a late mark without a look at what was sealed before', async () => {
@@ -56,27 +55,27 @@ describe('a record that grew', () => {
     for (const name of sealedFiles(paths)) fs.writeFileSync(join(paths.sealed, name), 'rubbish');
     expect(await told(paths, marks.at(-1))).toEqual([]);
     const { store } = diskRig(folder, SMALL);
-    expect(await store.journal.read(() => {}, marks.at(-1))).toBe('read');
-    expect(seqs(await store.journal.append([progressed(1)]))).toEqual([21]);
+    expect(await store.eventLog.read(() => {}, marks.at(-1))).toBe('read');
+    expect(seqs(await store.eventLog.append([progressed(1)]))).toEqual([21]);
   });
 
   test('tells its last event also right after a new segment began', async () => {
     const folder = tempFolder();
     const { store } = diskRig(folder, { segmentBytes: 1 });
-    await store.journal.append([opened]);
-    await store.journal.append([progressed(1)]);
+    await store.eventLog.append([opened]);
+    await store.eventLog.append([progressed(1)]);
     const paths = sessionPaths(folder);
     const lines = fs.readFileSync(paths.events, 'utf8').split('\n');
     fs.writeFileSync(paths.events, `${lines[0]}\n`);
-    expect(lastEventOf(paths)).toMatchObject({ seq: 1 });
+    expect(readLastEvent(paths)).toMatchObject({ seq: 1 });
     expect(await told(paths)).toEqual([1]);
   });
 
   test('is followed by a sync that was asked for while it was sealed', async () => {
     const { store } = diskRig(tempFolder(), { segmentBytes: 1 });
     for (let n = 0; n < 10; n++) {
-      const append = store.journal.append([n === 0 ? opened : progressed(n)]);
-      await Promise.all([store.journal.sync(), append, store.journal.sync()]);
+      const append = store.eventLog.append([n === 0 ? opened : progressed(n)]);
+      await Promise.all([store.eventLog.sync(), append, store.eventLog.sync()]);
     }
     expect(seqs(await eventsOf(store))).toEqual(upTo(10));
   });
@@ -115,7 +114,7 @@ describe('a crash while a segment is sealed', () => {
     crash(paths);
     expect(await told(paths)).toEqual(upTo(4));
     const { store } = diskRig(folder, { segmentBytes: 1 });
-    expect(seqs(await store.journal.append([progressed(4), progressed(5)]))).toEqual([5, 6]);
+    expect(seqs(await store.eventLog.append([progressed(4), progressed(5)]))).toEqual([5, 6]);
     expect(await told(paths)).toEqual(upTo(6));
     expect(sealedFiles(paths)).toEqual(['000001.jsonl']);
   });
@@ -128,7 +127,7 @@ describe('a crash while a segment is sealed', () => {
     fs.appendFileSync(paths.events, before.subarray(0, 10));
     const { store } = diskRig(folder, SMALL);
     expect(seqs(await eventsOf(store))).toEqual(upTo(12));
-    expect(seqs(await store.journal.append([progressed(1)]))).toEqual([13]);
+    expect(seqs(await store.eventLog.append([progressed(1)]))).toEqual([13]);
   });
 
   test('a segment that cannot be sealed leaves the record as it was', async () => {
@@ -139,7 +138,7 @@ describe('a crash while a segment is sealed', () => {
     fs.mkdirSync(paths.sealed);
     fs.writeFileSync(segment(paths), 'another file');
     const next = diskRig(folder, { segmentBytes: 1 }).store;
-    await expect(next.journal.append([progressed(1)])).rejects.toThrow('not what is to be sealed');
+    await expect(next.eventLog.append([progressed(1)])).rejects.toThrow('not what is to be sealed');
     expect(await told(paths)).toEqual(upTo(4));
   });
 });
@@ -199,8 +198,8 @@ describe('a sealed record', () => {
     const before = state();
     await expect(told(paths)).rejects.toThrow(why);
     const { store } = diskRig(folder, SMALL);
-    await expect(eventsOf(store)).rejects.toThrow(RecordCorrupt);
-    await expect(store.journal.append([progressed(1)])).rejects.toThrow(why);
+    await expect(eventsOf(store)).rejects.toThrow(CorruptLogError);
+    await expect(store.eventLog.append([progressed(1)])).rejects.toThrow(why);
     expect(state()).toEqual(before);
   });
 
@@ -209,8 +208,8 @@ describe('a sealed record', () => {
     const zombie = fs.openSync(paths.events, 'a');
     const line = lines(paths.events).at(-2) ?? '';
     const { store } = diskRig(folder, { segmentBytes: 1, epoch: 2 });
-    await store.journal.append([progressed(5)]);
-    await store.journal.append([progressed(6)]);
+    await store.eventLog.append([progressed(5)]);
+    await store.eventLog.append([progressed(6)]);
     fs.writeSync(zombie, `${line}\n`);
     fs.closeSync(zombie);
     expect(sealedFiles(paths)).toEqual(['000001.jsonl']);

@@ -9,32 +9,32 @@ async function workspace() {
 }
 
 test('a session that is open is not opened a second time, and the first goes on', async () => {
-  const { session } = await workspace();
-  const store = session('demo');
-  await store.journal.append([opened]);
-  expect(() => session('demo')).toThrow(SessionInUse);
-  expect(() => session('demo')).toThrow('The session demo is open already');
-  expect(await store.journal.append([progressed(1)])).toHaveLength(1);
-  await session('other').close();
+  const { openSession } = await workspace();
+  const store = openSession('demo');
+  await store.eventLog.append([opened]);
+  expect(() => openSession('demo')).toThrow(SessionInUse);
+  expect(() => openSession('demo')).toThrow('The session demo is open already');
+  expect(await store.eventLog.append([progressed(1)])).toHaveLength(1);
+  await openSession('other').close();
   await store.close();
 });
 
 test('a session that was closed is opened again; what held it before writes nothing', async () => {
-  const { session } = await workspace();
-  const first = session('demo');
-  await first.journal.append([opened]);
+  const { openSession } = await workspace();
+  const first = openSession('demo');
+  await first.eventLog.append([opened]);
   await first.close();
-  const second = session('demo');
-  await expect(first.journal.append([progressed(1)])).rejects.toThrow('closed');
+  const second = openSession('demo');
+  await expect(first.eventLog.append([progressed(1)])).rejects.toThrow('closed');
   await first.close();
-  expect(() => session('demo')).toThrow(SessionInUse);
-  expect(await second.journal.append([progressed(1)])).toMatchObject([{ seq: 2 }]);
+  expect(() => openSession('demo')).toThrow(SessionInUse);
+  expect(await second.eventLog.append([progressed(1)])).toMatchObject([{ seq: 2 }]);
   await second.close();
 });
 
 test('a session that could not be opened is open to the next try', async () => {
   const made = openWorkspace(tempFolder(), { now: at });
-  expect(() => made.session('demo')).toThrow('No session');
+  expect(() => made.openSession('demo')).toThrow('No session');
   await made.create('demo');
-  await made.session('demo').close();
+  await made.openSession('demo').close();
 });

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { modelFlags } from '../../src/frontends/options.ts';
-import { Config, Settings } from '../../src/protocol/config.ts';
-import { errorText } from '../../src/protocol/errors.ts';
-import { jsonFault, placeOf } from '../../src/protocol/json-position.ts';
-import { fullLimits } from '../../src/protocol/limits.ts';
-import { unknownServers } from '../../src/protocol/tool-names.ts';
+import { findJsonSyntaxError, positionOfJsonPath } from '../../src/base/json-position.ts';
+import { errorText } from '../../src/base/user-error.ts';
+import { modelSettingsFromFlags } from '../../src/frontends/command-line.ts';
+import { Config, Settings } from '../../src/protocol/settings/config.ts';
+import { resolveLimits } from '../../src/protocol/settings/run-options.ts';
+import { findUnknownMcpServers } from '../../src/protocol/tool-calls/tool-names.ts';
 import { checkConfig, checkSettings } from '../../src/store/index.ts';
 import fc from '../support/property.ts';
 
@@ -163,24 +163,27 @@ describe('places in JSON', () => {
         } catch {
           isJson = false;
         }
-        expect(jsonFault(text) === undefined).toBe(isJson);
+        expect(findJsonSyntaxError(text) === undefined).toBe(isJson);
       }),
       { numRuns: 2000 },
     );
   });
 
   test('columns count characters, not code units', () => {
-    expect(jsonFault('["😀" 1]')).toMatchObject({ line: 1, column: 6 });
+    expect(findJsonSyntaxError('["😀" 1]')).toMatchObject({ line: 1, column: 6 });
   });
 
   test('of a key that is there twice the last one is meant', () => {
-    expect(placeOf('{"a": 1,\n "a": {"b": [1,\n 2]}}', ['a'])).toEqual({ line: 2, column: 2 });
-    expect(placeOf('{"a": 1,\n "a": {"b": [1,\n 2]}}', ['a', 'b', 1])).toEqual({ line: 3, column: 2 });
-    expect(placeOf('{}', ['a'])).toBeUndefined();
+    expect(positionOfJsonPath('{"a": 1,\n "a": {"b": [1,\n 2]}}', ['a'])).toEqual({ line: 2, column: 2 });
+    expect(positionOfJsonPath('{"a": 1,\n "a": {"b": [1,\n 2]}}', ['a', 'b', 1])).toEqual({ line: 3, column: 2 });
+    expect(positionOfJsonPath('{}', ['a'])).toBeUndefined();
   });
 
   test('nesting without end does not end the daemon', () => {
-    expect(jsonFault('['.repeat(100_000))).toMatchObject({ column: 1001, wanted: 'at most 1000 levels of nesting' });
+    expect(findJsonSyntaxError('['.repeat(100_000))).toMatchObject({
+      column: 1001,
+      expected: 'at most 1000 levels of nesting',
+    });
   });
 });
 
@@ -264,11 +267,11 @@ describe('names in settings', () => {
 
   test('of tools of MCP servers that are not configured are said, since they may still come', () => {
     const naming = { agents: { a: { tools: ['mcp__mail__send'] } }, permissions: [{ deny: 'mcp__files__*' }] };
-    expect(unknownServers(naming, { files: { command: 'x' } })).toEqual([
+    expect(findUnknownMcpServers(naming, { files: { command: 'x' } })).toEqual([
       'agents.a.tools: "mcp__mail__send" names a tool of an MCP server that is not configured; configured are files',
     ]);
-    expect(unknownServers(naming, {})).toHaveLength(2);
-    expect(unknownServers({ permissions: [{ deny: 'mcp__*' }] }, { files: { command: 'x' } })).toEqual([]);
+    expect(findUnknownMcpServers(naming, {})).toHaveLength(2);
+    expect(findUnknownMcpServers({ permissions: [{ deny: 'mcp__*' }] }, { files: { command: 'x' } })).toEqual([]);
   });
 });
 
@@ -318,8 +321,10 @@ describe('a key that was pasted where its name is wanted', () => {
 
   test('is refused as a flag, too', () => {
     for (const key of KEYS) {
-      expect(() => modelFlags({ apiKeyEnv: key })).toThrow(/--api-key-env: wanted the name of an environment variable/);
-      expect(() => modelFlags({ apiKeyEnv: key })).not.toThrow(key);
+      expect(() => modelSettingsFromFlags({ apiKeyEnv: key })).toThrow(
+        /--api-key-env: wanted the name of an environment variable/,
+      );
+      expect(() => modelSettingsFromFlags({ apiKeyEnv: key })).not.toThrow(key);
     }
   });
 });
@@ -342,7 +347,7 @@ test.each([...new Set([...numbersIn(Config), ...numbersIn(Settings)])])('%s has 
 });
 
 test('limits on record are held to the same bounds', () => {
-  expect(fullLimits({ approval_minutes: 1e12, tokens: null, iterations: 3 })).toMatchObject({
+  expect(resolveLimits({ approval_minutes: 1e12, tokens: null, iterations: 3 })).toMatchObject({
     approval_minutes: 527_040,
     tokens: null,
     iterations: 3,

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { sharedSync } from '../../src/store/shared-sync.ts';
+import { coalesceSyncs } from '../../src/store/fs/durable-write.ts';
 
 /** Syncs that end when the test says so. */
 function rig() {
   const begun: Array<{ path: string; end: () => void; fail: (error: Error) => void }> = [];
-  const sync = sharedSync(
+  const sync = coalesceSyncs(
     (path) => new Promise<void>((end, fail) => void begun.push({ path, end: () => end(), fail })),
   );
   return { begun, sync };

@@ -1,4 +1,4 @@
-import { errorText } from '../../src/protocol/errors.ts';
+import { errorText } from '../../src/base/user-error.ts';
 import { replaceFile } from '../../src/store/index.ts';
 
 // Replaces a file by one larger than this process may write: the first write takes a part of it.

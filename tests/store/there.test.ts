@@ -2,8 +2,8 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { sweepStaging } from '../../src/store/durable.ts';
-import { namesIn, ofFile, statAt } from '../../src/store/there.ts';
+import { removeStaging } from '../../src/store/fs/durable-write.ts';
+import { listNames, statIfExists, useIfExists } from '../../src/store/fs/file-reads.ts';
 
 let folder = '';
 beforeEach(() => {
@@ -13,17 +13,17 @@ afterEach(() => fs.rmSync(folder, { recursive: true, force: true }));
 
 test('what is not there is undefined, a folder that is not there has no names, and none of it is an error', () => {
   const missing = join(folder, 'missing');
-  expect(statAt(missing)).toBeUndefined();
-  expect(ofFile(missing, fs.readFileSync)).toBeUndefined();
-  expect(namesIn(missing)).toEqual([]);
-  expect(() => sweepStaging(missing)).not.toThrow();
+  expect(statIfExists(missing)).toBeUndefined();
+  expect(useIfExists(missing, fs.readFileSync)).toBeUndefined();
+  expect(listNames(missing)).toEqual([]);
+  expect(() => removeStaging(missing)).not.toThrow();
 });
 
 test('a link is what lies at a path, wherever it points', () => {
   const link = join(folder, 'link');
   fs.symlinkSync(join(folder, 'nowhere'), link);
-  expect(statAt(link)?.isSymbolicLink()).toBe(true);
-  expect(ofFile(link, fs.readFileSync)).toBeUndefined();
+  expect(statIfExists(link)?.isSymbolicLink()).toBe(true);
+  expect(useIfExists(link, fs.readFileSync)).toBeUndefined();
 });
 
 test('a file that goes between the look and the job is not there', () => {
@@ -33,9 +33,9 @@ test('a file that goes between the look and the job is not there', () => {
     fs.rmSync(there);
     return fs.readFileSync(there);
   };
-  expect(ofFile(path, read)).toBeUndefined();
+  expect(useIfExists(path, read)).toBeUndefined();
 });
 
 test('other complaints of the file system are thrown', () => {
-  expect(() => ofFile(folder, fs.readFileSync)).toThrow('EISDIR');
+  expect(() => useIfExists(folder, fs.readFileSync)).toThrow('EISDIR');
 });

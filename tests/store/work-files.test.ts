@@ -73,7 +73,7 @@ test('an attachment is told with its size and kind, an image with its type and h
     join(files, 'big.png'),
     Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), Buffer.alloc(5 * 1024 * 1024)]),
   );
-  expect(await store.inbox.place(['.files/p.jpg', '.files/t.txt', '.files/big.png'])).toEqual([
+  expect(await store.inbox.placeAttachments(['.files/p.jpg', '.files/t.txt', '.files/big.png'])).toEqual([
     {
       path: 'uploads/p.jpg',
       bytes: 6,

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { openWorkspace, replaceFile, sessionPaths, ulids } from '../../src/store/index.ts';
+import { createUlidGenerator, openWorkspace, replaceFile, sessionPaths } from '../../src/store/index.ts';
 import { at, eventsOf, opened, progressed, tempFolder } from './rig.ts';
 
 const workspace = (root = join(tempFolder(), 'ws')) => ({ root, ...openWorkspace(root, { now: at }) });
@@ -10,9 +10,9 @@ const mode = (path: string) => (fs.statSync(path).mode & 0o777).toString(8);
 
 describe('a workspace', () => {
   test('is made for its owner alone', () => {
-    const { root, paths, sessions } = workspace();
+    const { root, paths, listSessions } = workspace();
     expect([root, paths.sessions, paths.own].map(mode)).toEqual(['700', '700', '700']);
-    expect(sessions()).toEqual([]);
+    expect(listSessions()).toEqual([]);
   });
 
   test.each([0o770, 0o707, 0o722])('that others may write to (%o) is refused', (bits) => {
@@ -22,20 +22,20 @@ describe('a workspace', () => {
   });
 
   test('takes any plain folder for a session, and nothing else', () => {
-    const { paths, sessions } = workspace();
+    const { paths, listSessions } = workspace();
     for (const name of ['demo', 'My Notes', '输出', '.tmp-1']) fs.mkdirSync(join(paths.sessions, name));
     fs.writeFileSync(join(paths.sessions, 'file'), '');
     fs.symlinkSync('/tmp', join(paths.sessions, 'link'));
     fs.mkdirSync(Buffer.concat([Buffer.from(`${paths.sessions}/`), Buffer.from([0xff])]));
-    expect(sessions()).toEqual(['My Notes', 'demo', '输出']);
+    expect(listSessions()).toEqual(['My Notes', 'demo', '输出']);
   });
 
   test('opens a session that a person made with mkdir -p', async () => {
-    const { paths, session } = workspace();
+    const { paths, openSession } = workspace();
     fs.mkdirSync(join(paths.sessions, 'demo', 'inbox'), { recursive: true });
-    const store = session('demo');
+    const store = openSession('demo');
     expect([store.name, await store.work()]).toEqual(['demo', join(paths.session('demo'), 'work')]);
-    await store.journal.append([opened]);
+    await store.eventLog.append([opened]);
     expect(await eventsOf(store)).toHaveLength(1);
     expect(mode(sessionPaths(paths.session('demo')).events)).toBe('600');
   });
@@ -43,9 +43,9 @@ describe('a workspace', () => {
   test.each(['nobody', '..', '../..', '', '.', '.tmp-1', 'a/b'])(
     'has no session %j, and names those it has',
     async (name) => {
-      const { session, create, remove } = workspace();
+      const { openSession, create, remove } = workspace();
       await create('demo');
-      expect(() => session(name)).toThrow('Known: demo');
+      expect(() => openSession(name)).toThrow('Known: demo');
       await expect(remove(name)).rejects.toThrow('Known: demo');
     },
   );
@@ -53,30 +53,30 @@ describe('a workspace', () => {
   test('makes, renames, archives and deletes sessions', async () => {
     const { paths, ...ws } = workspace();
     for (const name of ['a', 'b']) await ws.create(name);
-    await ws.session('a').journal.append([opened]);
+    await ws.openSession('a').eventLog.append([opened]);
     await expect(ws.create('a')).rejects.toThrow('There is a session a already');
     await expect(ws.rename('b', 'a')).rejects.toThrow('There is a session a already');
     await expect(ws.create('../x')).rejects.toThrow('cannot be the name');
     await ws.rename('a', 'c');
-    expect([ws.sessions(), await ws.lastEvent('c')]).toEqual([['b', 'c'], expect.objectContaining({ seq: 1 })]);
+    expect([ws.listSessions(), await ws.lastEvent('c')]).toEqual([['b', 'c'], expect.objectContaining({ seq: 1 })]);
     expect(await ws.archive('b')).toBe(join(paths.archive, 'b'));
     await ws.create('b');
     expect(await ws.archive('b')).toBe(join(paths.archive, 'b-2'));
     await ws.remove('c');
-    expect([ws.sessions(), fs.readdirSync(paths.sessions)]).toEqual([[], []]);
+    expect([ws.listSessions(), fs.readdirSync(paths.sessions)]).toEqual([[], []]);
   });
 
   test('tells the last event from the end of a long record, past a torn line', async () => {
     const { paths, ...ws } = workspace();
     await ws.create('demo');
     expect(await ws.lastEvent('demo')).toBeUndefined();
-    const { journal } = ws.session('demo');
+    const { eventLog } = ws.openSession('demo');
     const long = { type: 'recovery.started' as const, open: ['x'.repeat(200_000)] };
-    await journal.append([opened, progressed(1), long]);
+    await eventLog.append([opened, progressed(1), long]);
     fs.appendFileSync(sessionPaths(paths.session('demo')).events, '{"v":1,"seq":4,');
     expect(await ws.lastEvent('demo')).toMatchObject({ seq: 3 });
     const seen: number[] = [];
-    await ws.events('demo', ({ seq }) => seen.push(seq));
+    await ws.readEvents('demo', ({ seq }) => seen.push(seq));
     expect(seen).toEqual([1, 2, 3]);
   });
 
@@ -133,7 +133,7 @@ describe('replacing a file', () => {
 
 describe('ids', () => {
   test('have 26 characters and begin with the time', () => {
-    const id = ulids(
+    const id = createUlidGenerator(
       () => new Date(1469918176385),
       () => Buffer.alloc(10),
     )();
@@ -142,7 +142,7 @@ describe('ids', () => {
 
   test('go up, also within a millisecond and where the clock goes back', () => {
     const times = [5, 5, 5, 9, 3, 3, 10];
-    const next = ulids(() => new Date(times.shift() ?? 11));
+    const next = createUlidGenerator(() => new Date(times.shift() ?? 11));
     const ids = Array.from({ length: 9 }, next);
     expect(ids.toSorted()).toEqual(ids);
     expect(new Set(ids).size).toBe(9);

@@ -3,8 +3,8 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { workspacePaths } from '../../src/store/layout.ts';
-import { liveOwner } from '../../src/store/owner.ts';
+import { workspacePaths } from '../../src/store/layout/layout.ts';
+import { readLiveOwner } from '../../src/store/workspace/owner-file.ts';
 import { endJobs } from '../tools/desk.ts';
 
 const AGENTCTL = resolve('dist/agentctl.js');
@@ -34,7 +34,7 @@ export function desk(): Desk {
     for (const child of children) child.kill('SIGKILL');
     const sessions = join(root, '.sessions');
     for (const name of fs.existsSync(sessions) ? fs.readdirSync(sessions) : []) endJobs(join(sessions, name, 'jobs'));
-    const owner = liveOwner(workspacePaths(root));
+    const owner = readLiveOwner(workspacePaths(root));
     if (owner) process.kill(owner.pid, 'SIGKILL');
     fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   });

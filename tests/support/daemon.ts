@@ -3,9 +3,9 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import type { Event } from '../../src/protocol/event.ts';
-import type { Plan } from '../../src/protocol/plan.ts';
-import { DaemonStatus } from '../../src/protocol/status.ts';
+import type { Event } from '../../src/protocol/session/event.ts';
+import type { Plan } from '../../src/protocol/session/plan.ts';
+import { DaemonStatus } from '../../src/protocol/workspace/daemon-files.ts';
 
 export const AGENTD = new URL('../../dist/agentd.js', import.meta.url).pathname;
 

@@ -1,17 +1,14 @@
-import { fold } from '../../src/core/fold.ts';
-import { emptySession, type Session } from '../../src/core/session.ts';
-import {
-  type Children,
-  ModelFault,
-  type ModelRequest,
-  type Permit,
-  type SessionStore,
-  type World,
-} from '../../src/engine/ports.ts';
-import { openWorker, type Worker } from '../../src/engine/worker.ts';
-import { type Config, resolveRules } from '../../src/protocol/config.ts';
-import { LOST, Reply } from '../../src/protocol/reply.ts';
-import { type MemoryStore, memoryStore } from '../../src/store/index.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession, type Session } from '../../src/core/session/session-state.ts';
+import { openSessionWorker, type SessionWorker } from '../../src/engine/loop/worker.ts';
+import { ModelError, type ModelRequest } from '../../src/engine/ports/model-port.ts';
+import type { ChildSessions, SessionPorts } from '../../src/engine/ports/session-ports.ts';
+import type { SessionStore } from '../../src/engine/ports/store-ports.ts';
+import type { Permission } from '../../src/engine/ports/tool-ports.ts';
+import { CHILD_STATE_LOST, Reply } from '../../src/protocol/session/reply.ts';
+import type { Config } from '../../src/protocol/settings/config.ts';
+import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
+import { type MemoryStore, memoryStore } from './memory-store.ts';
 import type { Move } from './rig.ts';
 
 /** What the model of a family does: by the session that asks, and how often it has asked. */
@@ -22,7 +19,7 @@ export type FamilyOptions = {
   config?: Config;
   /** How long each answer of the model takes. */
   answerMs?: number;
-  permit?: (session: string, call: { name: string; args: string }) => Permit;
+  permit?: (session: string, call: { name: string; args: string }) => Permission;
   /** Seqs of all events on record, over all sessions, after which the power goes. */
   cuts?: readonly number[];
 };
@@ -68,7 +65,7 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
   let isCut = false;
   const rules = resolveRules(config);
   const stores = new Map<string, MemoryStore>();
-  const workers = new Map<string, Worker>();
+  const workers = new Map<string, SessionWorker>();
   const opening = new Set<string>();
   const ill = new Map<string, string>();
   const parents = new Map<string, string>();
@@ -76,7 +73,7 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
   const faults: unknown[] = [];
   const errors: string[] = [];
 
-  const clock: World['clock'] = {
+  const clock: SessionPorts['clock'] = {
     now: () => new Date(now++),
     elapsed: () => now,
     after(ms, run) {
@@ -103,7 +100,7 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
     const mine: Life = { on: true, name, store };
     lives.push(mine);
     opening.add(name);
-    const worker = await openWorker(
+    const worker = await openSessionWorker(
       worldOf(mine),
       async () => rules,
       (error) => mine.on && faults.push(error),
@@ -124,34 +121,34 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
 
   function heard(mine: Life): SessionStore {
     const { store, name } = mine;
-    const { journal, outbox } = store;
+    const { eventLog, outbox } = store;
     const hear = () => {
       const parent = parents.get(name);
       if (mine.on && parent !== undefined) wake(parent);
     };
     return {
       ...store,
-      journal: {
-        read: (each, from) => living(mine, () => journal.read(each, from)),
-        mark: () => journal.mark(),
+      eventLog: {
+        read: (each, from) => living(mine, () => eventLog.read(each, from)),
+        position: () => eventLog.position(),
         append: (bodies) =>
           living(mine, async () => {
-            const made = await journal.append(bodies);
+            const made = await eventLog.append(bodies);
             events += made.length;
             if (cuts.some((cut) => cut > events - made.length && cut <= events)) isCut = true;
             return made;
           }),
-        sync: () => living(mine, () => journal.sync()),
+        sync: () => living(mine, () => eventLog.sync()),
       },
       outbox: {
         ...outbox,
         publish: (file, content) => living(mine, () => outbox.publish(file, content)).then(hear),
-        publishAgain: (file, content) => living(mine, () => outbox.publishAgain(file, content)).then(hear),
+        republish: (file, content) => living(mine, () => outbox.republish(file, content)).then(hear),
       },
     };
   }
 
-  function childrenOf(parent: string, mine: Life): Children {
+  function childrenOf(parent: string, mine: Life): ChildSessions {
     const lost = (child: string, id: string, text: string, reason?: string): Reply => ({
       ...{ id: `${id}.msg.json`, in_reply_to: id, session: child, status: 'failed', text, plan: null, usage: null },
       attachments: [],
@@ -176,36 +173,38 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
           parents.set(child, parent);
           const store = stores.get(child);
           const why = ill.get(child);
-          if (!store) return lost(child, id, `the session ${child} is gone`, LOST);
+          if (!store) return lost(child, id, `the session ${child} is gone`, CHILD_STATE_LOST);
           const text = store.hands.replies().get(`${id}.msg.json`);
           if (text !== undefined) return Reply.parse(JSON.parse(text));
           if (why !== undefined) return lost(child, id, `the session ${child} cannot be served: ${why}`);
           const last = store.hands.lastEvent();
           const isOpen = last && last.type !== 'session.opened' && !(last.type === 'reply.published' && last.idle);
           const isComing = isOpen || store.hands.waiting().includes(`${id}.msg.json`);
-          return isComing ? undefined : lost(child, id, `the session ${child} has lost the message ${id}`, LOST);
+          return isComing
+            ? undefined
+            : lost(child, id, `the session ${child} has lost the message ${id}`, CHILD_STATE_LOST);
         }),
       consume: async () => {},
     };
   }
 
-  function worldOf(mine: Life): World {
+  function worldOf(mine: Life): SessionPorts {
     const { name } = mine;
     return {
       store: heard(mine),
       children: childrenOf(name, mine),
       clock,
-      slots: { take: async () => () => {} },
+      runSemaphore: { acquire: async () => () => {} },
       owner: { check() {} },
-      room: () => 'plenty',
-      seal: () => 'a1b2c3d4e5f6',
+      diskCapacity: () => 'plenty',
+      createNonce: () => 'a1b2c3d4e5f6',
       log: (level, text) => level === 'error' && errors.push(`${name}: ${text}`),
       model: {
         ask: (request, { signal }) =>
           living(mine, async () => {
             if (signal.aborted) throw signal.reason;
             const move = script(name, request, asked.filter((one) => one === name).length);
-            if ('fault' in move) throw new ModelFault(...move.fault);
+            if ('fault' in move) throw new ModelError(...move.fault);
             asked.push(name);
             now += answerMs;
             const said = 'hold' in move ? {} : move;
@@ -219,12 +218,12 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
       },
       tools: {
         specs: [],
-        ready: async () => [],
-        permit: async (call) => permit?.(name, call) ?? { is: 'allow' },
-        replay: () => 'never',
+        refresh: async () => [],
+        checkPermission: async (call) => permit?.(name, call) ?? { is: 'allow' },
+        replayPolicy: () => 'never',
         run: (call) => living(mine, async () => ({ ok: true, text: `output of ${call.args}` })),
         resume: () => living(mine, async () => ({ ok: true, text: 'it ended meanwhile' })),
-        settle: async () => 'nothing',
+        endLeftovers: async () => 'nothing',
       },
     };
   }
@@ -263,7 +262,7 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
     errors,
     names: () => [...stores.keys()],
     store: (name) => stores.get(name) ?? memoryStore(name),
-    session: (name) => (stores.get(name)?.hands.events() ?? []).reduce(fold, emptySession(name)),
+    session: (name) => (stores.get(name)?.hands.events() ?? []).reduce(reduceEvent, emptySession(name)),
     drop(name, file, content) {
       stores.get(name)?.hands.drop(file, content);
       wake(name);

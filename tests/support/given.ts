@@ -1,8 +1,8 @@
-import { fold } from '../../src/core/fold.ts';
-import { emptySession } from '../../src/core/session.ts';
-import type { EventBody } from '../../src/protocol/event.ts';
-import { DEFAULT_LIMITS } from '../../src/protocol/limits.ts';
-import type { Plan } from '../../src/protocol/plan.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession } from '../../src/core/session/session-state.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import type { Plan } from '../../src/protocol/session/plan.ts';
+import { DEFAULT_LIMITS } from '../../src/protocol/settings/run-options.ts';
 
 /** The state a scenario of tests/cases begins in. */
 export type Given = {
@@ -159,7 +159,7 @@ function openCall(call: { tool: string; replay?: 'safe' }, given: Given): EventB
 export function givenPlan(given: Given): Plan {
   const stamp = { v: 1 as const, epoch: 1, at: '2026-01-05T08:00:00.000Z' };
   const session = givenRecord(given).reduce(
-    (so, body, n) => fold(so, { ...stamp, seq: n + 1, ...body }),
+    (so, body, n) => reduceEvent(so, { ...stamp, seq: n + 1, ...body }),
     emptySession('demo'),
   );
   if (!session.plan) throw new Error('the scenario gives no plan');

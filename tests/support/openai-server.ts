@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isDaemonBlock, partsOfMessage } from '../../src/protocol/provenance.ts';
+import { isDaemonBlock, parseUserMessage } from '../../src/protocol/session/prompt-tags.ts';
 
 type WireMessage = {
   role: string;
@@ -170,7 +170,7 @@ async function read(request: IncomingMessage, response: ServerResponse, requests
     body,
     at,
     port: request.socket.remotePort ?? 0,
-    said: partsOfMessage(textIn(said?.content)).text,
+    said: parseUserMessage(textIn(said?.content)).text,
     hungUp,
   };
   requests.push(seen);

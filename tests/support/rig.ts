@@ -1,15 +1,20 @@
-import type { ModelAnswer, ModelRequest, Permit, Room, ToolResult, World } from '../../src/engine/ports.ts';
-import { ModelFault } from '../../src/engine/ports.ts';
-import { type Fault, openWorker, type Worker } from '../../src/engine/worker.ts';
-import { type Config, type Rules, resolveRules } from '../../src/protocol/config.ts';
-import type { Event, EventBody } from '../../src/protocol/event.ts';
-import type { Plan } from '../../src/protocol/plan.ts';
-import { type MemoryChildren, type MemoryStore, memoryChildren, memoryStore } from '../../src/store/index.ts';
+import type { PreviousFailure } from '../../src/engine/loop/recovery.ts';
+import { openSessionWorker, type SessionWorker } from '../../src/engine/loop/worker.ts';
+import type { ModelAnswer, ModelRequest } from '../../src/engine/ports/model-port.ts';
+import { ModelError } from '../../src/engine/ports/model-port.ts';
+import type { DiskCapacity, SessionPorts } from '../../src/engine/ports/session-ports.ts';
+import type { Permission, ToolResult } from '../../src/engine/ports/tool-ports.ts';
+import type { Event, EventBody } from '../../src/protocol/session/event.ts';
+import type { Plan } from '../../src/protocol/session/plan.ts';
+import type { Config } from '../../src/protocol/settings/config.ts';
+import { type Rules, resolveRules } from '../../src/protocol/settings/effective-settings.ts';
+import { type MemoryChildren, memoryChildren } from './memory-children.ts';
+import { type MemoryStore, memoryStore } from './memory-store.ts';
 
 /** What the model does at one call. A function sees the request; `hold` waits until it is let go or aborted. */
 export type Move =
   | { text?: string; calls?: Array<{ name: string; args?: unknown }> }
-  | { fault: ConstructorParameters<typeof ModelFault> }
+  | { fault: ConstructorParameters<typeof ModelError> }
   /** Waits until it is let go or aborted; then says `next`. */
   | { hold: true; next?: () => Move };
 export type Script = (request: ModelRequest, n: number) => Move;
@@ -21,7 +26,7 @@ export type Rig = {
   resumed: Array<{ name: string; args: string; mayBegin?: boolean | undefined }>;
   /** What child sessions were sent; a test answers for them. */
   children: MemoryChildren['hands'];
-  worker: Worker;
+  worker: SessionWorker;
   faults: unknown[];
   /** What the daemon's log was told: level and text. */
   logged: Array<[string, string]>;
@@ -33,7 +38,7 @@ export type Rig = {
   pass(ms: number): Promise<void>;
   /** Sets the time of day forward or back; nothing else notices. */
   setClock(ms: number): void;
-  room: Room;
+  room: DiskCapacity;
   /** Lets a held model call or tool go on. */
   release(): void;
   plan(): Plan | undefined;
@@ -42,7 +47,7 @@ export type Rig = {
   events(): Event[];
   types(): string[];
   /** The next daemon, without a word from this one. */
-  restart(how?: { powerCut?: boolean; last?: Fault }): Promise<void>;
+  restart(how?: { powerCut?: boolean; last?: PreviousFailure }): Promise<void>;
   kill(): void;
 };
 
@@ -50,7 +55,7 @@ export type RigOptions = {
   /** Names of the tools the model is offered. */
   tools?: string[];
   /** What is told from memory and skills. */
-  notes?: World['notes'];
+  notes?: SessionPorts['notes'];
   /** The session; demo where this is left out. */
   name?: string;
   script: Script;
@@ -59,19 +64,19 @@ export type RigOptions = {
   resume?: (call: { name: string; args: string }) => ToolResult | 'hold' | null;
   replay?: (name: string) => 'safe' | 'never';
   /** Whether a call may run; all may where this is left out. */
-  permit?: (call: { name: string; args: string }) => Permit;
+  permit?: (call: { name: string; args: string }) => Permission;
   /** How the daemon before the first one ended. */
-  last?: Fault;
+  last?: PreviousFailure;
   config?: Config;
   /** Asked in place of `config` each time; may throw, as settings that cannot be read do. */
   rules?: () => Rules;
   store?: MemoryStore;
   before?: EventBody[];
-  owner?: World['owner'];
+  owner?: SessionPorts['owner'];
   /** `SEAL` each time, where this is left out. */
-  seal?: World['seal'];
+  seal?: SessionPorts['createNonce'];
   /** Puts something between the worker and its ports, such as a check. */
-  around?: (world: World) => World;
+  around?: (world: SessionPorts) => SessionPorts;
 };
 
 /** The seal of every run of a rig. */
@@ -83,8 +88,8 @@ export async function rig(options: RigOptions): Promise<Rig> {
   let shift = 0;
   const clockNow = () => new Date(shift + now++);
   let store = options.store ?? memoryStore(options.name ?? 'demo', { now: clockNow });
-  if (options.before) await store.journal.append(options.before);
-  await store.journal.sync();
+  if (options.before) await store.eventLog.append(options.before);
+  await store.eventLog.sync();
   let timers: Array<{ at: number; run: () => void }> = [];
   const requests: ModelRequest[] = [];
   const toolRuns: Rig['toolRuns'] = [];
@@ -104,7 +109,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
       signal.addEventListener('abort', () => reject(signal.reason));
     });
 
-  const world = (): World => ({
+  const world = (): SessionPorts => ({
     store,
     children,
     clock: {
@@ -118,12 +123,12 @@ export async function rig(options: RigOptions): Promise<Rig> {
         };
       },
     },
-    slots: { take: async () => () => {} },
+    runSemaphore: { acquire: async () => () => {} },
     owner: options.owner ?? { check() {} },
-    room: () => self.room,
-    seal: options.seal ?? (() => SEAL),
+    diskCapacity: () => self.room,
+    createNonce: options.seal ?? (() => SEAL),
     log: (level, text) => logged.push([level, text]),
-    trouble: (error) => troubles.push(error),
+    reportTrouble: (error) => troubles.push(error),
     ...(options.notes && { notes: options.notes }),
     model: {
       async ask(request, { signal, onText }): Promise<ModelAnswer> {
@@ -133,7 +138,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
           await held(signal);
           move = move.next?.() ?? {};
         }
-        if ('fault' in move) throw new ModelFault(...move.fault);
+        if ('fault' in move) throw new ModelError(...move.fault);
         const said = 'hold' in move ? {} : move;
         onText(said.text ?? '');
         return {
@@ -150,9 +155,9 @@ export async function rig(options: RigOptions): Promise<Rig> {
     },
     tools: {
       specs: options.tools?.map((name) => ({ name, description: name, parameters: {} })) ?? [],
-      ready: async () => [],
-      permit: async (call) => options.permit?.(call) ?? { is: 'allow' },
-      replay: options.replay ?? (() => 'never'),
+      refresh: async () => [],
+      checkPermission: async (call) => options.permit?.(call) ?? { is: 'allow' },
+      replayPolicy: options.replay ?? (() => 'never'),
       async run(call, { signal }) {
         toolRuns.push(call);
         const result = options.tool?.(call, toolRuns.length - 1) ?? { ok: true, text: `output ${toolRuns.length}` };
@@ -167,18 +172,18 @@ export async function rig(options: RigOptions): Promise<Rig> {
         await held(signal);
         return { ok: true, text: 'let go' };
       },
-      settle: async () => 'nothing',
+      endLeftovers: async () => 'nothing',
     },
   });
 
-  const open = (last?: Fault) =>
-    openWorker(
+  const open = (last?: PreviousFailure) =>
+    openSessionWorker(
       options.around?.(world()) ?? world(),
       async () => rules(),
       (error) => faults.push(error),
       last,
     );
-  let worker: Worker;
+  let worker: SessionWorker;
   const self: Rig = {
     room: 'plenty',
     setClock(ms) {

@@ -1,18 +1,17 @@
 import { describe, expect, test } from 'vitest';
-import type { DoneWhen } from '../../src/protocol/plan.ts';
-import { escaped, filled, placesIn } from '../../src/protocol/template/placeholders.ts';
-import { readSteps } from '../../src/protocol/template/steps.ts';
-import type { TemplateStep } from '../../src/protocol/template/template.ts';
-import { inOneLine, writeSteps } from '../../src/protocol/template/write.ts';
+import type { StepCheck } from '../../src/protocol/session/plan.ts';
+import type { TemplateStep } from '../../src/protocol/templates/template.ts';
+import { escapePlaceholders, fillPlaceholders, placeholderNames } from '../../src/protocol/templates/template.ts';
+import { formatSteps, parseSteps, toOneLine } from '../../src/protocol/templates/template-steps.ts';
 import fc from '../support/property.ts';
 
 const listOf = (steps: readonly TemplateStep[]) => {
-  const list = writeSteps(steps);
+  const list = formatSteps(steps);
   return 'text' in list ? list.text : `no way to write ${list.unwritten}`;
 };
 
 const stepsOf = (text: string) => {
-  const read = readSteps(text);
+  const read = parseSteps(text);
   return 'steps' in read ? read.steps : read.faults;
 };
 
@@ -106,7 +105,7 @@ describe('a list of steps', () => {
 describe('a place in a text', () => {
   test('is filled once; what a value says is not looked at again, and other braces stay', () => {
     const values: Record<string, string> = { a: '{{b}}', b: '$& $1 {{a}}' };
-    expect(filled(`{{a}} {{ b }} {{.Names}} \${{x.y}} \\{{a}} \\\\{{a}}`, (name) => values[name] ?? '')).toBe(
+    expect(fillPlaceholders(`{{a}} {{ b }} {{.Names}} \${{x.y}} \\{{a}} \\\\{{a}}`, (name) => values[name] ?? '')).toBe(
       `{{b}} $& $1 {{a}} {{.Names}} \${{x.y}} {{a}} \\{{b}}`,
     );
   });
@@ -119,8 +118,8 @@ describe('a place in a text', () => {
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
         const text = pieces.join('');
-        expect(placesIn(escaped(text))).toEqual([]);
-        expect(filled(escaped(text), () => 'no')).toBe(text);
+        expect(placeholderNames(escapePlaceholders(text))).toEqual([]);
+        expect(fillPlaceholders(escapePlaceholders(text), () => 'no')).toBe(text);
       }),
     );
   });
@@ -154,7 +153,7 @@ describe('steps that are written as a list', () => {
   );
   const line = fc
     .array(fc.oneof(words, fc.string({ maxLength: 6 })), { minLength: 1, maxLength: 8 })
-    .map((all) => inOneLine(all.join('')));
+    .map((all) => toOneLine(all.join('')));
   const said = line.filter((text) => text !== '');
   const command = fc
     .array(fc.oneof(words, fc.constantFrom('ls', '\n', '  ', '$x', "'"), fc.string({ maxLength: 5 })), {
@@ -164,11 +163,11 @@ describe('steps that are written as a list', () => {
     .map((all) => all.join('').replace(/\r/g, '').trim())
     .filter((text) => text !== '');
   const check = fc.oneof(
-    said.map((file): DoneWhen => ({ file })),
+    said.map((file): StepCheck => ({ file })),
     fc.record({ file: said, min_bytes: fc.nat(), matches: fc.string() }),
     fc.record({ command, exit: fc.nat(3) }),
-    said.map((person): DoneWhen => ({ person })),
-    fc.constant<DoneWhen>({ url: 'http://127.0.0.1/x', status: 204 }),
+    said.map((person): StepCheck => ({ person })),
+    fc.constant<StepCheck>({ url: 'http://127.0.0.1/x', status: 204 }),
   );
   const place = fc.integer({ min: 1, max: 3 }).map((n) => `step_${n}`);
   const step = (own: number): fc.Arbitrary<TemplateStep> => {

@@ -1,22 +1,26 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { fillTemplate, templateFaults, usageOf } from '../../src/core/template/fill.ts';
-import { argsIn } from '../../src/core/template/order.ts';
-import { readSteps } from '../../src/protocol/template/steps.ts';
-import { readTemplate } from '../../src/store/template-file.ts';
+import {
+  fillTemplate,
+  findTemplateFaults,
+  parseArguments,
+  templateUsage,
+} from '../../src/core/templates/fill-template.ts';
+import { parseSteps } from '../../src/protocol/templates/template-steps.ts';
+import { parseTemplate } from '../../src/store/templates/template-file.ts';
 import fc from '../support/property.ts';
 import { moves, type Rig, rig, SEAL, shell } from '../support/rig.ts';
 
 const template = (text: string) => {
-  const read = readTemplate('t', text);
+  const read = parseTemplate('t', text);
   if (!read.ok) throw new Error(read.why);
   return read.template;
 };
 const fill = (text: string, args = '') => {
   const done = fillTemplate(template(text), args);
   if ('fault' in done) return done.fault;
-  const read = readSteps(done.text);
+  const read = parseSteps(done.text);
   return { ...done, steps: 'steps' in read ? read.steps : [] };
 };
 const stepsOf = (text: string, args = '') => {
@@ -36,12 +40,12 @@ describe('arguments of /run', () => {
     ['q="say \\"hi\\" \\\\ done" url=http://x/?a=b', { q: 'say "hi" \\ done', url: 'http://x/?a=b' }],
     ["city=Par'is", { city: "Par'is" }],
   ])('%j are %j', (text, values) => {
-    const read = argsIn(text);
+    const read = parseArguments(text);
     expect('values' in read && Object.fromEntries(read.values)).toEqual(values);
   });
 
   test.each(['Paris', 'city=a b', 'city="a', '=x', 'city=a city=b'])('%j is refused', (text) => {
-    expect(argsIn(text)).toMatchObject({ fault: expect.any(String) });
+    expect(parseArguments(text)).toMatchObject({ fault: expect.any(String) });
   });
 });
 
@@ -178,9 +182,9 @@ describe('faults of a template are told by their lines', () => {
     [`---\ndescription: ${'['.repeat(20_000)}\n---\n1. x`, 'line'],
     ['---\njust words\n---\n1. x', 'line 2: '],
   ])('front matter: %j', (text, fault) => {
-    const read = readTemplate('t', text);
+    const read = parseTemplate('t', text);
     expect(read.ok ? '' : read.why).toContain(fault);
-    const windows = readTemplate('t', text.replaceAll('\n', '\r\n'));
+    const windows = parseTemplate('t', text.replaceAll('\n', '\r\n'));
     expect(windows.ok ? '' : windows.why).toContain(fault);
   });
 
@@ -197,7 +201,7 @@ describe('faults of a template are told by their lines', () => {
     ['1. One\n   - needs: 2\n2. Two\n   - needs: 1\n', 'the items 1 → 2 need each other in a ring'],
     ['nothing here', 'templates/t.md, line 1: there is no step'],
   ])('text: %j', (text, fault) => {
-    expect(templateFaults(template(text)).join('\n')).toContain(fault);
+    expect(findTemplateFaults(template(text)).join('\n')).toContain(fault);
     expect(fill(text, 'city=x')).toContain(fault);
   });
 });
@@ -272,7 +276,7 @@ describe('/run', () => {
     expect(on.plan()).toBeUndefined();
     expect(on.requests).toEqual([]);
     expect(on.faults).toEqual([]);
-    expect(usageOf(template(REPORT))).toBe('/run t city=… [weeks=1]');
+    expect(templateUsage(template(REPORT))).toBe('/run t city=… [weeks=1]');
   });
 
   test('is not touched by an edit of its template, nor by a crash, once it was taken in', async () => {
@@ -324,7 +328,7 @@ describe('/run', () => {
 
 test('the example is a template without faults, and the page shows it as it is', () => {
   const text = readFileSync('examples/templates/weekly-report.md', 'utf8');
-  const read = readTemplate('weekly-report', text);
+  const read = parseTemplate('weekly-report', text);
   expect(readFileSync('docs/templates.md', 'utf8')).toContain(`\`\`\`\`markdown\n${text}\`\`\`\`\n`);
-  expect(read.ok && templateFaults(read.template)).toEqual([]);
+  expect(read.ok && findTemplateFaults(read.template)).toEqual([]);
 });

@@ -3,13 +3,12 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { fillTemplate, templateFaults } from '../../src/core/template/fill.ts';
-import { planAsTemplate } from '../../src/core/template/from-plan.ts';
-import type { Plan, Step } from '../../src/protocol/plan.ts';
-import { readSteps } from '../../src/protocol/template/steps.ts';
-import { inOneLine } from '../../src/protocol/template/write.ts';
-import { readTemplate, templateText } from '../../src/store/template-file.ts';
-import { openTemplates, saveTemplate } from '../../src/store/templates.ts';
+import { fillTemplate, findTemplateFaults } from '../../src/core/templates/fill-template.ts';
+import { templateFromPlan } from '../../src/core/templates/template-plan.ts';
+import type { Plan, Step } from '../../src/protocol/session/plan.ts';
+import { parseSteps, toOneLine } from '../../src/protocol/templates/template-steps.ts';
+import { formatTemplate, parseTemplate } from '../../src/store/templates/template-file.ts';
+import { openTemplates, saveTemplate } from '../../src/store/templates/template-store.ts';
 import fc from '../support/property.ts';
 
 const planOf = (steps: Step[], goal = 'Compare the revenue', more: Partial<Plan> = {}): Plan => ({
@@ -30,14 +29,14 @@ const planOf = (steps: Step[], goal = 'Compare the revenue', more: Partial<Plan>
 
 /** The plan as a file, and what a run of that file would begin with. */
 function again(plan: Plan) {
-  const kept = planAsTemplate(plan);
+  const kept = templateFromPlan(plan);
   if ('why' in kept) return kept.why;
-  const read = readTemplate('t', templateText(kept.head, kept.body));
+  const read = parseTemplate('t', formatTemplate(kept.head, kept.body));
   if (!read.ok) return read.why;
-  expect(templateFaults(read.template)).toEqual([]);
+  expect(findTemplateFaults(read.template)).toEqual([]);
   const filled = fillTemplate(read.template, '');
   if ('fault' in filled) return filled.fault;
-  const steps = readSteps(filled.text);
+  const steps = parseSteps(filled.text);
   return { ...filled, steps: 'steps' in steps ? steps.steps : [] };
 }
 
@@ -67,7 +66,7 @@ test('a plan that was kept as a template and is run again has the same steps, ch
   const text = fc
     .array(fc.oneof(words, fc.string({ maxLength: 6 })), { minLength: 1, maxLength: 8 })
     .map((all) => all.join(''))
-    .filter((said) => inOneLine(said) !== '');
+    .filter((said) => toOneLine(said) !== '');
   const step = (n: number): fc.Arbitrary<Step> =>
     fc
       .record(
@@ -100,7 +99,7 @@ test('a plan that was kept as a template and is run again has the same steps, ch
       if (typeof run === 'string') return;
       expect(run.steps).toEqual(
         plan.steps.map(({ description, command, notes, needs, done_when }) => ({
-          description: inOneLine(description),
+          description: toOneLine(description),
           ...(command !== undefined && { command: command.trim() }),
           ...(notes !== undefined && { notes }),
           ...(needs && { needs: needs.map((id) => ids[id]) }),

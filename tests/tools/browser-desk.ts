@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished, test } from 'vitest';
-import type { BrowserConfig, NetworkSettings } from '../../src/protocol/config.ts';
-import type { Patience } from '../../src/tools/browser/desk.ts';
-import { findBrowser } from '../../src/tools/browser/executable.ts';
-import { browserPool } from '../../src/tools/browser/pool.ts';
-import { browserTool } from '../../src/tools/browser/tool.ts';
-import type { Resolve } from '../../src/tools/web/destination.ts';
+import type { BrowserConfig, NetworkSettings } from '../../src/protocol/settings/config.ts';
+import type { Patience } from '../../src/tools/browser/action-context.ts';
+import { openBrowserPool } from '../../src/tools/browser/browser-pool.ts';
+import { browserTool } from '../../src/tools/browser/browser-tool.ts';
+import { findBrowser } from '../../src/tools/browser/find-browser.ts';
+import type { ResolveHost } from '../../src/tools/web/destination.ts';
 import { desk } from './desk.ts';
 
 /** The Chromium of this machine; where a person wants these tests (AGENTD_TEST_BROWSER=required), a missing one fails them. */
@@ -32,7 +32,7 @@ export const browserTest = (name: string, run: () => Promise<void>) =>
 type Options = {
   network?: NetworkSettings;
   browser?: BrowserConfig;
-  resolve?: Resolve;
+  resolve?: ResolveHost;
   mostBytes?: number;
   actionMs?: number;
   patience?: Partial<Patience>;
@@ -51,7 +51,8 @@ export function browserDesk(options: Options = {}) {
     env = process.env,
   } = options;
   const logged: string[] = [];
-  const open = () => browserPool({ env, log: (level, text) => logged.push(`${level}: ${text}`), resolve, mostBytes });
+  const open = () =>
+    openBrowserPool({ env, log: (level, text) => logged.push(`${level}: ${text}`), resolve, mostBytes });
   const pool = open();
   const settings = () => ({ network, browser });
   const toolOf = (folder: string, from = pool) => browserTool({ pool: from, folder, settings, actionMs, patience });

@@ -1,9 +1,9 @@
-import { browsers } from '../../src/tools/browser/index.ts';
+import { openBrowsers } from '../../src/tools/index.ts';
 
 /** A daemon's part of the browser, to be killed: opens a page in a profile, says so, and goes on for ever. */
 const [folder = '', url = ''] = process.argv.slice(2);
-const pool = browsers({ env: process.env, log: () => undefined });
-const tool = pool.of(folder, () => ({ network: { allow_private: ['127.0.0.1'] } }));
+const pool = openBrowsers({ env: process.env, log: () => undefined });
+const tool = pool.toolFor(folder, () => ({ network: { allow_private: ['127.0.0.1'] } }));
 const context = {
   work: '/nowhere',
   folder: '/nowhere',

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { safeName } from '../../src/tools/browser/downloads.ts';
+import { safeFileName } from '../../src/tools/browser/downloads.ts';
 import { browserDesk, browserTest } from './browser-desk.ts';
 import { smallPdf } from './small-pdf.ts';
 import { says, server } from './web-server.ts';
@@ -182,11 +182,11 @@ test('arguments that do not fit an action are refused with what it takes', async
 });
 
 test('a name a server gave is made harmless', () => {
-  expect(safeName('../../etc/passwd')).toBe('passwd');
-  expect(safeName('..\\..\\evil.exe')).toBe('evil.exe');
-  expect(safeName('.bashrc')).toBe('bashrc');
-  expect(safeName('a;rm -rf $(x)`y`.csv')).toBe('a_rm -rf _(x)_y_.csv');
-  expect(safeName('报告 2026.pdf')).toBe('报告 2026.pdf');
-  expect([...safeName(`${'x'.repeat(500)}.tar`)].length).toBe(64);
-  expect(safeName('')).toBe('file');
+  expect(safeFileName('../../etc/passwd')).toBe('passwd');
+  expect(safeFileName('..\\..\\evil.exe')).toBe('evil.exe');
+  expect(safeFileName('.bashrc')).toBe('bashrc');
+  expect(safeFileName('a;rm -rf $(x)`y`.csv')).toBe('a_rm -rf _(x)_y_.csv');
+  expect(safeFileName('报告 2026.pdf')).toBe('报告 2026.pdf');
+  expect([...safeFileName(`${'x'.repeat(500)}.tar`)].length).toBe(64);
+  expect(safeFileName('')).toBe('file');
 });

@@ -2,12 +2,12 @@ import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { type CheckOptions, checkTool } from '../../src/tools/check.ts';
-import { shell } from '../../src/tools/shell.ts';
+import { type CheckOptions, checkTool } from '../../src/tools/check/check-tool.ts';
+import { shellTool } from '../../src/tools/shell/shell-tool.ts';
 import { desk, eventually } from './desk.ts';
 
 const given = (options: Partial<CheckOptions> = {}) =>
-  desk({ tools: [checkTool({ readAlso: [], shell: shell(), ...options })] });
+  desk({ tools: [checkTool({ readAlso: [], shell: shellTool(), ...options })] });
 
 async function site(answer: RequestListener): Promise<string> {
   const server = createServer(answer);
@@ -35,7 +35,7 @@ test('the model is not offered `check`, neither at first nor after a wrong name;
     'web_search',
   ]);
   expect((await use('chek', {})).text).not.toContain('check');
-  expect(box.replay('check')).toBe('never');
+  expect(box.replayPolicy('check')).toBe('never');
   expect(await use('check', { command: 'true' })).toMatchObject({ ok: true });
 });
 
@@ -128,7 +128,7 @@ test('a command holds where its exit code is the one wanted, and its last lines 
 });
 
 test('a command that takes too long or is ended by a signal does not hold', async () => {
-  const { use } = given({ shell: shell({ timeoutMs: 300 }) });
+  const { use } = given({ shell: shellTool({ timeoutMs: 300 }) });
   expect(await use('check', { command: 'sleep 60' })).toMatchObject({
     ok: false,
     text: expect.stringContaining('wanted exit 0, came timed out after 0.3 s'),
@@ -189,7 +189,7 @@ test('a redirect of a checked address goes by the rules like the address itself'
   });
   const rules = [{ deny: `web_fetch(${url}/private/*)` }];
   const held = desk({
-    tools: [checkTool({ readAlso: [], shell: shell(), web: LOOPBACK })],
+    tools: [checkTool({ readAlso: [], shell: shellTool(), web: LOOPBACK })],
     permissions: { mode: 'auto', session: rules, workspace: [] },
   });
   expect(await held.use('check', { url: `${url}/open` })).toMatchObject({

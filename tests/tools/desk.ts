@@ -12,23 +12,23 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
-import type { ToolResult } from '../../src/engine/ports.ts';
-import type { SandboxWish } from '../../src/protocol/config.ts';
-import type { Permissions } from '../../src/protocol/permissions.ts';
+import type { ToolResult } from '../../src/engine/ports/tool-ports.ts';
+import type { SandboxSettings } from '../../src/protocol/settings/effective-settings.ts';
+import type { Permissions } from '../../src/protocol/settings/permissions.ts';
 import {
   type BuiltinOptions,
   builtinTools,
+  createToolbox,
+  openJobStore,
   openSandbox,
-  openShelf,
   type Tool,
-  toolbox,
 } from '../../src/tools/index.ts';
 
 type DeskOptions = Partial<Omit<BuiltinOptions, 'sandbox'>> & {
   tools?: Tool[];
   blobs?: Record<string, string>;
   /** Where commands run; as the tests' user, held by nothing, if left out. */
-  sandbox?: Partial<SandboxWish>;
+  sandbox?: Partial<SandboxSettings>;
   /** What may run without a person being asked; everything where this is left out. */
   permissions?: Permissions;
   /** How long the begin of a job waits for its end, in ms. */
@@ -48,8 +48,8 @@ export function desk({ sandbox, permissions = ALL, settleMs, ...options }: DeskO
   mkdirSync(outside);
   const wish = { mode: 'none' as const, network: false, ...sandbox };
   const held = { of: openSandbox({ env: options.env ?? process.env, hidden: [root] }), wish: () => wish };
-  const jobs = openShelf(join(root, 'jobs'), { settleMs });
-  const box = toolbox(
+  const jobs = openJobStore(join(root, 'jobs'), { settleMs });
+  const box = createToolbox(
     options.tools ?? builtinTools({ readAlso: [], jobs, ...options, sandbox: held }),
     undefined,
     () => permissions,

@@ -1,8 +1,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { PermissionRule, Permissions } from '../../src/protocol/permissions.ts';
-import { TOOL_NAMES } from '../../src/protocol/tool-names.ts';
+import type { PermissionRule, Permissions } from '../../src/protocol/settings/permissions.ts';
+import { TOOL_NAMES } from '../../src/protocol/tool-calls/tool-names.ts';
 import { desk } from './desk.ts';
 
 const KEPT = 'secret/kept.txt';
@@ -32,7 +32,7 @@ function ruled(rules: PermissionRule[]) {
   writeFileSync(join(at.work, 'open.txt'), 'a word: x\n');
   const { signal } = new AbortController();
   const permit = async (name: string, args: object) =>
-    (await at.box.permit({ name, args: JSON.stringify(args) }, { work: async () => at.work, signal })).is;
+    (await at.box.checkPermission({ name, args: JSON.stringify(args) }, { work: async () => at.work, signal })).is;
   return { ...at, permit };
 }
 
@@ -78,5 +78,5 @@ test('a rule that allows a tool for a file allows no other tool', async () => {
   const at = desk({ permissions: { ...withRules([{ allow: 'write_file(secret/*)' }]), mode: 'safe' } });
   const caller = { work: async () => at.work, signal: new AbortController().signal };
   const edit = { name: 'edit_file', args: JSON.stringify({ path: KEPT, old: 'a', new: 'b' }) };
-  expect((await at.box.permit(edit, caller)).is).toBe('ask');
+  expect((await at.box.checkPermission(edit, caller)).is).toBe('ask');
 });

@@ -1,8 +1,8 @@
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { INLINE_LIMIT } from '../../src/protocol/recorded.ts';
-import { pageOf } from '../../src/tools/lines.ts';
+import { MAX_INLINE_CHARS } from '../../src/protocol/session/log-entry.ts';
+import { readPage } from '../../src/tools/files/read-file.ts';
 import { desk } from './desk.ts';
 
 const numbered = (count: number) => Array.from({ length: count }, (_, at) => `line ${at + 1}\n`).join('');
@@ -35,7 +35,7 @@ test('a long file is read page by page, and every page is short enough to be sho
   let read = '';
   for (let offset = 1; offset; ) {
     const { text } = await use('read_file', { path: 'a', offset });
-    expect([...text].length).toBeLessThanOrEqual(INLINE_LIMIT);
+    expect([...text].length).toBeLessThanOrEqual(MAX_INLINE_CHARS);
     const [header, ...rest] = text.split('\n');
     read += rest.join('\n');
     offset = Number(/offset (\d+)/.exec(header ?? '')?.[1] ?? 0);
@@ -46,15 +46,15 @@ test('a long file is read page by page, and every page is short enough to be sho
 test('a page does not depend on the pieces a text comes in', async () => {
   const bytes = Buffer.from(`a\n漢字😀\n\nlong ${'x'.repeat(30)}\nend`);
   const ask = { first: 2, lines: 3, characters: 20 };
-  const whole = await pageOf([bytes], ask);
+  const whole = await readPage([bytes], ask);
   expect(whole).toEqual({ text: '漢字😀\n\n', first: 2, last: 3, total: 5, cut: false });
   expect(
-    await pageOf(
+    await readPage(
       Array.from(bytes, (byte) => Buffer.from([byte])),
       ask,
     ),
   ).toEqual(whole);
-  expect(await pageOf([bytes], { ...ask, first: 4 })).toMatchObject({
+  expect(await readPage([bytes], { ...ask, first: 4 })).toMatchObject({
     text: `long ${'x'.repeat(15)}`,
     last: 4,
     cut: true,

@@ -4,8 +4,8 @@ import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { expect, onTestFinished, test } from 'vitest';
-import { openFence } from '../../src/tools/paths.ts';
-import { replaceFile } from '../../src/tools/replace-file.ts';
+import { openWorkPaths } from '../../src/tools/files/work-paths.ts';
+import { writeWorkFile } from '../../src/tools/files/write-file.ts';
 import { desk } from './desk.ts';
 
 const OURS = 'inside.txt';
@@ -36,11 +36,13 @@ descriptors(
   'no folder and no file is made outside while a process flips a folder with a link',
   async () => {
     const { use, outside, work, stop } = await flipping();
-    const fence = await openFence(work, []);
+    const fence = await openWorkPaths(work, []);
     for (let n = 0; n < ROUNDS; n++) {
       // What a download, a picture or a server's file does after its place was found; its content never comes, which spares a sync.
       const nothing = new Readable({ read: () => nothing.destroy(new Error('nothing comes')) });
-      await replaceFile({ real: join(work, `d/new-${n}/x`), shown: 'x' }, nothing, fence).catch(() => undefined);
+      await writeWorkFile({ real: join(work, `d/new-${n}/x`), displayName: 'x' }, nothing, fence).catch(
+        () => undefined,
+      );
       if (n % 25 === 0) await use('write_file', { path: `d/file-${n}`, content: 'mine' });
     }
     await stop();

@@ -45,7 +45,7 @@ export function testJobs(mode: 'none' | 'auto'): void {
       expect(failed.text).toMatch(/^It has ended already\.\njob_1: exit 7, \d+ s ago: .*\nno such thing\n$/s);
       expect(await begin(on, 'kill -9 $$')).toMatchObject({ ok: false, exit: null });
       expect(await begin(on, 'true')).toMatchObject({ ok: true, exit: 0 });
-      expect(on.jobs.news()).toEqual([]);
+      expect(on.jobs.listUnreported()).toEqual([]);
     });
 
     test('a stop ends the job with all its processes, also those that ignore it', async () => {

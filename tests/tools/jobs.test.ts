@@ -2,8 +2,8 @@ import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { pageOf } from '../../src/tools/jobs/job-output.ts';
-import { openShelf } from '../../src/tools/jobs/shelf.ts';
+import { outputPage } from '../../src/tools/jobs/job-output.ts';
+import { openJobStore } from '../../src/tools/jobs/job-store.ts';
 import { desk as deskWith, eventually } from './desk.ts';
 import { SOON_MS, testJobs } from './jobs-stories.ts';
 
@@ -15,11 +15,11 @@ test('pages that follow each other give the whole output, also through letters o
   const folder = join(on.root, 'jobs/job_1');
   await on.use('jobs', { action: 'wait', job: 'job_1' });
   let text = '';
-  for (let at = 0, page = pageOf(folder, at, 777, false); page.to < page.total || page.text !== ''; ) {
+  for (let at = 0, page = outputPage(folder, at, 777, false); page.to < page.total || page.text !== ''; ) {
     expect([...page.text].length).toBeLessThanOrEqual(777);
     text += page.text;
     at = page.to;
-    page = pageOf(folder, at, 777, false);
+    page = outputPage(folder, at, 777, false);
   }
   expect(text).toBe(Array.from({ length: 2000 }, (_, n) => `${n + 1} äöü 漢字 🙂\n`).join(''));
 });
@@ -39,7 +39,7 @@ test('a job has ended once all it said is kept as well, however long that takes 
 test('a call that is repeated after a crash shows the same again', async () => {
   const on = deskWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'echo one; sleep 300', background: true });
-  await eventually(() => pageOf(join(on.root, 'jobs/job_1'), 0, 9, true).text === 'one\n');
+  await eventually(() => outputPage(join(on.root, 'jobs/job_1'), 0, 9, true).text === 'one\n');
   writeFileSync(join(on.root, 'jobs/job_1/seen.json'), JSON.stringify({ call: 'call-2', from: 0, to: 4 }));
   expect((await on.use('jobs', { action: 'look', job: 'job_1' })).text).toContain('\none\n');
   expect((await on.use('jobs', { action: 'look', job: 'job_1' })).text).toContain('(nothing new)');
@@ -78,15 +78,15 @@ test('arguments that do not fit are told with what would', async () => {
 test('the end of a job is news until the model was told of it', async () => {
   const on = deskWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'while [ ! -e go ]; do sleep 0.05; done; exit 4', background: true });
-  expect(on.jobs.news()).toEqual([]);
-  expect(on.jobs.running()).toEqual(['job_1 (while [ ! -e go ]; do sleep 0.05; done; exit 4)']);
+  expect(on.jobs.listUnreported()).toEqual([]);
+  expect(on.jobs.listRunning()).toEqual(['job_1 (while [ ! -e go ]; do sleep 0.05; done; exit 4)']);
   writeFileSync(join(on.work, 'go'), '');
-  await eventually(() => on.jobs.running().length === 0);
-  expect(on.jobs.news()).toEqual([expect.stringMatching(/^job_1 \(while .*\) has ended: exit 4\. /)]);
-  expect(openShelf(join(on.root, 'jobs')).news()).toHaveLength(1);
-  on.jobs.told();
-  expect(on.jobs.news()).toEqual([]);
-  expect(openShelf(join(on.root, 'jobs')).news()).toEqual([]);
+  await eventually(() => on.jobs.listRunning().length === 0);
+  expect(on.jobs.listUnreported()).toEqual([expect.stringMatching(/^job_1 \(while .*\) has ended: exit 4\. /)]);
+  expect(openJobStore(join(on.root, 'jobs')).listUnreported()).toHaveLength(1);
+  on.jobs.markAllReported();
+  expect(on.jobs.listUnreported()).toEqual([]);
+  expect(openJobStore(join(on.root, 'jobs')).listUnreported()).toEqual([]);
 });
 
 test('a wait is given up when the run is stopped, and the job goes on', async () => {
@@ -96,7 +96,7 @@ test('a wait is given up when the run is stopped, and the job goes on', async ()
   const waiting = on.use('jobs', { action: 'wait', job: 'job_1' }, control.signal);
   control.abort(new Error('stopped by a person'));
   await expect(waiting).rejects.toThrow('stopped by a person');
-  expect(on.jobs.running()).toHaveLength(1);
+  expect(on.jobs.listRunning()).toHaveLength(1);
 });
 
 test('a call that was begun for a daemon that is no more is answered with its job, and not begun twice', async () => {
@@ -126,7 +126,7 @@ test('a job whose supervisor has not begun never will once that was asked', asyn
 test('the output of the ten jobs that ended last is kept, and no name is given twice', async () => {
   const on = deskWith();
   for (let n = 1; n <= 13; n++) await on.use('shell', { command: 'true', background: true });
-  const names = on.jobs.all().map((job) => job.id);
+  const names = on.jobs.list().map((job) => job.id);
   expect(names).toContain('job_13');
   expect(names).not.toContain('job_1');
   expect(names.length).toBeLessThanOrEqual(11);

@@ -2,13 +2,13 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import type { ToolResult } from '../../src/engine/ports.ts';
-import type { SandboxWish } from '../../src/protocol/config.ts';
-import type { McpServers } from '../../src/protocol/mcp.ts';
-import type { Permissions } from '../../src/protocol/permissions.ts';
+import type { ToolResult } from '../../src/engine/ports/tool-ports.ts';
+import type { SandboxSettings } from '../../src/protocol/settings/effective-settings.ts';
+import type { McpServers } from '../../src/protocol/settings/mcp-config.ts';
+import type { Permissions } from '../../src/protocol/settings/permissions.ts';
 import { builtinTools, openSandbox } from '../../src/tools/index.ts';
-import { type SessionServersOptions, sessionServers } from '../../src/tools/mcp/servers.ts';
-import { toolbox } from '../../src/tools/toolbox.ts';
+import { openSessionServers, type SessionServersOptions } from '../../src/tools/mcp/mcp-pool.ts';
+import { createToolbox } from '../../src/tools/toolbox/toolbox.ts';
 
 const ROOT = new URL('../..', import.meta.url).pathname;
 const ODD = new URL('../support/mcp-server.mjs', import.meta.url).pathname;
@@ -29,7 +29,7 @@ export const reference = (name: string, ...args: string[]) => ({
 type DeskOptions = Partial<SessionServersOptions> & {
   permissions?: () => Permissions;
   /** The session's `sandbox`; left out: programs are held by nothing, whatever their entries say. */
-  mode?: SandboxWish['mode'];
+  mode?: SandboxSettings['mode'];
 };
 
 /** A session's work folder and the MCP servers it has; all of them end with the test. */
@@ -40,7 +40,7 @@ export function mcpDesk(servers: McpServers, { permissions, mode, ...options }: 
   const wanted = { servers };
   const logged: string[] = [];
   const env = options.env ?? { PATH: process.env['PATH'], HOME: root };
-  const mcp = sessionServers({
+  const mcp = openSessionServers({
     settings: () => wanted.servers,
     env,
     log: (level, text) => logged.push(`${level}: ${text}`),
@@ -53,13 +53,13 @@ export function mcpDesk(servers: McpServers, { permissions, mode, ...options }: 
     await mcp.close();
     rmSync(root, { recursive: true, force: true });
   });
-  const box = toolbox(
+  const box = createToolbox(
     builtinTools({ readAlso: [] }),
     mcp,
     permissions ?? (() => ({ mode: 'auto', session: [], workspace: [] })),
   );
   const open = new AbortController().signal;
-  const ready = (signal = open) => box.ready({ work: async () => work, signal });
+  const ready = (signal = open) => box.refresh({ work: async () => work, signal });
   const use = (name: string, args: unknown = {}, signal = open): Promise<ToolResult> =>
     box.run(
       { name, args: typeof args === 'string' ? args : JSON.stringify(args) },
@@ -71,6 +71,6 @@ export function mcpDesk(servers: McpServers, { permissions, mode, ...options }: 
     existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n').map(Number) : [];
   /** Whether a call would run, be denied or be asked about. */
   const permit = (name: string, args: unknown = {}) =>
-    box.permit({ name, args: JSON.stringify(args) }, { work: async () => work, signal: open });
+    box.checkPermission({ name, args: JSON.stringify(args) }, { work: async () => work, signal: open });
   return { root, work, wanted, logged, mcp, box, ready, use, permit, offered, pids };
 }

@@ -2,15 +2,15 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { mcpPool } from '../../src/tools/index.ts';
-import { toolbox } from '../../src/tools/toolbox.ts';
+import { openMcpPool } from '../../src/tools/index.ts';
+import { createToolbox } from '../../src/tools/toolbox/toolbox.ts';
 import { eventually, runs } from './desk.ts';
 import { odd } from './mcp-desk.ts';
 
 /** Sessions with the odd server, of which so many may have theirs running. */
 function sessions(most: number) {
   const root = mkdtempSync(join(tmpdir(), 'agentd-mcp-'));
-  const pool = mcpPool({ env: { PATH: process.env['PATH'] }, log: () => {}, most });
+  const pool = openMcpPool({ env: { PATH: process.env['PATH'] }, log: () => {}, most });
   onTestFinished(async () => {
     await pool.close();
     rmSync(root, { recursive: true, force: true });
@@ -19,9 +19,9 @@ function sessions(most: number) {
   const context = { work: root, folder: join(root, 'call'), signal, blob: async () => undefined };
   /** As a worker does that was opened just now. */
   const pid = async (name: string) => {
-    const box = toolbox(
+    const box = createToolbox(
       [],
-      pool.of(name, () => ({ odd: odd() })),
+      pool.toolsFor(name, () => ({ odd: odd() })),
       () => ({ mode: 'auto', session: [], workspace: [] }),
     );
     return Number((await box.run({ name: 'mcp__odd__pid', args: '{}' }, context)).text);

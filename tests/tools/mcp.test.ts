@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, realpathSync, symlinkSync, writeFil
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { mcp } from '../../src/doctor-mcp.ts';
+import { checkMcpServers } from '../../src/main/doctor-settings.ts';
 import { eventually, runs } from './desk.ts';
 import { mcpDesk, odd } from './mcp-desk.ts';
 
@@ -218,9 +218,9 @@ test('what a server refuses and what fails are told to the model in its words', 
 test('a server’s hints are believed only where the settings say so', async () => {
   const at = mcpDesk({ plain: odd(), trusted: { ...odd(), trust_hints: true } });
   await at.ready();
-  expect(at.box.replay('mcp__plain__count')).toBe('never');
-  expect(at.box.replay('mcp__trusted__count')).toBe('safe');
-  expect(at.box.replay('mcp__trusted__echo')).toBe('never');
+  expect(at.box.replayPolicy('mcp__plain__count')).toBe('never');
+  expect(at.box.replayPolicy('mcp__trusted__count')).toBe('safe');
+  expect(at.box.replayPolicy('mcp__trusted__echo')).toBe('never');
 });
 
 test('a secret of the settings is in no log and no error', async () => {
@@ -279,7 +279,7 @@ test('doctor names what is missing, starts nothing and tells no secret', () => {
     web: { url: 'http://127.0.0.1:9/mcp?key=sunflower', headers: { Authorization: 'Bearer swordfish' } },
     off: { command: 'x', disabled: true },
   };
-  const found = mcp(servers, { PATH: process.env['PATH'] });
+  const found = checkMcpServers(servers, { PATH: process.env['PATH'] });
   expect(found.map(({ is }) => is)).toEqual(['ok', 'warning', 'warning', 'ok', 'note']);
   expect(found[2]?.text).toContain('NO_SUCH');
   expect(JSON.stringify(found)).not.toMatch(/sunflower|swordfish/);

@@ -4,13 +4,17 @@ import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { expect, onTestFinished, test } from 'vitest';
-import { nursed as begun, canNurse, NURSERY } from '../../src/tools/nursery.ts';
-import { callFiles } from '../../src/tools/supervisor.ts';
-import { bootOfNow, lifeIn, markOf } from '../../src/tools/supervisor-life.ts';
+import {
+  bootAndFolderId,
+  callFiles,
+  currentBootId,
+  readSupervisorIdentity,
+} from '../../src/tools/process/call-folder.ts';
+import { forkSupervisor as begun, canUseForkServer, FORK_SERVER_SCRIPT } from '../../src/tools/process/fork-server.ts';
 import { desk, eventually, runs } from './desk.ts';
 
 const BASH = '/bin/bash';
-const nursed = test.runIf(existsSync(BASH) && canNurse(BASH));
+const nursed = test.runIf(existsSync(BASH) && canUseForkServer(BASH));
 
 /** Begins the session that a command runs in: its nursery. */
 const MINE = 'cut -d" " -f6 /proc/$$/stat';
@@ -87,12 +91,12 @@ nursed('a nursery serves again only after a clean end: not where its command was
 
   const folder = join(root, 'left');
   mkdirSync(folder);
-  const words = [folder, BASH, 'sleep 300', 'heard', markOf(folder), '60'];
+  const words = [folder, BASH, 'sleep 300', 'heard', bootAndFolderId(folder), '60'];
   const supervisor = begun(BASH, folder, { words, cwd: work, env: { PATH: process.env['PATH'] } });
-  await eventually(() => lifeIn(folder) !== null);
-  const group = lifeIn(folder)?.pid ?? Number.NaN;
+  await eventually(() => readSupervisorIdentity(folder) !== null);
+  const group = readSupervisorIdentity(folder)?.pid ?? Number.NaN;
   const left = Number(readFileSync(`/proc/${group}/stat`, 'utf8').split(' ')[5]);
-  supervisor.leave();
+  supervisor.detach();
   expect(await serving()).not.toContain(left);
   process.kill(-group, 'SIGKILL');
 });
@@ -124,11 +128,11 @@ nursed('a command finds the same around it as one that was started without a nur
   };
   const { use, work } = desk({ env });
   const told = async (shell: string) => {
-    const { supervise } = await import('../../src/tools/supervise.ts');
+    const { runSupervised } = await import('../../src/tools/process/run-command.ts');
     const program = { shell, command, cwd: work, env: { ...env, HOME: work, TERM: 'dumb' } };
     const folder = join(bin, `call-${shell.split('/').at(-1)}`);
     const limits = { signal: new AbortController().signal, timeoutMs: 10_000 };
-    const { ending, output } = await supervise(program, null, folder, limits);
+    const { ending, output } = await runSupervised(program, null, folder, limits);
     expect(ending).toMatchObject({ how: 'exit', code: 0 });
     return output.replaceAll(shell, 'SHELL');
   };
@@ -155,11 +159,11 @@ nursed('where the work folder is gone, nothing is begun and the reason is told',
 
 nursed('half a request begins nothing, and a nursery ends with who asks it', async () => {
   const { root, work } = desk();
-  const words = [work, '--', join(root, 'call'), BASH, 'touch ran', 'alone', bootOfNow(), '60'];
+  const words = [work, '--', join(root, 'call'), BASH, 'touch ran', 'alone', currentBootId(), '60'];
   const request = words.map((word) => `'${word}'`).join(' ');
   mkdirSync(join(root, 'call'));
   const tell = async (told: string): Promise<void> => {
-    const child = spawn(BASH, ['-c', NURSERY], { env: {}, stdio: ['ignore', 'ignore', 'ignore', 'pipe'] });
+    const child = spawn(BASH, ['-c', FORK_SERVER_SCRIPT], { env: {}, stdio: ['ignore', 'ignore', 'ignore', 'pipe'] });
     onTestFinished(() => void child.kill('SIGKILL'));
     const control = child.stdio[3];
     if (!(control instanceof Writable)) throw new Error('no pipe');

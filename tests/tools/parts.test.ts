@@ -1,17 +1,23 @@
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { Listing, MOST_IN_ONE, MOST_PARTS, PARTS, type PartsArgs } from '../../src/protocol/listing.ts';
+import {
+  MAX_ITEMS_PER_PART,
+  MAX_PARTS,
+  PARTS_TOOL,
+  type PartsArgs,
+  PartsPage,
+} from '../../src/protocol/tool-calls/own-tools.ts';
 import { desk } from './desk.ts';
 
 type At = ReturnType<typeof desk>;
 
-const page = async (at: At, args: PartsArgs): Promise<Listing> =>
-  Listing.parse(JSON.parse((await at.use(PARTS, args)).text));
+const page = async (at: At, args: PartsArgs): Promise<PartsPage> =>
+  PartsPage.parse(JSON.parse((await at.use(PARTS_TOOL, args)).text));
 
 /** All pages, asked for as the daemon does; `between` happens before each page but the first. */
 async function all(at: At, args: Omit<PartsArgs, 'from'>, between: () => void = () => {}) {
-  const pages: Listing[] = [];
+  const pages: PartsPage[] = [];
   for (let more = true; more; more = pages.at(-1)?.more ?? false) {
     if (pages.length > 0) between();
     const before = pages.flatMap((one) => one.parts).flat();
@@ -69,7 +75,7 @@ test('ten thousand files are a thousand parts of ten, and none is lost', async (
   const at = desk();
   const names = files(at, 10_000);
   const { parts } = await all(at, { folder: 'in' });
-  expect(parts).toHaveLength(MOST_PARTS);
+  expect(parts).toHaveLength(MAX_PARTS);
   expect(parts.flat()).toEqual(names);
 });
 
@@ -86,9 +92,9 @@ test('files that come and go between two pages neither double nor hide the other
 
 test('more than can be grouped is refused with the number and what to do', async () => {
   const at = desk();
-  const lines = MOST_PARTS * MOST_IN_ONE + 1;
+  const lines = MAX_PARTS * MAX_ITEMS_PER_PART + 1;
   writeFileSync(join(at.work, 'list.txt'), 'x\n'.repeat(lines));
-  const { ok, text } = await at.use(PARTS, { file: 'list.txt', from: 0 });
+  const { ok, text } = await at.use(PARTS_TOOL, { file: 'list.txt', from: 0 });
   expect(ok).toBe(false);
   expect(text).toContain(`${lines} lines; 20000 are the most`);
 });
@@ -97,14 +103,14 @@ test('a folder that is not there, is a file or lies outside is told in words; an
   const at = desk();
   mkdirSync(join(at.work, 'empty'));
   writeFileSync(join(at.work, 'file'), '');
-  expect((await at.use(PARTS, { folder: 'nowhere', from: 0 })).text).toContain('`nowhere` is not there');
-  expect((await at.use(PARTS, { folder: 'file', from: 0 })).text).toContain('is not a folder');
-  expect((await at.use(PARTS, { folder: '../outside', from: 0 })).text).toContain('leads out');
+  expect((await at.use(PARTS_TOOL, { folder: 'nowhere', from: 0 })).text).toContain('`nowhere` is not there');
+  expect((await at.use(PARTS_TOOL, { folder: 'file', from: 0 })).text).toContain('is not a folder');
+  expect((await at.use(PARTS_TOOL, { folder: '../outside', from: 0 })).text).toContain('leads out');
   expect((await page(at, { folder: 'empty', from: 0 })).parts).toEqual([]);
 });
 
 test('the model is not offered to look up parts', () => {
-  expect(desk().box.specs.map((spec) => spec.name)).not.toContain(PARTS);
+  expect(desk().box.specs.map((spec) => spec.name)).not.toContain(PARTS_TOOL);
 });
 
 test('from a folder of its own a child reads what lies beside it, and writes nothing there', async () => {
@@ -112,8 +118,8 @@ test('from a folder of its own a child reads what lies beside it, and writes not
   mkdirSync(join(family.work, 'map.1'));
   mkdirSync(join(family.work, 'in'));
   writeFileSync(join(family.work, 'in/a.md'), 'the text');
-  const { builtinTools, toolbox } = await import('../../src/tools/index.ts');
-  const box = toolbox(builtinTools({ readAlso: [family.work] }));
+  const { builtinTools, createToolbox } = await import('../../src/tools/index.ts');
+  const box = createToolbox(builtinTools({ readAlso: [family.work] }));
   const context = {
     work: join(family.work, 'map.1'),
     folder: family.folder(),

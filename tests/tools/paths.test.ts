@@ -11,8 +11,9 @@ import {
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { errorCode, UserError } from '../../src/protocol/errors.ts';
-import { isInside, openFence } from '../../src/tools/paths.ts';
+import { errorCode, UserError } from '../../src/base/user-error.ts';
+import { isInside } from '../../src/tools/common/path-lookup.ts';
+import { openWorkPaths } from '../../src/tools/files/work-paths.ts';
 import fc from '../support/property.ts';
 import { desk } from './desk.ts';
 
@@ -129,7 +130,7 @@ test('a folder the person named is read and not written', async () => {
 test('whatever the words of a path, it is refused or lies inside', async () => {
   const { work } = besieged();
   mkdirSync(join(work, 'a/b'), { recursive: true });
-  const fence = await openFence(work, []);
+  const fence = await openWorkPaths(work, []);
   const part = fc.oneof(
     fc.constantFrom(
       '..',
@@ -163,8 +164,8 @@ test('whatever the words of a path, it is refused or lies inside', async () => {
   };
   await fc.assert(
     fc.asyncProperty(path, async (asked) => {
-      await kept(fence.toRead(asked));
-      await kept(fence.toWrite(asked));
+      await kept(fence.resolveForRead(asked));
+      await kept(fence.resolveForWrite(asked));
     }),
     { numRuns: 500 },
   );

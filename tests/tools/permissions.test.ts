@@ -2,26 +2,25 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import type { PermissionRule, Permissions } from '../../src/protocol/permissions.ts';
-import { literal } from '../../src/protocol/permissions.ts';
-import type { Told } from '../../src/tools/define.ts';
-import { touchedBy } from '../../src/tools/permit/held.ts';
-import { fits } from '../../src/tools/permit/pattern.ts';
-import { ruling } from '../../src/tools/permit/ruling.ts';
-import { WEB_FETCH } from '../../src/tools/web/heads.ts';
+import type { PermissionRule, Permissions } from '../../src/protocol/settings/permissions.ts';
+import { escapePattern } from '../../src/protocol/settings/permissions.ts';
+import type { CallDescription } from '../../src/tools/common/define-tool.ts';
+import { decidePermission, matchesWildcard } from '../../src/tools/permissions/permission-rules.ts';
+import { effectsOfCommand } from '../../src/tools/sandbox/sandbox.ts';
+import { WEB_FETCH_HEAD } from '../../src/tools/web/web-tool-heads.ts';
 
-const shell = (text: string, more: Partial<Told> = {}): Told => ({
-  ...{ tool: 'shell', text, kind: 'command', shows: text, always: `shell(${literal(text)})`, touches: ['work'] },
+const shell = (text: string, more: Partial<CallDescription> = {}): CallDescription => ({
+  ...{ tool: 'shell', text, kind: 'command', shows: text, always: `shell(${escapePattern(text)})`, touches: ['work'] },
   ...more,
 });
-const fetched = (text: string): Told => ({
+const fetched = (text: string): CallDescription => ({
   ...{ tool: 'web_fetch', text, kind: 'address', shows: text, always: 'web_fetch', touches: ['network'] },
 });
 const rules = (session: PermissionRule[], workspace: PermissionRule[] = [], mode: Permissions['mode'] = 'auto') => ({
   ...{ mode, session, workspace },
 });
 const HERE = { work: '/ws/.sessions/demo/work' };
-const is = (told: Told, permissions: Permissions) => ruling(told, permissions, HERE).is;
+const is = (told: CallDescription, permissions: Permissions) => decidePermission(told, permissions, HERE).is;
 
 test.each([
   'git status',
@@ -63,7 +62,7 @@ test.each([
 
 test('a command with a star or a chain, allowed to the letter, is that command and no other', () => {
   const command = 'rm *.txt; ls';
-  const permissions = rules([{ allow: `shell(${literal(command)})` }], [], 'safe');
+  const permissions = rules([{ allow: `shell(${escapePattern(command)})` }], [], 'safe');
   expect(is(shell(command), permissions)).toBe('allow');
   expect(is(shell('rm -rf / .txt; ls'), permissions)).toBe('ask');
 });
@@ -133,7 +132,7 @@ test('the first rule that matches decides; the session is looked at before the w
 
 test('what the workspace denies no session allows', () => {
   expect(is(shell('git push'), rules([{ allow: 'shell' }], [{ deny: 'shell(git push*)' }]))).toBe('deny');
-  expect(ruling(shell('git push'), rules([], [{ deny: 'shell(git push*)' }]), HERE)).toMatchObject({
+  expect(decidePermission(shell('git push'), rules([], [{ deny: 'shell(git push*)' }]), HERE)).toMatchObject({
     why: expect.stringContaining('shell(git push*)'),
   });
 });
@@ -150,7 +149,7 @@ test.each([
   ['https://*.example.com/*', 'https://evil.net/?x.example.com/', false],
   ['https://*/*', 'https://user@example.com/', false],
 ])('the pattern %s and the address %s: %s', (pattern, address, expected) => {
-  const found = ruling(fetched(address), rules([{ allow: `web_fetch(${pattern})` }], [], 'ask'), HERE);
+  const found = decidePermission(fetched(address), rules([{ allow: `web_fetch(${pattern})` }], [], 'ask'), HERE);
   expect(found.is === 'allow').toBe(expected);
 });
 
@@ -172,7 +171,7 @@ test.each([
   'https://example.com/%ff%70rivate/../private/x',
   'https://example.com/private%2f%ff',
 ])('an address that is denied is found however it is written: %s', (url) => {
-  const asked = fetched(WEB_FETCH.subject({ url }));
+  const asked = fetched(WEB_FETCH_HEAD.subject({ url }));
   expect(is(asked, rules([{ deny: `web_fetch(${DENIED})` }, { allow: 'web_fetch' }]))).toBe('deny');
   expect(is(asked, rules([{ deny: 'web_fetch(https://Example.com.:443/private/*)' }, { allow: '*' }]))).toBe('deny');
 });
@@ -183,10 +182,10 @@ test.each([
   'https://example.com/open/%252e%252e%252fprivate',
 ])('an address that may be another one is not allowed by a pattern with a star: %s', (url) => {
   const allow = { allow: 'web_fetch(https://example.com/open/*)' };
-  expect(is(fetched(WEB_FETCH.subject({ url })), rules([allow], [], 'ask'))).toBe('ask');
-  expect(is(fetched(WEB_FETCH.subject({ url: 'https://example.com/open/a%20b' })), rules([allow], [], 'ask'))).toBe(
-    'allow',
-  );
+  expect(is(fetched(WEB_FETCH_HEAD.subject({ url })), rules([allow], [], 'ask'))).toBe('ask');
+  expect(
+    is(fetched(WEB_FETCH_HEAD.subject({ url: 'https://example.com/open/a%20b' })), rules([allow], [], 'ask')),
+  ).toBe('allow');
 });
 
 test.each([
@@ -196,19 +195,19 @@ test.each([
   ['http://0x7f.1/private/x', 'http://127.0.0.1/private/*'],
   ['http://[::1]/private/x', 'http://[::1]/private/*'],
 ])('the address %s is held back by a rule about %s', (url, pattern) => {
-  const asked = fetched(WEB_FETCH.subject({ url }));
+  const asked = fetched(WEB_FETCH_HEAD.subject({ url }));
   expect(is(asked, rules([{ deny: `web_fetch(${pattern})` }, { allow: 'web_fetch' }]))).toBe('deny');
 });
 
 test('an address encoded more often than can be followed is held back by every rule about addresses, and allowed by none', () => {
   const url = `https://example.com/%${'25'.repeat(40)}70rivate/x`;
-  const asked = fetched(WEB_FETCH.subject({ url }));
+  const asked = fetched(WEB_FETCH_HEAD.subject({ url }));
   expect(is(asked, rules([{ deny: `web_fetch(${DENIED})` }, { allow: 'web_fetch' }]))).toBe('deny');
   expect(is(asked, rules([{ allow: 'web_fetch(https://example.com/*)' }], [], 'ask'))).toBe('ask');
 });
 
 test('what is no address, and a pattern without a scheme, are held against each other as text', () => {
-  const nonsense = fetched(WEB_FETCH.subject({ url: 'nonsense' }));
+  const nonsense = fetched(WEB_FETCH_HEAD.subject({ url: 'nonsense' }));
   expect(is(nonsense, rules([{ deny: 'web_fetch(non*)' }]))).toBe('deny');
   expect(is(nonsense, rules([{ allow: 'web_fetch(non*)' }], [], 'ask'))).toBe('allow');
   expect(is(fetched('https://example.com/private/x'), rules([{ deny: 'web_fetch(*example.com/private/*)' }]))).toBe(
@@ -218,11 +217,11 @@ test('what is no address, and a pattern without a scheme, are held against each 
 
 test('an address allowed to the letter is allowed, whatever stands in it', () => {
   const url = 'https://example.com/a%2f..%2fb?u=http://x//y';
-  const permissions = rules([{ allow: `web_fetch(${literal(url)})` }], [], 'ask');
+  const permissions = rules([{ allow: `web_fetch(${escapePattern(url)})` }], [], 'ask');
   expect(is(fetched(url), permissions)).toBe('allow');
 });
 
-const written = (text: string, tool = 'write_file'): Told => ({
+const written = (text: string, tool = 'write_file'): CallDescription => ({
   ...{ tool, text, kind: 'path', shows: text, always: '', touches: ['work'] },
 });
 
@@ -239,7 +238,8 @@ function folders() {
   symlinkSync(top, named);
   return { work: named, top };
 }
-const at = (told: Told, permissions: Permissions, where = folders()) => ruling(told, permissions, where).is;
+const at = (told: CallDescription, permissions: Permissions, where = folders()) =>
+  decidePermission(told, permissions, where).is;
 
 test.each([
   (_: string) => 'secret/a',
@@ -280,12 +280,12 @@ test('in a folder of its own a child is held to rules on paths from there, and f
 });
 
 test('"always" names a file by its true name', () => {
-  const found = ruling(written('./docs/a'), rules([], [], 'safe'), folders());
+  const found = decidePermission(written('./docs/a'), rules([], [], 'safe'), folders());
   expect(found).toMatchObject({ always: 'write_file(secret/a)' });
 });
 
 test('a call that does two things is held to the rules for both', () => {
-  const both: Told = { ...fetched('https://example.com/'), also: [written('secret/a')] };
+  const both: CallDescription = { ...fetched('https://example.com/'), also: [written('secret/a')] };
   expect(is(both, rules([{ allow: 'web_fetch' }, { deny: 'write_file(secret/*)' }]))).toBe('deny');
   expect(is(both, rules([{ allow: 'web_fetch' }, { ask: 'write_file' }]))).toBe('ask');
   expect(is(both, rules([{ allow: 'web_fetch' }], [], 'safe'))).toBe('ask');
@@ -293,7 +293,7 @@ test('a call that does two things is held to the rules for both', () => {
 });
 
 test('a tool may be named with a star, as those of an MCP server are', () => {
-  const told: Told = {
+  const told: CallDescription = {
     tool: 'mcp__files__read',
     text: '{}',
     kind: 'text',
@@ -306,7 +306,7 @@ test('a tool may be named with a star, as those of an MCP server are', () => {
 });
 
 test('a long text and a pattern of many stars take no time', () => {
-  expect(fits(`${'*a'.repeat(30)}b`, 'a'.repeat(20_000))).toBe(false);
+  expect(matchesWildcard(`${'*a'.repeat(30)}b`, 'a'.repeat(20_000))).toBe(false);
 });
 
 test.each([
@@ -328,11 +328,11 @@ test('what a person granted by their settings is asked about only where all that
 
 test('without a working sandbox each command asks, whatever approvals say, unless "none" was chosen or a rule allows it', () => {
   const no = { held: false, why: 'no bwrap', refused: false } as const;
-  const unheld = touchedBy({ ...no, chosen: false }, { mode: 'auto', network: false });
-  const chosen = touchedBy({ ...no, chosen: true }, { mode: 'none', network: false });
-  const held = touchedBy({ held: true, gaps: [] }, { mode: 'auto', network: false });
-  const online = touchedBy({ held: true, gaps: [] }, { mode: 'auto', network: true });
-  const refused = touchedBy({ ...no, chosen: false, refused: true }, { mode: 'bwrap', network: false });
+  const unheld = effectsOfCommand({ ...no, chosen: false }, { mode: 'auto', network: false });
+  const chosen = effectsOfCommand({ ...no, chosen: true }, { mode: 'none', network: false });
+  const held = effectsOfCommand({ held: true, gaps: [] }, { mode: 'auto', network: false });
+  const online = effectsOfCommand({ held: true, gaps: [] }, { mode: 'auto', network: true });
+  const refused = effectsOfCommand({ ...no, chosen: false, refused: true }, { mode: 'bwrap', network: false });
   expect(is(shell('ls', unheld), rules([], [], 'auto'))).toBe('ask');
   expect(is(shell('ls', unheld), rules([], [], 'ask'))).toBe('ask');
   expect(is(shell('ls', unheld), rules([{ allow: 'shell(ls*)' }], [], 'ask'))).toBe('allow');

@@ -15,10 +15,10 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { openSandbox, tryToEscape } from '../../src/tools/index.ts';
-import { profile } from '../../src/tools/sandbox-macos.ts';
-import { waysTried } from '../../src/tools/sandbox-trial.ts';
-import { supervise } from '../../src/tools/supervise.ts';
+import { openSandbox, runEscapeAttempts } from '../../src/tools/index.ts';
+import { runSupervised } from '../../src/tools/process/run-command.ts';
+import { seatbeltProfile } from '../../src/tools/sandbox/seatbelt.ts';
+import { attemptsFor } from '../../src/tools/sandbox-check/escape-attempts.ts';
 import { asNobody } from './as-nobody.ts';
 import { desk } from './desk.ts';
 import { isHeldHere, whyNot } from './sandbox.ts';
@@ -33,8 +33,8 @@ held(
   'every way out that is tried is held',
   async () => {
     const out: string[] = [];
-    for await (const trial of tryToEscape(process.env, { mode: 'auto', network: false }))
-      if (!trial.held) out.push(`${trial.way.name}: ${trial.said}`);
+    for await (const trial of runEscapeAttempts(process.env, { mode: 'auto', network: false }))
+      if (!trial.isPrevented) out.push(`${trial.attempt.name}: ${trial.output}`);
     expect(out).toEqual([]);
   },
   120_000,
@@ -58,8 +58,8 @@ held(
 
 test('the tries are real: without a sandbox the harmless ones get out', async () => {
   const stuck: string[] = [];
-  const free = tryToEscape(process.env, { mode: 'none', network: false }, (way) => way.free);
-  for await (const trial of free) if (trial.held) stuck.push(`${trial.way.name}: ${trial.said}`);
+  const free = runEscapeAttempts(process.env, { mode: 'none', network: false }, (way) => way.isHarmless);
+  for await (const trial of free) if (trial.isPrevented) stuck.push(`${trial.attempt.name}: ${trial.output}`);
   expect(stuck).toEqual([]);
 }, 120_000);
 
@@ -69,14 +69,18 @@ test.runIf(process.platform === 'linux')(
     const tried: string[] = [];
     for (const mode of ['auto', 'bwrap'] as const) {
       const trying = (async () => {
-        for await (const { way } of tryToEscape({ PATH: '/nowhere' }, { mode, network: false }, (way) => way.free))
-          tried.push(way.name);
+        for await (const { attempt } of runEscapeAttempts(
+          { PATH: '/nowhere' },
+          { mode, network: false },
+          (way) => way.isHarmless,
+        ))
+          tried.push(attempt.name);
       })();
       await expect(trying).rejects.toThrow('No way out was tried');
     }
     // Asked of the list: were it tried, and the rule broken, this machine would be the one harmed.
-    expect(waysTried('none').filter((way) => !way.free)).toEqual([]);
-    expect(waysTried('auto').length).toBeGreaterThan(waysTried('none').length);
+    expect(attemptsFor('none').filter((way) => !way.isHarmless)).toEqual([]);
+    expect(attemptsFor('auto').length).toBeGreaterThan(attemptsFor('none').length);
     expect(tried).toEqual([]);
   },
 );
@@ -206,21 +210,21 @@ test.runIf(isHeldHere)(
     mkdirSync(bin);
     writeFileSync(join(bin, 'bwrap'), '#!/bin/sh\necho no such thing >&2\nexit 1\n', { mode: 0o755 });
     const env = { PATH: `${bin}:${process.env['PATH']}` };
-    const open = openSandbox({ env, hidden: [root], againMs: 0 });
+    const open = openSandbox({ env, hidden: [root], retryMs: 0 });
     const patient = openSandbox({ env, hidden: [root] });
     const wish = { mode: 'bwrap', network: false } as const;
     for (const one of [open, patient])
-      expect(one.hold(wish)).toMatchObject({ held: false, why: expect.stringContaining('no such thing') });
+      expect(one.statusFor(wish)).toMatchObject({ held: false, why: expect.stringContaining('no such thing') });
     const real = spawnSync('sh', ['-c', 'command -v bwrap'], { encoding: 'utf8' }).stdout.trim();
     rmSync(join(bin, 'bwrap'));
     symlinkSync(real, join(bin, 'bwrap'));
-    expect(open.hold(wish)).toMatchObject({ held: true });
+    expect(open.statusFor(wish)).toMatchObject({ held: true });
     // A try starts a program: it is not made for every call.
-    expect(patient.hold(wish)).toMatchObject({ held: false });
+    expect(patient.statusFor(wish)).toMatchObject({ held: false });
     const program = { shell: '/bin/sh', command: 'true', cwd: work, env };
-    expect((await open.around(program, wish, []))?.words[0]).toBe(join(bin, 'bwrap'));
+    expect((await open.wrapCommand(program, wish, []))?.words[0]).toBe(join(bin, 'bwrap'));
     rmSync(join(bin, 'bwrap'));
-    expect((await open.around(program, wish, []))?.words[0]).toBe(real);
+    expect((await open.wrapCommand(program, wish, []))?.words[0]).toBe(real);
   },
 );
 
@@ -237,7 +241,7 @@ held('a work folder that a link has taken the place of is not run in', async () 
 held('a link that takes the place of the work folder after it was looked at leads nowhere', async () => {
   const { work, outside, root } = desk();
   const program = { shell: '/bin/sh', command: 'touch made', cwd: work, env: { PATH: process.env['PATH'] } };
-  const fenced = await openSandbox({ env: process.env, hidden: [root] }).around(
+  const fenced = await openSandbox({ env: process.env, hidden: [root] }).wrapCommand(
     program,
     { mode: 'auto', network: false },
     [],
@@ -245,7 +249,7 @@ held('a link that takes the place of the work folder after it was looked at lead
   renameSync(work, `${work}-before`);
   symlinkSync(outside, work);
   const limits = { signal: new AbortController().signal, timeoutMs: 20_000 };
-  const run = supervise(program, fenced, join(root, 'call'), limits);
+  const run = runSupervised(program, fenced, join(root, 'call'), limits);
   await expect(run).rejects.toThrow('not begun: its sandbox could not be put up (fault: the work folder');
   expect(existsSync(join(outside, 'made'))).toBe(false);
 });
@@ -277,16 +281,22 @@ test.runIf(process.platform === 'linux')(
     const said: string[] = [];
     const open = openSandbox({ env, hidden: [], warn: (line) => said.push(line) });
     const program = { shell: '/bin/sh', command: 'true', cwd: '/', env };
-    for (let n = 0; n < 2; n++) expect(await open.around(program, { mode: 'auto', network: false }, [])).toBe(null);
+    for (let n = 0; n < 2; n++)
+      expect(await open.wrapCommand(program, { mode: 'auto', network: false }, [])).toBe(null);
     expect(said).toEqual([expect.stringContaining('without a sandbox: bubblewrap is not installed')]);
     const wish = { mode: 'auto', network: false } as const;
-    expect(open.hold(wish)).toMatchObject({ held: false, chosen: false, refused: false });
-    expect(open.hold({ ...wish, mode: 'none' })).toMatchObject({ held: false, chosen: true });
+    expect(open.statusFor(wish)).toMatchObject({ held: false, chosen: false, refused: false });
+    expect(open.statusFor({ ...wish, mode: 'none' })).toMatchObject({ held: false, chosen: true });
   },
 );
 
 test('the profile for macOS closes people’s folders, then opens what may be read, then work/', () => {
-  const rules = profile({ closed: ['/Users'], readable: ['/Users/a "b"/bin'], work: '/Users/a/w', network: false });
+  const rules = seatbeltProfile({
+    closed: ['/Users'],
+    readable: ['/Users/a "b"/bin'],
+    work: '/Users/a/w',
+    network: false,
+  });
   const at = (rule: string) => rules.indexOf(rule);
   expect(at('(deny file-read* (subpath "/Users"))')).toBeGreaterThan(at('(deny file-write*)'));
   expect(at('(allow file-read* (subpath "/Users/a \\"b\\"/bin") (subpath "/Users/a/w"))')).toBeGreaterThan(

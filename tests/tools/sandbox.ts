@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { openSandbox } from '../../src/tools/index.ts';
 
-const hold = openSandbox({ env: process.env, hidden: [] }).hold({ mode: 'auto', network: false });
+const hold = openSandbox({ env: process.env, hidden: [] }).statusFor({ mode: 'auto', network: false });
 
 /** Whether commands can be held here; CI says by AGENTD_TEST_SANDBOX that they must be. */
 export const isHeldHere = hold.held;

@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { globPattern } from '../../src/tools/glob.ts';
-import { searchFilesTool } from '../../src/tools/search-files.ts';
+import { globToRegExp } from '../../src/tools/files/pattern-thread.ts';
+import { searchFilesTool } from '../../src/tools/files/search-files.ts';
 import { desk } from './desk.ts';
 
 test('hits are named by path and line', async () => {
@@ -76,7 +76,7 @@ test('a glob that backtracks for ever is stopped too, and an abort stops any sea
 });
 
 test('a glob is about names, or about paths where it has a slash', () => {
-  const fits = (glob: string, path: string) => globPattern(glob).test(path);
+  const fits = (glob: string, path: string) => globToRegExp(glob).test(path);
   expect(fits('*.ts', 'src/a.ts')).toBe(true);
   expect(fits('*.ts', 'src/a.tsx')).toBe(false);
   expect(fits('src/*.ts', 'src/a.ts')).toBe(true);

@@ -2,9 +2,9 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { boundedOutput } from '../../src/tools/output.ts';
-import { SUPERVISOR } from '../../src/tools/supervisor.ts';
-import { bootOfNow } from '../../src/tools/supervisor-life.ts';
+import { currentBootId } from '../../src/tools/process/call-folder.ts';
+import { boundedOutput } from '../../src/tools/process/command-output.ts';
+import { SUPERVISOR_SCRIPT } from '../../src/tools/process/supervisor.ts';
 import { desk as deskWith, eventually, pidOutside, runs } from './desk.ts';
 import { isHeldHere } from './sandbox.ts';
 
@@ -239,7 +239,7 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
       const { resume, folder, work } = desk();
       const command = { command: 'echo x >> ledger' };
       mkdirSync(folder());
-      writeFileSync(join(folder(), 'boot'), bootOfNow());
+      writeFileSync(join(folder(), 'boot'), currentBootId());
       expect(await resume('shell', command)).toMatchObject({ ok: true, exit: 0 });
       expect(await resume('shell', command)).toMatchObject({ ok: true, exit: 0 });
       expect(readFileSync(join(work, 'ledger'), 'utf8')).toBe('x\n');
@@ -261,13 +261,13 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
       expect(await resume('shell', command)).toBe(null);
       const late = spawnSync('/bin/sh', [
         '-c',
-        SUPERVISOR,
+        SUPERVISOR_SCRIPT,
         'call',
         folder(),
         '/bin/sh',
         `touch ${root}/ran`,
         'alone',
-        bootOfNow(),
+        currentBootId(),
       ]);
       expect(late.status).toBe(1);
       expect(existsSync(join(root, 'ran'))).toBe(false);
@@ -277,9 +277,13 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
       const { resume, folder, work } = desk();
       const command = 'echo one; echo two >&2; yes | head -c 7000000; echo last; exit 3';
       mkdirSync(folder());
-      spawnSync('/bin/sh', ['-c', SUPERVISOR, 'call', folder(), '/bin/bash', command, 'alone', bootOfNow(), '600'], {
-        cwd: work,
-      });
+      spawnSync(
+        '/bin/sh',
+        ['-c', SUPERVISOR_SCRIPT, 'call', folder(), '/bin/bash', command, 'alone', currentBootId(), '600'],
+        {
+          cwd: work,
+        },
+      );
       const result = await resume('shell', { command });
       expect(result?.ok).toBe(false);
       expect(result?.text.startsWith('exit 3\none\ntwo\ny\n')).toBe(true);

@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { TAIL_BYTES } from '../../src/tools/output.ts';
-import { neverBegan } from '../../src/tools/supervised.ts';
-import { callFiles, exitIn, SUPERVISOR } from '../../src/tools/supervisor.ts';
-import { bootOfNow } from '../../src/tools/supervisor-life.ts';
+import { callFiles, currentBootId, readExit } from '../../src/tools/process/call-folder.ts';
+import { TAIL_BYTES } from '../../src/tools/process/command-output.ts';
+import { discardIfNeverStarted } from '../../src/tools/process/recover-command.ts';
+import { SUPERVISOR_SCRIPT } from '../../src/tools/process/supervisor.ts';
 import { desk, runs } from './desk.ts';
 
 // What ends a command that no daemon comes back for. Nobody listens here, and nobody stops it.
@@ -14,11 +14,11 @@ import { desk, runs } from './desk.ts';
 const GIB = String(1024 ** 3);
 
 /** Runs a command under a supervisor that nobody listens to, to its end. */
-async function alone(command: string, { cpuSeconds = '60', script = SUPERVISOR } = {}) {
+async function alone(command: string, { cpuSeconds = '60', script = SUPERVISOR_SCRIPT } = {}) {
   const { root, work } = desk();
   const folder = join(root, 'call');
   fs.mkdirSync(folder);
-  const words = [folder, '/bin/sh', command, 'alone', bootOfNow(), cpuSeconds];
+  const words = [folder, '/bin/sh', command, 'alone', currentBootId(), cpuSeconds];
   const child = spawn('/bin/sh', ['-c', script, 'agentd-call', ...words], {
     cwd: work,
     detached: true,
@@ -32,18 +32,18 @@ async function alone(command: string, { cpuSeconds = '60', script = SUPERVISOR }
     }
   });
   await once(child, 'exit');
-  return { work, exit: exitIn(folder), files: callFiles(folder) };
+  return { work, exit: readExit(folder), files: callFiles(folder) };
 }
 
 test('a call whose supervisor has taken its place is not one that never began, though it has not said who it is', () => {
   const folder = join(desk().root, 'call');
   fs.mkdirSync(folder);
-  fs.writeFileSync(callFiles(folder).boot, bootOfNow());
+  fs.writeFileSync(callFiles(folder).boot, currentBootId());
   fs.writeFileSync(callFiles(folder).pid, '');
-  expect(neverBegan(folder)).toBe(false);
+  expect(discardIfNeverStarted(folder)).toBe(false);
   expect(fs.existsSync(callFiles(folder).pid)).toBe(true);
   fs.rmSync(callFiles(folder).pid);
-  expect(neverBegan(folder)).toBe(true);
+  expect(discardIfNeverStarted(folder)).toBe(true);
   expect(fs.existsSync(folder)).toBe(false);
 });
 
@@ -58,8 +58,8 @@ test('a flood that nobody reads ends with its pipe, and its beginning and end ar
   timeout: 60_000,
 }, async () => {
   // At full size it would take a GiB through the pipe; only the number is another one.
-  expect(SUPERVISOR.split(`head -c ${GIB} `)).toHaveLength(2);
-  const script = SUPERVISOR.replace(GIB, '4000000');
+  expect(SUPERVISOR_SCRIPT.split(`head -c ${GIB} `)).toHaveLength(2);
+  const script = SUPERVISOR_SCRIPT.replace(GIB, '4000000');
   const { work, exit, files } = await alone('echo $$ > me; exec yes', { script });
   expect(exit).toMatchObject({ code: 141 });
   expect(runs(Number(fs.readFileSync(join(work, 'me'), 'utf8')))).toBe(false);

@@ -1,15 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { ASK_TOOL } from '../../src/protocol/ask-call.ts';
-import type { Permissions } from '../../src/protocol/permissions.ts';
-import { PLAN_TOOL } from '../../src/protocol/plan-call.ts';
-import { SPAWN_TOOL } from '../../src/protocol/spawn-call.ts';
-import { TOOL_NAMES } from '../../src/protocol/tool-names.ts';
-import { openSkills } from '../../src/store/index.ts';
-import { builtinTools, defineTool, openShelf, optional, toolbox } from '../../src/tools/index.ts';
-import { faultAt } from '../../src/tools/json-fault.ts';
-import type { MoreTools } from '../../src/tools/toolbox.ts';
+import type { Permissions } from '../../src/protocol/settings/permissions.ts';
+import { ASK_USER_TOOL, PLAN_TOOL, SPAWN_TOOL } from '../../src/protocol/tool-calls/own-tools.ts';
+import { TOOL_NAMES } from '../../src/protocol/tool-calls/tool-names.ts';
+import { openSkillStore } from '../../src/store/index.ts';
+import type { DynamicTools } from '../../src/tools/common/define-tool.ts';
+import { findJsonFault } from '../../src/tools/common/tool-args.ts';
+import { builtinTools, createToolbox, defineTool, openJobStore, optional } from '../../src/tools/index.ts';
 import fc from '../support/property.ts';
 import { desk } from './desk.ts';
 
@@ -42,7 +40,7 @@ const broken = defineTool({
 const tools = [echo, bare, broken];
 
 test('the model is given a JSON Schema of each tool, optional arguments not required', () => {
-  const { specs } = toolbox(tools);
+  const { specs } = createToolbox(tools);
   expect(specs[0]?.parameters).toMatchObject({
     type: 'object',
     required: ['text'],
@@ -92,7 +90,7 @@ test('an unknown tool is answered with the known ones, nearest first', async () 
     ok: false,
     text: expect.stringMatching(/^No tool `readfile`\. There are: read_file, .*shell/),
   });
-  expect(box.replay('readfile')).toBe('never');
+  expect(box.replayPolicy('readfile')).toBe('never');
 });
 
 test('what a tool throws is its result, except after an abort', async () => {
@@ -101,8 +99,8 @@ test('what a tool throws is its result, except after an abort', async () => {
   await expect(use('broken', {}, AbortSignal.abort('stopped by a person'))).rejects.toBe('stopped by a person');
 });
 
-const permit = (permissions: Permissions, name: string, args: object, more?: MoreTools) =>
-  toolbox(tools, more, () => permissions).permit(
+const permit = (permissions: Permissions, name: string, args: object, more?: DynamicTools) =>
+  createToolbox(tools, more, () => permissions).checkPermission(
     { name, args: JSON.stringify(args) },
     { work: async () => '/ws/work', signal: new AbortController().signal },
   );
@@ -134,39 +132,39 @@ test('a tool that comes after its call was let through does not run past the rul
     ...{ name: 'mcp__a__late', description: 'Late.', args: z.looseObject({}), replay: 'never', touches: ['outside'] },
     run: async () => ({ ok: true, text: 'it ran' }),
   });
-  const more: MoreTools = {
+  const more: DynamicTools = {
     get tools() {
       return looks > 1 ? [late] : [];
     },
     ready: async () => [`look ${++looks}`],
   };
-  const box = toolbox([], more, () => ({ mode: 'ask', session: [], workspace: [] }));
+  const box = createToolbox([], more, () => ({ mode: 'ask', session: [], workspace: [] }));
   const call = { name: 'mcp__a__late', args: '{}' };
   const signal = new AbortController().signal;
   const caller = { work: async () => '/ws/work', signal };
-  expect(await box.permit(call, caller)).toEqual({ is: 'allow' });
+  expect(await box.checkPermission(call, caller)).toEqual({ is: 'allow' });
   const context = { work: '/ws/work', folder: '/ws/call', signal, blob: async () => undefined };
   expect((await box.run(call, context)).text).toContain('Call it again');
-  expect(await box.permit(call, caller)).toMatchObject({ is: 'ask' });
+  expect(await box.checkPermission(call, caller)).toMatchObject({ is: 'ask' });
 });
 
 test('two tools of one name are a mistake of the program', () => {
-  expect(() => toolbox([echo, echo])).toThrow('same name');
+  expect(() => createToolbox([echo, echo])).toThrow('same name');
 });
 
 test('only calls that change nothing a second time are safe to replay', () => {
-  const box = toolbox(builtinTools({ readAlso: [] }));
-  const safe = box.specs.map((spec) => spec.name).filter((name) => box.replay(name) === 'safe');
+  const box = createToolbox(builtinTools({ readAlso: [] }));
+  const safe = box.specs.map((spec) => spec.name).filter((name) => box.replayPolicy(name) === 'safe');
   expect(safe).toEqual(['read_file', 'write_file', 'list_files', 'search_files', 'web_fetch', 'web_search']);
 });
 
 test('JSON has no fault, and what follows or is cut from it is found where it is', () => {
   fc.assert(
     fc.property(fc.json(), fc.nat(), (json, seed) => {
-      expect(faultAt(json)).toBe(json.length);
-      expect(faultAt(`${json} ]`)).toBe(json.length + 1);
+      expect(findJsonFault(json)).toBe(json.length);
+      expect(findJsonFault(`${json} ]`)).toBe(json.length + 1);
       const cut = json.slice(0, seed % (json.length + 1));
-      expect(faultAt(cut)).toBe(cut.length);
+      expect(findJsonFault(cut)).toBe(cut.length);
     }),
   );
 });
@@ -174,7 +172,7 @@ test('JSON has no fault, and what follows or is cut from it is found where it is
 test('a text that is no JSON has its fault inside the text', () => {
   fc.assert(
     fc.property(fc.string({ unit: fc.constantFrom(...'{}[],:"\\u0 1.etrfalsn\n') }), (text) => {
-      const at = faultAt(text);
+      const at = findJsonFault(text);
       expect(at).toBeGreaterThanOrEqual(0);
       expect(at).toBeLessThanOrEqual(text.length);
     }),
@@ -194,9 +192,9 @@ test('the names that settings may use are those of all tools there are', () => {
   const notes = {
     remember: async () => ({ line: '', known: false }),
     recall: async () => ({ found: [], sessions: 0, read: 0, whole: true }),
-    skills: openSkills('/nowhere'),
+    skills: openSkillStore('/nowhere'),
   };
-  const all = builtinTools({ readAlso: [], notes, jobs: openShelf('/nowhere') }).map((tool) => tool.spec.name);
-  const own = [PLAN_TOOL, ASK_TOOL, SPAWN_TOOL].map(({ name }) => name);
+  const all = builtinTools({ readAlso: [], notes, jobs: openJobStore('/nowhere') }).map((tool) => tool.spec.name);
+  const own = [PLAN_TOOL, ASK_USER_TOOL, SPAWN_TOOL].map(({ name }) => name);
   expect([...TOOL_NAMES].sort()).toEqual([...all, 'browser', ...own].sort());
 });

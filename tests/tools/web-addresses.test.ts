@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Permissions } from '../../src/protocol/permissions.ts';
-import { isPublic } from '../../src/tools/web/addresses.ts';
+import type { Permissions } from '../../src/protocol/settings/permissions.ts';
+import { isPublicAddress } from '../../src/tools/web/destination.ts';
 import { fetchDesk, says, sendsOn, server } from './web-server.ts';
 
 const PRIVATE = [
@@ -29,9 +29,9 @@ const PRIVATE = [
 ];
 
 test('addresses that are not of the public network are told from those that are', () => {
-  expect(PRIVATE.filter(isPublic)).toEqual([]);
+  expect(PRIVATE.filter(isPublicAddress)).toEqual([]);
   const open = ['1.1.1.1', '93.184.215.14', '172.32.0.1', '100.128.0.1', '2606:4700::1111', '::ffff:8.8.8.8'];
-  expect(open.filter((address) => !isPublic(address))).toEqual([]);
+  expect(open.filter((address) => !isPublicAddress(address))).toEqual([]);
 });
 
 test.each([
@@ -186,7 +186,7 @@ test('what a fetch saves is held to the rules for files', async () => {
     permissions: { mode: 'auto', session: [{ deny: 'write_file(secret/*)' }], workspace: [] },
   });
   const permit = (save_as: string) =>
-    box.permit(
+    box.checkPermission(
       { name: 'web_fetch', args: JSON.stringify({ url: 'https://example.org/', save_as }) },
       { work: async () => root, signal: new AbortController().signal },
     );

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { text as textOf } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
-import { Config, type SearchSettings } from '../../src/protocol/config.ts';
+import { Config, type SearchSettings } from '../../src/protocol/settings/config.ts';
 import { webSearchTool } from '../../src/tools/web/web-search.ts';
 import { desk } from './desk.ts';
 import { says, sendsOn, server } from './web-server.ts';

@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
-import type { NetworkSettings } from '../../src/protocol/config.ts';
-import type { Permissions } from '../../src/protocol/permissions.ts';
+import type { NetworkSettings } from '../../src/protocol/settings/config.ts';
+import type { Permissions } from '../../src/protocol/settings/permissions.ts';
 import { webFetchTool } from '../../src/tools/web/web-fetch.ts';
 import { desk } from './desk.ts';
 

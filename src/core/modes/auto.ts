@@ -1,28 +1,126 @@
-import { chosenByModel } from '../choice/mode.ts';
-import { spokenText } from '../commands.ts';
-import { entryOf } from '../keyed.ts';
+import { mapGet } from '../../base/persistent-collections.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { MODES, type Mode } from '../../protocol/settings/run-options.ts';
+import { parseModeCommand, textWithoutCommand } from '../messages/commands.ts';
+import type { Message } from '../session/session-messages.ts';
+import type { Session } from '../session/session-state.ts';
+import { firstJsonObject } from '../text/json-in-answer.ts';
 import { linear } from './linear.ts';
-import type { Policy } from './policy.ts';
+import type { ModePolicy } from './mode-policy.ts';
+import { ruleOnWorkKind, WORK_KINDS, type WorkKind, type WorkSignals } from './work-kind.ts';
 
 /**
  * A run whose mode the rules left open: the model is asked once, beside the work, what kind of work it is. From its answer on, or its
  * first failure to give one, the run has another mode and this one has no more to say.
  */
-export const auto: Policy = {
+export const auto: ModePolicy = {
   ...linear,
-  emerges: false,
-  declare: () => [],
-  counsel({ run, messages }, rules) {
+  startsWithWork: false,
+  declaredSteps: () => [],
+  nextAction({ run, messages }, rules) {
     if (!run) return null;
     const failed = run.failure?.last;
     const answer =
-      run.consult?.ask === 'choose'
-        ? { text: run.consult.text }
+      run.plannerQuery?.ask === 'choose'
+        ? { text: run.plannerQuery.text }
         : failed && failed.kind !== 'aborted'
           ? { error: failed.error }
           : undefined;
     if (!answer) return { ask: 'choose' };
-    const said = spokenText(entryOf(messages, run.message) ?? { text: '' });
-    return { record: [{ type: 'mode.chosen', ...chosenByModel(said, rules.modes, answer) }] };
+    const said = textWithoutCommand(mapGet(messages, run.message) ?? { text: '' });
+    return { record: [{ type: 'mode.chosen', ...chooseByModel(said, rules.modes, answer) }] };
   },
 };
+
+/** Modes for a kind of work, the best first; `linear` is always there. */
+function modeCandidates(choice: WorkKind, signals: WorkSignals): readonly string[] {
+  switch (choice) {
+    case 'simple':
+      return ['linear'];
+    case 'emergent':
+      return ['todo'];
+    case 'parts':
+      return ['map-reduce', 'dag', 'plan-act'];
+    case 'complex': {
+      if (signals.parts.length > 0) return ['map-reduce', 'dag', 'plan-act'];
+      const branches = signals.parallel.length > 0 || signals.conditions.length > 0;
+      return branches ? ['dag', 'plan-act'] : ['plan-act', 'dag'];
+    }
+    default:
+      return choice satisfies never;
+  }
+}
+
+/**
+ * The mode for a kind of work, among those in `among`: an order of actions goes to plan-act, conditions and things done at the same
+ * time to dag, many parts of one kind to map-reduce, a way that is to be found to todo. A kind whose mode is switched off
+ * counts as complex.
+ */
+export function modeForWork(
+  choice: WorkKind,
+  signals: WorkSignals,
+  among: readonly string[],
+): { choice: WorkKind; mode: string } {
+  const mode = modeCandidates(choice, signals).find((one) => one === 'linear' || among.includes(one));
+  if (mode !== undefined) return { choice, mode };
+  if (choice === 'complex') return { choice, mode: 'linear' };
+  return modeForWork('complex', signals, among);
+}
+
+/** A choice as it goes on record. */
+export type ChosenMode = { mode: Mode; mode_reason: string };
+
+/**
+ * The mode a message's run begins in. One that somebody asked for stands: in the message, else in the template, else by `/mode`, else in
+ * the settings. `auto` is settled by rules where they agree; where they do not, the run begins as `auto`. A template has its
+ * steps already: without a mode of its own it is worked through in order.
+ */
+export function initialMode(session: Session, message: Message, rules: Rules): { mode: Mode; mode_reason?: string } {
+  const command = parseModeCommand(message);
+  const own = message.options?.mode ?? (command?.is === 'run' ? command.mode : undefined);
+  const { template } = message;
+  if (template && 'text' in template) {
+    const mode = own ?? template.mode ?? 'linear';
+    return { mode: mode === 'auto' ? 'linear' : mode };
+  }
+  const asked = own ?? session.mode ?? rules.mode;
+  if (asked !== 'auto') return { mode: asked };
+  return chooseByRules(textWithoutCommand(message), rules.modes) ?? { mode: 'auto' };
+}
+
+/** What the rules choose for a message. Null: they disagree, and the model is asked. */
+function chooseByRules(text: string, among: readonly Mode[]): ChosenMode | null {
+  const { choice, why, signals } = ruleOnWorkKind(text);
+  return choice === null ? null : toChosenMode(choice, signals, among, why);
+}
+
+/** What the model's answer chooses. An answer that is none of the words, or none at all, counts as "complex". */
+function chooseByModel(text: string, among: readonly Mode[], answer: { text: string } | { error: string }): ChosenMode {
+  const { why, signals } = ruleOnWorkKind(text);
+  const read = 'text' in answer ? parseWorkKind(answer.text) : undefined;
+  if (read)
+    return toChosenMode(read.choice, signals, among, `the model's choice, asked because of ${why}${read.reason}`);
+  const fault =
+    'error' in answer ? `the model gave no answer (${answer.error})` : `the model's answer names no kind of work`;
+  return toChosenMode('complex', signals, among, `by default, since ${fault}; asked because of ${why}`);
+}
+
+function toChosenMode(said: WorkKind, signals: WorkSignals, among: readonly Mode[], why: string): ChosenMode {
+  const { choice, mode } = modeForWork(said, signals, among);
+  const off = choice === said ? '' : ` (${said}, whose mode is switched off)`;
+  return { mode: MODES.find((one) => one === mode) ?? 'linear', mode_reason: `auto: ${choice}${off}: ${why}` };
+}
+
+/** One of the words, as JSON with a reason or as the first line by itself. Anything else is no answer. */
+function parseWorkKind(text: string): { choice: WorkKind; reason: string } | undefined {
+  const json = firstJsonObject(text);
+  const given = typeof json === 'object' && json !== null ? json : {};
+  const word = 'choice' in given ? String(given.choice) : (text.trim().split('\n')[0] ?? '');
+  const bare = word
+    .trim()
+    .replace(/^[\s"'`*_.]+|[\s"'`*_.!。]+$/g, '')
+    .toLowerCase();
+  const choice = WORK_KINDS.find((one) => one === bare);
+  const reason = 'reason' in given && typeof given.reason === 'string' ? given.reason.trim() : '';
+  return choice && { choice, reason: reason === '' ? '' : `; it says: ${reason.slice(0, 200)}` };
+}

@@ -1,79 +1,113 @@
-import type { Rules } from '../../protocol/config.ts';
-import type { Plan, Step } from '../../protocol/plan.ts';
-import type { Language } from '../language.ts';
-import { adapting } from '../planner/adapting.ts';
-import { PLANNED, planFirst } from '../planner/consulting.ts';
-import { fallbackSteps } from '../planner/fallback.ts';
-import { ringIn } from '../planner/graph.ts';
-import { summing } from '../planner/summing.ts';
-import { SAYINGS } from '../sayings.ts';
-import { activePlan, type Session } from '../session.ts';
-import { sessionLanguage } from '../session-language.ts';
-import { settling } from '../settling.ts';
-import { openSteps, ready } from '../steps.ts';
-import { isGroup, nodesOf, structureOf, undoOf } from '../structure.ts';
-import { DAG_ASKS } from './dag-words.ts';
+import type { Plan, Step } from '../../protocol/session/plan.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { REPLY_WORDING } from '../messages/reply-wording.ts';
+import { openSteps, readySteps } from '../plan/plan-steps.ts';
+import { cascadeEvents } from '../plan/step-cascade.ts';
+import { dependencyNodes, findCycle, isGroup, rollbackStepAround, stepGraph } from '../plan/step-graph.ts';
+import { adaptationAction } from '../planner/plan-adaptation.ts';
+import {
+  DEFAULT_FIRST_PLAN,
+  type FirstPlanRules,
+  fallbackSteps,
+  firstPlanAction,
+  type ModeAction,
+  summaryAction,
+} from '../planner/planner-queries.ts';
+import { activePlan, sessionLanguage } from '../session/session-queries.ts';
+import type { Session } from '../session/session-state.ts';
+import type { Language } from '../text/language.ts';
 import { linear } from './linear.ts';
-import type { Beginning, Counsel, Policy } from './policy.ts';
+import type { ModePolicy } from './mode-policy.ts';
+
+const DAG_PLAN_FORM =
+  '{"title": "…", "steps": [{"id": "a", "description": "…"}, {"id": "b", "description": "…", "needs": ["a"], "when": [{"step": "a", "result": "…"}], "rollback": "undo_b", "parent": "part_1", "agent": "…", "done_when": [{"file": "work/x"}]}]}';
+
+/** The planner's task in the mode `dag`: `needs` alone say what may run at the same time. */
+const DAG_PLANNER_PROMPTS: NonNullable<ModePolicy['plannerPrompts']> = {
+  plan: {
+    en: `Make the plan for the last message as a graph of steps. Answer with one JSON object and nothing else:
+${DAG_PLAN_FORM}
+Every field but "description" may be left out.
+- Steps that do not need each other are done at the same time, each by a worker of its own that knows only its step, the goal, and the results of the steps it needs. Put into "needs" every step whose result a step uses, and no other.
+- A goal or sub-goal is a step too: its parts name it as "parent". It is not worked on itself and ends with its parts; a need on it, and a need or condition of it, holds for each of its parts.
+- "when": the step runs only if all of these hold, else it and what needs it are skipped: {"step": id} with "status" ("completed", "failed", "skipped"), "result" (words its result must state) or "exit" (exit status of its last command); "not": true turns one round.
+- "rollback": the id of another step that undoes this one. That step runs only if this one has failed.
+- "done_when": checks that must pass before the step counts as done.
+- 2 to 12 steps for most tasks, each of them one piece of work that can be checked. Where figures, files or sources are missing, the first step finds them; never invent them.
+- Write in the language of the message.
+- Where no plan is needed (a greeting, a question you can answer), answer {"answer": "the whole answer"}.`,
+    zh: `请为最后一条消息制定计划，写成步骤的图。只回答一个 JSON 对象，不要写别的：
+${DAG_PLAN_FORM}
+除 "description" 外，其他字段都可以省略。
+- 互不需要的步骤会同时进行，各由一个执行者完成；执行者只知道自己的步骤、目标，以及它所需要的步骤的结果。步骤用到谁的结果，就把谁写进 "needs"，不要多写。
+- 目标或子目标也是步骤：它的各部分用 "parent" 指向它。它本身不执行，随各部分结束；对它的需要，以及它自己的需要和条件，对其中每一部分都有效。
+- "when"：全部成立才执行，否则它和需要它的步骤都会跳过。写法：{"step": id}，加上 "status"（"completed"、"failed"、"skipped"）、"result"（结果里必须说到的话）或 "exit"（最后一条命令的退出码）；"not": true 表示相反。
+- "rollback"：用来撤销本步骤的另一个步骤的 id。只有本步骤失败后它才会执行。
+- "done_when"：步骤算作完成之前必须通过的检查。
+- 多数任务 2 到 12 个步骤，每一步都是可以检查的一件事。缺少数据、文件或来源时，第一步先去找；绝不编造。
+- 使用消息的语言。
+- 不需要计划时（问候、能直接回答的问题），回答 {"answer": "完整的回答"}。`,
+  },
+};
 
 /** How often the planner is asked between super-steps, in one plan: each super-step costs several calls, so this adds few. */
-const ADAPTATIONS = 5;
+const MAX_ADAPTATIONS = 5;
 
-const BEGINS: Beginning = { ...PLANNED, fallback: (language) => oneByOne(language) };
+const DAG_FIRST_PLAN: FirstPlanRules = { ...DEFAULT_FIRST_PLAN, fallback: (language) => sequentialFallback(language) };
 
 /**
  * The plan as a graph: all steps that are ready run together, a super-step, each in a child session; the next one begins when all
  * of them have ended. Conditions, steps that undo, groups and adaptation are as in Manus Demo, without its faults.
  */
-export const dag: Policy = {
+export const dag: ModePolicy = {
   ...linear,
-  emerges: false,
-  together: true,
-  declare: () => [],
-  choose: (session) => ready(session.plan?.steps ?? [])[0],
-  delegates: () => true,
-  counsel: (session, rules) =>
-    planFirst(session, rules, BEGINS) ??
-    settled(session) ??
-    (isUndoing(session) ? null : adapting(session, rules, ADAPTATIONS)) ??
-    stranded(session, rules) ??
-    summing(session, rules),
-  asks: DAG_ASKS,
-  begins: BEGINS,
+  startsWithWork: false,
+  runsInParallel: true,
+  declaredSteps: () => [],
+  chooseStep: (session) => readySteps(session.plan?.steps ?? [])[0],
+  isDelegated: () => true,
+  nextAction: (session, rules) =>
+    firstPlanAction(session, rules, DAG_FIRST_PLAN) ??
+    cascadeAction(session) ??
+    (isRollingBack(session) ? null : adaptationAction(session, rules, MAX_ADAPTATIONS)) ??
+    strandedAction(session, rules) ??
+    summaryAction(session, rules),
+  plannerPrompts: DAG_PLANNER_PROMPTS,
+  firstPlan: DAG_FIRST_PLAN,
 };
 
 /** Three plain steps are a sequence; without needs they would run at once. */
-function oneByOne(language: Language): Step[] {
+function sequentialFallback(language: Language): Step[] {
   return fallbackSteps(language).map((step, n, all) => ({ ...step, ...(n > 0 && { needs: [all[n - 1]?.id ?? ''] }) }));
 }
 
-function settled(session: Session): Counsel | null {
+function cascadeAction(session: Session): ModeAction | null {
   const plan = activePlan(session);
-  const events = plan ? settling(plan, session.replaced) : [];
+  const events = plan ? cascadeEvents(plan, session.replacedSteps) : [];
   return events.length > 0 ? { record: events } : null;
 }
 
 /** What failed is undone before anything is planned on top of it. */
-function isUndoing(session: Session): boolean {
+function isRollingBack(session: Session): boolean {
   const { steps } = activePlan(session) ?? { steps: [] };
-  return ready(steps).some((step) => undoOf(step, structureOf(steps)) !== undefined);
+  return readySteps(steps).some((step) => rollbackStepAround(step, stepGraph(steps)) !== undefined);
 }
 
 /** Steps are open and none can begin, nor will one by itself: a person has to say what is to be done. */
-function stranded(session: Session, rules: Rules): Counsel | null {
+function strandedAction(session: Session, rules: Rules): ModeAction | null {
   const plan = activePlan(session);
-  if (!plan || openSteps(plan).every((step) => isGroup(plan.steps, step.id)) || ready(plan.steps).length > 0)
+  if (!plan || openSteps(plan).every((step) => isGroup(plan.steps, step.id)) || readySteps(plan.steps).length > 0)
     return null;
   if (plan.steps.some((step) => step.status === 'running' && !isGroup(plan.steps, step.id))) return null;
-  const words = SAYINGS[sessionLanguage(session, rules)];
+  const words = REPLY_WORDING[sessionLanguage(session, rules)];
   const blocked = plan.steps.filter((step) => step.status === 'blocked');
   if (blocked.length > 0) {
     const text = blocked.map(({ description, error }) => `${description}${error ? `: ${error}` : ''}`).join('\n');
     return { rest: { status: 'waiting', reason: 'blocked', text } };
   }
-  return { rest: { status: 'waiting', reason: 'stuck', text: words.stranded(knot(plan)) } };
+  return { rest: { status: 'waiting', reason: 'stuck', text: words.stranded(describeDeadlock(plan)) } };
 }
 
 /** The steps that wait for each other, else all that wait. */
-const knot = (plan: Plan): string =>
-  (ringIn(nodesOf(plan.steps)) ?? openSteps(plan).map((step) => step.id)).join(' → ');
+const describeDeadlock = (plan: Plan): string =>
+  (findCycle(dependencyNodes(plan.steps)) ?? openSteps(plan).map((step) => step.id)).join(' → ');

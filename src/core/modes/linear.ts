@@ -1,42 +1,43 @@
-import type { EventBody } from '../../protocol/event.ts';
-import { MAX_STEPS, parseStepDeclarations } from '../declarations.ts';
-import type { Session, Turn } from '../session.ts';
-import { openSteps, ready } from '../steps.ts';
-import type { Policy } from './policy.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
+import { MAX_OPEN_STEPS, parseStepDeclarations } from '../detect/step-tags.ts';
+import { openSteps, readySteps } from '../plan/plan-steps.ts';
+import type { Turn } from '../session/run-state.ts';
+import type { Session } from '../session/session-state.ts';
+import type { ModePolicy } from './mode-policy.ts';
 
 /**
  * The linear mode: steps are declared as the work goes, and one step is worked on at a time, in order. It calls the model for
  * nothing but the work itself.
  */
-export const linear: Policy = {
-  emerges: true,
-  needsWork: false,
-  together: false,
-  attempts: 1,
-  most: MAX_STEPS,
-  replans: 0,
+export const linear: ModePolicy = {
+  startsWithWork: true,
+  requiresToolUse: false,
+  runsInParallel: false,
+  maxAttempts: 1,
+  maxOpenSteps: MAX_OPEN_STEPS,
+  maxReplans: 0,
 
-  declare: (session, turn) => declared(session, turn, MAX_STEPS),
+  declaredSteps: (session, turn) => declaredStepEvents(session, turn, MAX_OPEN_STEPS),
 
   /** The step to work on next: the one the model named, else the first that is ready. */
-  choose(session) {
-    const free = ready(session.plan?.steps ?? []);
-    return free.find((step) => step.id === session.next) ?? free[0];
+  chooseStep(session) {
+    const free = readySteps(session.plan?.steps ?? []);
+    return free.find((step) => step.id === session.announcedStep) ?? free[0];
   },
 
-  delegates: () => false,
-  counsel: () => null,
+  isDelegated: () => false,
+  nextAction: () => null,
 };
 
 /** Steps the answer at hand declares that the plan does not have yet, as long as no more than `most` are open. */
-export function declared(session: Session, turn: Turn, most: number): EventBody[] {
+export function declaredStepEvents(session: Session, turn: Turn, most: number): EventBody[] {
   const open = session.plan ? openSteps(session.plan).map((step) => step.description) : [];
-  const known = [...new Set([...open, ...turn.declared])];
+  const known = [...new Set([...open, ...turn.declaredSteps])];
   const room = most - open.length;
   const fresh = room > 0 ? parseStepDeclarations(turn.text, known, known.length + room) : [];
   return fresh.map((description, n) => ({
     type: 'step.added',
     by: 'model',
-    step: { id: `step_${session.stepNo + n + 1}`, description, status: 'pending' },
+    step: { id: `step_${session.lastStepNumber + n + 1}`, description, status: 'pending' },
   }));
 }

@@ -1,25 +1,49 @@
-import { executorOf, nobodyFor } from '../planner/agents.ts';
-import { planFirst, revision } from '../planner/consulting.ts';
-import { summing } from '../planner/summing.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
+import type { Step } from '../../protocol/session/plan.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { executorOf, runningStep } from '../plan/plan-steps.ts';
+import { firstPlanAction, replanAction, summaryAction } from '../planner/planner-queries.ts';
+import { activePlan } from '../session/session-queries.ts';
+import type { Session } from '../session/session-state.ts';
 import { linear } from './linear.ts';
-import type { Policy } from './policy.ts';
+import type { ModePolicy } from './mode-policy.ts';
 
 /**
  * Plan, then act: a planner writes the steps, each is worked on by its executor with the results of those before it, what is
  * still open is planned anew after a failure, and a summary ends it (as ManusX, OpenManus and JManus do, without their faults).
  */
-export const planAct: Policy = {
+export const planAct: ModePolicy = {
   ...linear,
-  emerges: false,
-  needsWork: true,
-  attempts: 3,
-  replans: 3,
-  declare: () => [],
+  startsWithWork: false,
+  requiresToolUse: true,
+  maxAttempts: 3,
+  maxReplans: 3,
+  declaredSteps: () => [],
   /** A step whose tag names an agent is done by that one, in a session of its own. */
-  delegates: (_session, step, rules) => executorOf(step, rules).agent !== undefined,
-  counsel: (session, rules) =>
-    planFirst(session, rules) ??
-    revision(session, rules, planAct.replans) ??
-    nobodyFor(session, rules, planAct.choose(session)) ??
-    summing(session, rules),
+  isDelegated: (_session, step, rules) => executorOf(step, rules).agent !== undefined,
+  nextAction: (session, rules) =>
+    firstPlanAction(session, rules) ??
+    replanAction(session, rules, planAct.maxReplans) ??
+    failUnknownAgent(session, rules, planAct.chooseStep(session)) ??
+    summaryAction(session, rules),
 };
+
+/** Where an unknown agent is an error, the step that names one fails at its turn, and says who is known. */
+export function failUnknownAgent(
+  session: Session,
+  rules: Rules,
+  step: Step | undefined,
+): { record: EventBody[] } | null {
+  const plan = activePlan(session);
+  if (rules.unknownAgent !== 'fail' || !plan || !step || runningStep(plan)) return null;
+  const { unknown } = executorOf(step, rules);
+  if (unknown === undefined) return null;
+  const known = Object.keys(rules.agents).join(', ') || 'none';
+  const error = `no agent is called "${unknown}". Agents: ${known}`;
+  return {
+    record: [
+      { type: 'step.started', step: step.id },
+      { type: 'step.failed', step: step.id, error, by: 'daemon' },
+    ],
+  };
+}

@@ -6,7 +6,7 @@
 const FENCE_OPENS = /^[\s>]*(?:[-*+]\s+|\d+[.)]\s+)?(`{3,}|~{3,})(.*)$/;
 const FENCE_CLOSES = /^[\s>]*(`{3,}|~{3,})\s*$/;
 const INLINE_CODE = /(?<!`)(`{1,3})(?!`).*?[^`]\1(?!`)/g;
-const QUOTED = [
+const QUOTATIONS = [
   /“[^“”]*”/g,
   /„[^„“”]*[“”]/g,
   /「[^「」]*」/g,
@@ -17,7 +17,7 @@ const QUOTED = [
   /(?<![\p{L}\p{N}])'[^']*'(?![\p{L}\p{N}])/gu,
 ];
 /** Stands where code or a quotation stood: a letter-like nothing, so that the words around it keep their distance. */
-const HOLE = '\uFFFC';
+const PLACEHOLDER = '\uFFFC';
 
 /** The lines outside fenced code. A fence that never closes runs to the end of the text. */
 export function linesOutsideCode(text: string): string[] {
@@ -27,7 +27,7 @@ export function linesOutsideCode(text: string): string[] {
   let fence = '';
   for (const line of lines) {
     if (fence === '') {
-      fence = opens(line);
+      fence = openingFence(line);
       if (fence === '') kept.push(line);
     } else if (FENCE_CLOSES.exec(line)?.[1]?.startsWith(fence)) fence = '';
   }
@@ -35,23 +35,94 @@ export function linesOutsideCode(text: string): string[] {
 }
 
 /** CommonMark: the words after a backtick fence hold no backtick; a line where they do is inline code. */
-function opens(line: string): string {
+function openingFence(line: string): string {
   const [, mark = '', info = ''] = FENCE_OPENS.exec(line) ?? [];
   return mark.startsWith('`') && info.includes('`') ? '' : mark;
 }
 
 /** A line without its inline code; what code hides is replaced by one neutral character. */
 export const withoutInlineCode = (line: string): string =>
-  line.includes('`') ? line.replace(INLINE_CODE, HOLE) : line;
+  line.includes('`') ? line.replace(INLINE_CODE, PLACEHOLDER) : line;
 
 /** Lines in the author's own voice: no fenced or inline code, no block quotation, no quoted words. */
-export function spokenLines(text: string): string[] {
+export function unquotedLines(text: string): string[] {
   return linesOutsideCode(text)
     .filter((line) => !/^\s*>/.test(line))
-    .map((line) => withoutQuotes(withoutInlineCode(line)));
+    .map((line) => withoutQuotedWords(withoutInlineCode(line)));
 }
 
-function withoutQuotes(line: string): string {
+function withoutQuotedWords(line: string): string {
   if (!/["'“„「『«‘]/.test(line)) return line;
-  return QUOTED.reduce((rest, pattern) => rest.replace(pattern, HOLE), line);
+  return QUOTATIONS.reduce((rest, pattern) => rest.replace(pattern, PLACEHOLDER), line);
+}
+
+/** Where a sentence ends: after its mark and a space, directly after a full-width mark, or with the line. */
+const SENTENCE_BREAK = /(?<=[.!?:;…]["'”’)\]*_]{0,4})\s+|(?<=[。！？：；])/;
+/** What may stand before the first word: list bullets, numbers, emphasis, ticks, arrows. */
+const LEADING_MARKS = /^(?:[\s>*_#~|•·–—-]|\d+[.)](?=\s)|\p{Extended_Pictographic}|\uFE0F|[✓✔✅☑→➜])+/u;
+
+/** Sentences of a line, trimmed, none empty. "Next.js 15" and "3.5" hold no end: a mark needs a space after it. */
+export function splitSentences(line: string): string[] {
+  return line.split(SENTENCE_BREAK).flatMap((part) => {
+    const sentence = part.trim();
+    return sentence ? [sentence] : [];
+  });
+}
+
+/** The sentence from its first word on. */
+export const withoutLeadingMarks = (sentence: string): string => sentence.replace(LEADING_MARKS, '');
+
+/** Where a clause ends: what an earlier one denies does not reach the next. */
+const CLAUSE_BREAK =
+  /[.!?;:,…\n，。！？；：、—–]|\b(?:but|because|since|due|although|though|however|except|only|yet)\b|但|因为|因為|只有|除了/iu;
+
+/** What may stand between "not" and what it denies: "did not find any", "was not a". */
+const FINDING_WORDS =
+  '(?:find|found|finding|see|seen|saw|have|has|had|contain|show|report|encounter|produce|raise|throw|detect|get|got|give|cause|return|be|been|being|to|really|actually|necessarily|any|an?|the|one|single|more|further|new)';
+/** "no fatal errors", "without any error", "neither warnings nor errors", "0 errors", "free of errors". */
+const NEGATED_NOUN =
+  /(?<![\p{L}\p{N}])(?:no|without|zero|neither|nor|none of the|free (?:of|from)|lack of|absence of|0)(?:\s+[\p{L}\p{N}'’-]+){0,2}?(?:\s+(?:or|and|nor)(?:\s+[\p{L}'’-]+)?)?\s*[*_"'“`]*$/iu;
+const NEGATED_VERB = new RegExp(
+  `(?:\\b(?:not|never|cannot)|n['’]t)(?:\\s+${FINDING_WORDS}){0,5}\\s*[*_"'“\`]*$|\\b(?:if|unless|whether|in case)\\b[^]*$`,
+  'iu',
+);
+const NEGATED_CJK =
+  /(?:不|没有|沒有|没|沒|无|無|未|非|零|是否|能否|要不要|如果|若|假如|(?<![\d.])0\s?[个個条條处處项項次]?)(?:任何|出现|出現|发现|發現|存在|其他|其它|明显|明顯|有|到|见|見|是|再|会|會|能|太|很|一个|一個|什么|什麼|需|须|須){0,3}\s*[“"「『*_]*$/u;
+
+/** "errors: none", "error was not found", "error-free", "错误：无", "需要深入吗". */
+const NEGATED_AFTER =
+  /^["”'’」』`*_]*\s*(?:(?:count|rate|数|數|数量|數量|率)?\s*(?:[:=：]|为|為|是)\s*(?:0(?![\d.])|none\b|no\b|nil\b|无|無|零|没有|沒有)|(?:(?:was|were|is|are|has|have|had|did|does|do|could|can)\s*(?:not|n['’]t)|cannot|never)\b|-free\b|不存在|没有|沒有|未)|^[^.!?。！？\n]*(?:[?？]|吗|嗎)/iu;
+
+/**
+ * Whether a text states something: the words are in it, as words, and somewhere they are not denied, asked or made a condition. "no
+ * errors" does not say "error", "不需要深入" does not say "需要深入".
+ */
+export function assertsPhrase(text: string, wanted: string): boolean {
+  const within = normalizePhrase(text);
+  const words = normalizePhrase(wanted);
+  if (words === '') return false;
+  return [...within.matchAll(phrasePattern(words))].some(({ index, 0: found }) => {
+    const clause = within.slice(0, index).split(CLAUSE_BREAK).at(-1) ?? '';
+    const denied = [NEGATED_NOUN, NEGATED_VERB, NEGATED_CJK].some((pattern) => pattern.test(clause));
+    return !denied && !NEGATED_AFTER.test(within.slice(index + found.length));
+  });
+}
+
+const normalizePhrase = (text: string): string =>
+  text
+    .normalize('NFKC')
+    .replace(/[^\S\n]+/g, ' ')
+    .trim()
+    .toLowerCase();
+
+/** Letters with spaces around them are words and may be plural; scripts without spaces are found anywhere. */
+function phrasePattern(words: string): RegExp {
+  const escaped = words.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  const before = /^[a-z0-9_]/.test(words) ? '(?<![\\p{Script=Latin}\\p{N}_])' : '';
+  const after = /[a-z]$/.test(words)
+    ? '(?:e?s)?(?![\\p{Script=Latin}\\p{N}_])'
+    : /[0-9_]$/.test(words)
+      ? '(?![\\p{Script=Latin}\\p{N}_])'
+      : '';
+  return new RegExp(`${before}${escaped}${after}`, 'gu');
 }

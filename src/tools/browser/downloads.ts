@@ -3,22 +3,21 @@ import { readdir, stat } from 'node:fs/promises';
 import { basename, extname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Download } from 'playwright-core';
-import { errorText, UserError } from '../../protocol/errors.ts';
-import { bytesInWords } from '../file-errors.ts';
-import { openFence } from '../paths.ts';
-import { replaceFile } from '../replace-file.ts';
-import { freePlace } from './saved.ts';
+import { errorText, UserError } from '../../base/user-error.ts';
+import { formatBytes } from '../common/tool-text.ts';
+import { openWorkPaths } from '../files/work-paths.ts';
+import { findFreePath, writeWorkFile } from '../files/write-file.ts';
 
-const MOST_BYTES = 256 * 1024 * 1024;
-const MOST_AT_ONCE = 5;
-const LOOK_MS = 100;
+const MAX_DOWNLOAD_BYTES = 256 * 1024 * 1024;
+const MAX_AT_ONCE = 5;
+const POLL_MS = 100;
 const BEGIN_MS = 5000;
 /** A download whose server went away is not ended by Chromium: it waits for a chance to go on. */
 const STALLED_MS = 20_000;
 /** File names are at most 255 bytes; this leaves room for other alphabets and for a number. */
-const MOST_OF_NAME = 60;
+const MAX_STEM_CHARS = 60;
 
-type Incoming = {
+type DownloadProgress = {
   download: Download;
   name: string;
   url: string;
@@ -31,25 +30,25 @@ type Incoming = {
 export type Downloads = {
   /** How large a file may be. */
   mostBytes: number;
-  begin(download: Download): void;
+  track(download: Download): void;
   /** How many are on their way or not in place yet. */
-  open(): number;
+  pending(): number;
   /** Waits until none is on its way, at most `ms`. */
   wait(ms: number, signal: AbortSignal): Promise<void>;
   /** The same for one that is said to begin: what it is comes a moment later. */
   waitForOne(ms: number, signal: AbortSignal): Promise<void>;
   /** Puts what is whole in place; says what became of each, the ones still on their way too. */
-  land(work: string): Promise<{ texts: string[]; saved: number }>;
+  saveFinished(work: string): Promise<{ texts: string[]; saved: number }>;
 };
 
 /** `incoming` is the folder Chromium writes to: all in there is on its way, which is how its size is known before its end. */
-export function downloads(incoming: string, mostBytes: number = MOST_BYTES): Downloads {
-  const all = new Set<Incoming>();
+export function trackDownloads(incoming: string, mostBytes: number = MAX_DOWNLOAD_BYTES): Downloads {
+  const all = new Set<DownloadProgress>();
   let last = { size: 0, at: 0 };
 
-  async function follow(one: Incoming): Promise<void> {
+  async function follow(one: DownloadProgress): Promise<void> {
     last = { size: -1, at: performance.now() };
-    const look = setInterval(() => void cut(one), LOOK_MS);
+    const look = setInterval(() => void cancelIfDue(one), POLL_MS);
     try {
       one.path = await one.download.path();
       one.state = 'whole';
@@ -61,36 +60,36 @@ export function downloads(incoming: string, mostBytes: number = MOST_BYTES): Dow
     }
   }
 
-  async function cut(one: Incoming): Promise<void> {
-    const size = await sizeOf(incoming);
+  async function cancelIfDue(one: DownloadProgress): Promise<void> {
+    const size = await folderSize(incoming);
     if (size !== last.size) last = { size, at: performance.now() };
-    if (size > mostBytes) one.why = `it is larger than ${bytesInWords(mostBytes)}`;
+    if (size > mostBytes) one.why = `it is larger than ${formatBytes(mostBytes)}`;
     else if (performance.now() - last.at > STALLED_MS) one.why = `nothing came any more for ${STALLED_MS / 1000} s`;
     else return;
     await one.download.cancel().catch(() => undefined);
   }
 
-  async function landed(one: Incoming, work: string): Promise<string> {
+  async function saveOne(one: DownloadProgress, work: string): Promise<string> {
     const { size } = await stat(one.path);
-    if (size > mostBytes) throw new UserError(`it is larger than ${bytesInWords(mostBytes)}`);
-    const fence = await openFence(work, []);
-    const place = await freePlace(fence, 'downloads', one.name);
-    await replaceFile(place, createReadStream(one.path), fence);
-    return `downloaded \`${place.shown}\`, ${bytesInWords(size)}, from ${one.url}`;
+    if (size > mostBytes) throw new UserError(`it is larger than ${formatBytes(mostBytes)}`);
+    const paths = await openWorkPaths(work, []);
+    const resolved = await findFreePath(paths, 'downloads', one.name);
+    await writeWorkFile(resolved, createReadStream(one.path), paths);
+    return `downloaded \`${resolved.displayName}\`, ${formatBytes(size)}, from ${one.url}`;
   }
 
   async function wait(ms: number, signal: AbortSignal): Promise<void> {
     const runs = () => [...all].some(({ state }) => state === 'runs');
-    for (let waited = 0; waited < ms && runs(); waited += LOOK_MS) await sleep(LOOK_MS, undefined, { signal });
+    for (let waited = 0; waited < ms && runs(); waited += POLL_MS) await sleep(POLL_MS, undefined, { signal });
   }
 
   return {
     mostBytes,
-    begin(download) {
+    track(download) {
       const url = download.url().slice(0, 300);
-      const one: Incoming = {
+      const one: DownloadProgress = {
         download,
-        name: safeName(download.suggestedFilename()),
+        name: safeFileName(download.suggestedFilename()),
         url,
         state: 'runs',
         why: '',
@@ -98,21 +97,21 @@ export function downloads(incoming: string, mostBytes: number = MOST_BYTES): Dow
       };
       const running = [...all].filter(({ state }) => state === 'runs').length;
       all.add(one);
-      if (running >= MOST_AT_ONCE) {
-        one.why = `${MOST_AT_ONCE} others are on their way`;
+      if (running >= MAX_AT_ONCE) {
+        one.why = `${MAX_AT_ONCE} others are on their way`;
         void download.cancel().catch(() => undefined);
       }
       void follow(one);
     },
-    open: () => all.size,
+    pending: () => all.size,
     wait,
     async waitForOne(ms, signal) {
-      for (let waited = 0; waited < BEGIN_MS && all.size === 0; waited += LOOK_MS) {
-        await sleep(LOOK_MS, undefined, { signal });
+      for (let waited = 0; waited < BEGIN_MS && all.size === 0; waited += POLL_MS) {
+        await sleep(POLL_MS, undefined, { signal });
       }
       await wait(ms, signal);
     },
-    async land(work) {
+    async saveFinished(work) {
       const texts: string[] = [];
       let saved = 0;
       for (const one of all) {
@@ -123,7 +122,7 @@ export function downloads(incoming: string, mostBytes: number = MOST_BYTES): Dow
         all.delete(one);
         try {
           if (one.state === 'over') throw new UserError(one.why);
-          texts.push(await landed(one, work));
+          texts.push(await saveOne(one, work));
           saved++;
         } catch (error) {
           texts.push(`\`${one.name}\` was not downloaded: ${errorText(error)}`);
@@ -135,7 +134,7 @@ export function downloads(incoming: string, mostBytes: number = MOST_BYTES): Dow
   };
 }
 
-async function sizeOf(folder: string): Promise<number> {
+async function folderSize(folder: string): Promise<number> {
   const names = await readdir(folder).catch(() => []);
   const sizes = await Promise.all(
     names.map((name) =>
@@ -149,12 +148,12 @@ async function sizeOf(folder: string): Promise<number> {
 }
 
 /** What a server called its file, as a name that is harmless: no path, not hidden, nothing a shell would take for more. */
-export function safeName(suggested: string): string {
+export function safeFileName(suggested: string): string {
   const plain = basename(suggested.replaceAll('\\', '/'))
     .normalize('NFC')
     .replace(/[^\p{L}\p{N}._ ()-]/gu, '_')
     .replace(/^[.\s_-]+/, '');
   const ending = [...extname(plain)].slice(0, 12).join('');
-  const stem = [...plain.slice(0, plain.length - extname(plain).length)].slice(0, MOST_OF_NAME).join('').trim();
+  const stem = [...plain.slice(0, plain.length - extname(plain).length)].slice(0, MAX_STEM_CHARS).join('').trim();
   return `${stem || 'file'}${ending}`;
 }

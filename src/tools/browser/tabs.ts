@@ -1,17 +1,16 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { BrowserContext, Dialog, Page, Request } from 'playwright-core';
-import { clip } from '../../protocol/recorded.ts';
-import { closePage } from './close-page.ts';
-import { answerConsents, type Consents } from './consent.ts';
-import { type Downloads, downloads } from './downloads.ts';
-import { numbering, type Refs } from './refs.ts';
+import { truncate } from '../../base/strings.ts';
+import { answerCookieBanners, type CookieBanners } from './cookie-banners.ts';
+import { type Downloads, trackDownloads } from './downloads.ts';
 
-const MOST_TABS = 10;
-const MOST_NOTES = 12;
+const MAX_TABS = 10;
+const MAX_NOTES = 12;
 
 /** One page of a browser, and what is known of it between two calls. */
 export type Tab = {
   page: Page;
-  refs: Refs;
+  refs: ElementNumbers;
   /** When its document began, by the page's own clock: what tells one document from the next. */
   document: number | undefined;
   /** The lines the model was last shown the page with. */
@@ -27,19 +26,19 @@ export type Tabs = {
   /** The one that is acted on; a fresh one where none is left. */
   current(): Promise<Tab>;
   /** A fresh one, in place of the current one. */
-  renew(): Promise<Tab>;
+  replaceCurrent(): Promise<Tab>;
   /** A fresh one beside it, which is current then. */
   open(): Promise<Tab>;
   count(): number;
   /** From 1. */
-  at(): number;
+  position(): number;
   /** Makes another one current. Undefined where there is none of that number. */
-  show(number: number): Tab | undefined;
+  select(number: number): Tab | undefined;
   closeCurrent(): Promise<void>;
   isAnsweringBanner(tab: Tab): boolean;
   downloads: Downloads;
   /** What happened by itself since this was last asked, in words. */
-  news(): string[];
+  takeNotes(): string[];
 };
 
 export type TabsOptions = {
@@ -56,28 +55,28 @@ export async function openTabs(
   context: BrowserContext,
   { incoming, answersBanners, mostBytes, why }: TabsOptions,
 ): Promise<Tabs> {
-  const refs = numbering();
+  const refs = elementNumbering();
   const tabs: Tab[] = [];
   const notes: string[] = [];
   let current: Tab | undefined;
   let missed = 0;
   const note = (text: string) => {
     if (notes.includes(text)) return;
-    if (notes.length < MOST_NOTES) notes.push(text);
+    if (notes.length < MAX_NOTES) notes.push(text);
     else missed++;
   };
-  const files = downloads(incoming, mostBytes);
-  let consents: Consents = { busy: () => false };
-  if (answersBanners) consents = await answerConsents(context, (_page, text) => note(text));
+  const files = trackDownloads(incoming, mostBytes);
+  let consents: CookieBanners = { isAnswering: () => false };
+  if (answersBanners) consents = await answerCookieBanners(context, (_page, text) => note(text));
 
-  function take(page: Page): Tab {
+  function adopt(page: Page): Tab {
     const known = tabs.find((tab) => tab.page === page);
     if (known) return known;
     const traffic = { arrived: 0, isLeaving: false, open: 0 };
     const tab: Tab = { page, refs: refs(), document: undefined, seen: undefined, isStuck: false, traffic };
     tabs.push(tab);
-    page.on('dialog', (dialog) => void answer(dialog, note));
-    page.on('download', (download) => files.begin(download));
+    page.on('dialog', (dialog) => void answerDialog(dialog, note));
+    page.on('download', (download) => files.track(download));
     page.on('filechooser', () => note('the page asked for a file to upload; this browser cannot upload files'));
     page.on('crash', () => {
       note('the page crashed');
@@ -87,7 +86,7 @@ export async function openTabs(
       tabs.splice(tabs.indexOf(tab), 1);
       if (current === tab) current = tabs.at(-1);
     });
-    follow(tab, (url) => {
+    trackTraffic(tab, (url) => {
       const known = why(url);
       if (known !== undefined) note(`something of the page was not loaded: ${known}`);
     });
@@ -95,13 +94,13 @@ export async function openTabs(
   }
 
   context.on('page', (page) => {
-    if (tabs.length >= MOST_TABS) {
-      note(`a new tab was closed again: there are ${MOST_TABS} already`);
+    if (tabs.length >= MAX_TABS) {
+      note(`a new tab was closed again: there are ${MAX_TABS} already`);
       void closePage(page);
       return;
     }
     const isOurs = tabs.some((tab) => tab.page === page);
-    const tab = take(page);
+    const tab = adopt(page);
     if (isOurs) return;
     // One that a page opened is what a person would be looking at.
     void page.opener().then(
@@ -113,10 +112,10 @@ export async function openTabs(
       () => undefined,
     );
   });
-  for (const page of context.pages()) current = take(page);
+  for (const page of context.pages()) current = adopt(page);
 
   async function open(): Promise<Tab> {
-    current = take(await context.newPage());
+    current = adopt(await context.newPage());
     return current;
   }
 
@@ -129,11 +128,11 @@ export async function openTabs(
 
   return {
     current: async () => current ?? renew(),
-    renew,
+    replaceCurrent: renew,
     open,
     count: () => tabs.length,
-    at: () => (current ? tabs.indexOf(current) + 1 : 0),
-    show(number) {
+    position: () => (current ? tabs.indexOf(current) + 1 : 0),
+    select(number) {
       const tab = tabs[number - 1];
       if (tab) current = tab;
       return tab;
@@ -141,9 +140,9 @@ export async function openTabs(
     async closeCurrent() {
       if (current) await closePage(current.page);
     },
-    isAnsweringBanner: (tab) => consents.busy(tab.page),
+    isAnsweringBanner: (tab) => consents.isAnswering(tab.page),
     downloads: files,
-    news() {
+    takeNotes() {
       const all = notes.splice(0);
       if (missed > 0) all.push(`and ${missed} more such things`);
       missed = 0;
@@ -153,10 +152,10 @@ export async function openTabs(
 }
 
 /** A dialog holds up the whole page until it is answered. Leaving a page is what the model asked for; all else is refused. */
-async function answer(dialog: Dialog, note: (text: string) => void): Promise<void> {
+async function answerDialog(dialog: Dialog, note: (text: string) => void): Promise<void> {
   const leaves = dialog.type() === 'beforeunload';
   if (!leaves) {
-    const said = clip(dialog.message().replace(/\s+/g, ' '), 300);
+    const said = truncate(dialog.message().replace(/\s+/g, ' '), 300);
     note(
       `the page showed ${dialog.type() === 'alert' ? 'an alert' : `a ${dialog.type()}`}, which was dismissed: "${said}"`,
     );
@@ -164,7 +163,7 @@ async function answer(dialog: Dialog, note: (text: string) => void): Promise<voi
   await (leaves ? dialog.accept() : dialog.dismiss()).catch(() => undefined);
 }
 
-function follow({ page, refs, traffic }: Tab, failed: (url: string) => void): void {
+function trackTraffic({ page, refs, traffic }: Tab, failed: (url: string) => void): void {
   const isMain = (request: Request) => {
     try {
       return /^https?:/.test(request.url()) && request.isNavigationRequest() && request.frame() === page.mainFrame();
@@ -191,4 +190,56 @@ function follow({ page, refs, traffic }: Tab, failed: (url: string) => void): vo
     traffic.arrived++;
     traffic.isLeaving = false;
   });
+}
+
+/**
+ * The numbers a model knows elements by. One is never given twice in the life of a browser: one of a page that is gone, or of
+ * another tab, is told apart from all others, and never hits something else that came in its place.
+ */
+type ElementNumbers = {
+  /** `e12` for Playwright's own ref, which begins anew with every document. */
+  numberOf(ref: string): string;
+  /** Undefined where it is none of this document. */
+  refOf(number: string): string | undefined;
+  /** A new document is there; `frames`: only those inside it may be new. */
+  forget(what: 'all' | 'frames'): void;
+};
+
+/** What makes the refs of each tab of one browser. */
+function elementNumbering(): () => ElementNumbers {
+  let last = 0;
+  return () => {
+    const numbers = new Map<string, string>();
+    const refs = new Map<string, string>();
+    return {
+      numberOf(ref) {
+        const number = numbers.get(ref) ?? `e${++last}`;
+        numbers.set(ref, number);
+        refs.set(number, ref);
+        return number;
+      },
+      refOf: (number) => refs.get(number),
+      forget(what) {
+        for (const [ref, number] of numbers) {
+          if (what === 'frames' && !ref.startsWith('f')) continue;
+          numbers.delete(ref);
+          refs.delete(number);
+        }
+      },
+    };
+  };
+}
+
+const TRY_MS = 1000;
+const TRIES = 3;
+
+/**
+ * Closes a page, or gives up. Chromium sometimes loses the wish of a page that is just coming (seen in one of ten closings right
+ * after the commit), and a page whose scripts are busy may never agree.
+ */
+export async function closePage(page: Page): Promise<void> {
+  for (let tried = 0; tried < TRIES && !page.isClosed(); tried++) {
+    const closing = page.close().catch(() => undefined);
+    await Promise.race([closing, sleep(TRY_MS, undefined, { ref: false })]);
+  }
 }

@@ -1,10 +1,17 @@
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { z } from 'zod';
-import { own } from '../../protocol/own.ts';
-import { clip } from '../../protocol/recorded.ts';
-import { callFiles, exitIn, textOf } from '../supervisor.ts';
-import { ageOf, isThisBoot, lifeIn, stateOf } from '../supervisor-life.ts';
+import { getOwn } from '../../base/dictionary.ts';
+import { truncate } from '../../base/strings.ts';
+import {
+  callFiles,
+  isThisBoot,
+  processState,
+  readExit,
+  readSmallFile,
+  readSupervisorIdentity,
+  runningForMs,
+} from '../process/call-folder.ts';
 
 /** What lies in the folder of a job, beside what a supervisor puts there. */
 export const jobFiles = (folder: string) => ({
@@ -35,12 +42,12 @@ export const Job = z.object({
 export type Job = z.infer<typeof Job> & { id: string; folder: string };
 
 /** How a job stands. `forS`: seconds it has run, or since its end (undefined where nobody knows). */
-export type Standing = { is: 'running' | 'ended'; how: string; code: number | null; forS: number | undefined };
+export type JobStatus = { state: 'running' | 'ended'; how: string; code: number | null; seconds: number | undefined };
 
 /** A job as it was asked for; null where its folder does not say, as after a power cut. */
-export function jobIn(folder: string): Job | null {
+export function readJob(folder: string): Job | null {
   try {
-    const job = Job.safeParse(JSON.parse(textOf(jobFiles(folder).job)));
+    const job = Job.safeParse(JSON.parse(readSmallFile(jobFiles(folder).job)));
     return job.success ? { ...job.data, id: basename(folder), folder } : null;
   } catch {
     return null;
@@ -48,21 +55,27 @@ export function jobIn(folder: string): Job | null {
 }
 
 /** Its command in one line. */
-export const commandOf = ({ command }: Job): string => clip(command.trim().replace(/\s+/g, ' '), 200);
+export const commandLine = ({ command }: Job): string => truncate(command.trim().replace(/\s+/g, ' '), 200);
 
-export function standingOf(job: Job): Standing {
+export function jobStatus(job: Job): JobStatus {
   const { folder } = job;
-  const life = lifeIn(folder);
-  const exit = exitIn(folder);
-  const isUp = life !== null && isThisBoot(life) && stateOf(life) === 'lives';
+  const life = readSupervisorIdentity(folder);
+  const exit = readExit(folder);
+  const isUp = life !== null && isThisBoot(life) && processState(life) === 'lives';
   // A command that has ended may have said what is not kept yet.
-  if (isUp && !exit?.whole) return { is: 'running', how: 'running', code: null, forS: ageOf(folder, life) / 1000 };
+  if (isUp && !exit?.whole)
+    return { state: 'running', how: 'running', code: null, seconds: runningForMs(folder, life) / 1000 };
   const code = exit && !exit.fault && exit.signal === null ? exit.code : null;
-  return { is: 'ended', how: endOf(job, exit, textOf(callFiles(folder).pid) !== ''), code, forS: secondsSince(folder) };
+  return {
+    state: 'ended',
+    how: describeEnd(job, exit, readSmallFile(callFiles(folder).pid) !== ''),
+    code,
+    seconds: secondsSinceEnd(folder),
+  };
 }
 
 /** Words for `over`. */
-const ENDED_BY: Record<string, (job: Job) => string> = {
+const END_REASONS: Record<string, (job: Job) => string> = {
   timeout: ({ timeout_s }) => `timed out after ${timeout_s} s`,
   stop: () => 'stopped by a person',
   person: () => 'stopped by a person',
@@ -70,8 +83,8 @@ const ENDED_BY: Record<string, (job: Job) => string> = {
   cancel: () => 'ended with a cancel or a fresh start of the session',
 };
 
-function endOf(job: Job, exit: ReturnType<typeof exitIn>, begun: boolean): string {
-  const over = own(ENDED_BY, textOf(jobFiles(job.folder).over).trim())?.(job);
+function describeEnd(job: Job, exit: ReturnType<typeof readExit>, begun: boolean): string {
+  const over = getOwn(END_REASONS, readSmallFile(jobFiles(job.folder).over).trim())?.(job);
   if (over !== undefined) return over;
   if (exit?.fault !== undefined) return `not begun: its sandbox could not be put up (${exit.fault})`;
   if (exit?.signal) return `ended by signal ${exit.signal}`;
@@ -79,7 +92,7 @@ function endOf(job: Job, exit: ReturnType<typeof exitIn>, begun: boolean): strin
   return begun ? 'it was killed, or the machine was started anew, or the session was copied' : 'never begun';
 }
 
-function secondsSince(folder: string): number | undefined {
+function secondsSinceEnd(folder: string): number | undefined {
   const { ended, over } = jobFiles(folder);
   const stat = [over, ended].map((path) => fs.statSync(path, { throwIfNoEntry: false })).find((one) => one?.size);
   return stat && Math.max(0, (Date.now() - stat.mtimeMs) / 1000);

@@ -1,6 +1,85 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { wholeEnd, wholeStart } from '../output.ts';
+import { z } from 'zod';
+import { MAX_INLINE_CHARS } from '../../protocol/session/log-entry.ts';
+import { readSmallFile } from '../process/call-folder.ts';
+import { lastCharBoundary, nextCharBoundary } from '../process/command-output.ts';
+import { commandLine, type Job, jobFiles, jobStatus } from './job-folder.ts';
+
+/** A look with its headline is shown to the model whole, never cut again. */
+const MAX_CHARACTERS = MAX_INLINE_CHARS - 1000;
+
+/** `seen.json`: the last look, by which call, and the bytes it showed. A call that is repeated after a crash shows them again. */
+const LastView = z.object({ call: z.string(), from: z.number(), to: z.number() });
+
+export type JobView = { text: string; isEnded: boolean; code: number | null };
+
+/**
+ * How a job stands and what it said: from byte `offset` on, or what came since the last look. The newest is shown where that is too
+ * much, with the place from which the rest can be read.
+ */
+export function viewJob(job: Job, call: string, offset?: number): JobView {
+  const status = jobStatus(job);
+  const open = status.state === 'running';
+  const seen = readLastView(job);
+  const from = offset ?? (seen.call === call ? seen.from : seen.to);
+  const part =
+    offset === undefined
+      ? outputTail(job.folder, from, MAX_CHARACTERS, open)
+      : outputPage(job.folder, offset, MAX_CHARACTERS, open);
+  if (offset === undefined) writeLastView(job, { call, from, to: Math.max(from, part.to) });
+  const text = [
+    jobHeadline(job),
+    ...notShownNote(part, from),
+    part.text || emptyNote(part, from),
+    ...moreNote(part),
+  ].join('\n');
+  return { text, isEnded: !open, code: status.code };
+}
+
+/** `job_1: running for 12 s: npm run dev`. */
+export function jobHeadline(job: Job): string {
+  const { state, how, seconds } = jobStatus(job);
+  const since =
+    seconds === undefined
+      ? ''
+      : state === 'running'
+        ? ` for ${wholeSeconds(seconds)} s`
+        : `, ${wholeSeconds(seconds)} s ago`;
+  return `${job.id}: ${how}${since}: ${commandLine(job)}`;
+}
+
+const wholeSeconds = (seconds: number): string => String(Math.floor(seconds));
+
+function notShownNote({ from: shown }: OutputPart, from: number): string[] {
+  return shown > from
+    ? [`[bytes ${from} to ${shown} are not shown; \`offset\` ${from} shows what is kept of them]`]
+    : [];
+}
+
+function moreNote({ to, total }: OutputPart): string[] {
+  return total > to ? [`[it goes on: \`offset\` ${to} shows more; ${total} bytes by now]`] : [];
+}
+
+const emptyNote = ({ total }: OutputPart, from: number): string =>
+  total > 0 && from > 0 ? '(nothing new)' : '(no output)';
+
+function readLastView(job: Job): z.infer<typeof LastView> {
+  try {
+    return LastView.parse(JSON.parse(readSmallFile(jobFiles(job.folder).seen)));
+  } catch {
+    // The first look, or a crash in the middle of writing it: then all is shown again.
+    return { call: '', from: 0, to: 0 };
+  }
+}
+
+function writeLastView(job: Job, seen: z.infer<typeof LastView>): void {
+  try {
+    fs.writeFileSync(jobFiles(job.folder).seen, JSON.stringify(seen), { mode: 0o600 });
+  } catch {
+    // A full disk: the same is shown again.
+  }
+}
 
 const PIECE = /^out\.(\d+)$/;
 
@@ -8,7 +87,7 @@ const PIECE = /^out\.(\d+)$/;
 type Stretch = { at: number; bytes: Buffer };
 
 /** A part of an output: the bytes from `from` to `to`. */
-export type Part = {
+type OutputPart = {
   text: string;
   from: number;
   to: number;
@@ -17,33 +96,38 @@ export type Part = {
 };
 
 /** The end of what came from byte `from` on, at most `most` characters. `open`: more may come, also of the last character. */
-export function lastOf(folder: string, from: number, most: number, open: boolean): Part {
-  const stretch = stretches(folder).at(-1) ?? { at: 0, bytes: Buffer.alloc(0) };
+function outputTail(folder: string, from: number, most: number, open: boolean): OutputPart {
+  const stretch = readStretches(folder).at(-1) ?? { at: 0, bytes: Buffer.alloc(0) };
   const end = stretch.bytes.length;
   const begin = Math.min(end, Math.max(0, from - stretch.at));
-  const start = Math.max(begin, placeBefore(stretch.bytes, most));
-  return part(stretch, wholeStart(stretch.bytes, start), open ? wholeEnd(stretch.bytes) : end, stretch.at + end);
+  const start = Math.max(begin, offsetBeforeChars(stretch.bytes, most));
+  return toOutputPart(
+    stretch,
+    nextCharBoundary(stretch.bytes, start),
+    open ? lastCharBoundary(stretch.bytes) : end,
+    stretch.at + end,
+  );
 }
 
 /** What is kept from byte `from` on, at most `most` characters; it begins later where that was not kept. */
-export function pageOf(folder: string, from: number, most: number, open: boolean): Part {
-  const all = stretches(folder);
+export function outputPage(folder: string, from: number, most: number, open: boolean): OutputPart {
+  const all = readStretches(folder);
   const last = all.at(-1);
   const total = last ? last.at + last.bytes.length : 0;
   const stretch = all.find(({ at, bytes }) => from < at + bytes.length) ?? { at: total, bytes: Buffer.alloc(0) };
-  const start = wholeStart(stretch.bytes, Math.max(0, from - stretch.at));
-  const end = placeAfter(stretch.bytes, start, most);
+  const start = nextCharBoundary(stretch.bytes, Math.max(0, from - stretch.at));
+  const end = offsetAfterChars(stretch.bytes, start, most);
   const isOpen = open && stretch === last && end === stretch.bytes.length;
-  return part(stretch, start, isOpen ? wholeEnd(stretch.bytes) : end, total);
+  return toOutputPart(stretch, start, isOpen ? lastCharBoundary(stretch.bytes) : end, total);
 }
 
-function part({ at, bytes }: Stretch, start: number, end: number, total: number): Part {
+function toOutputPart({ at, bytes }: Stretch, start: number, end: number, total: number): OutputPart {
   const to = Math.max(start, end);
   return { text: bytes.toString('utf8', start, to), from: at + start, to: at + to, total };
 }
 
 /** What is kept of an output, without the gaps. A piece may go while it is read: then it is not kept any more. */
-function stretches(folder: string): Stretch[] {
+function readStretches(folder: string): Stretch[] {
   const starts = fs.readdirSync(folder).flatMap((name) => PIECE.exec(name)?.[1] ?? []);
   const pieces = starts
     .map(Number)
@@ -70,23 +154,23 @@ function readIfThere(path: string): Buffer | undefined {
   }
 }
 
-const beginsOne = (byte: number | undefined): boolean => byte !== undefined && byte >> 6 !== 0b10;
+const startsCharacter = (byte: number | undefined): boolean => byte !== undefined && byte >> 6 !== 0b10;
 
 /** No character has more bytes; what is no text ends there. */
-const MOST_BYTES = 4;
+const MAX_CHAR_BYTES = 4;
 
 /** Where so many characters from `start` on end. */
-function placeAfter(bytes: Buffer, start: number, characters: number): number {
-  const end = Math.min(bytes.length, start + characters * MOST_BYTES);
+function offsetAfterChars(bytes: Buffer, start: number, characters: number): number {
+  const end = Math.min(bytes.length, start + characters * MAX_CHAR_BYTES);
   let at = start;
-  for (let count = 0; at < end; at++) if (beginsOne(bytes[at]) && ++count > characters) return at;
+  for (let count = 0; at < end; at++) if (startsCharacter(bytes[at]) && ++count > characters) return at;
   return at;
 }
 
 /** Where the last so many characters begin. */
-function placeBefore(bytes: Buffer, characters: number): number {
-  const begin = Math.max(0, bytes.length - characters * MOST_BYTES);
+function offsetBeforeChars(bytes: Buffer, characters: number): number {
+  const begin = Math.max(0, bytes.length - characters * MAX_CHAR_BYTES);
   let at = bytes.length;
-  for (let count = 0; at > begin && count < characters; ) if (beginsOne(bytes[--at])) count++;
+  for (let count = 0; at > begin && count < characters; ) if (startsCharacter(bytes[--at])) count++;
   return at;
 }

@@ -1,17 +1,19 @@
 import { basename } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import type { ToolContext, ToolResult } from '../../engine/ports.ts';
-import { UserError } from '../../protocol/errors.ts';
-import { deadline } from '../deadline.ts';
-import { defineTool, optional, type Tool } from '../define.ts';
-import { type Job, standingOf } from './job-folder.ts';
-import { headline, lookAt } from './look.ts';
-import type { Shelf } from './shelf.ts';
+import { UserError } from '../../base/user-error.ts';
+import type { ToolContext, ToolResult } from '../../engine/ports/tool-ports.ts';
+import { DEFAULT_LIMITS } from '../../protocol/settings/run-options.ts';
+import { startDeadline } from '../common/call-deadline.ts';
+import { defineTool, optional, type Tool } from '../common/define-tool.ts';
+import type { SandboxedCommand, ShellCommand } from '../process/supervisor.ts';
+import { type Job, jobStatus } from './job-folder.ts';
+import { jobHeadline, viewJob } from './job-output.ts';
+import type { JobStore } from './job-store.ts';
 
 const DEFAULT_WAIT_S = 60;
-const MOST_WAIT_S = 600;
-const LOOK_MS = 100;
+const MAX_WAIT_S = 600;
+const POLL_MS = 100;
 
 const ARGS = z.strictObject({
   action: optional(z.enum(['list', 'look', 'wait', 'stop']).describe('"list" if left out.')),
@@ -23,13 +25,13 @@ const ARGS = z.strictObject({
     z
       .number()
       .positive()
-      .max(MOST_WAIT_S)
-      .describe(`For "wait": how long at most; ${DEFAULT_WAIT_S} if left out, ${MOST_WAIT_S} at most.`),
+      .max(MAX_WAIT_S)
+      .describe(`For "wait": how long at most; ${DEFAULT_WAIT_S} if left out, ${MAX_WAIT_S} at most.`),
   ),
 });
 
 /** `jobs`: what the model may do with commands it began in the background. */
-export function jobsTool(shelf: Shelf): Tool {
+export function jobsTool(store: JobStore): Tool {
   return defineTool({
     name: 'jobs',
     description:
@@ -40,22 +42,22 @@ export function jobsTool(shelf: Shelf): Tool {
     touches: [],
     subject: ({ action = 'list', job }) => (job === undefined ? action : `${action} ${job}`),
     async run({ action = 'list', job: id, offset, seconds }, context) {
-      if (action === 'list') return list(shelf);
-      const job = found(shelf, action, id);
-      if (action === 'wait') await ended(job, (seconds ?? DEFAULT_WAIT_S) * 1000, context.signal);
-      if (action === 'stop') await shelf.stop(job, 'model', context.signal);
-      return shown(shelf, job, action, offset, context);
+      if (action === 'list') return listJobs(store);
+      const job = findJob(store, action, id);
+      if (action === 'wait') await waitForEnd(job, (seconds ?? DEFAULT_WAIT_S) * 1000, context.signal);
+      if (action === 'stop') await store.stop(job, 'model', context.signal);
+      return jobResult(store, job, action, offset, context);
     },
   });
 }
 
-function list(shelf: Shelf): ToolResult {
-  const lines = shelf.all().map(headline);
+function listJobs(store: JobStore): ToolResult {
+  const lines = store.list().map(jobHeadline);
   return { ok: true, text: lines.join('\n') || 'There are no jobs. `shell` with `background` begins one.' };
 }
 
-function found(shelf: Shelf, action: string, id: string | undefined): Job {
-  const all = shelf.all();
+function findJob(store: JobStore, action: string, id: string | undefined): Job {
+  const all = store.list();
   const job = all.find((one) => one.id === id);
   if (job) return job;
   const known = all.map((one) => one.id).join(', ') || 'none';
@@ -64,11 +66,11 @@ function found(shelf: Shelf, action: string, id: string | undefined): Job {
   );
 }
 
-async function ended(job: Job, ms: number, signal: AbortSignal): Promise<void> {
-  const limit = deadline(signal, ms);
+async function waitForEnd(job: Job, ms: number, signal: AbortSignal): Promise<void> {
+  const limit = startDeadline(signal, ms);
   try {
-    while (standingOf(job).is === 'running' && !limit.signal.aborted) {
-      await sleep(LOOK_MS, undefined, { signal: limit.signal }).catch(() => undefined);
+    while (jobStatus(job).state === 'running' && !limit.signal.aborted) {
+      await sleep(POLL_MS, undefined, { signal: limit.signal }).catch(() => undefined);
     }
     signal.throwIfAborted();
   } finally {
@@ -76,15 +78,47 @@ async function ended(job: Job, ms: number, signal: AbortSignal): Promise<void> {
   }
 }
 
-function shown(
-  shelf: Shelf,
+function jobResult(
+  store: JobStore,
   job: Job,
   action: 'look' | 'wait' | 'stop',
   offset: number | undefined,
   { folder }: ToolContext,
 ): ToolResult {
-  const look = lookAt(job, basename(folder), action === 'look' ? offset : undefined);
-  if (look.ended) shelf.tell(job);
-  if (action === 'stop' && !look.ended) return { ok: false, text: `It could not be ended.\n${look.text}` };
+  const look = viewJob(job, basename(folder), action === 'look' ? offset : undefined);
+  if (look.isEnded) store.markJobReported(job);
+  if (action === 'stop' && !look.isEnded) return { ok: false, text: `It could not be ended.\n${look.text}` };
   return { ok: true, text: look.text };
+}
+
+/** A command begins as a job of the session. The answer comes after a moment: what has ended by then is told as an end. */
+export async function startJob(
+  store: JobStore,
+  command: ShellCommand,
+  sandboxed: SandboxedCommand | null,
+  timeoutS: number,
+  { folder, jobs: most = DEFAULT_LIMITS.jobs, signal }: ToolContext,
+): Promise<ToolResult> {
+  const call = basename(folder);
+  return startedResult(store, await store.start(command, sandboxed, { call, timeoutS, most }, signal), call);
+}
+
+/** The same for a call of a daemon that is no more: its job is taken, and never begun a second time. */
+export async function recoverJob(store: JobStore, { folder }: ToolContext): Promise<ToolResult | null> {
+  const call = basename(folder);
+  const job = await store.startedBy(call);
+  if (job === 'not begun') {
+    return { ok: false, text: 'Nothing was begun: the daemon ended just before. The same call begins it now.' };
+  }
+  return job && startedResult(store, job, call);
+}
+
+function startedResult(store: JobStore, job: Job, call: string): ToolResult {
+  const { text, isEnded, code } = viewJob(job, call);
+  if (isEnded) {
+    store.markJobReported(job);
+    return { ok: code === 0, exit: code, text: `It has ended already.\n${text}` };
+  }
+  const how = `It ends by itself after ${job.timeout_s} s. \`jobs\` looks at it, waits for its end, or stops it.`;
+  return { ok: true, text: `Begun as ${job.id}. ${how}\n${text}` };
 }

@@ -1,19 +1,19 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
-import { errorCode, errorText, UserError } from '../../protocol/errors.ts';
-import { clip } from '../../protocol/recorded.ts';
-import { type Allowed, isPublic } from './addresses.ts';
+import ipaddr from 'ipaddr.js';
+import { truncate } from '../../base/strings.ts';
+import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 
-export type Address = { address: string; family: number };
+export type HostAddress = { address: string; family: number };
 /** All addresses of a host name. */
-export type Resolve = (host: string) => Promise<Address[]>;
+export type ResolveHost = (host: string) => Promise<HostAddress[]>;
 
-export const systemResolve: Resolve = (host) => lookup(host, { all: true, verbatim: true });
+export const resolveWithSystem: ResolveHost = (host) => lookup(host, { all: true, verbatim: true });
 
 /** What the model asked for as a URL that may be tried. Throws UserError with what is wrong with it. */
-export function readUrl(asked: string, base?: URL): URL {
+export function parseFetchUrl(asked: string, base?: URL): URL {
   if (!URL.canParse(asked, base?.href)) {
-    throw new UserError(`\`${clip(asked, 200)}\` is not a URL. Wanted one such as https://example.org/page.`);
+    throw new UserError(`\`${truncate(asked, 200)}\` is not a URL. Wanted one such as https://example.org/page.`);
   }
   const url = new URL(asked, base);
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
@@ -30,11 +30,15 @@ export function readUrl(asked: string, base?: URL): URL {
  * The addresses a URL leads to, each of them checked: the connection is to be made to these and no others, so that a name that
  * answers differently a moment later changes nothing. Throws UserError where one is not public and nobody allowed it.
  */
-export async function addressesOf(url: URL, may: Allowed, resolve: Resolve): Promise<Address[]> {
+export async function resolveAllowedAddresses(
+  url: URL,
+  may: AllowedHosts,
+  resolve: ResolveHost,
+): Promise<HostAddress[]> {
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
   const named = may.host(host);
-  const found = isIP(host) ? [{ address: host, family: isIP(host) }] : await resolved(host, resolve);
-  const refused = found.find(({ address }) => !named && !isPublic(address) && !may.address(address));
+  const found = isIP(host) ? [{ address: host, family: isIP(host) }] : await resolveOrThrow(host, resolve);
+  const refused = found.find(({ address }) => !named && !isPublicAddress(address) && !may.address(address));
   if (refused) {
     const is = refused.address === host ? '' : `${host} is ${refused.address}, `;
     throw new UserError(
@@ -43,13 +47,13 @@ export async function addressesOf(url: URL, may: Allowed, resolve: Resolve): Pro
     );
   }
   const ours = named || found.every(({ address }) => may.address(address));
-  if (!ours && !isOpenPort(url)) {
+  if (!ours && !isAllowedPort(url)) {
     throw new UserError(`${url.href} is refused: of the ports below 1024 only 80 and 443 may be used.`);
   }
   return found;
 }
 
-async function resolved(host: string, resolve: Resolve): Promise<Address[]> {
+async function resolveOrThrow(host: string, resolve: ResolveHost): Promise<HostAddress[]> {
   try {
     const found = await resolve(host);
     if (found.length > 0) return found;
@@ -65,6 +69,50 @@ async function resolved(host: string, resolve: Resolve): Promise<Address[]> {
 }
 
 /** Small ports belong to other services (mail, ssh), which a request in their own words might command. */
-function isOpenPort({ port }: URL): boolean {
+function isAllowedPort({ port }: URL): boolean {
   return port === '' || port === '80' || port === '443' || Number(port) >= 1024;
+}
+
+/** What a person allowed besides the public network: host names, addresses, and ranges such as `10.0.0.0/8`. */
+export type AllowedHosts = { host(name: string): boolean; address(address: string): boolean };
+
+/** Of an address that a person put into the settings: it is their word. */
+export const ALLOW_ALL: AllowedHosts = { host: () => true, address: () => true };
+
+export function parseAllowedHosts(entries: string[]): AllowedHosts {
+  const ranges = entries.filter(isRange).map(parseRange);
+  const names = new Set(entries.filter((entry) => !isRange(entry)).map(normalizeHostName));
+  return {
+    host: (name) => names.has(normalizeHostName(name)),
+    address: (text) => {
+      const address = ipaddr.process(text);
+      return ranges.some(([base, bits]) => address.kind() === base.kind() && address.match(base, bits));
+    },
+  };
+}
+
+/** Whether an entry of the settings names addresses (`10.0.0.1`, `fd00::/8`) rather than a host. */
+function isRange(entry: string): boolean {
+  return ipaddr.isValidCIDR(entry) || isIP(entry) !== 0;
+}
+
+function parseRange(entry: string): [ipaddr.IPv4 | ipaddr.IPv6, number] {
+  if (ipaddr.isValidCIDR(entry)) return ipaddr.parseCIDR(entry);
+  const address = ipaddr.process(entry);
+  return [address, address.kind() === 'ipv4' ? 32 : 128];
+}
+
+/** A host name as it is compared: lower case, no dot at its end. */
+const normalizeHostName = (name: string): string => name.toLowerCase().replace(/\.$/, '');
+
+/**
+ * Whether an address belongs to the public network. IPv4 inside of IPv6 (`::ffff:127.0.0.1`) is judged as the IPv4 it is; what
+ * tunnels or translates to IPv4 otherwise (6to4, NAT64, Teredo) is not public, since its other end is not seen here.
+ */
+export function isPublicAddress(text: string): boolean {
+  if (!ipaddr.isValid(text)) return false;
+  const address = ipaddr.process(text);
+  // Of IPv6 only 2000::/3 was ever given out for global use (RFC 4291, IANA's registry).
+  const givenOut = address.kind() === 'ipv4' || address.match(ipaddr.parseCIDR('2000::/3'));
+  return givenOut && address.range() === 'unicast';
 }

@@ -3,8 +3,8 @@
 // JavaScript, since a thread is started from a file, and this file is the same beside the sources and in the package.
 import { parentPort, workerData } from 'node:worker_threads';
 
-/** @typedef {import('./convert.ts').Job} Job */
-/** @typedef {import('./convert.ts').Converted} Converted */
+/** @typedef {import('./page-text.ts').ConvertJob} Job */
+/** @typedef {import('./page-text.ts').ConvertedPage} Converted */
 
 /** Less text than this in the main part, in characters, and it is taken for a wrong guess. */
 const LEAST_MAIN = 200;

@@ -1,21 +1,16 @@
 import { STATUS_CODES } from 'node:http';
-import type { ToolContext, ToolResult } from '../../engine/ports.ts';
-import { UserError } from '../../protocol/errors.ts';
-import { clip } from '../../protocol/recorded.ts';
-import { deadline } from '../deadline.ts';
-import { defineTool, type Tool } from '../define.ts';
-import { bytesInWords } from '../file-errors.ts';
-import { openFence } from '../paths.ts';
-import { replaceFile } from '../replace-file.ts';
-import { allowed } from './addresses.ts';
-import { textOf } from './charset.ts';
-import { contentOf } from './content.ts';
-import { convert } from './convert.ts';
-import { type Resolve, readUrl, systemResolve } from './destination.ts';
-import { WEB_FETCH } from './heads.ts';
-import { type Fetched, follow, hopsHeldTo } from './outbound.ts';
-import { pageCache } from './page-cache.ts';
-import type { WebSettings } from './settings.ts';
+import { truncate } from '../../base/strings.ts';
+import { UserError } from '../../base/user-error.ts';
+import type { ToolContext, ToolResult } from '../../engine/ports/tool-ports.ts';
+import { startDeadline } from '../common/call-deadline.ts';
+import { defineTool, type Tool } from '../common/define-tool.ts';
+import { formatBytes } from '../common/tool-text.ts';
+import { openWorkPaths } from '../files/work-paths.ts';
+import { writeWorkFile } from '../files/write-file.ts';
+import { parseAllowedHosts, parseFetchUrl, type ResolveHost, resolveWithSystem } from './destination.ts';
+import { type FetchedPage, fetchWithRedirects, redirectPolicy } from './outbound-request.ts';
+import { convertToText, decodeText, detectContent } from './page-text.ts';
+import { WEB_FETCH_HEAD, type WebSettings } from './web-tool-heads.ts';
 
 const MAX_BYTES = 16 * 1024 * 1024;
 const TIME_MS = 30_000;
@@ -27,39 +22,45 @@ const ERROR_EXCERPT = 1000;
 
 export type WebFetchOptions = {
   settings: () => WebSettings;
-  resolve?: Resolve | undefined;
+  resolve?: ResolveHost | undefined;
   limits?: { bytes?: number; ms?: number; convertMs?: number } | undefined;
 };
 
-type Reading = { whole: boolean; signal: AbortSignal; convertMs: number };
+type ReadOptions = { whole: boolean; signal: AbortSignal; convertMs: number };
 
 /** `web_fetch`: a page, a PDF or a text of the web as text. It keeps what it fetched for a while, so make one for each session. */
-export function webFetchTool({ settings, resolve = systemResolve, limits = {} }: WebFetchOptions): Tool {
-  const cache = pageCache(() => performance.now());
+export function webFetchTool({ settings, resolve = resolveWithSystem, limits = {} }: WebFetchOptions): Tool {
+  const cache = createPageCache(() => performance.now());
   const { bytes: maxBytes = MAX_BYTES, ms = TIME_MS, convertMs = CONVERT_MS } = limits;
   return defineTool({
-    ...WEB_FETCH,
+    ...WEB_FETCH_HEAD,
     async run({ url: asked, whole = false, fresh = false, save_as }, context) {
-      const url = readUrl(asked);
-      const refuses = hopsHeldTo(context.permits, url);
+      const url = parseFetchUrl(asked);
+      const refuses = redirectPolicy(context.permits, url);
       const kept = fresh ? undefined : cache.get(url.href);
       const isOpen = kept?.hops.every((hop) => hop.href === url.href || refuses(hop) === undefined);
       const page = kept && isOpen ? kept : await fetched(url, context);
       if (page.status < 200 || page.status > 299)
-        return refused(page, { whole: true, signal: context.signal, convertMs });
+        return httpErrorResult(page, { whole: true, signal: context.signal, convertMs });
       cache.put(url.href, page);
-      if (save_as !== undefined) return saved(page, save_as, context, maxBytes);
-      return shown(page, { whole, signal: context.signal, convertMs });
+      if (save_as !== undefined) return saveResult(page, save_as, context, maxBytes);
+      return pageTextResult(page, { whole, signal: context.signal, convertMs });
     },
   });
 
-  async function fetched(url: URL, { signal: outer, permits }: ToolContext): Promise<Fetched> {
-    const limit = deadline(outer, ms);
-    const may = allowed(settings().network?.allow_private ?? []);
+  async function fetched(url: URL, { signal: outer, permits }: ToolContext): Promise<FetchedPage> {
+    const limit = startDeadline(outer, ms);
+    const may = parseAllowedHosts(settings().network?.allow_private ?? []);
     try {
-      return await follow(url, { refuses: hopsHeldTo(permits, url), may, resolve, maxBytes, signal: limit.signal });
+      return await fetchWithRedirects(url, {
+        refuses: redirectPolicy(permits, url),
+        may,
+        resolve,
+        maxBytes,
+        signal: limit.signal,
+      });
     } catch (error) {
-      if (limit.passed()) throw new UserError(`${url.href} did not come whole within ${ms / 1000} s.`);
+      if (limit.hasPassed()) throw new UserError(`${url.href} did not come whole within ${ms / 1000} s.`);
       throw error;
     } finally {
       limit.clear();
@@ -67,31 +68,36 @@ export function webFetchTool({ settings, resolve = systemResolve, limits = {} }:
   }
 }
 
-async function saved(page: Fetched, path: string, context: ToolContext, maxBytes: number): Promise<ToolResult> {
-  if (page.cut) throw new UserError(`${page.url.href} is larger than ${bytesInWords(maxBytes)}, so it was not saved.`);
-  const fence = await openFence(context.work, []);
-  const place = await fence.toWrite(path);
-  const did = await replaceFile(place, page.bytes, fence);
-  return { ok: true, text: `${did} \`${place.shown}\`, ${sizeAndType(page)}, from ${page.url.href}` };
+async function saveResult(
+  page: FetchedPage,
+  path: string,
+  context: ToolContext,
+  maxBytes: number,
+): Promise<ToolResult> {
+  if (page.cut) throw new UserError(`${page.url.href} is larger than ${formatBytes(maxBytes)}, so it was not saved.`);
+  const paths = await openWorkPaths(context.work, []);
+  const resolved = await paths.resolveForWrite(path);
+  const did = await writeWorkFile(resolved, page.bytes, paths);
+  return { ok: true, text: `${did} \`${resolved.displayName}\`, ${sizeAndType(page)}, from ${page.url.href}` };
 }
 
-async function refused(page: Fetched, how: Reading): Promise<ToolResult> {
+async function httpErrorResult(page: FetchedPage, how: ReadOptions): Promise<ToolResult> {
   const word = STATUS_CODES[page.status] ?? 'unknown status';
   const after = page.headers['retry-after'];
-  const wait = after === undefined ? '' : ` It says to come back after: ${clip(after, 60)}.`;
-  const said = await bodyText(page, how).then(
+  const wait = after === undefined ? '' : ` It says to come back after: ${truncate(after, 60)}.`;
+  const said = await readBodyText(page, how).then(
     (body) => body.text,
     () => '',
   );
   how.signal.throwIfAborted();
-  const excerpt = said.trim() === '' ? '' : `\n\n${clip(said.trim(), ERROR_EXCERPT)}`;
+  const excerpt = said.trim() === '' ? '' : `\n\n${truncate(said.trim(), ERROR_EXCERPT)}`;
   return { ok: false, text: `${page.status} ${word}: ${page.url.href}.${wait}${excerpt}` };
 }
 
-async function shown(page: Fetched, how: Reading): Promise<ToolResult> {
-  const { title, text, note } = await bodyText(page, how);
-  const heading = [page.url.href, title && clip(title.replace(/\s+/g, ' '), 300)].filter(Boolean).join(' — ');
-  const cut = page.cut ? `; it is longer, and only its first ${bytesInWords(page.bytes.length)} were fetched` : '';
+async function pageTextResult(page: FetchedPage, how: ReadOptions): Promise<ToolResult> {
+  const { title, text, note } = await readBodyText(page, how);
+  const heading = [page.url.href, title && truncate(title.replace(/\s+/g, ' '), 300)].filter(Boolean).join(' — ');
+  const cut = page.cut ? `; it is longer, and only its first ${formatBytes(page.bytes.length)} were fetched` : '';
   const about = `${heading}\n${sizeAndType(page)}${note && `; ${note}`}${cut}`;
   if (text.length <= MAX_TEXT) return { ok: true, text: `${about}\n\n${text}`.trimEnd() };
   // Not in the middle of a character.
@@ -102,32 +108,65 @@ async function shown(page: Fetched, how: Reading): Promise<ToolResult> {
   };
 }
 
-async function bodyText(
-  { url, bytes, headers, cut }: Fetched,
-  { whole, signal, convertMs }: Reading,
+async function readBodyText(
+  { url, bytes, headers, cut }: FetchedPage,
+  { whole, signal, convertMs }: ReadOptions,
 ): Promise<{ title: string; text: string; note: string }> {
   const type = headers['content-type'] ?? '';
-  const content = contentOf(bytes, type);
+  const content = detectContent(bytes, type);
   if (content.is === 'binary') {
     return { title: '', text: '', note: `${content.kind}, which cannot be shown; \`save_as\` puts it into a file` };
   }
-  if (content.is === 'text') return { title: '', text: textOf(bytes, type), note: '' };
+  if (content.is === 'text') return { title: '', text: decodeText(bytes, type), note: '' };
   if (content.is === 'html') {
-    const job = { from: 'html' as const, html: textOf(bytes, type), url: url.href, whole };
-    const { title, text, part } = await convert(job, signal, convertMs).catch(explained);
+    const job = { from: 'html' as const, html: decodeText(bytes, type), url: url.href, whole };
+    const { title, text, part } = await convertToText(job, signal, convertMs).catch(explainConvertError);
     return { title, text, note: part === 'main' ? 'its main part, `whole` gives all of it' : 'the whole page' };
   }
-  if (cut) throw new UserError(`This PDF is larger than ${bytesInWords(bytes.length)}, too large to be read.`);
-  const { title, text, pages } = await convert({ from: 'pdf', bytes }, signal, convertMs).catch(explained);
+  if (cut) throw new UserError(`This PDF is larger than ${formatBytes(bytes.length)}, too large to be read.`);
+  const { title, text, pages } = await convertToText({ from: 'pdf', bytes }, signal, convertMs).catch(
+    explainConvertError,
+  );
   const empty = text === '' ? ' without any text in them, perhaps scanned' : '';
   return { title, text, note: `a PDF of ${pages} ${pages === 1 ? 'page' : 'pages'}${empty}` };
 }
 
-function explained(error: unknown): never {
+function explainConvertError(error: unknown): never {
   if (!(error instanceof UserError)) throw error;
   throw new UserError(`It was fetched, but: ${error.message} \`save_as\` puts it into a file as it came.`);
 }
 
-function sizeAndType({ bytes, headers }: Fetched): string {
-  return `${bytesInWords(bytes.length)}, ${clip(headers['content-type'] ?? 'no type given', 100)}`;
+function sizeAndType({ bytes, headers }: FetchedPage): string {
+  return `${formatBytes(bytes.length)}, ${truncate(headers['content-type'] ?? 'no type given', 100)}`;
+}
+
+const MAX_AGE_MS = 15 * 60_000;
+const MAX_CACHE_BYTES = 32 * 1024 * 1024;
+
+/** Pages by the URL they were asked for; the oldest go where they are too many bytes together. */
+export type PageCache = { get(url: string): FetchedPage | undefined; put(url: string, page: FetchedPage): void };
+
+function createPageCache(elapsed: () => number): PageCache {
+  const pages = new Map<string, { page: FetchedPage; at: number }>();
+  let size = 0;
+  const drop = (url: string): void => {
+    size -= pages.get(url)?.page.bytes.length ?? 0;
+    pages.delete(url);
+  };
+  return {
+    get(url) {
+      const kept = pages.get(url);
+      if (kept && elapsed() - kept.at > MAX_AGE_MS) drop(url);
+      return pages.get(url)?.page;
+    },
+    put(url, page) {
+      drop(url);
+      pages.set(url, { page, at: elapsed() });
+      size += page.bytes.length;
+      for (const [oldest] of pages) {
+        if (size <= MAX_CACHE_BYTES) return;
+        drop(oldest);
+      }
+    },
+  };
 }

@@ -1,9 +1,18 @@
-import type { Overview } from '../../../client/index.ts';
-import { clientOf, command, JSON_OPTION, type JsonWanted } from '../command.ts';
-import type { Exit } from '../exit-codes.ts';
-import { localTime, note, oneLine, paint, plain, say, sayJson, table } from '../print.ts';
+import type { SessionOverview } from '../../../client/index.ts';
+import { defineCommand, JSON_OPTION, type JsonOptions, openWorkspaceClient } from '../common/command.ts';
+import type { ExitName } from '../common/exit-codes.ts';
+import {
+  colorize,
+  formatLocalTime,
+  formatTable,
+  print,
+  printJson,
+  printNote,
+  stripControls,
+  toSingleLine,
+} from '../common/terminal.ts';
 
-const WORDS: Record<Overview['standing'], string> = {
+const STATE_LABELS: Record<SessionOverview['standing'], string> = {
   none: 'idle',
   running: 'running',
   waiting: 'waiting',
@@ -16,51 +25,52 @@ const WORDS: Record<Overview['standing'], string> = {
 /** Code points of a name that are shown; a key may have up to some 200. */
 const NAME_WIDTH = 40;
 
-export const list = command({
+export const list = defineCommand({
   usage: 'list',
   describe: 'List the sessions',
   builder: (cli) => cli.option('json', JSON_OPTION),
   run: (args) => listSessions(args),
 });
 
-export async function listSessions(args: JsonWanted): Promise<Exit> {
-  const client = await clientOf(args);
-  const sessions: Overview[] = [];
+export async function listSessions(args: JsonOptions): Promise<ExitName> {
+  const client = await openWorkspaceClient(args);
+  const sessions: SessionOverview[] = [];
   for await (const session of client.list()) sessions.push(session);
-  if (args.json) sayJson(sessions);
-  else if (sessions.length === 0) note(`No sessions in ${client.paths.root}. Make one with: agentctl send demo "…"`);
-  else say(rows(sessions, client.daemon() !== undefined));
+  if (args.json) printJson(sessions);
+  else if (sessions.length === 0)
+    printNote(`No sessions in ${client.paths.root}. Make one with: agentctl send demo "…"`);
+  else print(formatSessions(sessions, client.daemon() !== undefined));
   const fault = await client.settingsFault();
-  if (fault !== null) note(plain(fault));
+  if (fault !== null) printNote(stripControls(fault));
   return 'ok';
 }
 
-function rows(sessions: Overview[], isServed: boolean): string {
-  const [head = '', ...lines] = table([
+function formatSessions(sessions: SessionOverview[], isServed: boolean): string {
+  const [head = '', ...lines] = formatTable([
     ['SESSION', 'STATE', 'STEPS', 'LAST CHANGE', 'TITLE'],
     ...sessions.map((one) => [
-      inTree(one, sessions),
-      stateOf(one, isServed),
+      treeLabel(one, sessions),
+      stateLabel(one, isServed),
       one.plan ? `${one.plan.completed}/${one.plan.total}` : '-',
-      one.changed ? localTime(one.changed) : '-',
-      oneLine(
+      one.changed ? formatLocalTime(one.changed) : '-',
+      toSingleLine(
         one.problem ?? one.settings ?? (one.asks ? `asks: ${one.asks.text}` : (one.title ?? '')),
         process.stdout.isTTY ? 60 : 200,
       ),
     ]),
   ]).split('\n');
-  return [paint('bold', head), ...lines.map((line) => line.trimEnd())].join('\n');
+  return [colorize('bold', head), ...lines.map((line) => line.trimEnd())].join('\n');
 }
 
 /** A child is shown by its last part, under its parent; one whose parent is gone by its whole name. */
-function inTree({ name, parent }: Overview, all: Overview[]): string {
-  if (parent === null || !all.some((one) => one.name === parent)) return oneLine(name, NAME_WIDTH);
+function treeLabel({ name, parent }: SessionOverview, all: SessionOverview[]): string {
+  if (parent === null || !all.some((one) => one.name === parent)) return toSingleLine(name, NAME_WIDTH);
   const depth = name.split('~').length - 1;
-  return `${'  '.repeat(depth - 1)}└ ${oneLine(name.slice(parent.length), NAME_WIDTH)}`;
+  return `${'  '.repeat(depth - 1)}└ ${toSingleLine(name.slice(parent.length), NAME_WIDTH)}`;
 }
 
 /** A run is only at work where a daemon is; messages nobody took yet are part of how a session stands. */
-function stateOf({ standing, inbox }: Overview, isServed: boolean): string {
-  const state = standing === 'running' && !isServed ? 'running (no daemon)' : WORDS[standing];
+function stateLabel({ standing, inbox }: SessionOverview, isServed: boolean): string {
+  const state = standing === 'running' && !isServed ? 'running (no daemon)' : STATE_LABELS[standing];
   return inbox > 0 ? `${state} +${inbox}` : state;
 }

@@ -1,18 +1,24 @@
 import { text as readAll } from 'node:stream/consumers';
-import { UserError } from '../../../protocol/errors.ts';
-import { MODES } from '../../../protocol/mode-names.ts';
-import { act, actingOptions, type Manner, type Outgoing } from '../act.ts';
-import { clientOf, command, type Global, SESSION, wholeNumber } from '../command.ts';
-import { EXITS, type Exit } from '../exit-codes.ts';
-import { note } from '../print.ts';
+import { UserError } from '../../../base/user-error.ts';
+import { MODES } from '../../../protocol/settings/run-options.ts';
+import {
+  defineCommand,
+  type GlobalOptions,
+  openWorkspaceClient,
+  parseWholeNumber,
+  SESSION_ARG,
+} from '../common/command.ts';
+import { EXIT_CODES, type ExitName } from '../common/exit-codes.ts';
+import { addSendOptions, type MessageContent, type SendOptions, sendAndWait } from '../common/send-and-wait.ts';
+import { printNote } from '../common/terminal.ts';
 
-export const send = command({
+export const send = defineCommand({
   usage: 'send <session> [text..]',
   describe: 'Send a message; a session that is not there is made',
   builder: (cli) =>
-    actingOptions(
+    addSendOptions(
       cli
-        .positional('session', SESSION)
+        .positional('session', SESSION_ARG)
         .positional('text', {
           type: 'string',
           array: true,
@@ -26,7 +32,7 @@ export const send = command({
         .option('limit-iterations', {
           type: 'number',
           requiresArg: true,
-          coerce: wholeNumber('limit-iterations'),
+          coerce: parseWholeNumber('limit-iterations'),
           describe: 'Model calls before the run pauses',
         })
         .option('mode', {
@@ -46,7 +52,7 @@ export const send = command({
   async run(args) {
     const { limitIterations: iterations, mode, model, after, from, file } = args;
     const words = [...(args.text ?? []), ...args._.slice(1).map(String)];
-    const text = words.length > 0 ? words.join(' ') : args.stdin || !file ? await fromStdin() : undefined;
+    const text = words.length > 0 ? words.join(' ') : args.stdin || !file ? await readTextFromStdin() : undefined;
     const options = {
       ...(iterations !== undefined && { limits: { iterations } }),
       ...(mode !== undefined && { mode }),
@@ -58,16 +64,19 @@ export const send = command({
 });
 
 /** Sends it; `args` says where to and what is told of it. */
-export async function sendMessage(message: Outgoing, args: Global & Manner & { session: string }): Promise<Exit> {
-  if (message.text?.trim() === '' && !message.files) throw nothing('the text is empty');
-  return act(await clientOf(args), args.session, message, args, { mustExist: false });
+export async function sendMessage(
+  message: MessageContent,
+  args: GlobalOptions & SendOptions & { session: string },
+): Promise<ExitName> {
+  if (message.text?.trim() === '' && !message.files) throw nothingToSend('the text is empty');
+  return sendAndWait(await openWorkspaceClient(args), args.session, message, args, { mustExist: false });
 }
 
-async function fromStdin(): Promise<string> {
-  if (process.stdin.isTTY) note('Type the message; end it with Ctrl-D.');
+async function readTextFromStdin(): Promise<string> {
+  if (process.stdin.isTTY) printNote('Type the message; end it with Ctrl-D.');
   const said = await readAll(process.stdin);
-  if (said.trim() === '') throw nothing('no text was given and standard input is empty');
+  if (said.trim() === '') throw nothingToSend('no text was given and standard input is empty');
   return said;
 }
 
-const nothing = (why: string) => new UserError(`Nothing to send: ${why}.`, EXITS.usage.code);
+const nothingToSend = (why: string) => new UserError(`Nothing to send: ${why}.`, EXIT_CODES.usage.code);

@@ -1,47 +1,58 @@
-import type { Asked, Shown, ShownChild } from '../../../client/index.ts';
-import { clientOf, command, type JobLine, JSON_OPTION, type JsonWanted, type Parts, SESSION } from '../command.ts';
-import type { Exit } from '../exit-codes.ts';
-import { localTime, oneLine, paint, plain, say, sayJson } from '../print.ts';
+import type { ApprovalRequest, ChildDetails, SessionDetails } from '../../../client/index.ts';
+import {
+  type CliServices,
+  defineCommand,
+  type JobListing,
+  JSON_OPTION,
+  type JsonOptions,
+  openWorkspaceClient,
+  SESSION_ARG,
+} from '../common/command.ts';
+import type { ExitName } from '../common/exit-codes.ts';
+import { colorize, formatLocalTime, print, printJson, stripControls, toSingleLine } from '../common/terminal.ts';
 
-export const show = command({
+export const show = defineCommand({
   usage: 'show <session>',
   describe: 'Show the plan, how far it is and why it rests',
-  builder: (cli) => cli.positional('session', SESSION).option('json', JSON_OPTION),
+  builder: (cli) => cli.positional('session', SESSION_ARG).option('json', JSON_OPTION),
   run: (args, parts) => showSession(args, parts.jobs),
 });
 
-export async function showSession(args: JsonWanted & { session: string }, jobs: Parts['jobs']): Promise<Exit> {
-  const client = await clientOf(args);
+export async function showSession(
+  args: JsonOptions & { session: string },
+  jobs: CliServices['jobs'],
+): Promise<ExitName> {
+  const client = await openWorkspaceClient(args);
   const shown = await client.show(args.session);
   const running = (await jobs(client.folder(args.session))).filter((job) => job.running);
-  if (args.json) sayJson({ ...asJson(shown), jobs: running });
+  if (args.json) printJson({ ...detailsAsJson(shown), jobs: running });
   else {
     const fault = await client.settingsFault();
-    const lines = [await inWords(shown, client.daemon() !== undefined), ...jobLines(running)];
-    say([...lines, ...(fault === null ? [] : ['', paint('yellow', plain(fault))])].join('\n'));
+    const lines = [await formatDetails(shown, client.daemon() !== undefined), ...formatRunningJobs(running)];
+    print([...lines, ...(fault === null ? [] : ['', colorize('yellow', stripControls(fault))])].join('\n'));
   }
   return 'ok';
 }
 
-async function inWords(
-  { name, title, session, summary, planProblem, settingsProblem, inbox, asked: approval, children }: Shown,
+async function formatDetails(
+  { name, title, session, summary, planProblem, settingsProblem, inbox, asked: approval, children }: SessionDetails,
   isServed: boolean,
 ): Promise<string> {
   // A question of `ask_user` stands in the summary.
   const asked =
-    session.rest?.status === 'waiting' && session.rest.reason !== 'settings' && !session.question
-      ? session.rest.text
+    session.runEnd?.status === 'waiting' && session.runEnd.reason !== 'settings' && !session.question
+      ? session.runEnd.text
       : null;
   return [
-    paint('bold', plain(title ? `${name}: ${title}` : name)),
-    ...(session.at ? [`Last change: ${localTime(session.at)}`] : []),
+    colorize('bold', stripControls(title ? `${name}: ${title}` : name)),
+    ...(session.at ? [`Last change: ${formatLocalTime(session.at)}`] : []),
     '',
-    plain(summary),
-    ...(await familyLines(children)),
-    ...(asked ? ['', 'It asks:', plain(asked)] : []),
-    ...(approval?.problem ? ['', paint('yellow', plain(approval.problem))] : []),
-    ...(planProblem ? ['', paint('yellow', plain(planProblem))] : []),
-    ...(settingsProblem ? ['', paint('yellow', plain(settingsProblem))] : []),
+    stripControls(summary),
+    ...(await formatChildren(children)),
+    ...(asked ? ['', 'It asks:', stripControls(asked)] : []),
+    ...(approval?.problem ? ['', colorize('yellow', stripControls(approval.problem))] : []),
+    ...(planProblem ? ['', colorize('yellow', stripControls(planProblem))] : []),
+    ...(settingsProblem ? ['', colorize('yellow', stripControls(settingsProblem))] : []),
     ...(inbox > 0 ? ['', `Messages not taken yet: ${inbox}`] : []),
     ...(isServed || (!session.run && inbox === 0)
       ? []
@@ -49,36 +60,44 @@ async function inWords(
   ].join('\n');
 }
 
-function jobLines(running: JobLine[]): string[] {
+function formatRunningJobs(running: JobListing[]): string[] {
   if (running.length === 0) return [];
-  return ['', paint('bold', 'In the background'), ...running.map(({ id, command: said }) => `  ${id}: ${plain(said)}`)];
+  return [
+    '',
+    colorize('bold', 'In the background'),
+    ...running.map(({ id, command: said }) => `  ${id}: ${stripControls(said)}`),
+  ];
 }
 
-type StepLine = typeof import('../../../client/plan-text.ts').stepLine;
+type FormatStepLine = typeof import('../../../client/inspect/session-details.ts').formatStepLine;
 
 /** The child sessions, folded in: how each stands, and its own steps. */
-async function familyLines(children: ShownChild[]): Promise<string[]> {
+async function formatChildren(children: ChildDetails[]): Promise<string[]> {
   if (children.length === 0) return [];
-  const { stepLine } = await import('../../../client/plan-text.ts');
-  return ['', paint('bold', 'Child sessions'), ...children.flatMap((one) => childLines(one, 1, stepLine))];
+  const { formatStepLine } = await import('../../../client/inspect/session-details.ts');
+  return ['', colorize('bold', 'Child sessions'), ...children.flatMap((one) => formatChild(one, 1, formatStepLine))];
 }
 
-function childLines({ step, child, standing, shown }: ShownChild, depth: number, stepLine: StepLine): string[] {
+function formatChild(
+  { step, child, standing, shown }: ChildDetails,
+  depth: number,
+  stepLine: FormatStepLine,
+): string[] {
   const steps = shown?.session.plan?.steps ?? [];
   const indent = '  '.repeat(depth);
   return [
-    `${indent}${plain(step)} → ${plain(child)}: ${standing === 'none' ? 'idle' : standing}`,
-    ...(shown?.asked ? [`${indent}  ${askedLine(shown.asked)}`] : []),
-    ...steps.map((one, n) => `${indent}  ${oneLine(stepLine(one, n + 1, 'en'), 200)}`),
-    ...(shown?.children ?? []).flatMap((one) => childLines(one, depth + 2, stepLine)),
+    `${indent}${stripControls(step)} → ${stripControls(child)}: ${standing === 'none' ? 'idle' : standing}`,
+    ...(shown?.asked ? [`${indent}  ${formatApproval(shown.asked)}`] : []),
+    ...steps.map((one, n) => `${indent}  ${toSingleLine(stepLine(one, n + 1, 'en'), 200)}`),
+    ...(shown?.children ?? []).flatMap((one) => formatChild(one, depth + 2, stepLine)),
   ];
 }
 
 /** A child waits without a reply: here is where a person finds out for what. */
-const askedLine = ({ session, id, tool, shows, why }: Asked): string =>
-  `${paint('yellow', 'asks')}: ${oneLine(`${tool} ${shows}`, 200)} (${oneLine(why, 80)}); agentctl approve ${plain(session)} ${id}`;
+const formatApproval = ({ session, id, tool, shows, why }: ApprovalRequest): string =>
+  `${colorize('yellow', 'asks')}: ${toSingleLine(`${tool} ${shows}`, 200)} (${toSingleLine(why, 80)}); agentctl approve ${stripControls(session)} ${id}`;
 
-function asJson({
+function detailsAsJson({
   name,
   title,
   standing,
@@ -88,8 +107,8 @@ function asJson({
   inbox,
   asked,
   children,
-}: Shown): object {
-  const { plan, rest, run, unanswered, setAside, question } = session;
+}: SessionDetails): object {
+  const { plan, runEnd, run, unanswered, shelvedPlans, question } = session;
   return {
     name,
     title,
@@ -98,21 +117,21 @@ function asJson({
     plan,
     plan_problem: planProblem,
     settings_problem: settingsProblem,
-    set_aside: Object.keys(setAside),
+    set_aside: Object.keys(shelvedPlans),
     run: run && {
       message: run.message,
-      since: run.since,
+      since: run.startedAt,
       mode: run.mode,
       model: run.model ?? null,
       spent: run.spent,
       limits: run.limits,
     },
-    rest: rest && {
-      message: rest.message,
-      status: rest.status,
-      reason: rest.reason,
-      text: rest.text,
-      spent: rest.spent,
+    rest: runEnd && {
+      message: runEnd.message,
+      status: runEnd.status,
+      reason: runEnd.reason,
+      text: runEnd.text,
+      spent: runEnd.spent,
     },
     question: question && { text: question.text, choices: question.choices },
     approval: asked,
@@ -122,7 +141,7 @@ function asJson({
       step: one.step,
       child: one.child,
       standing: one.standing,
-      session: one.shown && asJson(one.shown),
+      session: one.shown && detailsAsJson(one.shown),
     })),
   };
 }

@@ -1,18 +1,18 @@
-import type { DaemonStatus } from '../../../protocol/status.ts';
-import { clientOf, command, JSON_OPTION, type JsonWanted } from '../command.ts';
-import type { Exit } from '../exit-codes.ts';
-import { duration, oneLine, plain, say, sayJson } from '../print.ts';
+import type { DaemonStatus } from '../../../protocol/workspace/daemon-files.ts';
+import { defineCommand, JSON_OPTION, type JsonOptions, openWorkspaceClient } from '../common/command.ts';
+import type { ExitName } from '../common/exit-codes.ts';
+import { formatDuration, print, printJson, stripControls, toSingleLine } from '../common/terminal.ts';
 
-export const status = command({
+export const status = defineCommand({
   usage: 'status',
   describe: 'Say whether a daemon is running, what sessions do, and which are polled or blocked, and why',
   builder: (cli) => cli.option('json', JSON_OPTION),
-  run: (args) => tellStatus(args),
+  run: (args) => printStatus(args),
 });
 
-export async function tellStatus(args: JsonWanted): Promise<Exit> {
-  const { lockInWords } = await import('../../../client/daemon-status.ts');
-  const client = await clientOf(args);
+export async function printStatus(args: JsonOptions): Promise<ExitName> {
+  const { describeLock } = await import('../../../client/inspect/session-overview.ts');
+  const client = await openWorkspaceClient(args);
   const owner = client.daemon();
   const seen = client.status();
   const counts: Record<string, number> = {};
@@ -38,7 +38,7 @@ export async function tellStatus(args: JsonWanted): Promise<Exit> {
   };
   const fault = await client.settingsFault();
   if (args.json) {
-    sayJson({
+    printJson({
       workspace,
       log,
       daemon: daemon ?? null,
@@ -49,29 +49,31 @@ export async function tellStatus(args: JsonWanted): Promise<Exit> {
       ...(seen && { watching: seen.watching, disk: seen.disk, trouble: seen.trouble }),
     });
   } else {
-    say(
-      owner ? `The daemon is running: process ${owner.pid}, for ${duration(uptimeMs ?? 0)}.` : 'No daemon is running.',
+    print(
+      owner
+        ? `The daemon is running: process ${owner.pid}, for ${formatDuration(uptimeMs ?? 0)}.`
+        : 'No daemon is running.',
     );
-    say(`Workspace: ${workspace}`);
-    say(`Log:       ${log}`);
-    if (owner) say(`Lock:      ${lockInWords(owner.lock)}`);
-    say(`Sessions:  ${total}${inWords(counts)}`);
-    for (const line of settingsLines(seen?.settings, fault, faults)) say(line);
-    for (const { name, problem } of problems) say(`Left alone: ${oneLine(`${name}: ${problem}`, 1000)}`);
-    if (waitingMessages > 0) say(`Inbox:     ${waitingMessages} not taken yet`);
-    for (const line of seen ? linesOf(seen) : []) say(line);
+    print(`Workspace: ${workspace}`);
+    print(`Log:       ${log}`);
+    if (owner) print(`Lock:      ${describeLock(owner.lock)}`);
+    print(`Sessions:  ${total}${formatCounts(counts)}`);
+    for (const line of formatSettings(seen?.settings, fault, faults)) print(line);
+    for (const { name, problem } of problems) print(`Left alone: ${toSingleLine(`${name}: ${problem}`, 1000)}`);
+    if (waitingMessages > 0) print(`Inbox:     ${waitingMessages} not taken yet`);
+    for (const line of seen ? formatDaemonStatus(seen) : []) print(line);
   }
   return owner ? 'ok' : 'daemon';
 }
 
 /** Which settings are in force and for how long, and which files do not hold. */
-function settingsLines(
+function formatSettings(
   told: DaemonStatus['settings'] | undefined,
   fault: string | null,
   faults: ReadonlyArray<{ name: string; fault: string }>,
 ): string[] {
-  const age = told?.since ? `, in force for ${duration(Math.max(0, Date.now() - Date.parse(told.since)))}` : '';
-  const file = told ? plain(told.file) : 'agentd.json';
+  const age = told?.since ? `, in force for ${formatDuration(Math.max(0, Date.now() - Date.parse(told.since)))}` : '';
+  const file = told ? stripControls(told.file) : 'agentd.json';
   const is = {
     file: told?.since ? file : `no ${file}; the defaults are in force`,
     'last good': 'those that held last',
@@ -81,33 +83,33 @@ function settingsLines(
   const warnings = [...(told?.warnings ?? []), ...(told?.sessions ?? []).flatMap((one) => one.warnings)];
   return [
     `Settings:  ${mine}`,
-    ...(fault === null ? [] : [`Broken:    ${plain(fault)}`]),
-    ...faults.map((one) => `Broken:    ${plain(one.fault)}`),
-    ...warnings.map((warning) => `Warning:   ${plain(warning)}`),
+    ...(fault === null ? [] : [`Broken:    ${stripControls(fault)}`]),
+    ...faults.map((one) => `Broken:    ${stripControls(one.fault)}`),
+    ...warnings.map((warning) => `Warning:   ${stripControls(warning)}`),
   ];
 }
 
 /** What the daemon sees, and what keeps it from serving sessions. */
-function linesOf({ watching, disk, trouble, sessions }: DaemonStatus): string[] {
+function formatDaemonStatus({ watching, disk, trouble, sessions }: DaemonStatus): string[] {
   const { watched, polled, why, names } = watching;
   const room = { plenty: '', little: '; nothing new is taken in', none: '; no further call is begun' }[disk.room];
   return [
     `Watching:  ${watched} watched${polled > 0 ? `, ${polled} polled: ${why ?? 'they cannot be watched'}` : ''}`,
-    ...(polled > 0 ? [`           ${listed(names, polled)}`] : []),
+    ...(polled > 0 ? [`           ${formatNames(names, polled)}`] : []),
     `Disk:      about ${disk.free_mb} MB free${room && disk.why ? ` (${disk.why})` : ''}${room}`,
     ...(sessions.waiting > 0 ? [`Waiting:   ${sessions.waiting} to be opened, ${sessions.most_open} at a time`] : []),
-    ...trouble.sessions.map((one) => `${one.is}: ${oneLine(one.session, 60)}: ${plain(one.why)}`),
+    ...trouble.sessions.map((one) => `${one.is}: ${toSingleLine(one.session, 60)}: ${stripControls(one.why)}`),
     ...(trouble.total > trouble.sessions.length
       ? [`… and ${trouble.total - trouble.sessions.length} more like these`]
       : []),
   ];
 }
 
-function listed(names: string[], all: number): string {
-  return `${names.map((name) => oneLine(name, 60)).join(', ')}${all > names.length ? ', …' : ''}`;
+function formatNames(names: string[], all: number): string {
+  return `${names.map((name) => toSingleLine(name, 60)).join(', ')}${all > names.length ? ', …' : ''}`;
 }
 
-function inWords(counts: Record<string, number>): string {
+function formatCounts(counts: Record<string, number>): string {
   const told = ['running', 'waiting', 'paused', 'failed', 'unreadable'].filter((standing) => counts[standing]);
   return told.length === 0 ? '' : ` (${told.map((standing) => `${counts[standing]} ${standing}`).join(', ')})`;
 }

@@ -1,0 +1,145 @@
+/** A place in a text, both counted from 1; columns are counted in code points. */
+export type TextPosition = { line: number; column: number };
+
+/** Why a text is not JSON, and where. */
+export type JsonSyntaxError = TextPosition & { expected: string; found: string };
+
+const NUMBER_OR_WORD = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
+const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
+const SPACE = /[ \t\n\r]*/y;
+const MAX_DEPTH = 1000;
+
+/** `earlier`: where the same key stood before in the same object. */
+type VisitPath = (path: ReadonlyArray<string | number>, offset: number, earlier?: number) => void;
+
+class ScanError extends Error {
+  readonly at: number;
+  readonly wanted: string;
+
+  constructor(at: number, wanted: string) {
+    super(wanted);
+    this.at = at;
+    this.wanted = wanted;
+  }
+}
+
+/** The first thing that keeps a text from being JSON (RFC 8259); undefined where it is JSON. */
+export function findJsonSyntaxError(text: string): JsonSyntaxError | undefined {
+  try {
+    scanJson(text, () => {});
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof ScanError)) throw error;
+    const char = text.codePointAt(error.at);
+    const came = char === undefined ? 'the end of the file' : JSON.stringify(String.fromCodePoint(char));
+    return { ...positionAt(text, error.at), expected: error.wanted, found: came };
+  }
+}
+
+/** Where a path stands in a JSON text: its key, or the item of a list. Undefined where the text has no such path. */
+export function positionOfJsonPath(text: string, path: readonly PropertyKey[]): TextPosition | undefined {
+  const wanted = JSON.stringify(path.map(String));
+  let found: number | undefined;
+  scanJson(text, (here, offset) => {
+    // Of a key that is there twice the last one counts, as for JSON.parse.
+    if (here.length === path.length && JSON.stringify(here.map(String)) === wanted) found = offset;
+  });
+  return found === undefined ? undefined : positionAt(text, found);
+}
+
+/** A key that its object has already: where it stands, and where it stood first. */
+export type RepeatedKey = { path: PropertyKey[]; place: TextPosition; first: TextPosition };
+
+/** Keys that stand twice in one object, of which JSON.parse silently drops the first; at most `most` of them. */
+export function repeatedKeys(text: string, most: number): RepeatedKey[] {
+  const found: RepeatedKey[] = [];
+  scanJson(text, (path, offset, earlier) => {
+    if (earlier === undefined || found.length >= most) return;
+    found.push({ path: [...path], place: positionAt(text, offset), first: positionAt(text, earlier) });
+  });
+  return found;
+}
+
+function positionAt(text: string, offset: number): TextPosition {
+  const before = text.slice(0, offset);
+  const lineStart = before.lastIndexOf('\n') + 1;
+  return { line: before.split('\n').length, column: [...before.slice(lineStart)].length + 1 };
+}
+
+function scanJson(text: string, visit: VisitPath): void {
+  let at = 0;
+  const path: Array<string | number> = [];
+
+  const match = (pattern: RegExp): boolean => {
+    pattern.lastIndex = at;
+    const found = pattern.test(text);
+    if (found) at = pattern.lastIndex;
+    return found;
+  };
+  const take = (char: string): boolean => {
+    match(SPACE);
+    if (text[at] !== char) return false;
+    at++;
+    return true;
+  };
+  const must = (done: boolean, wanted: string): void => {
+    if (!done) throw new ScanError(at, wanted);
+  };
+
+  const string = (): string => {
+    const start = at;
+    must(take('"'), 'a key in double quotes');
+    while (text[at] !== '"') {
+      must(at < text.length, 'a closing double quote');
+      must(text.charCodeAt(at) >= 0x20, 'no line break or control character inside a string');
+      if (text[at] === '\\') must(match(ESCAPE), 'an escape such as \\n or \\\\');
+      else at++;
+    }
+    at++;
+    const content: unknown = JSON.parse(text.slice(start, at));
+    return String(content);
+  };
+
+  const object = () => {
+    if (take('}')) return;
+    const keys = new Map<string, number>();
+    do {
+      match(SPACE);
+      const keyAt = at;
+      const key = string();
+      path.push(key);
+      visit(path, keyAt, keys.get(key));
+      if (!keys.has(key)) keys.set(key, keyAt);
+      must(take(':'), '":" after the key');
+      value();
+      path.pop();
+    } while (take(','));
+    must(take('}'), '"," or "}"');
+  };
+
+  const list = () => {
+    if (take(']')) return;
+    let index = 0;
+    do {
+      match(SPACE);
+      path.push(index++);
+      visit(path, at);
+      value();
+      path.pop();
+    } while (take(','));
+    must(take(']'), '"," or "]"');
+  };
+
+  const value = () => {
+    must(path.length < MAX_DEPTH, `at most ${MAX_DEPTH} levels of nesting`);
+    match(SPACE);
+    if (take('{')) object();
+    else if (take('[')) list();
+    else if (text[at] === '"') string();
+    else must(match(NUMBER_OR_WORD), 'a value');
+  };
+
+  value();
+  match(SPACE);
+  must(at === text.length, 'nothing after the value');
+}

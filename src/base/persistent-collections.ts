@@ -1,0 +1,99 @@
+/**
+ * Values by key, of which every older version stays as it was: adding to a hundred thousand costs about what adding to ten
+ * does. A tree of hash tries (Bagwell, "Ideal Hash Trees", 2001) in plain data, so that JSON keeps it whole.
+ */
+export type PersistentMap<T> = { readonly size: number; readonly root: TreeNode<T> };
+
+type MapEntry<T> = readonly [key: string, value: T];
+/** A leaf, or a branch with `FAN` nodes. */
+type TreeNode<T> = { readonly entries: ReadonlyArray<MapEntry<T>> } | { readonly nodes: ReadonlyArray<TreeNode<T>> };
+
+const BITS = 5;
+const BRANCHES = 1 << BITS;
+/** Entries of a leaf before it becomes a branch. */
+const LEAF_SIZE = 12;
+/** Below this the hash has no more bits, and a leaf grows. */
+const MAX_TREE_DEPTH = Math.floor(32 / BITS);
+
+export function emptyMap<T>(): PersistentMap<T> {
+  return { size: 0, root: { entries: [] } };
+}
+
+/** The value of a key; undefined where there is none. */
+export function mapGet<T>({ root }: PersistentMap<T>, key: string): T | undefined {
+  const hash = hashKey(key);
+  let node = root;
+  for (let depth = 0; 'nodes' in node; depth++) {
+    const next: TreeNode<T> | undefined = node.nodes[hashDigit(hash, depth)];
+    if (!next) return undefined;
+    node = next;
+  }
+  return node.entries.find(([known]) => known === key)?.[1];
+}
+
+/** The same with this value for the key. */
+export function mapSet<T>(all: PersistentMap<T>, key: string, value: T): PersistentMap<T> {
+  const size = all.size + (mapGet(all, key) === undefined ? 1 : 0);
+  return { size, root: insertEntry(all.root, [key, value], hashKey(key), 0) };
+}
+
+function insertEntry<T>(node: TreeNode<T>, entry: MapEntry<T>, hash: number, depth: number): TreeNode<T> {
+  if ('nodes' in node) {
+    const place = hashDigit(hash, depth);
+    return { nodes: node.nodes.with(place, insertEntry(node.nodes[place] ?? { entries: [] }, entry, hash, depth + 1)) };
+  }
+  const place = node.entries.findIndex(([key]) => key === entry[0]);
+  if (place >= 0) return { entries: node.entries.with(place, entry) };
+  const entries = [...node.entries, entry];
+  return entries.length > LEAF_SIZE && depth < MAX_TREE_DEPTH ? splitLeaf(entries, depth) : { entries };
+}
+
+function splitLeaf<T>(entries: ReadonlyArray<MapEntry<T>>, depth: number): TreeNode<T> {
+  const nodes = Array.from({ length: BRANCHES }, (): Array<MapEntry<T>> => []);
+  for (const entry of entries) nodes[hashDigit(hashKey(entry[0]), depth)]?.push(entry);
+  return { nodes: nodes.map((part) => ({ entries: part })) };
+}
+
+const hashDigit = (hash: number, depth: number): number => (hash >>> (depth * BITS)) & (BRANCHES - 1);
+
+/** FNV-1a over UTF-16, its bits mixed once more since the lowest ones choose the first branch. */
+function hashKey(key: string): number {
+  let hash = 0x811c9dc5;
+  for (let place = 0; place < key.length; place++) hash = Math.imul(hash ^ key.charCodeAt(place), 0x01000193);
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  return (hash ^ (hash >>> 13)) >>> 0;
+}
+
+/** All entries. Put one by one into an empty one in this order, they make the same again. */
+export function mapEntries<T>({ root }: PersistentMap<T>): Array<readonly [key: string, value: T]> {
+  const within = (node: TreeNode<T>): ReadonlyArray<MapEntry<T>> =>
+    'nodes' in node ? node.nodes.flatMap(within) : node.entries;
+  return [...within(root)];
+}
+
+/** What `mapEntries` gave. */
+export function mapFromEntries<T>(entries: ReadonlyArray<readonly [key: string, value: T]>): PersistentMap<T> {
+  return entries.reduce((all, [key, value]) => mapSet(all, key, value), emptyMap<T>());
+}
+
+/**
+ * A list that only grows at its end and whose older versions stay as they were. Appending to the newest version costs the
+ * same however long the list is; appending to an older one copies.
+ */
+export type AppendList<T> = { readonly length: number; readonly items: readonly T[] };
+
+export function appendList<T>(items: T[] = []): AppendList<T> {
+  return { length: items.length, items };
+}
+
+export function appendItems<T>(list: AppendList<T>, ...added: T[]): AppendList<T> {
+  // Invariant: the first `length` entries of the shared array never change; only its newest owner may push behind them.
+  const items = list.items.length === list.length ? (list.items as T[]) : list.items.slice(0, list.length);
+  items.push(...added);
+  return { length: items.length, items };
+}
+
+/** The entries of this version. */
+export function listItems<T>(list: AppendList<T>): readonly T[] {
+  return list.items.length === list.length ? list.items : list.items.slice(0, list.length);
+}

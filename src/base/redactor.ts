@@ -1,0 +1,83 @@
+/** A value that must not be written down, and what is written in its place. */
+export type Secret = { name: string; value: string };
+
+export type Redactor = {
+  /** The text without any of the secrets: `[redacted: NAME]` stands in the place of each. */
+  text(text: string): string;
+  /** For a text that comes in pieces: gives back what can be let go already. What might be the beginning of a secret waits. */
+  stream(): (piece: string) => string;
+};
+
+/** Shorter values are found in ordinary text. */
+export const MIN_SECRET_LENGTH = 8;
+
+/** Takes secrets out of texts: as they are, as JSON and URLs write them, and in base64, also in the middle of a longer one. */
+export function createRedactor(secrets: readonly Secret[]): Redactor {
+  const names = new Map<string, string>();
+  for (const { name, value } of secrets) {
+    const plain = value.trim();
+    if (plain.length < MIN_SECRET_LENGTH) continue;
+    for (const form of encodedForms(plain)) if (!names.has(form)) names.set(form, name);
+  }
+  // The longest first: one may be a part of another.
+  const forms = [...names.keys()].sort((a, b) => b.length - a.length);
+  if (forms.length === 0) return { text: (text) => text, stream: () => (piece) => piece };
+  const any = new RegExp(forms.map((form) => form.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')).join('|'), 'g');
+  const byFirst = new Map<number, string[]>();
+  for (const form of forms) byFirst.set(form.charCodeAt(0), [...(byFirst.get(form.charCodeAt(0)) ?? []), form]);
+  const text = (given: string): string => given.replace(any, (form) => `[redacted: ${names.get(form) ?? ''}]`);
+  return { text, stream: () => createRedactingStream(text, any, { all: forms, byFirst }) };
+}
+
+/** The longest first; and by the code of their first character, since a stream asks for them at every piece. */
+type EncodedForms = { all: readonly string[]; byFirst: ReadonlyMap<number, readonly string[]> };
+
+function createRedactingStream(text: Redactor['text'], any: RegExp, forms: EncodedForms): (piece: string) => string {
+  let held = '';
+  return (piece) => {
+    const all = held + piece;
+    let from = all.length - pendingLength(all, forms);
+    // What is whole goes as a whole, also where its own end might begin another one.
+    for (const { 0: form, index } of all.matchAll(any)) {
+      if (index < from) from = Math.max(from, index + form.length);
+    }
+    held = all.slice(from);
+    return text(all.slice(0, from));
+  };
+}
+
+/** How many characters at the end may be the beginning of a secret. */
+function pendingLength(text: string, forms: EncodedForms): number {
+  const longest = (forms.all[0]?.length ?? 1) - 1;
+  for (let at = Math.max(0, text.length - longest); at < text.length; at++) {
+    const some = forms.byFirst.get(text.charCodeAt(at));
+    const size = text.length - at;
+    if (some?.some((form) => form.length > size && form.startsWith(text.slice(at)))) return size;
+  }
+  return 0;
+}
+
+function encodedForms(value: string): Set<string> {
+  const url = encodeURIComponent(value);
+  const plain = [value, JSON.stringify(value).slice(1, -1), url, url.replaceAll('%20', '+'), lowercaseEscapes(url)];
+  return new Set([...plain, ...base64Forms(value)].filter((form) => form.length >= MIN_SECRET_LENGTH));
+}
+
+const lowercaseEscapes = (url: string): string => url.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase());
+
+/**
+ * Base64 by itself, and the characters of it that are the same whatever stands around the value: those depend on where in a group
+ * of three bytes it begins.
+ */
+function base64Forms(value: string): string[] {
+  const bytes = new TextEncoder().encode(value);
+  const within = [0, 1, 2].map((shift) => {
+    const from = Math.ceil((shift * 8) / 6);
+    const to = Math.floor(((shift + bytes.length) * 8) / 6);
+    return base64([...new Uint8Array(shift), ...bytes]).slice(from, to);
+  });
+  const all = [base64(bytes), ...within];
+  return [...all, ...all.map((one) => one.replaceAll('+', '-').replaceAll('/', '_'))];
+}
+
+const base64 = (bytes: Iterable<number>): string => btoa(String.fromCharCode(...bytes));

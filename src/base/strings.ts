@@ -1,0 +1,63 @@
+/** The beginning of a text, at most `max` code points, with an ellipsis where something was left out. */
+export function truncate(text: string, max: number): string {
+  if (text.length <= max) return text;
+  const points = [...text];
+  return points.length <= max ? text : `${points.slice(0, max - 1).join('')}…`;
+}
+
+/** Beginning and end of a long text around a note that says what was left out and where the whole is. */
+export function truncateMiddle(text: string, max: number, whole: string): string {
+  const points = [...text];
+  if (points.length <= max) return text;
+  const half = Math.floor(max / 2);
+  const left = points.length - 2 * half;
+  const note = `\n[… ${left} characters left out; the whole: ${whole} …]\n`;
+  return points.slice(0, half).join('') + note + points.slice(-half).join('');
+}
+
+/** Levenshtein's distance: letters added, removed or replaced. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (const [i, left] of [...a].entries()) {
+    const next = [i + 1];
+    for (const [j, right] of [...b].entries()) {
+      const replaced = (row[j] ?? 0) + (left === right ? 0 : 1);
+      next.push(Math.min(replaced, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row.at(-1) ?? 0;
+}
+
+/** The known name somebody may have meant, if one is near: at most two letters off, or a third of its length. */
+export function nearestName(wanted: string, known: readonly string[]): string | undefined {
+  const [nearest] = known
+    .map((name) => ({ name, distance: editDistance(wanted.toLowerCase(), name.toLowerCase()) }))
+    .sort((a, b) => a.distance - b.distance);
+  return nearest && nearest.distance <= Math.max(2, nearest.name.length / 3) ? nearest.name : undefined;
+}
+
+/**
+ * What nobody sees, or what turns the order of what they see: controls, marks of direction, joiners, tags, fillers, line and
+ * paragraph separators, private and lone halves of characters. Tab and line feed are seen for what they are.
+ */
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
+/** The same, but controls, which are another matter in a terminal, and joiners and variants of what is no ASCII: emoji and scripts need them. */
+const MISLEADING =
+  /(?!(?<=[^\x00-\x7f])(?:\u200c|\u200d|\ufe0e|\ufe0f))[\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
+
+/** A text to be decided about: what cannot be seen is written out (`\u202e`). JSON reads back as it was. */
+export const escapeInvisible = (text: string): string =>
+  text.replace(INVISIBLE, (char) => (char === '\n' || char === '\t' ? char : unicodeEscape(char)));
+
+/** A text to be read: what could mislead is written out. */
+export const escapeMisleading = (text: string): string => text.replace(MISLEADING, unicodeEscape);
+
+/** A text that a person answers: controls and what could mislead are written out; emoji and scripts stay as they are. */
+export const legible = (text: string): string =>
+  escapeMisleading(text.replace(/\p{Cc}/gu, (char) => (char === '\n' || char === '\t' ? char : unicodeEscape(char))));
+
+/** In UTF-16 units, as JSON writes them. */
+function unicodeEscape(char: string): string {
+  return [...Array(char.length).keys()].map((at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, '0')}`).join('');
+}

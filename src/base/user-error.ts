@@ -1,0 +1,26 @@
+/** A fault that a person can mend. Its message says what was wanted, what came and what to do; it is shown without a stack. */
+export class UserError extends Error {
+  /** Exit code of the command that ends with this error; see docs/cli.md. */
+  readonly exit: number;
+
+  constructor(message: string, exit = 1) {
+    super(message);
+    this.name = 'UserError';
+    this.exit = exit;
+  }
+}
+
+/** The text of anything thrown. */
+export function errorText(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** The errno name (`ENOSPC`) of a system error, if it is one. */
+export function errorCode(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+}
+
+const DISK_FULL_CODES = new Set(['ENOSPC', 'EDQUOT']);
+
+/** A write found no room, on the disk or in a quota. */
+export const isDiskFull = (error: unknown): boolean => DISK_FULL_CODES.has(errorCode(error) ?? '');

@@ -1,0 +1,179 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import * as fs from 'node:fs';
+import { hostname } from 'node:os';
+import { errorCode, UserError } from '../../base/user-error.ts';
+import { wrapDiskErrors } from '../../store/fs/store-errors.ts';
+import type { WorkspacePaths } from '../../store/layout/layout.ts';
+import { isLockFree } from '../../store/workspace/kernel-lock.ts';
+import { isProcessAlive, readLiveOwner, readOwner, type WorkspaceOwner } from '../../store/workspace/owner-file.ts';
+import { DaemonState, WaitedTooLong } from '../sessions/client-errors.ts';
+
+/** A daemon has this long to see every inbox, and this long to end its calls and go. */
+const START_MS = 60_000;
+const STOP_MS = 20_000;
+const POLL_MS = 50;
+
+/** The daemon's program and the flags it is started with, besides `--workspace`. */
+export type DaemonLaunch = { program: string; args: string[] };
+
+/**
+ * Starts a daemon that outlives us, its log in `.agentd/daemon.log`, and returns once it serves every session. Throws
+ * `DaemonState` where there is one, and what it said where it ended at once.
+ */
+export async function launchDaemon(paths: WorkspacePaths, { program, args }: DaemonLaunch): Promise<WorkspaceOwner> {
+  const there = readLiveOwner(paths);
+  if (there) throw new DaemonState(`A daemon is running already: process ${there.pid}, since ${there.at}.`);
+  const log = wrapDiskErrors('open', paths.log, () => fs.openSync(paths.log, 'a', 0o600));
+  const before = fs.fstatSync(log).size;
+  const child = spawn(process.execPath, [program, '--workspace', paths.root, ...args], {
+    detached: true,
+    cwd: paths.root,
+    // Four threads, as Node has by itself, are all busy where four writes to a slow disk are (it reads this before any of our code runs).
+    env: { UV_THREADPOOL_SIZE: '16', ...process.env },
+    stdio: ['ignore', 'pipe', log],
+  });
+  fs.closeSync(log);
+  const ready = await waitUntilReady(child);
+  child.stdout?.destroy();
+  child.unref();
+  if (ready === 'ready') return requireOwner(paths);
+  if (ready === 'late') {
+    child.kill('SIGTERM');
+    throw new WaitedTooLong(`The daemon was not ready within ${START_MS / 1000} s and was stopped. Log: ${paths.log}`);
+  }
+  const said = `The daemon ended at once (exit ${ready.exit}):\n${logSince(paths.log, before)}`;
+  throw ready.exit === 3 ? new DaemonState(said) : new UserError(said);
+}
+
+function requireOwner(paths: WorkspacePaths): WorkspaceOwner {
+  const owner = readLiveOwner(paths);
+  if (owner) return owner;
+  throw new DaemonState(`The daemon was ready and has ended since. Log: ${paths.log}`);
+}
+
+/** Waits for the one line of the daemon, or its end. */
+function waitUntilReady(child: ChildProcess): Promise<'ready' | 'late' | { exit: number | string }> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve('late'), START_MS);
+    const done = (how: 'ready' | { exit: number | string }) => {
+      clearTimeout(timer);
+      resolve(how);
+    };
+    let said = '';
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      said += text;
+      if (/^READY .*\n/m.test(said)) done('ready');
+    });
+    child.once('error', (error) => done({ exit: error.message }));
+    child.once('exit', (code, signal) => done({ exit: code ?? signal ?? 'unknown' }));
+  });
+}
+
+/** What was written to the log since: words for people first, where there are any. */
+function logSince(log: string, before: number): string {
+  const lines = fs.readFileSync(log).subarray(before).toString().trim().split('\n');
+  const words = lines.filter((line) => !line.startsWith('{'));
+  return (words.length > 0 ? words : lines).slice(-20).join('\n') || `It said nothing. Log: ${log}`;
+}
+
+/** Asks the daemon to stop and waits until it has. Throws `DaemonState` where none runs. */
+export async function stopDaemon(paths: WorkspacePaths): Promise<WorkspaceOwner> {
+  const owner = readLiveOwner(paths);
+  if (!owner) throw new DaemonState(`No daemon is running for ${paths.root}.`);
+  process.kill(owner.pid, 'SIGTERM');
+  const deadline = performance.now() + STOP_MS;
+  while (isProcessAlive(owner)) {
+    if (performance.now() > deadline) {
+      throw new WaitedTooLong(
+        `Process ${owner.pid} was asked to stop and has not within ${STOP_MS / 1000} s. If it hangs: agentctl takeover. Nothing is lost by that.`,
+      );
+    }
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+  return owner;
+}
+
+/** How long the kernel may take to end a process that was killed, and the lock to be free; a disk may hold it up. */
+const KILL_TIMEOUT_MS = 10_000;
+
+export type TakeoverResult = {
+  owner: WorkspaceOwner;
+  /** What ended it. */
+  by: 'SIGTERM' | 'SIGKILL';
+  /** Who owns the workspace by now, such as a daemon that is started again by itself. */
+  next: WorkspaceOwner | undefined;
+};
+
+/**
+ * Ends an owner that hangs: SIGTERM, `graceMs`, SIGKILL, and waits until the workspace is free. Starts nothing. Signals only the
+ * very process `owner.json` names (number, start, boot), looked at again before each signal; what is left is the moment between
+ * that look and the signal, since Node has no pidfd. Throws `DaemonState` where there is no owner that can be ended here.
+ */
+export async function takeOverWorkspace(
+  paths: WorkspacePaths,
+  { graceMs }: { graceMs: number },
+): Promise<TakeoverResult> {
+  const owner = ownerToEnd(paths);
+  let by: TakeoverResult['by'] = 'SIGTERM';
+  sendSignal(owner, by);
+  if (!(await waitUntil(graceMs, () => !isProcessAlive(owner)))) {
+    by = 'SIGKILL';
+    sendSignal(owner, by);
+  }
+  if (!(await waitUntil(KILL_TIMEOUT_MS, () => !isProcessAlive(owner)))) {
+    throw new WaitedTooLong(
+      `Process ${owner.pid} was killed and is still there after ${KILL_TIMEOUT_MS / 1000} s: it waits for the kernel, most likely for a disk that does not answer.`,
+    );
+  }
+  const isFree = await waitUntil(KILL_TIMEOUT_MS, () => readLiveOwner(paths) !== undefined || isLockFree(paths));
+  if (!isFree) throw new WaitedTooLong(`Process ${owner.pid} has ended, but ${unknownHolderText(paths)}`);
+  return { owner, by, next: readLiveOwner(paths) };
+}
+
+function ownerToEnd(paths: WorkspacePaths): WorkspaceOwner {
+  const owner = readOwner(paths);
+  const live = readLiveOwner(paths);
+  if (live && live.start_time !== null) return live;
+  if (live) {
+    throw new UserError(
+      `This system does not tell when process ${live.pid} began, so it may be another program by now. If it is agentd: kill -9 ${live.pid}. Nothing is lost by that.`,
+    );
+  }
+  if (isLockFree(paths)) {
+    throw new DaemonState(
+      `No daemon owns ${paths.root}: there is nothing to take over. Start one with: agentctl start`,
+    );
+  }
+  if (owner && owner.ended_at === undefined && owner.host !== hostname()) {
+    throw new DaemonState(
+      `${paths.root} is owned by process ${owner.pid} on ${owner.host}, since ${owner.at}. Run agentctl takeover there.`,
+    );
+  }
+  throw new DaemonState(capitalize(unknownHolderText(paths)));
+}
+
+const unknownHolderText = ({ lock, owner }: WorkspacePaths) =>
+  `a process that ${owner} does not name holds the lock. If a daemon is starting, try again in a moment; otherwise see who it is with: fuser -v ${lock}`;
+
+const capitalize = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
+
+function sendSignal(owner: WorkspaceOwner, name: 'SIGTERM' | 'SIGKILL'): void {
+  if (!isProcessAlive(owner)) return;
+  try {
+    process.kill(owner.pid, name);
+  } catch (error) {
+    if (errorCode(error) === 'ESRCH') return;
+    if (errorCode(error) !== 'EPERM') throw error;
+    throw new UserError(`Process ${owner.pid} belongs to another user. Run this as that user, or as root.`);
+  }
+}
+
+/** Whether something comes to hold within `ms`; looked at once at least. */
+async function waitUntil(ms: number, holds: () => boolean): Promise<boolean> {
+  const end = performance.now() + ms;
+  while (!holds()) {
+    if (performance.now() > end) return false;
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+  return true;
+}

@@ -1,0 +1,117 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { UserError } from '../../base/user-error.ts';
+import { MessageFile, type MessageOptions } from '../../protocol/session/message.ts';
+import { Reply } from '../../protocol/session/reply.ts';
+import { ifExists } from '../../store/fs/store-errors.ts';
+import { MAX_MESSAGE_BYTES } from '../../store/inbox/dropped-file.ts';
+import { assertAttachable, attachFile, dropMessage } from '../../store/inbox/sender.ts';
+import { type SessionPaths, sessionPaths } from '../../store/layout/layout.ts';
+import { parseJson } from '../../store/settings/schema-errors.ts';
+import { watchFolders } from '../inspect/folder-watch.ts';
+import { WaitedTooLong } from '../sessions/client-errors.ts';
+
+/** A message as a frontend has it. `files` are paths of files anywhere; copies of them go along. */
+export type OutgoingMessage = {
+  text?: string | undefined;
+  command?: string | undefined;
+  options?: MessageOptions | undefined;
+  from?: string | undefined;
+  files?: string[] | undefined;
+};
+
+/** A message that is in the inbox, durably. Its reply will have the name `name`. */
+export type SentMessage = { session: string; id: string; name: string };
+
+/** Throws UserError where the message could not be read, before anything is made or written. */
+export function validateOutgoing({ files = [], ...message }: OutgoingMessage): void {
+  for (const file of files) assertAttachable(file);
+  const checked = MessageFile.safeParse({ ...message, ...(files.length > 0 && { attachments: ['.files/x'] }) });
+  if (!checked.success) throw new UserError(`Not sent: ${checked.error.issues.map((one) => one.message).join('; ')}.`);
+  if (Buffer.byteLength(message.text ?? '') > MAX_MESSAGE_BYTES / 2) {
+    throw new UserError('Not sent: a message holds at most 5 MiB of text. Send the text as an attachment (files).');
+  }
+}
+
+/** Attachments first, then the message that names them. A drop that fails leaves no attachment behind. */
+export async function dropIntoInbox(
+  folder: string,
+  id: string,
+  { files = [], ...message }: OutgoingMessage,
+): Promise<string> {
+  const attachments: string[] = [];
+  const name = `${id}.msg.json`;
+  try {
+    for (const file of files) attachments.push(await attachFile(folder, file));
+    const content: MessageFile = MessageFile.parse({
+      id,
+      ...message,
+      ...(attachments.length > 0 && { attachments }),
+    });
+    await dropMessage(folder, { name, content: `${JSON.stringify(content, null, 2)}\n` });
+    return name;
+  } catch (error) {
+    for (const path of attachments) fs.rmSync(join(sessionPaths(folder).inbox, path), { force: true });
+    throw error;
+  }
+}
+
+/** Milliseconds; without `timeoutMs` it waits for ever. */
+export type WaitOptions = { timeoutMs?: number | undefined; signal?: AbortSignal | undefined };
+
+/** The reply of that name, in `outbox/` or, where a frontend took it, in `outbox/read/`. Replies come whole or not at all. */
+function readReply(paths: SessionPaths, name: string): Reply | undefined {
+  for (const folder of [paths.outbox, paths.outboxRead]) {
+    const path = join(folder, name);
+    const text = ifExists(() => fs.readFileSync(path, 'utf8'));
+    if (text === undefined) continue;
+    const reply = Reply.safeParse(/\.json$/i.test(name) ? parseJsonOrUndefined(text) : parseMarkdownReply(text));
+    if (reply.success) return reply.data;
+    throw new UserError(`${path} is not a reply of agentd: ${reply.error.issues[0]?.message}. Was it changed by hand?`);
+  }
+  return undefined;
+}
+
+/** Waits for a reply. Throws `WaitedTooLong` after `timeoutMs`, the signal's reason where it was aborted. */
+export async function waitForReply(
+  paths: SessionPaths,
+  name: string,
+  { timeoutMs, signal }: WaitOptions,
+): Promise<Reply> {
+  const changes = watchFolders([paths.outbox]);
+  const deadline = performance.now() + (timeoutMs ?? Number.POSITIVE_INFINITY);
+  try {
+    for (;;) {
+      const reply = readReply(paths, name);
+      if (reply) return reply;
+      signal?.throwIfAborted();
+      const left = deadline - performance.now();
+      if (left <= 0) throw new WaitedTooLong(`No reply within ${(timeoutMs ?? 0) / 1000} s. ${REPLY_COMES_LATER}`);
+      await changes.next(left < 1000 ? anySignal(signal, AbortSignal.timeout(Math.ceil(left))) : signal);
+    }
+  } finally {
+    changes.close();
+  }
+}
+
+const REPLY_COMES_LATER = 'The message is not lost; its reply will be in outbox/.';
+
+const anySignal = (...signals: Array<AbortSignal | undefined>) =>
+  AbortSignal.any(signals.filter((one) => one !== undefined));
+
+function parseJsonOrUndefined(text: string): unknown {
+  const parsed = parseJson(text);
+  return parsed.ok ? parsed.value : undefined;
+}
+
+/** The facts of a Markdown reply: each line of its front matter is a word or JSON. */
+function parseMarkdownReply(file: string): unknown {
+  const [, head, text] = /^---\n([\s\S]*?)\n---\n\n([\s\S]*)\n$/.exec(file) ?? [];
+  if (head === undefined) return undefined;
+  const facts = head.split('\n').map((line): [string, unknown] => {
+    const [, key = '', value = ''] = /^(\w+): (.*)$/.exec(line) ?? [];
+    const parsed = parseJson(value);
+    return [key, parsed.ok ? parsed.value : value];
+  });
+  return { ...Object.fromEntries(facts), text };
+}

@@ -1,0 +1,81 @@
+import { randomBytes } from 'node:crypto';
+import * as fs from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { UserError } from '../../base/user-error.ts';
+import { createFile, linkIfFree } from '../../store/fs/durable-write.ts';
+import { replaceFile } from '../../store/fs/replace-file.ts';
+import { ifExists, wrapDiskErrors } from '../../store/fs/store-errors.ts';
+import { sessionPaths } from '../../store/layout/layout.ts';
+import { readPlanContent } from '../../store/plan/plan-content.ts';
+import { currentProcess, isProcessAlive, ProcessIdentity, readIdentityFile } from '../../store/workspace/owner-file.ts';
+import { planFileProblem } from '../inspect/session-details.ts';
+
+/** A copy of `plan.json` for an editor to work on. One at a time for each session. */
+export type PlanWorkingCopy = {
+  /** Where the copy is; nobody watches it. */
+  path: string;
+  /** Why the copy, as it is now, is no plan, with line and column; null where it is one. */
+  problem(): string | null;
+  /** Puts the copy in the place of `plan.json`, as an editor that saves by rename does. False where nothing was changed. */
+  save(): Promise<boolean>;
+  /** Lets others edit. The copy is removed unless it is to be kept. */
+  close(options: { keep: boolean }): void;
+};
+
+/**
+ * Begins an edit of `plan.json` in that session's folder. The copy carries the revision it began from, so that the daemon
+ * merges it with what happens meanwhile. Throws UserError where there is no `plan.json`, or somebody else edits it.
+ */
+export async function openPlanWorkingCopy(folder: string, now: Date): Promise<PlanWorkingCopy> {
+  const { plan } = sessionPaths(folder);
+  const unlock = await lockPlanEdit(join(folder, '.plan.edit.lock'), now);
+  try {
+    const before = readPlanContent(plan, undefined, 0)?.text;
+    if (before === undefined) throw new UserError(`There is no plan to edit: ${plan} is not there.`);
+    const desk = fs.mkdtempSync(join(tmpdir(), 'agentctl-plan-'));
+    const path = join(desk, 'plan.json');
+    await createFile(path, before);
+    return {
+      path,
+      problem: () => (fs.existsSync(path) ? planFileProblem(path) : 'the editor left no file behind'),
+      async save() {
+        const text = wrapDiskErrors('read', path, () => fs.readFileSync(path, 'utf8'));
+        if (text === before) return false;
+        await replaceFile(plan, text, { durable: true });
+        return true;
+      },
+      close({ keep }) {
+        unlock();
+        if (!keep) fs.rmSync(desk, { recursive: true, force: true });
+      },
+    };
+  } catch (error) {
+    unlock();
+    throw error;
+  }
+}
+
+/**
+ * Takes a lock file that names its process, whole from the start; one whose process is gone is taken over. It only keeps two
+ * editors from each other: should both hold it after all, the daemon merges their saves.
+ */
+async function lockPlanEdit(path: string, now: Date): Promise<() => void> {
+  const staged = `${path}.${randomBytes(6).toString('hex')}`;
+  await createFile(staged, JSON.stringify(currentProcess(now)));
+  try {
+    if (!linkIfFree(staged, path)) {
+      const holder = readIdentityFile(path, ProcessIdentity);
+      if (holder && isProcessAlive(holder))
+        throw new UserError(
+          `The plan is being edited already, by process ${holder.pid} since ${holder.at}. Finish that edit first.`,
+        );
+      fs.rmSync(path, { force: true });
+      if (!linkIfFree(staged, path))
+        throw new UserError('Somebody else began to edit the plan at this very moment. Try again.');
+    }
+  } finally {
+    fs.rmSync(staged, { force: true });
+  }
+  return () => void ifExists(() => fs.unlinkSync(path));
+}

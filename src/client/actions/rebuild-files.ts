@@ -1,0 +1,133 @@
+import * as fs from 'node:fs';
+import { join, relative } from 'node:path';
+import { getOwn } from '../../base/dictionary.ts';
+import { formatReplyFile } from '../../core/messages/replies.ts';
+import { formatPlanFile } from '../../core/plan/plan-steps.ts';
+import type { Session } from '../../core/session/session-state.ts';
+import type { Event } from '../../protocol/session/event.ts';
+import type { Plan } from '../../protocol/session/plan.ts';
+import type { Reply } from '../../protocol/session/reply.ts';
+import { ensureFolder } from '../../store/fs/durable-write.ts';
+import { replaceFile } from '../../store/fs/replace-file.ts';
+import { ifExists } from '../../store/fs/store-errors.ts';
+import type { SessionPaths } from '../../store/layout/layout.ts';
+import { readPlanContent } from '../../store/plan/plan-content.ts';
+import { openPlanFile } from '../../store/plan/plan-file.ts';
+import { openOutbox } from '../../store/session/outbox.ts';
+import { filesRemovedBefore } from '../../store/session/retention.ts';
+import { foldersOfSession } from '../../store/session/session-folder.ts';
+import { planFileProblem } from '../inspect/session-details.ts';
+import { replayLog } from '../sessions/replay.ts';
+
+/** What became of one file. `as it was`: its bytes were right. `left`: it is a person's, or its place is taken. */
+export type RebuiltFile = { path: string; is: 'written' | 'removed' | 'as it was' | 'left'; why?: string };
+
+/**
+ * Writes every projection of a record anew, byte for byte: `plan.json`, the plans that left it, and replies that are in neither
+ * `outbox/` nor `outbox/read/`. A hand edit that was not taken in is left. The caller sees to it that no run is on, and says
+ * whether it is `alone`: a daemon may have the session open all the same.
+ */
+export async function rebuildFiles(
+  paths: SessionPaths & { name: string },
+  { alone = true }: { alone?: boolean } = {},
+): Promise<RebuiltFile[]> {
+  for (const folder of foldersOfSession(paths.folder)) ensureFolder(folder);
+  const file = openPlanFile(paths, () => performance.now(), { alone });
+  const seen = await file.detectEdits();
+  const replay = collectProjections(seen.is === 'edited' ? seen.saves : []);
+  const session = await replayLog(paths, replay.read);
+  const { left, published, unknown } = replay.result();
+  for (const save of replay.known()) file.markSeen(save);
+  return [
+    ...(await rebuildPlan(paths, file, session, unknown, left)),
+    ...(await rebuildEndedPlans(paths, left)),
+    ...(await rebuildReplies(paths, published)),
+  ].map((one) => ({ ...one, path: relative(paths.folder, one.path) }));
+}
+
+type PublishedReply = { reply: Reply; at: string };
+
+/** Reads a record for what left traces outside it. `saves` are texts of `plan.json` to be told apart: ours or a person's. */
+function collectProjections(saves: string[]) {
+  const left = new Map<string, Plan>();
+  const published: PublishedReply[] = [];
+  const unknown = new Set(saves);
+  return {
+    read(event: Event, before: Session, { plan }: Session): void {
+      if (before.plan && before.plan.id !== plan?.id) left.set(before.plan.id, before.plan);
+      if (plan && plan !== before.plan && unknown.size > 0) unknown.delete(formatPlanFile(plan));
+      const reply = event.type === 'reply.published' ? getOwn(before.unpublishedReplies, event.message) : undefined;
+      if (reply) published.push({ reply, at: event.at });
+    },
+    known: () => saves.filter((save) => !unknown.has(save)),
+    result: () => ({ left, published, unknown }),
+  };
+}
+
+/** Why a hand edit is left: the daemon takes it in, or cannot. */
+function leaveHandEdit(path: string): RebuiltFile {
+  const problem = planFileProblem(path);
+  const why = problem
+    ? `a hand edit that cannot be read: ${problem}`
+    : 'a hand edit; the daemon takes it in at its next look';
+  return { path, is: 'left', why };
+}
+
+async function rebuildPlan(
+  { plan: path }: SessionPaths,
+  file: ReturnType<typeof openPlanFile>,
+  { plan }: Session,
+  unknown: ReadonlySet<string>,
+  left: ReadonlyMap<string, Plan>,
+): Promise<RebuiltFile[]> {
+  const before = await file.detectEdits();
+  if (before.is === 'blocked') return [{ path, is: 'left', why: before.why }];
+  const there = readPlanContent(path, undefined, 0)?.text;
+  const wanted = plan ? formatPlanFile(plan) : undefined;
+  if (there === wanted) return there === undefined ? [] : [{ path, is: 'as it was' }];
+  if (unknown.size > 0) return [leaveHandEdit(path)];
+  if (wanted !== undefined) {
+    const seen = await file.write(wanted);
+    return [seen.is === 'edited' || seen.is === 'blocked' ? leaveHandEdit(path) : { path, is: 'written' }];
+  }
+  const last = [...left.values()].at(-1);
+  if (!last) return [{ path, is: 'left', why: 'the record holds no plan' }];
+  await file.archive(last.id, formatPlanFile(last));
+  return [{ path, is: 'removed', why: `the plan it shows is in plans/${last.id}.json` }];
+}
+
+async function rebuildEndedPlans(paths: SessionPaths, left: ReadonlyMap<string, Plan>): Promise<RebuiltFile[]> {
+  const rebuilt: RebuiltFile[] = [];
+  for (const plan of left.values()) {
+    const path = join(paths.plans, `${plan.id}.json`);
+    const text = formatPlanFile(plan);
+    const isRight = ifExists(() => fs.readFileSync(path, 'utf8')) === text;
+    if (!isRight) await replaceFile(path, text, { durable: true });
+    rebuilt.push({ path, is: isRight ? 'as it was' : 'written' });
+  }
+  return rebuilt;
+}
+
+async function rebuildReplies(paths: SessionPaths, published: readonly PublishedReply[]): Promise<RebuiltFile[]> {
+  const outbox = openOutbox(paths);
+  const rebuilt: RebuiltFile[] = [];
+  const removed = filesRemovedBefore(paths) ?? '';
+  for (const { reply, at } of published) {
+    const places = [join(paths.outbox, reply.id), join(paths.outboxRead, reply.id)];
+    const [place] = places.filter((path) => fs.existsSync(path));
+    if (place === undefined && at < removed) {
+      rebuilt.push({ path: places[1] ?? '', is: 'left', why: 'it was read, and is kept no longer' });
+      continue;
+    }
+    if (place === undefined) await outbox.publish(reply.id, formatReplyFile(reply));
+    rebuilt.push(replyFileState(place, places[0] ?? '', reply));
+  }
+  return rebuilt;
+}
+
+/** A reply that is there stays as it is: whoever reads replies must never find one changed. */
+function replyFileState(place: string | undefined, path: string, reply: Reply): RebuiltFile {
+  if (place === undefined) return { path, is: 'written' };
+  if (fs.readFileSync(place, 'utf8') === formatReplyFile(reply)) return { path: place, is: 'as it was' };
+  return { path: place, is: 'left', why: 'it differs from the record; move it away to get the reply again' };
+}

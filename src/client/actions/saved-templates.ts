@@ -1,0 +1,73 @@
+import { UserError } from '../../base/user-error.ts';
+import { findTemplateFaults, templateUsage } from '../../core/templates/fill-template.ts';
+import { templateFromPlan } from '../../core/templates/template-plan.ts';
+import type { Plan } from '../../protocol/session/plan.ts';
+import type { TemplateHead } from '../../protocol/templates/template.ts';
+import { openTemplates, saveTemplate } from '../../store/templates/template-store.ts';
+
+/** A template in a list: how it is run, or what is wrong with it. */
+export type TemplateSummary = {
+  name: string;
+  description: string | null;
+  usage: string;
+  parameters: Array<{ name: string; description: string | null; default: string | null }>;
+  mode: string | null;
+  faults: string[];
+};
+
+/** Every template of a workspace, sorted by name; one that cannot be run is there with its faults. */
+export async function listTemplates(folder: string): Promise<TemplateSummary[]> {
+  const templates = openTemplates(folder);
+  const names = await templates.names();
+  return Promise.all(
+    names.map(async (name) => {
+      const read = await templates.read(name);
+      if (!read.ok)
+        return {
+          name,
+          description: null,
+          usage: `/run ${name}`,
+          parameters: [],
+          mode: null,
+          faults: read.why.split('\n'),
+        };
+      const { template } = read;
+      return {
+        name,
+        ...summarizeHead(template.head),
+        usage: templateUsage(template),
+        faults: findTemplateFaults(template),
+      };
+    }),
+  );
+}
+
+function summarizeHead({
+  description,
+  parameters,
+  mode,
+}: TemplateHead): Pick<TemplateSummary, 'description' | 'parameters' | 'mode'> {
+  const named = Object.entries(parameters ?? {}).map(([name, one]) => ({
+    name,
+    description: one.description ?? null,
+    default: one.default ?? null,
+  }));
+  return { description: description ?? null, parameters: named, mode: mode ?? null };
+}
+
+/** Keeps a completed plan as a template; answers the path of its file. Throws UserError where that cannot be. */
+export async function savePlanAsTemplate(
+  folder: string,
+  plan: Plan | null,
+  name: string,
+  options: { force?: boolean },
+): Promise<string> {
+  if (!plan) throw new UserError('There is no plan to save.');
+  if (plan.status !== 'completed')
+    throw new UserError(
+      `The plan is ${plan.status}; one that is completed can be saved. Finish it, or close its open steps with agentctl plan.`,
+    );
+  const template = templateFromPlan(plan);
+  if ('why' in template) throw new UserError(template.why);
+  return saveTemplate(folder, { name, ...template }, options);
+}

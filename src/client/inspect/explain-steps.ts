@@ -1,0 +1,283 @@
+import { getOwn } from '../../base/dictionary.ts';
+import { mapGet } from '../../base/persistent-collections.ts';
+import { UserError } from '../../base/user-error.ts';
+import { findStep, runningStep } from '../../core/plan/plan-steps.ts';
+import type { Session } from '../../core/session/session-state.ts';
+import type { Actor, Event, EventOf } from '../../protocol/session/event.ts';
+import type { CompletedBy, Plan, Step } from '../../protocol/session/plan.ts';
+import { messageAsTyped, planOrderBehind, type ReplayedEvent, replayEvents } from '../sessions/replay.ts';
+
+/** One thing that happened to a step on its way to an end. */
+type StepEvent = {
+  is: 'completed' | 'failed' | 'skipped' | 'blocked' | 'reopened' | 'refused' | 'asked' | 'claimed';
+  /** Its number in the record. */
+  event: number;
+  /** ISO 8601, UTC. */
+  at: string;
+  by: CompletedBy | Actor;
+  /** What decided it, word for word; may be empty. */
+  words: string;
+  /** Half a sentence, without a subject. */
+  text: string;
+};
+
+/** Why a step of the plan is closed, or what it waits for. */
+export type StepExplanation = {
+  id: string;
+  /** Its place in the plan, from 1. */
+  number: number;
+  description: string;
+  status: Step['status'];
+  /** The answer, in one sentence. */
+  text: string;
+  /** What closed it; null while it is open. */
+  closed: StepEvent | null;
+  /** Everything, in order. */
+  moments: StepEvent[];
+};
+
+/** Every step of one plan, in its order; the plan is null where there was none yet. */
+export type PlanExplanation = { plan: Plan | null; steps: StepExplanation[] };
+
+/** How a time is written for whoever reads it. */
+export type FormatTime = (at: string) => string;
+
+/**
+ * Why each step of the plan at hand (where there is none, of the last one) is closed, from the record
+ * alone. Pure. `name` is the session's.
+ */
+export function explainSteps(name: string, events: readonly Event[], time: FormatTime): PlanExplanation {
+  const histories = new Map<string, StepEvent[]>();
+  let plan: Plan | null = null;
+  let session: Session | undefined;
+  for (const beat of replayEvents(name, events)) {
+    session = beat.after;
+    plan = session.plan ?? plan;
+    const id = session.plan?.id ?? '';
+    for (const step of stepsTouchedBy(beat)) {
+      const history = histories.get(`${id}/${step}`) ?? [];
+      const moment = stepEventOf(step, beat, history, time);
+      if (moment) histories.set(`${id}/${step}`, [...history, moment]);
+    }
+  }
+  if (!plan || !session) return { plan: null, steps: [] };
+  const [last, now] = [plan, session];
+  const steps = last.steps.map((step, place) => {
+    const moments = histories.get(`${last.id}/${step.id}`) ?? [];
+    const closed = moments.findLast((moment) => moment.is === step.status) ?? null;
+    const number = place + 1;
+    const subject = `${step.id} "${collapseSpaces(step.description)}"${step.id === `step_${number}` ? '' : ` (number ${number})`}`;
+    const text = `${subject} ${closed?.text ?? describeOpenStep(now, last, step, moments)}.`;
+    return { id: step.id, number, description: step.description, status: step.status, text, closed, moments };
+  });
+  return { plan: last, steps };
+}
+
+/** The step that is meant by its id, number or description. Throws UserError that names the known ones. */
+export function findStepExplanation({ plan, steps }: PlanExplanation, name: string): StepExplanation {
+  const id = plan ? findStep(plan, name)?.id : undefined;
+  const found = steps.find((step) => step.id === id);
+  if (found) return found;
+  const known = steps.map((step) => `${step.id} "${collapseSpaces(step.description)}"`).join(', ');
+  throw new UserError(`No step ${JSON.stringify(name)}. ${known ? `Known: ${known}.` : 'There is no plan yet.'}`);
+}
+
+/** Foreign words as a part of one line. */
+const collapseSpaces = (words: string): string => words.replace(/\s+/g, ' ').trim();
+
+/** Ids of the steps an event may have a say about. */
+function stepsTouchedBy({ event, before, after }: ReplayedEvent): string[] {
+  if (event.type === 'plan.edited')
+    return event.changes.flatMap((it) => (it.what === 'status' ? [it.step] : it.what === 'added' ? [it.step.id] : []));
+  if (event.type === 'run.resumed') {
+    const was = before.plan?.id === after.plan?.id ? before.plan : getOwn(before.shelvedPlans, after.plan?.id ?? '');
+    return (was?.steps ?? [])
+      .filter((step) => step.status === 'blocked' || step.status === 'failed')
+      .map((step) => step.id);
+  }
+  return 'step' in event && typeof event.step === 'string' ? [event.step] : [];
+}
+
+function stepEventOf(
+  step: string,
+  beat: ReplayedEvent,
+  history: readonly StepEvent[],
+  time: FormatTime,
+): StepEvent | null {
+  const { event, after } = beat;
+  const when = `at event ${event.seq} (${time(event.at)})`;
+  const moment = (is: StepEvent['is'], by: StepEvent['by'], words: string, text: string): StepEvent => ({
+    ...{ is, event: event.seq, at: event.at, by, words },
+    text: words.trim() === '' ? text : `${text}: "${collapseSpaces(words)}"`,
+  });
+  switch (event.type) {
+    case 'step.completed':
+      return moment(
+        'completed',
+        event.by,
+        event.evidence,
+        describeClosing(event, when, history, passedChecks(step, beat)),
+      );
+    case 'step.failed':
+      return moment('failed', event.by, event.error, `was given up as failed by ${actorName(event.by)} ${when}`);
+    case 'step.skipped':
+      return moment('skipped', event.by, event.reason, `was skipped by ${actorName(event.by)} ${when}`);
+    case 'step.blocked':
+      return moment('blocked', event.by, event.error, `was said to be blocked by ${actorName(event.by)} ${when}`);
+    case 'step.reopened': {
+      const message = event.message === undefined ? undefined : mapGet(after.messages, event.message);
+      return moment(
+        'reopened',
+        event.by,
+        message ? messageAsTyped(message) : '',
+        `was opened again by ${actorName(event.by)} ${when}`,
+      );
+    }
+    case 'step.claimed':
+      return event.veto === undefined
+        ? moment('claimed', event.tier, event.evidence, `was claimed by ${event.tier} ${when}`)
+        : moment('refused', event.tier, event.evidence, describeRefusal(event.tier, event.veto, when));
+    case 'step.asked':
+      return moment('asked', 'daemon', '', `was asked ${when} whether it is done`);
+    case 'run.resumed':
+      return after.plan?.steps.find((one) => one.id === step)?.status === 'pending'
+        ? moment('reopened', event.by, '', `was opened again ${when}, as ${actorName(event.by)} had the plan go on`)
+        : null;
+    case 'plan.edited':
+      return stepEventOfEdit(step, beat, event, (is, words, verb) =>
+        moment(
+          is,
+          event.by,
+          words ?? '',
+          `${verb} by ${actorName(event.by)}${words === null ? ' in plan.json' : ''} ${when}`,
+        ),
+      );
+    default:
+      return null;
+  }
+}
+
+const ACTOR_NAMES: Record<Actor, string> = { person: 'a person', model: 'the model', daemon: 'the daemon' };
+const actorName = (by: Actor): string => ACTOR_NAMES[by];
+
+/** Whether checks were tried for this claim, and all that were said yes. */
+function passedChecks(step: string, { before }: ReplayedEvent): boolean {
+  const { claim } = before;
+  return claim?.step === step && claim.checks.length > 0 && claim.checks.every((check) => check?.ok === true);
+}
+
+function describeClosing(
+  event: EventOf<'step.completed'>,
+  when: string,
+  history: readonly StepEvent[],
+  tried: boolean,
+): string {
+  const checked = tried && event.by !== 'person' ? ', its checks passed' : '';
+  const several = event.markers === undefined ? '' : `, one of ${event.markers} markers in that answer`;
+  switch (event.by) {
+    case 'marker':
+      return `was closed by marker ${when}${several}${checked}`;
+    case 'tool':
+      return `was closed by the plan tool ${when}${checked}`;
+    case 'transition':
+      return `was closed by transition ${when}${event.to ? `, the answer went on to ${event.to}` : ''}${checked}`;
+    case 'timeout': {
+      const asked = history.findLast((moment) => moment.is === 'asked');
+      const question = asked ? `asked at event ${asked.event}, no sign in the answer` : 'no sign for too long';
+      return `was assumed done by timeout ${when}, ${question}${checked}`;
+    }
+    case 'person':
+      return `was closed by a person ${when}`;
+    case 'child':
+      return `was closed ${when}, since its child session had done it${checked}`;
+    case 'parts':
+      return `was closed ${when}, since all its parts had ended (${event.evidence})`;
+    default:
+      return event.by satisfies never;
+  }
+}
+
+function describeRefusal(tier: CompletedBy, veto: string, when: string): string {
+  if (veto === 'tool_failed') return `was claimed by ${tier} and refused ${when}, since a tool had just failed`;
+  if (veto === 'check_failed') return `was claimed by ${tier} and refused ${when}, since a check failed`;
+  return `was said to be ${veto === 'not_done' ? 'not done' : veto} ${when}`;
+}
+
+type StatusOfStep = Step['status'];
+const STATUS_VERBS: Partial<Record<StatusOfStep, string>> = {
+  completed: 'was closed',
+  failed: 'was set to failed',
+  skipped: 'was skipped',
+  blocked: 'was set to blocked',
+};
+
+/** A step that was closed or opened again in `plan.json`, or by an order such as `/plan done`; `words` are null for the file. */
+function stepEventOfEdit(
+  step: string,
+  beat: ReplayedEvent,
+  event: EventOf<'plan.edited'>,
+  moment: (is: StepEvent['is'], words: string | null, verb: string) => StepEvent,
+): StepEvent | null {
+  const words = planOrderBehind(event, beat);
+  for (const change of event.changes) {
+    const isThis =
+      (change.what === 'status' && change.step === step) || (change.what === 'added' && change.step.id === step);
+    if (!isThis) continue;
+    const to = change.what === 'status' ? change.to : change.step.status;
+    const verb = STATUS_VERBS[to];
+    if (verb && to !== 'pending' && to !== 'running') return moment(to, words, verb);
+    if (change.what === 'status' && STATUS_VERBS[change.from]) return moment('reopened', words, 'was opened again');
+  }
+  return null;
+}
+
+/** What a step that is not closed waits for: the second half of a sentence about it. `plan` is the last one there was. */
+function describeOpenStep(session: Session, plan: Plan, step: Step, moments: readonly StepEvent[]): string {
+  if (step.status !== 'pending' && step.status !== 'running') return `is ${step.status}; the record does not say why`;
+  if (session.plan?.id !== plan.id)
+    return `is open: its plan was put away (to take it up again: continue <session> ${plan.id})`;
+  if (plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled')
+    return `was open when the plan ended as ${plan.status}${plan.reason ? ` (${plan.reason})` : ''}`;
+  return `${describeStanding(session, plan, step, moments)}${describeRunEnd(session)}`;
+}
+
+function describeStanding(session: Session, plan: Plan, step: Step, moments: readonly StepEvent[]): string {
+  if (session.claim?.step === step.id) return describeClaim(session, step, moments);
+  const asked = moments.findLast((moment) => moment.is === 'asked');
+  if (session.askedIfDone === step.id && asked) return `${asked.text}; there is no answer yet`;
+  if (step.status === 'running') {
+    const count = step.iterations ?? 0;
+    return `is the current step (${count} ${count === 1 ? 'iteration' : 'iterations'} so far); ${lastRefusalOr(moments, 'nothing has said yet that it is done')}`;
+  }
+  return describeWaiting(plan, step);
+}
+
+/** What came of the last claim, where one was not believed since the step was opened last. */
+function lastRefusalOr(moments: readonly StepEvent[], otherwise: string): string {
+  const last = moments.findLast((moment) => moment.is === 'refused' || moment.is === 'reopened');
+  return last?.is === 'refused' ? `it ${last.text}` : otherwise;
+}
+
+function describeClaim({ runEnd }: Session, step: Step, moments: readonly StepEvent[]): string {
+  const claim = moments.findLast((moment) => moment.is === 'claimed')?.text ?? 'was claimed';
+  const question = (step.done_when ?? []).find((check) => 'person' in check);
+  return runEnd?.reason === 'check' && question && 'person' in question
+    ? `${claim}; it waits for a person to answer: "${question.person}"`
+    : `${claim}; its checks are being tried`;
+}
+
+function describeWaiting(plan: Plan, step: Step): string {
+  const unmet = (step.needs ?? []).flatMap((need) => {
+    const other = plan.steps.find((one) => one.id === need);
+    return other?.status === 'completed' ? [] : [`${need} (${other?.status ?? 'not in the plan'})`];
+  });
+  if (unmet.length > 0) return `is open and waits for ${unmet.join(', ')}`;
+  const current = runningStep(plan);
+  return `is open and waits its turn${current ? ` behind ${current.id}` : ''}`;
+}
+
+function describeRunEnd({ run, runEnd }: Session): string {
+  if (run || !runEnd) return '';
+  const why = runEnd.reason ? ` (${runEnd.reason})` : '';
+  return `; no run is on, the last one ended as ${runEnd.status}${why} at event ${runEnd.seq}`;
+}

@@ -1,0 +1,173 @@
+import * as fs from 'node:fs';
+import { StringDecoder } from 'node:string_decoder';
+import { reduceEvent } from '../../core/reducers/reduce-event.ts';
+import { emptySession, type Session } from '../../core/session/session-state.ts';
+import type { Event } from '../../protocol/session/event.ts';
+import type { LogPosition } from '../../protocol/session/log-entry.ts';
+import { crcOfLine } from '../../store/event-log/log-lines.ts';
+import { hasPosition, readStartFor, streamEventLog } from '../../store/event-log/log-reader.ts';
+import { ifExists, wrapDiskErrors } from '../../store/fs/store-errors.ts';
+import type { SessionPaths } from '../../store/layout/layout.ts';
+import { sessionBeforeOldest } from '../sessions/replay.ts';
+import { watchFolders } from './folder-watch.ts';
+
+export type FollowOptions = {
+  /** First seq that is told; 1 by default. */
+  from?: number | undefined;
+  /** Goes on with what comes, until the signal is aborted or the session's folder is gone. */
+  follow?: boolean | undefined;
+  signal?: AbortSignal | undefined;
+};
+
+/** The events of a session with their lines, as they are in the record: nothing unfinished, nothing twice, nothing left out. */
+export async function* followEvents(
+  paths: SessionPaths,
+  { from = 1, follow, signal }: FollowOptions,
+): AsyncGenerator<LogLine> {
+  const tail = openLogTail(paths, from);
+  const changes = follow ? watchFolders([paths.folder]) : null;
+  try {
+    for (;;) {
+      for await (const line of tail.readNew()) if (line.event.seq >= from) yield line;
+      if (!changes || signal?.aborted || !fs.existsSync(paths.folder)) return;
+      await changes.next(signal);
+    }
+  } finally {
+    changes?.close();
+  }
+}
+
+/** What somebody who looks at a session sees: how it stands, then each event and the model's words as they come. */
+export type SessionUpdate =
+  | { is: 'state'; session: Session }
+  | { is: 'event'; event: Event; session: Session }
+  | { is: 'text'; text: string };
+
+/** Looks at a session from now on, until the signal is aborted or its folder is gone. Begins with one `state`. */
+export async function* watchSession(
+  paths: SessionPaths & { name: string },
+  signal?: AbortSignal,
+): AsyncGenerator<SessionUpdate> {
+  const record = openLogTail(paths);
+  const live = openLiveTail(paths.live);
+  const changes = watchFolders([paths.folder, paths.inbox]);
+  let session = emptySession(paths.name);
+  let answered = '';
+  try {
+    const removed = sessionBeforeOldest(paths);
+    for await (const { event } of record.readNew()) {
+      if (session.seq === 0 && event.seq > 1) session = removed(event.seq);
+      if (event.seq > session.seq) session = reduceEvent(session, event);
+      if (event.type === 'model.answered' || event.type === 'model.failed') answered = event.at;
+    }
+    if (!session.run || wasWrittenBefore(paths.live, answered)) live.skipToEnd();
+    yield { is: 'state', session };
+    while (!signal?.aborted && fs.existsSync(paths.folder)) {
+      const words = live.readNew();
+      // Words of the next call come after the events that led to it; words of this one before the event that ends it.
+      if (words.text !== '' && !words.began) yield { is: 'text', text: words.text };
+      let told = false;
+      for await (const { event, supersedes } of record.readNew()) {
+        if (supersedes) return yield* watchSession(paths, signal);
+        session = reduceEvent(session, event);
+        // A short answer is on record before its words were looked at: the event has said them.
+        told ||= event.type === 'model.answered' && event.text.startsWith(words.text);
+        yield { is: 'event', event, session };
+      }
+      if (words.text !== '' && words.began && !told) yield { is: 'text', text: words.text };
+      await changes.next(signal);
+    }
+  } finally {
+    changes.close();
+  }
+}
+
+/** What is in `live` was said before that time: the call is over. */
+function wasWrittenBefore(path: string, at: string): boolean {
+  const mtime = fs.statSync(path, { throwIfNoEntry: false })?.mtime;
+  return mtime === undefined || (at !== '' && mtime.toISOString() <= at);
+}
+
+const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
+
+export type LogTail = {
+  /** Events not told before, read from where the last call ended. An unfinished last line is left for the next call. */
+  readNew(): AsyncGenerator<LogLine>;
+};
+
+/**
+ * An event, and its line as it stands in the record. `again`: a later owner of the workspace did not know of what was told from
+ * this seq on; that is void, and this takes its place.
+ */
+export type LogLine = { event: Event; line: string; supersedes: boolean };
+
+/** The growing end of a record, for readers beside its writer. Throws RecordCorrupt where the record cannot be trusted. */
+function openLogTail(paths: SessionPaths, first = 1): LogTail {
+  let mark: LogPosition | undefined;
+  let told = { seq: 0, epoch: 0 };
+
+  async function* fresh(): AsyncGenerator<LogLine> {
+    // A failed append is taken back. What was told of it stands; what comes in its place is told from there on.
+    const from = mark && hasPosition(paths, mark) ? mark : readStartFor(paths, first);
+    const source = streamEventLog(paths, from);
+    for (;;) {
+      const { done, value } = await source.next();
+      if (done && value !== 'unfit') return;
+      if (done) {
+        mark = undefined;
+        if (from !== 'oldest') yield* fresh();
+        return;
+      }
+      for (const { event, bytes, segment, end } of value) {
+        mark = { seq: event.seq, segment, offset: end, crc: crcOfLine(bytes) ?? '' };
+        const again = event.seq <= told.seq;
+        if (again && event.epoch <= told.epoch) continue;
+        told = { seq: event.seq, epoch: event.epoch };
+        yield { event, line: bytes.toString(), supersedes: again };
+      }
+    }
+  }
+
+  return { readNew: fresh };
+}
+
+export type LiveTail = {
+  /** Text that came since the last call. `began`: it belongs to another call of the model than the text before. */
+  readNew(): { text: string; began: boolean };
+  /** What is there now is not told. */
+  skipToEnd(): void;
+};
+
+/** The text of the call in flight. The file is emptied when a call begins, so one that shrank is another call's. */
+function openLiveTail(path: string): LiveTail {
+  let offset = 0;
+  let decoder = new StringDecoder();
+  return {
+    readNew() {
+      const fd = openForReading(path);
+      if (fd === undefined) return { text: '', began: false };
+      try {
+        const { size } = fs.fstatSync(fd);
+        const began = size < offset;
+        if (began) {
+          offset = 0;
+          decoder = new StringDecoder();
+        }
+        const bytes = Buffer.alloc(size - offset);
+        const count = fs.readSync(fd, bytes, 0, bytes.length, offset);
+        offset += count;
+        return { text: decoder.write(bytes.subarray(0, count)), began };
+      } finally {
+        fs.closeSync(fd);
+      }
+    },
+    skipToEnd() {
+      offset = ifExists(() => fs.statSync(path).size) ?? 0;
+      decoder = new StringDecoder();
+    },
+  };
+}
+
+function openForReading(path: string): number | undefined {
+  return wrapDiskErrors('read', path, () => ifExists(() => fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)));
+}

@@ -1,0 +1,208 @@
+import { getOwn } from '../../base/dictionary.ts';
+import { mapGet } from '../../base/persistent-collections.ts';
+import { UserError } from '../../base/user-error.ts';
+import { describePlanChanges } from '../../core/plan/plan-changes.ts';
+import type { Actor, Event } from '../../protocol/session/event.ts';
+import { type Plan, Step } from '../../protocol/session/plan.ts';
+import { messageAsTyped, planOrderBehind, type ReplayedEvent, replayEvents } from '../sessions/replay.ts';
+
+/** One change of the plan. */
+export type PlanHistoryEntry = {
+  /** Its number in the record. */
+  event: number;
+  /** ISO 8601, UTC. */
+  at: string;
+  by: Actor;
+  /** The plan's revision before and after; the same where nothing was taken over. */
+  from: number;
+  to: number;
+  /** What changed, one sentence each. */
+  what: string[];
+};
+
+/** How one plan came to be what it is. */
+type PlanHistory = {
+  plan: Plan;
+  deeds: PlanHistoryEntry[];
+  /** The plan at each revision the record went through. */
+  versions: ReadonlyMap<number, Plan>;
+};
+
+type GrowingHistory = { deeds: PlanHistoryEntry[]; versions: Map<number, Plan> };
+
+/** What became of the plan at hand (where there is none, of the last one); undefined where there was none yet. Pure. */
+export function buildPlanHistory(name: string, events: readonly Event[]): PlanHistory | undefined {
+  const histories = new Map<string, GrowingHistory>();
+  let last: Plan | undefined;
+  for (const beat of replayEvents(name, events)) {
+    const now = beat.after.plan;
+    last = now ?? last;
+    const plan = now ?? beat.before.plan;
+    if (!plan) continue;
+    const history: GrowingHistory = histories.get(plan.id) ?? { deeds: [], versions: new Map() };
+    histories.set(plan.id, history);
+    if (now) history.versions.set(now.revision, now);
+    const deed = historyEntry(beat);
+    if (deed) history.deeds.push({ ...deed, from: planBefore(beat, plan)?.revision ?? 0, to: plan.revision });
+  }
+  const history = last && histories.get(last.id);
+  return last && history && { plan: last, ...history };
+}
+
+function planBefore({ before }: ReplayedEvent, { id }: Plan): Plan | undefined {
+  return before.plan?.id === id ? before.plan : getOwn(before.shelvedPlans, id);
+}
+
+function historyEntry(beat: ReplayedEvent): Omit<PlanHistoryEntry, 'from' | 'to'> | null {
+  const { event } = beat;
+  const deed = (by: Actor, ...what: string[]) => ({ event: event.seq, at: event.at, by, what });
+  switch (event.type) {
+    case 'plan.started':
+      return deed('daemon', `${event.id} began: ${event.goal}`);
+    case 'plan.edited': {
+      const order = event.by === 'person' ? planOrderBehind(event, beat) : null;
+      const ignored = event.ignored.map((text) => `not taken over: ${text}`);
+      return deed(
+        event.by,
+        ...describePlanChanges(event.changes),
+        ...ignored,
+        ...(order === null ? [] : [`by: ${order}`]),
+      );
+    }
+    case 'plan.ended':
+      return deed(
+        event.reason === 'asked' ? 'person' : 'daemon',
+        event.status === 'paused' ? 'it was put away' : `it ended as ${event.status}: ${event.reason}`,
+      );
+    case 'run.resumed':
+      return changedPlanStatus(beat) ? deed(event.by, 'it goes on') : null;
+    case 'run.rested': {
+      const by = event.reason === 'asked' || event.reason === 'stopped' ? 'person' : 'daemon';
+      return changedPlanStatus(beat) ? deed(by, `it rests as ${event.status}: ${event.reason}`) : null;
+    }
+    case 'step.added':
+      return deed(event.by, `${event.step.id} was added: ${event.step.description}`);
+    case 'step.started':
+      return deed('daemon', `${event.step} began`);
+    case 'step.progressed':
+      return deed('model', `${event.step} is at ${event.progress.current} of ${event.progress.total}`);
+    case 'step.completed':
+      return deed(completionActor(event.by), withReason(`${event.step} was closed by ${event.by}`, event.evidence));
+    case 'step.failed':
+      return deed(event.by, withReason(`${event.step} failed`, event.error));
+    case 'step.blocked':
+      return deed(event.by, withReason(`${event.step} is blocked`, event.error));
+    case 'step.skipped':
+      return deed(event.by, withReason(`${event.step} was skipped`, event.reason));
+    case 'step.reopened': {
+      const message = event.message === undefined ? undefined : mapGet(beat.after.messages, event.message);
+      const order = message ? [`by: ${messageAsTyped(message)}`] : [];
+      return deed(event.by, `${event.step} was opened again`, ...order);
+    }
+    default:
+      return null;
+  }
+}
+
+function withReason(what: string, why: string): string {
+  return why.trim() === '' ? what : `${what}: ${why}`;
+}
+
+/** Whether an event changed the plan's own status. */
+function changedPlanStatus({ before, after }: ReplayedEvent): boolean {
+  return after.plan !== null && after.plan.status !== before.plan?.status;
+}
+
+function completionActor(by: string): Actor {
+  return by === 'person' ? 'person' : by === 'timeout' ? 'daemon' : 'model';
+}
+
+/** One field that differs; `step` and `description` are null for a field of the plan, a value where it is not there. */
+export type FieldChange = {
+  step: string | null;
+  description: string | null;
+  field: string;
+  from: unknown;
+  to: unknown;
+};
+
+export type PlanDiff = {
+  plan: string;
+  from: number;
+  to: number;
+  changes: FieldChange[];
+  /** What happened in between, first to last. */
+  deeds: PlanHistoryEntry[];
+};
+
+const PLAN_FIELDS = ['goal', 'mode', 'status', 'reason', 'limits', 'iteration_count'] as const satisfies Array<
+  keyof typeof Plan.shape
+>;
+const STEP_FIELDS = Step.keyof().options.filter((key) => key !== 'id');
+
+/**
+ * What differs between two revisions of a plan, and who did it. Without `to` up to now; without both, what the last change did.
+ * A revision that was passed over (one event may count several) is read as the one before it. Throws UserError where a
+ * revision never was.
+ */
+export function diffPlanRevisions({ plan, deeds, versions }: PlanHistory, from?: number, to?: number): PlanDiff {
+  const last = deeds.findLast((deed) => deed.to > deed.from);
+  const first = from ?? last?.from ?? 0;
+  const second = to ?? (from === undefined ? last?.to : undefined) ?? plan.revision;
+  for (const revision of [first, second]) {
+    if (revision <= plan.revision) continue;
+    throw new UserError(`${plan.id} has revisions 1 to ${plan.revision}; there is no ${revision}.`);
+  }
+  if (first >= second) throw new UserError(`Wanted an earlier and a later revision; ${first} is not before ${second}.`);
+  return {
+    plan: plan.id,
+    from: first,
+    to: second,
+    changes: diffPlans(planAtRevision(versions, first), planAtRevision(versions, second)),
+    deeds: deeds.filter((deed) => deed.to > first && deed.to <= second),
+  };
+}
+
+function planAtRevision(versions: ReadonlyMap<number, Plan>, revision: number): Plan | undefined {
+  for (let at = revision; at > 0; at--) {
+    const plan = versions.get(at);
+    if (plan) return plan;
+  }
+  return undefined;
+}
+
+function diffPlans(from: Plan | undefined, to: Plan | undefined): FieldChange[] {
+  const was = from?.steps ?? [];
+  const is = to?.steps ?? [];
+  const kept = (steps: readonly Step[], others: readonly Step[]) =>
+    steps.map((step) => step.id).filter((id) => others.some((other) => other.id === id));
+  return [
+    ...diffFields(PLAN_FIELDS, null, from, to),
+    ...diffFields(['order'], null, { order: kept(was, is) }, { order: kept(is, was) }),
+    ...is.flatMap((step) => {
+      const before = was.find((other) => other.id === step.id);
+      return before ? diffFields(STEP_FIELDS, step, before, step) : [wholeStepChange(step, null, step)];
+    }),
+    ...was.filter((step) => is.every((other) => other.id !== step.id)).map((step) => wholeStepChange(step, step, null)),
+  ];
+}
+
+function diffFields<K extends string>(
+  fields: readonly K[],
+  step: Step | null,
+  from: { readonly [key in K]?: unknown } | undefined,
+  to: { readonly [key in K]?: unknown } | undefined,
+): FieldChange[] {
+  return fields.flatMap((field): FieldChange[] => {
+    const [was, is] = [from?.[field] ?? null, to?.[field] ?? null];
+    if (JSON.stringify(was) === JSON.stringify(is)) return [];
+    return [{ step: step?.id ?? null, description: step?.description ?? null, field, from: was, to: is }];
+  });
+}
+
+/** A step that was added or removed. */
+const wholeStepChange = ({ id, description }: Step, from: Step | null, to: Step | null): FieldChange => ({
+  ...{ step: id, description, field: 'step' },
+  from,
+  to,
+});

@@ -1,0 +1,149 @@
+import { errorText } from '../../base/user-error.ts';
+import { parseApprovalFile } from '../../core/messages/approval-answers.ts';
+import { formatStatus } from '../../core/messages/status-report.ts';
+import { parseEditedPlan } from '../../core/plan/edited-plan.ts';
+import { type SessionStatus, sessionStatus } from '../../core/session/session-queries.ts';
+import type { Session } from '../../core/session/session-state.ts';
+import { readTextFile } from '../../store/fs/file-reads.ts';
+import type { SessionPaths } from '../../store/layout/layout.ts';
+import { readPlanContent } from '../../store/plan/plan-content.ts';
+import { listApprovalIds } from '../../store/session/approval-files.ts';
+import { NoSuchApproval } from '../sessions/client-errors.ts';
+import { readSession } from '../sessions/read-session.ts';
+import { checkSessionSettings, countWaitingMessages, type SessionOverview } from './session-overview.ts';
+
+type NamedSession = SessionPaths & { name: string };
+
+/** One session, whole. */
+export type SessionDetails = {
+  name: string;
+  title: string | null;
+  standing: SessionStatus;
+  session: Session;
+  /** Where it stands, in words. */
+  summary: string;
+  /** Why the `plan.json` on disk cannot be read, or what of it was not taken over. */
+  planProblem: string | null;
+  /** Why the `session.json` on disk does not hold: the line and what was expected. */
+  settingsProblem: string | null;
+  inbox: number;
+  /** The call that waits for a person. */
+  asked: ApprovalRequest | null;
+  /** Of the child sessions that work, or worked, on steps of the plan: how each stands and its own plan, in the order of the steps. */
+  children: ChildDetails[];
+};
+
+export type ChildDetails = {
+  step: string;
+  child: string;
+  standing: SessionOverview['standing'] | 'gone';
+  shown: SessionDetails | null;
+};
+
+/** `at` answers the paths of another session, undefined where there is none: children are shown within. */
+export async function readSessionDetails(
+  paths: NamedSession,
+  at: (name: string) => NamedSession | undefined,
+): Promise<SessionDetails> {
+  const session = await readSession(paths);
+  const settings = await checkSessionSettings(paths);
+  return {
+    name: paths.name,
+    title: settings.title ?? session.title,
+    standing: sessionStatus(session),
+    session,
+    summary: formatStatus(session, 'en'),
+    planProblem: planFileProblem(paths.plan) ?? session.planProblem,
+    settingsProblem: settings.problem,
+    inbox: countWaitingMessages(paths),
+    asked: approvalRequestOf(paths, session),
+    children: await readChildren(session, at),
+  };
+}
+
+/** A child that cannot be read is named all the same. */
+async function readChildren(
+  { plan }: Session,
+  at: (name: string) => NamedSession | undefined,
+): Promise<ChildDetails[]> {
+  const children: ChildDetails[] = [];
+  for (const { id, child } of plan?.steps ?? []) {
+    if (child === undefined) continue;
+    const paths = at(child);
+    const shown = paths ? await readSessionDetails(paths, at).catch(() => null) : null;
+    const how = paths === undefined ? 'gone' : (shown?.standing ?? 'unreadable');
+    children.push({ step: id, child, standing: how, shown });
+  }
+  return children;
+}
+
+/** A call that waits for a person. */
+export type ApprovalRequest = {
+  session: string;
+  id: number;
+  tool: string;
+  /** The call as a person reads it. */
+  shows: string;
+  why: string;
+  always: string | null;
+  /** ISO 8601, UTC. */
+  expires_at: string;
+  /** Why what is in its file is no answer. */
+  problem: string | null;
+};
+
+/** The call that waits in this session, as its record has it. */
+function approvalRequestOf(paths: NamedSession, { approvals: { open } }: Session): ApprovalRequest | null {
+  if (!open) return null;
+  const { id, name: tool, shows, why, always, expires_at } = open;
+  const text = readTextFile(`${paths.approvals}/${id}.json`);
+  const answer = text === undefined ? null : parseApprovalFile(text, open);
+  const problem = answer && 'fault' in answer ? `approvals/${id}.json is no answer: ${answer.fault}` : null;
+  return { session: paths.name, id, tool, shows, why, always, expires_at, problem };
+}
+
+/** The call that is meant by a session, and perhaps a number: its own, or one of a session that works for it. */
+export async function findApprovalRequest(
+  family: readonly NamedSession[],
+  id: number | undefined,
+): Promise<ApprovalRequest> {
+  const open: ApprovalRequest[] = [];
+  for (const paths of family) {
+    if (paths !== family[0] && listApprovalIds(paths).length === 0) continue;
+    const asked = approvalRequestOf(paths, await readSession(paths));
+    if (asked) open.push(asked);
+  }
+  const meant = id === undefined ? open : open.filter((one) => one.id === id);
+  const own = meant.find((one) => one.session === family[0]?.name);
+  const only = meant.length === 1 ? meant[0] : id === undefined ? undefined : own;
+  if (only) return only;
+  const lines = open.map((one) => `  ${one.session} ${one.id}  ${one.tool} ${one.shows.split('\n')[0]}`);
+  const name = family[0]?.name ?? '';
+  throw new NoSuchApproval(
+    open.length === 0
+      ? `No call waits for an answer in ${name}.`
+      : [
+          id === undefined || meant.length > 1
+            ? 'Several calls wait; say which, by session and number:'
+            : `No call ${id} waits in ${name}. These do:`,
+          ...lines,
+        ].join('\n'),
+  );
+}
+
+/** Why the `plan.json` that is there now cannot be read, with line and column; null where it can, or is not there. */
+export function planFileProblem(path: string): string | null {
+  let text: string | undefined;
+  try {
+    text = readPlanContent(path, undefined, 0)?.text;
+  } catch (error) {
+    return errorText(error);
+  }
+  if (text === undefined) return null;
+  const read = parseEditedPlan(text);
+  return 'fault' in read ? read.fault : null;
+}
+
+export { formatPlanSummary, formatStepLine } from '../../core/messages/status-report.ts';
+/** A plan for people and for `plan.json`: what the core says, for frontends, which may not ask it. */
+export { formatPlanFile } from '../../core/plan/plan-steps.ts';

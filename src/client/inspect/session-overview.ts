@@ -1,0 +1,154 @@
+import * as fs from 'node:fs';
+import { dirname } from 'node:path';
+import { errorText } from '../../base/user-error.ts';
+import { countCompletedSteps } from '../../core/plan/step-graph.ts';
+import { type SessionStatus, sessionStatus } from '../../core/session/session-queries.ts';
+import type { Plan, PlanStatus } from '../../protocol/session/plan.ts';
+import type { UserQuestion } from '../../protocol/session/reply.ts';
+import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
+import { ifExists } from '../../store/fs/store-errors.ts';
+import { isIgnoredName, parentSessionOf, sessionLineage } from '../../store/layout/file-names.ts';
+import { type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
+import { readLiveOwner } from '../../store/workspace/owner-file.ts';
+import { readSession } from '../sessions/read-session.ts';
+
+type NamedSession = SessionPaths & { name: string };
+
+/** One session in a list. */
+export type SessionOverview = {
+  name: string;
+  /** The session this one works for. */
+  parent: string | null;
+  title: string | null;
+  standing: SessionStatus | 'unreadable';
+  plan: { id: string; status: PlanStatus; completed: number; total: number } | null;
+  /** What it asked by `ask_user` and waits to be told. */
+  asks: UserQuestion | null;
+  /** ISO 8601, UTC; null where nothing has happened yet. */
+  changed: string | null;
+  /** Messages in the inbox that nobody has taken yet. */
+  inbox: number;
+  /** Why the record cannot be read. */
+  problem: string | null;
+  /** Why the settings it goes by do not hold, and what is in force in their place. */
+  settings: string | null;
+};
+
+/** A line about a session; a record that cannot be read is said, not thrown. */
+export async function readOverview(paths: NamedSession): Promise<SessionOverview> {
+  const inbox = countWaitingMessages(paths);
+  try {
+    const session = await readSession(paths);
+    const { plan } = session;
+    const { title, problem: settings } = await checkSessionSettings(paths);
+    return {
+      name: paths.name,
+      parent: parentSessionOf(paths.name) ?? null,
+      title: title ?? session.title,
+      standing: sessionStatus(session),
+      plan: plan && planProgress(plan),
+      asks: session.question && { text: session.question.text, choices: session.question.choices },
+      changed: session.at || null,
+      inbox,
+      problem: null,
+      settings,
+    };
+  } catch (error) {
+    const problem = errorText(error);
+    const parent = parentSessionOf(paths.name) ?? null;
+    return { name: paths.name, parent, title: null, standing: 'unreadable', ...UNREADABLE, inbox, problem };
+  }
+}
+
+function planProgress(plan: Plan): SessionOverview['plan'] {
+  return { id: plan.id, status: plan.status, completed: countCompletedSteps(plan), total: plan.steps.length };
+}
+
+const UNREADABLE = { plan: null, asks: null, changed: null, settings: null };
+
+/** Messages dropped and not taken yet. */
+export function countWaitingMessages(paths: SessionPaths): number {
+  const names = ifExists(() => fs.readdirSync(paths.inbox, { encoding: 'buffer' })) ?? [];
+  return names.filter((name) => !isIgnoredName(name)).length;
+}
+
+/**
+ * A person's title of a session, which wins over the one made from the first message, and why a `session.json` it goes by does not
+ * hold: its own, or one of those it works for. Most sessions have no such file: then the schema of settings is not loaded.
+ */
+export async function checkSessionSettings(
+  paths: NamedSession,
+): Promise<{ title: string | undefined; problem: string | null }> {
+  const folder = dirname(paths.folder);
+  const problems: string[] = [];
+  let title: string | undefined;
+  for (const name of sessionLineage(paths.name)) {
+    const at = sessionPaths(`${folder}/${name}`);
+    const own = await checkSettingsFile(at.settings, `${name}/session.json`);
+    if (own.fault !== null) problems.push(`${own.fault}\n${fallbackNotice(at.lastGood)}`);
+    title = own.title;
+  }
+  return { title, problem: problems.length > 0 ? problems.join('\n') : null };
+}
+
+/** Why the workspace's settings do not hold; those of a daemon that runs may come from another file. */
+export async function workspaceSettingsProblem(paths: WorkspacePaths): Promise<string | null> {
+  const told = readDaemonStatus(paths);
+  const fault = told ? told.settings.fault : await configProblem(paths);
+  return fault === null ? null : `${fault}\n${fallbackNotice(paths.lastGood)}`;
+}
+
+/** What the daemon does about a file that does not hold. */
+function fallbackNotice(lastGood: string): string {
+  const force = fs.existsSync(lastGood)
+    ? `Until it does, the settings that held last are in force: ${lastGood}`
+    : 'Until it does, nothing is done that goes by it.';
+  return `${force} Mend the file; it is taken at once.`;
+}
+
+/** What a daemon found to hold is not checked again: the schema takes longer to load than the rest of a short command. */
+async function configProblem({ config, lastGood }: WorkspacePaths): Promise<string | null> {
+  try {
+    const text = readTextFile(config);
+    if (text !== undefined && text !== readTextFile(lastGood))
+      (await import('../../store/settings/settings-check.ts')).checkConfig(text, 'agentd.json');
+    return null;
+  } catch (error) {
+    return errorText(error);
+  }
+}
+
+async function checkSettingsFile(
+  path: string,
+  label: string,
+): Promise<{ title: string | undefined; fault: string | null }> {
+  try {
+    const text = readTextFile(path);
+    if (text === undefined) return { title: undefined, fault: null };
+    const { checkSettings } = await import('../../store/settings/settings-check.ts');
+    return { title: checkSettings(text, label).value.title, fault: null };
+  } catch (error) {
+    return { title: undefined, fault: errorText(error) };
+  }
+}
+
+function readTextFile(path: string): string | undefined {
+  if (fs.statSync(path, { throwIfNoEntry: false })?.isDirectory())
+    throw new Error(`${path} is a folder, where a file was expected. Move it away.`);
+  return ifExists(() => fs.readFileSync(path, 'utf8'));
+}
+
+export { describeLock } from '../../store/workspace/owner-file.ts';
+
+/** What the daemon that runs now says of itself; undefined where none runs, or where it has not said anything yet. */
+export function readDaemonStatus(paths: WorkspacePaths): DaemonStatus | undefined {
+  const owner = readLiveOwner(paths);
+  if (!owner) return undefined;
+  try {
+    const told = DaemonStatus.parse(JSON.parse(fs.readFileSync(paths.status, 'utf8')));
+    return told.pid === owner.pid ? told : undefined;
+  } catch {
+    // It is written while the daemon works; on a full disk even half of it may be seen.
+    return undefined;
+  }
+}

@@ -1,0 +1,22 @@
+import { emptySession, type Session } from '../../core/session/session-state.ts';
+import { stateFromSnapshot } from '../../core/session/snapshot.ts';
+import { isLogEmpty, logEndsAt } from '../../store/event-log/segments.ts';
+import { readSnapshot } from '../../store/event-log/snapshot-file.ts';
+import type { SessionPaths } from '../../store/layout/layout.ts';
+
+type NamedSession = SessionPaths & { name: string };
+
+/**
+ * What a session's record means, from its snapshot and what came after it; where there is none, all of the record is read: a second
+ * for some ten thousand events. Throws RecordCorrupt for what it reads. Of a session at rest the snapshot is all there is to know:
+ * then what reads events and folds them is not even loaded, as a short command spends most of its time on loading.
+ */
+export async function readSession(paths: NamedSession): Promise<Session> {
+  const snapshot = readSnapshot(paths.snapshot);
+  const meaning = snapshot && stateFromSnapshot(snapshot.state, paths.name);
+  if (snapshot && meaning?.current && meaning.session.seq === snapshot.mark.seq && logEndsAt(paths, snapshot.mark)) {
+    return meaning.session;
+  }
+  if (isLogEmpty(paths)) return emptySession(paths.name);
+  return (await import('./replay.ts')).readSessionFromLog(paths);
+}

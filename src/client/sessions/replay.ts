@@ -1,0 +1,112 @@
+import { mapGet } from '../../base/persistent-collections.ts';
+import { UserError } from '../../base/user-error.ts';
+import { parseCommand } from '../../core/messages/commands.ts';
+import { reduceEvent } from '../../core/reducers/reduce-event.ts';
+import type { Message } from '../../core/session/session-messages.ts';
+import { emptySession, type Session } from '../../core/session/session-state.ts';
+import { stateFromSnapshot } from '../../core/session/snapshot.ts';
+import type { Event, EventOf } from '../../protocol/session/event.ts';
+import { readEventLog } from '../../store/event-log/log-reader.ts';
+import { snapshotsNewestFirst, snapshotsOldestFirst } from '../../store/event-log/snapshots.ts';
+import type { SessionPaths } from '../../store/layout/layout.ts';
+
+type NamedSession = SessionPaths & { name: string };
+
+/** The same as `readSession`, for a record of which something has to be read. */
+export async function readSessionFromLog(paths: NamedSession): Promise<Session> {
+  const snapshot = snapshotsNewestFirst(paths).next().value;
+  const meaning = snapshot && stateFromSnapshot(snapshot.state, paths.name);
+  if (!snapshot || !meaning?.current || meaning.session.seq !== snapshot.mark.seq) {
+    return replayLog(paths, () => {});
+  }
+  let { session } = meaning;
+  await readEventLog(
+    paths,
+    (event) => {
+      session = reduceEvent(session, event);
+    },
+    snapshot.mark,
+  );
+  return session;
+}
+
+/**
+ * Folds all of the record that is kept, telling each event with the session before and after it. Where retention removed its
+ * beginning, the snapshot that stands for that comes first.
+ */
+export async function replayLog(
+  paths: NamedSession,
+  each: (event: Event, before: Session, after: Session) => void,
+): Promise<Session> {
+  const removed = sessionBeforeOldest(paths);
+  let session = emptySession(paths.name);
+  await readEventLog(
+    paths,
+    (event) => {
+      if (session.seq === 0 && event.seq > 1) session = removed(event.seq);
+      if (event.seq <= session.seq) return;
+      const before = session;
+      session = reduceEvent(session, event);
+      each(event, before, session);
+    },
+    'oldest',
+  );
+  return session;
+}
+
+/** The session as it was before the oldest event that is kept. Throws UserError where nothing stands for what was removed. */
+export function sessionBeforeOldest(paths: NamedSession): (seq: number) => Session {
+  return (seq) => {
+    // A newer one would pass over events that are kept.
+    for (const { state } of snapshotsOldestFirst(paths)) {
+      const session = stateFromSnapshot(state, paths.name)?.session;
+      if (session && session.seq >= seq - 1) return session;
+    }
+    throw new UserError(
+      `${paths.events}: the record begins with event ${seq}, and the snapshot that stood for what came before is not there any more. Put snapshot.json back from a backup.`,
+    );
+  };
+}
+
+/** One event between what the record meant before it and after it. */
+export type ReplayedEvent = { event: Event; before: Session; after: Session; next: Event | undefined };
+
+/** Goes through a record from its beginning. Pure; `name` is the session's. */
+export function* replayEvents(name: string, events: readonly Event[]): Generator<ReplayedEvent> {
+  let session = emptySession(name);
+  for (const [place, event] of events.entries()) {
+    const before = session;
+    session = reduceEvent(before, event);
+    yield { event, before, after: session, next: events[place + 1] };
+  }
+}
+
+/** What a change of each order looks like in the record. */
+const ORDERS: Readonly<Record<string, (change: EventOf<'plan.edited'>['changes'][number]) => boolean>> = {
+  done: (change) => change.what === 'status' && change.to === 'completed',
+  skip: (change) => change.what === 'status' && change.to === 'skipped',
+  add: (change) => change.what === 'added',
+  move: (change) => change.what === 'order',
+  reword: (change) => change.what === 'step',
+};
+
+/**
+ * The order, as typed, that an edit of the plan came from; null where it was a save of `plan.json`. The reply to an order is
+ * recorded in one piece with what it changed.
+ */
+export function planOrderBehind(
+  edit: EventOf<'plan.edited'>,
+  { after, next }: Pick<ReplayedEvent, 'after' | 'next'>,
+): string | null {
+  const message = next?.type === 'reply.committed' ? mapGet(after.messages, next.message) : undefined;
+  const command = message && parseCommand(message);
+  if (!message || command?.name !== 'plan') return null;
+  const [verb = ''] = command.rest.trim().toLowerCase().split(/\s/);
+  const fits = Object.hasOwn(ORDERS, verb) ? ORDERS[verb] : undefined;
+  return fits && edit.changes.some(fits) ? messageAsTyped(message) : null;
+}
+
+/** A message as its sender typed it, or would have. */
+export function messageAsTyped({ text, command }: Message): string {
+  return command === undefined ? text : `/${command.replace(/^\//, '')}${text ? ` ${text}` : ''}`;
+}

@@ -1,0 +1,56 @@
+import * as fs from 'node:fs';
+import { isSessionFolder, sessionFolder } from '../../protocol/workspace/session-names.ts';
+import { type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
+import { NoSuchSession } from './client-errors.ts';
+
+export type SessionFolders = {
+  /** Names of all session folders, sorted, children behind their parent; none where there is no workspace yet. Makes nothing. */
+  names(): string[];
+  /** This session and those that work for it, at any depth: parents before their children. */
+  family(name: string): string[];
+  /** The folder a key has; where it has none, the one it would get. */
+  folderName(key: string): string;
+  /** Paths of a session that is there. Throws `NoSuchSession`. */
+  get(key: string): SessionPaths & { name: string };
+};
+
+/**
+ * Sessions by name. A folder of exactly that name is meant first, as people see it with `ls`. Any other key has the folder
+ * `sessionFolder` gives it, save that capitals and spaces stay where nothing else needs to be escaped.
+ */
+export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
+  const isThere = (name: string) =>
+    isSessionFolder(name) && fs.lstatSync(paths.session(name), { throwIfNoEntry: false })?.isDirectory() === true;
+  const names = () =>
+    fs.existsSync(paths.sessions) ? fs.readdirSync(paths.sessions).filter(isThere).sort(compareAsTree) : [];
+  const nameOf = (key: string) => {
+    const escaped = sessionFolder(key);
+    if (isThere(key) || !(isThere(escaped) || !isPlainKey(key))) return key;
+    return escaped;
+  };
+  return {
+    names,
+    family: (name) => names().filter((other) => other === name || other.startsWith(`${name}~`)),
+    folderName: nameOf,
+    get(key) {
+      const name = nameOf(key);
+      if (!isThere(name)) throw new NoSuchSession(key, names());
+      return { ...sessionPaths(paths.session(name)), name };
+    },
+  };
+}
+
+/** Children follow their parent, whatever else sorts between the two. */
+function compareAsTree(one: string, other: string): number {
+  const [a, b] = [one.split('~'), other.split('~')];
+  const at = a.findIndex((part, n) => part !== b[n]);
+  if (at < 0) return a.length - b.length;
+  const [left = '', right] = [a[at], b[at]];
+  return right === undefined ? 1 : left < right ? -1 : 1;
+}
+
+/** Only the case of its letters and single spaces inside keep it from being a folder name as it is. */
+function isPlainKey(key: string): boolean {
+  const simple = key.toLowerCase().replace(/(?<=\S) (?=\S)/g, '_');
+  return sessionFolder(simple) === simple && isSessionFolder(key);
+}

@@ -1,0 +1,109 @@
+import { getOwn } from '../../base/dictionary.ts';
+import { mapGet } from '../../base/persistent-collections.ts';
+import type { MessageFile } from '../../protocol/session/message.ts';
+import type { Step } from '../../protocol/session/plan.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import type { ResolvedLimits } from '../../protocol/settings/run-options.ts';
+import { sessionFolder } from '../../protocol/workspace/session-names.ts';
+import { textWithoutCommand } from '../messages/commands.ts';
+import { isBareContinue } from '../messages/questions.ts';
+import { currentPolicy } from '../modes/mode-registry.ts';
+import { fanOutStepOf } from '../plan/fan-out.ts';
+import { executorOf, isBeingWorkedOn } from '../plan/plan-steps.ts';
+import { buildChildTask } from '../prompt/child-task.ts';
+import { childGeneration } from '../reducers/reduce-child.ts';
+import type { Decision } from '../runs/decision.ts';
+import { type ChildSession, childSessionName } from '../session/child-session.ts';
+import { isSpawnCall } from '../session/internal-calls.ts';
+import { activePlan, sessionLanguage } from '../session/session-queries.ts';
+import type { Session } from '../session/session-state.ts';
+import { shareBudget } from './child-budget.ts';
+
+/** A message to a child session. */
+export type ChildSend = Decision & { do: 'send' };
+
+type TaskGrant = { child: ChildSession | undefined; among: number; notBefore?: string | null };
+
+/** A child is given its step: everything it has to know, in one message with an id of its own. */
+export function sendTask(
+  session: Session,
+  rules: Rules,
+  step: Step,
+  { child, among, notBefore = null }: TaskGrant,
+): Decision {
+  const named = executorOf(step, rules).agent;
+  const profile = named === undefined ? undefined : getOwn(rules.agents, named);
+  // A step that names nobody is done by whoever gives it away: with no more tools than that one has.
+  const agent = named ?? session.run?.agent;
+  const folder = child?.folder ?? (needsOwnFolder(session, step) ? ownFolderName(session, step) : undefined);
+  const attempt = (child?.attempt ?? 0) + 1;
+  const message: ChildMessageContent = {
+    text: buildChildTask(session, step, sessionLanguage(session, rules), folder),
+    options: {
+      mode: profile?.mode ?? 'linear',
+      limits: shareBudget(session, rules, among),
+      ...(agent !== undefined && { agent }),
+      ...(profile?.model !== undefined && { model: profile.model }),
+      ...(folder !== undefined && { folder }),
+    },
+  };
+  return { ...childSend(session, step.id, attempt, `${attempt}`, message), notBefore };
+}
+
+/** Steps that run together do not write over each other. */
+function needsOwnFolder(session: Session, step: Step): boolean {
+  const plan = activePlan(session);
+  if (!plan) return false;
+  if (step.call !== undefined) return countConcurrentSpawns(session) > 1;
+  const { isRolling, runsInParallel } = currentPolicy(session);
+  if (isRolling) return fanOutStepOf(plan, step) !== undefined;
+  return runsInParallel && plan.steps.filter((one) => isBeingWorkedOn(plan, one) && one.call === undefined).length > 1;
+}
+
+/** A folder for this step alone; within a session that has one itself, told apart from those of its family. */
+const ownFolderName = ({ run }: Session, { id }: Step): string =>
+  [...(run?.folder === undefined ? [] : [run.folder]), sessionFolder(id)].join('.');
+
+/** How many steps of `spawn` calls may run at once. */
+export function countConcurrentSpawns({ run, turn }: Session): number {
+  return Math.min(run?.limits.steps ?? 1, turn?.calls.filter(isSpawnCall).length ?? 1);
+}
+
+type ChildMessageContent = Pick<MessageFile, 'text' | 'command' | 'options'>;
+
+/** A child is told something while it has its step. */
+export function messageToChild(
+  session: Session,
+  { step, attempt, messagesSent }: ChildSession,
+  message: ChildMessageContent,
+): ChildSend {
+  return childSend(session, step, attempt, `${attempt}.${messagesSent}`, message);
+}
+
+/** The plan is part of the id: what was answered to the same step of another plan is no answer to this one. */
+function childSend(
+  session: Session,
+  step: string,
+  attempt: number,
+  count: string,
+  message: ChildMessageContent,
+): ChildSend {
+  const child = childSessionName(session.name, step, childGeneration(session, step));
+  const id = `${step}.${count}-${session.plan?.id.replace(/^plan_/, '') ?? ''}`;
+  return { do: 'send', step, child, attempt, notBefore: null, message: { id, from: session.name, ...message } };
+}
+
+/**
+ * "Continue", with what people said since the child's question was put to them. What they said before that answered something else.
+ * It is a command, so that no words of an answer are taken for one.
+ */
+export function continueWithAnswer(session: Session, child: ChildSession, limits: Partial<ResolvedLimits>): ChildSend {
+  const { state, undeliveredBefore = [] } = child;
+  const said = (state === 'held' ? session.undelivered : []).flatMap((id) => {
+    const message = mapGet(session.messages, id);
+    if (!message || message.as === 'data' || undeliveredBefore.includes(id) || isBareContinue(message)) return [];
+    return [textWithoutCommand(message)];
+  });
+  const text = said.join('\n\n').trim();
+  return messageToChild(session, child, { command: 'continue', ...(text !== '' && { text }), options: { limits } });
+}

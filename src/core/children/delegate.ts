@@ -1,0 +1,246 @@
+import { getOwn } from '../../base/dictionary.ts';
+import { truncate } from '../../base/strings.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
+import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { CHILD_STATE_LOST } from '../../protocol/session/reply.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { claimStepEvent } from '../detect/step-claims.ts';
+import { readStatusTags } from '../detect/step-tags.ts';
+import { currentPolicy, MODE_POLICIES } from '../modes/mode-registry.ts';
+import { isBeingWorkedOn, readySteps } from '../plan/plan-steps.ts';
+import { startStepEvents } from '../plan/step-cascade.ts';
+import { rollbackStepAround, stepGraph } from '../plan/step-graph.ts';
+import type { Decision, DueEvents } from '../runs/decision.ts';
+import { checkLimits, endRunEvents } from '../runs/end-run.ts';
+import { type ChildSession, haltSeverity, isChildBusy, whyNoChildren } from '../session/child-session.ts';
+import { activePlan } from '../session/session-queries.ts';
+import type { Session } from '../session/session-state.ts';
+import { textOfJsonAnswer } from '../text/json-in-answer.ts';
+import { freeIterations, hasFreeBudget, shareBudget } from './child-budget.ts';
+import {
+  type ChildSend,
+  continueWithAnswer,
+  countConcurrentSpawns,
+  messageToChild,
+  sendTask,
+} from './child-messages.ts';
+
+/**
+ * What the steps given to child sessions need next: a reply to be understood, a child to be sent its task, its answer or
+ * "continue", more steps to begin, or patience. Null where no step is given away and none is to be.
+ */
+export function decideDelegation(session: Session, rules: Rules): Decision | null {
+  const plan = activePlan(session);
+  if (!plan || !session.run) return null;
+  const policy = MODE_POLICIES[plan.mode];
+  const stray = Object.values(session.children).find(
+    (child) =>
+      child.state === 'working' && !plan.steps.some((step) => step.id === child.step && step.status === 'running'),
+  );
+  if (stray) return messageToChild(session, stray, { command: 'cancel' });
+  const given = plan.steps.filter(
+    (step) => isBeingWorkedOn(plan, step) && (step.call !== undefined || policy.isDelegated(session, step, rules)),
+  );
+  const more = () => beginChildSteps(session, rules, plan, given);
+  // A power cut may have left the beginning of a super-step half on record: as long as nobody works on it, it is completed.
+  const isFresh = given.every(({ id }) => (getOwn(session.children, id)?.state ?? 'over') === 'over');
+  const together = isFresh && !policy.isRolling ? more() : [];
+  if (together.length > 0) return { do: 'record', events: together };
+  const { now, later } = nextForSteps(session, rules, given);
+  if (now) return now;
+  const joining = policy.isRolling ? more() : [];
+  if (joining.length > 0) return { do: 'record', events: joining };
+  if (later || given.length === 0) return later ?? null;
+  // Whether others are at work or nobody is: once the budget of the family is spent, the run rests.
+  const spent = checkLimits(session, rules);
+  return spent
+    ? { do: 'record', events: endRunEvents(session, rules, spent) }
+    : { do: 'rest', ...stepTimeout(session, given) };
+}
+
+/**
+ * What is to be done for one of these steps now; else the message that is due next. What people said is passed on before the run
+ * rests with another child: their words answer what was asked before.
+ */
+function nextForSteps(session: Session, rules: Rules, given: readonly Step[]): { now?: Decision; later?: ChildSend } {
+  const among = countBudgetSharers(session, given);
+  const pauses: ChildSend[] = [];
+  const held = given.filter(({ id }) => getOwn(session.children, id)?.state === 'held');
+  for (const step of [...held, ...given.filter((one) => !held.includes(one))]) {
+    const next = nextForStep(session, rules, step, among);
+    if (next?.do === 'send' && next.notBefore !== null) pauses.push(next);
+    else if (next) return { now: next };
+  }
+  const [later] = pauses.sort((a, b) => ((a.notBefore ?? '') < (b.notBefore ?? '') ? -1 : 1));
+  return later ? { later } : {};
+}
+
+/** Steps that what is free is divided among: those nobody works on yet, and those that calls will ask for. */
+function countBudgetSharers(session: Session, given: readonly Step[]): number {
+  const idle = given.filter((step) => !isChildBusy(getOwn(session.children, step.id)));
+  const spawning = idle.some((step) => step.call !== undefined) ? countConcurrentSpawns(session) - given.length : 0;
+  return idle.length + Math.max(0, spawning);
+}
+
+function nextForStep(session: Session, rules: Rules, step: Step, among: number): Decision | null {
+  const child = getOwn(session.children, step.id);
+  if (!child || child.state === 'over')
+    return hasFreeBudget(session, rules) ? sendTask(session, rules, step, { child, among }) : null;
+  return isChildBusy(child) ? null : decideOnReply(session, rules, step, { child, among });
+}
+
+const MINUTE_MS = 60_000;
+
+/** When the first of these steps will have taken too long, and what is on record then: it alone has failed. */
+function stepTimeout({ run, children }: Session, given: readonly Step[]): { due?: DueEvents } {
+  const minutes = run?.limits.step_minutes ?? null;
+  if (minutes === null) return {};
+  const [first] = given
+    .flatMap(({ id }) => {
+      const child = getOwn(children, id);
+      return child?.state === 'working' && child.workingSince !== undefined
+        ? [{ id, since: Date.parse(child.workingSince) }]
+        : [];
+    })
+    .sort((a, b) => a.since - b.since);
+  if (!first) return {};
+  const error = `timed out: it took longer than limits.step_minutes (${minutes}), which is ${Math.round(minutes * 60)} s`;
+  const at = new Date(first.since + minutes * MINUTE_MS).toISOString();
+  return { due: { at, events: [{ type: 'step.failed', step: first.id, error, by: 'daemon' }] } };
+}
+
+type ChildContext = { child: ChildSession; among: number };
+
+/** A child's reply, understood: its step is done or failed, is tried again, goes on, or asks the person. */
+function decideOnReply(session: Session, rules: Rules, step: Step, { child, among }: ChildContext): Decision | null {
+  const { reply } = child;
+  if (!reply) return null;
+  // What its session lost, with its folder or its record, it is given anew.
+  if (child.wasToldMore && reply.reason === CHILD_STATE_LOST)
+    return hasFreeBudget(session, rules) ? sendTask(session, rules, step, { child, among }) : null;
+  switch (reply.status) {
+    case 'done': {
+      const given = failureInReply(step, reply.text);
+      if (given?.type === 'step.failed') return retryChild(session, rules, step, { child, among, end: given });
+      return { do: 'record', events: [given ?? completedByChild(step, child)] };
+    }
+    case 'waiting':
+      return child.state === 'held'
+        ? continueChild(session, rules, { child, among })
+        : restWithChildren(session, rules, 'waiting');
+    case 'paused':
+      return child.state === 'held' || reply.reason === 'limit'
+        ? continueChild(session, rules, { child, among })
+        : restWithChildren(session, rules, 'paused');
+    default:
+      // Whoever says "continue" wants what ended meanwhile to be tried again.
+      return child.state === 'held'
+        ? continueChild(session, rules, { child, among })
+        : retryChild(session, rules, step, { child, among });
+  }
+}
+
+/** A child goes on where it rested, with what people said to it; without a budget it waits for one. */
+function continueChild(session: Session, rules: Rules, { child, among }: ChildContext): Decision | null {
+  return hasFreeBudget(session, rules) ? continueWithAnswer(session, child, shareBudget(session, rules, among)) : null;
+}
+
+type RetryContext = ChildContext & { end?: EventBody };
+
+/** The next try of a step whose child failed; its end where it was cancelled or has had them all. Without a budget it waits for one. */
+function retryChild(session: Session, rules: Rules, step: Step, { child, among, end }: RetryContext): Decision | null {
+  const { maxAttempts, retryDelaySeconds } = currentPolicy(session);
+  const tries = child.attempt - child.earlierAttempts;
+  if (child.reply?.status === 'cancelled' || tries >= maxAttempts) {
+    const error = truncate(`${child.name}: ${child.reply?.text ?? ''}`, 400);
+    return { do: 'record', events: [end ?? { type: 'step.failed', step: step.id, by: 'daemon', error }] };
+  }
+  if (!hasFreeBudget(session, rules)) return null;
+  const notBefore =
+    retryDelaySeconds === undefined
+      ? null
+      : new Date(Date.parse(child.repliedAt) + tries * retryDelaySeconds * 1000).toISOString();
+  return sendTask(session, rules, step, { child, among, notBefore });
+}
+
+/** A child whose run had no steps of its own may still say that this one cannot be done, or what it lacks. */
+function failureInReply(step: Step, text: string): EventBody | undefined {
+  const tag = readStatusTags(textOfJsonAnswer(text)).find((one) => one.kind === 'failed' || one.kind === 'blocked');
+  if (tag?.kind !== 'failed' && tag?.kind !== 'blocked') return undefined;
+  const type = tag.kind === 'failed' ? 'step.failed' : 'step.blocked';
+  return { type, step: step.id, error: truncate(tag.reason, 400), by: 'model' };
+}
+
+function completedByChild(step: Step, { name, reply }: ChildSession): EventBody {
+  return claimStepEvent(step, {
+    tier: 'child',
+    evidence: `${name} answered`,
+    result: truncate(reply?.text.trim() ?? '', 2000),
+    attachments: [...(reply?.attachments ?? [])],
+  });
+}
+
+/** All that have stopped in that way by now are told of at once: what is said next is for each of them. */
+function restWithChildren(session: Session, rules: Rules, status: 'waiting' | 'paused'): Decision {
+  const others = Object.values(session.children).filter((it) => it.state === 'replied' && it.reply?.status === status);
+  const text = others.map(({ name, reply }) => `${name}: ${reply?.text ?? ''}`).join('\n\n');
+  const why = { status, reason: status === 'waiting' ? 'question' : 'child', text };
+  return { do: 'record', events: endRunEvents(session, rules, why) };
+}
+
+/**
+ * A run at rest does not leave children at work: they are told to pause, stop or end as it did. One that was told less is told again.
+ */
+export function haltChildren(session: Session): Decision | null {
+  const { runEnd: at, plan } = session;
+  if (session.run || !at || at.status === 'waiting' || !plan) return null;
+  const command = at.status !== 'paused' ? 'cancel' : at.reason === 'stopped' ? 'stop' : 'pause';
+  const child = Object.values(session.children).find(
+    (one) => isChildBusy(one) && haltSeverity(one.haltCommand) < haltSeverity(command),
+  );
+  return child ? messageToChild(session, child, { command }) : null;
+}
+
+/**
+ * Steps that child sessions begin with now, as many as may run at once. `given` are with children already: in a mode that slides
+ * the others join them as they end; in any other they have begun together and nobody works on them yet.
+ */
+function beginChildSteps(session: Session, rules: Rules, plan: Plan, given: readonly Step[]): EventBody[] {
+  const { chooseStep, isDelegated, runsInParallel, isRolling } = MODE_POLICIES[plan.mode];
+  const first = chooseStep(session);
+  const atWork = plan.steps.filter((step) => isBeingWorkedOn(plan, step));
+  const joins = runsInParallel && [...given, ...(first ? [first] : [])].every((step) => !isRollbackStep(plan, step));
+  if (!first || atWork.length > given.length || (given.length > 0 && !joins)) return [];
+  if (!isDelegated(session, first, rules)) return [];
+  // What is spent is spent: nothing begins that would be cut short at once.
+  if (checkLimits(session, rules)) return [];
+  const why = whyNoChildren(session.name);
+  if (why !== undefined)
+    return [
+      { type: 'step.started', step: first.id },
+      { type: 'step.failed', step: first.id, by: 'daemon', error: why },
+    ];
+  const events = stepsToStart(session, rules, plan, { first, given, isRolling }).flatMap((step) =>
+    startStepEvents(plan, step),
+  );
+  // Two parts of one group begin it once.
+  return events.filter((event, n) => events.findIndex((one) => isSameStart(one, event)) === n);
+}
+
+type StartContext = { first: Step; given: readonly Step[]; isRolling: boolean | undefined };
+
+function stepsToStart(session: Session, rules: Rules, plan: Plan, { first, given, isRolling }: StartContext): Step[] {
+  const { isDelegated, runsInParallel } = MODE_POLICIES[plan.mode];
+  if (!runsInParallel) return [first];
+  const width = (session.run?.limits.steps ?? 1) - given.length;
+  const room = isRolling ? Math.min(width, freeIterations(session, rules)) : width;
+  return readySteps(plan.steps)
+    .filter((step) => isDelegated(session, step, rules))
+    .slice(0, Math.max(0, room));
+}
+
+const isRollbackStep = (plan: Plan, step: Step): boolean =>
+  rollbackStepAround(step, stepGraph(plan.steps)) !== undefined;
+
+const isSameStart = (a: EventBody, b: EventBody): boolean =>
+  a.type === 'step.started' && b.type === 'step.started' && a.step === b.step;

@@ -1,0 +1,212 @@
+import { mapGet } from '../../base/persistent-collections.ts';
+import { escapeInvisible, truncate } from '../../base/strings.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { parseConsent } from '../messages/approval-answers.ts';
+import { type MessageKind, parseCommand, textWithoutCommand } from '../messages/commands.ts';
+import { replyEvent, standInReplyName } from '../messages/replies.ts';
+import { REPLY_WORDING } from '../messages/reply-wording.ts';
+import { denialKey } from '../reducers/reduce-approval.ts';
+import type { DueEvents } from '../runs/decision.ts';
+import { endRunEvents } from '../runs/end-run.ts';
+import type { PendingApproval, TurnCall } from '../session/run-state.ts';
+import type { Message } from '../session/session-messages.ts';
+import { sessionLanguage } from '../session/session-queries.ts';
+import type { RunEndReason, Session } from '../session/session-state.ts';
+
+/** Denials of one call in a run, the last of which rests it: a model that does not take a no has to be helped by a person. */
+const MAX_DENIALS = 3;
+/** Code points of a call that a reply shows. */
+const MAX_CALL_SHOWN = 2000;
+
+/** The run rests over a call that waits for a person. Its calls stay open, and its reply says what is asked. */
+export function endForApprovalEvents(session: Session, rules: Rules): EventBody[] {
+  const { open } = session.approvals;
+  if (!session.run || !open) return [];
+  const text = approvalQuestionText(session, rules, open);
+  return endRunEvents(session, rules, { status: 'waiting', reason: 'approval', text, keepsCalls: true });
+}
+
+/** What a person is asked: the call to the letter, why, and how to answer. */
+function approvalQuestionText(
+  session: Session,
+  rules: Rules,
+  { id, name, why, shows, always, expires_at }: PendingApproval,
+): string {
+  const words = REPLY_WORDING[sessionLanguage(session, rules)];
+  const whole = escapeInvisible(shows);
+  const call = truncate(whole, MAX_CALL_SHOWN);
+  const lines = call.split('\n').map((line) => `    ${line}`);
+  const cut = call === whole ? [] : [words.asksCut(id)];
+  const parts = [words.asks(id, name, why), [...lines, ...cut].join('\n'), words.asksHow(id, always, expires_at)];
+  return escapeInvisible(parts.join('\n\n'));
+}
+
+/** Nobody has answered by then. */
+export function approvalTimeout(session: Session): { due?: DueEvents } {
+  const { open } = session.approvals;
+  if (!open) return {};
+  return {
+    due: {
+      at: open.expires_at,
+      events: approvalAnsweredEvents(session, { decision: 'deny', by: 'nobody', why: DENIED_UNANSWERED }),
+    },
+  };
+}
+
+/** What the model is told where nobody answered in time. */
+export const DENIED_UNANSWERED = 'denied: nobody answered';
+export const DENIED_BY_PERSON = 'denied: a person said no';
+const DENIED_BY_OTHER_WORDS = 'not approved: the person wrote something else instead, see their message';
+const DENIED_WITHDRAWN = 'denied: a person had other wishes before it was answered';
+
+type ApprovalAnswer = Pick<Extract<EventBody, { type: 'approval.answered' }>, 'decision' | 'by' | 'why'> & {
+  always?: string | null;
+  message?: Message;
+  joins?: boolean;
+};
+
+/**
+ * The answer to the call that waits, as events. What the run comes to is told by the reply to the message that answered; where none
+ * did, one that stands for it gets that reply.
+ */
+export function approvalAnsweredEvents(
+  session: Session,
+  { decision, by, why, always, message, joins }: ApprovalAnswer,
+): EventBody[] {
+  const { open } = session.approvals;
+  if (!open) return [];
+  return [
+    {
+      type: 'approval.answered',
+      ...{ call: open.call, id: open.id, decision, by, why },
+      ...(always && { always }),
+      ...(message ? { message: message.id } : standInMessage(session, open)),
+      ...(joins && { joins }),
+    },
+  ];
+}
+
+/** A message that waits for its reply still gets it; a reply that was given cannot be given again. */
+function standInMessage(session: Session, { id, run }: PendingApproval): { message?: string; name?: string } {
+  const asked = mapGet(session.messages, run?.message ?? '');
+  if (!asked?.isReplied) return {};
+  const name = standInReplyName(session, `approval-${id}`, asked.name);
+  return { message: name, name };
+}
+
+/** What a message means for the call that waits; null where it means nothing, or none waits. */
+export function answerApprovalEvents(
+  session: Session,
+  message: Message,
+  kind: MessageKind,
+  rules: Rules,
+): EventBody[] | null {
+  const { open } = session.approvals;
+  if (!open || session.run) return null;
+  switch (kind) {
+    case 'approve':
+    case 'deny':
+      return answerByCommand(session, message, kind, rules);
+    case 'task':
+    case 'continue':
+      return answerByWords(session, message, kind, rules);
+    case 'pause':
+    case 'stop':
+    case 'cancel':
+    case 'new':
+      // The run goes on for a moment, and meets the message.
+      return [{ ...withdrawnAnswer(open), type: 'approval.answered' }];
+    case 'run':
+      return approvalAnsweredEvents(session, { decision: 'deny', by: 'withdrawn', why: DENIED_WITHDRAWN });
+    case 'undo':
+    case 'status':
+    case 'plan':
+    case 'mode':
+    case 'help':
+    case 'told':
+      return null;
+    default:
+      return kind satisfies never;
+  }
+}
+
+const withdrawnAnswer = ({ call, id }: PendingApproval) => ({
+  ...{ call, id, decision: 'deny' as const, by: 'withdrawn' as const, why: DENIED_WITHDRAWN },
+});
+
+/** `/approve 3 always`, `/deny 3`. */
+function answerByCommand(session: Session, message: Message, kind: 'approve' | 'deny', rules: Rules): EventBody[] {
+  const { open } = session.approvals;
+  const words = (parseCommand(message)?.rest ?? '').toLowerCase().split(/\s+/).filter(Boolean);
+  const named = words.find((word) => word !== 'always');
+  if (named !== undefined && named !== String(open?.id)) {
+    const language = sessionLanguage(session, rules);
+    const text = REPLY_WORDING[language].notThatOne(named, open?.id ?? 0);
+    return [replyEvent(session, message.id, { status: 'rejected', text }, language)];
+  }
+  if (kind === 'deny')
+    return approvalAnsweredEvents(session, { decision: 'deny', by: 'person', why: DENIED_BY_PERSON, message });
+  const always = words.includes('always') ? (open?.always ?? null) : null;
+  return approvalAnsweredEvents(session, { decision: 'allow', by: 'person', why: '', always, message });
+}
+
+/** Plain words: a yes, a no, or something else, which is a no and is told to the model. */
+function answerByWords(session: Session, message: Message, kind: 'task' | 'continue', rules: Rules): EventBody[] {
+  const { open } = session.approvals;
+  const said = textWithoutCommand(message);
+  const consent = message.attachments ? null : parseConsent(said);
+  if (consent === 'deny')
+    return approvalAnsweredEvents(session, { decision: 'deny', by: 'chat', why: DENIED_BY_PERSON, message });
+  if (consent !== null) {
+    const always = consent === 'always' ? (open?.always ?? null) : null;
+    return approvalAnsweredEvents(session, { decision: 'allow', by: 'chat', why: '', always, message });
+  }
+  if (kind === 'continue' && open) {
+    const text = approvalQuestionText(session, rules, open);
+    const facts = { status: 'waiting' as const, reason: 'approval', text, approval: open.id };
+    return [replyEvent(session, message.id, facts, sessionLanguage(session, rules))];
+  }
+  return approvalAnsweredEvents(session, {
+    decision: 'deny',
+    by: 'chat',
+    why: DENIED_BY_OTHER_WORDS,
+    message,
+    joins: true,
+  });
+}
+
+/** A rule's no: nobody is asked. */
+export function denyByRuleEvent(call: string, why: string): EventBody {
+  return { type: 'approval.answered', call, decision: 'deny', by: 'rule', why: `denied: ${why}` };
+}
+
+/** Messages that were written without knowing of the call that waits: plain words of theirs do not answer it, and wait with it. */
+export function waitsForApproval(session: Session, message: Message, kind: MessageKind | null): boolean {
+  const { open } = session.approvals;
+  return open !== null && (kind === 'task' || kind === 'continue') && open.queuedBefore.includes(message.id);
+}
+
+/** The verdict on a call that has not begun; null where nobody has given one. */
+export function approvalVerdictOn({ approvals: { lastDecided } }: Session, { key }: Pick<TurnCall, 'key'>) {
+  return lastDecided?.call === key ? lastDecided : null;
+}
+
+/** A call that may not run is answered: the model is told, and goes on from there. */
+export function deniedCallEvents(session: Session, call: TurnCall): EventBody[] {
+  const last = call.state === 'asked' ? approvalVerdictOn(session, call) : null;
+  if (last?.verdict.decision !== 'deny') return [];
+  return [{ type: 'tool.finished', call: call.key, ok: false, output: { text: last.verdict.why }, ms: 0 }];
+}
+
+/** The same call denied so often that it is no use to go on. */
+export function checkDenials(session: Session, rules: Rules): RunEndReason | null {
+  const { denials, lastDecided } = session.approvals;
+  const [key, times] = Object.entries(denials).find(([, count]) => count >= MAX_DENIALS) ?? [];
+  if (key === undefined || times === undefined) return null;
+  const words = REPLY_WORDING[sessionLanguage(session, rules)];
+  const is = lastDecided && denialKey(lastDecided) === key ? lastDecided : null;
+  const rule = JSON.stringify({ allow: is?.always ?? key.split('\n')[0] });
+  const text = words.deniedAgain(times, truncate(escapeInvisible(key.replace('\n', ' ')), 400), rule);
+  return { status: 'paused', reason: 'denied', text };
+}

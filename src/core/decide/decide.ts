@@ -1,0 +1,254 @@
+import { mapGet } from '../../base/persistent-collections.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
+import { type Rules, resolveRules } from '../../protocol/settings/effective-settings.ts';
+import { decideDelegation, haltChildren } from '../children/delegate.ts';
+import { decideSpawnCalls } from '../children/spawn-calls.ts';
+import { nextClaimAction } from '../detect/step-claims.ts';
+import { parseStepDeclarations } from '../detect/step-tags.ts';
+import { textWithoutCommand } from '../messages/commands.ts';
+import {
+  answerableDuringCall,
+  emptyJoiningMessage,
+  joiningMessages,
+  messageKind,
+  mostUrgentMessage,
+} from '../messages/message-actions.ts';
+import { answerQuestionEvents } from '../messages/questions.ts';
+import { replyEvent } from '../messages/replies.ts';
+import { REPLY_WORDING } from '../messages/reply-wording.ts';
+import { currentPolicy, MODE_POLICIES } from '../modes/mode-registry.ts';
+import { shelvePlanEvent } from '../plan/plan-changes.ts';
+import { runningStep } from '../plan/plan-steps.ts';
+import { cascadeEvents, startStepEvents } from '../plan/step-cascade.ts';
+import { assertLegalTransitions } from '../plan/step-transitions.ts';
+import { compactionEvent } from '../prompt/compaction.ts';
+import type { Decision } from '../runs/decision.ts';
+import {
+  checkFinished,
+  checkLimits,
+  checkNothingReady,
+  checkOutage,
+  checkRepeatedCalls,
+  endRunEvents,
+  planEndEvent,
+} from '../runs/end-run.ts';
+import { deadLetterEvents, resumeAfterSettings, scheduleRetry, waitForSettings } from '../runs/run-faults.ts';
+import { sessionDepth } from '../session/child-session.ts';
+import { isAskUserCall, isPlanCall, isSpawnCall } from '../session/internal-calls.ts';
+import type { StepClaim, TurnCall } from '../session/run-state.ts';
+import type { Message } from '../session/session-messages.ts';
+import { activePlan, newPlanId, sessionLanguage } from '../session/session-queries.ts';
+import type { Session } from '../session/session-state.ts';
+import {
+  approvalTimeout,
+  checkDenials,
+  deniedCallEvents,
+  endForApprovalEvents,
+  waitsForApproval,
+} from './approval-decisions.ts';
+import { askUserEvents } from './ask-user-calls.ts';
+import { judgeAnswer } from './judge-answer.ts';
+import { planCallEvents } from './plan-tool-calls.ts';
+import { respondToMessage } from './respond.ts';
+
+/**
+ * What now? Pure: no clock, no chance, no waiting. Deciding again on the same session gives the same answer, and each event it
+ * asks for takes away the reason to ask for it, so a crash at any point is followed by the rest of the same story.
+ */
+export function decide(session: Session, rules: Rules = resolveRules()): Decision {
+  const decision = nextDecision(session, rules);
+  if (decision.do === 'record') assertLegalTransitions(session.plan, decision.events);
+  return decision;
+}
+
+function nextDecision(session: Session, rules: Rules): Decision {
+  const unpublished = Object.keys(session.unpublishedReplies)[0];
+  if (unpublished !== undefined) return { do: 'publish', message: unpublished };
+  // The reply that asks comes before anything else is heard: what came in until then is no answer.
+  const asked = endForApprovalEvents(session, rules);
+  if (asked.length > 0) return { do: 'record', events: asked };
+  const deadLetter = deadLetterEvents(session, rules);
+  if (deadLetter.length > 0) return { do: 'record', events: deadLetter };
+  const events = dueEvents(session, rules);
+  if (events.length > 0) return { do: 'record', events };
+  if (session.run) return waitForSettings(session, rules) ?? decideInRun(session, rules);
+  // Before the next message, which may let the plan go and its children with it.
+  const halt = haltChildren(session);
+  if (halt) return halt;
+  const begun = nextMessageEvents(session, rules);
+  if (begun.length > 0) return { do: 'record', events: begun };
+  const again = resumeAfterSettings(session, rules);
+  if (again.length > 0) return { do: 'record', events: again };
+  return { do: 'rest', ...scheduleRetry(session, rules), ...approvalTimeout(session) };
+}
+
+/** What may be done while a call is in flight: replies, and answers that need no run. Null: nothing. */
+export function decideDuringCall(session: Session, rules: Rules): Decision | null {
+  const unpublished = Object.keys(session.unpublishedReplies)[0];
+  if (unpublished !== undefined) return { do: 'publish', message: unpublished };
+  const first = answerableDuringCall(session);
+  return first ? { do: 'record', events: respondToMessage(session, first.message, rules) } : null;
+}
+
+/** Facts that follow from what is known already, the first kind that has any. */
+function dueEvents(session: Session, rules: Rules): EventBody[] {
+  const end = planEndEvent(session);
+  if (end) return [end];
+  const owed = owedReplyEvents(session, rules);
+  if (owed.length > 0) return owed;
+  const heard = mostUrgentMessage(session);
+  if (heard) return respondToMessage(session, heard.message, rules);
+  const idle = emptyJoiningMessage(session);
+  return idle ? [joinedReply(session, idle.id, rules)] : [];
+}
+
+/** A rest owes its message the reply, and a model call owes one to each message that joined. */
+function owedReplyEvents(session: Session, rules: Rules): EventBody[] {
+  const language = sessionLanguage(session, rules);
+  const { runEnd } = session;
+  const message = runEnd && mapGet(session.messages, runEnd.message);
+  if (runEnd && message && !message.isReplied && !isWaitingSilently(session)) {
+    const usage = runEnd.spent;
+    return [
+      replyEvent(
+        session,
+        message.id,
+        {
+          status: runEnd.status,
+          text: runEnd.text,
+          reason: runEnd.reason,
+          usage,
+          ...(runEnd.wasBeside && { plan: null }),
+          ...(session.question && { question: session.question }),
+          attachments: [...(runEnd.files ?? [])],
+          ...(session.approvals.open && { approval: session.approvals.open.id }),
+          ...(sessionDepth(session.name) > 0 && runEnd.exitStatus !== null && { exit: runEnd.exitStatus }),
+        },
+        language,
+      ),
+    ];
+  }
+  const dealtWith = new Set([
+    ...session.queue,
+    ...session.undelivered,
+    session.run?.message,
+    session.approvals.open?.run?.message,
+  ]);
+  const joined = session.unanswered.find((id) => !dealtWith.has(id));
+  return joined !== undefined ? [joinedReply(session, joined, rules)] : [];
+}
+
+/** A child session answers once, when it is done: whoever it works for goes on waiting. */
+const isWaitingSilently = ({ name, approvals }: Session): boolean => approvals.open !== null && sessionDepth(name) > 0;
+
+function joinedReply(session: Session, message: string, rules: Rules): EventBody {
+  const language = sessionLanguage(session, rules);
+  return replyEvent(session, message, { status: 'joined', text: REPLY_WORDING[language].joined }, language);
+}
+
+function nextMessageEvents(session: Session, rules: Rules): EventBody[] {
+  const message = session.queue
+    .flatMap((id) => mapGet(session.messages, id) ?? [])
+    .find((one) => !isHeldBack(session, one));
+  return message ? respondToMessage(session, message, rules) : [];
+}
+
+function isHeldBack(session: Session, message: Message): boolean {
+  const kind = messageKind(session, message);
+  return waitsForApproval(session, message, 'kind' in kind ? kind.kind : null);
+}
+
+/** A run is on: finish the turn at hand, then call the model again, unless there is a reason to rest. */
+function decideInRun(session: Session, rules: Rules): Decision {
+  const answered = answerQuestionEvents(session);
+  if (answered.length > 0) return { do: 'record', events: answered };
+  const planned = planEventsOf(session);
+  if (planned.length > 0) return { do: 'record', events: planned };
+  const denied = (session.turn?.calls ?? []).flatMap((call) => deniedCallEvents(session, call));
+  if (denied.length > 0) return { do: 'record', events: denied };
+  const open = session.turn?.calls.find(
+    (call) => !isAskUserCall(call) && (call.state === 'asked' || call.state === 'started'),
+  );
+  const plan = activePlan(session);
+  if (open && plan && isPlanCall(open)) return { do: 'record', events: planCallEvents(session, plan, open) };
+  if (open && plan && isSpawnCall(open)) return decideSpawnCalls(session, plan, rules);
+  if (open) return { do: 'act', call: open };
+  const question = askUserEvents(session, rules);
+  if (question.length > 0) return { do: 'record', events: question };
+  if (session.claim) return decideClaim(session, session.claim, rules);
+  const verdict = judgeAnswer(session);
+  if (verdict.length > 0) return { do: 'record', events: verdict };
+  const action = currentPolicy(session).nextAction(session, rules);
+  if (action && 'record' in action) return { do: 'record', events: action.record };
+  if (action && 'rest' in action) return { do: 'record', events: endRunEvents(session, rules, action.rest) };
+  if (action && 'act' in action) return actUnlessDenied(session, action.act);
+  const given = action ? null : decideDelegation(session, rules);
+  if (given && given.do !== 'rest') return given;
+  const rest =
+    (action || given ? null : checkFinished(session, rules)) ??
+    checkRepeatedCalls(session, rules) ??
+    checkDenials(session, rules) ??
+    checkOutage(session, rules) ??
+    checkLimits(session, rules);
+  if (rest) return { do: 'record', events: endRunEvents(session, rules, rest) };
+  if (given) return given;
+  const chosen = action ? [] : chooseStepEvents(session);
+  if (chosen.length > 0) return { do: 'record', events: chosen };
+  const held = action ? null : checkNothingReady(session, rules);
+  if (held) return { do: 'record', events: endRunEvents(session, rules, held) };
+  const compacted = compactionEvent(session, rules);
+  if (compacted) return { do: 'record', events: [compacted] };
+  return {
+    do: 'think',
+    deliver: [...session.undelivered, ...joiningMessages(session)],
+    notBefore: session.run?.failure?.last.retry_at ?? null,
+    ...(action && { consult: action.ask }),
+  };
+}
+
+/** A call of the daemon's own runs, unless it was denied. */
+function actUnlessDenied(session: Session, call: TurnCall): Decision {
+  const refused = deniedCallEvents(session, call);
+  return refused.length > 0 ? { do: 'record', events: refused } : { do: 'act', call };
+}
+
+/** A claim stands until its checks have been tried; where a person has to say, the run waits. */
+function decideClaim(session: Session, claim: StepClaim, rules: Rules): Decision {
+  const next = nextClaimAction(session, claim);
+  if (next.need === 'try') return actUnlessDenied(session, next.call);
+  if (next.need === 'record') return { do: 'record', events: next.events };
+  return {
+    do: 'record',
+    events: endRunEvents(session, rules, { status: 'waiting', reason: 'check', text: next.question }),
+  };
+}
+
+/** The plan an answer brings about: it begins with the first call or declared step of a run, and grows by what is declared. */
+function planEventsOf(session: Session): EventBody[] {
+  const { run, turn } = session;
+  if (!run || !turn) return [];
+  if (!activePlan(session)) {
+    const begins =
+      currentPolicy(session).startsWithWork && (turn.calls.length > 0 || parseStepDeclarations(turn.text).length > 0);
+    if (!begins) return [];
+    const limits = { iterations: run.limits.iterations, step_iterations: run.limits.step_iterations };
+    const goal = textWithoutCommand(mapGet(session.messages, run.message) ?? { text: '' }).trim();
+    return [
+      ...(run.besidePlan ? [shelvePlanEvent(run.besidePlan)] : []),
+      { type: 'plan.started', id: newPlanId(session), goal, mode: run.mode, limits },
+    ];
+  }
+  const added = MODE_POLICIES[run.mode].declaredSteps(session, turn);
+  return added.length > 0 ? added : turn.hasClosedStep || turn.isBlocked ? [] : chooseStepEvents(session);
+}
+
+/** A plan at work has a step at work, as long as one is ready. */
+function chooseStepEvents(session: Session): EventBody[] {
+  const plan = activePlan(session);
+  if (!plan) return [];
+  const settled = cascadeEvents(plan, session.replacedSteps);
+  if (settled.length > 0) return settled;
+  if (runningStep(plan)) return [];
+  const step = MODE_POLICIES[plan.mode].chooseStep(session);
+  return step ? startStepEvents(plan, step) : [];
+}

@@ -1,0 +1,181 @@
+import { truncate } from '../../base/strings.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
+import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { PLAN_TOOL } from '../../protocol/tool-calls/own-tools.ts';
+import { findTags, isAssertedTag, linesWithTags } from '../detect/bracket-tags.ts';
+import { isDoneMarker } from '../detect/done-markers.ts';
+import { claimStepEvent, filesWrittenInStep, stepResultOf } from '../detect/step-claims.ts';
+import { detectStepCompletion, type StepVerdict } from '../detect/step-completion.ts';
+import { findVeto, readStatusTags, type StatusTag } from '../detect/step-tags.ts';
+import { MODE_POLICIES } from '../modes/mode-registry.ts';
+import { findStep, runningStep } from '../plan/plan-steps.ts';
+import { hasLastToolFailed } from '../session/internal-calls.ts';
+import type { Turn } from '../session/run-state.ts';
+import { activePlan } from '../session/session-queries.ts';
+import type { Session } from '../session/session-state.ts';
+import { textOfJsonAnswer } from '../text/json-in-answer.ts';
+
+/**
+ * What the answer at hand means for the plan, once its calls have ended: a step is closed, claimed, refused, blocked or asked
+ * about, or nothing. One answer closes one step at most, and is judged once.
+ */
+export function judgeAnswer(session: Session): EventBody[] {
+  const plan = activePlan(session);
+  const step = runningStep(plan);
+  const { turn } = session;
+  if (!plan || !step || !turn || turn.hasClosedStep || turn.isJudged || session.claim) return [];
+  const text = textOfJsonAnswer(turn.text);
+  const tags = readStatusTags(text);
+  const open = findVeto(linesWithTags(text), false)?.veto === 'not_done';
+  // A person may have closed the step the model was asked about: then the answer speaks of that one, unless it names another.
+  const own = turn.step === null || turn.step === step.id;
+  const progress = own ? progressEvents(step, tags) : [];
+  if (progress.length > 0) return progress;
+  const said = open ? [] : endEventsByTag(session, plan, turn, tags, own ? step : undefined);
+  return said.length > 0 || !own ? said : endEventsByTiers(session, plan, step, turn);
+}
+
+function progressEvents(step: Step, tags: readonly StatusTag[]): EventBody[] {
+  const tag = tags.findLast((one) => one.kind === 'progress');
+  if (tag?.kind !== 'progress') return [];
+  const { current, total } = tag;
+  return step.progress?.current === current && step.progress.total === total
+    ? []
+    : [{ type: 'step.progressed', step: step.id, progress: { current, total } }];
+}
+
+/** Ends a model says in so many words: failed, skipped, blocked; or done, of a step it names. */
+function endEventsByTag(
+  session: Session,
+  plan: Plan,
+  turn: Turn,
+  tags: readonly StatusTag[],
+  step: Step | undefined,
+): EventBody[] {
+  for (const tag of step ? tags : []) {
+    const id = step?.id ?? '';
+    if (tag.kind === 'failed')
+      return [{ type: 'step.failed', step: id, error: truncate(tag.reason, 400), by: 'model' }];
+    if (tag.kind === 'skipped')
+      return [{ type: 'step.skipped', step: id, reason: truncate(tag.reason, 400), by: 'model' }];
+    // A model that goes on calling tools is not stuck yet.
+    if (tag.kind === 'blocked' && turn.calls.length === 0)
+      return [{ type: 'step.blocked', step: id, error: truncate(tag.reason, 400), by: 'model' }];
+  }
+  const named = tags.flatMap((tag) => (tag.kind === 'done' ? (findStep(plan, tag.step) ?? []) : []));
+  const open = named.find((one) => one.status === 'pending' || one.status === 'running');
+  if (!open) return [];
+  const evidence = truncate(turn.text, 200);
+  if (hasLastToolFailed(turn))
+    return [{ type: 'step.claimed', step: open.id, tier: 'marker', evidence, veto: 'tool_failed' }];
+  if (open === step && hasDoneNoWork(session, plan, turn)) return [noWorkClaimEvent(open, evidence)];
+  return [
+    claimStepEvent(open, {
+      tier: 'marker',
+      evidence,
+      result: stepResultOf(turn, open),
+      attachments: open === step ? filesWrittenInStep(session) : [],
+    }),
+  ];
+}
+
+function endEventsByTiers(session: Session, plan: Plan, step: Step, turn: Turn): EventBody[] {
+  const waited = Math.max(0, (step.iterations ?? 0) - 1 - session.graceIterations);
+  const verdict = stepVerdictOn(session, plan, step, turn, waited);
+  if (verdict.veto !== undefined) return refusedClaimEvents(session, step, turn, verdict);
+  if (verdict.tier === 'marker' && isEchoOfTool(session, plan, step, turn)) return [];
+  // The question costs a line in the next call, so it comes at the plain limit, also where there is movement; sooner where there is none.
+  const limit =
+    (session.run?.repeatedCall.count ?? 0) >= 2
+      ? Math.ceil(plan.limits.step_iterations / 2)
+      : plan.limits.step_iterations;
+  const late = verdict.tier === 'timeout' || waited >= limit;
+  if (!verdict.done && !late) return [];
+  if (verdict.tier === 'transition' && isUnreported(session, plan, turn)) return [];
+  const assumed = verdict.tier === 'timeout' || !verdict.done;
+  if (assumed && session.askedIfDone !== step.id)
+    return [{ type: 'step.asked', step: step.id, iterations: step.iterations ?? 0 }];
+  const writes = turn.calls.find((call) => call.ok && (call.name === 'write_file' || call.name === 'edit_file'));
+  if (assumed && writes)
+    return [
+      {
+        type: 'step.claimed',
+        step: step.id,
+        tier: 'timeout',
+        evidence: `still writing ${writes.mainArgument}`,
+        veto: 'moving',
+      },
+    ];
+  if (hasDoneNoWork(session, plan, turn)) return [noWorkClaimEvent(step, verdict.evidence ?? turn.text)];
+  const to = verdict.advanceTo === undefined ? undefined : plan.steps[verdict.advanceTo];
+  return [
+    claimStepEvent(step, {
+      tier: assumed ? 'timeout' : (verdict.tier ?? 'timeout'),
+      evidence: truncate(verdict.evidence ?? '', 200),
+      result: stepResultOf(turn, step),
+      markers: countDoneMarkers(turn.text),
+      attachments: filesWrittenInStep(session),
+      ...(to && to.id !== step.id && to.status === 'pending' && { to: to.id }),
+    }),
+  ];
+}
+
+function stepVerdictOn(session: Session, plan: Plan, step: Step, turn: Turn, waited: number): StepVerdict {
+  return detectStepCompletion(turn.text, {
+    iterationInStep: waited,
+    stepIterations: plan.limits.step_iterations,
+    lastToolFailed: hasLastToolFailed(turn),
+    stepDescription: step.description,
+    steps: plan.steps.map((one) => one.description),
+    stepIndex: plan.steps.indexOf(step),
+    tools: turn.calls.map((call) => call.name),
+    args: turn.calls.map((call) => call.mainArgument),
+    toolsInStep: session.stepHistory.map((trace) => trace.tools),
+    argsInStep: session.stepHistory.map((trace) => trace.args),
+    textsInStep: session.stepHistory.map((trace) => trace.text),
+    final: turn.calls.length === 0,
+    userTurn: turn.followsPerson,
+    markersInRun: plan.steps.some((one) => one.completed_by === 'marker' || one.completed_by === 'tool'),
+  });
+}
+
+/** Talk about the step that the tool has just closed, before anything was done for the one at work, closes nothing more. */
+function isEchoOfTool(session: Session, plan: Plan, step: Step, turn: Turn): boolean {
+  const last = plan.steps.find((one) => one.id === session.closedSteps.at(-1));
+  return last?.completed_by === 'tool' && turn.calls.length === 0 && (step.iterations ?? 0) <= 1;
+}
+
+/** A claim beside a failing tool is put on record and told to the model; "not done" after a question restarts the count. */
+function refusedClaimEvents(session: Session, step: Step, turn: Turn, verdict: StepVerdict): EventBody[] {
+  const { veto } = verdict;
+  if (veto === undefined) return [];
+  const claims = veto === 'tool_failed' && countDoneMarkers(turn.text) > 0;
+  const answers = veto !== 'tool_failed' && session.askedIfDone === step.id;
+  if (!claims && !answers) return [];
+  const evidence = truncate(verdict.evidence ?? turn.text, 200);
+  return [{ type: 'step.claimed', step: step.id, tier: claims ? 'marker' : 'timeout', evidence, veto }];
+}
+
+/** In a mode that wants work shown: nothing but the plan's own tool ran in this step. */
+export function hasDoneNoWork(session: Session, plan: Plan, turn: Turn | null): boolean {
+  if (!MODE_POLICIES[plan.mode].requiresToolUse) return false;
+  const used = [
+    ...session.stepHistory.flatMap((trace) => trace.tools),
+    ...(turn?.calls ?? []).map((call) => call.name),
+  ];
+  return used.every((name) => name === PLAN_TOOL.name);
+}
+
+/** In such a mode mere talk that reads like an end is asked for a report first; said again, it is taken at its word. */
+function isUnreported({ run }: Session, plan: Plan, turn: Turn): boolean {
+  return MODE_POLICIES[plan.mode].requiresToolUse && turn.calls.length === 0 && (run?.idleAnswers ?? 0) < 2;
+}
+
+function noWorkClaimEvent(step: Step, evidence: string): EventBody {
+  return { type: 'step.claimed', step: step.id, tier: 'marker', evidence: truncate(evidence, 200), veto: 'no_work' };
+}
+
+function countDoneMarkers(text: string): number {
+  return findTags(linesWithTags(textOfJsonAnswer(text))).filter((tag) => isDoneMarker(tag.inside) && isAssertedTag(tag))
+    .length;
+}

@@ -1,0 +1,240 @@
+import type { EventBody } from '../../protocol/session/event.ts';
+import { CHILD_STATE_LOST } from '../../protocol/session/reply.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { MODES } from '../../protocol/settings/run-options.ts';
+import { parseCommand, parseModeCommand, SESSION_COMMANDS } from '../messages/commands.ts';
+import { MESSAGE_ACTIONS, type MessageAction, messageKind } from '../messages/message-actions.ts';
+import { withdrawQuestionEvents } from '../messages/questions.ts';
+import { replyEvent, replyInWords, replyLanguage } from '../messages/replies.ts';
+import { REPLY_WORDING } from '../messages/reply-wording.ts';
+import { formatPlanSummary, formatStatus } from '../messages/status-report.ts';
+import { shelvePlanEvent } from '../plan/plan-changes.ts';
+import { PLAN_COMMAND_USAGE, runPlanCommand } from '../plan/plan-command.ts';
+import { reduceEvent } from '../reducers/reduce-event.ts';
+import { endRunEvents } from '../runs/end-run.ts';
+import { resumeRunEvents, startRunEvents } from '../runs/start-run.ts';
+import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
+import type { Message } from '../session/session-messages.ts';
+import { sessionStatus } from '../session/session-queries.ts';
+import type { Session } from '../session/session-state.ts';
+import { answerApprovalEvents } from './approval-decisions.ts';
+
+/** What a queued message makes happen, when its turn has come: the events of its answer in the table. */
+export function respondToMessage(session: Session, message: Message, rules: Rules): EventBody[] {
+  const kind = messageKind(session, message);
+  if ('forbidden' in kind)
+    return replyInWords(session, message, rules, (words) => words.forbidden(kind.forbidden), 'rejected');
+  if ('refused' in kind) return replyInWords(session, message, rules, () => kind.refused, 'rejected');
+  if ('unknown' in kind) {
+    const known = Object.values(SESSION_COMMANDS).map((command) => command.usage);
+    return replyInWords(session, message, rules, (words) => words.unknown(kind.unknown, known.join(', ')), 'rejected');
+  }
+  const heard = answerApprovalEvents(session, message, kind.kind, rules);
+  return heard ?? carryOutAction(MESSAGE_ACTIONS[kind.kind][sessionStatus(session)], session, message, rules);
+}
+
+/** The events of one answer. `join` and `wait` have none: the message waits for the next model call, or for its turn. */
+function carryOutAction(answer: MessageAction, session: Session, message: Message, rules: Rules): EventBody[] {
+  switch (answer) {
+    case 'join':
+    case 'wait':
+      return [];
+    case 'start':
+      return startRunEvents(session, message, rules);
+    case 'start_beside':
+      return startRunEvents(session, message, rules, session.plan ?? undefined);
+    case 'resume':
+      return resumeRunEvents(session, message, rules);
+    case 'rest_paused':
+    case 'abort_paused':
+      return [
+        ...endRunEvents(session, rules, { status: 'paused', reason: answer === 'abort_paused' ? 'stopped' : 'asked' }),
+        ...replyInWords(session, message, rules, (words) =>
+          answer === 'abort_paused' ? words.stopped : words.pausing,
+        ),
+      ];
+    case 'abort_cancelled':
+      return [
+        ...endRunEvents(session, rules, { status: 'cancelled', reason: 'asked' }),
+        ...replyInWords(session, message, rules, (words) => words.cancelled),
+      ];
+    case 'abort_fresh':
+      // The rest comes first; the message stays in the queue and finds a session at rest.
+      return endRunEvents(session, rules, { status: 'cancelled', reason: 'new conversation' });
+    case 'wait_to_paused':
+      return [
+        ...withdrawQuestionEvents(session, 'the person paused the run'),
+        endRestingRun(session, message, 'paused', 'asked'),
+        ...replyInWords(session, message, rules, (words) => words.nowPaused),
+      ];
+    case 'to_cancelled':
+      return [
+        ...withdrawQuestionEvents(session, 'the person cancelled the run'),
+        endRestingRun(session, message, 'cancelled', 'asked'),
+        ...(session.plan
+          ? [{ type: 'plan.ended' as const, plan: session.plan.id, status: 'cancelled' as const, reason: 'asked' }]
+          : []),
+        ...replyInWords(session, message, rules, (words) => words.cancelled),
+      ];
+    case 'reopen':
+      return reopenLastStep(session, message, rules);
+    case 'fresh':
+      return startFreshConversation(session, message, rules);
+    case 'show_status':
+      return [
+        replyEvent(
+          session,
+          message.id,
+          { status: 'done', text: formatStatus(session, replyLanguage(session, message, rules)) },
+          replyLanguage(session, message, rules),
+        ),
+      ];
+    case 'show_plan':
+      return answerPlanCommand(session, message, rules);
+    case 'show_help':
+      return replyInWords(session, message, rules, () =>
+        Object.values(SESSION_COMMANDS)
+          .map((it) => `${it.usage}: ${it.description}`)
+          .join('\n'),
+      );
+    case 'tell_nothing_asked':
+      return replyInWords(session, message, rules, (words) => words.nothingAsked, 'rejected');
+    case 'about_mode':
+      return answerModeCommand(session, message, rules);
+    case 'keep_for_later':
+      return replyInWords(session, message, rules, (words) => words.kept, 'joined');
+    case 'tell_nothing_runs':
+      return replyInWords(session, message, rules, (words) => words.nothingRuns);
+    case 'tell_paused':
+      if (isStopAfterPause(session, message))
+        return [
+          endRestingRun(session, message, 'paused', 'stopped'),
+          ...replyInWords(session, message, rules, (words) => words.stopped),
+        ];
+      return replyInWords(session, message, rules, (words) => words.alreadyPaused);
+    case 'tell_ended':
+      return replyInWords(session, message, rules, (words) => words.alreadyEnded);
+    case 'tell_nothing_to_continue':
+      return answerNothingToContinue(session, message, rules);
+    default:
+      return answer satisfies never;
+  }
+}
+
+/** `/plan` shows the plan; with more behind it, it changes it. */
+function answerPlanCommand(session: Session, message: Message, rules: Rules): EventBody[] {
+  const { plan } = session;
+  const command = (parseCommand(message)?.rest ?? '').trim();
+  if (!plan) return replyInWords(session, message, rules, (words) => words.noPlan);
+  if (command === '') return replyInWords(session, message, rules, (_, language) => formatPlanSummary(plan, language));
+  if (command.toLowerCase() === 'undo') return reopenLastStep(session, message, rules);
+  const done = runPlanCommand(plan, session.lastStepNumber, command);
+  return [
+    ...(done?.events ?? []),
+    ...replyInWords(
+      sessionAfter(session, done?.events ?? []),
+      message,
+      rules,
+      () => done?.reply ?? PLAN_COMMAND_USAGE,
+      done && !done.isRefused ? 'done' : 'rejected',
+    ),
+  ];
+}
+
+/** `/mode` tells the mode; with one behind it, it sets that of the tasks to come. */
+function answerModeCommand(session: Session, message: Message, rules: Rules): EventBody[] {
+  const command = parseModeCommand(message) ?? { is: 'show' };
+  const known = [...MODES, 'default'].join(', ');
+  if (command.is === 'unknown')
+    return replyInWords(session, message, rules, (words) => words.noSuchMode(command.name, known), 'rejected');
+  if (command.is !== 'set')
+    return replyInWords(session, message, rules, (words) =>
+      words.modeIs(session.mode ?? rules.mode, session.mode !== null, known),
+    );
+  const { mode } = command;
+  return [
+    { type: 'mode.set', mode, message: message.id },
+    ...replyInWords(session, message, rules, (words) => words.modeSet(mode ?? rules.mode)),
+  ];
+}
+
+/** A pause lets the calls of child sessions end; a stop that follows it does not. */
+function isStopAfterPause(session: Session, message: Message): boolean {
+  const kind = messageKind(session, message);
+  const isStop = 'kind' in kind && kind.kind === 'stop';
+  return isStop && session.runEnd?.reason !== 'stopped' && Object.values(session.children).some(isChildBusy);
+}
+
+/** A run that rests already comes to rest in another way. */
+function endRestingRun(session: Session, message: Message, status: 'paused' | 'cancelled', reason: string): EventBody {
+  return {
+    type: 'run.rested',
+    message: message.id,
+    status,
+    reason,
+    text: '',
+    spent: session.runEnd?.spent ?? { iterations: 0, tokens: 0, cost: null },
+  };
+}
+
+function reopenLastStep(session: Session, message: Message, rules: Rules): EventBody[] {
+  // Asked whether it is done, a person says it is not: that is the answer, and no other step is meant.
+  if (session.claim && session.runEnd?.reason === 'check') return resumeRunEvents(session, message, rules);
+  const last = session.closedSteps.findLast((id) => session.plan?.steps.some((step) => step.id === id));
+  const step = session.plan?.steps.find((one) => one.id === last);
+  if (!step) return replyInWords(session, message, rules, (words) => words.nothingToUndo);
+  const runs = session.run !== null;
+  const events: EventBody[] = [{ type: 'step.reopened', step: step.id, by: 'person', message: message.id }];
+  return [
+    ...events,
+    ...replyInWords(sessionAfter(session, events), message, rules, (words) =>
+      runs ? words.reopened(step.description) : words.reopenedRests(step.description),
+    ),
+  ];
+}
+
+/** The session as it will be: a reply tells the plan as it is after what it reports. */
+function sessionAfter(session: Session, events: EventBody[]): Session {
+  return events.reduce((so, body) => reduceEvent(so, { v: 1, seq: so.seq + 1, epoch: 1, at: so.at, ...body }), session);
+}
+
+function startFreshConversation(session: Session, message: Message, rules: Rules): EventBody[] {
+  const { plan } = session;
+  const open = plan && (plan.status === 'paused' || plan.status === 'waiting' || plan.status === 'running');
+  const language = replyLanguage(session, message, rules);
+  const words = REPLY_WORDING[language];
+  return [
+    ...(open ? [shelvePlanEvent(plan.id)] : []),
+    { type: 'context.compacted', upto: session.seq, summary: '' },
+    replyEvent(
+      session,
+      message.id,
+      { status: 'done', text: plan ? words.freshArchived(plan.goal) : words.fresh, plan: null },
+      language,
+    ),
+  ];
+}
+
+/** The bare command has nothing to go on with; a "continue" with more to say is a task like any other. */
+function answerNothingToContinue(session: Session, message: Message, rules: Rules): EventBody[] {
+  if (isFromAncestor(session.name, message.from)) return [reportLastRun(session, message, rules)];
+  const rest = parseCommand(message)?.rest ?? message.text;
+  if (rest.trim() !== '')
+    return Object.hasOwn(session.shelvedPlans, rest.split(/\s/)[0] ?? '') || /^plan_\d+$/.test(rest.trim())
+      ? resumeRunEvents(session, message, rules)
+      : startRunEvents(session, message, rules);
+  return replyInWords(session, message, rules, (words) => words.nothingToContinue);
+}
+
+/** To its parent a child says what its last run came to; one that has had none has lost what it was told. */
+function reportLastRun(session: Session, message: Message, rules: Rules): EventBody {
+  const { runEnd } = session;
+  const language = replyLanguage(session, message, rules);
+  if (!runEnd) {
+    const text = REPLY_WORDING[language].nothingToContinue;
+    return replyEvent(session, message.id, { status: 'failed', reason: CHILD_STATE_LOST, text }, language);
+  }
+  const { status, reason, text, files = [], exitStatus } = runEnd;
+  const facts = { status, reason, text, attachments: [...files], ...(exitStatus !== null && { exit: exitStatus }) };
+  return replyEvent(session, message.id, facts, language);
+}

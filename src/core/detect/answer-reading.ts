@@ -1,0 +1,141 @@
+import { contentWords } from '../text/content-words.ts';
+import {
+  argumentWords,
+  filesInArguments,
+  type LaterStep,
+  type PlanVocabulary,
+  planVocabulary,
+  type ToolKind,
+  toolKindOf,
+  type WordOverlap,
+  wordOverlap,
+} from './plan-vocabulary.ts';
+import {
+  isDenied,
+  isForNow,
+  mainClause,
+  readStatements,
+  reportsCompletion,
+  reportsStepDone,
+  type Statements,
+  stepIndexByNumber,
+  stepNumbersIn,
+} from './statements.ts';
+
+/** What is known beside the text. Undefined means unknown, never "none". */
+export interface AnswerContext {
+  readonly steps: readonly string[];
+  readonly stepIndex: number;
+  readonly iterationInStep: number;
+  readonly tools?: readonly string[] | undefined;
+  readonly args?: readonly string[] | undefined;
+  readonly toolsInStep?: readonly (readonly string[])[] | undefined;
+  readonly argsInStep?: readonly (readonly string[])[] | undefined;
+  readonly final?: boolean | undefined;
+  readonly userTurn?: boolean | undefined;
+}
+
+/** A turn read against its plan: everything the signs ask about. */
+export interface AnswerReading {
+  readonly context: AnswerContext;
+  readonly statements: Statements;
+  /** Sentences that say what is done now: the intentions, or failing any the last sentence. */
+  readonly currentIntentions: readonly string[];
+  /** The later step this turn speaks of most; undefined on the last step. */
+  readonly target: TargetStep | undefined;
+  readonly isLast: boolean;
+  readonly toolKinds: ReadonlySet<ToolKind>;
+  /** The kind of work this step asks for, and whether an earlier turn of it did any; undefined where unknown. */
+  readonly currentKind: ToolKind;
+  readonly currentKindSeen: boolean | undefined;
+  /** Indices of the steps named by number as begun, and the current step's own report by number. */
+  readonly numberedSteps: readonly number[];
+  readonly completionReport: string | undefined;
+}
+
+interface TargetStep {
+  readonly index: number;
+  readonly words: WordOverlap;
+  readonly args: WordOverlap;
+  readonly heading: WordOverlap;
+  readonly kind: ToolKind;
+  readonly hasTargetFile: boolean;
+}
+
+export function readAnswer(text: string, context: AnswerContext): AnswerReading {
+  const statements = readStatements(text);
+  const { intentions, last } = statements;
+  const spoken =
+    intentions.length > 0 ? intentions.filter(isForNow).map(mainClause) : LEFT_OUT.test(last) ? [] : [last];
+  const now = spoken.filter((said) => !isDenied(said) && !LISTED_AS_OPEN.test(said));
+  const { steps, stepIndex } = context;
+  const plan = planVocabulary(steps, stepIndex);
+  const currentKind = plan.currentKind;
+  return {
+    context,
+    statements,
+    currentIntentions: now,
+    target: findTargetStep(plan, now, statements.headings, context.args ?? []),
+    isLast: stepIndex >= steps.length - 1,
+    toolKinds: new Set(context.tools?.map(toolKindOf)),
+    currentKind,
+    currentKindSeen: context.toolsInStep?.some((tools) => tools.some((tool) => toolKindOf(tool) === currentKind)),
+    numberedSteps: [
+      ...[...statements.intentions, ...statements.headings].flatMap((said) => stepsBegunIn(said, steps, true)),
+      ...statements.others.flatMap((said) => stepsBegunIn(said, steps, false)),
+    ],
+    completionReport: [...statements.others, ...statements.intentions, ...statements.headings].find((said) =>
+      reportsStepDone(said, (number) => stepIndexByNumber(steps, number) === stepIndex),
+    ),
+  };
+}
+
+/** An item of an overview: "Draw the chart [Pending]", "[ ] Draw the chart". */
+const LISTED_AS_OPEN =
+  /^\[ \]|[[【［]\s?(?:pending|to[ -]?do|open|waiting|not started|in progress|running|next|待办|待辦|待处理|待處理|未开始|未開始|进行中|進行中)\s?[\]】］]/iu;
+
+/** "Everything is done except the chart": named because it is not worked on. */
+const LEFT_OUT = /\bexcept\b|除了/i;
+
+/** Turns to what is named next: "moving on to", "进入". */
+const ONWARD =
+  /(?:\b(?:onward|on to|moving|proceed(?:ing)?|now|next|start(?:ing)?|begin(?:ning)?|weiter|jetzt|ahora|maintenant)\b|现在|現在|接下来|接下來|进入|進入|开始|開始|转到|轉到|次に)[^.。]*$/iu;
+
+/** Steps named by number as begun; "Task 5 complete" begins none, "Task 5 complete, moving on to Task 6" begins 6. */
+function stepsBegunIn(said: string, steps: readonly string[], isTurn: boolean): number[] {
+  const named = stepNumbersIn(said);
+  if (named.length === 0) return [];
+  const turns = isTurn && !reportsCompletion(said);
+  return named
+    .filter(({ before }) => turns || ONWARD.test(before))
+    .map(({ number }) => stepIndexByNumber(steps, number));
+}
+
+function findTargetStep(
+  { laterSteps }: PlanVocabulary,
+  now: readonly string[],
+  titles: readonly string[],
+  args: readonly string[],
+): TargetStep | undefined {
+  const said = contentWords(now.join(' '));
+  const called = contentWords(args.map(argumentWords).join(' '));
+  const titled = contentWords(titles.join(' '));
+  let best: (Omit<TargetStep, 'hasTargetFile'> & { rival: LaterStep; lead: number }) | undefined;
+  for (const rival of laterSteps) {
+    const [words, argLead, heading] = [
+      wordOverlap(rival, said),
+      wordOverlap(rival, called),
+      wordOverlap(rival, titled),
+    ];
+    // Ties go to the next step: plans are mostly worked through in order.
+    const lead =
+      1.5 * leadMargin(words) + 1.5 * leadMargin(argLead) + leadMargin(heading) + (rival === laterSteps[0] ? 0.3 : 0);
+    if (!best || lead > best.lead)
+      best = { index: rival.index, kind: rival.kind, words, args: argLead, heading, rival, lead };
+  }
+  if (!best) return undefined;
+  const { rival, lead: _, ...target } = best;
+  return { ...target, hasTargetFile: filesInArguments(args).some((file) => rival.laterFiles.has(file)) };
+}
+
+const leadMargin = (lead: WordOverlap): number => lead.later - lead.current;

@@ -1,0 +1,112 @@
+import { unquotedLines } from '../text/prose.ts';
+
+/** A bracketed tag as its author wrote it: `[Done]`, `【完成】`, `［结束］`. */
+export interface BracketTag {
+  /** Between the brackets, trimmed, lower-cased, inner space folded. */
+  readonly inside: string;
+  /** What the line says before and after it, as far as it can bear on the tag. */
+  readonly before: string;
+  readonly after: string;
+  readonly raw: string;
+}
+
+const BRACKETS = /\[([^[\]【】［］]{1,60})\]|【([^[\]【】［］]{1,60})】|［([^[\]【】［］]{1,60})］/g;
+/** Markdown's way to write a bracket that is no link. */
+const ESCAPED = /\\([[\]])/g;
+/** How far beside a tag words may still bear on it. */
+export const TAG_CONTEXT = 200;
+/**
+ * A line that declares a step, up to and with its tag: a bullet, a number and emphasis may stand before it. The gaps
+ * are bounded so that a line of nothing but space costs no time.
+ */
+export const STEP_DECLARATION =
+  /^\s{0,40}(?:(?:[-*+•]|\d{1,4}[.)、])\s{0,9}(?:\[[ xX]\]\s{0,9})?)?(\*\*|__)?\s?[[【［]\s{0,9}(?:step|步骤|步驟|ステップ|paso|schritt|étape)\s{0,9}#?\d{0,4}(?:\s?\/\s?\d{1,4})?\s{0,9}[\]】］]/iu;
+
+/** The lines in which a tag may speak: no code, no quotation, nothing a program printed, no declaration of a step. */
+export function linesWithTags(text: string): string[] {
+  if (!/[[【［]/.test(text)) return [];
+  return withoutTranscript(unquotedLines(text.replace(ESCAPED, '$1'))).filter((line) => !STEP_DECLARATION.test(line));
+}
+
+/** What a program printed, as one pastes it: below a prompt or a heading that says so, up to the next empty line. */
+const TRANSCRIPT = /^\s{0,9}(?:\$ \S|(?:tool|command|build|console|shell|program) (?:output|log)\s?[:：]\s{0,9}$)/i;
+function withoutTranscript(lines: readonly string[]): string[] {
+  let isPrinted = false;
+  return lines.filter((line) => {
+    isPrinted = line.trim() !== '' && (isPrinted || TRANSCRIPT.test(line));
+    return !isPrinted;
+  });
+}
+
+/** The tags of these lines; the label of a link and the index of an array are none. */
+export function findTags(lines: readonly string[]): BracketTag[] {
+  return lines.flatMap((line) =>
+    [...line.matchAll(BRACKETS)].flatMap((found) => {
+      const end = found.index + found[0].length;
+      const before = line.slice(Math.max(0, found.index - TAG_CONTEXT), found.index);
+      const after = line.slice(end, end + TAG_CONTEXT);
+      if (found[0].startsWith('[') && isLinkOrIndex(before, after)) return [];
+      const inside = (found[1] ?? found[2] ?? found[3] ?? '').trim().toLowerCase().replace(/\s+/g, ' ');
+      return [{ inside, before, after, raw: found[0] }];
+    }),
+  );
+}
+
+/** Whether brackets between these are the label of a link or the index of an array. */
+export const isLinkOrIndex = (before: string, after: string): boolean =>
+  /^[([]|^:\s*(?:https?:|<|\/)/.test(after) || /[A-Za-z0-9_$\]]$/.test(before);
+
+/** Where the clause of a marker begins: what an earlier clause denies does not reach it. */
+const CLAUSE_START = /[.!?;:,…，。！？；：、—–]/;
+/** Words that may stand between a denial and the marker it denies: "cannot honestly call this [Done]". */
+const LINK =
+  '(?:yet|quite|really|fully|entirely|completely|honestly|truly|even|exactly|safely|to|be|been|being|it|this|that|step|task|call|called|mark|marked|reach|reached|consider|considered|claim|claimed|report|reported|declare|declared|as|at)';
+/** A denial ends at most one other word before the marker: "not [Done]", "have not yet reached [Done]". */
+const DENIED = new RegExp(
+  `(?:\\b(?:not|never|cannot|nicht|pas|jamais|nunca)|n['’]t)(?:\\s+${LINK}){0,6}(?:\\s+\\p{L}+)?[^\\p{L}\\p{N}]*$|\\b(?:no|non|kein|aún no)[^\\p{L}\\p{N}]*$`,
+  'iu',
+);
+/** The same in scripts without spaces: "还没 [完成]", "并没有真正[完成]", "不能算[完成]", "是否已[完成]". */
+const DENIED_CJK =
+  /(?:未|没|沒|没有|沒有|尚未|不|不算|不能|无法|無法|别|別|不要|非|まだ|是否|是不是|能否|可否)(?:真正|真的|完全|全部|彻底|徹底|已经|已經|已|都)?(?:达到|達到|到|写|寫|能|算|说|說|称|稱)?\s*[*_]*$/u;
+/** Close to it is not there: "almost [Done]", "离 [完成] 还差一个文件", "部分[完成]". */
+const NEARLY =
+  /\b(?:almost|nearly|partially|partly|half|mostly|far from|close to|short of|soon|to be|fast|beinahe|teilweise|presque|casi)\s*[*_]*$|(?:离|離|距离|距離|即将|即將|快要|马上|馬上|将要|將要|接近|几乎|幾乎|差不多|(?:^|[大一仅僅只有])部分)\s*[*_]*$/iu;
+/** The marker is an object of speech: "write [Done]", "the [Done] marker", "ends with data: [DONE]". */
+const MENTIONED =
+  /\b(?:the|an?|with|(?:ha(?:ve|s|d)\s)written|(?<!\b(?:the|an?|my|its|your|this|that)\s)(?:say|says|said|write|wrote|print|output|emit|put|type|reply|respond|use|using)|reach|until|before|(?:definition|meaning|notion) of|einen?|le|la|el)\s*[*_]*$/iu;
+/** The end of a stream of server-sent events, and the dots by which a program fills its line: "Linking ... [done]". */
+const OF_A_PROGRAM = /(?:^|\s)data:\s?$|\s\.{3,}\s*$/u;
+/** A promise: a modal and, within a few words, a verb of saying that takes the marker as its object. */
+const PROMISED =
+  /(?:\b(?:will|would|shall|should|can|could|must|may|(?:need|have|has|going|want|asked|told|remember) to)|['’]ll)\s+(?:[\p{L}]+\s+){0,3}(?:say|write|mark|print|output|emit|put|add|type|reply|respond|report|call|declare|set)(?:\s+[\p{L}]+){0,3}[\s*_:：(]*$/iu;
+const PROMISED_CJK =
+  /(?:会|會|将|將|请|請|再|才|就|应|應|需要|可以)[^，。！？；]{0,6}(?:写|寫|输出|輸出|说|說|标|標|标记|標記|回复|回覆|打|用|加|发|發|注明|算)(?:上|出|下|为|為)?\s*[*_]*$/u;
+/** A condition in front of the marker: "if all exist: [Done]". */
+const CONDITION =
+  /(?:^|[\s,，])(?:if|unless|as soon as|wenn|falls|sobald|si|dès que|cuando)\s[^.!?。]*$|(?:如果|若|假如|一旦|只有|除非|等到)[^。！？]*$/iu;
+/** A time that stands in front of the marker with nothing else between is a condition too: "once it is here: [Done]", "通过后：[完成]". */
+const UPON =
+  /^[^\p{L}\p{N}]*(?:once|when|whenever|after)\s[^,，:：→.!?]*(?:[,，:：–—-]|→|=>|->)[\s*_]*$|(?<![最然今])[后後时時]\s*[:：,，→]\s*[*_]*$/iu;
+/** A condition behind it in the same breath: "[Done] once they pass". */
+const CONDITION_AFTER = /^[^\p{L}\p{N}]*(?:if|once|when|until|unless|as soon as|wenn|sobald|cuando|quand|si)\s\p{Ll}/u;
+/** Or its negation follows: "[Done] is not reached", "[完了]していない", or it is asked: "[Done]?" */
+const DENIED_AFTER =
+  /^[\s*_]*(?:[?？]|(?:is|was|has|have|does|do|can)(?:\s+not|n['’]t)\b|(?:not )?yet\b|了?吗|了?嗎|还差|還差|(?:し|では|じゃ)(?:ていない|てない|ない|ません|ていません))/iu;
+/** Or it is the subject of a sentence about it: "[Done] will follow", "[Done] comes later", "[Done: step_2] later." */
+const SPOKEN_OF =
+  /^[\s*_]*(?:(?:will|would|shall|should|comes?|follows?|means?|must|may)\s\p{Ll}|(?:later|soon|tomorrow|afterwards)\s*(?:[.!,;]|$))/u;
+/** "Is it [Done] yet?", "Is this step [Done] or not?" */
+const ASKING = /^[^\p{L}\p{N}]*(?:is|are|was|were|do|does|did|can|could|should|shall|may|has|have|ist|sind|est)\s/iu;
+const ASKED = /^[^.!?。！？]*[?？]/u;
+
+/** Whether a tag is said of the work at hand: not denied, not promised, not conditional, not asked, not talked about. */
+export function isAssertedTag({ before, after }: Pick<BracketTag, 'before' | 'after'>): boolean {
+  const sentence = before.split(/[.!?。！？…]\s*(?=\S)/).at(-1) ?? '';
+  const clause = before.split(CLAUSE_START).at(-1) ?? '';
+  const heard = [DENIED, DENIED_CJK, NEARLY, MENTIONED].some((pattern) => pattern.test(clause));
+  if (heard || OF_A_PROGRAM.test(before) || DENIED_AFTER.test(after) || SPOKEN_OF.test(after)) return false;
+  if (PROMISED.test(sentence) || PROMISED_CJK.test(sentence) || CONDITION.test(sentence)) return false;
+  if (UPON.test(sentence) || (ASKING.test(sentence) && ASKED.test(after))) return false;
+  return !CONDITION_AFTER.test(after);
+}

@@ -1,0 +1,138 @@
+import { contentWords } from '../text/content-words.ts';
+import { withoutLeadingMarks } from '../text/prose.ts';
+import { type BracketTag, isAssertedTag } from './bracket-tags.ts';
+import { stepIndexByNumber, stepNumberAtStart } from './statements.ts';
+
+/**
+ * The words of an explicit marker, exact but for case and space. English and Chinese come from the original three-tier
+ * detector; the others are what models write when the conversation is in that language.
+ */
+const DONE_WORDS = new Set([
+  ...['done', 'complete', 'completed', 'finished', 'step done', 'step complete', 'step completed'],
+  ...['完成', '已完成', '步骤完成', '步驟完成', '结束', '結束'],
+  ...['完了', 'ステップ完了'],
+  ...['hecho', 'completado', 'terminado', 'paso completado'],
+  ...['erledigt', 'fertig', 'abgeschlossen', 'schritt erledigt'],
+  ...['terminé', 'fait', 'étape terminée'],
+]);
+
+/** A tick beside the word is dress; a cross or an hourglass is not. */
+const TICKS = /^(?:[\u2713\u2714\u2705\u2611]|\uFE0F|\s)+|(?:[\u2713\u2714\u2705\u2611]|\uFE0F|\s)+$/gu;
+/** More than this in brackets is no tag. */
+const MAX_TAG_LENGTH = 200;
+const STEP_LABEL =
+  /^(?:(?:step|paso|schritt|étape|ステップ|步骤|步驟)[\s_#]{0,3}(\d{1,3})|第\s?(\d{1,3}|[一二三四五六七八九十])\s?步)\s?[:：–—-]?\s?(?=\p{L})/iu;
+const DETAIL_SEPARATOR = /\s?[:：–—]\s?|\s-\s/u;
+/** What takes the word back inside the brackets: "[Done: not yet]", "[Done: 3/5]", "[Done: no]". */
+const RETRACTION =
+  /\b(?:not|no|never|false|almost|nearly|partly|partially|half|except|pending|todo)\b|n['’]t\b|\d\s*(?:\/|of)\s*\d|%|[?？]|未|没|沒|不|部分|还差|還差/iu;
+/** A name such as `fetch_links`: a step, by the id that a plan gave it. */
+const STEP_ID = /^[a-z0-9]+(?:_[a-z0-9]+)+$/i;
+
+/** What the inside of a done tag says beside the word: the number of a step, and words of its own. */
+export interface DoneTag {
+  readonly number?: number;
+  readonly words?: string;
+}
+
+/** Reads `Done`, `✅ Done`, `Step 2 Done`, `Done: step_2`, `Done: five links`; undefined where it is no done tag. */
+export function parseDoneTag(inside: string): DoneTag | undefined {
+  if (inside.length > MAX_TAG_LENGTH) return undefined;
+  const bare = inside.replace(TICKS, '').replace(/\s+/g, ' ');
+  const [label, digits, numeral] = STEP_LABEL.exec(bare) ?? [''];
+  const [word = '', ...rest] = bare.slice(label.length).split(DETAIL_SEPARATOR);
+  if (!DONE_WORDS.has(word.toLowerCase())) return undefined;
+  const words = bare
+    .slice(bare.indexOf(word, label.length) + word.length)
+    .replace(/^\s?[:：–—-]\s?/u, '')
+    .trim();
+  if (rest.length > 0 && words === '') return undefined;
+  const number = stepNumberAtStart(digits ?? numeral ?? '') ?? stepNumberAtStart(words);
+  return { ...(number !== undefined && { number }), ...(words !== '' && { words }) };
+}
+
+/** Whether a tag's inside is a marker: a word of the list, with or without the number of the step or what came out. */
+export function isDoneMarker(inside: string): boolean {
+  const tag = parseDoneTag(inside);
+  if (!tag) return false;
+  const { words } = tag;
+  return words === undefined || (tag.number === undefined && !RETRACTION.test(words) && !STEP_ID.test(words));
+}
+
+/** The first tag that says by itself that the step is done. */
+export const findDoneMarker = (tags: readonly BracketTag[]): BracketTag | undefined =>
+  tags.find((tag) => isDoneMarker(tag.inside) && isAssertedTag(tag));
+
+const LIST_NUMBER = /^[\s>|*_-]{0,20}(\d{1,3})[.)、]\s/;
+const CJK = /\p{Script=Han}|\p{Script=Hiragana}|\p{Script=Katakana}|\p{Script=Hangul}/u;
+
+/**
+ * Whether a marker speaks of another step than the current one: by a number in it or in front of its line, by the whole
+ * description of that step beside it, or as an item of a numbered list in words of that step.
+ */
+export function isMarkerOfOtherStep(tag: BracketTag, steps: readonly string[], current: number): boolean {
+  const { number, words } = parseDoneTag(tag.inside) ?? {};
+  const numbered = number ?? stepNumberAtStart(withoutLeadingMarks(tag.before));
+  if (numbered !== undefined) return !numberMeansStep(steps, numbered, current);
+  const beside = [words ?? '', tag.before].map((said) => lastStepNamed(said, steps)).find((index) => index >= 0);
+  const index = beside ?? steps.findIndex((step) => startsWithStep(tag.after, step));
+  return index >= 0 ? !haveSameDescription(steps, index, current) : isListItemOfOtherStep(tag, steps, current);
+}
+
+/** A plan whose steps carry numbers may still be counted by position. */
+const numberMeansStep = (steps: readonly string[], number: number, current: number): boolean =>
+  stepIndexByNumber(steps, number) === current || number - 1 === current;
+
+const foldText = (text: string): string => text.normalize('NFC').toLowerCase().replace(/\s+/g, ' ').trim();
+const haveSameDescription = (steps: readonly string[], one: number, other: number): boolean =>
+  foldText(steps[one] ?? '') === foldText(steps[other] ?? '');
+
+/** Index of the step whose whole description stands last in what is said; the longer one where two end together. */
+function lastStepNamed(said: string, steps: readonly string[]): number {
+  const text = foldText(said);
+  const cell = foldText(
+    withoutLeadingMarks(
+      said
+        .replace(/[|\s*_:：–—-]+$/u, '')
+        .split('|')
+        .at(-1) ?? '',
+    ),
+  );
+  let best = { index: -1, end: -1, length: 0 };
+  for (const [index, step] of steps.entries()) {
+    const name = foldText(step);
+    const end = name !== '' && cell === name ? text.length : descriptionEnd(text, name);
+    if (end > best.end || (end === best.end && end >= 0 && name.length > best.length))
+      best = { index, end, length: name.length };
+  }
+  return best.index;
+}
+
+/** Where a description ends in a text, or -1. One word is too common to be a name where other words surround it. */
+function descriptionEnd(text: string, name: string): number {
+  const isTelling = CJK.test(name) ? name.length >= 4 : name.includes(' ');
+  const start = isTelling ? text.lastIndexOf(name) : -1;
+  if (
+    start < 0 ||
+    (!CJK.test(name) && /[\p{L}\p{N}]/u.test(`${text[start - 1] ?? ''}${text[start + name.length] ?? ''}`))
+  )
+    return -1;
+  return start + name.length;
+}
+
+/** "- [done] Find the reports", "| [Done] | Find the reports |": the description follows and nothing is said of it. */
+function startsWithStep(after: string, step: string): boolean {
+  const text = foldText(after.replace(/^[\s|*_:：–—-]+/u, ''));
+  const name = foldText(step);
+  return name !== '' && text.startsWith(name) && /^\s*(?:$|[|:：,，;；(（–—*_-])/u.test(text.slice(name.length));
+}
+
+/** "1. Fetch [Done]" in a list that counts the steps: its words are more those of that step than of the current one. */
+function isListItemOfOtherStep(tag: BracketTag, steps: readonly string[], current: number): boolean {
+  const number = LIST_NUMBER.exec(tag.before)?.[1];
+  const index = number === undefined ? -1 : stepIndexByNumber(steps, Number(number));
+  if (index < 0 || index === current) return false;
+  const said = contentWords(tag.before.replace(LIST_NUMBER, ''));
+  const share = (step: string): number => [...contentWords(step)].filter((word) => said.has(word)).length;
+  return share(steps[index] ?? '') > share(steps[current] ?? '');
+}

@@ -1,0 +1,152 @@
+import { truncate } from '../../base/strings.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
+import type { Step, StepCheck } from '../../protocol/session/plan.ts';
+import { CHECK_TOOL, checkCallKey, hasLastToolFailed } from '../session/internal-calls.ts';
+import type { StepClaim, Turn, TurnCall } from '../session/run-state.ts';
+import type { Session } from '../session/session-state.ts';
+import { textOfJsonAnswer } from '../text/json-in-answer.ts';
+
+export type ClaimAction =
+  | { need: 'try'; call: TurnCall }
+  | { need: 'record'; events: EventBody[] }
+  /** a person has to say whether it is done */
+  | { need: 'ask'; question: string };
+
+/** What a standing claim needs next: another check, a verdict, or a person. Checks a person must answer come last. */
+export function nextClaimAction(session: Session, claim: StepClaim): ClaimAction {
+  const step = session.plan?.steps.find((one) => one.id === claim.step);
+  const checks = step?.done_when ?? [];
+  const failed = claim.checks.findIndex((check) => check?.state === 'ended' && !check.ok);
+  if (failed >= 0) return { need: 'record', events: [refusedClaimEvent(claim, claim.checks[failed]?.text ?? '')] };
+  const open = checks.findIndex((check, place) => !('person' in check) && claim.checks[place]?.state !== 'ended');
+  const check = checks[open];
+  if (check) return { need: 'try', call: checkCallOf(claim, check, open) };
+  const place = nextPersonCheck(session, claim);
+  const question = place === undefined ? undefined : checks[place];
+  if (question && 'person' in question) return { need: 'ask', question: question.person };
+  if (claim.tier !== 'child' && hasLastToolFailed(session.turn))
+    return { need: 'record', events: [{ ...refusedClaimEvent(claim, claim.evidence), veto: 'tool_failed' }] };
+  return {
+    need: 'record',
+    events: [
+      completedClaimEvent(
+        claim,
+        checks.some((one) => 'person' in one),
+      ),
+    ],
+  };
+}
+
+/** The place of the first check that a person has not answered yet. */
+export function nextPersonCheck({ plan }: Session, claim: StepClaim): number | undefined {
+  const checks = plan?.steps.find((one) => one.id === claim.step)?.done_when ?? [];
+  const place = checks.findIndex((check, n) => 'person' in check && claim.checks[n]?.state !== 'ended');
+  return place < 0 ? undefined : place;
+}
+
+function checkCallOf(claim: StepClaim, check: StepCheck, place: number): TurnCall {
+  const args = JSON.stringify(check);
+  const state = claim.checks[place]?.state === 'started' ? 'started' : 'asked';
+  return {
+    key: checkCallKey(claim, place),
+    id: '',
+    name: CHECK_TOOL,
+    args,
+    mainArgument: args,
+    state,
+    // To look at a file or an address twice is the same as once.
+    replay: 'command' in check ? 'never' : 'safe',
+    ok: false,
+    outputHead: '',
+  };
+}
+
+function refusedClaimEvent({ step, tier }: StepClaim, text: string): Extract<EventBody, { type: 'step.claimed' }> {
+  return { type: 'step.claimed', step, tier, evidence: text, veto: 'check_failed' };
+}
+
+function completedClaimEvent(
+  { step, tier, evidence, result, nextStep, attachments }: StepClaim,
+  byPerson: boolean,
+): EventBody {
+  return {
+    type: 'step.completed',
+    step,
+    by: byPerson ? 'person' : tier,
+    evidence,
+    result,
+    ...(attachments.length > 0 && { attachments: [...attachments] }),
+    ...(nextStep !== undefined && { to: nextStep }),
+  };
+}
+
+type CompletionFacts = {
+  tier: 'marker' | 'tool' | 'transition' | 'timeout' | 'child';
+  evidence: string;
+  result: string;
+  markers?: number;
+  attachments?: string[];
+  to?: string;
+};
+
+/**
+ * A step with checks is claimed, and closed when they pass; one without is closed at once. What the `plan` tool claims waits for the
+ * other calls of its answer.
+ */
+export function claimStepEvent(
+  step: Step,
+  { tier, evidence, result, markers = 0, attachments = [], to }: CompletionFacts,
+): EventBody {
+  const next = to !== undefined && { to };
+  const files = attachments.length > 0 && { attachments };
+  if ((step.done_when && step.done_when.length > 0) || tier === 'tool') {
+    return { type: 'step.claimed', step: step.id, tier, evidence, result, ...files, ...next };
+  }
+  return {
+    type: 'step.completed',
+    step: step.id,
+    by: tier,
+    evidence,
+    result,
+    ...(markers > 1 && { markers }),
+    ...files,
+    ...next,
+  };
+}
+
+const MAX_RESULT_LENGTH = 400;
+const DONE_TAG =
+  /[[【［]\s*(?:step )?(?:done|completed?|finished|已?完成|步骤完成|步驟完成|结束|結束)(?:\s*[:：][^\]】］]*)?\s*[\]】］]/giu;
+const STEP_TAG_LINE = /^\s*[[【［]\s*(?:step(?: \d+)?|步骤|步驟)[^\]】］]*[\]】］].*$/gimu;
+
+/** What came out of a step: the model's own closing words, else the first words of its last tool output. */
+export function stepResultOf(turn: Turn, { description }: Step): string {
+  const shown = (turn.calls.at(-1)?.outputHead ?? '').replace(/\s+/g, ' ').trim();
+  const said = closingWords(textOfJsonAnswer(turn.text));
+  // "Fetch the pages: 5 fetched" stands beside "Fetch the pages" already.
+  const own = said.startsWith(`${description}:`) ? said.slice(description.length + 1).trim() : said;
+  return truncate(own || shown, MAX_RESULT_LENGTH);
+}
+
+/** The line of the marker, or what stands before it where it stands alone; the whole answer where there is none. */
+function closingWords(text: string): string {
+  const lines = text.replace(STEP_TAG_LINE, '').split('\n');
+  const place = lines.findIndex((line) => line.search(DONE_TAG) >= 0);
+  const own = place < 0 ? '' : plainWords(lines.slice(place, place + 1)) || plainWords(lines.slice(0, place));
+  return own || plainWords(lines);
+}
+
+function plainWords(lines: string[]): string {
+  return lines
+    .join(' ')
+    .replace(DONE_TAG, '')
+    .replace(/[*_`#>]+/g, '')
+    .replace(/\s+/g, ' ')
+    .trim()
+    .replace(/^[:：.。-]+\s*/, '');
+}
+
+/** Files under `work/` that the file tools wrote in the current step, in order. */
+export function filesWrittenInStep({ stepHistory }: Session): string[] {
+  return [...new Set(stepHistory.flatMap((trace) => trace.files))].slice(0, 50);
+}

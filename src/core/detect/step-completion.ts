@@ -1,0 +1,164 @@
+import { contentWords } from '../text/content-words.ts';
+import { textOfJsonAnswer } from '../text/json-in-answer.ts';
+import { readAnswer } from './answer-reading.ts';
+import { type BracketTag, findTags, linesWithTags } from './bracket-tags.ts';
+import { findDoneMarker, isMarkerOfOtherStep } from './done-markers.ts';
+import { toolKindOf } from './plan-vocabulary.ts';
+import { findTransitionSentence } from './statements.ts';
+import { type CompletionVeto, findVeto } from './step-tags.ts';
+import { weighTransition } from './transition-signals.ts';
+
+/** What is known about a turn beside its text. Anything left out is unknown, never "none". */
+export interface StepTurn {
+  /** Turns of this step before this one: 0 on its first. */
+  readonly iterationInStep: number;
+  /** Turns without a sign after which a step is reported as timed out. */
+  readonly stepIterations?: number | undefined;
+  /** A tool of this turn failed and none after it succeeded. */
+  readonly lastToolFailed?: boolean | undefined;
+  readonly stepDescription?: string | undefined;
+  /** Descriptions of all steps of the plan, in order, and the index of the current one. */
+  readonly steps?: readonly string[] | undefined;
+  readonly stepIndex?: number | undefined;
+  /** Names of the tools called in this turn, and the main argument of each: a path, a command, a query. */
+  readonly tools?: readonly string[] | undefined;
+  readonly args?: readonly string[] | undefined;
+  /** The same of the earlier turns of this step, oldest first, and their texts. */
+  readonly toolsInStep?: readonly (readonly string[])[] | undefined;
+  readonly argsInStep?: readonly (readonly string[])[] | undefined;
+  readonly textsInStep?: readonly string[] | undefined;
+  /** This turn calls no tool, so the run would end here. */
+  readonly final?: boolean | undefined;
+  /** A person spoke just before this turn. */
+  readonly userTurn?: boolean | undefined;
+  /** Language of the conversation, if known. All rules hold in every language, so nothing depends on it. */
+  readonly language?: string | undefined;
+  /** This run has closed a step by marker before: then signs in prose need a wider margin. */
+  readonly markersInRun?: boolean | undefined;
+}
+
+type CompletionTier = 'marker' | 'transition' | 'timeout';
+
+export interface StepVerdict {
+  readonly done: boolean;
+  readonly tier: CompletionTier | null;
+  /** The words that decided it, short. */
+  readonly evidence?: string;
+  readonly veto?: CompletionVeto;
+  /** Index of the step that is now being worked on, when the turn names it. */
+  readonly advanceTo?: number;
+}
+
+/** Weighed signs must reach this to close a step; see docs/detection.md for the curve it was chosen on. */
+const TRANSITION_THRESHOLD = 2.9;
+/** What an agent that writes markers must show beyond that: it would have written one. */
+const MARKER_MARGIN = 1;
+const DEFAULT_STEP_ITERATIONS = 5;
+const EVIDENCE_LENGTH = 160;
+
+/**
+ * Whether the current step is done after this turn. Strict order, the first that speaks decides: a veto, an explicit
+ * marker, a transition, the timeout. Pure and total; never throws, whatever the text. A transition is weighed against
+ * the plan where `steps` and `stepIndex` are given; without them a sentence-initial transition word counts from the
+ * second turn of the step on. A timeout is reported, not decided: the caller asks before it believes.
+ */
+export function detectStepCompletion(answer: string, turn: StepTurn): StepVerdict {
+  const text = textOfJsonAnswer(answer);
+  const lines = linesWithTags(text);
+  const veto = findVeto(lines, turn.lastToolFailed === true);
+  if (veto) return { done: false, tier: null, veto: veto.veto, ...shortEvidence(veto.evidence) };
+  const marker = findDoneMarker(findTags(lines).filter((tag) => !isAboutOtherStep(tag, turn)));
+  if (marker) return { done: true, tier: 'marker', ...shortEvidence(tagContext(marker)) };
+  const transition = findTransition(text, turn);
+  if (transition) return { done: true, tier: 'transition', ...transition };
+  const stepIterations = turn.stepIterations ?? DEFAULT_STEP_ITERATIONS;
+  return hasTimedOut({ ...turn, text, stepIterations }) ? { done: true, tier: 'timeout' } : { done: false, tier: null };
+}
+
+const isAboutOtherStep = (tag: BracketTag, { steps, stepIndex }: StepTurn): boolean =>
+  steps?.[stepIndex ?? -1] !== undefined && stepIndex !== undefined && isMarkerOfOtherStep(tag, steps, stepIndex);
+
+function findTransition(text: string, turn: StepTurn): Pick<StepVerdict, 'evidence' | 'advanceTo'> | undefined {
+  const { steps, stepIndex } = turn;
+  const margin = turn.markersInRun || turn.textsInStep?.some(hasMarker) ? MARKER_MARGIN : 0;
+  if (steps !== undefined && stepIndex !== undefined && steps[stepIndex] !== undefined) {
+    const { weight, evidence, advanceTo } = weighTransition(readAnswer(text, { ...turn, steps, stepIndex }));
+    if (weight < TRANSITION_THRESHOLD + margin) return undefined;
+    return { ...shortEvidence(evidence), ...(advanceTo === undefined ? {} : { advanceTo }) };
+  }
+  if (turn.iterationInStep < 1 || margin > 0) return undefined;
+  const sentence = findTransitionSentence(text);
+  if (sentence === undefined || isAboutStep(sentence, turn.stepDescription ?? '')) return undefined;
+  return shortEvidence(sentence);
+}
+
+/** "Now let me download the PDF files" begins the step of that name; it does not end it. */
+function isAboutStep(sentence: string, description: string): boolean {
+  const words = contentWords(description);
+  const said = contentWords(sentence);
+  const shared = [...words].filter((word) => said.has(word)).length;
+  return words.size > 0 && shared * 2 >= words.size;
+}
+
+const hasMarker = (text: string): boolean => findDoneMarker(findTags(linesWithTags(text))) !== undefined;
+const tagContext = (tag: BracketTag): string => `${tag.before.slice(-80)}${tag.raw}${tag.after.slice(0, 40)}`;
+
+/** Cut by code points; half a character that an earlier cut left at an end goes too. */
+const TORN_SURROGATE = /^[\uDC00-\uDFFF]|[\uD800-\uDBFF]$/;
+function shortEvidence(text: string): { evidence?: string } {
+  const letters = [
+    ...text
+      .trim()
+      .slice(0, EVIDENCE_LENGTH * 2)
+      .replace(TORN_SURROGATE, '')
+      .replace(TORN_SURROGATE, ''),
+  ];
+  if (letters.length === 0) return {};
+  return {
+    evidence:
+      letters.length > EVIDENCE_LENGTH ? `${letters.slice(0, EVIDENCE_LENGTH - 1).join('')}…` : letters.join(''),
+  };
+}
+
+export interface StepPace {
+  readonly iterationInStep: number;
+  readonly stepIterations: number;
+  readonly text: string;
+  readonly tools?: readonly string[] | undefined;
+  readonly args?: readonly string[] | undefined;
+  readonly toolsInStep?: readonly (readonly string[])[] | undefined;
+  readonly argsInStep?: readonly (readonly string[])[] | undefined;
+  readonly textsInStep?: readonly string[] | undefined;
+}
+
+/**
+ * Whether a step has gone on for too long without a sign. Stateless: true at the limit and from there on. Where the
+ * earlier calls of the step are known, only a standstill times out: `stepIterations` turns in a row that touched, said
+ * and changed nothing new. In real transcripts steps take a median of 3 turns,
+ * but every tenth more than 13, and the plain limit is right once in fourteen times.
+ */
+function hasTimedOut(pace: StepPace): boolean {
+  const { iterationInStep, stepIterations } = pace;
+  if (iterationInStep < stepIterations) return false;
+  if (pace.args === undefined || pace.argsInStep === undefined) return true;
+  return !hasProgressed(pace);
+}
+
+function hasProgressed({ stepIterations, text, tools, args, toolsInStep, argsInStep, textsInStep }: StepPace): boolean {
+  // The main argument of an edit is its file, so the same argument may well be another edit.
+  const edits = [...(toolsInStep ?? []), tools ?? []].slice(-stepIterations).flat();
+  if (edits.some((tool) => toolKindOf(tool) === 'edit')) return true;
+  return (
+    hasNewEntries([...(argsInStep ?? []), args ?? []], stepIterations) ||
+    hasNewEntries(
+      [...(textsInStep ?? []), text].map((said) => [said.trim()]),
+      stepIterations,
+    )
+  );
+}
+
+/** Whether the last `span` turns hold anything that no earlier turn of the step held. */
+function hasNewEntries(turns: readonly (readonly string[])[], span: number): boolean {
+  const seen = new Set(turns.slice(0, -span).flat());
+  return turns.slice(-span).some((turn) => turn.some((thing) => thing !== '' && !seen.has(thing)));
+}

@@ -1,0 +1,197 @@
+import { truncate } from '../../base/strings.ts';
+import { PLAN_BOUNDS } from '../../protocol/session/plan-edit.ts';
+import { linesOutsideCode } from '../text/prose.ts';
+import { isAssertedTag, isLinkOrIndex, linesWithTags, STEP_DECLARATION, TAG_CONTEXT } from './bracket-tags.ts';
+import { isDoneMarker, parseDoneTag } from './done-markers.ts';
+
+type ReasonedTag = { kind: 'failed' | 'skipped' | 'blocked'; reason: string };
+
+/** What a model says of a step in brackets, beside the plain marker. `step` is an id, or what the model called it. */
+export type StatusTag =
+  | { kind: 'done'; step: string }
+  | ReasonedTag
+  | { kind: 'not_done' }
+  | { kind: 'progress'; current: number; total: number };
+
+const OPENING_BRACKETS = '[【［';
+const CLOSING_BRACKETS = ']】］';
+const PROGRESS = /^(?:progress|进度|進度)\s*[:：]?\s*(\d{1,6})\s*\/\s*(\d{1,6})$/iu;
+const NOT_DONE =
+  /^(?:step |步骤|步驟)?(?:not (?:yet )?(?:done|completed?|finished)|incomplete|unfinished|(?:未|尚未|还没|還沒|还没有|還沒有|没有|沒有|没|沒)(?:完成|结束|結束|做完))(?:\s*[:：,，][\s\S]*)?$/iu;
+const REASONED = [
+  ['failed', /^(?:step |步骤|步驟)?(?:failed|failure|失败|失敗)(?:\s*[:：]\s*([\s\S]*))?$/iu],
+  ['skipped', /^(?:step |步骤|步驟)?(?:skip|skipped|跳过|跳過|略过|略過)(?:\s*[:：]\s*([\s\S]*))?$/iu],
+  ['blocked', /^(?:step |步骤|步驟)?(?:blocked|stuck|受阻|阻塞|卡住)(?:\s*[:：]\s*([\s\S]*))?$/iu],
+] as const;
+
+/** Nothing but emphasis, or a bullet or number of a list. */
+const LINE_START = /^\s*[*_]*\s*$/;
+const BULLET = /^\s*(?:[-*+•]|\d{1,4}[.)、])\s+[*_]*\s*$/;
+const SENTENCE_END = /[.!。！]\s*[*_]*$/;
+/** How a test runner pads the state of a test: `[  FAILED  ] Suite.Upload`. */
+const PADDED = /^\s+[A-Z]+\s+$/;
+/** "[Blocked] until there is a key" says what is missing; "[Failed] when fetching page 3" where it happened. */
+const CIRCUMSTANCE = /^[\s*_]*(?:until|unless|when)\s/i;
+
+/**
+ * The signs in an answer, in order: `[Done: step_2]`, `[Step 2 Done]`, `[Not done]`, `[Failed: why]`, `[Skip: why]`,
+ * `[Blocked: why]`, `[Progress 2/5]` and their Chinese forms. Like the markers they are seen in prose alone: not in code,
+ * not quoted, not denied, promised or asked. A bare `[Failed]` within a line is the state of some other thing.
+ */
+export function readStatusTags(text: string): StatusTag[] {
+  return linesWithTags(text).flatMap((line) =>
+    findBracketedText(line).flatMap((tag): StatusTag[] => {
+      const sign = parseStatusTag(tag.inside.trim());
+      if (!sign || isUnrelatedTag(tag)) return [];
+      if (!('reason' in sign))
+        return isAssertedTag({ before: tag.before, after: tag.after.slice(0, TAG_CONTEXT) }) ? [sign] : [];
+      return withReason(sign, tag);
+    }),
+  );
+}
+
+const isUnrelatedTag = ({ open, before, after }: BracketedText): boolean =>
+  (open === '[' && isLinkOrIndex(before, after)) || LIFTED_OBSTACLE.test(before);
+
+/** A reason often follows its tag instead of standing in it. */
+function withReason(sign: ReasonedTag, { inside, before, after }: BracketedText): ReasonedTag[] {
+  if (!isAssertedTag({ before, after: CIRCUMSTANCE.test(after) ? '' : after.slice(0, TAG_CONTEXT) })) return [];
+  if (sign.reason !== '') return [sign];
+  const leads = LINE_START.test(before) || (sign.kind === 'blocked' && BULLET.test(before));
+  const closes = SENTENCE_END.test(before) && /^[\s*_.!。！]{0,9}$/.test(after);
+  return !PADDED.test(inside) && (leads || closes) ? [{ ...sign, reason: after.trim() }] : [];
+}
+
+function parseStatusTag(inside: string): StatusTag | undefined {
+  const done = parseDoneTag(inside);
+  if (done) return done.number === undefined ? doneStepTag(done.words) : { kind: 'done', step: `step_${done.number}` };
+  if (NOT_DONE.test(inside)) return { kind: 'not_done' };
+  const [, current, total] = PROGRESS.exec(inside) ?? [];
+  if (current && total) return { kind: 'progress', current: Number(current), total: Number(total) };
+  for (const [kind, pattern] of REASONED) {
+    const found = pattern.exec(inside);
+    if (found) return { kind, reason: found[1]?.trim() ?? '' };
+  }
+  return undefined;
+}
+
+const doneStepTag = (step: string | undefined): StatusTag | undefined =>
+  step === undefined ? undefined : { kind: 'done', step };
+
+interface BracketedText {
+  readonly open: string;
+  readonly inside: string;
+  readonly before: string;
+  readonly after: string;
+}
+
+/** What stands in the outermost brackets of a line; a reason may hold brackets of its own. */
+function findBracketedText(line: string): BracketedText[] {
+  const found: BracketedText[] = [];
+  let depth = 0;
+  let start = 0;
+  for (let place = 0; place < line.length; place++) {
+    const char = line.charAt(place);
+    if (OPENING_BRACKETS.includes(char)) {
+      if (depth === 0) start = place;
+      depth += 1;
+    } else if (CLOSING_BRACKETS.includes(char) && depth > 0) {
+      depth -= 1;
+      if (depth === 0)
+        found.push({
+          open: line.charAt(start),
+          inside: line.slice(start + 1, place),
+          before: line.slice(Math.max(0, start - TAG_CONTEXT), start),
+          after: line.slice(place + 1),
+        });
+    }
+  }
+  return found;
+}
+
+/** Why a step is not closed, whatever else the turn says. */
+export type CompletionVeto = 'tool_failed' | 'not_done' | 'blocked';
+
+/** Only the opening bracket and the words count, so that a reason may hold anything: `[Blocked: a[1] is missing]`. */
+const VETO_TAGS: readonly (readonly [CompletionVeto, RegExp])[] = [
+  [
+    'not_done',
+    /[[【［]\s*(?:(?:step |步骤|步驟)?(?:not (?:yet )?(?:done|completed?|finished)|incomplete|unfinished)(?![\p{L}])|(?:步骤|步驟)?(?:未|尚未|还没|還沒|还没有|還沒有|没有|沒有|没|沒)(?:完成|结束|結束|做完)|未完了|(?:no (?:hecho|completado|terminado)|nicht (?:erledigt|fertig)|pas (?:fait|terminé))(?![\p{L}]))/iu,
+  ],
+  [
+    'blocked',
+    /[[【［]\s*(?:step |步骤|步驟)?(?:(?:blocked|stuck|bloqueado|blockiert|bloqué)(?![\p{L}])|(?:被|已)?(?:阻塞|受阻|卡住|阻断|阻斷)|ブロック)/iu,
+  ],
+];
+/** The obstacle is gone: "no longer [Blocked]". */
+const LIFTED_OBSTACLE = /(?:\b(?:not|no longer|never)|n['’]t|不再|没有|沒有|不)\s*[*_]*$/iu;
+
+/**
+ * The veto of this turn, if any: a tag that says the opposite of a marker, or a tool that failed. A failed tool is no
+ * evidence that the step failed, only that a claim made in the same breath has none.
+ */
+export function findVeto(
+  lines: readonly string[],
+  lastToolFailed: boolean,
+): { veto: CompletionVeto; evidence: string } | undefined {
+  for (const line of lines) {
+    for (const [veto, pattern] of VETO_TAGS) {
+      const found = pattern.exec(line);
+      if (found && !LIFTED_OBSTACLE.test(line.slice(0, found.index)) && !/\w$/.test(line.slice(0, found.index)))
+        return { veto, evidence: line.slice(found.index) };
+    }
+  }
+  return lastToolFailed ? { veto: 'tool_failed', evidence: '' } : undefined;
+}
+
+/** More steps than this are no plan a person can follow. */
+export const MAX_OPEN_STEPS = 50;
+
+const TRAILING_TAG = /\s*[*_]*(?:\[([^[\]]*)\]|【([^【】]*)】|［([^［］]*)］)[*_]*\s*$/;
+
+/**
+ * Descriptions of the steps a text declares by lines such as `[Step] Draw the chart`, in order, without those in
+ * `existing` (the open steps of the plan). Case and inner space do not make two descriptions different. At most as many
+ * as bring the open steps to `most`. Never throws; its own output given back as `existing` leaves nothing to add.
+ */
+export function parseStepDeclarations(
+  text: string,
+  existing: readonly string[] = [],
+  most: number = MAX_OPEN_STEPS,
+): string[] {
+  if (!/[[【［]/.test(text)) return [];
+  const known = new Set(existing.map(foldDescription));
+  const added: string[] = [];
+  for (const line of linesOutsideCode(text)) {
+    const description = truncate(declaredDescription(line), PLAN_BOUNDS.description);
+    if (description === '' || known.has(foldDescription(description))) continue;
+    if (existing.length + added.length >= most) break;
+    known.add(foldDescription(description));
+    added.push(description);
+  }
+  return added;
+}
+
+function declaredDescription(line: string): string {
+  const tag = STEP_DECLARATION.exec(line);
+  if (!tag) return '';
+  const emphasis = tag[1] ?? '';
+  // What opened before the tag closes somewhere after it; neither half belongs to the description.
+  const rest = line.slice(tag[0].length).replace(emphasis, '');
+  return withoutTrailingMarkers(rest.replace(/^\s*(?:[:：]|[–—-]\s)/, '').trim());
+}
+
+/** `[Step] ok [Done]` declares "ok"; the marker is no part of it. */
+function withoutTrailingMarkers(description: string): string {
+  const [tail, ...insides] = TRAILING_TAG.exec(description) ?? [''];
+  const inside = insides
+    .find((part) => part !== undefined)
+    ?.trim()
+    .toLowerCase()
+    .replace(/\s+/g, ' ');
+  if (inside === undefined || !isDoneMarker(inside)) return description;
+  return withoutTrailingMarkers(description.slice(0, description.length - tail.length).trim());
+}
+
+const foldDescription = (description: string): string =>
+  description.normalize('NFC').toLowerCase().replace(/\s+/g, ' ').trim();

@@ -1,0 +1,77 @@
+import { escapeInvisible } from '../../base/strings.ts';
+import { ApprovalFile } from '../../protocol/session/approval.ts';
+import type { PendingApproval } from '../session/run-state.ts';
+import type { Session } from '../session/session-state.ts';
+
+/** What a person wrote: only the decision, and the rule beside it, count; a file about another call is no answer to this one. */
+export function parseApprovalFile(
+  text: string,
+  { id, name, args, hash }: PendingApproval,
+): Pick<ApprovalFile, 'decision' | 'always'> | { fault: string } {
+  const value = parseJson(text);
+  if (value === undefined) return { fault: 'it does not parse as JSON' };
+  const file = ApprovalFile.pick({ id: true, decision: true, always: true, call: true, hash: true }).safeParse(value);
+  if (!file.success) {
+    const issue = file.error.issues[0];
+    return { fault: `at ${issue?.path.join('.') || 'the top'}: ${issue?.message}` };
+  }
+  const { call, decision, always } = file.data;
+  const same = file.data.id === id && file.data.hash === hash && call.tool === name && call.args === args;
+  if (!same && decision !== 'deny')
+    return {
+      fault: 'it is about another call than the one that waits. To have another call, deny this one and say so',
+    };
+  return { decision, always };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The file of a call that waits, or that was decided. */
+export function formatApprovalFile(
+  approval: PendingApproval | NonNullable<Session['approvals']['lastDecided']>,
+): string {
+  const { id, always, name, args, folder, shows, why, at, expires_at, hash } = approval;
+  const verdict = 'verdict' in approval ? approval.verdict : undefined;
+  const file: ApprovalFile = {
+    $schema: '../../../.agentd/schemas/approval.schema.json',
+    ...{ id, decision: verdict?.decision ?? null, always },
+    call: { tool: name, args, ...(folder !== undefined && { folder }) },
+    ...{ shows: escapeInvisible(shows), why: escapeInvisible(why), asked_at: at, expires_at, hash },
+    ...(verdict && { answered: verdict }),
+  };
+  // What is read back, reads back as it is.
+  return `${escapeInvisible(JSON.stringify(file, null, 2))}\n`;
+}
+
+const CONSENT =
+  'yes|y|yep|yeah|ok(?:ay)?|sure|fine|go ahead|do it|approved?|lgtm|是|是的|对|對|好|好的|可以|行|允许|允許|同意|批准|没问题|沒問題|はい|sí|ja|oui|👍|✅';
+/** More words that say of a result that it is as it was wanted. */
+const PRAISE = 'done|it is|pass(?:ed|es)?|(?:looks? |all |very )?good|correct|right|great|perfect|正确|正確|通过|通過';
+const POLITELY =
+  '(?:[,，\\s]+(?:please|thanks|thank you|looks good|it is|谢谢|謝謝|没问题|可以|好的))?[了的呀啊吧\\s]*[.!。！]*';
+const REFUSAL =
+  "no|n|nope|nah|never|deny|denied|don['’]?t|do not|stop that|不|不行|不要|不可以|不允许|不允許|不同意|别|別|否|拒绝|拒絕|いいえ|nein|non|👎|❌";
+const ALWAYS = 'always|yes,? always|always allow|总是|總是|总是允许|總是允許|一直可以|以后都可以|以後都可以';
+
+const wholeMatch = (words: string, after: string) => new RegExp(`^(?:${words})${after}$`, 'iu');
+const CONFIRMATION = wholeMatch(`${CONSENT}|${PRAISE}`, POLITELY);
+const YES_ONLY = wholeMatch(CONSENT, POLITELY);
+const NO_ONLY = wholeMatch(REFUSAL, '(?:[,，\\s]+(?:please|thanks|thank you|谢谢|謝謝))?[了的呀啊吧\\s]*[.!。！]*');
+const ALWAYS_ONLY = wholeMatch(ALWAYS, '[.!。！\\s]*');
+
+/** Whether a person, asked if something is as it should be, says that it is, and nothing else. */
+export const isConfirmation = (said: string): boolean => CONFIRMATION.test(said.trim());
+
+/** What a person who is asked for leave says; null where it is neither, or more than that. */
+export function parseConsent(said: string): 'allow' | 'deny' | 'always' | null {
+  const text = said.trim();
+  if (ALWAYS_ONLY.test(text)) return 'always';
+  if (YES_ONLY.test(text)) return 'allow';
+  return NO_ONLY.test(text) ? 'deny' : null;
+}

@@ -1,0 +1,105 @@
+import { MODES, type Mode } from '../../protocol/settings/run-options.ts';
+import type { Message } from '../session/session-messages.ts';
+
+/** What a message asks for: the rows of the table in `answers.ts`. `told`: nothing, its sender gives no orders. */
+export type MessageKind =
+  | 'task'
+  | 'run'
+  | 'continue'
+  | 'pause'
+  | 'stop'
+  | 'cancel'
+  | 'undo'
+  | 'new'
+  | 'status'
+  | 'plan'
+  | 'mode'
+  | 'approve'
+  | 'deny'
+  | 'help'
+  | 'told';
+
+type CommandInfo = { kind: MessageKind; usage: string; description: string };
+
+/** Every command, once: the code, `/help` and the docs read this table. */
+export const SESSION_COMMANDS: Readonly<Record<string, CommandInfo>> = {
+  continue: {
+    kind: 'continue',
+    usage: '/continue [plan id] [note]',
+    description: 'goes on where the run rests; the note goes along',
+  },
+  pause: { kind: 'pause', usage: '/pause', description: 'finishes the call in flight, then rests' },
+  stop: { kind: 'stop', usage: '/stop', description: 'aborts the call in flight and rests' },
+  cancel: {
+    kind: 'cancel',
+    usage: '/cancel',
+    description: 'aborts the call in flight and ends the plan, and what runs in the background',
+  },
+  undo: { kind: 'undo', usage: '/undo', description: 'opens the step that was closed last' },
+  new: {
+    kind: 'new',
+    usage: '/new',
+    description: 'puts the plan away and starts a fresh conversation; what runs in the background ends',
+  },
+  status: { kind: 'status', usage: '/status', description: 'says what runs and what was spent' },
+  plan: {
+    kind: 'plan',
+    usage: '/plan [done|skip|add|move|reword|undo …]',
+    description: 'shows the plan, or changes it as a hand edit would',
+  },
+  run: {
+    kind: 'run',
+    usage: '/run <template> [name=value …]',
+    description: 'works through a template of the folder templates/',
+  },
+  mode: {
+    kind: 'mode',
+    usage: '/mode [mode|default] [task]',
+    description: 'tells the planning mode, sets it for the tasks to come, or runs this task in it',
+  },
+  approve: {
+    kind: 'approve',
+    usage: '/approve [number] [always]',
+    description: 'lets the call that waits run, once; "always" also adds a rule to session.json',
+  },
+  deny: { kind: 'deny', usage: '/deny [number]', description: 'tells the model that the call that waits may not run' },
+  help: { kind: 'help', usage: '/help', description: 'lists the commands' },
+};
+
+/** The command of a message, from its `command` field or a first line that begins with a slash, and what follows it. */
+export function parseCommand(message: Pick<Message, 'text' | 'command'>): { name: string; rest: string } | null {
+  if (message.command !== undefined) {
+    const [name = '', ...words] = message.command.replace(/^\//, '').split(/\s+/);
+    return { name: name.toLowerCase(), rest: [words.join(' '), message.text].filter(Boolean).join('\n') };
+  }
+  const found = /^\/([a-z][\w-]*)(?=\s|$)/i.exec(message.text.trimStart());
+  if (!found?.[1]) return null;
+  return { name: found[1].toLowerCase(), rest: message.text.trimStart().slice(found[0].length).trim() };
+}
+
+/** What `/mode` asks for. `set` to null: that of the settings again. */
+export type ModeCommand =
+  | { is: 'show' }
+  | { is: 'set'; mode: Mode | null }
+  | { is: 'run'; mode: Mode; text: string }
+  | { is: 'unknown'; name: string };
+
+/** The order of a `/mode` message; null for any other. */
+export function parseModeCommand(message: Pick<Message, 'text' | 'command'>): ModeCommand | null {
+  const command = parseCommand(message);
+  if (command?.name !== 'mode') return null;
+  const [, name = '', text = ''] = /^\s*(\S*)\s*([\s\S]*)$/.exec(command.rest) ?? [];
+  const wanted = name.toLowerCase();
+  if (wanted === '') return { is: 'show' };
+  if (wanted === 'default' && text === '') return { is: 'set', mode: null };
+  const mode = MODES.find((one) => one === wanted);
+  if (!mode) return { is: 'unknown', name };
+  return text === '' ? { is: 'set', mode } : { is: 'run', mode, text };
+}
+
+/** What a person said, without the command it came with. A word like "continue" is kept as it was typed. */
+export function textWithoutCommand(message: Pick<Message, 'text' | 'command' | 'template'>): string {
+  if (message.template && 'text' in message.template) return message.template.text;
+  const command = parseModeCommand(message);
+  return command?.is === 'run' ? command.text : (parseCommand(message)?.rest ?? message.text);
+}

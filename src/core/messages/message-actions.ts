@@ -1,0 +1,199 @@
+import { mapGet } from '../../base/persistent-collections.ts';
+import { isFromAncestor } from '../session/child-session.ts';
+import type { Message } from '../session/session-messages.ts';
+import type { SessionStatus } from '../session/session-queries.ts';
+import { sessionStatus } from '../session/session-queries.ts';
+import type { Session } from '../session/session-state.ts';
+import { type MessageKind, parseCommand, parseModeCommand, SESSION_COMMANDS, textWithoutCommand } from './commands.ts';
+import { classifyIntent } from './intent.ts';
+import { answersOpenQuestion } from './questions.ts';
+
+/** What is done about a message. Each has its function in `respond.ts`. */
+export type MessageAction =
+  | 'start'
+  | 'start_beside'
+  | 'join'
+  | 'wait'
+  | 'resume'
+  | 'rest_paused'
+  | 'abort_paused'
+  | 'abort_cancelled'
+  | 'abort_fresh'
+  | 'wait_to_paused'
+  | 'to_cancelled'
+  | 'reopen'
+  | 'fresh'
+  | 'show_status'
+  | 'show_plan'
+  | 'show_help'
+  | 'about_mode'
+  | 'tell_nothing_asked'
+  | 'keep_for_later'
+  | 'tell_nothing_runs'
+  | 'tell_paused'
+  | 'tell_ended'
+  | 'tell_nothing_to_continue';
+
+// biome-ignore format: a table reads as a table
+/** What a message does in each state: the whole behaviour of a session towards people, on one screen. */
+export const MESSAGE_ACTIONS: Readonly<Record<MessageKind, Readonly<Record<SessionStatus, MessageAction>>>> = {
+  //           no run                    running                    waiting               paused                completed              failed or cancelled
+  task:     { none: 'start',             running: 'join',            waiting: 'resume',         paused: 'start_beside', completed: 'start',       failed: 'start' },
+  run:      { none: 'start',             running: 'wait',            waiting: 'start_beside',   paused: 'start_beside', completed: 'start',       failed: 'start' },
+  continue: { none: 'tell_nothing_to_continue', running: 'join',     waiting: 'resume',         paused: 'resume',       completed: 'tell_nothing_to_continue', failed: 'resume' },
+  pause:    { none: 'tell_nothing_runs', running: 'rest_paused',     waiting: 'wait_to_paused', paused: 'tell_paused',  completed: 'tell_nothing_runs', failed: 'tell_nothing_runs' },
+  stop:     { none: 'tell_nothing_runs', running: 'abort_paused',    waiting: 'wait_to_paused', paused: 'tell_paused',  completed: 'tell_nothing_runs', failed: 'tell_nothing_runs' },
+  cancel:   { none: 'tell_nothing_runs', running: 'abort_cancelled', waiting: 'to_cancelled',   paused: 'to_cancelled', completed: 'tell_ended',  failed: 'tell_ended' },
+  undo:     { none: 'reopen',            running: 'reopen',          waiting: 'reopen',         paused: 'reopen',       completed: 'reopen',      failed: 'reopen' },
+  new:      { none: 'fresh',             running: 'abort_fresh',     waiting: 'fresh',          paused: 'fresh',        completed: 'fresh',       failed: 'fresh' },
+  status:   { none: 'show_status',       running: 'show_status',     waiting: 'show_status',    paused: 'show_status',  completed: 'show_status', failed: 'show_status' },
+  plan:     { none: 'show_plan',         running: 'show_plan',       waiting: 'show_plan',      paused: 'show_plan',    completed: 'show_plan',   failed: 'show_plan' },
+  mode:     { none: 'about_mode',        running: 'about_mode',      waiting: 'about_mode',     paused: 'about_mode',   completed: 'about_mode',  failed: 'about_mode' },
+  approve:  { none: 'tell_nothing_asked', running: 'tell_nothing_asked', waiting: 'tell_nothing_asked', paused: 'tell_nothing_asked', completed: 'tell_nothing_asked', failed: 'tell_nothing_asked' },
+  deny:     { none: 'tell_nothing_asked', running: 'tell_nothing_asked', waiting: 'tell_nothing_asked', paused: 'tell_nothing_asked', completed: 'tell_nothing_asked', failed: 'tell_nothing_asked' },
+  help:     { none: 'show_help',         running: 'show_help',       waiting: 'show_help',      paused: 'show_help',    completed: 'show_help',   failed: 'show_help' },
+  told:     { none: 'keep_for_later',    running: 'join',            waiting: 'keep_for_later', paused: 'keep_for_later', completed: 'keep_for_later', failed: 'keep_for_later' },
+};
+
+type KnownMessage = { kind: MessageKind } | { unknown: string } | { refused: string } | { forbidden: string };
+
+/** What was read of a message before, by how the session stood: a long queue is asked about at every decision. */
+const kindCache = new WeakMap<Message, Map<SessionStatus, KnownMessage>>();
+
+/** A message as the table sees it: its kind, or the name of a command that is not known. */
+export function messageKind(session: Session, message: Message): KnownMessage {
+  if (answersOpenQuestion(session, message)) return { kind: 'task' };
+  const state = sessionStatus(session);
+  const before = kindCache.get(message)?.get(state);
+  if (before) return before;
+  const kind = messageKindAt(state, message);
+  kindCache.set(message, (kindCache.get(message) ?? new Map<SessionStatus, KnownMessage>()).set(state, kind));
+  return kind;
+}
+
+function messageKindAt(
+  state: SessionStatus,
+  message: Pick<Message, 'text' | 'command' | 'template' | 'as'>,
+): KnownMessage {
+  const command = parseCommand(message);
+  if (message.as === 'data') return command ? { forbidden: command.name } : { kind: 'told' };
+  if (message.template && 'fault' in message.template) return { refused: message.template.fault };
+  if (command) {
+    if (parseModeCommand(message)?.is === 'run') return { kind: 'run' };
+    const known = Object.hasOwn(SESSION_COMMANDS, command.name) ? SESSION_COMMANDS[command.name] : undefined;
+    return known ? { kind: known.kind } : { unknown: command.name };
+  }
+  const { kind } = classifyIntent(message.text, {
+    planStatus: state === 'none' ? null : state,
+  });
+  return { kind: kind === 'append' || kind === 'correction' || kind === 'command' ? 'task' : kind };
+}
+
+/** Kinds that are heard at once while a run is on, whatever waits before them. */
+const HANDLED_AT_ONCE: ReadonlySet<MessageAction> = new Set<MessageAction>([
+  'rest_paused',
+  'abort_paused',
+  'abort_cancelled',
+  'abort_fresh',
+  'reopen',
+  'show_status',
+  'show_plan',
+  'show_help',
+  'about_mode',
+  'tell_nothing_asked',
+]);
+
+type UrgentMessage = { message: Message; answer: MessageAction | Exclude<KnownMessage, { kind: MessageKind }> };
+
+/** The queued messages that a busy session must not keep waiting, and what is done about each, in order. */
+export function urgentMessages(session: Session): UrgentMessage[] {
+  if (!session.run) return [];
+  return session.queue.flatMap((id): UrgentMessage[] => {
+    const message = mapGet(session.messages, id);
+    if (!message) return [];
+    const kind = messageKind(session, message);
+    if (!('kind' in kind)) return [{ message, answer: kind }];
+    const answer = MESSAGE_ACTIONS[kind.kind].running;
+    return HANDLED_AT_ONCE.has(answer) ? [{ message, answer }] : [];
+  });
+}
+
+const ABORTING_ACTIONS: ReadonlySet<unknown> = new Set<MessageAction>([
+  'abort_paused',
+  'abort_cancelled',
+  'abort_fresh',
+]);
+const SHOWING_ACTIONS: ReadonlySet<unknown> = new Set<MessageAction>([
+  'show_status',
+  'show_plan',
+  'show_help',
+  'about_mode',
+  'tell_nothing_asked',
+]);
+
+/** The one that is heard first: a stop goes before what was asked more gently. */
+export function mostUrgentMessage(session: Session): UrgentMessage | undefined {
+  const heard = urgentMessages(session);
+  return heard.find(({ answer }) => ABORTING_ACTIONS.has(answer)) ?? heard[0];
+}
+
+/** Whether a message is heard before those that were dropped earlier: a command, or words that stop, pause or undo. */
+export function overtakesQueue(session: Session, said: Pick<Message, 'text' | 'command' | 'as'>): boolean {
+  if (said.as === 'data' || answersOpenQuestion(session, said)) return false;
+  const kind = messageKindAt(sessionStatus(session), said);
+  if (!('kind' in kind)) return true;
+  return kind.kind !== 'run' && ((kind.kind !== 'task' && kind.kind !== 'continue') || parseCommand(said) !== null);
+}
+
+/** Whether a call in flight must be cut short for a message that has come in. */
+export function shouldAbortCall(session: Session): boolean {
+  return urgentMessages(session).some(({ answer }) => ABORTING_ACTIONS.has(answer));
+}
+
+/** The first message that can be answered while a call is in flight. */
+export function answerableDuringCall(session: Session): UrgentMessage | undefined {
+  return urgentMessages(session).find(({ answer }) => typeof answer !== 'string' || SHOWING_ACTIONS.has(answer));
+}
+
+/** Queued messages that the next model call of the run carries along. */
+export function joiningMessages(session: Session): string[] {
+  if (!session.run) return [];
+  return session.queue.filter((id) => {
+    const message = mapGet(session.messages, id);
+    if (!message || (!message.arrivedDuringRun && message.as !== 'data')) return false;
+    return !waitsForItsTurn(session, message) && actionFor(session, message) === 'join' && hasContent(message);
+  });
+}
+
+/** Queued messages that join the run and have nothing to say: "/continue" while it is on. */
+export function emptyJoiningMessage(session: Session): Message | undefined {
+  if (!session.run) return undefined;
+  return session.queue
+    .flatMap((id) => mapGet(session.messages, id) ?? [])
+    .find(
+      (message) => !hasContent(message) && !waitsForItsTurn(session, message) && actionFor(session, message) === 'join',
+    );
+}
+
+function hasContent(message: Message): boolean {
+  return textWithoutCommand(message).trim() !== '' || message.attachments !== undefined;
+}
+
+function actionFor(session: Session, message: Message): MessageAction | null {
+  const kind = messageKind(session, message);
+  return !('kind' in kind) ? null : MESSAGE_ACTIONS[kind.kind][sessionStatus(session)];
+}
+
+/**
+ * "after", "New task: …" or a mode of its own: not for the run that is on. Nor is what a child session hears from its parent, which
+ * wants to know what came of it.
+ */
+function waitsForItsTurn({ name }: Session, message: Message): boolean {
+  if (message.as === 'data') return false;
+  if (isFromAncestor(name, message.from)) return true;
+  return (
+    message.options?.when === 'after' ||
+    message.options?.mode !== undefined ||
+    /^\s*(?:new task|新任务|新任務)\s*[:：]/i.test(message.text)
+  );
+}

@@ -1,0 +1,109 @@
+import { mapGet } from '../../base/persistent-collections.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
+import { AskUserArgs, parseToolArgs } from '../../protocol/tool-calls/own-tools.ts';
+import type { Message } from '../session/session-messages.ts';
+import type { Session } from '../session/session-state.ts';
+import { imagesOfMessage, toUserMessage } from './chat-messages.ts';
+import { parseCommand, SESSION_COMMANDS, textWithoutCommand } from './commands.ts';
+import { classifyIntent } from './intent.ts';
+
+/** The arguments by the schema, or what is wrong with them. */
+export const parseAskCall = (args: string): AskUserArgs | string => parseToolArgs(AskUserArgs, args);
+
+/**
+ * Whether a message answers the question a run waits with, though its words would mean something else elsewhere: "stop" where that
+ * is one of the choices, or "not done yet". A known command is always a command.
+ */
+export function answersOpenQuestion(
+  { question, run }: Session,
+  message: Pick<Message, 'text' | 'command' | 'template' | 'as'>,
+): boolean {
+  if (!question || run || message.as === 'data' || message.template || message.command !== undefined) return false;
+  const command = parseCommand(message);
+  if (command && Object.hasOwn(SESSION_COMMANDS, command.name)) return false;
+  if (matchChoice(message.text, question.choices)) return true;
+  return command === null && classifyIntent(message.text).kind === 'undo';
+}
+
+/** The result of the question, where the run goes on with a message: that message is its answer, and nothing else. */
+export function answerQuestionEvents(session: Session): EventBody[] {
+  const { question, run } = session;
+  if (!question || !run) return [];
+  const message = mapGet(session.messages, run.message);
+  const text = message ? answerResultText(message, question.choices, session.promptNonce) : NO_ANSWER;
+  const images = message ? imagesOfMessage(message) : [];
+  const shown = images.length > 0 && { images };
+  return [{ type: 'tool.finished', call: question.call, ok: true, output: { text }, ms: 0, ...shown }];
+}
+
+/** The question is asked no longer, since the person did something else. Nothing where none is open. */
+export function withdrawQuestionEvents({ question }: Session, why: string): EventBody[] {
+  if (!question) return [];
+  return [
+    { type: 'tool.finished', call: question.call, ok: false, output: { text: `No answer was given: ${why}.` }, ms: 0 },
+  ];
+}
+
+const NO_ANSWER = 'No answer was given; the person said "continue". Decide yourself, or ask again if you cannot.';
+
+/** What the model is told: the person's words, and which choice they mean. */
+function answerResultText(message: Message, choices: readonly string[], nonce: string): string {
+  const picked = matchChoice(message.text, choices);
+  if (picked?.is === 'one')
+    return `The person chose ${picked.place + 1}: ${choices[picked.place]}${attachmentsText(message, nonce)}`;
+  const said = textWithoutCommand(message).trim();
+  if (said === '' && message.attachments === undefined) return NO_ANSWER;
+  if (isBareContinue(message)) return `No answer was given; the person said: ${said}`;
+  const both = picked
+    ? `\n[This is the text of choice ${picked.place + 1}, and the number of choice ${picked.number + 1}: ${choices[picked.number]}.]`
+    : choices.length > 0
+      ? '\n[The choices were shown numbered from 1, in your order.]'
+      : '';
+  return `The person answered:\n${toUserMessage(message, nonce).content}${both}`;
+}
+
+/** Whether it says "continue" and nothing else. */
+export function isBareContinue(message: Message): boolean {
+  if (message.attachments !== undefined || parseCommand(message)) return false;
+  const intent = classifyIntent(message.text, { planStatus: 'waiting' });
+  return intent.kind === 'continue' && intent.rest === undefined;
+}
+
+/** Behind a choice: what came along with it. */
+function attachmentsText(message: Message, nonce: string): string {
+  const note = toUserMessage({ ...message, text: '' }, nonce).content.trimEnd();
+  return note === '' ? '' : `\n${note}`;
+}
+
+/** Which choice the words of an answer mean, by their place from 0. `both`: they are the text of one and the number of another. */
+export type MatchedChoice = { is: 'one'; place: number } | { is: 'both'; place: number; number: number };
+
+const CHOICE_NUMBER = /^[#(（]?\s*(\d{1,2})\s*[.)）。、:：]*$/;
+
+/** The choice an answer names, by its number (from 1) or by its text; null where it says something else. Pure and total. */
+function matchChoice(answer: string, choices: readonly string[]): MatchedChoice | null {
+  const said = normalizeChoice(answer);
+  const texts = choices.flatMap((choice, place) => (said !== '' && normalizeChoice(choice) === said ? [place] : []));
+  const number = Number(CHOICE_NUMBER.exec(answer.normalize('NFKC').trim())?.[1] ?? 0) - 1;
+  const byNumber = number in choices ? number : undefined;
+  const [byText] = texts;
+  if (byText === undefined) return byNumber === undefined ? null : { is: 'one', place: byNumber };
+  if (byNumber === undefined || byNumber === byText) return { is: 'one', place: byText };
+  return { is: 'both', place: byText, number: byNumber };
+}
+
+/** Words without what typing adds to them: case, width, quotes around them, a full stop. */
+function normalizeChoice(text: string): string {
+  return text
+    .normalize('NFKC')
+    .trim()
+    .replace(/^["'“‘«「『]+|["'”’»」』]+$/gu, '')
+    .replace(/[\s.!。]+$/u, '')
+    .replace(/\s+/g, ' ')
+    .toLowerCase();
+}
+
+/** A question as a person reads it: its words, and the choices by number. */
+export function formatQuestion(text: string, choices: readonly string[]): string {
+  return choices.length === 0 ? text : `${text}\n\n${choices.map((choice, n) => `${n + 1}. ${choice}`).join('\n')}`;
+}

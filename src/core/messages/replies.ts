@@ -1,0 +1,155 @@
+import { mapGet } from '../../base/persistent-collections.ts';
+import { escapeInvisible, legible } from '../../base/strings.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
+import type { Plan } from '../../protocol/session/plan.ts';
+import type { Reply, ReplyStatus, UserQuestion } from '../../protocol/session/reply.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { currentStepIndex } from '../plan/plan-steps.ts';
+import { countCompletedSteps } from '../plan/step-graph.ts';
+import type { Message } from '../session/session-messages.ts';
+import { sessionLanguage } from '../session/session-queries.ts';
+import type { Session } from '../session/session-state.ts';
+import { detectLanguage, type Language } from '../text/language.ts';
+import { parseCommand } from './commands.ts';
+import { REPLY_WORDING } from './reply-wording.ts';
+
+/** The event of one reply, before it has its place in the record. */
+export type ReplyCommitted = Extract<EventBody, { type: 'reply.committed' }>;
+
+type ReplyFacts = {
+  status: ReplyStatus;
+  text: string;
+  reason?: string;
+  usage?: Reply['usage'];
+  plan?: Plan | null;
+  exit?: number;
+  question?: UserQuestion;
+  /** Files under `work/` that were there when the run came to rest. */
+  attachments?: string[];
+  approval?: number;
+};
+
+/** The one reply of a message, as an event. A fault in `plan.json` that nobody was told of yet is told here. */
+export function replyEvent(session: Session, id: string, facts: ReplyFacts, language: Language): ReplyCommitted {
+  const { status, text, reason, usage = null, exit, question, approval, attachments = [] } = facts;
+  const plan = facts.plan === undefined ? session.plan : facts.plan;
+  const note =
+    session.planProblem && status !== 'rejected' ? `\n\n${REPLY_WORDING[language].planNote(session.planProblem)}` : '';
+  return {
+    type: 'reply.committed',
+    message: id,
+    reply: {
+      id: mapGet(session.messages, id)?.name ?? id,
+      in_reply_to: id,
+      session: session.name,
+      status,
+      // What a person answers must not hide anything from them.
+      text: (status === 'waiting' ? legible(text) : text) + note,
+      ...(reason !== undefined && { reason }),
+      ...(question && { question: { text: question.text, choices: question.choices } }),
+      plan: plan && planFacts(plan),
+      usage,
+      ...(exit !== undefined && { exit }),
+      ...(approval !== undefined && { approval }),
+      attachments,
+    },
+  };
+}
+
+/** A free name for a reply that no message asked for, of the same kind as that of the reply `like`. */
+export function standInReplyName(session: Session, about: string, like: string): string {
+  const ending = /(?:\.msg)?\.[A-Za-z0-9]+$/.exec(like)?.[0] ?? '.md';
+  const isTaken = (name: string) => (mapGet(session.replyNames, name) ?? mapGet(session.messages, name)) !== undefined;
+  for (let n = 1; ; n++) {
+    const name = `${about}${n > 1 ? `-${n}` : ''}${ending}`;
+    if (!isTaken(name)) return name;
+  }
+}
+
+function planFacts(plan: Plan): Reply['plan'] {
+  const current = plan.steps[currentStepIndex(plan.steps)];
+  const open = current && (current.status === 'running' || current.status === 'pending');
+  return {
+    id: plan.id,
+    completed: countCompletedSteps(plan),
+    total: plan.steps.length,
+    current: open ? current.description : null,
+  };
+}
+
+/**
+ * The bytes of a reply file: JSON for a JSON message, else Markdown with the same facts in front matter. Characters that nobody sees
+ * are escapes in JSON and in the front matter, which read back as they were.
+ */
+export function formatReplyFile(reply: Reply): string {
+  if (/\.json$/i.test(reply.id)) return `${escapeInvisible(JSON.stringify(reply, null, 2))}\n`;
+  const { text, ...facts } = reply;
+  const lines = Object.entries(facts).map(
+    ([key, value]) => `${key}: ${typeof value === 'string' ? yamlString(value) : JSON.stringify(value)}`,
+  );
+  return `---\n${escapeInvisible(lines.join('\n'))}\n---\n\n${text}\n`;
+}
+
+/** A string that YAML reads back as itself: plain where that is safe, else as JSON, which YAML includes. */
+function yamlString(value: string): string {
+  return /^[A-Za-z_][\w.-]*$/.test(value) && !/^(?:true|false|null|yes|no|on|off|y|n)$/i.test(value)
+    ? value
+    : JSON.stringify(value);
+}
+
+/** Longest name in bytes that a file system takes, and the longest that gets a number. */
+const MAX_NAME_BYTES = 255;
+const NUMBERED_NAME_BYTES = 230;
+
+/**
+ * A name no other message's reply has: `1.md`, then `1-2.md`, `1-3.md`. The name itself where it is free, however long: a frontend
+ * waits for the reply under the name of its message.
+ */
+export function freeReplyName(wanted: string, taken: (name: string) => boolean): string {
+  if (byteLength(wanted) <= MAX_NAME_BYTES && !taken(wanted)) return wanted;
+  const name = fitFileName(wanted);
+  if (!taken(name)) return name;
+  const dot = name.search(/(?:\.msg)?\.[^.]*$/);
+  const [stem, ending] = dot > 0 ? [name.slice(0, dot), name.slice(dot)] : [name, ''];
+  const numbered = (n: number) => `${stem}-${n}${ending}`;
+  // Doubling, then halving: a name that was used a hundred thousand times costs 34 questions.
+  let [low, high] = [1, 2];
+  for (; taken(numbered(high)); high *= 2) low = high;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (taken(numbered(middle))) low = middle;
+    else high = middle;
+  }
+  return numbered(high);
+}
+
+/** The name cut in its middle where it leaves no room for a number, its ending kept. */
+function fitFileName(name: string): string {
+  if (byteLength(name) <= NUMBERED_NAME_BYTES) return name;
+  const points = [...name];
+  const ending = points.slice(-20).join('');
+  let stem = '';
+  for (const point of points.slice(0, -20)) {
+    if (byteLength(stem + point + ending) > NUMBERED_NAME_BYTES) break;
+    stem += point;
+  }
+  return stem + ending;
+}
+
+const byteLength = (text: string): number => new TextEncoder().encode(text).length;
+
+export function replyInWords(
+  session: Session,
+  message: Message,
+  rules: Rules,
+  text: (words: (typeof REPLY_WORDING)[Language], language: Language) => string,
+  status: ReplyStatus = 'done',
+): EventBody[] {
+  const language = replyLanguage(session, message, rules);
+  return [replyEvent(session, message.id, { status, text: text(REPLY_WORDING[language], language) }, language)];
+}
+
+/** A command has no language of its own; it is answered in that of the plan. */
+export function replyLanguage(session: Session, message: Message, rules: Rules): Language {
+  return parseCommand(message) ? sessionLanguage(session, rules) : (rules.language ?? detectLanguage(message.text));
+}

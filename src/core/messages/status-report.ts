@@ -1,0 +1,122 @@
+import { mapGet } from '../../base/persistent-collections.ts';
+import { truncate } from '../../base/strings.ts';
+import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { stepsToShow } from '../plan/fan-out.ts';
+import { rolledBackSteps, runningStep } from '../plan/plan-steps.ts';
+import { countCompletedSteps } from '../plan/step-graph.ts';
+import { describeBrokenNeeds } from '../plan/step-readiness.ts';
+import type { Session } from '../session/session-state.ts';
+import type { Language } from '../text/language.ts';
+import { formatQuestion } from './questions.ts';
+import { REPLY_WORDING } from './reply-wording.ts';
+
+/** One mark for each status of a step. */
+export const STATUS_MARKS: Readonly<Record<Step['status'], string>> = {
+  pending: '○',
+  running: '▶',
+  completed: '✓',
+  failed: '✗',
+  blocked: '⚑',
+  skipped: '–',
+};
+
+const SUMMARY_WORDING = {
+  en: {
+    goal: 'Goal',
+    progress: 'Progress',
+    steps: 'steps done',
+    planning: 'planning, no steps declared yet',
+    current: 'Current step',
+    spent: 'Iterations',
+    assumed: 'assumed done',
+    by: 'done by hand',
+    planned: 'Planned by',
+    undone: 'Undone',
+  },
+  zh: {
+    goal: '目标',
+    progress: '进度',
+    steps: '步已完成',
+    planning: '计划中，还没有步骤',
+    current: '当前步骤',
+    spent: '已用迭代',
+    assumed: '推定完成',
+    by: '手动完成',
+    planned: '计划来自',
+    undone: '已撤销',
+  },
+};
+
+/** Where a plan stands, for a person: goal, count, current step with its progress, iterations spent, all steps with results. */
+export function formatPlanSummary(plan: Plan, language: Language): string {
+  const words = SUMMARY_WORDING[language];
+  const current = runningStep(plan);
+  const back = rolledBackSteps(plan.steps);
+  const count =
+    plan.steps.length === 0 ? words.planning : `${countCompletedSteps(plan)}/${plan.steps.length} ${words.steps}`;
+  return [
+    `${words.goal}: ${shortFirstLine(plan.goal)}`,
+    `${words.progress}: ${count}`,
+    ...(current ? [`${words.current}: ${current.description}${progressSuffix(current)}`] : []),
+    `${words.spent}: ${plan.iteration_count}`,
+    ...(plan.steps.length > 0 ? [''] : []),
+    ...stepsToShow(plan).map((step, place) => formatStepLine(step, place + 1, language)),
+    ...describeBrokenNeeds(plan, language),
+    ...((plan.planned_by ?? 'planner') !== 'planner' ? ['', `${words.planned}: ${plan.planned_by}`] : []),
+    ...(back.length > 0 ? [`${words.undone}: ${back.map((step) => step.id).join(', ')}`] : []),
+  ].join('\n');
+}
+
+/** One step in a line: number, mark, description, progress, and what came out of it. */
+export function formatStepLine(step: Step, number: number, language: Language): string {
+  const words = SUMMARY_WORDING[language];
+  const how =
+    step.completed_by === 'timeout' ? ` (${words.assumed})` : step.completed_by === 'person' ? ` (${words.by})` : '';
+  const outcome = step.error ?? step.result;
+  return `${number}. ${STATUS_MARKS[step.status]} ${step.description}${step.status === 'completed' ? '' : progressSuffix(step)}${how}${outcome ? ` — ${truncate(oneLine(outcome), 160)}` : ''}`;
+}
+
+function progressSuffix(step: Step): string {
+  return step.progress ? ` (${step.progress.current}/${step.progress.total})` : '';
+}
+
+function shortFirstLine(text: string): string {
+  const [line = '', ...rest] = text.trim().split('\n');
+  return truncate(line, 300) + (rest.length > 0 ? ' …' : '');
+}
+
+function oneLine(text: string): string {
+  return text.replace(/\s+/g, ' ').trim();
+}
+
+/** What `/status` says: what runs or why it rests, what was spent, where the plan is. */
+export function formatStatus(session: Session, language: Language): string {
+  const words = REPLY_WORDING[language];
+  return [
+    ...(session.run ? runningLines(session, language) : restingLines(session, language)),
+    session.plan ? `\n${formatPlanSummary(session.plan, language)}` : words.noPlan,
+  ].join('\n');
+}
+
+function runningLines(session: Session, language: Language): string[] {
+  const { run } = session;
+  if (!run) return [];
+  const words = REPLY_WORDING[language];
+  const failure = run.failure?.last;
+  const { iterations, tokens, cost } = run.spent;
+  return [
+    words.working(mapGet(session.messages, run.message)?.text.split('\n')[0] ?? run.message),
+    `iterations ${iterations}/${run.limits.iterations}, tokens ${tokens}${cost === null ? '' : `, cost ${cost.toFixed(4)}`}`,
+    ...(failure?.retry_at ? [words.retrying(failure.error, failure.attempt, failure.retry_at)] : []),
+  ];
+}
+
+function restingLines(session: Session, language: Language): string[] {
+  const words = REPLY_WORDING[language];
+  const { runEnd, question } = session;
+  return [
+    words.idle,
+    ...(runEnd ? [words.rests(runEnd.status, runEnd.reason)] : []),
+    ...(question ? [`\n${formatQuestion(question.text, question.choices)}`] : []),
+  ];
+}

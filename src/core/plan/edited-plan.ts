@@ -1,0 +1,134 @@
+import { findJsonSyntaxError, positionOfJsonPath } from '../../base/json-position.ts';
+import type { Plan } from '../../protocol/session/plan.ts';
+import { EditedPlan, PLAN_BOUNDS, type PlanSave } from '../../protocol/session/plan-edit.ts';
+
+/** A `plan.json` as a person saved it, with all that is in it, or what is wrong with it, where, and what was wanted. */
+export type EditReading = { edit: EditedPlan; raw: Readonly<Record<string, unknown>> } | { fault: string };
+
+export function parseEditedPlan(bytes: string): EditReading {
+  let raw: unknown;
+  try {
+    raw = JSON.parse(bytes);
+  } catch {
+    return { fault: `plan.json does not parse: ${describeJsonFault(bytes)}` };
+  }
+  const parsed = EditedPlan.safeParse(raw);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    return { fault: faultAt(bytes, issue?.path ?? [], issue?.message ?? '') };
+  }
+  const deep = findTooDeepStep(parsed.data);
+  if (deep !== undefined)
+    return {
+      fault: faultAt(bytes, ['steps', deep, 'parent'], `wanted at most ${PLAN_BOUNDS.depth} groups within each other`),
+    };
+  return { edit: parsed.data, raw: Object(raw) };
+}
+
+function describeJsonFault(bytes: string): string {
+  const fault = findJsonSyntaxError(bytes);
+  return fault
+    ? `line ${fault.line}, column ${fault.column}: wanted ${fault.expected}, came ${fault.found}`
+    : 'it is no JSON';
+}
+
+function faultAt(bytes: string, path: readonly PropertyKey[], message: string): string {
+  const place = positionOfJsonPath(bytes, path) ?? positionOfJsonPath(bytes, path.slice(0, -1));
+  const where = place ? `line ${place.line}, column ${place.column}, ` : '';
+  return `plan.json is not a plan: ${where}at ${path.map(String).join('.') || 'the top'}: ${message}`;
+}
+
+/** A step that stands in more groups than a plan may have; each group costs every look at each step in it. */
+function findTooDeepStep({ steps }: EditedPlan): number | undefined {
+  const parents = new Map(steps.flatMap(({ id, parent }) => (id === undefined ? [] : [[id, parent]])));
+  for (const [place, { parent }] of steps.entries()) {
+    let depth = 0;
+    for (let group = parent; group !== undefined && depth <= PLAN_BOUNDS.depth; group = parents.get(group)) depth++;
+    if (depth > PLAN_BOUNDS.depth && !isInParentCycle(parent, parents)) return place;
+  }
+  return undefined;
+}
+
+/** A ring of parents is a fault of its own, which is told with the names of its steps. */
+function isInParentCycle(parent: string | undefined, parents: ReadonlyMap<string, string | undefined>): boolean {
+  const seen = new Set<string>();
+  for (let group = parent; group !== undefined && seen.size <= PLAN_BOUNDS.depth; group = parents.get(group)) {
+    if (seen.has(group)) return true;
+    seen.add(group);
+  }
+  return false;
+}
+
+/** What of a plan is in the hands of people, or told to them as not theirs. */
+export type SavedPlan = Omit<PlanSave, 'sha256'>;
+export type SavedStep = SavedPlan['steps'][number];
+
+/** Fields of a step that a person may take out of the file. */
+export const REMOVABLE_FIELDS = ['needs', 'when', 'rollback', 'parent', 'done_when', 'notes', 'agent'] as const;
+export const EDITABLE_FIELDS = ['description', ...REMOVABLE_FIELDS] as const;
+
+/** Fields of the plan that are the daemon's own, and what to do instead of writing them. */
+export const DAEMON_FIELDS = {
+  status: 'use agentctl continue, pause or cancel',
+  current_step_index: 'it follows the steps',
+  iteration_count: 'it counts',
+} as const;
+
+/** Buffers whose last save is kept: the saves of any other begin from the version of the plan they name. */
+const MAX_BUFFERS = 8;
+
+/** The version of a plan the daemon wrote, as a save in which nothing was changed. */
+export function unchangedSave(plan: Plan): SavedPlan {
+  const { revision, goal, limits, status, current_step_index, iteration_count, steps } = plan;
+  return {
+    ...{ revision, goal, limits, status, current_step_index, iteration_count },
+    steps: steps.map((step) => ({ ...editableFields(step), id: step.id, status: step.status })),
+  };
+}
+
+/** What a person saved, once each of its steps has its id. */
+export function toSavedPlan(
+  { revision, goal, limits }: EditedPlan,
+  steps: SavedStep[],
+  raw: Readonly<Record<string, unknown>>,
+): SavedPlan {
+  const { status, current_step_index, iteration_count } = raw;
+  const given = { revision, goal, limits, status, current_step_index, iteration_count };
+  return { ...withoutUndefined(given), steps };
+}
+
+/** A step of a save under its id; `written` where the file had another. */
+export function toSavedStep(step: EditedPlan['steps'][number], id: string): SavedStep {
+  const { status } = step;
+  return {
+    ...editableFields(step),
+    id,
+    ...(status !== undefined && { status }),
+    ...(step.id !== id && { written: step.id ?? null }),
+  };
+}
+
+function editableFields(step: Omit<SavedStep, 'id' | 'written'>): Pick<SavedStep, (typeof EDITABLE_FIELDS)[number]> {
+  const { description, needs, when, rollback, parent, done_when, notes, agent } = step;
+  return { description, ...withoutUndefined({ needs, when, rollback, parent, done_when, notes, agent }) };
+}
+
+function withoutUndefined<T extends object>(fields: T): Partial<T> {
+  const there: Partial<T> = { ...fields };
+  for (const key of Object.keys(fields) as Array<keyof T>) if (there[key] === undefined) delete there[key];
+  return there;
+}
+
+/** The last save of the buffer that began from this version. */
+export function lastSaveOf(saves: readonly PlanSave[], revision: number | undefined): PlanSave | undefined {
+  return saves.find((save) => save.revision === revision);
+}
+
+/** The last save of each buffer, this one among them. */
+export function addSave(saves: readonly PlanSave[], save: PlanSave): PlanSave[] {
+  return [...saves.filter((other) => other.revision !== save.revision), save].slice(-MAX_BUFFERS);
+}
+
+export function isSameJson(a: unknown, b: unknown): boolean {
+  return a === b || JSON.stringify(a) === JSON.stringify(b);
+}

@@ -1,0 +1,249 @@
+import type { Plan, Step } from '../../protocol/session/plan.ts';
+import type { EditedPlan, PlanChange, PlanSave } from '../../protocol/session/plan-edit.ts';
+import {
+  DAEMON_FIELDS,
+  EDITABLE_FIELDS,
+  isSameJson,
+  REMOVABLE_FIELDS,
+  type SavedPlan,
+  type SavedStep,
+  toSavedPlan,
+  toSavedStep,
+  unchangedSave,
+} from './edited-plan.ts';
+import { applyPlanChanges } from './plan-changes.ts';
+import { dependencyNodes, findCycle, stepReferences } from './step-graph.ts';
+
+/** What a hand edit comes to: the changes that are taken over, in words what is not, and the save as the next one's base. */
+export type MergedEdit = { changes: PlanChange[]; ignored: string[]; save: SavedPlan | null };
+
+/**
+ * Three-way merge by step id. `base` is what the person's last save of this buffer said, or the version of the plan it began
+ * from; `theirs` what they saved now, and `now` the plan as the record has it. People win on what they changed; what they did not
+ * touch stays as the record has it. Plan status, index and counters are the daemon's own. `raw` is the saved JSON, to say what of
+ * it was ignored.
+ */
+export function mergePlanEdit(
+  base: Plan | PlanSave,
+  theirs: EditedPlan,
+  now: Plan,
+  lastStepNumber: number,
+  raw: Readonly<Record<string, unknown>>,
+): MergedEdit {
+  if (theirs.id !== undefined && theirs.id !== now.id) {
+    const ignored = `plan.json held another plan (id ${theirs.id}); the plan at work is ${now.id}. What was saved is in plans/history/`;
+    return { changes: [], ignored: [ignored], save: null };
+  }
+  const was: SavedPlan = 'sha256' in base ? base : unchangedSave(base);
+  const save = toSavedPlan(theirs, matchSavedSteps(was, theirs, now, lastStepNumber), raw);
+  const changes: PlanChange[] = [];
+  const ignored: string[] = [];
+  if (save.goal !== undefined && save.goal !== was.goal && save.goal !== now.goal)
+    changes.push({ what: 'goal', from: now.goal, to: save.goal });
+  const limits = { ...now.limits, ...changedLimits(was, save) };
+  if (!isSameJson(limits, now.limits)) changes.push({ what: 'limits', to: limits });
+  mergeSteps(was, save, now, { changes, ignored });
+  ignored.push(...describeDaemonFields(was, save), ...describeDeadlocks(now, changes));
+  return { changes, ignored, save: isDifferentSave(was, save) ? save : null };
+}
+
+type MergeFindings = Pick<MergedEdit, 'changes' | 'ignored'>;
+
+function mergeSteps(was: SavedPlan, save: SavedPlan, now: Plan, found: MergeFindings): void {
+  const before = new Map(was.steps.map((step) => [step.id, step]));
+  const current = new Map(now.steps.map((step) => [step.id, step]));
+  const kept = new Set(save.steps.map((step) => step.id));
+  for (const { id, description } of now.steps)
+    if (before.has(id) && !kept.has(id)) found.changes.push({ what: 'removed', step: id, description });
+  let end = now.steps.length;
+  for (const step of save.steps) {
+    const [had, has] = [before.get(step.id), current.get(step.id)];
+    if (had && has) mergeStep(had, step, has, found);
+    else if (!had && !has) found.changes.push({ what: 'added', step: toNewStep(step), at: end++ });
+  }
+  const order = save.steps.map((step) => step.id);
+  const wasOrder = was.steps.map((step) => step.id).filter((id) => kept.has(id));
+  if (!isSameJson(wasOrder, order)) found.changes.push({ what: 'order', to: order });
+}
+
+function mergeStep(before: SavedStep, theirs: SavedStep, now: Step, found: MergeFindings): void {
+  const fields = EDITABLE_FIELDS.filter(
+    (key) => theirs[key] !== undefined && !isSameJson(theirs[key], before[key]) && !isSameJson(theirs[key], now[key]),
+  );
+  const set = Object.fromEntries(fields.map((key) => [key, theirs[key]]));
+  const unset = REMOVABLE_FIELDS.filter(
+    (key) => theirs[key] === undefined && before[key] !== undefined && now[key] !== undefined,
+  );
+  if (fields.length + unset.length > 0) found.changes.push({ what: 'step', step: now.id, set, unset });
+  const { status } = theirs;
+  if (status === undefined || status === (before.status ?? 'pending') || status === now.status) return;
+  if (status === 'running')
+    found.ignored.push(`${now.id}: "running" is the daemon's to set; set it to "pending" to have it done again`);
+  else found.changes.push({ what: 'status', step: now.id, from: now.status, to: status });
+}
+
+function toNewStep({ id, status: wanted, written: _, ...given }: SavedStep): Step {
+  const status = wanted === undefined || wanted === 'running' ? 'pending' : wanted;
+  return { id, status, ...(status === 'completed' && { completed_by: 'person' as const }), ...given };
+}
+
+/** Steps that can never begin as they were saved: taken as they are, since a person wrote them, and named. */
+function describeDeadlocks(now: Plan, changes: readonly PlanChange[]): string[] {
+  const touched = changes.some((it) => it.what === 'step' || it.what === 'added' || it.what === 'removed');
+  if (!touched) return [];
+  const { steps } = applyPlanChanges(now, changes, now.updated_at);
+  const cycle = findCycle(dependencyNodes(steps));
+  const ids = new Set(steps.map((step) => step.id));
+  const unknown = steps.flatMap((step) =>
+    step.status === 'pending'
+      ? stepReferences(step).flatMap(([field, id]) =>
+          ids.has(id) ? [] : [`${step.id} names ${id} in "${field}", and no step has that id`],
+        )
+      : [],
+  );
+  return [
+    ...(cycle
+      ? [`the steps ${firstFew(cycle).join(' → ')} wait for each other in a ring; none of them can begin`]
+      : []),
+    ...firstFew(unknown),
+  ];
+}
+
+/** The first ones; a person mends those first, and the record repeats no thousand of them. */
+function firstFew(items: readonly string[]): string[] {
+  return items.length > MAX_LISTED
+    ? [...items.slice(0, MAX_LISTED), `and ${items.length - MAX_LISTED} more`]
+    : [...items];
+}
+const MAX_LISTED = 20;
+
+function changedLimits(was: SavedPlan, save: SavedPlan): Partial<Plan['limits']> {
+  const { iterations, step_iterations } = save.limits ?? {};
+  return {
+    ...(iterations !== undefined && iterations !== was.limits?.iterations && { iterations }),
+    ...(step_iterations !== undefined && step_iterations !== was.limits?.step_iterations && { step_iterations }),
+  };
+}
+
+function describeDaemonFields(was: SavedPlan, save: SavedPlan): string[] {
+  const keys = Object.keys(DAEMON_FIELDS) as Array<keyof typeof DAEMON_FIELDS>;
+  return keys
+    .filter((key) => save[key] !== undefined && !isSameJson(save[key], was[key]))
+    .map((key) => `the plan's "${key}" is the daemon's own (${DAEMON_FIELDS[key]})`);
+}
+
+/** Whether it says anything else than its base: else it need not be kept to compare the next one with. */
+function isDifferentSave({ revision: _, ...was }: SavedPlan, { revision: __, ...save }: SavedPlan): boolean {
+  const said = ({ goal, limits, status, current_step_index, iteration_count, steps }: Omit<SavedPlan, 'revision'>) => [
+    ...[goal, limits?.iterations, limits?.step_iterations, status, current_step_index, iteration_count],
+    steps.map((step) => [step.id, step.written, step.status, ...EDITABLE_FIELDS.map((field) => step[field])]),
+  ];
+  return !isSameJson(said(was), said(save));
+}
+
+type EditedStep = EditedPlan['steps'][number];
+
+/**
+ * Which step of the plan each step of a save is. An id says so; steps without one, or with one that is there twice, are those of
+ * the same words in the save before (`base`), then those that stood in the same place and were only reworded. Any other is new and
+ * gets an id that was never used.
+ */
+function matchSavedSteps(base: SavedPlan, { steps }: EditedPlan, now: Plan, lastStepNumber: number): SavedStep[] {
+  const ids = new Array<string | undefined>(steps.length);
+  const left = new Set(base.steps);
+  const give = (place: number, step: SavedStep | undefined) => {
+    if (!step || !left.delete(step)) return;
+    ids[place] = step.id;
+  };
+  const byName = groupBy(base.steps, (step) => writtenIdOf(step));
+  const theirNames = groupBy(steps, (step) => step.id ?? null);
+  const own = new Map(base.steps.map((step) => [step.id, step]));
+  for (const [place, { id }] of steps.entries()) {
+    if (id === undefined || theirNames.get(id)?.length !== 1) continue;
+    const [only, second] = byName.get(id) ?? [];
+    // An id the person took over from the file the daemon wrote meanwhile is that of the step as well.
+    give(place, second ? undefined : (only ?? own.get(id)));
+  }
+  const alike = groupBy([...left], (step) => matchKey(writtenIdOf(step), step.description));
+  for (const [place, step] of steps.entries())
+    if (ids[place] === undefined) give(place, alike.get(matchKey(step.id ?? null, step.description))?.shift());
+  matchRewordedSteps(base, steps, ids, left, now);
+  return assignNewIds(base, steps, ids, now, lastStepNumber);
+}
+
+/** The id as the file had it; null: none. */
+const writtenIdOf = (step: SavedStep): string | null => (step.written === undefined ? step.id : step.written);
+const matchKey = (name: string | null, description: string): string => JSON.stringify([name, description]);
+
+/** Steps of the same name that stand behind the same step, one after the other. */
+function matchRewordedSteps(
+  base: SavedPlan,
+  steps: readonly EditedStep[],
+  ids: Array<string | undefined>,
+  left: Set<SavedStep>,
+  now: Plan,
+): void {
+  const statuses = new Map(now.steps.map((step) => [step.id, step.status]));
+  const gaps = new Map<string, SavedStep[]>();
+  let behind = '';
+  for (const step of base.steps) {
+    if (!left.has(step)) behind = step.id;
+    else pushToGroup(gaps, matchKey(writtenIdOf(step), behind), step);
+  }
+  behind = '';
+  for (const [place, step] of steps.entries()) {
+    const id = ids[place];
+    if (id !== undefined) {
+      behind = id;
+      continue;
+    }
+    const before = gaps.get(matchKey(step.id ?? null, behind))?.shift();
+    if (!before) continue;
+    const status = statuses.get(before.id);
+    // What has begun or ended under other words is another task: it is not passed off as done.
+    const isSame = status === 'pending' || status === 'blocked' || isSimilarText(before.description, step.description);
+    if (status !== undefined && isSame && left.delete(before)) ids[place] = before.id;
+  }
+}
+
+/** Half of the longer text is in both, at the beginning and the end. */
+function isSimilarText(a: string, b: string): boolean {
+  const shorter = Math.min(a.length, b.length);
+  let head = 0;
+  while (head < shorter && a[head] === b[head]) head++;
+  let tail = 0;
+  while (tail < shorter - head && a.at(-1 - tail) === b.at(-1 - tail)) tail++;
+  return 2 * (head + tail) >= Math.max(a.length, b.length);
+}
+
+/** Ids for what is new: the person's own where it is free. An id the record gave to a step of its own meanwhile is not. */
+function assignNewIds(
+  base: SavedPlan,
+  steps: readonly EditedStep[],
+  ids: ReadonlyArray<string | undefined>,
+  now: Plan,
+  lastStepNumber: number,
+): SavedStep[] {
+  const known = new Set(base.steps.map((step) => step.id));
+  const taken = new Set([...now.steps.map((step) => step.id).filter((id) => !known.has(id)), ...ids]);
+  let last = lastStepNumber;
+  for (const { id } of [...base.steps, ...steps, ...now.steps])
+    last = Math.max(last, Number(/^step_(\d{1,9})$/.exec(id ?? '')?.[1] ?? 0));
+  return steps.map((step, place) => {
+    const id = ids[place] ?? (step.id !== undefined && !taken.has(step.id) ? step.id : `step_${++last}`);
+    taken.add(id);
+    return toSavedStep(step, id);
+  });
+}
+
+function groupBy<T, K>(items: readonly T[], keyOf: (item: T) => K): Map<K, T[]> {
+  const groups = new Map<K, T[]>();
+  for (const item of items) pushToGroup(groups, keyOf(item), item);
+  return groups;
+}
+
+function pushToGroup<T, K>(groups: Map<K, T[]>, key: K, item: T): void {
+  const group = groups.get(key);
+  if (group) group.push(item);
+  else groups.set(key, [item]);
+}

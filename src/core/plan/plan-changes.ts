@@ -1,0 +1,156 @@
+import type { EventBody } from '../../protocol/session/event.ts';
+import type { Plan, Step } from '../../protocol/session/plan.ts';
+import type { PlanChange } from '../../protocol/session/plan-edit.ts';
+import { currentStepIndex, omitFields } from './plan-steps.ts';
+
+/** The plan with one hand edit in it. A change that names a step which is gone changes nothing. */
+export function applyPlanChange(plan: Plan, change: PlanChange, at: string): Plan {
+  return applyPlanChanges(plan, [change], at);
+}
+
+/** The plan with all of these in it, one after the other. A thousand changes cost about what one does. */
+export function applyPlanChanges(plan: Plan, changes: readonly PlanChange[], at: string): Plan {
+  let { goal, limits } = plan;
+  const list = editableStepList(plan.steps);
+  for (const change of changes) {
+    switch (change.what) {
+      case 'goal':
+        goal = change.to;
+        break;
+      case 'limits':
+        limits = change.to;
+        break;
+      case 'added':
+        list.add(change.step, change.at);
+        break;
+      case 'removed':
+        list.remove(change.step);
+        break;
+      case 'order':
+        list.order(change.to);
+        break;
+      case 'status':
+        list.change(change.step, (step) => setStatusByHand(step, change, at));
+        break;
+      case 'step':
+        list.change(change.step, (step) => Object.assign(omitFields(step, ...change.unset), change.set));
+        break;
+      default:
+        change satisfies never;
+    }
+  }
+  const steps = list.steps();
+  return { ...plan, goal, limits, steps, current_step_index: currentStepIndex(steps) };
+}
+
+/**
+ * Steps that are changed in place: found by id, appended and removed without a look at the others. What is removed leaves a gap
+ * until places matter.
+ */
+function editableStepList(before: readonly Step[]) {
+  let steps: Array<Step | null> = [...before];
+  let places: Map<string, number> | null = null;
+  let gaps = false;
+
+  const dense = (): Step[] => {
+    const all = steps.filter((step) => step !== null);
+    if (gaps) replace(all);
+    return all;
+  };
+  const replace = (all: Step[]) => {
+    steps = all;
+    gaps = false;
+    places = null;
+  };
+  const indexed = (): Map<string, number> => {
+    if (places) return places;
+    places = new Map();
+    for (const [place, step] of steps.entries()) if (step) places.set(step.id, place);
+    return places;
+  };
+
+  return {
+    steps: dense,
+    add(step: Step, at: number) {
+      const count = gaps ? dense().length : steps.length;
+      if (at < count) {
+        steps.splice(at, 0, step);
+        places = null;
+        return;
+      }
+      steps.push(step);
+      places?.set(step.id, steps.length - 1);
+    },
+    remove(id: string) {
+      const place = indexed().get(id);
+      if (place === undefined) return;
+      steps[place] = null;
+      gaps = true;
+      indexed().delete(id);
+    },
+    change(id: string, change: (step: Step) => Step) {
+      const place = indexed().get(id) ?? -1;
+      const step = steps[place];
+      if (step) steps[place] = change(step);
+    },
+    order: (ids: readonly string[]) => replace(reorderSteps(dense(), ids)),
+  };
+}
+
+/** Steps in the order named; those not named keep their place behind the step they followed. */
+function reorderSteps(steps: readonly Step[], order: readonly string[]): Step[] {
+  const named = new Set(order);
+  const byId = new Map(steps.map((step) => [step.id, step]));
+  const result: Step[] = [];
+  const follower = new Map<Step | undefined, Step>();
+  for (const [place, step] of steps.entries()) if (!named.has(step.id)) follower.set(steps[place - 1], step);
+  const putFollowers = (first: Step | undefined) => {
+    for (let step = follower.get(first); step; step = follower.get(step)) result.push(step);
+  };
+  putFollowers(undefined);
+  for (const id of named) {
+    const step = byId.get(id);
+    if (!step) continue;
+    result.push(step);
+    putFollowers(step);
+  }
+  return result;
+}
+
+function setStatusByHand(step: Step, { to, note }: Extract<PlanChange, { what: 'status' }>, at: string): Step {
+  const bare = omitFields(step, 'completed_by', 'evidence', 'completed_at', 'error');
+  const noted = note ? { [to === 'completed' ? 'result' : 'error']: note } : {};
+  if (to === 'completed')
+    return { ...bare, ...noted, status: to, completed_by: 'person', evidence: 'set by hand', completed_at: at };
+  if (to === 'pending') return { ...omitFields(bare, 'result'), status: to };
+  return { ...bare, ...noted, status: to };
+}
+
+/** A hand edit as the model is told it: one sentence a change. */
+export function describePlanChanges(changes: readonly PlanChange[]): string[] {
+  return changes.map((change) => {
+    switch (change.what) {
+      case 'goal':
+        return `the goal is now: ${change.to}`;
+      case 'limits':
+        return `the limits are now ${change.to.iterations} iterations, ${change.to.step_iterations} in a step`;
+      case 'added':
+        return `${change.step.id} was added: ${change.step.description}`;
+      case 'removed':
+        return `${change.step} was removed: ${change.description}`;
+      case 'order':
+        return `the order is now ${change.to.join(', ')}`;
+      case 'status':
+        return `${change.step} was set from ${change.from} to ${change.to}`;
+      case 'step':
+        return `${change.step} was changed: ${[...Object.entries(change.set).map(([key, value]) => `${key} = ${typeof value === 'string' ? value : JSON.stringify(value)}`), ...change.unset.map((key) => `${key} removed`)].join('; ')}`;
+      default:
+        return change satisfies never;
+    }
+  });
+}
+
+/** A paused plan leaves `plan.json` and can be brought back. */
+export function shelvePlanEvent(plan: string): EventBody {
+  return { type: 'plan.ended', plan, status: 'paused', reason: 'set aside' };
+}

@@ -1,0 +1,112 @@
+import type { EventBody } from '../../protocol/session/event.ts';
+import type { Plan, Step } from '../../protocol/session/plan.ts';
+import type { PlanChange } from '../../protocol/session/plan-edit.ts';
+import { PLAN_BOUNDS } from '../../protocol/session/plan-edit.ts';
+import { findStep } from './plan-steps.ts';
+
+/** What a person asked of the plan in a command: the events, and what they are told. */
+export type PlanCommandResult = {
+  events: EventBody[];
+  reply: string /** it could not be carried out, and `told` says why */;
+  isRefused?: true;
+};
+
+const USAGE =
+  'done <step> [result] · skip <step> [reason] · add [after <step>:] <text> · move <step> <position> · reword <step> <text> · undo';
+
+/**
+ * `/plan done step_2`, `skip`, `add`, `move`, `reword`: the hand edits of `plan.json` for whoever has no editor at hand. They become
+ * the same `plan.edited` events. Undefined where the order is not one of these.
+ */
+export function runPlanCommand(plan: Plan, lastStepNumber: number, command: string): PlanCommandResult | undefined {
+  const [, verb = '', rest = ''] = /^\s*(\S+)\s*([\s\S]*)$/.exec(command) ?? [];
+  switch (verb.toLowerCase()) {
+    case 'done':
+      return withNamedStep(plan, rest, (step, result) => closeStepByHand(step, 'completed', result));
+    case 'skip':
+      return withNamedStep(plan, rest, (step, reason) => closeStepByHand(step, 'skipped', reason));
+    case 'reword':
+      return withNamedStep(plan, rest, (step, text) =>
+        text
+          ? (refuseTooLong(text) ??
+            editResult(`${step.id} is now: ${text}`, {
+              what: 'step',
+              step: step.id,
+              set: { description: text },
+              unset: [],
+            }))
+          : refuse('reword wants a text: reword <step> <text>'),
+      );
+    case 'move':
+      return withNamedStep(plan, rest, (step, text) => moveStepByHand(plan, step, Number(text)));
+    case 'add':
+      return addStepByHand(plan, lastStepNumber, rest.trim());
+    default:
+      return undefined;
+  }
+}
+
+/** What to say where an order was not understood. */
+export const PLAN_COMMAND_USAGE = USAGE;
+
+const refuse = (text: string): PlanCommandResult => ({ events: [], reply: text, isRefused: true });
+
+function refuseTooLong({ length }: string): PlanCommandResult | undefined {
+  const most = PLAN_BOUNDS.description;
+  if (length <= most) return undefined;
+  return refuse(
+    `A step has at most ${most} characters; these are ${length}. Put the long part into a file and name it.`,
+  );
+}
+
+const editResult = (text: string, ...changes: PlanChange[]): PlanCommandResult => ({
+  events: [{ type: 'plan.edited', by: 'person', changes, ignored: [] }],
+  reply: text,
+});
+
+function withNamedStep(
+  plan: Plan,
+  rest: string,
+  act: (step: Step, text: string) => PlanCommandResult,
+): PlanCommandResult {
+  const [, name = '', text = ''] = /^\s*(\S*)\s*([\s\S]*)$/.exec(rest) ?? [];
+  const step = name === '' ? undefined : findStep(plan, name);
+  if (!step)
+    return refuse(`There is no step "${name}". Steps: ${plan.steps.map((one) => one.id).join(', ') || 'none yet'}.`);
+  return act(step, text.trim());
+}
+
+function closeStepByHand(step: Step, to: 'completed' | 'skipped', note: string): PlanCommandResult {
+  if (step.status === to) return refuse(`${step.id} is ${to} already.`);
+  return editResult(`${step.id} is ${to}: ${step.description}`, {
+    what: 'status',
+    step: step.id,
+    from: step.status,
+    to,
+    ...(note && { note }),
+  });
+}
+
+function moveStepByHand(plan: Plan, step: Step, position: number): PlanCommandResult {
+  if (!Number.isInteger(position) || position < 1 || position > plan.steps.length)
+    return refuse(`move wants a position from 1 to ${plan.steps.length}.`);
+  const others = plan.steps.map((one) => one.id).filter((id) => id !== step.id);
+  return editResult(`${step.id} is at place ${position}.`, {
+    what: 'order',
+    to: [...others.slice(0, position - 1), step.id, ...others.slice(position - 1)],
+  });
+}
+
+function addStepByHand(plan: Plan, lastStepNumber: number, rest: string): PlanCommandResult {
+  const [, after = '', behind = ''] = /^after\s+([^:：]+)[:：]\s*([\s\S]+)$/i.exec(rest) ?? [];
+  // "after lunch: eat" is a text of its own where no step is called lunch.
+  const before = findStep(plan, after);
+  const text = before ? behind : rest;
+  if (text.trim() === '') return refuse('add wants a text: add [after <step>:] <text>');
+  if (plan.steps.length >= PLAN_BOUNDS.steps) return refuse(`A plan has at most ${PLAN_BOUNDS.steps} steps.`);
+  const unfit = refuseTooLong(text.trim());
+  if (unfit) return unfit;
+  const step: Step = { id: `step_${lastStepNumber + 1}`, description: text.trim(), status: 'pending' };
+  const at = before ? plan.steps.indexOf(before) + 1 : plan.steps.length;
+  return editResult(`${step.id} was added: ${step.description}`, { what: 'added', step, at });
+}

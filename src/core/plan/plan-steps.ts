@@ -1,0 +1,160 @@
+import { Plan, Step } from '../../protocol/session/plan.ts';
+import type { AgentProfile } from '../../protocol/settings/config.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { isFanOutStep } from './fan-out.ts';
+import { isGroup, replaceStep } from './step-graph.ts';
+import { findReadySteps } from './step-readiness.ts';
+
+/** Steps still to be worked on. */
+export function openSteps(plan: Plan): Step[] {
+  return plan.steps.filter((step) => step.status === 'pending' || step.status === 'running');
+}
+
+/**
+ * Steps that may start now: pending, everything they and the groups they are in need is completed, and their conditions hold. A
+ * step that undoes another is ready only once that one has failed, and then nothing else is. Groups are never worked on themselves.
+ */
+export function readySteps(steps: readonly Step[]): Step[] {
+  return findReadySteps(steps);
+}
+
+/**
+ * Steps that keep the goal from being reached. One that a `spawn` call asked for is a means: whether its failure matters is for
+ * the model that was told of it, as long as any other step was completed. A part of a step that was completed without it was not
+ * needed.
+ */
+export function failedOrBlockedSteps(plan: Plan): Step[] {
+  const completed = new Set(plan.steps.flatMap((step) => (step.status === 'completed' ? [step.id] : [])));
+  return plan.steps.filter(
+    (step) =>
+      (step.status === 'failed' || step.status === 'blocked') &&
+      (step.call === undefined || completed.size === 0) &&
+      !completed.has(step.parent ?? '') &&
+      // What a group came to, its parts say.
+      !isGroup(plan.steps, step.id),
+  );
+}
+
+/** Steps that kept the goal from being reached: failed or blocked, and nothing was planned in their place. */
+export function unreachedStepIds(plan: Plan, replaced: readonly string[]): string[] {
+  const made = plan.steps.some((step) => step.status === 'completed') ? replaced : [];
+  return failedOrBlockedSteps(plan)
+    .filter((step) => step.status === 'blocked' || !made.includes(step.id))
+    .map((step) => step.id);
+}
+
+/** Failed steps whose `rollback` was carried out. */
+export function rolledBackSteps(steps: readonly Step[]): Step[] {
+  const completed = new Set(steps.filter((step) => step.status === 'completed').map((step) => step.id));
+  return steps.filter((step) => step.status === 'failed' && completed.has(step.rollback ?? ''));
+}
+
+/** Where the plan is: the running step, else the first open one, else the last. */
+export function currentStepIndex(steps: readonly Step[]): number {
+  const running = steps.findIndex((step) => step.status === 'running' && !isGroup(steps, step.id));
+  if (running >= 0) return running;
+  const pending = steps.findIndex((step) => step.status === 'pending' && !isGroup(steps, step.id));
+  return pending >= 0 ? pending : Math.max(0, steps.length - 1);
+}
+
+/** The same plan with one step changed, its index brought up to date and its revision counted up. */
+export function updateStep(plan: Plan, id: string, change: (step: Step) => Step, at: string): Plan {
+  return replaceSteps(plan, replaceStep(plan.steps, id, change), at);
+}
+
+export function replaceSteps(plan: Plan, steps: Step[], at: string): Plan {
+  return bumpRevision({ ...plan, steps, current_step_index: currentStepIndex(steps) }, at);
+}
+
+export function bumpRevision(plan: Plan, at: string): Plan {
+  return { ...plan, revision: plan.revision + 1, updated_at: at };
+}
+
+/** A step without the keys named: JSON has no undefined, and neither has a plan. */
+export function omitFields<K extends keyof Step>(step: Step, ...keys: K[]): Step {
+  const copy = { ...step };
+  for (const key of keys) delete copy[key];
+  return copy;
+}
+
+/** A step in which a command ended with that status; undefined: none did by itself. */
+export function withExitStatus(step: Step, exit: number | undefined): Step {
+  return exit === undefined ? omitFields(step, 'exit') : { ...step, exit };
+}
+
+const PLAN_KEYS = Object.keys(Plan.shape) as Array<keyof Plan>;
+const STEP_KEYS = Object.keys(Step.shape) as Array<keyof Step>;
+
+/** The bytes of `plan.json`: keys in the order of the schema, whatever order the plan grew in. */
+export function formatPlanFile(plan: Plan): string {
+  const steps = plan.steps.map((step) => inKeyOrder(step, STEP_KEYS));
+  return `${JSON.stringify(inKeyOrder({ ...plan, steps }, PLAN_KEYS), null, 2)}\n`;
+}
+
+function inKeyOrder<T extends object>(value: T, keys: Array<keyof T>): Partial<T> {
+  const ordered: Partial<T> = {};
+  for (const key of keys) if (value[key] !== undefined) ordered[key] = value[key];
+  return ordered;
+}
+
+/** The step a model or a person means by `step_2`, `2`, `step 2`, `步骤2` or its description. */
+export function findStep(plan: Plan, name: string): Step | undefined {
+  const wanted = name.trim().toLowerCase();
+  const number = /^(?:step|步骤|步驟)?[\s_#]*(\d{1,9})$/.exec(wanted)?.[1];
+  return (
+    plan.steps.find((step) => step.id.toLowerCase() === wanted) ??
+    (number
+      ? (plan.steps.find((step) => step.id === `step_${number}`) ?? plan.steps[Number(number) - 1])
+      : undefined) ??
+    openSteps(plan).find((step) => step.description.trim().toLowerCase() === wanted) ??
+    plan.steps.find((step) => step.description.trim().toLowerCase() === wanted)
+  );
+}
+
+type AgentsByName = Readonly<Record<string, AgentProfile>>;
+
+/** The agent of that name, whatever its case; undefined where there is none. */
+export function findAgentName(agents: AgentsByName, name: string): string | undefined {
+  const wanted = name.toLowerCase();
+  return Object.keys(agents).find((known) => known.toLowerCase() === wanted);
+}
+
+/** The tag at the beginning of a description: `[SEARCH] find x`. */
+export function agentTagOf(description: string): string | undefined {
+  return /^\s*\[([A-Za-z0-9_-]+)\]\s*\S/.exec(description)?.[1];
+}
+
+/**
+ * Who does a step: the agent it names, by its field or its tag. A name that nobody has is told, and by the setting
+ * `unknown_agent` the first agent takes its place or nobody does; without it the session itself.
+ */
+export function executorOf(
+  step: Step,
+  { agents, unknownAgent }: Pick<Rules, 'agents' | 'unknownAgent'>,
+): { agent?: string; unknown?: string } {
+  const name = step.agent ?? agentTagOf(step.description);
+  if (name === undefined) return {};
+  const agent = findAgentName(agents, name);
+  if (agent !== undefined) return { agent };
+  const [first] = Object.keys(agents);
+  return unknownAgent === 'first' && first !== undefined ? { agent: first, unknown: name } : { unknown: name };
+}
+
+/**
+ * The step at work in this conversation. One that a `spawn` call gave to a child session is worked on elsewhere, and a group only
+ * in its parts.
+ */
+export function runningStep(plan: Plan | null): Step | undefined {
+  return plan?.steps.find(
+    (step) => step.status === 'running' && step.call === undefined && !isGroup(plan.steps, step.id),
+  );
+}
+
+/** Worked on by somebody: no group, and no step that has parts. */
+export const isBeingWorkedOn = (plan: Plan, step: Step): boolean =>
+  step.status === 'running' && !isFanOutStep(step) && !isGroup(plan.steps, step.id);
+
+/** The largest n of any `step_<n>`. */
+export function highestStepNumber(plan: Pick<Plan, 'steps'>): number {
+  return Math.max(0, ...plan.steps.map((step) => Number(/^step_(\d{1,9})$/.exec(step.id)?.[1] ?? 0)));
+}

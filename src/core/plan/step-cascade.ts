@@ -1,0 +1,126 @@
+import { truncate } from '../../base/strings.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
+import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { omitFields } from './plan-steps.ts';
+import { groupStepsBy, type StepGraph, stepGraph, stepWithGroups } from './step-graph.ts';
+import { causeOfSkip, readinessOfPending } from './step-readiness.ts';
+
+/** Steps that change in one go: each change of a large plan takes its time, and other sessions come in between. */
+export const MAX_CHANGES_AT_ONCE = 200;
+
+/**
+ * What follows from the plan alone, before more of it begins: steps that never will are skipped, with the reason, and groups end
+ * with their parts. `replaced`: failed steps in whose place others were planned.
+ */
+export function cascadeEvents(plan: Plan, replaced: readonly string[]): EventBody[] {
+  const readiness = readinessOfPending(plan.steps);
+  const skipped = plan.steps.flatMap((step): EventBody[] => {
+    const own = readiness.get(step.id);
+    return own?.is === 'lost' ? [{ type: 'step.skipped', step: step.id, reason: own.why, by: 'daemon' }] : [];
+  });
+  return skipped.length > 0 ? skipped.slice(0, MAX_CHANGES_AT_ONCE) : groupEndEvents(plan, replaced);
+}
+
+/** A step begins, and with its first part every group it is in. */
+export function startStepEvents(plan: Plan, step: Step): EventBody[] {
+  const groups = stepWithGroups(step, stepGraph(plan.steps)).slice(1).reverse();
+  return [...groups.filter(({ status }) => status === 'pending'), step].map(({ id }) => ({
+    type: 'step.started',
+    step: id,
+  }));
+}
+
+function groupEndEvents(plan: Plan, replacedIds: readonly string[]): EventBody[] {
+  const replaced = new Set(replacedIds);
+  const graph = stepGraph(plan.steps);
+  for (const [id, parts] of graph.parts) {
+    const group = graph.byId.get(id);
+    const event = group && groupEndEvent(group, parts, graph, replaced);
+    if (event) return [event];
+  }
+  return [];
+}
+
+/** A group whose parts have ended ends as they did; one that has a part open again is open again. */
+function groupEndEvent(
+  { id, status }: Step,
+  parts: readonly Step[],
+  graph: StepGraph,
+  replaced: ReadonlySet<string>,
+): EventBody | null {
+  const open = parts.some((part) => part.status === 'pending' || part.status === 'running');
+  const isOpen = status === 'pending' || status === 'running' || status === 'blocked';
+  if (open) return isOpen ? null : { type: 'step.reopened', step: id, by: 'daemon' };
+  if (!isOpen || parts.some((part) => part.status === 'blocked')) return null;
+  const failed = parts.filter((part) => part.status === 'failed' && !replaced.has(part.id));
+  if (failed.length > 0) return groupFailedEvent(id, failed, 'failed');
+  if (parts.every((part) => part.status === 'skipped'))
+    return { type: 'step.skipped', step: id, reason: 'all its parts were skipped', by: 'daemon' };
+  const lostSteps = stepsLostIn(graph, replaced);
+  const lost = parts.filter((part) => lostSteps.has(part.id));
+  if (lost.length > 0) return groupFailedEvent(id, lost, 'could not be done');
+  const result = parts.flatMap((part) => (part.result ? [`${part.description}: ${part.result}`] : [])).join('\n');
+  const done = parts.filter((part) => part.status === 'completed').map((part) => part.id);
+  return { type: 'step.completed', step: id, by: 'parts', evidence: done.join(', '), result: truncate(result, 2000) };
+}
+
+function groupFailedEvent(step: string, parts: readonly Step[], how: string): EventBody {
+  return { type: 'step.failed', step, error: `${parts.map(({ id }) => id).join(', ')} ${how}`, by: 'daemon' };
+}
+
+/**
+ * Steps that were lost, and skipped ones that were because of them: one that a condition or a person left out is no loss. Found from
+ * those that failed on, since a chain may be as long as the plan.
+ */
+function stepsLostIn(graph: StepGraph, replaced: ReadonlySet<string>): ReadonlySet<string> {
+  const behind = new Map<string, string[]>();
+  for (const step of graph.byId.values()) {
+    if (step.status !== 'skipped' || graph.rollbackTargets.has(step.id)) continue;
+    for (const need of stepWithGroups(step, graph).flatMap(({ needs = [] }) => needs)) {
+      const others = behind.get(need);
+      if (others) others.push(step.id);
+      else behind.set(need, [step.id]);
+    }
+  }
+  const lostSteps = new Set<string>();
+  const left = [...graph.byId.values()].flatMap(({ id, status }) =>
+    status === 'failed' && !replaced.has(id) ? [id] : [],
+  );
+  for (let id = left.pop(); id !== undefined; id = left.pop()) {
+    if (lostSteps.has(id)) continue;
+    lostSteps.add(id);
+    left.push(...(behind.get(id) ?? []));
+  }
+  return lostSteps;
+}
+
+/**
+ * The steps as they are once some have been opened again: what was skipped because of them comes back with them, and what that held
+ * back in turn; a step that undoes one of them may be needed once more; groups around them are open again.
+ */
+export function reopenWithDependents(steps: readonly Step[], opened: ReadonlySet<string>): Step[] {
+  const graph = stepGraph(steps);
+  const behind = groupStepsBy(steps, causeOfSkip);
+  const back = new Set<string>();
+  for (const left = [...opened]; left.length > 0; )
+    for (const { id } of behind.get(left.pop() ?? '') ?? []) {
+      if (opened.has(id) || back.has(id)) continue;
+      back.add(id);
+      left.push(id);
+    }
+  const again = steps.filter((step) => opened.has(step.id) || back.has(step.id));
+  const undos = new Set(again.flatMap(({ rollback }) => (rollback === undefined ? [] : [rollback])));
+  const groups = new Set(again.flatMap((step) => stepWithGroups(step, graph).slice(1)).map(({ id }) => id));
+  return steps.map((step) => {
+    if (opened.has(step.id)) return step;
+    const open = step.status === 'pending' || step.status === 'running';
+    if (groups.has(step.id)) return open ? step : { ...clearOutcome(step), status: 'running' as const };
+    return (back.has(step.id) || undos.has(step.id)) && !open
+      ? { ...clearOutcome(step), status: 'pending' as const }
+      : step;
+  });
+}
+
+/** Without what an earlier go at it came to. */
+export const clearOutcome = (step: Step): Step =>
+  omitFields(step, 'result', 'completed_by', 'evidence', 'completed_at', 'error', 'attachments');

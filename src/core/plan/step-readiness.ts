@@ -1,0 +1,218 @@
+import type { Plan, Step, StepCondition } from '../../protocol/session/plan.ts';
+import type { Language } from '../text/language.ts';
+import { assertsPhrase } from '../text/prose.ts';
+import { findCycles, rollbackStepAround, type StepGraph, stepGraph, stepWithGroups } from './step-graph.ts';
+
+/** What a step that has not begun can hope for: it may begin, something else comes first, or it never will, and why. */
+export type StepReadiness = { is: 'ready' } | { is: 'waits'; for: readonly string[] } | { is: 'lost'; why: string };
+
+const readinessCache = new WeakMap<readonly Step[], ReadonlyMap<string, StepReadiness>>();
+
+/**
+ * The outlook of each pending step, by id. A plan is judged once, however often it is asked about; a changed one is judged anew.
+ * Groups are not worked on and have none.
+ */
+export function readinessOfPending(steps: readonly Step[]): ReadonlyMap<string, StepReadiness> {
+  const before = readinessCache.get(steps);
+  if (before) return before;
+  const graph = stepGraph(steps);
+  const pending = steps.filter((step) => step.status === 'pending' && !graph.parts.has(step.id));
+  const readiness = new Map(pending.map((step) => [step.id, readinessOf(step, graph)]));
+  readinessCache.set(steps, readiness);
+  return readiness;
+}
+
+function readinessOf(step: Step, graph: StepGraph): StepReadiness {
+  const line = stepWithGroups(step, graph);
+  const closed = line.slice(1).find((group) => isClosedGroup(group, graph));
+  if (closed) return neverReady(`part of ${closed.id}, which was ${closed.status}`);
+  const undo = rollbackStepAround(step, graph);
+  const called = undo ? rollbackReadiness(undo, graph) : null;
+  if (called && called.is !== 'ready') return called;
+  const needed = needsReadiness(line, graph, undo !== undefined);
+  if (needed.is === 'lost') return needed;
+  const asked = conditionReadiness(line, graph);
+  return asked.is === 'ready' ? needed : asked;
+}
+
+const neverReady = (why: string): StepReadiness => ({ is: 'lost', why });
+const readyAfter = (ids: readonly string[]): StepReadiness =>
+  ids.length > 0 ? { is: 'waits', for: ids } : { is: 'ready' };
+const isStillOpen = ({ status }: Step): boolean => status === 'pending' || status === 'running' || status === 'blocked';
+
+const closedGroupCache = new WeakMap<StepGraph, Map<string, boolean>>();
+
+/** A group that a person closed, and not its parts, takes those that have not begun with it. Each group is looked at once. */
+function isClosedGroup(group: Step, graph: StepGraph): boolean {
+  const known = closedGroupCache.get(graph) ?? new Map<string, boolean>();
+  closedGroupCache.set(graph, known);
+  const before = known.get(group.id);
+  if (before !== undefined) return before;
+  const closed = isClosedByPerson(group, graph);
+  known.set(group.id, closed);
+  return closed;
+}
+
+function isClosedByPerson(group: Step, { parts }: StepGraph): boolean {
+  if (group.status === 'skipped') return true;
+  if (group.status === 'completed') return group.completed_by === 'person';
+  return group.status === 'failed' && !(parts.get(group.id) ?? []).some(({ status }) => status === 'failed');
+}
+
+/** A step that undoes runs once one of those it undoes has failed, and never where all of them ended in another way. */
+function rollbackReadiness(undo: Step, { rollbackTargets }: StepGraph): StepReadiness {
+  const targets = rollbackTargets.get(undo.id) ?? [];
+  if (targets.some(({ status }) => status === 'failed')) return { is: 'ready' };
+  const open = targets.filter(isStillOpen).map(({ id }) => id);
+  return open.length > 0
+    ? readyAfter(open)
+    : neverReady(`undoes ${targets.map(({ id }) => id).join(' and ')}, which did not fail`);
+}
+
+/** Needs hold for every step in a group. To a step that undoes they are an order: it runs whatever became of them. */
+function needsReadiness(line: readonly Step[], { byId }: StepGraph, undoes: boolean): StepReadiness {
+  const open: string[] = [];
+  for (const { needs = [], when = [] } of line) {
+    // Where `when` asks how a step ended, its end is waited for, and `when` says which one will do.
+    const judged = new Set(when.flatMap(({ step, status }) => (status === undefined ? [] : [step])));
+    for (const need of needs) {
+      const other = byId.get(need);
+      // Only a person writes a need of nothing, and a person mends it.
+      if (!other || isStillOpen(other)) open.push(need);
+      else if (undoes || judged.has(need)) continue;
+      else if (other.status !== 'completed') return neverReady(`needs ${need}, which was ${other.status}`);
+    }
+  }
+  return readyAfter(open);
+}
+
+function conditionReadiness(line: readonly Step[], { byId }: StepGraph): StepReadiness {
+  const asked = line.flatMap(({ when = [] }) => when);
+  const open: string[] = [];
+  for (const one of asked) {
+    const other = byId.get(one.step);
+    if (!other || !isConditionDecided(one, other)) open.push(one.step);
+    else if (!conditionHolds(one, other)) return neverReady(describeUnmetCondition(one));
+  }
+  return readyAfter(open);
+}
+
+const describeUnmetCondition = (when: StepCondition): string =>
+  `when ${when.step}: it does not hold that ${describeCondition(when)}`;
+
+/** The step whose end a skipped or blocked one names as its reason, as said above; undefined where it was left out for another. */
+export function causeOfSkip({ status, error = '' }: Step): string | undefined {
+  return status === 'skipped' || status === 'blocked'
+    ? /^(?:needs|when|undoes|part of) ([^\s,:]+)/u.exec(error)?.[1]
+    : undefined;
+}
+
+/**
+ * Steps that may start now. While something that failed is to be undone, nothing else begins: of several that failed, the one
+ * that was begun last is undone first.
+ */
+export function findReadySteps(steps: readonly Step[]): Step[] {
+  const readiness = readinessOfPending(steps);
+  const graph = stepGraph(steps);
+  const free = steps.filter((step) => readiness.get(step.id)?.is === 'ready');
+  const undos = [...new Set(free.flatMap((step) => rollbackStepAround(step, graph) ?? []))];
+  const [next] = undos.sort((a, b) => compareStartTimes(lastFailedTarget(a, graph), lastFailedTarget(b, graph), steps));
+  return next ? free.filter((step) => rollbackStepAround(step, graph) === next) : free;
+}
+
+function lastFailedTarget(undo: Step, { rollbackTargets }: StepGraph): Step | undefined {
+  return (rollbackTargets.get(undo.id) ?? []).filter(({ status }) => status === 'failed').at(-1);
+}
+
+function compareStartTimes(a: Step | undefined, b: Step | undefined, steps: readonly Step[]): number {
+  const [early, late] = [a?.started_at ?? '', b?.started_at ?? ''];
+  if (early !== late) return early < late ? 1 : -1;
+  return (b ? steps.indexOf(b) : -1) - (a ? steps.indexOf(a) : -1);
+}
+
+/** Whether what a `when` asks for can be said by now: the step it is about has ended, or is blocked and that is asked. */
+function isConditionDecided({ status: asked }: StepCondition, { status }: Step): boolean {
+  return status === 'blocked' ? asked === 'blocked' : status !== 'pending' && status !== 'running';
+}
+
+/** Whether a `when` holds for the step it is about. A failed step's error is what it came to. */
+function conditionHolds({ status, result, exit, not = false }: StepCondition, other: Step): boolean {
+  const outcome = other.result ?? (other.status === 'failed' ? other.error : undefined) ?? '';
+  const all =
+    (status === undefined || other.status === status) &&
+    (result === undefined || assertsPhrase(outcome, result)) &&
+    (exit === undefined || other.exit === exit);
+  return all !== not;
+}
+
+/** A condition as a person reads it: `check says "error"`. */
+function describeCondition({ step, status, result, exit, not = false }: StepCondition): string {
+  const facts = [
+    ...(status === undefined ? [] : [`is ${status}`]),
+    ...(result === undefined ? [] : [`says "${result}"`]),
+    ...(exit === undefined ? [] : [`ended with exit ${exit}`]),
+  ];
+  return `${not ? 'not ' : ''}${step} ${facts.join(' and ') || 'has ended'}`;
+}
+
+const NEEDS_WORDING = {
+  en: {
+    ring: (cycle: string) => `The steps ${cycle} need each other in a ring (cycle): none of them can begin.`,
+    unknown: (step: string, need: string) => `${step} needs ${need}, and no step has that id: it cannot begin.`,
+    held: (step: string, need: string, status: string) => `${step} needs ${need}, which is ${status}.`,
+    more: (count: number) => `So it is with ${count} more.`,
+  },
+  zh: {
+    ring: (cycle: string) => `步骤 ${cycle} 互相需要，形成循环：都无法开始。`,
+    unknown: (step: string, need: string) => `${step} 需要 ${need}，但没有这个步骤：无法开始。`,
+    held: (step: string, need: string, status: string) => `${step} 需要 ${need}，而它的状态是 ${status}。`,
+    more: (count: number) => `另有 ${count} 处同样的问题。`,
+  },
+};
+
+/**
+ * What is wrong with the needs of the open steps, in words: a ring, or a step that is not there. A person can write both into
+ * plan.json; no planner and no tool can.
+ */
+export function describeBrokenNeeds(plan: Plan, language: Language): string[] {
+  const words = NEEDS_WORDING[language];
+  const open = plan.steps.filter((step) => step.status === 'pending');
+  const ids = new Set(plan.steps.map((step) => step.id));
+  const unknown = open.flatMap((step) =>
+    (step.needs ?? []).flatMap((need) => (ids.has(need) ? [] : [[step.id, need]])),
+  );
+  return firstSentences(
+    [
+      ...findCycles(open).map((cycle) => words.ring(shortenCycle([...cycle, cycle[0] ?? '']).join(' → '))),
+      ...unknown.map(([step = '', need = '']) => words.unknown(step, need)),
+    ],
+    language,
+  );
+}
+
+/** Why each open step cannot begin; of those behind another one that cannot, only that one is told. */
+export function explainNothingReady(plan: Plan, language: Language): string[] {
+  const ended = new Map(
+    plan.steps.flatMap(({ id, status }) => (status === 'completed' || status === 'pending' ? [] : [[id, status]])),
+  );
+  const held = plan.steps.flatMap(({ id, status, needs = [] }) =>
+    needs.flatMap((need) => {
+      const how = status === 'pending' ? ended.get(need) : undefined;
+      return how === undefined ? [] : [NEEDS_WORDING[language].held(id, need, how)];
+    }),
+  );
+  return [...describeBrokenNeeds(plan, language), ...firstSentences(held, language)];
+}
+
+/** Sentences that are told at once, and steps that are named of one ring. */
+const MAX_SENTENCES = 20;
+
+function firstSentences(sentences: string[], language: Language): string[] {
+  const over = sentences.length - MAX_SENTENCES;
+  return over > 0 ? [...sentences.slice(0, MAX_SENTENCES), NEEDS_WORDING[language].more(over)] : sentences;
+}
+
+/** The beginning of a long ring, and that it comes back to it. */
+function shortenCycle(cycle: readonly string[]): readonly string[] {
+  return cycle.length > MAX_SENTENCES ? [...cycle.slice(0, MAX_SENTENCES - 1), '…', cycle.at(-1) ?? ''] : cycle;
+}

@@ -1,0 +1,69 @@
+import type { EventBody } from '../../protocol/session/event.ts';
+import type { Plan, Step, StepStatus } from '../../protocol/session/plan.ts';
+import { isGroup } from './step-graph.ts';
+
+/**
+ * What may become of a step by the model's word or the daemon's rule. A person may do more: open again what has ended. A group
+ * follows its parts.
+ */
+const TRANSITIONS: Readonly<Record<StepStatus, readonly StepStatus[]>> = {
+  pending: ['running', 'completed', 'failed', 'blocked', 'skipped'],
+  running: ['pending', 'completed', 'failed', 'blocked', 'skipped'],
+  blocked: ['pending', 'running', 'completed', 'failed', 'skipped'],
+  failed: ['pending', 'blocked'],
+  completed: [],
+  skipped: [],
+};
+
+/** Why a step cannot go there, with both states named; undefined where it can. */
+export function whyIllegalTransition({ id, status }: Pick<Step, 'id' | 'status'>, to: StepStatus): string | undefined {
+  if (TRANSITIONS[status].includes(to)) return undefined;
+  const open = TRANSITIONS[status].length === 0 ? '; only a person can open it again' : '';
+  return `${id} is ${status} and cannot become ${to}${open}`;
+}
+
+/** A step was about to be put where it cannot go: an error of the code, told as such. */
+export class IllegalTransition extends Error {
+  constructor(why: string) {
+    super(`Illegal transition: ${why}`);
+    this.name = 'IllegalMove';
+  }
+}
+
+/** Throws `IllegalTransition` where one of these events, in their order, puts a step of the plan where it cannot go. */
+export function assertLegalTransitions(plan: Plan | null, events: readonly EventBody[]): void {
+  const statuses = new Map((plan?.steps ?? []).map(({ id, status }) => [id, status]));
+  for (const event of events) {
+    if (event.type === 'plan.started') statuses.clear();
+    for (const step of event.type === 'plan.started' ? (event.steps ?? []) : []) statuses.set(step.id, step.status);
+    if (event.type === 'step.added') statuses.set(event.step.id, event.step.status);
+    for (const { step, to } of transitionsOf(event)) {
+      const status = statuses.get(step);
+      if (status === undefined || (plan && isGroup(plan.steps, step))) continue;
+      const why = whyIllegalTransition({ id: step, status }, to);
+      if (why !== undefined) throw new IllegalTransition(why);
+      statuses.set(step, to);
+    }
+  }
+}
+
+function transitionsOf(event: EventBody): Array<{ step: string; to: StepStatus }> {
+  switch (event.type) {
+    case 'step.started':
+      return [{ step: event.step, to: 'running' }];
+    case 'step.completed':
+      return [{ step: event.step, to: 'completed' }];
+    case 'step.failed':
+      return [{ step: event.step, to: 'failed' }];
+    case 'step.blocked':
+      return [{ step: event.step, to: 'blocked' }];
+    case 'step.skipped':
+      return [{ step: event.step, to: 'skipped' }];
+    case 'step.reopened':
+      return event.by === 'person' ? [] : [{ step: event.step, to: 'pending' }];
+    case 'plan.revised':
+      return event.changes.flatMap((it) => (it.what === 'status' ? [{ step: it.step, to: it.to }] : []));
+    default:
+      return [];
+  }
+}

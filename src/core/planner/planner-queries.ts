@@ -1,0 +1,197 @@
+import { mapGet } from '../../base/persistent-collections.ts';
+import { truncate } from '../../base/strings.ts';
+import type { EventBody, PlannerQuery } from '../../protocol/session/event.ts';
+import type { Plan, Step } from '../../protocol/session/plan.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { textWithoutCommand } from '../messages/commands.ts';
+import { REPLY_WORDING } from '../messages/reply-wording.ts';
+import { formatPlanSummary } from '../messages/status-report.ts';
+import { shelvePlanEvent } from '../plan/plan-changes.ts';
+import { openSteps, unreachedStepIds } from '../plan/plan-steps.ts';
+import { replanCalls, replanReason } from '../session/internal-calls.ts';
+import type { TurnCall } from '../session/run-state.ts';
+import { activePlan, newPlanId, sessionLanguage } from '../session/session-queries.ts';
+import type { RunEndReason, Session } from '../session/session-state.ts';
+import type { Language } from '../text/language.ts';
+import { titleFromGoal } from '../text/titles.ts';
+import { firstIndependentSteps, MAX_PLAN_STEPS, type ProposalReading, readProposal } from './plan-proposal.ts';
+
+/** What a mode wants before the next iteration: something on record, a look at the disk, a question beside the work, or a rest. */
+export type ModeAction = { record: EventBody[] } | { act: TurnCall } | { ask: PlannerQuery } | { rest: RunEndReason };
+
+/** How the plan of a mode begins, where a planner makes it. */
+export type FirstPlanRules = {
+  /** Answers of the planner that may be unreadable before the daemon goes on without it. */
+  readonly maxTries: number;
+  /** Most steps a plan begins with. */
+  readonly maxSteps: number;
+  /** The steps of a run whose planner never made any. */
+  fallback(language: Language, goal: string): Step[];
+};
+
+/** Three tries and up to 50 steps; else three plain steps (JManus tries as often, OpenManus falls back on the like). */
+export const DEFAULT_FIRST_PLAN: FirstPlanRules = {
+  maxTries: 3,
+  maxSteps: MAX_PLAN_STEPS,
+  fallback: (language) => fallbackSteps(language),
+};
+
+/**
+ * What the planner's last answer comes to. One reading serves the decision and the words that tell the planner what was wrong,
+ * so that it is told of every fault that counts.
+ */
+export function readPlannerAnswer(
+  session: Session,
+  rules: Rules,
+  ask: PlannerQuery,
+  firstPlan: FirstPlanRules = DEFAULT_FIRST_PLAN,
+): ProposalReading | null {
+  const { run, lastStepNumber } = session;
+  if (run?.plannerQuery?.ask !== ask || ask === 'summary' || ask === 'choose') return null;
+  const { text } = run.plannerQuery;
+  if (ask === 'plan') return readProposal(text, { agents: rules.agents, most: firstPlan.maxSteps });
+  const plan = activePlan(session);
+  return readProposal(text, { agents: rules.agents, steps: plan ? stepsThatStay(plan) : [], lastStepNumber });
+}
+
+/** Steps that no new plan takes away: all that are not waiting for their turn. */
+const stepsThatStay = (plan: Plan): Step[] => plan.steps.filter((step) => step.status !== 'pending');
+
+type FirstPlan = { title: string | undefined; steps: Step[]; by: string };
+
+/**
+ * The plan a run begins with: asked of the model, tried again where its answer cannot be read, and made of plain steps where it
+ * never can; the reason stays in the plan. One that is only too long is cut at the last try, and says so. Null once there is a
+ * plan.
+ */
+export function firstPlanAction(
+  session: Session,
+  rules: Rules,
+  firstPlan: FirstPlanRules = DEFAULT_FIRST_PLAN,
+): ModeAction | null {
+  if (!session.run || activePlan(session)) return null;
+  const made = firstPlanFrom(session, rules, firstPlan);
+  return 'steps' in made ? { record: startPlanEvents(session, made) } : made;
+}
+
+/** The plan that the planner's answers come to, or what is to be done about them. */
+function firstPlanFrom(session: Session, rules: Rules, firstPlan: FirstPlanRules): FirstPlan | ModeAction {
+  const query = session.run?.plannerQuery;
+  const read = readPlannerAnswer(session, rules, 'plan', firstPlan);
+  if (!read || !query) return { ask: 'plan' };
+  if (read.is === 'answer') return { rest: { status: 'done', reason: 'answered', text: read.text } };
+  if (read.is === 'plan') return { title: read.title, steps: read.steps, by: 'planner' };
+  if (query.tries < firstPlan.maxTries) return { ask: 'plan' };
+  const whole = readProposal(query.text, { agents: rules.agents });
+  if (whole.is === 'plan') {
+    const by = `planner; the first ${firstPlan.maxSteps} of ${whole.steps.length} steps`;
+    return { title: whole.title, steps: firstIndependentSteps(whole.steps, firstPlan.maxSteps), by };
+  }
+  const steps = firstPlan.fallback(sessionLanguage(session, rules), runGoal(session));
+  return { title: undefined, steps, by: `fallback: ${read.why}` };
+}
+
+/** What the person asked for, as typed. */
+function runGoal({ run, messages }: Session): string {
+  return textWithoutCommand(mapGet(messages, run?.message ?? '') ?? { text: '' }).trim();
+}
+
+/** A plan with its steps, in one event: half a plan must not be left by a power cut. */
+function startPlanEvents(session: Session, { title, steps, by }: FirstPlan): EventBody[] {
+  const { run } = session;
+  if (!run) return [];
+  const goal = runGoal(session);
+  const limits = { iterations: run.limits.iterations, step_iterations: run.limits.step_iterations };
+  return [
+    ...(run.besidePlan ? [shelvePlanEvent(run.besidePlan)] : []),
+    {
+      type: 'plan.started',
+      id: newPlanId(session),
+      goal,
+      mode: run.mode,
+      limits,
+      title: title ?? titleFromGoal(goal),
+      planned_by: by,
+      steps,
+    },
+  ];
+}
+
+/**
+ * A new plan for what is still open, after a step failed that no revision knows of yet, or where the model asked for one. Null
+ * where nothing is to be revised; gives up, and lets the run end on its steps, after `most` revisions or where the planner cannot
+ * be read.
+ */
+export function replanAction(session: Session, rules: Rules, most: number): ModeAction | null {
+  const { run } = session;
+  const plan = activePlan(session);
+  if (!run || !plan || session.revisions >= most) return null;
+  const failed = plan.steps.filter((step) => step.status === 'failed' && !session.revisedFor.includes(step.id));
+  const wanted = requestedReplan(session);
+  if (failed.length === 0 && wanted === null) return null;
+  const reason = failed.length > 0 ? `${failed.map((step) => step.id).join(', ')} failed` : (wanted ?? '');
+  const read = readPlannerAnswer(session, rules, 'replan');
+  if (!read || !run.plannerQuery) return { ask: 'replan' };
+  if (read.is === 'fault' && run.plannerQuery.tries < DEFAULT_FIRST_PLAN.maxTries) return { ask: 'replan' };
+  if (read.is === 'fault')
+    return { record: [{ type: 'plan.revised', reason: `${reason}; no new plan: ${read.why}`, changes: [] }] };
+  return {
+    record: [{ type: 'plan.revised', reason, changes: replanChanges(plan, read.is === 'plan' ? read.steps : []) }],
+  };
+}
+
+function replanChanges(plan: Plan, steps: readonly Step[]): Extract<EventBody, { type: 'plan.revised' }>['changes'] {
+  const open = plan.steps.filter((step) => step.status === 'pending');
+  const removed = open.map((step) => ({ what: 'removed' as const, step: step.id, description: step.description }));
+  const at = stepsThatStay(plan).length;
+  return [...removed, ...steps.map((step, n) => ({ what: 'added' as const, step, at: at + n }))];
+}
+
+/** Why the model wants what is open planned anew; null where it does not, or where that was done. */
+function requestedReplan(session: Session): string | null {
+  const call = replanCalls(session).find((one) => !session.revisedFor.includes(one.key));
+  return call ? `asked for: ${replanReason(call.args)}` : null;
+}
+
+/** The end of a planned run: once no step is open, the model sums up; where it cannot, the plan itself is the answer. */
+export function summaryAction(session: Session, rules: Rules): ModeAction | null {
+  const { run } = session;
+  const plan = activePlan(session);
+  if (!run || !plan || plan.steps.length === 0 || session.turn?.isBlocked || openSteps(plan).length > 0) return null;
+  const lost = unreachedStepIds(plan, session.replacedSteps);
+  const said = run.plannerQuery?.ask === 'summary' ? run.plannerQuery.text.trim() : undefined;
+  const gaveUp = run.failure !== null && run.failure.last.retry_at === null;
+  if (said === undefined && !gaveUp) return { ask: 'summary' };
+  const language = sessionLanguage(session, rules);
+  // A rest that failed is told with the plan anyhow.
+  const computed = lost.length > 0 ? [] : [formatPlanSummary(plan, language)];
+  const text = said || [REPLY_WORDING[language].noSummary, ...computed].join('\n\n');
+  return lost.length > 0
+    ? { rest: { status: 'failed', reason: `not reached: ${lost.join(', ')}`, text } }
+    : { rest: { status: 'done', reason: 'completed', text } };
+}
+
+const FALLBACK_STEPS: Record<Language, readonly string[]> = {
+  en: ['Understand what is asked and look at what is there', 'Do the task', 'Check the result against what was asked'],
+  zh: ['弄清要求并查看现有资料', '完成任务', '对照要求检查结果'],
+};
+
+/** The plan of a run whose planner never made one: three plain steps (as OpenManus does), in the language of the task. */
+export function fallbackSteps(language: Language, lastStepNumber = 0): Step[] {
+  return FALLBACK_STEPS[language].map((description, n) => ({
+    id: `step_${lastStepNumber + n + 1}`,
+    description,
+    status: 'pending',
+  }));
+}
+
+const WHOLE_TASK: Record<Language, (goal: string) => string> = {
+  en: (goal) => `Do the whole task: ${goal}`,
+  zh: (goal) => `完成整个任务：${goal}`,
+};
+
+/** The same where steps appear as the work goes: one step that holds the whole task (as Manus Demo does). */
+export function wholeTaskStep(language: Language, goal: string): Step[] {
+  const description = WHOLE_TASK[language](truncate(goal.replace(/\s+/g, ' '), 300));
+  return [{ id: 'step_1', description, status: 'pending' }];
+}

@@ -1,0 +1,135 @@
+import type { PlannerQuery } from '../../protocol/session/event.ts';
+import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { indentContinuation } from '../../protocol/session/prompt-tags.ts';
+import type { AgentProfile } from '../../protocol/settings/config.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { currentPolicy } from '../modes/mode-registry.ts';
+import { lastAdaptation } from '../planner/plan-adaptation.ts';
+import { readPlannerAnswer } from '../planner/planner-queries.ts';
+import type { ChatMessage } from '../session/session-messages.ts';
+import { activePlan } from '../session/session-queries.ts';
+import type { Session } from '../session/session-state.ts';
+import type { Language } from '../text/language.ts';
+import { MODEL_WORDING } from './model-wording.ts';
+import { stepLines } from './status-block.ts';
+
+/** The last message of a question beside the work: what is asked, what stands, and what was wrong with the last answer. */
+export function plannerQueryBlock(session: Session, rules: Rules, ask: PlannerQuery, language: Language): string {
+  const words = PLANNER_WORDING[language];
+  const plan = activePlan(session);
+  const lines = [
+    currentPolicy(session).plannerPrompts?.[ask]?.[language] ?? words[ask],
+    ...(ask === 'summary' || ask === 'choose' ? [] : agentLines(rules.agents, language)),
+    ...(plan ? [`${words.goal}: ${indentContinuation(plan.goal)}`, ...stepLines(plan, MODEL_WORDING[language])] : []),
+    ...(plan && ask === 'adapt' ? changeableSteps(plan, language) : []),
+    ...faultLines(session, rules, ask, language),
+  ];
+  return lines.join('\n');
+}
+
+function agentLines(agents: Readonly<Record<string, AgentProfile>>, language: Language): string[] {
+  const names = Object.entries(agents);
+  if (names.length === 0) return [];
+  const words = PLANNER_WORDING[language];
+  return [words.agents, ...names.map(([name, { description = '' }]) => `- [${name}] ${description}`)];
+}
+
+/** What may be changed, with all that a change may touch. */
+function changeableSteps({ steps }: Plan, language: Language): string[] {
+  const pending = steps.filter((step) => step.status === 'pending');
+  const whole = ({ id, description, needs, when, rollback, parent, agent, done_when }: Step) =>
+    JSON.stringify({ id, description, needs, when, rollback, parent, agent, done_when });
+  return [PLANNER_WORDING[language].changeable, ...pending.map((step) => `- ${whole(step)}`)];
+}
+
+function faultLines(session: Session, rules: Rules, ask: PlannerQuery, language: Language): string[] {
+  const read =
+    ask === 'adapt' && session.run?.plannerQuery?.ask === ask
+      ? lastAdaptation(session, rules)
+      : readPlannerAnswer(session, rules, ask, currentPolicy(session).firstPlan);
+  return read?.is === 'fault' ? [PLANNER_WORDING[language].fault(indentContinuation(read.why))] : [];
+}
+
+/** The system message of a question beside the work: the planner plans and calls nothing; who says what kind of work it is needs to know no more. */
+export function plannerSystemMessage(
+  ask: PlannerQuery,
+  language: Language,
+  date: string,
+  instructions: string,
+): ChatMessage {
+  const words = PLANNER_WORDING[language];
+  const { marks } = MODEL_WORDING[language];
+  if (ask === 'choose') return { role: 'system', content: `${words.sorter}\n${marks}` };
+  return { role: 'system', content: [`${words.system(date)}\n${marks}`, instructions].filter(Boolean).join('\n\n') };
+}
+
+const PLAN_FORM =
+  '{"title": "…", "steps": ["what is to be done", {"id": "a", "description": "…", "needs": ["…"], "agent": "…", "done_when": [{"file": "work/x"}]}]}';
+
+const ADAPTATION_FORM =
+  '{"remove": ["id"], "change": [{"id": "…", "description": "…", "needs": ["…"]}], "add": [{"id": "…", "description": "…", "needs": ["…"]}], "reason": "…"}';
+
+const en = {
+  system: (date: string) =>
+    `You are the planner of agentd, an agent that carries out tasks with tools. You call no tool and do no step yourself. The date is ${date}.`,
+  sorter: 'You say for agentd what kind of work a message asks for. You call no tool and do none of the work yourself.',
+  choose: `What kind of work does the last message ask for? Answer with one of these words, or with {"choice": "…", "reason": "…"}, and nothing else:
+- simple: talk, a question, or one piece of work
+- complex: several steps that can be named now
+- emergent: the steps can only be found on the way (research, a cause that is looked for)
+- parts: the same work on many parts of one kind, put together at the end`,
+  plan: `Make the plan for the last message. Answer with one JSON object and nothing else:
+${PLAN_FORM}
+A step is a text, or an object with "description" and, where needed, "id", "needs" (ids), "agent", "done_when".
+- 3 to 5 steps for most tasks, one where it cannot be split; each of them one piece of work that can be checked.
+- No step that only says "check whether it is needed"; assume the likely and say so in the step.
+- Where figures, files or sources are missing, the first step finds them; never invent them.
+- Write in the language of the message.
+- Where no plan is needed (a greeting, a question you can answer), answer {"answer": "the whole answer"}.`,
+  replan: `A step failed. Plan anew what is still open. Answer with one JSON object and nothing else:
+${PLAN_FORM}
+Your steps take the place of the open ones; what is finished or failed stays as it is and may be needed by its id. Keep the wording of open steps that stay. {"steps": []} is not an answer; where the goal cannot be reached, answer {"answer": "why"}.`,
+  adapt: `Some steps have ended. Look at what came of them: should the steps that have not begun be different? Answer with one JSON object and nothing else. Most plans stay: {"keep": true}. Else:
+${ADAPTATION_FORM}
+Leave out what does not apply. Only steps that have not begun can be removed or changed; what needs a removed step is skipped. "change" gives new values (null takes one away); "add" has steps in the form of a plan. Steps that failed or were skipped stay so: add others in their place if the goal can still be reached.`,
+  changeable: 'Steps that have not begun, whole:',
+  summary:
+    'All steps have ended. Answer the person now: what came out of the task, with the figures and file names of the results below, and what did not work, if anything. No tool, no JSON.',
+  agents: 'Agents; a step beginning with one of these tags is done by that agent:',
+  goal: 'Goal',
+  fault: (why: string) => `Your last answer could not be used: ${why}. Answer again, in that form.`,
+};
+
+const zh: typeof en = {
+  system: (date) =>
+    `你是 agentd 的规划者；agentd 是一个用工具完成任务的智能体。你不调用工具，也不亲自做步骤。今天是 ${date}。`,
+  sorter: '你替 agentd 判断一条消息要求的是哪一类工作。你不调用工具，也不做其中的任何工作。',
+  choose: `最后一条消息要求的是哪一类工作？只回答下面的一个英文词，或 {"choice": "…", "reason": "…"}，不要写别的：
+- simple：闲聊、提问，或一件事
+- complex：现在就能说出的几个步骤
+- emergent：步骤要在过程中才能发现（调研、查找原因）
+- parts：对许多同类的部分做同样的事，最后汇总`,
+  plan: `请为最后一条消息制定计划。只回答一个 JSON 对象，不要写别的：
+${PLAN_FORM}
+步骤可以是一段文字，也可以是对象：必须有 "description"，需要时加 "id"、"needs"（步骤的 id）、"agent"、"done_when"。
+- 多数任务 3 到 5 步，不能再分的任务一步；每一步都是可以检查的一件事。
+- 不要写“看看是否需要”这样的步骤；按最可能的情况假设，并写在步骤里。
+- 缺少数据、文件或来源时，第一步先去找；绝不编造。
+- 使用消息的语言。
+- 不需要计划时（问候、能直接回答的问题），回答 {"answer": "完整的回答"}。`,
+  replan: `有一个步骤失败了。请重新规划还没做的部分。只回答一个 JSON 对象，不要写别的：
+${PLAN_FORM}
+你给出的步骤会取代未完成的步骤；已完成或失败的保持不变，可以用它们的 id 作为 needs。保留的步骤请不要改写。{"steps": []} 不是回答；如果目标无法达到，请回答 {"answer": "原因"}。`,
+  adapt: `一部分步骤已经结束。请看它们的结果：还没开始的步骤需要改变吗？只回答一个 JSON 对象，不要写别的。多数情况下计划不变：{"keep": true}。否则：
+${ADAPTATION_FORM}
+用不到的字段可以省略。只能删除或修改还没开始的步骤；需要被删步骤的步骤会跳过。"change" 给出新的值（null 表示去掉）；"add" 的步骤与计划的写法相同。失败或跳过的步骤不再改变：如果目标仍能达到，请添加替代的步骤。`,
+  changeable: '还没开始的步骤（完整内容）：',
+  summary:
+    '所有步骤都已结束。现在请回答对方：任务的结果，包括下面结果中的数字和文件名；如有没做成的，也要说明。不要用工具，不要写 JSON。',
+  agents: '可用的智能体；以其标签开头的步骤由它完成：',
+  goal: '目标',
+  fault: (why) => `上一个回答不能使用：${why}。请按格式重新回答。`,
+};
+
+/** The daemon's words to the planner. */
+const PLANNER_WORDING: Record<Language, typeof en> = { en, zh };

@@ -1,0 +1,176 @@
+import { truncate } from '../../base/strings.ts';
+import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { indentContinuation } from '../../protocol/session/prompt-tags.ts';
+import { parseStepDeclarations } from '../detect/step-tags.ts';
+import { currentPolicy } from '../modes/mode-registry.ts';
+import { stepsToShow } from '../plan/fan-out.ts';
+import { openSteps, runningStep } from '../plan/plan-steps.ts';
+import { countCompletedSteps } from '../plan/step-graph.ts';
+import { describeBrokenNeeds } from '../plan/step-readiness.ts';
+import { activePlan } from '../session/session-queries.ts';
+import type { Session } from '../session/session-state.ts';
+import type { ModelWording } from './model-wording.ts';
+
+/** What a request says of tools: the names of those the model may call, and what is amiss with others, in lines for the block. */
+export type ToolFacts = { names: readonly string[]; notices: readonly string[] };
+
+/**
+ * What the daemon tells the model at the end of each request: the plan as it stands, questions, differences. It stands alone
+ * in the last message, in the daemon's tag, and is never part of the stored conversation, so earlier messages stay as they were and a provider's
+ * prefix cache keeps its worth. Null where there is nothing to say.
+ */
+export function buildStatusBlock(session: Session, words: ModelWording, { names, notices }: ToolFacts): string | null {
+  const news = [
+    ...openItemLines(session, words),
+    ...noticeLines(session, words),
+    ...notices,
+    ...nudgeLines(session, words),
+    ...toolAlternatives(session, names).map(({ tool, failures, others }) =>
+      words.detour(tool, failures, others.join(', ')),
+    ),
+  ];
+  const lines = [
+    ...pausedPlanLines(session, words).map(indentContinuation),
+    ...planLines(session, words),
+    ...news.map(indentContinuation),
+  ];
+  return lines.length === 0 ? null : lines.join('\n');
+}
+
+function pausedPlanLines(session: Session, words: ModelWording): string[] {
+  const { plan, run } = session;
+  return plan && run?.besidePlan
+    ? [words.beside(truncate(plan.goal, 300), countCompletedSteps(plan), plan.steps.length)]
+    : [];
+}
+
+function planLines(session: Session, words: ModelWording): string[] {
+  const plan = activePlan(session);
+  if (!plan) return [];
+  const resumed = session.turn === null && plan.iteration_count > 0 ? [words.resumed] : [];
+  const { workPrompt } = currentPolicy(session);
+  return [
+    `${words.goal}: ${indentContinuation(truncate(plan.goal, 2000))}`,
+    ...stepLines(plan, words),
+    ...describeBrokenNeeds(plan, words.language).map(indentContinuation),
+    ...(workPrompt ? [workPrompt[words.language]] : []),
+    ...resumed,
+  ];
+}
+
+/** How many items are open, in a mode that keeps them few, and what was left out because they were too many. */
+function openItemLines(session: Session, words: ModelWording): string[] {
+  const plan = activePlan(session);
+  if (!plan) return [];
+  const { maxOpenSteps, mergeHintAt } = currentPolicy(session);
+  const open = openSteps(plan).map((step) => step.description);
+  const left = parseStepDeclarations(
+    session.turn?.text ?? '',
+    [...open, ...(session.turn?.declaredSteps ?? [])],
+    Infinity,
+  );
+  if (open.length >= maxOpenSteps && left.length > 0)
+    return [words.full(maxOpenSteps, left.map((one) => `"${one}"`).join(', '))];
+  return mergeHintAt !== undefined && open.length >= mergeHintAt ? [words.crowded(open.length, maxOpenSteps)] : [];
+}
+
+/** The steps as the model is told them: what is finished with its results, what is current, what is open. */
+export function stepLines(plan: Plan, words: ModelWording): string[] {
+  if (plan.steps.length === 0) return [words.planning];
+  const shown = stepsToShow(plan);
+  const closed = shown.filter((step) => step.status !== 'pending' && step.status !== 'running');
+  const current = runningStep(plan);
+  const later = shown.filter(({ id, status }) => (status === 'pending' || status === 'running') && id !== current?.id);
+  const line = (step: Step) =>
+    `- ${closedStepLine(step, words, current?.needs?.includes(step.id) ? NEEDED_RESULT_LENGTH : 500)}`;
+  return [
+    ...(closed.length > 0 ? [`${words.finished}:`, ...closed.map(line)] : []),
+    ...(current ? [currentStepLine(plan, current, words)] : []),
+    ...(later.length > 0 ? [`${words.later}:`, ...openStepLines(later, words)] : []),
+    openSteps(plan).length === 0 ? words.allDone : words.whenDone,
+  ];
+}
+
+/** Open steps that are told at once: a plan of some hundred would fill every request. */
+const MAX_OPEN_STEPS_SHOWN = 50;
+
+function openStepLines(later: readonly Step[], words: ModelWording): string[] {
+  const lines = later.slice(0, MAX_OPEN_STEPS_SHOWN).map((step) => `- ${openStepLine(step, words)}`);
+  return later.length > MAX_OPEN_STEPS_SHOWN ? [...lines, words.more(later.length - MAX_OPEN_STEPS_SHOWN)] : lines;
+}
+
+function openStepLine({ id, description, needs = [] }: Step, words: ModelWording): string {
+  return `${id}: ${indentContinuation(description)}${needs.length > 0 ? words.needs(needs.join(', ')) : ''}`;
+}
+
+/** Characters of a result that the current step builds on; its files are named too. */
+const NEEDED_RESULT_LENGTH = 2000;
+
+function closedStepLine(step: Step, words: ModelWording, most: number): string {
+  const how = step.status === 'completed' ? (step.completed_by === 'timeout' ? `${words.assumed}` : '✓') : step.status;
+  const outcome = step.result ?? step.error;
+  const files = most === NEEDED_RESULT_LENGTH && step.attachments ? ` [${step.attachments.join(', ')}]` : '';
+  const count = step.progress && step.each ? ` (${step.progress.current}/${step.progress.total})` : '';
+  return `${step.id} ${how}: ${indentContinuation(step.description)}${count}${outcome ? ` → ${indentContinuation(truncate(outcome, most))}` : ''}${files}`;
+}
+
+function currentStepLine(plan: Plan, step: Step, words: ModelWording): string {
+  const progress = step.progress ? ` (${step.progress.current}/${step.progress.total})` : '';
+  const notes = step.notes ? `\n    ${indentContinuation(step.notes)}` : '';
+  const command = step.command ? `\n  $ ${indentContinuation(step.command)}` : '';
+  return `${words.current(plan.steps.indexOf(step) + 1, plan.steps.length)}: ${indentContinuation(step.description)}${progress}${command}${notes}`;
+}
+
+function noticeLines(session: Session, words: ModelWording): string[] {
+  const named = (id: string) => session.plan?.steps.find((step) => step.id === id)?.description ?? id;
+  return session.notices.map((notice) => {
+    switch (notice.about) {
+      case 'edit':
+        return `${words.edited}: ${notice.text}`;
+      case 'again':
+        return words.again(named(notice.step), notice.attempt, notice.error);
+      case 'reopened':
+        return words.reopened(named(notice.step), notice.said);
+      case 'refused':
+        if (notice.veto === 'no_work') return words.unworked(named(notice.step));
+        return notice.veto === 'check_failed'
+          ? words.unchecked(named(notice.step), notice.evidence)
+          : words.vetoed(named(notice.step));
+      default:
+        return notice satisfies never;
+    }
+  });
+}
+
+function nudgeLines(session: Session, words: ModelWording): string[] {
+  const plan = activePlan(session);
+  const { run } = session;
+  if (!run || !plan) return [];
+  const step = runningStep(plan) ?? openSteps(plan)[0];
+  const asked = step && session.askedIfDone === step.id ? [words.asked(step.description, step.iterations ?? 0)] : [];
+  const reminder = step && run.idleAnswers > 0 ? [words.reminder(step.description)] : [];
+  const { repeats } = run.limits;
+  const over = repeats > 0 ? run.repeatedCall.count - repeats : -1;
+  const repeat =
+    over === 0
+      ? [words.nudge(run.repeatedCall.call, run.repeatedCall.count)]
+      : over > 0
+        ? [words.another(run.repeatedCall.call)]
+        : [];
+  return [...asked, ...reminder, ...repeat];
+}
+
+/** Failures in a row of one tool in one step after which the others are named (manus_demo has the same threshold). */
+const FAILURES_BEFORE_HINT = 2;
+/** More names than this are no help. */
+const MAX_TOOLS_NAMED = 8;
+
+/** Tools that keep failing in the step at work, each with those that have not: what to use instead. */
+function toolAlternatives(
+  { toolFailures: counts }: Session,
+  tools: readonly string[],
+): Array<{ tool: string; failures: number; others: string[] }> {
+  const often = Object.entries(counts).filter(([, failures]) => failures >= FAILURES_BEFORE_HINT);
+  const others = tools.filter((name) => !often.some(([tool]) => tool === name)).slice(0, MAX_TOOLS_NAMED);
+  return others.length === 0 ? [] : often.map(([tool, failures]) => ({ tool, failures, others }));
+}

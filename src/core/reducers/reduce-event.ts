@@ -1,0 +1,225 @@
+import { omitKey } from '../../base/dictionary.ts';
+import { appendList, listItems, mapGet, mapSet } from '../../base/persistent-collections.ts';
+import type { Event, EventOf } from '../../protocol/session/event.ts';
+import { inlineText } from '../../protocol/session/log-entry.ts';
+import { toDaemonMessage } from '../messages/chat-messages.ts';
+import { dropKey, toTakenDrop } from '../session/dropped-files.ts';
+import type { Run } from '../session/run-state.ts';
+import { discardAnsweredTexts, type Message, withoutText } from '../session/session-messages.ts';
+import { FRESH_PLAN_PROGRESS, type Session } from '../session/session-state.ts';
+import { titleFromMessage } from '../text/titles.ts';
+import { markApprovalSeen, reduceApproval } from './reduce-approval.ts';
+import { reduceChild } from './reduce-child.ts';
+import { reduceCrashCounts } from './reduce-crash-counts.ts';
+import { reducePlan } from './reduce-plan.ts';
+import { reduceMode, reduceRunEnd, reduceRunResumed, reduceRunStarted } from './reduce-run.ts';
+import { reduceStep } from './reduce-step.ts';
+import { reduceModelAnswer, reduceToolCall } from './reduce-turn.ts';
+
+/** What an event means for a session. Pure and total: the same events give the same session, always. */
+export function reduceEvent(session: Session, event: Event): Session {
+  const next = { ...session, seq: event.seq, at: event.at, crashes: reduceCrashCounts(session, event) };
+  return addElapsedTime(applyEvent(next, event), event);
+}
+
+function applyEvent(session: Session, event: Event): Session {
+  switch (event.type) {
+    case 'session.opened':
+    case 'recovery.started':
+      return session;
+    case 'daemon.stopped':
+      return { ...session, lastStopSeq: event.seq };
+    case 'message.received':
+      return messageReceived(session, event);
+    case 'run.started':
+      return reduceRunStarted(session, event);
+    case 'run.resumed':
+      return reduceRunResumed(session, event);
+    case 'run.rested':
+      return reduceRunEnd(session, event);
+    case 'mode.chosen':
+    case 'mode.set':
+      return reduceMode(session, event);
+    case 'model.answered':
+      return reduceModelAnswer(session, event);
+    case 'model.failed':
+      return modelFailed(session, event);
+    case 'tool.started':
+    case 'tool.finished':
+    case 'tool.interrupted':
+      return reduceToolCall(session, event);
+    case 'approval.asked':
+    case 'approval.answered':
+      return reduceApproval(session, event);
+    case 'child.sent':
+    case 'child.replied':
+      return reduceChild(session, event);
+    case 'context.compacted':
+      return event.kept === undefined
+        ? resetConversation(session)
+        : compactConversation(session, event.summary, event.kept);
+    case 'reply.committed':
+      return replyCommitted(session, event);
+    case 'reply.published':
+      return markApprovalSeen(
+        { ...session, unpublishedReplies: omitKey(session.unpublishedReplies, event.message) },
+        event.message,
+      );
+    case 'plan.started':
+    case 'plan.edited':
+    case 'plan.revised':
+    case 'plan.ended':
+      return reducePlan(session, event);
+    case 'step.added':
+    case 'step.started':
+    case 'step.progressed':
+    case 'step.claimed':
+    case 'step.asked':
+    case 'step.completed':
+    case 'step.failed':
+    case 'step.blocked':
+    case 'step.skipped':
+    case 'step.reopened':
+      return reduceStep(session, event);
+    default:
+      return event satisfies never;
+  }
+}
+
+/** What a message is about, in a line or so. */
+const goalOfMessage = ({ text, template }: Message): string => (template && 'goal' in template ? template.goal : text);
+
+/** The conversation begins anew, without a plan. */
+function resetConversation(session: Session): Session {
+  return {
+    ...session,
+    messages: discardAnsweredTexts(session.messages, session.undelivered),
+    conversation: appendList(),
+    plan: null,
+    turn: null,
+    runEnd: null,
+    question: null,
+    undelivered: [],
+    notices: [],
+    ...FRESH_PLAN_PROGRESS,
+    jobsEndSeq: session.seq,
+  };
+}
+
+/** What was said in the oldest turns takes their place; the last messages stay as they are. */
+function compactConversation(session: Session, summary: string, kept: number): Session {
+  const last = listItems(session.conversation).slice(-kept);
+  return { ...session, conversation: appendList([toDaemonMessage(summary, session.promptNonce), ...last]) };
+}
+
+function modelFailed(session: Session, event: EventOf<'model.failed'>): Session {
+  const { run, contextWindows } = session;
+  if (!run) return session;
+  const shown = event.window === undefined ? contextWindows : { ...contextWindows, [run.model ?? '']: event.window };
+  return {
+    ...session,
+    contextWindows: shown,
+    run: { ...run, failure: { silent_ms: outageDuration(run.failure, event), last: event } },
+  };
+}
+
+function messageReceived(session: Session, event: EventOf<'message.received'>): Session {
+  const message: Message = {
+    id: event.id,
+    name: event.name,
+    at: event.at,
+    text: inlineText(event.body),
+    sha256: event.file.sha256,
+    arrivedDuringRun: session.run !== null,
+    isReplied: false,
+    ...(event.from !== undefined && { from: event.from }),
+    ...(event.command !== undefined && { command: event.command }),
+    ...(event.options && { options: event.options }),
+    ...(event.attachments && { attachments: event.attachments }),
+    ...(event.files && { files: event.files }),
+    ...(event.as && { as: event.as }),
+    ...(event.template && { template: event.template }),
+  };
+  return {
+    ...session,
+    title: session.title ?? titleFromMessage(goalOfMessage(message)),
+    messages: mapSet(session.messages, message.id, message),
+    replyNames: mapSet(session.replyNames, message.name, true),
+    takenDrops: mapSet(session.takenDrops, dropKey(event.file), toTakenDrop(event.seq, event.id, event.file)),
+    unanswered: [...session.unanswered, message.id],
+    queue: [...session.queue, message.id],
+  };
+}
+
+function replyCommitted(session: Session, event: EventOf<'reply.committed'>): Session {
+  const message = mapGet(session.messages, event.message);
+  const isKept = message?.as === 'data' && event.reply.status === 'joined' && session.queue.includes(message.id);
+  const { undelivered, messages } = isKept ? keepForLater(session, message) : session;
+  return {
+    ...session,
+    undelivered,
+    messages: message ? mapSet(messages, message.id, answeredMessage(undelivered, message)) : messages,
+    replyNames: mapSet(session.replyNames, event.reply.id, true),
+    takenDrops: event.file
+      ? mapSet(session.takenDrops, dropKey(event.file), toTakenDrop(event.seq, event.message, event.file))
+      : session.takenDrops,
+    unanswered: session.unanswered.filter((id) => id !== event.message),
+    queue: session.queue.filter((id) => id !== event.message),
+    unpublishedReplies: { ...session.unpublishedReplies, [event.message]: event.reply },
+    // The reply has said it.
+    planProblem: event.reply.status === 'rejected' ? session.planProblem : null,
+  };
+}
+
+/** A message that a model call has still to carry keeps its text, whatever it was told already. */
+function answeredMessage(undelivered: readonly string[], message: Message): Message {
+  return undelivered.includes(message.id) ? { ...message, isReplied: true } : withoutText(message);
+}
+
+/**
+ * Adds to a run what an event says of how long something lasted. The times of day in the record are not compared: the clock of
+ * a machine may be set by an hour in the middle of a run.
+ */
+function addElapsedTime(session: Session, event: Event): Session {
+  const ms = durationOf(event);
+  return session.run && ms > 0
+    ? { ...session, run: { ...session.run, elapsedMs: session.run.elapsedMs + ms } }
+    : session;
+}
+
+function durationOf(event: Event): number {
+  if (event.type === 'model.answered' || event.type === 'tool.finished') return event.ms;
+  return event.type === 'model.failed' ? (event.ms ?? 0) + retryDelay(event) : 0;
+}
+
+/** How long an endpoint has been silent at this failure, since the first of those in a row. */
+function outageDuration(before: Run['failure'], event: EventOf<'model.failed'>): number {
+  return before ? before.silent_ms + retryDelay(before.last) + (event.ms ?? 0) : 0;
+}
+
+function retryDelay({ at, retry_at }: EventOf<'model.failed'>): number {
+  return retry_at === null ? 0 : Math.max(0, Date.parse(retry_at) - Date.parse(at));
+}
+
+/** Messages that wait to be told with the next task: the newest, and not more characters than a page or ten. */
+const MAX_KEPT_MESSAGES = 20;
+const MAX_KEPT_CHARACTERS = 20_000;
+
+/** A message that came while nothing ran and orders nothing waits to be told; what no longer fits beside it is let go. */
+function keepForLater(session: Session, { id }: Message): Pick<Session, 'undelivered' | 'messages'> {
+  const all = [...session.undelivered, id];
+  const isData = (one: string) => mapGet(session.messages, one)?.as === 'data';
+  let room = MAX_KEPT_CHARACTERS;
+  const fits = all
+    .filter(isData)
+    .reverse()
+    .filter((one, place) => {
+      room -= mapGet(session.messages, one)?.text.length ?? 0;
+      return place === 0 || (place < MAX_KEPT_MESSAGES && room >= 0);
+    });
+  const gone = all.filter((one) => isData(one) && !fits.includes(one));
+  return {
+    undelivered: all.filter((one) => !gone.includes(one)),
+    messages: discardAnsweredTexts(session.messages, gone),
+  };
+}

@@ -1,0 +1,192 @@
+import type { EventOf } from '../../protocol/session/event.ts';
+import { PLAN_SCHEMA_PATH, type Plan } from '../../protocol/session/plan.ts';
+import { addSave } from '../plan/edited-plan.ts';
+import { applyPlanChanges, describePlanChanges } from '../plan/plan-changes.ts';
+import {
+  bumpRevision,
+  currentStepIndex,
+  failedOrBlockedSteps,
+  highestStepNumber,
+  openSteps,
+  runningStep,
+} from '../plan/plan-steps.ts';
+import { replanCalls } from '../session/internal-calls.ts';
+import type { Notice } from '../session/run-state.ts';
+import { FRESH_PLAN_PROGRESS, FRESH_STEP_PROGRESS, planProgressOf, type Session } from '../session/session-state.ts';
+import { titleFromMessage } from '../text/titles.ts';
+
+type PlanEvent = EventOf<'plan.started' | 'plan.edited' | 'plan.revised' | 'plan.ended'>;
+
+/** A plan begins, is changed by hand, or ends. */
+export function reducePlan(session: Session, event: PlanEvent): Session {
+  if (event.type === 'plan.started') {
+    return {
+      ...session,
+      ...FRESH_STEP_PROGRESS,
+      // The planner's title is better than the first words of the message it is made of.
+      title: event.title !== undefined && session.title === titleFromMessage(event.goal) ? event.title : session.title,
+      plan: newPlan(session, event),
+      ...FRESH_PLAN_PROGRESS,
+      lastStepNumber: highestStepNumber({ steps: event.steps ?? [] }),
+      run: session.run && { ...session.run, plannerQuery: null },
+    };
+  }
+  const { plan } = session;
+  if (!plan) return session;
+  if (event.type === 'plan.revised') return planRevised(session, plan, event);
+  return event.type === 'plan.edited' ? planEdited(session, plan, event) : planEnded(session, plan, event);
+}
+
+function newPlan(session: Session, event: EventOf<'plan.started'>): Plan {
+  return {
+    $schema: PLAN_SCHEMA_PATH,
+    version: 1,
+    id: event.id,
+    goal: event.goal,
+    mode: event.mode,
+    status: 'running',
+    steps: event.steps ?? [],
+    current_step_index: currentStepIndex(event.steps ?? []),
+    // The answer that made the plan is its first iteration.
+    iteration_count: session.turn ? 1 : (session.run?.spent.iterations ?? 0),
+    ...(event.title !== undefined && { title: event.title }),
+    ...(event.planned_by !== undefined && { planned_by: event.planned_by }),
+    ...(session.run?.modeReason !== undefined && { mode_reason: session.run.modeReason }),
+    limits: event.limits,
+    revision: 1,
+    created_at: event.at,
+    updated_at: event.at,
+  };
+}
+
+/** The planner replaced what was still open; ids go on counting, so that none is used twice. */
+function planRevised(session: Session, plan: Plan, event: EventOf<'plan.revised'>): Session {
+  const after = applyPlanChanges(plan, event.changes, event.at);
+  const failed = plan.steps.filter((step) => step.status === 'failed').map((step) => step.id);
+  const planned = event.changes.some(
+    (it) => it.what === 'added' || (it.what === 'step' && it.set.description !== undefined),
+  );
+  return {
+    ...session,
+    plan: bumpRevision(after, event.at),
+    editedByPerson: withoutRemovedSteps(session, event),
+    replacedSteps: planned ? [...new Set([...session.replacedSteps, ...failed])] : session.replacedSteps,
+    reviewedSteps: plan.steps
+      .filter(({ status }) => status !== 'pending' && status !== 'running')
+      .map((step) => step.id),
+    lastStepNumber: Math.max(session.lastStepNumber, highestStepNumber(after)),
+    revisions: session.revisions + 1,
+    revisedFor: [...failed, ...replanCalls(session).map((call) => call.key)],
+    run: session.run && { ...session.run, plannerQuery: null },
+  };
+}
+
+const CLOSED_STATUSES: ReadonlySet<string> = new Set(['completed', 'skipped', 'failed']);
+
+function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>): Session {
+  const after = planAfterEdit(applyPlanChanges(plan, event.changes, event.at), event);
+  const closed = event.changes.flatMap((it) => (it.what === 'status' && CLOSED_STATUSES.has(it.to) ? [it.step] : []));
+  const shut = new Set(closed);
+  const open = new Set(
+    event.changes.flatMap((it) => (it.what === 'status' && !CLOSED_STATUSES.has(it.to) ? [it.step] : [])),
+  );
+  const limits = event.changes.find((it) => it.what === 'limits');
+  return {
+    ...session,
+    plan: event.changes.length > 0 ? bumpRevision(after, event.at) : plan,
+    lastStepNumber: Math.max(session.lastStepNumber, highestStepNumber(after)),
+    closedSteps: [...session.closedSteps.filter((id) => !open.has(id) && !shut.has(id)), ...closed],
+    limitsByPerson: limits?.to ?? session.limitsByPerson,
+    planSaves: event.save ? addSave(session.planSaves, event.save) : session.planSaves,
+    run: session.run && limits ? { ...session.run, limits: { ...session.run.limits, ...limits.to } } : session.run,
+    editedByPerson: personFieldsAfter(session, event),
+    ...claimAfterEdit(session, event),
+    notices: [
+      ...session.notices,
+      ...(event.by === 'person' ? editNotices(event) : []).map(
+        (text): Notice => ({ seq: event.seq, about: 'edit', text }),
+      ),
+    ],
+    planProblem: event.ignored.length > 0 ? event.ignored.join('; ') : null,
+  };
+}
+
+/** Changes the model is told one by one. */
+const MAX_CHANGES_TOLD = 40;
+
+function editNotices({ changes }: EventOf<'plan.edited'>): string[] {
+  const over = changes.length - MAX_CHANGES_TOLD;
+  const words = describePlanChanges(changes.slice(0, MAX_CHANGES_TOLD));
+  return over > 0 ? [...words, `and ${over} more changes; the plan has them`] : words;
+}
+
+/** What is a person's after this edit; a step that is to be done again is the record's. */
+function personFieldsAfter(session: Session, event: EventOf<'plan.edited'>): string[] {
+  const theirs = withoutRemovedSteps(session, event);
+  if (event.by !== 'person') return theirs;
+  const status = event.changes.flatMap((it) => (it.what === 'status' ? [it] : []));
+  const again = new Set(status.filter((it) => it.to === 'pending').map((it) => `${it.step}:status`));
+  const settled = status.filter((it) => it.to !== 'pending').map((it) => `${it.step}:status`);
+  return [...new Set([...theirs.filter((one) => !again.has(one)), ...settled, ...fieldsEditedIn(event)])];
+}
+
+/** Nothing is a person's of a step that is gone: a planner may give its id to another one. */
+function withoutRemovedSteps(
+  { editedByPerson }: Session,
+  { changes }: Pick<EventOf<'plan.edited'>, 'changes'>,
+): string[] {
+  const gone = new Set(changes.flatMap((it) => (it.what === 'removed' ? [it.step] : [])));
+  return editedByPerson.filter((one) => !gone.has(one.slice(0, one.lastIndexOf(':'))));
+}
+
+const PERSON_FIELDS = ['description', 'needs', 'when', 'rollback', 'parent', 'agent', 'notes', 'done_when'];
+
+/** What is a person's since this edit, as `<step>:<field>`. */
+function fieldsEditedIn(event: EventOf<'plan.edited'>): string[] {
+  return event.changes.flatMap((it) => {
+    if (it.what === 'added') return PERSON_FIELDS.map((field) => `${it.step.id}:${field}`);
+    return it.what === 'step' ? [...Object.keys(it.set), ...it.unset].map((field) => `${it.step}:${field}`) : [];
+  });
+}
+
+/** A person who settles the claimed step settles the claim, new checks are tried anew, and the step that follows begins afresh. */
+function claimAfterEdit({ claim, plan }: Session, event: EventOf<'plan.edited'>): Partial<Session> {
+  const settled = new Set(
+    event.changes.flatMap((it) => (it.what === 'status' || it.what === 'removed' ? [it.step] : [])),
+  );
+  const checks = event.changes.some(
+    (it) =>
+      it.what === 'step' &&
+      it.step === claim?.step &&
+      (it.set.done_when !== undefined || it.unset.includes('done_when')),
+  );
+  const running = runningStep(plan);
+  return {
+    claim: claim && (settled.has(claim.step) ? null : checks ? { ...claim, checks: [] } : claim),
+    ...(running && settled.has(running.id) && FRESH_STEP_PROGRESS),
+  };
+}
+
+/** What a hand edit makes of a plan at rest: one with an open step again can be continued, one with none left is completed. */
+function planAfterEdit(plan: Plan, event: EventOf<'plan.edited'>): Plan {
+  const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';
+  const opened = event.changes.some((it) => (it.what === 'status' && it.to === 'pending') || it.what === 'added');
+  if (over && opened && openSteps(plan).length > 0) return { ...plan, status: 'paused', reason: 'reopened' };
+  const unreached = failedOrBlockedSteps(plan).length > 0;
+  const settled = plan.status !== 'running' && plan.status !== 'cancelled' && plan.steps.length > 0;
+  return settled && !unreached && openSteps(plan).length === 0
+    ? { ...plan, status: 'completed', reason: 'closed by hand' }
+    : plan;
+}
+
+/** A plan that pauses here makes room for another one; any other end leaves it in place until that comes. */
+function planEnded(session: Session, plan: Plan, event: EventOf<'plan.ended'>): Session {
+  if (event.plan !== plan.id) return session;
+  if (event.status === 'paused') {
+    const run = session.run && { ...session.run, besidePlan: undefined, shelvedPlan: { id: plan.id, goal: plan.goal } };
+    const shelvedPlans = { ...session.shelvedPlans, [plan.id]: plan };
+    const shelvedProgress = { ...session.shelvedProgress, [plan.id]: planProgressOf(session) };
+    return { ...session, ...FRESH_PLAN_PROGRESS, run, plan: null, shelvedPlans, shelvedProgress };
+  }
+  return { ...session, plan: bumpRevision({ ...plan, status: event.status, reason: event.reason }, event.at) };
+}

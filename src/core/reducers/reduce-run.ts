@@ -1,0 +1,211 @@
+import { getOwn } from '../../base/dictionary.ts';
+import { mapGet } from '../../base/persistent-collections.ts';
+import { sha256 } from '../../base/sha256.ts';
+import { truncate } from '../../base/strings.ts';
+import type { EventOf } from '../../protocol/session/event.ts';
+import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { resolveLimits } from '../../protocol/settings/run-options.ts';
+import { textWithoutCommand } from '../messages/commands.ts';
+import { bumpRevision, currentStepIndex, highestStepNumber, omitFields } from '../plan/plan-steps.ts';
+import { reopenWithDependents } from '../plan/step-cascade.ts';
+import { NO_WORK_ROUNDS, type Run, type RunEnd } from '../session/run-state.ts';
+import { activePlan, endsBackgroundJobs } from '../session/session-queries.ts';
+import { FRESH_PLAN_PROGRESS, type Session } from '../session/session-state.ts';
+import { addStandInMessage, endsForApproval, keepRestingRun, resetDenials } from './reduce-approval.ts';
+import { appendStepHistory } from './reduce-turn.ts';
+
+/** A run begins: its message leaves the queue and goes into the next model call. */
+export function reduceRunStarted(session: Session, event: EventOf<'run.started'>): Session {
+  const run = {
+    ...newRun(event, event.mode, event.beside),
+    modeReason: event.mode_reason,
+    agent: event.agent,
+    folder: event.folder,
+  };
+  const approvals = resetDenials(session);
+  const over = { turn: null, runEnd: null, question: null };
+  return { ...session, ...takeMessage(session, event.message), promptNonce: nonceOf(event), run, ...over, approvals };
+}
+
+/** A record of an earlier version has no seals: they are made of what stands there, so that it always folds to the same. */
+function nonceOf({ seal, seq, at, message }: EventOf<'run.started' | 'run.resumed'>): string {
+  return seal ?? sha256(`${seq} ${at} ${message}`).slice(0, 12);
+}
+
+/** The daemon has chosen the mode of the run at hand, or a person that of the runs to come. */
+export function reduceMode(session: Session, event: EventOf<'mode.chosen' | 'mode.set'>): Session {
+  if (event.type === 'mode.set') return { ...session, mode: event.mode };
+  return { ...session, run: session.run && { ...session.run, mode: event.mode, modeReason: event.mode_reason } };
+}
+
+/** A run goes on: same plan, same history, a new slice of its limits. */
+export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>): Session {
+  const { message: id, name, at } = event;
+  // What was asked for names the plan that is still to come; it is told to the model once, as the message it was.
+  const asked = mapGet(before.messages, before.runEnd?.message ?? '')?.text;
+  const session = name === undefined ? before : addStandInMessage(before, { id, name, at }, asked);
+  const back = event.plan === undefined ? undefined : getOwn(session.shelvedPlans, event.plan);
+  const plan = back ?? (isPlanResumable(session) ? session.plan : null);
+  const { [event.plan ?? '']: _, ...otherPlans } = session.shelvedPlans;
+  const { [event.plan ?? '']: work, ...otherProgress } = session.shelvedProgress;
+  const run = {
+    // A run that rested before it had a plan goes on in the mode it was in.
+    ...newRun(event, plan?.mode ?? session.runEnd?.mode ?? 'linear', undefined),
+    modeReason: session.runEnd?.modeReason,
+    agent: session.runEnd?.agent,
+    folder: session.runEnd?.folder,
+    exitStatus: session.runEnd?.exitStatus ?? null,
+  };
+  return {
+    ...session,
+    ...takeMessage(session, event.message),
+    // The answer to a question is the result of its call, and the answer of the model that asked goes on where it was.
+    ...((session.question || name !== undefined) && { undelivered: session.undelivered }),
+    promptNonce: nonceOf(event),
+    run,
+    turn: session.question ? session.turn : null,
+    stepHistory: session.question ? session.stepHistory : appendStepHistory(session),
+    runEnd: null,
+    approvals: resetDenials(session),
+    plan: plan ? reopenPlan(plan, run.limits, event.at, work?.editedByPerson ?? session.editedByPerson) : session.plan,
+    shelvedPlans: back ? otherPlans : session.shelvedPlans,
+    // Whoever says "continue" has patience again.
+    workRounds: { ...session.workRounds, idleRounds: 0, iterations: 0 },
+    ...(back && {
+      ...FRESH_PLAN_PROGRESS,
+      lastStepNumber: highestStepNumber(back),
+      ...work,
+      workRounds: NO_WORK_ROUNDS,
+      shelvedProgress: otherProgress,
+      stepHistory: [],
+    }),
+  };
+}
+
+export function reduceRunEnd(session: Session, event: EventOf<'run.rested'>): Session {
+  const { run } = session;
+  const rest: RunEnd = {
+    message: event.message,
+    status: event.status,
+    reason: event.reason,
+    text: event.text,
+    seq: event.seq,
+    at: event.at,
+    wasBeside: run?.besidePlan !== undefined,
+    plan: run ? (activePlan(session)?.id ?? null) : restingPlanId(session),
+    spent: event.spent,
+    mode: run ? run.mode : session.runEnd?.mode,
+    modeReason: run ? run.modeReason : session.runEnd?.modeReason,
+    agent: run ? run.agent : session.runEnd?.agent,
+    folder: run ? run.folder : session.runEnd?.folder,
+    exitStatus: (run ? run.exitStatus : session.runEnd?.exitStatus) ?? null,
+    ...(event.files && { files: event.files }),
+  };
+  const asks = endsForApproval(session, event);
+  const status = event.status === 'paused' || event.status === 'waiting' ? event.status : null;
+  const plan =
+    session.plan &&
+    status &&
+    !rest.wasBeside &&
+    (session.plan.status === 'running' || session.plan.status === 'waiting')
+      ? bumpRevision({ ...session.plan, status, reason: planReason(event) }, event.at)
+      : session.plan;
+  // Only what a person is asked outlives the rest: the answer is the next message.
+  return {
+    ...session,
+    run: null,
+    runEnd: rest,
+    plan,
+    question: event.question ?? null,
+    claim: event.reason === 'check' || event.question || asks ? session.claim : null,
+    children: asks ? session.children : holdChildren(session),
+    jobsEndSeq: endsBackgroundJobs(session.name, event.status) ? event.seq : session.jobsEndSeq,
+    approvals: asks ? keepRestingRun(session) : session.approvals,
+  };
+}
+
+/** Code points of a question that stand in `plan.json`. */
+const MAX_QUESTION_SHOWN = 500;
+
+const planReason = ({ question, reason }: EventOf<'run.rested'>): string =>
+  question ? truncate(question.text, MAX_QUESTION_SHOWN) : reason;
+
+/** What a child has replied is taken up when the run goes on; what it asked has been put to the person. */
+function holdChildren({ children, undelivered }: Session): Session['children'] {
+  return Object.fromEntries(
+    Object.entries(children).map(([step, child]) => [
+      step,
+      child.state === 'replied' ? { ...child, state: 'held' as const, undeliveredBefore: undelivered } : child,
+    ]),
+  );
+}
+
+function newRun(
+  event: EventOf<'run.started'> | EventOf<'run.resumed'>,
+  mode: Run['mode'],
+  beside: string | undefined,
+): Run {
+  return {
+    message: event.message,
+    startedAt: event.at,
+    elapsedMs: 0,
+    mode,
+    modeReason: undefined,
+    model: event.model,
+    limits: resolveLimits(event.limits),
+    besidePlan: beside,
+    spent: { iterations: 0, tokens: 0, cost: 0 },
+    idleAnswers: 0,
+    repeatedCall: { key: '', count: 0, call: '' },
+    failure: null,
+    shelvedPlan: null,
+    agent: undefined,
+    folder: undefined,
+    plannerQuery: null,
+    exitStatus: null,
+  };
+}
+
+/** A message with nothing to say ("/continue") is taken without going into the conversation. */
+function takeMessage(session: Session, id: string): Pick<Session, 'queue' | 'undelivered'> {
+  const message = mapGet(session.messages, id);
+  const speaks =
+    message !== undefined && (textWithoutCommand(message).trim() !== '' || message.attachments !== undefined);
+  return {
+    queue: session.queue.filter((other) => other !== id),
+    undelivered: speaks ? [...session.undelivered, id] : session.undelivered,
+  };
+}
+
+/** The plan that was at rest already when it came to rest in another way. */
+function restingPlanId({ plan, runEnd }: Session): string | null {
+  return plan?.status === 'paused' || plan?.status === 'waiting' ? plan.id : (runEnd?.plan ?? null);
+}
+
+/** Whether the plan at hand is the one that rests: a finished one stays finished whatever is resumed beside it. */
+function isPlanResumable({ plan, runEnd }: Session): boolean {
+  return plan?.status === 'paused' || plan?.status === 'waiting' || (plan !== null && runEnd?.plan === plan.id);
+}
+
+function reopenPlan(
+  plan: Plan,
+  { iterations, step_iterations }: Run['limits'],
+  at: string,
+  editedByPerson: readonly string[],
+): Plan {
+  const { reason: _, ...rest } = plan;
+  // What stood in the way may be gone: whoever says "continue" wants it tried again.
+  const over = rest.steps.every((step) => step.status !== 'pending' && step.status !== 'running');
+  // A step that a person blocked stays so until they say otherwise of that step.
+  const isBlocked = ({ id, status }: Step) => status === 'blocked' && !editedByPerson.includes(`${id}:status`);
+  const again = (step: Step) => isBlocked(step) || (over && step.status === 'failed');
+  const tried = new Set(rest.steps.filter(again).map((step) => step.id));
+  const steps = reopenWithDependents(
+    rest.steps.map((step) =>
+      tried.has(step.id) ? { ...omitFields(step, 'error'), status: 'pending' as const } : step,
+    ),
+    tried,
+  );
+  const open = { ...rest, steps, current_step_index: currentStepIndex(steps) };
+  return bumpRevision({ ...open, status: 'running', limits: { iterations, step_iterations } }, at);
+}

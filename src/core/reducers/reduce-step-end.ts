@@ -1,0 +1,179 @@
+import { getOwn } from '../../base/dictionary.ts';
+import { mapGet } from '../../base/persistent-collections.ts';
+import { truncate } from '../../base/strings.ts';
+import type { EventOf } from '../../protocol/session/event.ts';
+import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { parseCommand } from '../messages/commands.ts';
+import { omitFields, replaceSteps, runningStep, updateStep } from '../plan/plan-steps.ts';
+import { clearOutcome, reopenWithDependents } from '../plan/step-cascade.ts';
+import { isSpawnedStep } from '../session/internal-calls.ts';
+import { endRound, type WorkRounds } from '../session/run-state.ts';
+import { FRESH_STEP_PROGRESS, type Session } from '../session/session-state.ts';
+import { restartChild } from './reduce-child.ts';
+
+export type GroupEvent = EventOf<'step.started' | 'step.completed' | 'step.failed' | 'step.skipped' | 'step.reopened'>;
+
+export const isGroupEvent = (event: { type: string }): event is GroupEvent => GROUP_EVENT_TYPES.has(event.type);
+const GROUP_EVENT_TYPES = new Set(['step.started', 'step.completed', 'step.failed', 'step.skipped', 'step.reopened']);
+
+/** A group begins and ends with its parts; nothing that is at hand ends with it. */
+export function applyToGroup(group: Plan['steps'][number], event: GroupEvent): Step {
+  switch (event.type) {
+    case 'step.started':
+      return { ...omitFields(group, 'error'), status: 'running', started_at: group.started_at ?? event.at };
+    case 'step.completed': {
+      const { result, by, evidence, at } = event;
+      const done = { status: 'completed' as const, completed_by: by, evidence, completed_at: at };
+      return { ...omitFields(group, 'error'), ...done, ...(result !== '' && { result }) };
+    }
+    case 'step.failed':
+      return { ...group, status: 'failed', error: event.error, completed_at: event.at };
+    case 'step.skipped':
+      return { ...group, status: 'skipped', error: event.reason, completed_at: event.at };
+    case 'step.reopened':
+      return { ...clearOutcome(group), status: 'running' };
+    default:
+      return event satisfies never;
+  }
+}
+
+export type StepLogEvent = EventOf<
+  | 'step.added'
+  | 'step.started'
+  | 'step.progressed'
+  | 'step.claimed'
+  | 'step.asked'
+  | 'step.completed'
+  | 'step.failed'
+  | 'step.blocked'
+  | 'step.skipped'
+  | 'step.reopened'
+>;
+
+/** One answer closes one step. Where it was another than the one at work, that one goes on as it was. */
+export function stepClosed(
+  session: Session,
+  plan: Plan,
+  event: EventOf<'step.completed'> | EventOf<'step.failed'> | EventOf<'step.skipped'>,
+  change: (step: Step) => Step,
+): Session {
+  const current = runningStep(plan);
+  const spawned = isSpawnedStep(plan, event.step);
+  const own = !spawned && (current === undefined || current.id === event.step);
+  return {
+    ...session,
+    ...(own && FRESH_STEP_PROGRESS),
+    workRounds: roundsAfterClose(session.workRounds, current?.id === event.step, event.type === 'step.completed'),
+    announcedStep: event.type === 'step.completed' ? (event.to ?? null) : null,
+    claim: null,
+    plan: updateStep(plan, event.step, change, event.at),
+    // What was skipped because of another step comes back with that one.
+    closedSteps:
+      event.type === 'step.skipped' && event.by === 'daemon'
+        ? session.closedSteps
+        : [...session.closedSteps.filter((id) => id !== event.step), event.step],
+    run: session.run && { ...session.run, idleAnswers: 0, repeatedCall: { key: '', count: 0, call: '' } },
+    turn: session.turn && !spawned ? { ...session.turn, hasClosedStep: true } : session.turn,
+  };
+}
+
+export function completedStep(step: Step, event: EventOf<'step.completed'>): Step {
+  const { result, by, evidence, attachments } = event;
+  return {
+    ...omitFields(step, 'error'),
+    status: 'completed',
+    result,
+    completed_by: by,
+    evidence,
+    completed_at: event.at,
+    ...(attachments && attachments.length > 0 && { attachments }),
+  };
+}
+
+function roundsAfterClose(rounds: WorkRounds, own: boolean, completed: boolean): WorkRounds {
+  if (own) return endRound(rounds, completed);
+  return completed ? { ...rounds, idleRounds: 0 } : rounds;
+}
+
+/** A person has to give what is missing; what the daemon gives up, or holds back because of another step, asks nobody. */
+export function stepBlocked(session: Session, plan: Plan, event: EventOf<'step.blocked'>): Session {
+  const asks = event.by !== 'daemon';
+  return {
+    ...session,
+    claim: null,
+    editedByPerson: clearPersonStatus(session, event.step),
+    plan: updateStep(
+      plan,
+      event.step,
+      (step) => ({ ...omitFields(step, 'completed_at'), status: 'blocked', error: event.error }),
+      event.at,
+    ),
+    turn: session.turn && asks ? { ...session.turn, isJudged: true, isBlocked: true } : session.turn,
+  };
+}
+
+/** A failed step waits for its next try, and the model is told why. */
+export function stepRetried(session: Session, plan: Plan, id: string, { seq, at }: StepLogEvent): Session {
+  const failed = plan.steps.find((step) => step.id === id);
+  if (!failed) return session;
+  const attempt = (failed.attempts ?? 1) + 1;
+  return {
+    ...session,
+    plan: updateStep(
+      plan,
+      id,
+      (step) => ({ ...omitFields(step, 'completed_at'), status: 'pending', attempts: attempt }),
+      at,
+    ),
+    closedSteps: session.closedSteps.filter((one) => one !== id),
+    notices: [...session.notices, { seq, about: 'again', step: id, attempt, error: failed.error ?? '' }],
+  };
+}
+
+/** The step is open again with its counters as they were; whatever ran instead here goes back to pending. */
+export function stepReopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>): Session {
+  const here = runningStep(plan);
+  // What a child session works on goes on there.
+  const displaced = here && !getOwn(session.children, here.id) ? here.id : undefined;
+  const opened = plan.steps.map((step): Step => {
+    if (step.id === event.step) return { ...clearOutcome(step), status: 'running' };
+    return step.id === displaced ? backToPending(step) : step;
+  });
+  const steps = reopenWithDependents(opened, new Set([event.step]));
+  const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';
+  const next = over ? { ...plan, status: 'paused' as const, reason: 'reopened' } : plan;
+  return {
+    ...session,
+    ...FRESH_STEP_PROGRESS,
+    // It was thought to be done once already: the question comes after as many iterations again.
+    graceIterations: steps.find((step) => step.id === event.step)?.iterations ?? 0,
+    claim: null,
+    editedByPerson: clearPersonStatus(session, event.step),
+    children: restartChild(session.children, event.step),
+    plan: replaceSteps(next, steps, event.at),
+    closedSteps: session.closedSteps.filter((id) => id !== event.step),
+    notices: [
+      ...session.notices,
+      { seq: event.seq, about: 'reopened', step: event.step, said: reopeningWords(session, event) },
+    ],
+    turn: session.turn && { ...session.turn, isJudged: true },
+  };
+}
+
+/** What a person once set of the step's status is over. */
+const clearPersonStatus = ({ editedByPerson }: Session, step: string): string[] =>
+  editedByPerson.filter((one) => one !== `${step}:status`);
+
+/** The person's words: their message is answered, and its text let go, before the model is told. */
+function reopeningWords({ messages }: Session, { message }: EventOf<'step.reopened'>): string {
+  const known = message === undefined ? undefined : mapGet(messages, message);
+  if (!known) return '';
+  const command = parseCommand(known);
+  const said = command === null ? known.text : command.name === 'undo' ? command.rest : '';
+  return truncate(said.trim(), 500);
+}
+
+/** A step that had only been begun is as if it had not. */
+function backToPending(step: Step): Step {
+  return { ...((step.iterations ?? 0) === 0 ? omitFields(step, 'iterations', 'started_at') : step), status: 'pending' };
+}

@@ -1,0 +1,181 @@
+import { getOwn } from '../../base/dictionary.ts';
+import { truncate } from '../../base/strings.ts';
+import type { EventOf } from '../../protocol/session/event.ts';
+import { inlineText } from '../../protocol/session/log-entry.ts';
+import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { isFanOutStep } from '../plan/fan-out.ts';
+import { omitFields, replaceSteps, updateStep } from '../plan/plan-steps.ts';
+import { isGroup } from '../plan/step-graph.ts';
+import { isSpawnedStep } from '../session/internal-calls.ts';
+import type { Notice } from '../session/run-state.ts';
+import { FRESH_STEP_PROGRESS, type Session } from '../session/session-state.ts';
+import { restartChild } from './reduce-child.ts';
+import { countAddedPart, startFanOut } from './reduce-fan-out.ts';
+import {
+  applyToGroup,
+  completedStep,
+  isGroupEvent,
+  type StepLogEvent,
+  stepBlocked,
+  stepClosed,
+  stepReopened,
+  stepRetried,
+} from './reduce-step-end.ts';
+
+export function reduceStep(session: Session, event: StepLogEvent): Session {
+  const { plan } = session;
+  if (!plan) return session;
+  if (isGroupEvent(event) && isGroup(plan.steps, event.step))
+    return { ...session, plan: updateStep(plan, event.step, (group) => applyToGroup(group, event), event.at) };
+  switch (event.type) {
+    case 'step.added':
+      return stepAdded(session, plan, event);
+    case 'step.started':
+      return {
+        ...session,
+        ...(!isSpawnedStep(plan, event.step) && beginStep(session)),
+        ...beginFanOut(session, plan, event),
+        children: restartChild(session.children, event.step),
+        plan: updateStep(plan, event.step, (step) => startedStep(step, session, event.at), event.at),
+      };
+    case 'step.progressed':
+      return {
+        ...session,
+        plan: updateStep(plan, event.step, (step) => ({ ...step, progress: event.progress }), event.at),
+        // Movement is a sign: the count towards the question begins anew.
+        ...(session.run && {
+          askedIfDone: null,
+          graceIterations: plan.steps.find((step) => step.id === event.step)?.iterations ?? 0,
+        }),
+      };
+    case 'step.claimed':
+      return event.veto === undefined ? stepClaimed(session, event) : claimRefused(session, plan, event, event.veto);
+    case 'step.asked':
+      return { ...session, askedIfDone: event.step, turn: session.turn && { ...session.turn, isJudged: true } };
+    case 'step.completed':
+      return stepClosed(session, plan, event, (step) => completedStep(step, event));
+    case 'step.failed':
+      return stepClosed(session, plan, event, (step) => ({
+        ...step,
+        status: 'failed',
+        error: event.error,
+        completed_at: event.at,
+      }));
+    case 'step.skipped':
+      return stepClosed(session, plan, event, (step) => ({
+        ...step,
+        status: 'skipped',
+        error: event.reason,
+        completed_at: event.at,
+      }));
+    case 'step.blocked':
+      return stepBlocked(session, plan, event);
+    case 'step.reopened':
+      return event.by === 'daemon' ? stepRetried(session, plan, event.step, event) : stepReopened(session, plan, event);
+    default:
+      return event satisfies never;
+  }
+}
+
+/** A step begins in this conversation: what was kept of the one before is let go, and what the planner said has been taken up. */
+function beginStep(session: Session): Partial<Session> {
+  return {
+    ...FRESH_STEP_PROGRESS,
+    run: session.run && { ...session.run, plannerQuery: null },
+    workRounds: { ...session.workRounds, iterations: session.turn && !session.turn.hasClosedStep ? 1 : 0 },
+  };
+}
+
+function beginFanOut(session: Session, plan: Plan, event: EventOf<'step.started'>): Partial<Session> {
+  const step = plan.steps.find((one) => one.id === event.step);
+  return step && isFanOutStep(step) ? { fanOut: startFanOut(session, plan, step, event.seq) } : {};
+}
+
+/** A part stands behind the step it is a part of and those of its parts that are there; any other step at the end. */
+function insertStep(steps: readonly Step[], step: Step): Step[] {
+  const last = steps.findLastIndex(
+    ({ id, parent }) => step.parent !== undefined && (id === step.parent || parent === step.parent),
+  );
+  return last < 0 ? [...steps, step] : [...steps.slice(0, last + 1), step, ...steps.slice(last + 1)];
+}
+
+function stepAdded(session: Session, plan: Plan, event: EventOf<'step.added'>): Session {
+  const declared = session.turn && event.by === 'model' ? [...session.turn.declaredSteps, event.step.description] : [];
+  return {
+    ...session,
+    plan: replaceSteps(plan, insertStep(plan.steps, event.step), event.at),
+    lastStepNumber: Math.max(session.lastStepNumber, Number(/^step_(\d{1,9})$/.exec(event.step.id)?.[1] ?? 0)),
+    turn: session.turn && { ...session.turn, declaredSteps: declared },
+    fanOut: countAddedPart(session.fanOut, event),
+  };
+}
+
+/** A step that begins in the middle of an answer's turn owns that answer; one that follows a closed step begins with the next. */
+function startedStep(step: Step, session: Session, at: string): Step {
+  const first = session.turn && !session.turn.hasClosedStep && step.call === undefined ? 1 : 0;
+  return {
+    // What an earlier try failed of is worth knowing while it is tried again.
+    ...((step.attempts ?? 1) > 1 ? step : omitFields(step, 'error')),
+    status: 'running',
+    iterations: (step.iterations ?? 0) + first,
+    started_at: step.started_at ?? at,
+  };
+}
+
+/** A claim of a step with checks stands until they have been tried. */
+function stepClaimed(session: Session, event: EventOf<'step.claimed'>): Session {
+  const { step, tier, evidence, result = '', to, attachments = [] } = event;
+  return { ...session, claim: { seq: event.seq, step, tier, evidence, result, nextStep: to, attachments, checks: [] } };
+}
+
+/** A claim that was not believed: a failing tool or check is told to the model, "not done" restarts the count of the step. */
+function claimRefused(session: Session, plan: Plan, event: EventOf<'step.claimed'>, veto: string): Session {
+  const iterations = plan.steps.find((step) => step.id === event.step)?.iterations ?? 0;
+  const told = veto === 'tool_failed' || veto === 'check_failed' || veto === 'no_work';
+  const notice: Notice = { seq: event.seq, about: 'refused', step: event.step, veto, evidence: event.evidence };
+  return {
+    ...session,
+    claim: null,
+    children: failRefusedChild(session, event),
+    askedIfDone: null,
+    graceIterations: told ? session.graceIterations : iterations,
+    notices: told ? [...session.notices, notice] : session.notices,
+    turn: session.turn && {
+      ...session.turn,
+      isJudged: true,
+      refusedClaim: told ? { step: event.step, evidence: event.evidence } : null,
+    },
+  };
+}
+
+/** What a child did and its step's checks refuse is as if the child had failed: it is tried again, or the step fails. */
+function failRefusedChild({ children }: Session, event: EventOf<'step.claimed'>): Session['children'] {
+  const child = getOwn(children, event.step);
+  if (event.tier !== 'child' || !child?.reply) return children;
+  return { ...children, [event.step]: { ...child, reply: { ...child.reply, status: 'failed', text: event.evidence } } };
+}
+
+/** A check that begins or ends changes the claim it belongs to, and nothing of the conversation. */
+export function reduceCheck(
+  session: Session,
+  event: EventOf<'tool.started'> | EventOf<'tool.finished'> | EventOf<'tool.interrupted'>,
+): Session {
+  const { claim } = session;
+  if (!claim) return session;
+  const place = Number(/\d+$/.exec(event.call)?.[0]);
+  // A check that was cut short said nothing: it is tried again.
+  const check =
+    event.type === 'tool.interrupted'
+      ? undefined
+      : event.type === 'tool.started'
+        ? { state: 'started' as const, ok: false, text: '' }
+        : {
+            state: 'ended' as const,
+            ok: event.ok,
+            text: truncate(inlineText(event.output), 600),
+          };
+  const checks = [...claim.checks];
+  checks[place] = check;
+  const seq = event.type === 'tool.interrupted' ? event.seq : claim.seq;
+  return { ...session, claim: { ...claim, seq, checks } };
+}

@@ -1,0 +1,290 @@
+import { getOwn } from '../../base/dictionary.ts';
+import { appendItems, mapGet } from '../../base/persistent-collections.ts';
+import { truncate } from '../../base/strings.ts';
+import type { EventOf, PlannerQuery } from '../../protocol/session/event.ts';
+import { inlineText } from '../../protocol/session/log-entry.ts';
+import { dataBlock, indentContinuation } from '../../protocol/session/prompt-tags.ts';
+import { ASK_USER_TOOL, PLAN_TOOL } from '../../protocol/tool-calls/own-tools.ts';
+import { toDaemonMessage, toUserMessage } from '../messages/chat-messages.ts';
+import { bumpRevision, openSteps, runningStep, updateStep, withExitStatus } from '../plan/plan-steps.ts';
+import { isAskUserCall, isCheckKey, isListingKey, isSpawnCall } from '../session/internal-calls.ts';
+import { continueRound, type Run, type Turn, type TurnCall, type TurnTrace } from '../session/run-state.ts';
+import { type ChatMessage, discardAnsweredTexts } from '../session/session-messages.ts';
+import { activePlan } from '../session/session-queries.ts';
+import type { Session } from '../session/session-state.ts';
+import { reduceListing } from './reduce-fan-out.ts';
+import { reduceCheck } from './reduce-step.ts';
+
+/** An answer joins the conversation behind the messages it was the first to carry, and becomes the turn at hand. */
+export function reduceModelAnswer(session: Session, event: EventOf<'model.answered'>): Session {
+  if (event.consult) return reducePlannerAnswer(session, event, event.consult);
+  const carried = deliveredMessages(session, event);
+  const turn: Turn = {
+    seq: event.seq,
+    step: event.step ?? null,
+    followsPerson:
+      event.carried.some((id) => mapGet(session.messages, id)?.as !== 'data') || hasAnsweredQuestion(session.turn),
+    text: event.text,
+    calls: event.calls.map((call, place) => ({
+      key: `${event.seq}.${place}`,
+      id: call.id,
+      name: call.name,
+      args: call.args,
+      mainArgument: findMainArgument(call.args),
+      state: 'asked',
+      replay: 'never',
+      ok: false,
+      outputHead: '',
+    })),
+    hasClosedStep: false,
+    isJudged: false,
+    refusedClaim: null,
+    isBlocked: false,
+    declaredSteps: [],
+  };
+  return countIteration(
+    {
+      ...session,
+      messages: discardAnsweredTexts(session.messages, event.carried),
+      conversation: appendItems(session.conversation, ...carried, toAssistantMessage(event)),
+      turn,
+      stepHistory: appendStepHistory(session),
+      ...withoutDelivered(session, event),
+    },
+    event,
+  );
+}
+
+/** A person has answered what the last answer asked. */
+const hasAnsweredQuestion = (turn: Turn | null): boolean =>
+  turn?.calls.some((call) => isAskUserCall(call) && call.ok) ?? false;
+
+/** An answer beside the work: persons' words it carried join the conversation, its own do not. */
+function reducePlannerAnswer(session: Session, event: EventOf<'model.answered'>, ask: PlannerQuery): Session {
+  const { run, plan } = session;
+  if (!run) return session;
+  const carried = deliveredMessages(session, event);
+  const tries = (run.plannerQuery?.ask === ask ? run.plannerQuery.tries : 0) + 1;
+  const active = activePlan(session);
+  return {
+    ...session,
+    conversation: carried.length > 0 ? appendItems(session.conversation, ...carried) : session.conversation,
+    ...withoutDelivered(session, event),
+    plan: active && plan ? bumpRevision({ ...plan, iteration_count: plan.iteration_count + 1 }, event.at) : plan,
+    run: {
+      ...run,
+      spent: addUsage(run.spent, event.usage),
+      failure: null,
+      plannerQuery: { ask, tries, text: event.text },
+    },
+  };
+}
+
+function deliveredMessages(session: Session, event: EventOf<'model.answered'>): ChatMessage[] {
+  return event.carried.flatMap((id) => {
+    const message = mapGet(session.messages, id);
+    return message ? [toUserMessage(message, session.promptNonce)] : [];
+  });
+}
+
+/** What this answer was the first to have in front of it waits no longer. */
+function withoutDelivered(
+  session: Session,
+  event: EventOf<'model.answered'>,
+): Pick<Session, 'queue' | 'undelivered' | 'notices'> {
+  const gone = new Set(event.carried);
+  return {
+    queue: session.queue.filter((id) => !gone.has(id)),
+    undelivered: session.undelivered.filter((id) => !gone.has(id)),
+    notices: session.notices.filter((notice) => notice.seq > event.seen),
+  };
+}
+
+/** Turns kept for the judge; a step that takes longer has said what it is about by then. */
+const MAX_STEP_HISTORY = 30;
+
+/** The turn at hand joins the trail of the step at work, where another one or a rest follows it. Calls beside a closing word belong to the step that follows. */
+export function appendStepHistory({ run, turn, stepHistory }: Session): Session['stepHistory'] {
+  if (!turn) return stepHistory;
+  const calls = turn.calls.filter((call) => call.ok);
+  const trace: TurnTrace = {
+    text: turn.hasClosedStep ? '' : turn.text,
+    tools: turn.calls.map((call) => call.name),
+    args: turn.calls.map((call) => call.mainArgument),
+    files: calls
+      .filter((call) => FILE_WRITING_TOOLS.has(call.name))
+      .map((call) => pathUnderWork(run?.folder, call.mainArgument)),
+  };
+  return [...stepHistory, trace].slice(-MAX_STEP_HISTORY);
+}
+
+const FILE_WRITING_TOOLS = new Set(['write_file', 'edit_file']);
+const pathUnderWork = (folder: string | undefined, path: string): string =>
+  `work/${folder === undefined ? '' : `${folder}/`}${path.replace(/^(?:\.\/)?(?:work\/)?/, '')}`;
+
+const MAIN_ARGUMENTS = ['path', 'file', 'command', 'url', 'query', 'pattern'] as const;
+
+/** The argument a call is about: its path or command, else the first text among its arguments. */
+function findMainArgument(args: string): string {
+  try {
+    const given: unknown = JSON.parse(args);
+    if (typeof given !== 'object' || given === null) return args;
+    const texts = Object.entries(given).filter((entry): entry is [string, string] => typeof entry[1] === 'string');
+    return MAIN_ARGUMENTS.flatMap((key) => texts.filter(([name]) => name === key))[0]?.[1] ?? texts[0]?.[1] ?? args;
+  } catch {
+    return args;
+  }
+}
+
+function toAssistantMessage(event: EventOf<'model.answered'>): ChatMessage {
+  if (event.calls.length === 0) return { role: 'assistant', content: event.text };
+  const tool_calls = event.calls.map((call) => ({
+    id: call.id,
+    type: 'function' as const,
+    function: { name: call.name, arguments: call.args },
+  }));
+  return { role: 'assistant', content: event.text === '' ? null : event.text, tool_calls };
+}
+
+/** One iteration more for the run, for its plan and for the step it is in. */
+function countIteration(session: Session, event: EventOf<'model.answered'>): Session {
+  const { run } = session;
+  if (!run) return session;
+  const plan = activePlan(session);
+  const step = runningStep(plan);
+  const one = plan && bumpRevision({ ...plan, iteration_count: plan.iteration_count + 1 }, event.at);
+  const talksOn = event.calls.length === 0 && plan !== null && openSteps(plan).length > 0;
+  return {
+    ...session,
+    workRounds: plan && step ? continueRound(session.workRounds, plan.limits.step_iterations) : session.workRounds,
+    run: {
+      ...run,
+      spent: addUsage(run.spent, event.usage),
+      idleAnswers: talksOn ? run.idleAnswers + 1 : 0,
+      failure: null,
+    },
+    plan:
+      one && step
+        ? updateStep(one, step.id, (it) => ({ ...it, iterations: (it.iterations ?? 0) + 1 }), event.at)
+        : (one ?? session.plan),
+  };
+}
+
+function addUsage(spent: Run['spent'], usage: { tokens: number; cost: number | null }): Run['spent'] {
+  return {
+    iterations: spent.iterations + 1,
+    tokens: spent.tokens + usage.tokens,
+    cost: spent.cost === null || usage.cost === null ? null : spent.cost + usage.cost,
+  };
+}
+
+/** A call of the turn at hand goes from asked to started to finished or interrupted; each end is a tool message. */
+export function reduceToolCall(
+  session: Session,
+  event: EventOf<'tool.started'> | EventOf<'tool.finished'> | EventOf<'tool.interrupted'>,
+): Session {
+  if (isCheckKey(event.call)) return reduceCheck(session, event);
+  if (isListingKey(event.call)) return reduceListing(session, event);
+  const call = session.turn?.calls.find((one) => one.key === event.call);
+  if (!session.turn || !call) return session.question?.call === event.call ? { ...session, question: null } : session;
+  if (event.type === 'tool.started') return updateCall(session, { ...call, state: 'started', replay: event.replay });
+  const output = event.type === 'tool.finished' ? inlineText(event.output) : interruptedOutput(event);
+  const ok = event.type === 'tool.finished' && event.ok;
+  const state = event.type === 'tool.finished' ? 'finished' : 'interrupted';
+  const isQuestion = session.question?.call === call.key;
+  const images = event.type === 'tool.finished' && event.images ? { images: event.images } : {};
+  const after = updateCall(session, { ...call, state, ok, outputHead: truncate(output, 400), ...images });
+  return {
+    ...after,
+    conversation: appendItems(
+      session.conversation,
+      isQuestion
+        ? { role: 'tool', tool_call_id: call.id, content: output, by: 'person' }
+        : { role: 'tool', tool_call_id: call.id, content: toolResultText(call, event, session.promptNonce) },
+      ...imagesMessage(after.turn, session.promptNonce),
+    ),
+    question: isQuestion ? null : session.question,
+    ...keepExitStatus(after, event),
+    toolFailures:
+      event.type === 'tool.finished' ? countToolFailures(session.toolFailures, call.name, ok) : session.toolFailures,
+    run: after.run && {
+      ...after.run,
+      repeatedCall: countRepeatedCall(after.run, call, output),
+      exitStatus: exitStatusOf(event) === undefined ? after.run.exitStatus : (exitStatusOf(event) ?? null),
+    },
+  };
+}
+
+/** A result cannot carry images: they follow in the daemon's own words, once nothing more comes in between. */
+function imagesMessage(turn: Turn | null, nonce: string): ChatMessage[] {
+  const calls = turn?.calls ?? [];
+  const images = calls.flatMap((call) => call.images ?? []);
+  if (images.length === 0 || calls.some((call) => call.state === 'asked' || call.state === 'started')) return [];
+  const names = images.map(({ path }) => `work/${path}`).join(', ');
+  return [{ ...toDaemonMessage(indentContinuation(`From the calls above, in this order: ${names}`), nonce), images }];
+}
+
+/** Of a command: its exit status, null where it has none; undefined where no command ran. */
+const exitStatusOf = (event: EventOf<'tool.finished'> | EventOf<'tool.interrupted'>): number | null | undefined =>
+  event.type === 'tool.finished' ? event.exit : undefined;
+
+/** The step at work keeps how the last command in it ended. */
+function keepExitStatus(
+  session: Session,
+  event: EventOf<'tool.finished'> | EventOf<'tool.interrupted'>,
+): Pick<Session, 'plan'> {
+  const { plan } = session;
+  const exit = exitStatusOf(event);
+  const step = runningStep(activePlan(session));
+  if (!plan || !step || exit === undefined || (step.exit ?? null) === exit) return { plan };
+  return { plan: updateStep(plan, step.id, (one) => withExitStatus(one, exit ?? undefined), event.at) };
+}
+
+/** Tools whose results are the daemon's own words, or what the person wrote down to be followed. */
+const TRUSTED_TOOLS: ReadonlySet<string> = new Set([PLAN_TOOL.name, ASK_USER_TOOL.name, 'skill']);
+
+/** The end of a call as the model is told it: what a tool said is data, what the daemon says of the call stands outside. */
+function toolResultText(
+  call: TurnCall,
+  event: EventOf<'tool.finished'> | EventOf<'tool.interrupted'>,
+  nonce: string,
+): string {
+  if (event.type === 'tool.finished') {
+    const text = inlineText(event.output);
+    // What never began has nothing to say: it is the daemon that tells why.
+    const isDaemons = call.state === 'asked' && !isSpawnCall(call);
+    return isDaemons || TRUSTED_TOOLS.has(call.name) ? text : dataBlock(nonce, text);
+  }
+  const said = interruptionNote(event);
+  return event.output ? `${said}\n${dataBlock(nonce, inlineText(event.output))}` : said;
+}
+
+function interruptedOutput(event: EventOf<'tool.interrupted'>): string {
+  return [interruptionNote(event), ...(event.output ? [inlineText(event.output)] : [])].join('\n');
+}
+
+function interruptionNote(event: EventOf<'tool.interrupted'>): string {
+  if (event.outcome === 'not_started') return `[not run: ${event.why}]`;
+  return `[interrupted: ${event.why}. This call may or may not have run, in part or in whole; look before you repeat it.]`;
+}
+
+function updateCall(session: Session, call: TurnCall): Session {
+  const { turn } = session;
+  return turn
+    ? { ...session, turn: { ...turn, calls: turn.calls.map((one) => (one.key === call.key ? call : one)) } }
+    : session;
+}
+
+function countRepeatedCall(run: Run, call: TurnCall, output: string): Run['repeatedCall'] {
+  const key = `${call.name}\n${call.args}\n${output}`;
+  return key === run.repeatedCall.key
+    ? { ...run.repeatedCall, count: run.repeatedCall.count + 1 }
+    : { key, count: 1, call: `${call.name} ${truncate(call.args, 120)}` };
+}
+
+/** How often each tool failed in a row in the step at work, after this call of it. */
+function countToolFailures(before: Session['toolFailures'], tool: string, ok: boolean): Session['toolFailures'] {
+  if (!ok) return { ...before, [tool]: (getOwn(before, tool) ?? 0) + 1 };
+  const { [tool]: _, ...others } = before;
+  return others;
+}

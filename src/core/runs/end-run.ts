@@ -1,0 +1,243 @@
+import { truncate } from '../../base/strings.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
+import type { Plan } from '../../protocol/session/plan.ts';
+import { EXTEND_FACTOR, type Rules } from '../../protocol/settings/effective-settings.ts';
+import { answerQuestionEvents } from '../messages/questions.ts';
+import { REPLY_WORDING } from '../messages/reply-wording.ts';
+import { formatPlanSummary } from '../messages/status-report.ts';
+import { executorOf, failedOrBlockedSteps, openSteps, runningStep, unreachedStepIds } from '../plan/plan-steps.ts';
+import { explainNothingReady } from '../plan/step-readiness.ts';
+import { sessionDepth } from '../session/child-session.ts';
+import { checkCallKey, isAskUserCall, isSpawnCall, listingCallKey } from '../session/internal-calls.ts';
+import type { Run, TurnCall } from '../session/run-state.ts';
+import { activePlan, endsBackgroundJobs, sessionLanguage } from '../session/session-queries.ts';
+import type { RunEndReason, Session } from '../session/session-state.ts';
+import type { Language } from '../text/language.ts';
+
+const MINUTE_MS = 60_000;
+
+/** The run comes to rest: open calls are closed, the run ends, and its plan with it where that is an end. */
+export function endRunEvents(session: Session, rules: Rules, why: RunEndReason): EventBody[] {
+  const { run } = session;
+  if (!run) return [];
+  const language = sessionLanguage(session, rules);
+  const ends = why.status === 'failed' || why.status === 'cancelled';
+  const plan = activePlan(session);
+  return [
+    ...(why.keepsCalls
+      ? []
+      : interruptOpenCalls(session, why.whyInterrupted ?? REPLY_WORDING[language].byPerson, why.question?.call)),
+    {
+      type: 'run.rested',
+      message: run.message,
+      status: why.status,
+      reason: why.reason,
+      text: runEndText(session, rules, run, why),
+      spent: { ...run.spent, ms: run.elapsedMs },
+      ...(why.question && { question: why.question }),
+    },
+    ...(plan && ends
+      ? [
+          {
+            type: 'plan.ended' as const,
+            plan: plan.id,
+            status: why.status as 'failed' | 'cancelled',
+            reason: why.reason,
+          },
+        ]
+      : []),
+  ];
+}
+
+/** Calls that will not be run, or of which nobody knows how far they got; `but` stays open. */
+export function interruptOpenCalls(session: Session, why: string, but?: string): EventBody[] {
+  const { claim } = session;
+  const checks = (claim?.checks ?? []).flatMap((check, place): EventBody[] =>
+    claim && check?.state === 'started'
+      ? [{ type: 'tool.interrupted', call: checkCallKey(claim, place), outcome: 'unknown', why }]
+      : [],
+  );
+  const looking = session.fanOut?.state === 'started' ? [listingCallKey(session.fanOut)] : [];
+  const looks = looking.map((call): EventBody => ({ type: 'tool.interrupted', call, outcome: 'unknown', why }));
+  const calls = (session.turn?.calls ?? []).flatMap((call): EventBody[] => {
+    if (call.key === but) return [];
+    if (call.state === 'asked') return [{ type: 'tool.interrupted', call: call.key, outcome: 'not_started', why }];
+    if (call.state === 'started' && isSpawnCall(call)) return [leaveChildRunning(session, call)];
+    if (call.state === 'started' && isAskUserCall(call)) return closeUnaskedQuestion(session, call, why);
+    if (call.state === 'started') return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why }];
+    return [];
+  });
+  return [...calls, ...checks, ...looks];
+}
+
+/** A child session outlasts the rest: its answer comes as the result of its step, in the plan. */
+function leaveChildRunning({ plan }: Session, { key, args }: TurnCall): EventBody {
+  const step = plan?.steps.find((one) => one.call === key);
+  const text = `[${step?.id ?? truncate(args, 80)} has not ended yet; when it has, the plan says what came of it]`;
+  return { type: 'tool.finished', call: key, ok: true, output: { text }, ms: 0 };
+}
+
+/** An answer that had come is told all the same; a question that nobody saw was not asked. */
+function closeUnaskedQuestion(session: Session, { key }: TurnCall, why: string): EventBody[] {
+  const answered = session.question?.call === key ? answerQuestionEvents(session) : [];
+  if (answered.length > 0) return answered;
+  return [{ type: 'tool.interrupted', call: key, outcome: 'not_started', why }];
+}
+
+function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason): string {
+  const language = sessionLanguage(session, rules);
+  const words = REPLY_WORDING[language];
+  const plan = activePlan(session);
+  const said =
+    why.text ??
+    (why.status === 'cancelled' ? words.cancelled : why.reason === 'stopped' ? words.stopped : words.pausing);
+  const summary = plan && why.status !== 'done' && why.status !== 'waiting' ? [formatPlanSummary(plan, language)] : [];
+  const how =
+    why.status === 'paused' ? [words.goOn] : why.status === 'failed' && why.reason !== 'ceiling' ? [words.again] : [];
+  const held =
+    plan && why.status !== 'done' && why.status !== 'cancelled'
+      ? stepsBlockedByPerson(plan, session.editedByPerson)
+      : [];
+  const blocked = held.length > 0 ? [words.personBlocked(held.join('; '))] : [];
+  const aside = run.shelvedPlan ? [words.aside(run.shelvedPlan.goal, run.shelvedPlan.id)] : [];
+  const guessed = why.status === 'done' ? (plan?.steps.filter((step) => step.completed_by === 'timeout') ?? []) : [];
+  const assumed = guessed.length > 0 ? [words.assumed(guessed.map((step) => step.description).join('; '))] : [];
+  const jobs =
+    rules.jobs.length > 0 && !endsBackgroundJobs(session.name, why.status)
+      ? [words.jobsRun(rules.jobs.join(', '))]
+      : [];
+  return [
+    said,
+    ...assumed,
+    ...unknownAgentNotes(plan, rules, words),
+    ...summary,
+    ...blocked,
+    ...how,
+    ...jobs,
+    ...aside,
+  ].join('\n\n');
+}
+
+/** Steps that "continue" leaves alone. */
+const stepsBlockedByPerson = ({ steps }: Plan, editedByPerson: readonly string[]): string[] =>
+  steps.flatMap(({ id, status, description }) =>
+    status === 'blocked' && editedByPerson.includes(`${id}:status`) ? [`${id} (${description})`] : [],
+  );
+
+/** Steps that a tag gave to an agent nobody knows: the person is told who did them. */
+function unknownAgentNotes(plan: Plan | null, rules: Rules, words: (typeof REPLY_WORDING)[Language]): string[] {
+  if (!plan?.planned_by || Object.keys(rules.agents).length === 0) return [];
+  return plan.steps.flatMap((step) => {
+    const { agent, unknown } = executorOf(step, rules);
+    const did = agent === undefined && step.started_at !== undefined && step.status !== 'failed';
+    return unknown !== undefined && did ? [words.nobody(unknown, step.description)] : [];
+  });
+}
+
+/** The reason to stop before another model call, if there is one. */
+export function checkLimits(session: Session, rules: Rules): RunEndReason | null {
+  const { run } = session;
+  if (!run) return null;
+  const language = sessionLanguage(session, rules);
+  const words = REPLY_WORDING[language];
+  const paused = (setting: string, value: number): RunEndReason => ({
+    status: 'paused',
+    reason: 'limit',
+    text: words.limit(`limits.${setting}`, value),
+  });
+  const { limits, spent } = run;
+  const isExtended = extendsLimit(session, rules);
+  const iterations = isExtended ? limits.iterations * EXTEND_FACTOR : limits.iterations;
+  if (spent.iterations >= iterations) {
+    return isExtended
+      ? { status: 'failed', reason: 'ceiling', text: words.ceiling(iterations, 'limits.iterations') }
+      : paused('iterations', iterations);
+  }
+  if (limits.tokens !== null && spent.tokens >= limits.tokens) return paused('tokens', limits.tokens);
+  if (limits.cost !== null && (spent.cost ?? 0) >= limits.cost) return paused('cost', limits.cost);
+  if (limits.minutes !== null && run.elapsedMs >= limits.minutes * MINUTE_MS) return paused('minutes', limits.minutes);
+  return null;
+}
+
+/** A model that does not answer: kept trying, given up for now, or not worth another try. */
+export function checkOutage(session: Session, rules: Rules): RunEndReason | null {
+  const failure = session.run?.failure;
+  if (!session.run || !failure || failure.last.kind === 'aborted') return null;
+  const words = REPLY_WORDING[sessionLanguage(session, rules)];
+  if (failure.last.retry_at === null)
+    return { status: 'failed', reason: failure.last.kind, text: words.failed(failure.last.error) };
+  const minutes = session.run.limits.outage_minutes;
+  if (failure.silent_ms / MINUTE_MS < minutes) return null;
+  return { status: 'paused', reason: 'outage', text: words.outage(minutes, failure.last.error) };
+}
+
+/** The same call with the same result, nudged and asked for another approach, and once more. */
+export function checkRepeatedCalls(session: Session, rules: Rules): RunEndReason | null {
+  const { run } = session;
+  if (!run || run.limits.repeats === 0 || run.repeatedCall.count < run.limits.repeats + 2) return null;
+  const words = REPLY_WORDING[sessionLanguage(session, rules)];
+  const output = session.turn?.calls.at(-1)?.outputHead ?? '';
+  return {
+    status: 'paused',
+    reason: 'repeats',
+    text: words.repeats(run.repeatedCall.call, run.repeatedCall.count, output),
+  };
+}
+
+/** Steps are open, and none of them can begin: people wrote a ring or a need of nothing, and only they can mend it. */
+export function checkNothingReady(session: Session, rules: Rules): RunEndReason | null {
+  const plan = activePlan(session);
+  if (!plan || openSteps(plan).length === 0 || runningStep(plan)) return null;
+  const language = sessionLanguage(session, rules);
+  const words = REPLY_WORDING[language];
+  const text = [words.nothingReady, ...explainNothingReady(plan, language), words.mendPlan].join('\n');
+  return { status: 'waiting', reason: 'needs', text };
+}
+
+/** How a run ends at an answer without tool calls; null where it goes on. */
+export function checkFinished(session: Session, rules: Rules): RunEndReason | null {
+  const { run, turn } = session;
+  if (!run || !turn || turn.calls.length > 0) return null;
+  const plan = activePlan(session);
+  if (turn.isBlocked) return { status: 'waiting', reason: 'blocked', text: turn.text };
+  if (plan && openSteps(plan).length > 0)
+    return run.idleAnswers >= 2
+      ? { status: 'waiting', reason: 'question', text: textWithRefusal(session, rules) }
+      : null;
+  if (plan?.steps.some((step) => step.status === 'blocked' && step.call === undefined))
+    return { status: 'waiting', reason: 'blocked', text: turn.text };
+  const failed = plan ? failedOrBlockedSteps(plan).map((step) => step.id) : [];
+  if (failed.length > 0) return { status: 'failed', reason: `not reached: ${failed.join(', ')}`, text: turn.text };
+  return { status: 'done', reason: plan && plan.steps.length > 0 ? 'completed' : 'answered', text: turn.text };
+}
+
+/** What the model said; and, where its claim was not believed, why: the person would take it at its word. */
+function textWithRefusal(session: Session, rules: Rules): string {
+  const { turn, plan } = session;
+  const step = plan?.steps.find((one) => one.id === turn?.refusedClaim?.step);
+  if (!turn?.refusedClaim || !step) return turn?.text ?? '';
+  return `${turn.text}\n\n${REPLY_WORDING[sessionLanguage(session, rules)].refused(step.description, turn.refusedClaim.evidence)}`;
+}
+
+/** What a plan comes to when its run is done, computed from its steps alone. */
+export function planEndEvent(session: Session): EventBody | null {
+  const { plan, runEnd, run } = session;
+  if (run || !plan || plan.status !== 'running' || !runEnd) return null;
+  // A power cut between the rest and the plan's end.
+  if ((runEnd.status === 'failed' || runEnd.status === 'cancelled') && runEnd.plan === plan.id)
+    return { type: 'plan.ended', plan: plan.id, status: runEnd.status, reason: runEnd.reason };
+  if (runEnd.status !== 'done') return null;
+  const failed = unreachedStepIds(plan, session.replacedSteps);
+  if (failed.length > 0)
+    return { type: 'plan.ended', plan: plan.id, status: 'failed', reason: `not reached: ${failed.join(', ')}` };
+  return {
+    type: 'plan.ended',
+    plan: plan.id,
+    status: 'completed',
+    reason: plan.steps.length > 0 ? 'all steps are closed' : 'answered',
+  };
+}
+
+/** Whether a limit is extended instead of pausing the run. What a child may spend is its parent's to extend. */
+export const extendsLimit = ({ name }: Session, { onLimit }: Rules): boolean =>
+  onLimit === 'extend' && sessionDepth(name) === 0;

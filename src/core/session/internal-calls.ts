@@ -1,0 +1,81 @@
+import type { Plan, Step } from '../../protocol/session/plan.ts';
+import {
+  ASK_USER_TOOL,
+  PARTS_TOOL,
+  type PartsArgs,
+  PLAN_TOOL,
+  SPAWN_TOOL,
+} from '../../protocol/tool-calls/own-tools.ts';
+import type { FanOut, StepClaim, Turn, TurnCall } from './run-state.ts';
+import type { Session } from './session-state.ts';
+
+export const isSpawnCall = (call: Pick<TurnCall, 'name'>): boolean => call.name === SPAWN_TOOL.name;
+
+/** A step that a call asked for is a means: its end is the call's result, and no advance of the step at work. */
+export const isSpawnedStep = ({ steps }: Plan, id: string): boolean =>
+  steps.some((step) => step.id === id && step.call !== undefined);
+
+export const isAskUserCall = (call: Pick<TurnCall, 'name'>): boolean => call.name === ASK_USER_TOOL.name;
+
+export const isPlanCall = (call: TurnCall): boolean => call.name === PLAN_TOOL.name;
+
+/** Calls of the answer at hand that asked for a new plan, and were told that it comes. */
+export function replanCalls({ turn }: Session): TurnCall[] {
+  return (turn?.calls ?? []).filter(
+    (call) => call.name === PLAN_TOOL.name && call.ok && replanReason(call.args) !== null,
+  );
+}
+
+export function replanReason(args: string): string | null {
+  try {
+    const call: unknown = JSON.parse(args);
+    if (typeof call !== 'object' || call === null || !('command' in call) || call.command !== 'replan') return null;
+    return 'reason' in call && typeof call.reason === 'string' ? call.reason : '';
+  } catch {
+    return null;
+  }
+}
+
+/** The last tool of a turn failed, so that nothing said beside it can be believed. What touches nothing (the plan's own tool, a question) is no evidence. */
+export function hasLastToolFailed(turn: Turn | null): boolean {
+  const last = turn?.calls.findLast((call) => call.name !== PLAN_TOOL.name && call.name !== ASK_USER_TOOL.name);
+  return last !== undefined && !last.ok;
+}
+
+/** The tool that tries a check; the model is not offered it. */
+export const CHECK_TOOL = 'check';
+
+/** Keys of checks: `<seq of the claim>.check<n>`. */
+export const checkCallKey = ({ seq }: StepClaim, place: number): string => `${seq}.check${place}`;
+
+export const isCheckKey = (key: string): boolean => /\.check\d+$/.test(key);
+
+const LISTING_KEY = /\.parts\d+$/;
+
+export const isListingKey = (key: string): boolean => LISTING_KEY.test(key);
+
+export const listingCallKey = ({ seq, pages }: FanOut): string => `${seq}.parts${pages}`;
+
+/** The call that looks up the next page of parts. */
+export function nextListingCall({ each }: Step, fanOut: FanOut): TurnCall {
+  const last = fanOut.parts.at(-1)?.at(-1);
+  const wanted: PartsArgs = {
+    ...(each && !('list' in each) && each),
+    from: fanOut.listedItems,
+    ...(fanOut.groupSize !== null && { group: fanOut.groupSize }),
+    ...(last !== undefined && each && 'folder' in each && { after: last }),
+  };
+  const args = JSON.stringify(wanted);
+  const state = fanOut.state === 'started' ? 'started' : 'asked';
+  return {
+    key: listingCallKey(fanOut),
+    id: '',
+    name: PARTS_TOOL,
+    args,
+    mainArgument: args,
+    state,
+    replay: 'safe',
+    ok: false,
+    outputHead: '',
+  };
+}

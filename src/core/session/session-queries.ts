@@ -1,0 +1,83 @@
+import { getOwn } from '../../base/dictionary.ts';
+import { mapGet } from '../../base/persistent-collections.ts';
+import type { RunEndStatus } from '../../protocol/session/event.ts';
+import type { Plan, Step } from '../../protocol/session/plan.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { detectLanguage, type Language } from '../text/language.ts';
+import { sessionDepth } from './child-session.ts';
+import type { Session } from './session-state.ts';
+
+/** The configured language, else that of the goal or of the message at hand. */
+export function sessionLanguage(session: Session, rules: Pick<Rules, 'language'>): Language {
+  if (rules.language) return rules.language;
+  const message = session.run ? mapGet(session.messages, session.run.message)?.text : undefined;
+  return detectLanguage(
+    session.run?.besidePlan ? (message ?? '') : (session.plan?.goal ?? message ?? session.title ?? ''),
+  );
+}
+
+/** Tokens that the model of the run takes at most: what is known of it, or less where its endpoint has refused less. */
+export function contextWindowOf(
+  { run, contextWindows }: Session,
+  { contextWindow }: Pick<Rules, 'contextWindow'>,
+): number {
+  return Math.min(contextWindow, getOwn(contextWindows, run?.model ?? '') ?? contextWindow);
+}
+
+/**
+ * Whether the commands that run in the background end with a run that rests like this. They outlast an end that is none for the
+ * person, who may go on or use what was started; of those of a child session nobody would hear again.
+ */
+export const endsBackgroundJobs = (session: string, status: RunEndStatus): boolean =>
+  status === 'cancelled' || (sessionDepth(session) > 0 && (status === 'done' || status === 'failed'));
+
+/** The plan the current run works on: none while it answers beside a paused one. */
+export function activePlan(session: Session): Plan | null {
+  return session.run && !session.run.besidePlan && session.plan?.status === 'running' ? session.plan : null;
+}
+
+/** How a session stands to a new message: the columns of the table in `answers.ts`. */
+export type SessionStatus = 'none' | 'running' | 'waiting' | 'paused' | 'completed' | 'failed';
+
+/** A run that rests keeps its say until another one has ended with an answer; an open plan outlives what is answered beside it. */
+export function sessionStatus(session: Session): SessionStatus {
+  if (session.run) return 'running';
+  const open = session.plan && (session.plan.status === 'paused' || session.plan.status === 'waiting');
+  if (open && (!session.runEnd || session.runEnd.status === 'done'))
+    return session.plan?.status === 'waiting' ? 'waiting' : 'paused';
+  if (session.plan?.status === 'completed' && session.runEnd?.plan === session.plan.id) return 'completed';
+  switch (session.runEnd?.status) {
+    case undefined:
+      return 'none';
+    case 'done':
+      return session.plan
+        ? session.plan.status === 'failed' || session.plan.status === 'cancelled'
+          ? 'failed'
+          : 'completed'
+        : 'none';
+    case 'paused':
+      return 'paused';
+    case 'waiting':
+      return 'waiting';
+    case 'failed':
+    case 'cancelled':
+      return 'failed';
+  }
+}
+
+/**
+ * The id of a plan that begins with the event after `seq`: the moment of the last event in ms, which the record has, so that
+ * the same record gives the same id. Never one that is known already.
+ */
+export function newPlanId(session: Session): string {
+  let at = Date.parse(session.at) || session.seq;
+  const known = new Set([session.plan?.id, ...Object.keys(session.shelvedPlans)]);
+  while (known.has(`plan_${at}`)) at += 1;
+  return `plan_${at}`;
+}
+
+/** Everything a step came to: what its child answered, whole, else the result in the plan. */
+export function stepOutcome({ children }: Session, { id, result }: Step): string {
+  const reply = getOwn(children, id)?.reply;
+  return reply?.status === 'done' ? reply.text.trim() : (result ?? '');
+}

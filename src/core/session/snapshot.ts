@@ -1,0 +1,159 @@
+import { getOwn } from '../../base/dictionary.ts';
+import { appendList, listItems, mapEntries, mapFromEntries, mapGet } from '../../base/persistent-collections.ts';
+import type { Plan } from '../../protocol/session/plan.ts';
+import { childSessionName } from './child-session.ts';
+import { dropKey, type TakenDrop } from './dropped-files.ts';
+import { FOLD_VERSION } from './fold-version.ts';
+import { type Message, withoutText } from './session-messages.ts';
+import { emptySession, FRESH_PLAN_PROGRESS, type Session } from './session-state.ts';
+
+/** What a record meant at some place: the session, and the plan that left `plan.json` last. */
+export type SnapshotState = { session: Session; left: Plan | null };
+
+/**
+ * How the state is laid out. Raised where `readSession` can no longer read what an earlier version wrote; a field that is new
+ * begins as in an empty session, which needs no raise.
+ */
+const SNAPSHOT_LAYOUT = 1;
+
+type SnapshotFile = { layout: number; fold: string; left: Plan | null; session: EncodedSession };
+type PlainFields = Omit<Session, 'messages' | 'replyNames' | 'takenDrops' | 'conversation' | 'claim'>;
+type EncodedSession = PlainFields & {
+  conversation: unknown;
+  claim: (Omit<NonNullable<Session['claim']>, 'checks'> & { checks: unknown }) | null;
+  messages: MessageRow[];
+  names: string[];
+  drops: DropRow[];
+};
+/** An answered message needs a line of a hundred bytes or so; one that is at work stays as it is. */
+type MessageRow = Message | [id: string, name: string | 0, at: string, sha256: string, attachments?: string[]];
+/** `of` is the place of its message in `messages`, whose hash it shares; a refused file stands for itself. */
+type DropRow =
+  | [ino: string, mtime: string, seq: number, of: number, ...DropFacts]
+  | [key: string, seq: number, message: string, ...DropFacts];
+/** Without a time: an event of an earlier version. 0: the same as `mtime`. */
+type DropFacts = [ctime?: string | 0 | null, name?: string];
+
+/** A meaning as plain JSON, for `stateFromSnapshot`. */
+export function snapshotFromState({ session, left }: SnapshotState): unknown {
+  return { layout: SNAPSHOT_LAYOUT, fold: FOLD_VERSION, left, session: encodeSession(session) } satisfies SnapshotFile;
+}
+
+/**
+ * What `stateOf` gave, for the session of that name (its folder may have been renamed). `current`: this program's own fold made it.
+ * One of another version is the truth only where nothing older can be read any more. Undefined where it cannot be read.
+ */
+export function stateFromSnapshot(state: unknown, name: string): (SnapshotState & { current: boolean }) | undefined {
+  if (!isSnapshotFile(state)) return undefined;
+  return { session: decodeSession(state.session, name), left: state.left, current: state.fold === FOLD_VERSION };
+}
+
+// Its bytes were checked by whoever kept them, and `layout` says that they were written by the functions below.
+function isSnapshotFile(state: unknown): state is SnapshotFile {
+  return typeof state === 'object' && state !== null && 'layout' in state && state.layout === SNAPSHOT_LAYOUT;
+}
+
+/** Every field that JSON would not give back as it was, or that has a shorter form, is named here; all others are plain. */
+function encodeSession({ messages, replyNames, takenDrops, conversation, claim, ...plain }: Session): EncodedSession {
+  const known = mapEntries(messages);
+  const places = new Map(known.map(([id], place) => [id, place]));
+  const theirs = new Set(known.map(([, message]) => message.name));
+  return {
+    ...plain,
+    conversation: listItems(conversation),
+    claim: claim && { ...claim, checks: Array.from(claim.checks, (check) => check ?? null) },
+    messages: known.map(([, message]) => encodeMessage(message)),
+    names: mapEntries(replyNames).flatMap(([name]) => (theirs.has(name) ? [] : [name])),
+    drops: mapEntries(takenDrops).map(([key, drop]): DropRow => {
+      const [ino = '', mtime = '', sha256] = key.split(':');
+      const place = places.get(drop.message);
+      const ofMessage = place !== undefined && mapGet(messages, drop.message)?.sha256 === sha256;
+      const facts = encodeDropFacts(drop, mtime);
+      return ofMessage ? [ino, mtime, drop.seq, place, ...facts] : [key, drop.seq, drop.message, ...facts];
+    }),
+  };
+}
+
+function decodeSession(
+  { messages, names, drops, conversation, claim, ...plain }: EncodedSession,
+  name: string,
+): Session {
+  const known = messages.map(decodeMessage);
+  const dropped = drops.map((row): readonly [string, TakenDrop] => {
+    if (!isOfMessage(row)) {
+      const [key, seq, message, ...facts] = row;
+      return [key, { seq, message, ...decodeDropFacts(facts, key.split(':')[1] ?? '') }];
+    }
+    const [ino, mtime, seq, of, ...facts] = row;
+    const message = known[of];
+    return [
+      dropKey({ ino, mtime_ns: mtime, sha256: message?.sha256 ?? '' }),
+      { seq, message: message?.id ?? '', ...decodeDropFacts(facts, mtime) },
+    ];
+  });
+  const own = { ...emptySession(name), ...plain, name };
+  return {
+    ...own,
+    ...withChildNames(own),
+    conversation: appendList(Array.isArray(conversation) ? [...conversation] : []),
+    claim: claim && { ...claim, checks: Array.isArray(claim.checks) ? claim.checks.map((it) => it ?? undefined) : [] },
+    messages: mapFromEntries(known.map((message) => [message.id, message] as const)),
+    replyNames: mapFromEntries([...known.map((message) => message.name), ...names].map((one) => [one, true] as const)),
+    takenDrops: mapFromEntries(dropped),
+  };
+}
+
+const isOfMessage = (row: DropRow): row is Extract<DropRow, [string, string, ...unknown[]]> =>
+  typeof row[1] === 'string';
+
+function encodeDropFacts({ ctime, name }: TakenDrop, mtime: string): DropFacts {
+  const time = ctime === mtime ? 0 : ctime;
+  if (name !== undefined) return [time ?? null, name];
+  return time === undefined ? [] : [time];
+}
+
+function decodeDropFacts([time, name]: DropFacts, mtime: string): Pick<TakenDrop, 'ctime' | 'name'> {
+  const ctime = time === 0 ? mtime : time;
+  return { ...(typeof ctime === 'string' && { ctime }), ...(name !== undefined && { name }) };
+}
+
+/** Child sessions are called after their parent, whose folder may have been renamed. */
+function withChildNames({ name, children, plan, shelvedPlans, shelvedProgress }: Session): Partial<Session> {
+  const called = (children: Session['children']): Session['children'] =>
+    mapValues(children, (child, step) => ({ ...child, name: childSessionName(name, step, child.generation ?? 1) }));
+  const inPlan = (plan: Plan, children: Session['children'] = {}): Plan => {
+    const generation = (id: string) => getOwn(children, id)?.generation ?? 1;
+    const steps = plan.steps.map((step) =>
+      step.child === undefined ? step : { ...step, child: childSessionName(name, step.id, generation(step.id)) },
+    );
+    return { ...plan, steps };
+  };
+  return {
+    children: called(children),
+    plan: plan && inPlan(plan, children),
+    shelvedPlans: mapValues(shelvedPlans, (aside, id) => inPlan(aside, getOwn(shelvedProgress, id)?.children)),
+    shelvedProgress: mapValues(shelvedProgress, (work) => ({
+      ...FRESH_PLAN_PROGRESS,
+      ...work,
+      children: called(work.children),
+    })),
+  };
+}
+
+function mapValues<T>(record: Readonly<Record<string, T>>, change: (value: T, key: string) => T): Record<string, T> {
+  return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, change(value, key)]));
+}
+
+function encodeMessage(message: Message): MessageRow {
+  if (!message.isReplied || message.text !== '') return message;
+  const { id, name, at, sha256, attachments } = message;
+  const called = name === id ? 0 : name;
+  return attachments ? [id, called, at, sha256, attachments] : [id, called, at, sha256];
+}
+
+function decodeMessage(row: MessageRow): Message {
+  if (!Array.isArray(row)) return row;
+  const [id, name, at, sha256, attachments] = row;
+  const message = { id, name: name === 0 ? id : name, at, text: '', sha256, arrivedDuringRun: false, isReplied: true };
+  return withoutText(attachments ? { ...message, attachments } : message);
+}

@@ -1,0 +1,228 @@
+import { nearestName } from '../../base/strings.ts';
+import type { RenderedTemplate } from '../../protocol/session/event.ts';
+import type { StepCheck } from '../../protocol/session/plan.ts';
+import { PLAN_BOUNDS } from '../../protocol/session/plan-edit.ts';
+import { makeDescriptionsUnique, textBeforeList } from '../../protocol/templates/markdown-list.ts';
+import {
+  fillPlaceholders,
+  MAX_TEMPLATE_CHARS,
+  placeholderNames,
+  type Template,
+  type TemplateHead,
+  type TemplateStep,
+} from '../../protocol/templates/template.ts';
+import { formatSteps, parseSteps, toOneLine } from '../../protocol/templates/template-steps.ts';
+import { parseCommand } from '../messages/commands.ts';
+import { findCycle } from '../plan/step-graph.ts';
+import type { Message } from '../session/session-messages.ts';
+
+/** Longest value in UTF-16 units; what is longer is a file. */
+const MAX_VALUE_LENGTH = 4000;
+
+/** What is wrong with a template whatever it is given, each in a line with its place; none where it can be run. */
+export function findTemplateFaults({ name, head, body, frontMatterLines }: Template): string[] {
+  const at = (line: number, what: string) => `templates/${name}.md, line ${line + frontMatterLines}: ${what}`;
+  const read = parseSteps(body);
+  if ('faults' in read) return read.faults.map(({ line, what }) => at(line, what));
+  const known = Object.keys(head.parameters ?? {});
+  const strangers = placeholdersOf(head, body, read.steps).filter((place) => !known.includes(place));
+  const inCommands = [...new Set(read.steps.flatMap(stepCommands).flatMap(placeholderNames))];
+  const cycle = findCycle(
+    read.steps.map((step, n) => ({
+      id: `step_${n + 1}`,
+      needs: [...(step.needs ?? []), ...(step.when ?? []).map((one) => one.step)],
+    })),
+  );
+  return [
+    ...strangers.map((place) =>
+      at(placeholderLine(body, place), `{{${place}}} is no parameter; ${suggestParameter(place, known)}`),
+    ),
+    ...inCommands.map((place) =>
+      at(
+        placeholderLine(body, place),
+        `{{${place}}} stands in a command; write "$${place}" there: a command gets its parameters as variables`,
+      ),
+    ),
+    ...(cycle
+      ? [
+          `templates/${name}.md: the items ${cycle.map((id) => id.replace('step_', '')).join(' → ')} need each other in a ring`,
+        ]
+      : []),
+  ];
+}
+
+/** Every place that takes a value: those of commands take none. */
+function placeholdersOf({ goal, description }: TemplateHead, body: string, steps: readonly TemplateStep[]): string[] {
+  const names = new Set([goal, description, textBeforeList(body)].flatMap((text) => placeholderNames(text ?? '')));
+  const noted = (name: string) => {
+    names.add(name);
+    return 'x';
+  };
+  for (const step of steps) fillStep(step, noted, new Map());
+  return [...names];
+}
+
+/** How a template is run, with everything that must be given. */
+export function templateUsage({ name, head }: Template): string {
+  const words = Object.entries(head.parameters ?? {}).map(([key, given]) =>
+    given.default !== undefined ? `[${key}=${quoteValue(given.default)}]` : `${key}=…`,
+  );
+  return ['/run', name, ...words].join(' ');
+}
+
+const quoteValue = (text: string) => (/^[^\s"'“]+$/.test(text) ? text : JSON.stringify(text));
+
+/**
+ * The template with these arguments, as it goes on record, or why it cannot be run. Values are put in once, as text: none is looked
+ * into for places, none makes a step or a command. A command gets those it names as variables of the shell, quoted.
+ */
+export function fillTemplate(template: Template, args: string): RenderedTemplate {
+  const faults = findTemplateFaults(template);
+  if (faults.length > 0) return { fault: faults.join('\n') };
+  const given = resolveValues(template, args);
+  if ('fault' in given) return given;
+  const { name, head, body } = template;
+  const read = parseSteps(body);
+  if ('faults' in read) return { fault: read.faults.map(({ what }) => what).join('\n') };
+  const value = (key: string) => given.values.get(key) ?? '';
+  const steps = makeDescriptionsUnique(read.steps.map((step) => fillStep(step, value, given.values)));
+  const before = fillPlaceholders(textBeforeList(body), value);
+  const long = steps.findIndex((step) => step.description.length > PLAN_BOUNDS.description);
+  if (long >= 0)
+    return {
+      fault: `With these values item ${long + 1} of ${name} has ${steps[long]?.description.length} characters; ${PLAN_BOUNDS.description} are the most.`,
+    };
+  const list = formatSteps(steps);
+  if ('unwritten' in list)
+    return { fault: `With these values item ${list.unwritten} of ${name} says nothing, or has an empty check.` };
+  const text = [...(before === '' ? [] : [before, '']), list.text].join('\n');
+  if (text.length > MAX_TEMPLATE_CHARS)
+    return { fault: `${name} with these values has ${text.length} characters; ${MAX_TEMPLATE_CHARS} are the most.` };
+  // What stands before the list is told as it is: no value in it may become a step.
+  const back = parseSteps(text);
+  if (!('steps' in back) || back.steps.length !== steps.length)
+    return {
+      fault: `With these values the words before the list of ${name} read as steps of their own. Give other values.`,
+    };
+  const goal = fillPlaceholders(head.goal ?? head.description ?? '', value).trim() || `/run ${name} ${args}`.trim();
+  return { name, goal, text, ...(head.mode && { mode: head.mode }), ...(head.limits && { limits: head.limits }) };
+}
+
+/** A value for every parameter, or which one is missing, not known or not fit. */
+function resolveValues(template: Template, args: string): { values: Map<string, string> } | { fault: string } {
+  const usage = `Usage: ${templateUsage(template)}`;
+  const read = parseArguments(args);
+  if ('fault' in read) return { fault: `${read.fault}. ${usage}` };
+  const parameters = Object.entries(template.head.parameters ?? {});
+  const known = parameters.map(([key]) => key);
+  for (const [key, text] of read.values) {
+    if (!known.includes(key))
+      return { fault: `${template.name} has no parameter "${key}"; ${suggestParameter(key, known)}. ${usage}` };
+    if (/[\p{Cc}\u2028\u2029]/u.test(text) || text.length > MAX_VALUE_LENGTH)
+      return {
+        fault: `The value of ${key} is not one line of at most ${MAX_VALUE_LENGTH} characters. Send a longer text as an attachment. ${usage}`,
+      };
+  }
+  const values = new Map<string, string>();
+  const missing: string[] = [];
+  for (const [key, parameter] of parameters) {
+    const text = read.values.get(key) ?? parameter.default;
+    if (text === undefined) missing.push(parameter.description ? `${key} (${parameter.description})` : key);
+    else values.set(key, text);
+  }
+  return missing.length > 0 ? { fault: `${template.name} wants ${missing.join(', ')}. ${usage}` } : { values };
+}
+
+const suggestParameter = (name: string, known: readonly string[]): string => {
+  const near = nearestName(name, known);
+  if (near !== undefined) return `the nearest one is "${near}"`;
+  return known.length > 0 ? `its parameters are ${known.join(', ')}` : 'it has none';
+};
+
+const placeholderLine = (body: string, place: string): number =>
+  Math.max(
+    0,
+    body.split(/\r\n?|\n/).findIndex((line) => placeholderNames(line).includes(place)),
+  ) + 1;
+
+const stepCommands = ({ command, done_when = [] }: TemplateStep): string[] => [
+  ...(command === undefined ? [] : [command]),
+  ...done_when.flatMap((check) => ('command' in check ? [check.command] : [])),
+];
+
+function fillStep(
+  step: TemplateStep,
+  value: (key: string) => string,
+  values: ReadonlyMap<string, string>,
+): TemplateStep {
+  const { description, command, notes, done_when, when } = step;
+  return {
+    ...step,
+    description: toOneLine(fillPlaceholders(description, value)),
+    ...(command !== undefined && { command: exportVariables(command, values).trim() }),
+    ...(notes !== undefined && { notes: fillPlaceholders(notes, value) }),
+    ...(done_when && { done_when: done_when.map((check) => fillCheck(check, value, values)) }),
+    ...(when && {
+      when: when.map((one) =>
+        one.result === undefined ? one : { ...one, result: fillPlaceholders(one.result, value) },
+      ),
+    }),
+  };
+}
+
+function fillCheck(check: StepCheck, value: (key: string) => string, values: ReadonlyMap<string, string>): StepCheck {
+  if ('command' in check) return { ...check, command: exportVariables(check.command, values) };
+  if ('url' in check) return { ...check, url: fillPlaceholders(check.url, (key) => encodeURIComponent(value(key))) };
+  if ('person' in check) return { person: fillPlaceholders(check.person, value) };
+  // A value is text there too, and no pattern.
+  const pattern = (key: string) => value(key).replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
+  const { file, matches } = check;
+  return {
+    ...check,
+    file: fillPlaceholders(file, value),
+    ...(matches !== undefined && { matches: fillPlaceholders(matches, pattern) }),
+  };
+}
+
+/**
+ * A command with the parameters it names set before it. POSIX, 2.2.2: between single quotes every character stands for itself, so that
+ * no value ends its quotes or begins a command, wherever the variable is used later.
+ */
+function exportVariables(command: string, values: ReadonlyMap<string, string>): string {
+  const named = [...values].filter(([key]) => new RegExp(`(?<![A-Za-z0-9_])${key}(?![A-Za-z0-9_])`).test(command));
+  return [
+    ...named.map(([key, text]) => `export ${key}='${text.replaceAll("'", "'\\''")}'`),
+    fillPlaceholders(command, (key) => `{{${key}}}`),
+  ].join('\n');
+}
+
+/** What `/run` was given: the template's name and the rest as typed. */
+export type RunCommand = { name: string; args: string };
+
+/** The order of a `/run` message; null for any other. */
+export function parseRunCommand(message: Pick<Message, 'text' | 'command'>): RunCommand | null {
+  const command = parseCommand(message);
+  if (command?.name !== 'run') return null;
+  const [, name = '', args = ''] = /^\s*(\S*)\s*([\s\S]*)$/.exec(command.rest) ?? [];
+  return { name, args: args.trim() };
+}
+
+const ARGUMENT = /\s*([A-Za-z_]\w*)\s*=\s*(?:"((?:[^"\\]|\\[\s\S])*)"|“([^”]*)”|'([^']*)'|([^\s"'“]\S*)?)(?=\s|$)/y;
+
+/** `city=Paris title="a b"` as values by name, or what could not be read. In double quotes a backslash keeps what follows it. */
+export function parseArguments(text: string): { values: Map<string, string> } | { fault: string } {
+  const values = new Map<string, string>();
+  const given = text.trim();
+  for (ARGUMENT.lastIndex = 0; ARGUMENT.lastIndex < given.length; ) {
+    const from = ARGUMENT.lastIndex;
+    const found = ARGUMENT.exec(given);
+    if (!found) {
+      const came = given.slice(from).trim().slice(0, 60);
+      return { fault: `wanted name=value, with quotes around a value that has spaces; came ${JSON.stringify(came)}` };
+    }
+    const [, name = '', double, curly, single, bare] = found;
+    if (values.has(name)) return { fault: `${name} is given twice` };
+    values.set(name, double?.replace(/\\([\s\S])/g, '$1') ?? curly ?? single ?? bare ?? '');
+  }
+  return { values };
+}

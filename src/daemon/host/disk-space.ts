@@ -1,0 +1,188 @@
+import { randomFillSync } from 'node:crypto';
+import * as fs from 'node:fs';
+import { errorText, isDiskFull } from '../../base/user-error.ts';
+import type { Clock, DiskCapacity, SessionPorts } from '../../engine/ports/session-ports.ts';
+
+const MIB = 2 ** 20;
+const CHECK_EVERY_MS = 1000;
+const PROBE_FIRST_MS = 1000;
+const PROBE_MAX_MS = 30_000;
+/** Of the floor: below this nothing further is begun. */
+const NONE_BELOW_SHARE = 1 / 4;
+/** Room must have grown by a quarter before things go on, so that they do not stop again at once. */
+const RESUME_FACTOR = 1.25;
+/** The reserve is made only where so many times its size stays free above the floor. */
+const MIN_SPARE_RESERVES = 4;
+/** A session takes some 15 inodes and a message 4; of a small file system a twentieth. */
+const MIN_INODES = 1024;
+const MIN_INODE_SHARE = 1 / 20;
+
+export type DiskThresholds = { floorMb: number; reserveMb: number };
+
+/** What statfs tells, in its own units. */
+export type FreeSpace = { bavail: number; bsize: number; files: number; ffree: number };
+
+export type DiskMonitor = {
+  capacity: () => DiskCapacity;
+  /** Frees the reserve after a write did not fit. True where there was one: the write may be tried again. */
+  freeReserve(): boolean;
+  /** A write found no room. Nothing new is begun until there is some. */
+  reportFull(error: unknown): void;
+  /** Looks and makes the reserve; from then on looks each second and calls `onRoom` when things may go on. */
+  start(onRoom: () => void): void;
+  status(): { room: DiskCapacity; free_mb: number; floor_mb: number; reserve: boolean; why: string | null };
+  /** Looks no more. The reserve stays for the next daemon. */
+  stop(): void;
+};
+
+/**
+ * How much room there is for a workspace. Below the floor nothing new is taken in; below a quarter of it, or once a write found no
+ * room, no further call is begun. It goes on by itself once a quarter more than was wanted is free and the reserve could be made again.
+ */
+export function openDiskMonitor(
+  options: { folder: string; reserve: string; rules: () => DiskThresholds; clock: Clock; log: SessionPorts['log'] },
+  ask: (path: string) => FreeSpace = fs.statfsSync,
+): DiskMonitor {
+  const { folder, reserve, rules, clock, log } = options;
+  let is: DiskCapacity = 'plenty';
+  let why: string | null = null;
+  let full: { why: string; probe: number; pause: number } | null = null;
+  let free = Number.NaN;
+  let timer: NodeJS.Timeout | null = null;
+  let onRoom = () => {};
+
+  /** How many times the floor is free, of bytes or of inodes, whichever is less. 1 where it cannot be asked. */
+  function share(): number {
+    try {
+      const { bavail, bsize, files, ffree } = ask(folder);
+      free = bavail * bsize;
+      const floor = Math.max(1, rules().floorMb * MIB);
+      // Some file systems (btrfs) have no fixed number of inodes and tell none.
+      const inodes =
+        files > 0 ? ffree / Math.max(1, Math.min(MIN_INODES, files * MIN_INODE_SHARE)) : Number.POSITIVE_INFINITY;
+      if (inodes < free / floor) why = `${ffree} inodes are left for new files`;
+      else why = `${Math.floor(free / MIB)} MB are free, ${rules().floorMb} MB are wanted`;
+      return Math.min(free / floor, inodes);
+    } catch (error) {
+      why = errorText(error);
+      return 1;
+    }
+  }
+
+  function look(): DiskCapacity {
+    const before = is;
+    const left = share();
+    const grown = (mark: number, isBelow: boolean) => left >= mark * (isBelow ? RESUME_FACTOR : 1);
+    if (full && grown(1, true) && clock.elapsed() >= full.probe && !probeReserve()) {
+      full.pause = Math.min(full.pause * 2, PROBE_MAX_MS);
+      full.probe = clock.elapsed() + full.pause;
+    }
+    if (full || !grown(NONE_BELOW_SHARE, before === 'none')) is = 'none';
+    else is = grown(1, before !== 'plenty') ? 'plenty' : 'little';
+    if (full) why = full.why;
+    if (is === 'plenty') why = null;
+    if (is !== before) logChange(before);
+    return is;
+  }
+
+  function logChange(before: DiskCapacity): void {
+    if (is === 'plenty') log('info', 'there is room on the disk again; work goes on');
+    else if (before === 'plenty' || is === 'none') {
+      const kept =
+        is === 'little' ? 'nothing new is taken in; messages stay in their inboxes' : 'no further call is begun';
+      log('warn', `the disk is full: ${why}; ${kept} until there is room`);
+    }
+    if (is === 'plenty') setImmediate(() => onRoom());
+  }
+
+  /** Whether as much as the reserve can be written, which also tells a quota that statfs does not know of. */
+  function probeReserve(): boolean {
+    if (!makeReserve(Math.max(1, rules().reserveMb))) return false;
+    if (rules().reserveMb === 0) removeIfPossible(reserve);
+    full = null;
+    return true;
+  }
+
+  function makeReserve(mb: number): boolean {
+    try {
+      allocateFile(reserve, mb);
+      return true;
+    } catch (error) {
+      removeIfPossible(reserve);
+      if (!isDiskFull(error)) log('warn', `no reserve on the disk: ${errorText(error)}`);
+      return false;
+    }
+  }
+
+  /** Makes it where there is room to spare; on a small disk it would only be in the way. */
+  function keepReserve(): void {
+    const { floorMb, reserveMb } = rules();
+    const isThere = (fs.statSync(reserve, { throwIfNoEntry: false })?.size ?? -1) === reserveMb * MIB;
+    if (isThere || is !== 'plenty') return;
+    if (reserveMb > 0 && free >= (floorMb + MIN_SPARE_RESERVES * reserveMb) * MIB) makeReserve(reserveMb);
+    else removeIfPossible(reserve);
+  }
+
+  function watch(): void {
+    look();
+    try {
+      keepReserve();
+    } catch (error) {
+      log('warn', `the reserve on the disk: ${errorText(error)}`);
+    }
+  }
+
+  return {
+    capacity: look,
+    freeReserve() {
+      return fs.existsSync(reserve) && removeIfPossible(reserve);
+    },
+    reportFull(error) {
+      removeIfPossible(reserve);
+      full ??= { why: errorText(error), probe: 0, pause: PROBE_FIRST_MS };
+      full.probe = clock.elapsed() + full.pause;
+      look();
+    },
+    start(goOn) {
+      onRoom = goOn;
+      watch();
+      timer = setInterval(watch, CHECK_EVERY_MS);
+      timer.unref();
+    },
+    status() {
+      return {
+        room: is,
+        free_mb: Number.isNaN(free) ? 0 : Math.floor(free / MIB),
+        floor_mb: rules().floorMb,
+        reserve: fs.existsSync(reserve),
+        why,
+      };
+    },
+    stop() {
+      if (timer) clearInterval(timer);
+    },
+  };
+}
+
+/** False where it could not be removed, as on a file system that is read-only now. */
+function removeIfPossible(path: string): boolean {
+  try {
+    fs.rmSync(path, { force: true });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Writes real bytes: holes take no room, and a run of zeros none where the file system compresses. */
+function allocateFile(path: string, mb: number): void {
+  const bytes = randomFillSync(Buffer.alloc(MIB));
+  removeIfPossible(path);
+  const fd = fs.openSync(path, 'wx', 0o600);
+  try {
+    for (let left = mb * MIB; left > 0; ) left -= fs.writeSync(fd, bytes, 0, Math.min(left, MIB));
+    fs.fdatasyncSync(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
+}

@@ -1,0 +1,234 @@
+import * as fs from 'node:fs';
+import { hostname } from 'node:os';
+import { createMutex } from '../../base/mutex.ts';
+import { errorCode, UserError } from '../../base/user-error.ts';
+import type { SessionPorts } from '../../engine/ports/session-ports.ts';
+import { cachedRead } from '../../store/fs/file-reads.ts';
+import { replaceFile, type Workspace, type WorkspacePaths } from '../../store/index.ts';
+import { LOCK_FOLDER_STALE_MS, openLockFile, tryLockFile } from '../../store/workspace/kernel-lock.ts';
+import {
+  currentProcess,
+  MAX_EPOCH,
+  ownedFolderOf,
+  readLiveOwner,
+  readOwner,
+  type WorkspaceOwner,
+} from '../../store/workspace/owner-file.ts';
+import { realClock } from './clock.ts';
+
+/** How long a lock may be held by nobody we can name. A probe holds it for moments, a winner writes its name within seconds. */
+const UNNAMED_LOCK_MS = 10_000;
+
+/** A workspace has an owner already. Exit code 3, and it names the first. */
+export class AlreadyOwnedError extends UserError {
+  constructor(root: string, owner: WorkspaceOwner | undefined) {
+    const who = owner
+      ? `process ${owner.pid} on ${owner.host}, since ${owner.at}`
+      : 'a process that has not said who it is';
+    const advice = 'Use that one, or stop it with: agentctl stop (if it hangs: agentctl takeover)';
+    super(`The workspace ${root} has a daemon already: ${who}. ${advice}`, 3);
+    this.name = 'OwnedAlready';
+  }
+}
+
+export type WorkspaceOwnership = SessionPorts['owner'] & {
+  readonly lockKind: WorkspaceOwner['lock'];
+  readonly epoch: number;
+  /** Since when; it tells this owner from every other. */
+  readonly since: string;
+  /** Who owned it before, if anybody did, and how that ended. */
+  readonly previous: { since: string; ended: PreviousEnd } | undefined;
+  /**
+   * The epoch for a session whose record ends with the epoch `seen`: ours, which is raised first, durably, where the record is
+   * ahead of it. So a session that was moved in from elsewhere gets no lines that its readers would void.
+   */
+  epochFor(seen: number): Promise<number>;
+  /** Gives the workspace back. `owner.json` stays and says so: the next owner counts on from its epoch. */
+  release(): Promise<void>;
+};
+
+/**
+ * Makes this process the one owner of a workspace, or throws `AlreadyOwnedError`; `owner.json` with our epoch is durable when this
+ * returns. Where somebody else turns out to own it now, `onLost` is called, and then `check` throws.
+ */
+export async function takeOwnership(workspace: Workspace, onLost: (why: Error) => void): Promise<WorkspaceOwnership> {
+  const lock = await acquireLock(workspace.paths, onLost);
+  try {
+    return await claimWorkspace(workspace, lock, onLost);
+  } catch (error) {
+    await lock.release();
+    throw error;
+  }
+}
+
+/** Tries again for a while where the lock is held but no owner lives: somebody starts, or only asks whether it is free. */
+async function acquireLock(paths: WorkspacePaths, onLost: (why: Error) => void): Promise<WorkspaceLock> {
+  const end = performance.now() + UNNAMED_LOCK_MS;
+  for (;;) {
+    const lock = await tryWorkspaceLock(paths, onLost);
+    if (lock) return lock;
+    const owner = await waitForLiveOwner(paths);
+    if (owner || performance.now() > end) throw new AlreadyOwnedError(paths.root, owner ?? ownerOnOtherHost(paths));
+  }
+}
+
+/** The winner of a race may not have written its name yet. */
+async function waitForLiveOwner(paths: WorkspacePaths): Promise<WorkspaceOwner | undefined> {
+  for (let n = 0; n < 20; n++) {
+    const owner = readLiveOwner(paths);
+    if (owner) return owner;
+    await new Promise((done) => setTimeout(done, 50));
+  }
+  return undefined;
+}
+
+function ownerOnOtherHost(paths: WorkspacePaths): WorkspaceOwner | undefined {
+  const owner = readOwner(paths);
+  return owner?.ended_at === undefined && owner?.host !== hostname() ? owner : undefined;
+}
+
+async function claimWorkspace(
+  workspace: Workspace,
+  lock: WorkspaceLock,
+  onLost: (why: Error) => void,
+): Promise<WorkspaceOwnership> {
+  const { paths } = workspace;
+  const inOrder = createMutex();
+  const last = readOwner(paths);
+  let ours: WorkspaceOwner = {
+    ...currentProcess(new Date()),
+    epoch: (await findPreviousEpoch(workspace)) + 1,
+    lock: lock.kind,
+    folder: ownedFolderOf(paths),
+  };
+  // A write that failed half-way may have left this on file, and is no other owner's.
+  let lastWrittenEpoch = ours.epoch;
+  await writeOwnerFile(paths, ours);
+
+  const readOwnerCached = cachedRead(paths.owner, realClock, () => readOwner(paths));
+  const check = () => {
+    const now = readOwnerCached();
+    if (now === undefined || now.epoch <= lastWrittenEpoch) return;
+    const why = new Error(
+      `${paths.owner} names process ${now.pid} on ${now.host}, epoch ${now.epoch}; ours is ${lastWrittenEpoch}`,
+    );
+    onLost(why);
+    throw why;
+  };
+
+  const raiseEpoch = async (seen: number) => {
+    if (seen <= ours.epoch) return ours.epoch;
+    if (seen >= MAX_EPOCH) {
+      throw new UserError(
+        `Its record names epoch ${seen}, which no daemon can have. Put a copy of it from a backup there.`,
+      );
+    }
+    check();
+    lastWrittenEpoch = seen + 1;
+    await writeOwnerFile(paths, { ...ours, epoch: lastWrittenEpoch });
+    ours = { ...ours, epoch: lastWrittenEpoch };
+    return ours.epoch;
+  };
+
+  return {
+    lockKind: lock.kind,
+    get epoch() {
+      return ours.epoch;
+    },
+    since: ours.at,
+    previous: last && { since: last.at, ended: previousEndOf(last, ours) },
+    check,
+    epochFor: (seen) => inOrder(() => raiseEpoch(seen)),
+    async release() {
+      // Without this line the file names a process that is gone; the lock is what counts.
+      const end = { ...ours, ended_at: new Date().toISOString() };
+      if (readOwner(paths)?.epoch === ours.epoch) await writeOwnerFile(paths, end).catch(() => undefined);
+      await lock.release();
+    },
+  };
+}
+
+/** An owner that did not give the workspace back was lost: by itself, or with the whole machine. */
+function previousEndOf(last: WorkspaceOwner, now: WorkspaceOwner): PreviousEnd {
+  if (last.ended_at !== undefined) return 'in order';
+  const sameBoot = last.boot_id === null || last.boot_id === now.boot_id;
+  // The owner of the workspace that this one is a copy of may live.
+  const sameFolder = last.folder === undefined || JSON.stringify(last.folder) === JSON.stringify(now.folder);
+  return sameBoot && sameFolder && last.host === now.host ? 'lost' : 'with the machine';
+}
+
+/** The epoch to count on from: never below that of a record, even where `owner.json` was deleted or makes no sense. */
+async function findPreviousEpoch(workspace: Workspace): Promise<number> {
+  const owner = readOwner(workspace.paths);
+  if (owner) return owner.epoch;
+  let newest = 0;
+  for (const name of workspace.listSessions()) {
+    // A record that cannot be read is told of when its session is opened.
+    const last = await workspace.lastEvent(name).catch(() => undefined);
+    if (last && last.epoch < MAX_EPOCH) newest = Math.max(newest, last.epoch);
+  }
+  return newest;
+}
+
+async function writeOwnerFile(paths: WorkspacePaths, owner: WorkspaceOwner): Promise<void> {
+  await replaceFile(paths.owner, `${JSON.stringify(owner, null, 2)}\n`, { durable: true });
+}
+
+type WorkspaceLock = { kind: WorkspaceOwner['lock']; release(): Promise<void> };
+
+/**
+ * The lock of a workspace, if nobody has it. It is the kernel's, on a descriptor that is kept open; where no program can take
+ * that, a lock folder with a heartbeat, and `onLost` hears when that was taken away. A lock on a file that has lost its name
+ * keeps nobody out, and one taken beside an owner that holds the other kind neither: both count as not had.
+ */
+async function tryWorkspaceLock(
+  paths: WorkspacePaths,
+  onLost: (why: Error) => void,
+): Promise<WorkspaceLock | undefined> {
+  const fd = openLockFile(paths);
+  let folder: (() => Promise<void>) | undefined;
+  const release = async () => {
+    await folder?.();
+    fs.closeSync(fd);
+  };
+  try {
+    const kernel = tryLockFile(fd);
+    if (kernel.is === 'missing') folder = await tryLockFolder(paths, onLost);
+    const isOurs = kernel.is === 'ours' || folder !== undefined;
+    if (isOurs && isFileAt(fd, paths.lock) && !isOwnedByAnother(paths)) {
+      return { kind: kernel.is === 'ours' ? kernel.by : 'folder', release };
+    }
+    await release();
+    return undefined;
+  } catch (error) {
+    await release();
+    throw error;
+  }
+}
+
+function isFileAt(fd: number, path: string): boolean {
+  return fs.fstatSync(fd).ino === fs.lstatSync(path, { throwIfNoEntry: false })?.ino;
+}
+
+function isOwnedByAnother(paths: WorkspacePaths): boolean {
+  const owner = readLiveOwner(paths);
+  return owner !== undefined && owner.pid !== process.pid;
+}
+
+async function tryLockFolder(
+  paths: WorkspacePaths,
+  onLost: (why: Error) => void,
+): Promise<(() => Promise<void>) | undefined> {
+  try {
+    const options = { stale: LOCK_FOLDER_STALE_MS, update: 5_000, realpath: false, onCompromised: onLost };
+    // Loaded where the kernel's lock is not to be had: it brings ten files along.
+    const { default: lockfile } = await import('proper-lockfile');
+    return await lockfile.lock(paths.lock, options);
+  } catch (error) {
+    if (errorCode(error) === 'ELOCKED') return undefined;
+    throw error;
+  }
+}
+
+/** How the last daemon of this workspace ended. `machine`: with the system it ran on. */
+export type PreviousEnd = 'in order' | 'lost' | 'with the machine';

@@ -1,0 +1,56 @@
+import * as fs from 'node:fs';
+import PQueue from 'p-queue';
+import type { RunSemaphore } from '../../engine/ports/session-ports.ts';
+
+/** An open session holds its record, its inbox and the text of its call. */
+const FDS_PER_SESSION = 3;
+/** Each run at work besides: a connection, a program with two pipes, and what is opened for a moment. */
+const FDS_PER_RUN = 8;
+/** Node's own, the lock, the log and the watches. */
+const FDS_RESERVED = 32;
+const MAX_OPEN_SESSIONS = 512;
+
+/** How many sessions may be open, and how many runs at work, within a limit on open files. */
+export type OpenLimits = { sessions: number; runs: number };
+
+/** Divides `limit` descriptors (undefined: none is told) for `runs` runs that are wished for. At least one of each. */
+export function limitsWithin(limit: number | undefined, runs: number): OpenLimits {
+  const room = Math.max(0, (limit ?? Number.POSITIVE_INFINITY) - FDS_RESERVED);
+  const atWork = Math.max(1, Math.min(runs, Math.floor(room / 2 / FDS_PER_RUN)));
+  return {
+    runs: atWork,
+    sessions: Math.max(
+      1,
+      Math.min(MAX_OPEN_SESSIONS, Math.floor((room - atWork * FDS_PER_RUN) / (FDS_PER_SESSION + 1))),
+    ),
+  };
+}
+
+/** This process's limit on open files, where /proc tells it. Node has raised it as far as it may by itself. */
+export function readOpenFilesLimit(): number | undefined {
+  try {
+    const found = /^Max open files\s+(\d+)/m.exec(fs.readFileSync('/proc/self/limits', 'latin1'))?.[1];
+    return found === undefined ? undefined : Number(found);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Places for `runs` runs at once; the one that has waited longest comes first. */
+export function createRunSemaphore(runs: number): RunSemaphore {
+  const queue = new PQueue({ concurrency: runs });
+  return {
+    acquire(since, signal) {
+      return new Promise((resolve, reject) => {
+        const held = queue.add(
+          () =>
+            new Promise<void>((free) => {
+              resolve(free);
+            }),
+          { priority: -since, signal },
+        );
+        held.catch(reject);
+      });
+    },
+  };
+}

@@ -1,0 +1,105 @@
+import { Worker } from 'node:worker_threads';
+import type { StallReport } from '../../protocol/workspace/daemon-files.ts';
+
+const STALL_LIMIT_MS = 60_000;
+const TICKS_PER_LIMIT = 60;
+/** Words that cannot be written within this do not hold up the end. */
+const REPORT_MS = 1000;
+/** Bytes of the name and the step that are told. */
+const MARK_BYTES = 1024;
+/** A step that takes longer than this is told, though it ended. */
+const SLOW_MS = 2000;
+
+/**
+ * Plain JavaScript as text: a worker's file would have to be found both beside the sources and in the compiled package. It has an
+ * event loop of its own, counts its own ticks since the main thread last moved, and reads no clock: SIGSTOP and suspend hold both
+ * threads, and a thread that waits for the disk (state D) is the kernel's to wake, and cannot be ended either.
+ * SIGKILL, since every other signal can have a listener, and a listener waits for the loop that stands still. Neither a disk nor a
+ * reader of stderr that does not answer holds it up: they are written to by other threads.
+ */
+const WATCHDOG_THREAD = `
+  const { readFileSync, write, writeFile } = require('node:fs');
+  const { beat, mark, tickMs, ticks, wordsMs, told } = require('node:worker_threads').workerData;
+  const waitsForDisk = () => {
+    try {
+      return /\\) D [^)]*$/.test(readFileSync('/proc/self/stat', 'latin1'));
+    } catch {
+      return false;
+    }
+  };
+  const kill = () => process.kill(process.pid, 'SIGKILL');
+  let last = -1;
+  let still = 0;
+  const timer = setInterval(() => {
+    const now = Atomics.load(beat, 0);
+    still = now === last ? still + 1 : 0;
+    last = now;
+    if (still < ticks || waitsForDisk()) return;
+    clearInterval(timer);
+    setTimeout(kill, wordsMs);
+    const [session, what] = Buffer.from(mark.slice(0, Atomics.load(beat, 1))).toString().split('\\n');
+    const seconds = Math.round((ticks * tickMs) / 1000);
+    const whose = session ? ' in a step of the session ' + session + ' (' + what + ')' : '';
+    const words = 'The daemon stood still for ' + seconds + ' s' + whose + ' and ends itself. Nothing is lost; start agentd again.\\n';
+    const left = JSON.stringify({ version: 1, ...told.of, seconds, ...(session && { session, what }) }, null, 2);
+    const say = () => write(2, words, kill);
+    told.path ? writeFile(told.path, left + '\\n', { mode: 0o600 }, say) : say();
+  }, tickMs);
+`;
+
+export type Watchdog = {
+  /** Runs what does not give way, as the step of a session; one that takes long is told. */
+  runGuarded<T>(session: string, what: string, run: () => T): T;
+  stop(): Promise<void>;
+};
+
+export type WatchdogOptions = {
+  /** How long the loop may stand still. */
+  patienceMs?: number;
+  /** Where it leaves why it ended the process, and for whom. */
+  path?: string;
+  of?: Pick<StallReport, 'owner_since'>;
+  slow?: (session: string, what: string, seconds: number) => void;
+};
+
+/**
+ * Ends the process with SIGKILL when its event loop has stood still for a minute: it would hold the workspace and serve nobody.
+ * Whoever started it may start it anew; what it was at goes on then, and the file it leaves says whose step it stood still in.
+ */
+export function startWatchdog({ patienceMs = STALL_LIMIT_MS, path, of, slow }: WatchdogOptions = {}): Watchdog {
+  const tickMs = patienceMs / TICKS_PER_LIMIT;
+  /** Ticks of the main thread; bytes in use of the mark. */
+  const beat = new Int32Array(new SharedArrayBuffer(8));
+  const mark = Buffer.from(new SharedArrayBuffer(MARK_BYTES));
+  const workerData = {
+    beat,
+    mark: new Uint8Array(mark.buffer),
+    tickMs,
+    ticks: TICKS_PER_LIMIT,
+    wordsMs: REPORT_MS,
+    told: { path, of },
+  };
+  const worker = new Worker(WATCHDOG_THREAD, { eval: true, execArgv: [], env: {}, workerData });
+  // Without its watchdog a daemon is as good as before.
+  worker.on('error', () => {});
+  worker.unref();
+  const timer = setInterval(() => Atomics.add(beat, 0, 1), tickMs / 2);
+  timer.unref();
+  return {
+    runGuarded(session, what, run) {
+      Atomics.store(beat, 1, mark.write(`${session}\n${what}`));
+      const began = performance.now();
+      try {
+        return run();
+      } finally {
+        Atomics.store(beat, 1, 0);
+        const ms = performance.now() - began;
+        if (ms > SLOW_MS) slow?.(session, what, ms / 1000);
+      }
+    },
+    async stop() {
+      clearInterval(timer);
+      await worker.terminate();
+    },
+  };
+}

@@ -1,0 +1,228 @@
+import * as fs from 'node:fs';
+import { errorText, UserError } from '../base/user-error.ts';
+import type { Clock, SessionPorts } from '../engine/ports/session-ports.ts';
+import type { DaemonStatus } from '../protocol/workspace/daemon-files.ts';
+import { ifExists } from '../store/fs/store-errors.ts';
+import { sessionPaths, type Workspace } from '../store/index.ts';
+import { describeLock } from '../store/workspace/owner-file.ts';
+import {
+  assessBlame,
+  openActivityFile,
+  readActivityFile,
+  readLosses,
+  readStallReport,
+  writeLosses,
+} from './crashes/crash-blame.ts';
+import { type CrashLoopGuard, openCrashLoopGuard } from './crashes/crash-loop-guard.ts';
+import type { DiskMonitor } from './host/disk-space.ts';
+import { fileSystemAt, type ReadFsType } from './host/file-system.ts';
+import { takeOwnership, type WorkspaceOwnership } from './host/ownership.ts';
+import { startWatchdog } from './host/watchdog.ts';
+import { scheduleRetention } from './sessions/retention-sweep.ts';
+import { type OpenedSession, openSessionPool } from './sessions/session-pool.ts';
+import { startStatusFile } from './sessions/status-file.ts';
+import { openUnfinishedSessions } from './sessions/unfinished-sessions.ts';
+import { GRACE_MS } from './times.ts';
+import type { WatchFolder } from './watch/folder-watches.ts';
+import { watchWorkspace } from './watch/workspace-watch.ts';
+
+export type ServedWorkspace = {
+  /** Lets the calls in flight end, at most 10 s or as long as was asked for, and gives the workspace back. */
+  stop(): Promise<void>;
+};
+
+/** What one session needs of the daemon for another. */
+export type DaemonHooks = {
+  /** Something came in for it, of which no watch tells. */
+  wake(name: string): void;
+  /** Why it is not served until a person comes; undefined where it is. */
+  quarantineReason(name: string): string | undefined;
+  /** A call of it waits for a person, whose answer may come as a save in `approvals/`. */
+  onApprovalAsked(name: string): void;
+};
+
+export type ServeOptions = {
+  log: SessionPorts['log'];
+  clock: Clock;
+  disk: DiskMonitor;
+  /** Sessions open at once. */
+  mostOpen: number;
+  /** The workspace may be on a network file system: a person said so. */
+  allowNetwork: boolean;
+  /** The workspace's settings may have changed. */
+  settings: () => void;
+  /** How it stands with all settings, for the status file. */
+  settingsTold: () => DaemonStatus['settings'];
+  onLost: (why: Error) => void;
+  /** Done once the workspace is ours, before anything is watched. */
+  prepare: () => Promise<void>;
+  /** Given what sessions need of each other, once there are any. */
+  hands?: (hands: DaemonHooks) => void;
+  /** The session that waits for this one; undefined where none does. */
+  parentOf?: (name: string) => string | undefined;
+  /** Removes what is old in a session; whether more is left to do. */
+  sweep: (name: string) => Promise<boolean>;
+  /** How long the event loop may stand still before the watchdog ends the daemon, in ms. */
+  patienceMs?: number;
+  /** How long the calls in flight may take when the daemon is asked to stop, in ms; 10 s if left out. */
+  graceMs?: number;
+  /** Seams: the system's file watches, and what it says of a file system. */
+  watch?: WatchFolder;
+  typeOf?: ReadFsType;
+};
+
+/**
+ * Takes the workspace and serves every session in it until it is stopped. Resolves when every inbox is watched and every session with
+ * something in it has been woken; those whose records tell of something begun are woken next. Throws
+ * `AlreadyOwnedError` where there is another daemon.
+ */
+export async function serveWorkspace(
+  workspace: Workspace,
+  open: (name: string, owner: WorkspaceOwnership) => Promise<OpenedSession | null>,
+  options: ServeOptions,
+): Promise<ServedWorkspace> {
+  const { log, clock, disk } = options;
+  if (!options.allowNetwork) assertLocalFileSystem(workspace, options.typeOf);
+  const owner = await takeOwnership(workspace, options.onLost);
+  log('info', `owner of ${workspace.paths.root}, epoch ${owner.epoch}; the lock: ${describeLock(owner.lockKind)}`);
+  await options.prepare();
+  /** Whoever waits for a session that answers no more has to hear of it. */
+  const wakeParent = (name: string): void => {
+    const parent = options.parentOf?.(name);
+    if (parent !== undefined) sessions.wake(parent);
+  };
+  const trial = await openCrashLoopGuardFor(workspace, owner, options);
+  const guard = startWatchdog({
+    path: workspace.paths.stoodStill,
+    of: { owner_since: owner.since },
+    slow: (session, what, seconds) =>
+      log('warn', `${session}: ${what} took ${seconds.toFixed(1)} s, in which nothing else was served`),
+    ...(options.patienceMs !== undefined && { patienceMs: options.patienceMs }),
+  });
+  const sessions = openSessionPool((name) => open(name, owner), {
+    log,
+    clock,
+    maxOpen: options.mostOpen,
+    logFingerprint: (name) => logFingerprintOf(sessionPaths(workspace.paths.session(name)).events),
+    onDiskFull: disk.reportFull,
+    onQuarantine: wakeParent,
+    crashLoop: trial,
+    runGuarded: guard.runGuarded,
+  });
+  /** Sessions whose calls were found waiting before there was a watch for them. */
+  const early = new Set<string>();
+  let asks = (name: string): void => void early.add(name);
+  options.hands?.({
+    wake: sessions.wake,
+    quarantineReason: sessions.quarantineReason,
+    onApprovalAsked: (name) => asks(name),
+  });
+  const begun = openUnfinishedSessions(workspace, clock, sessions.wake);
+  const found = (name: string): void => {
+    if (hasInboxFiles(workspace, name)) sessions.wake(name);
+    else begun.check(name);
+  };
+  const watch = await watchWorkspace(
+    workspace,
+    {
+      found,
+      session: sessions.wake,
+      gone(name) {
+        sessions.drop(name);
+        wakeParent(name);
+      },
+      settings: options.settings,
+    },
+    { log, clock, open: sessions.openNames, ...testSeamsOf(options) },
+  );
+  asks = watch.watchApprovals;
+  for (const name of early) asks(name);
+  trial.start(sessions);
+  const unsweep = scheduleRetention(workspace.listSessions, sessions.isAsleep, options.sweep, log);
+  disk.start(() => {
+    sessions.onDiskSpace();
+    watch.wakeAllWithMail();
+  });
+  const status = await startStatusFile(workspace.paths.status, {
+    clock,
+    log,
+    sessions,
+    watch,
+    disk,
+    mostOpen: options.mostOpen,
+    settings: options.settingsTold,
+  });
+  begun.start();
+  return {
+    async stop() {
+      begun.close();
+      unsweep();
+      await watch.close();
+      disk.stop();
+      await sessions.stop(options.graceMs ?? GRACE_MS);
+      await status.stop();
+      trial.stop();
+      await owner.release();
+      await guard.stop();
+    },
+  };
+}
+
+/** What the end of the last daemon says of the sessions; what it left is read before this one writes its own. */
+async function openCrashLoopGuardFor(
+  { paths }: Workspace,
+  { since, previous }: WorkspaceOwnership,
+  { clock, log }: ServeOptions,
+): Promise<CrashLoopGuard> {
+  const losses = readLosses(paths.losses);
+  const found = readActivityFile(paths.atWork);
+  const result = assessBlame(losses, {
+    ended: previous?.ended ?? 'in order',
+    found: found?.ownerSince === previous?.since ? found : undefined,
+    still: readStallReport(paths.stoodStill, previous?.since),
+    now: clock.now(),
+  });
+  // Before anything is opened: what is lost next is counted on from here.
+  if (JSON.stringify(result.losses) !== JSON.stringify(losses))
+    await writeLosses(paths.losses, result.losses).catch((error) => log('warn', errorText(error)));
+  return openCrashLoopGuard({
+    assessed: result,
+    atWork: openActivityFile(paths.atWork, since, clock),
+    write: (next) => writeLosses(paths.losses, next),
+    clock,
+    log,
+  });
+}
+
+function testSeamsOf({ watch, typeOf }: ServeOptions): { watch?: WatchFolder; typeOf?: ReadFsType } {
+  return { ...(watch && { watch }), ...(typeOf && { typeOf }) };
+}
+
+/** The record's promises rest on locks and syncs that a file system of another machine may not keep. */
+function assertLocalFileSystem({ paths }: Workspace, typeOf?: ReadFsType): void {
+  const { local, name } = fileSystemAt(paths.own, typeOf);
+  if (local) return;
+  throw new UserError(
+    `The workspace ${paths.root} is on ${name}, which is not known to be a local file system. Locks and writes there may not hold what agentd promises: two daemons could both run, and a power cut could lose messages. Wanted: a workspace on a local disk. To use it all the same, with one daemon only: --allow-network-fs, or "allow_network_fs": true in agentd.json.`,
+  );
+}
+
+/** Changes when somebody puts another record in place. '' where it cannot be told. */
+function logFingerprintOf(record: string): string {
+  try {
+    const stat = fs.lstatSync(record, { bigint: true });
+    return `${stat.ino}:${stat.size}:${stat.mtimeNs}`;
+  } catch (error) {
+    return `none: ${errorText(error)}`;
+  }
+}
+
+/** Whether something lies in a session's inbox. Where it cannot be looked at, its own opening finds out why and says it. */
+function hasInboxFiles({ paths }: Workspace, name: string): boolean {
+  try {
+    const waiting = ifExists(() => fs.readdirSync(sessionPaths(paths.session(name)).inbox)) ?? [];
+    return waiting.some((file) => !file.startsWith('.'));
+  } catch {
+    return true;
+  }
+}

@@ -1,0 +1,110 @@
+import * as fs from 'node:fs';
+import { errorText } from '../../base/user-error.ts';
+import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';
+import { type DaemonStatus, MAX_LISTED } from '../../protocol/workspace/daemon-files.ts';
+import { replaceFile } from '../../store/index.ts';
+import type { DiskMonitor } from '../host/disk-space.ts';
+import type { WorkspaceWatch } from '../watch/workspace-watch.ts';
+import type { SessionPool } from './session-pool.ts';
+
+const WRITE_EVERY_MS = 1000;
+
+type StatusSources = {
+  clock: Clock;
+  log: SessionPorts['log'];
+  sessions: SessionPool;
+  watch: WorkspaceWatch;
+  disk: DiskMonitor;
+  mostOpen: number;
+  settings: () => DaemonStatus['settings'];
+};
+
+/**
+ * Keeps `.agentd/status.json`: written where something in it changed, at most once a second, and removed at the end. It is there when this resolves. A failure to
+ * write it is of no consequence but a line in the log.
+ */
+export async function startStatusFile(path: string, sources: StatusSources): Promise<{ stop(): Promise<void> }> {
+  let written = '';
+  let said = '';
+  let writing: Promise<void> = Promise.resolve();
+  let busy = false;
+
+  async function writeIfChanged(): Promise<void> {
+    const now = statusBody(sources);
+    const key = JSON.stringify(now);
+    if (key === written) return;
+    const status: DaemonStatus = { version: 1, at: sources.clock.now().toISOString(), pid: process.pid, ...now };
+    try {
+      await replaceOrOverwrite(path, `${JSON.stringify(status, null, 2)}\n`);
+      written = key;
+    } catch (error) {
+      if (errorText(error) !== said) sources.log('warn', `${path} could not be written: ${errorText(error)}`);
+      said = errorText(error);
+    }
+  }
+
+  function tick(): void {
+    if (busy) return;
+    busy = true;
+    writing = writeIfChanged().finally(() => {
+      busy = false;
+    });
+  }
+
+  await writeIfChanged();
+  const timer = setInterval(tick, WRITE_EVERY_MS);
+  timer.unref();
+  return {
+    async stop() {
+      clearInterval(timer);
+      await writing;
+      try {
+        fs.rmSync(path, { force: true });
+      } catch {
+        // A file that is left names a process that is gone.
+      }
+    },
+  };
+}
+
+/** On a full disk there is room for it only where it was: then a reader may see half of it, and reads again. */
+async function replaceOrOverwrite(path: string, text: string): Promise<void> {
+  try {
+    await replaceFile(path, text);
+  } catch (error) {
+    if (!fs.existsSync(path)) throw error;
+    fs.writeFileSync(path, text);
+  }
+}
+
+function statusBody({
+  sessions,
+  watch,
+  disk,
+  mostOpen,
+  settings,
+}: StatusSources): Omit<DaemonStatus, 'version' | 'at' | 'pid'> {
+  const watching = watch.status();
+  const { open, waiting } = sessions.counts();
+  const trouble = sessions.listUnserved();
+  const { free_mb, ...room } = disk.status();
+  return {
+    sessions: { known: watching.known, open, most_open: mostOpen, waiting },
+    watching: {
+      file_system: watching.fileSystem,
+      watched: watching.watched,
+      polled: watching.polled.length,
+      why: watching.polled.length > 0 ? watching.why : null,
+      names: watching.polled.slice(0, MAX_LISTED).sort(),
+    },
+    disk: { ...room, free_mb: roundToTwoDigits(free_mb) },
+    settings: settings(),
+    trouble: { total: trouble.length, sessions: trouble.slice(0, MAX_LISTED) },
+  };
+}
+
+/** To two digits, so that a disk in use does not have the file written each second. */
+function roundToTwoDigits(mb: number): number {
+  const unit = 10 ** Math.max(0, Math.floor(Math.log10(Math.max(1, mb))) - 1);
+  return Math.floor(mb / unit) * unit;
+}

@@ -1,0 +1,74 @@
+import type * as fs from 'node:fs';
+import { errorCode, errorText } from '../../base/user-error.ts';
+
+/** The errors of a system that gives no more watches. */
+const WATCH_LIMIT_CODES = new Set(['ENOSPC', 'EMFILE', 'ENFILE', 'ENOMEM']);
+const RAISE_LIMIT_COMMAND = 'sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=1024';
+
+export type FolderWatcher = Pick<fs.FSWatcher, 'close' | 'on'>;
+/** `fs.watch`, for plain folders; a seam, since a system's limits cannot be reached everywhere. */
+export type WatchFolder = (path: string, heard: (event: string, file: string | null) => void) => FolderWatcher;
+
+/** The watches this process may have. */
+export type FolderWatches = {
+  /** Null where there can be no watch, or the system gives no more. */
+  watch: (...about: Parameters<WatchFolder>) => FolderWatcher | null;
+  /** Why no more are tried for now. */
+  readonly limit: string | null;
+  /** Whether another one may be tried. */
+  readonly mayBeTried: boolean;
+  /** More are tried from now on: the system may give some again. */
+  tryAgain(): void;
+  /** Does something with one watch that has just been given back; the limit stands as before. */
+  withOneFree(job: () => void): void;
+};
+
+export type FolderWatchesOptions = {
+  watch: WatchFolder;
+  /** Whether changes are told here at all. */
+  local: boolean;
+  onEvent: () => void;
+  onFailed: (why: string) => void;
+  say: (text: string) => void;
+};
+
+/** Places watches until the system gives no more, and says then how that is mended. */
+export function openFolderWatches({ watch, local, onEvent, onFailed, say }: FolderWatchesOptions): FolderWatches {
+  let limit: string | null = null;
+  return {
+    watch(path, then) {
+      if (!local || limit !== null) return null;
+      try {
+        const watcher = watch(path, (event, file) => {
+          onEvent();
+          then(event, file);
+        });
+        watcher.on('error', (error) => {
+          watcher.close();
+          onFailed(`a watch failed (${errorText(error)})`);
+        });
+        return watcher;
+      } catch (error) {
+        if (!WATCH_LIMIT_CODES.has(errorCode(error) ?? '')) return null;
+        limit = `the system gives no more watches (${errorCode(error)})`;
+        say(`${limit}: the other inboxes are polled each second. To mend it: ${RAISE_LIMIT_COMMAND}`);
+        return null;
+      }
+    },
+    get limit() {
+      return limit;
+    },
+    get mayBeTried() {
+      return local && limit === null;
+    },
+    tryAgain() {
+      limit = null;
+    },
+    withOneFree(job) {
+      const before = limit;
+      limit = null;
+      job();
+      limit ??= before;
+    },
+  };
+}

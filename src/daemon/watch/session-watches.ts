@@ -1,0 +1,214 @@
+import * as fs from 'node:fs';
+import { errorCode } from '../../base/user-error.ts';
+import type { Clock } from '../../engine/ports/session-ports.ts';
+import { isSessionFolder } from '../../protocol/workspace/session-names.ts';
+import { createFolderId, sessionPaths, type WorkspacePaths } from '../../store/index.ts';
+import type { FolderWatcher, FolderWatches } from './folder-watches.ts';
+
+/** A watch is taken from a session only where nothing has come in for this long. */
+const QUIET_MS = 60_000;
+
+type WatchedSession = {
+  /** The session's folder, to tell it from another of the same name. */
+  folder: string;
+  watcher: FolderWatcher | null;
+  /** Of what: its inbox, or its folder while there is no inbox. */
+  on: 'inbox' | 'folder' | 'nothing';
+  inbox: FolderState | undefined;
+  lastUsed: number;
+};
+
+export type SessionWatches = {
+  /** Looks at one session: a new one is told, one whose folder is another is told as new, news in its inbox are told. */
+  check(name: string): void;
+  has(name: string): boolean;
+  names(): string[];
+  count(): number;
+  /** Those without a watch, in the order they are polled. */
+  readonly polled: ReadonlySet<string>;
+  /** The one whose turn it is to be polled; it goes to the end of the line, which may take several rounds. */
+  nextPolled(): string | undefined;
+  close(): void;
+};
+
+export type SessionHandlers = {
+  /** A session that was not known, or not under this folder. */
+  found: (name: string) => void;
+  session: (name: string) => void;
+  gone: (name: string) => void;
+};
+
+type SessionWatchDeps = {
+  paths: WorkspacePaths;
+  watches: FolderWatches;
+  lookAt: (path: string) => FolderState | undefined;
+  hear: SessionHandlers;
+  clock: Clock;
+};
+
+/** What is known of each session, with one watch each as far as there are watches. */
+export function openSessionWatches({ paths, watches, lookAt, hear, clock }: SessionWatchDeps): SessionWatches {
+  const sessions = new Map<string, WatchedSession>();
+  const polled = new Set<string>();
+  let closed = false;
+
+  function hold(name: string, known: WatchedSession, on: 'inbox' | 'folder'): void {
+    known.watcher?.close();
+    const inbox = sessionPaths(paths.session(name)).inbox;
+    known.watcher =
+      on === 'inbox'
+        ? watches.watch(inbox, (event, file) => {
+            known.lastUsed = clock.elapsed();
+            // A folder's own end is told under its own name.
+            if (event === 'rename' && (file === null || file === 'inbox')) see(name);
+            if (file === null || !file.startsWith('.')) hear.session(name);
+          })
+        : watches.watch(paths.session(name), () => see(name));
+    known.on = known.watcher ? on : 'nothing';
+    known.watcher?.on('error', () => letGo(name, known));
+    if (known.watcher) polled.delete(name);
+    else polled.add(name);
+  }
+
+  function letGo(name: string, known: WatchedSession): void {
+    Object.assign(known, { watcher: null, on: 'nothing' });
+    polled.add(name);
+  }
+
+  function see(name: string): void {
+    if (closed) return;
+    try {
+      const folder = isSessionFolder(name) ? lookAt(paths.session(name)) : undefined;
+      const known = sessions.get(name);
+      if (known && known.folder !== folder?.id) forget(name);
+      if (!folder) return;
+      const now = sessions.get(name);
+      if (now) compare(name, now);
+      else adopt(name, folder.id);
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT') return;
+      // What cannot be looked at is not missing: whoever opens it finds out why, and it is polled until then.
+      unseen(name);
+    }
+  }
+
+  function adopt(name: string, folder: string): void {
+    const known: WatchedSession = {
+      folder,
+      watcher: null,
+      on: 'nothing',
+      inbox: undefined,
+      lastUsed: Number.NEGATIVE_INFINITY,
+    };
+    sessions.set(name, known);
+    rewatch(name, known);
+    hear.found(name);
+  }
+
+  /** The watch comes first, then the look: what arrives in between is seen by one of them. */
+  function rewatch(name: string, known: WatchedSession): void {
+    const { inbox } = sessionPaths(paths.session(name));
+    hold(name, known, 'inbox');
+    known.inbox = lookAt(inbox);
+    if (known.inbox || watches.limit !== null) return;
+    hold(name, known, 'folder');
+    known.inbox = lookAt(inbox);
+    if (known.watcher && known.inbox) hold(name, known, 'inbox');
+  }
+
+  function compare(name: string, known: WatchedSession): void {
+    const before = known.inbox;
+    const now = lookAt(sessionPaths(paths.session(name)).inbox);
+    known.inbox = now;
+    const isOther = before?.id !== now?.id;
+    if (isOther || known.on === 'nothing') {
+      if (isOther || watches.mayBeTried) rewatch(name, known);
+      if (isOther && now) (before ? hear.session : hear.found)(name);
+    }
+    if (before && now && !isOther && mayHaveChanged(before, now)) {
+      if (before.mtime !== now.mtime) known.lastUsed = clock.elapsed();
+      if (known.on === 'nothing') swap(name, known);
+      hear.session(name);
+    }
+  }
+
+  function unseen(name: string): void {
+    if (!sessions.has(name)) {
+      sessions.set(name, { folder: '', watcher: null, on: 'nothing', inbox: undefined, lastUsed: clock.elapsed() });
+    }
+    if (sessions.get(name)?.on === 'nothing') polled.add(name);
+    hear.session(name);
+  }
+
+  function forget(name: string): void {
+    sessions.get(name)?.watcher?.close();
+    sessions.delete(name);
+    polled.delete(name);
+    hear.gone(name);
+  }
+
+  /** Where watches are short, one that something comes in to gets that of the one that has been quiet longest. */
+  function swap(name: string, known: WatchedSession): void {
+    if (watches.limit === null) return;
+    let quiet: [string, WatchedSession] | undefined;
+    for (const one of sessions) if (one[1].watcher && (!quiet || one[1].lastUsed < quiet[1].lastUsed)) quiet = one;
+    if (!quiet || quiet[1].lastUsed > clock.elapsed() - QUIET_MS) return;
+    const [other, its] = quiet;
+    its.watcher?.close();
+    letGo(other, its);
+    watches.withOneFree(() => rewatch(name, known));
+  }
+
+  return {
+    check: see,
+    has: (name) => sessions.has(name),
+    names: () => [...sessions.keys()],
+    count: () => sessions.size,
+    polled,
+    nextPolled() {
+      const [name] = polled;
+      if (name === undefined) return undefined;
+      polled.delete(name);
+      polled.add(name);
+      return name;
+    },
+    close() {
+      closed = true;
+      for (const { watcher } of sessions.values()) watcher?.close();
+    },
+  };
+}
+
+/** A change this recent may share its time with one that comes after the look: time stamps stand still for a tick. */
+const TIMESTAMP_UNSURE_MS = 2000n;
+
+/** A folder as it is now. */
+export type FolderState = {
+  /** Tells it from another of the same name. */
+  id: string;
+  mtime: bigint;
+  /** Its time cannot tell whether something came in after this look. */
+  isRecent: boolean;
+};
+
+/**
+ * Looks at a folder: undefined where there is none; links are not followed. Throws what lstat throws otherwise. `used`: a folder of this
+ * file system that was changed after it was made.
+ */
+export function createFolderStat(used: string): (path: string) => FolderState | undefined {
+  const idOf = createFolderId(used);
+  return (path) => {
+    const stat = fs.lstatSync(path, { bigint: true, throwIfNoEntry: false });
+    if (!stat?.isDirectory()) return undefined;
+    const age = BigInt(Date.now()) - stat.mtimeMs;
+    return {
+      id: idOf(stat),
+      mtime: stat.mtimeNs,
+      isRecent: age < TIMESTAMP_UNSURE_MS && age > -TIMESTAMP_UNSURE_MS,
+    };
+  };
+}
+
+/** Whether something may have come in between two looks at the same folder. */
+const mayHaveChanged = (before: FolderState, now: FolderState): boolean =>
+  before.isRecent || before.mtime !== now.mtime;

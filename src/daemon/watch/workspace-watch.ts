@@ -1,0 +1,161 @@
+import * as fs from 'node:fs';
+import { type FSWatcher, watch } from 'chokidar';
+import { errorText } from '../../base/user-error.ts';
+import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';
+import type { Workspace, WorkspacePaths } from '../../store/index.ts';
+import { fileSystemAt, type ReadFsType, readFsType } from '../host/file-system.ts';
+import { openApprovalWatches } from './approval-watches.ts';
+import { openFolderWatches, type WatchFolder } from './folder-watches.ts';
+import { openInboxSweep } from './inbox-sweep.ts';
+import { detectLostEvents } from './lost-events.ts';
+import { createFolderStat, openSessionWatches, type SessionHandlers } from './session-watches.ts';
+
+const SWEEP_MS = 30_000;
+const POLL_MS = 1000;
+
+export type WatchStatus = {
+  fileSystem: string;
+  known: number;
+  watched: number;
+  polled: string[];
+  why: string | null;
+};
+
+export type WorkspaceWatch = {
+  status(): WatchStatus;
+  /** Looks at every session now, and wakes those with something in their inbox, whether it is news or not. */
+  wakeAllWithMail(): void;
+  /** Calls of this session may wait for a person, who may answer in `approvals/`. */
+  watchApprovals(name: string): void;
+  close(): Promise<void>;
+};
+
+export type WatchHandlers = SessionHandlers & { settings: () => void };
+
+export type WatchOptions = {
+  log: SessionPorts['log'];
+  clock: Clock;
+  /** Sessions that are open: looked at each second besides, since a watch does not tell when a folder we hold is removed. */
+  open: () => Iterable<string>;
+  watch?: WatchFolder;
+  typeOf?: ReadFsType;
+};
+
+/**
+ * Says "look at this session" whenever something may have come in. One plain folder watch an inbox; events are hints and carry
+ * nothing. Lost events are made up for by a sweep: twice a minute (less often where there are tens of thousands), and at once after anything that may have cost some (see pulse.ts). Where
+ * the system gives no more watches, or changes from elsewhere are not seen (NFS), inboxes are polled. Resolves once every session that
+ * was there has been told as `found`.
+ */
+export async function watchWorkspace(
+  workspace: Workspace,
+  hear: WatchHandlers,
+  options: WatchOptions,
+): Promise<WorkspaceWatch> {
+  const { log, clock, open, watch = fs.watch, typeOf = readFsType } = options;
+  const { paths } = workspace;
+  const { local, name: kind } = fileSystemAt(paths.sessions, typeOf);
+  const lookAt = createFolderStat(paths.own);
+  const warning = createWarnOnce((text) => log('warn', text));
+
+  const beat = detectLostEvents(clock, (why) => {
+    log('info', `${why}: every session is looked at`);
+    hear.settings();
+    void rounds.sweep();
+  });
+  const watches = openFolderWatches({
+    watch,
+    local,
+    onEvent: beat.countEvent,
+    onFailed: beat.suspectLoss,
+    say: warning.say,
+  });
+  const sessions = openSessionWatches({ paths, watches, lookAt, hear, clock });
+  const approvals = openApprovalWatches({ paths, watches, heard: hear.session });
+  const rounds = openInboxSweep({
+    ...{ paths, sessions, watches, lookAt, local, clock, open },
+    wake: hear.session,
+    onComplete: warning.forget,
+    onFailed(why) {
+      warning.say(`the sweep failed and is tried again: ${why}`);
+      beat.suspectLoss('a sweep failed');
+    },
+  });
+
+  // A plain watch, set before the first sweep: chokidar reads first and watches then (docs/decisions/0002).
+  const settings = await watchSettings(paths, hear.settings, log);
+  if (!local) {
+    warning.say(
+      `${paths.sessions} is on ${kind}, where changes made elsewhere are not told: inboxes are polled, open sessions each second, all each 30 s`,
+    );
+  }
+  await rounds.sweep();
+  const timers = [
+    setInterval(() => {
+      hear.settings();
+      if (rounds.isDue()) void rounds.sweep();
+      approvals.sweep();
+    }, SWEEP_MS),
+    setInterval(() => {
+      rounds.poll();
+      approvals.poll();
+    }, POLL_MS),
+  ];
+  return {
+    status() {
+      const [known, polled] = [sessions.count(), [...sessions.polled]];
+      const why = local ? watches.limit : `changes made elsewhere are not told on ${kind}`;
+      return { fileSystem: kind, known, watched: known - polled.length, polled, why };
+    },
+    wakeAllWithMail: rounds.wakeAllWithMail,
+    watchApprovals: approvals.check,
+    async close() {
+      beat.stop();
+      for (const timer of timers) clearInterval(timer);
+      rounds.close();
+      sessions.close();
+      approvals.close();
+      await settings.close();
+    },
+  };
+}
+
+/** Says a thing once until it is forgotten, or something else was said. */
+function createWarnOnce(say: (text: string) => void) {
+  let said = '';
+  return {
+    say(text: string) {
+      if (text !== said) say(text);
+      said = text;
+    },
+    forget() {
+      said = '';
+    },
+  };
+}
+
+const READY_MS = 5000;
+
+/** Tells of changes of the workspace's settings and instructions. */
+async function watchSettings(
+  { config, instructions }: WorkspacePaths,
+  changed: () => void,
+  log: SessionPorts['log'],
+): Promise<{ close(): Promise<void> }> {
+  const settings = await whenReady(watch([config, instructions], { ignoreInitial: true }));
+  settings.on('all', changed);
+  settings.on('error', (error) => log('warn', `watching the settings: ${errorText(error)}`));
+  return settings;
+}
+
+/** The sweep looks at the settings too: a watch on them that never comes up holds up nothing. */
+function whenReady(watcher: FSWatcher): Promise<FSWatcher> {
+  return new Promise((resolve) => {
+    const late = setTimeout(() => resolve(watcher), READY_MS);
+    watcher.on('error', () => {});
+    watcher.once('ready', () => {
+      clearTimeout(late);
+      resolve(watcher);
+    });
+  });
+}

@@ -1,0 +1,103 @@
+import { runningStep } from '../../core/plan/plan-steps.ts';
+import { countMessageTokens } from '../../core/prompt/context-window.ts';
+import { buildModelRequest } from '../../core/prompt/model-request.ts';
+import type { Decision } from '../../core/runs/decision.ts';
+import { activePlan } from '../../core/session/session-queries.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { type ChatMessage, ModelError, type ModelRequest } from '../ports/model-port.ts';
+import type { SessionPorts } from '../ports/session-ports.ts';
+import type { SessionLog } from '../state/session-log.ts';
+import { listOfferedTools } from './offered-tools.ts';
+import { cleanUpCalls } from './tool-call.ts';
+
+const BACKOFF_FIRST_MS = 500;
+const BACKOFF_MAX_MS = 60_000;
+/** An endpoint that answers, but never to the point, costs tokens each time. */
+const MAX_MALFORMED_TRIES = 4;
+/** An endpoint may ask for a longer pause than ours, up to this. */
+const RETRY_AFTER_MAX_MS = 3_600_000;
+
+/** The pause before the next try of a call that failed `attempt` times in a row: doubled each time, a minute at most. */
+export function backoffMs(attempt: number): number {
+  return Math.min(BACKOFF_MAX_MS, BACKOFF_FIRST_MS * 2 ** Math.min(attempt - 1, 20));
+}
+
+/** One model call. Whatever comes of it is one event; the signal ends it within moments. */
+export async function callModel(
+  decision: Decision & { do: 'think' },
+  ports: SessionPorts,
+  sessionLog: SessionLog,
+  rules: Rules,
+  signal: AbortSignal,
+): Promise<EventBody[]> {
+  const { session } = sessionLog;
+  const { deliver, consult } = decision;
+  let messages: ChatMessage[] = [];
+  let began = ports.clock.elapsed();
+  ports.store.live.begin();
+  await sessionLog.sync();
+  await cleanUpCalls(ports, sessionLog);
+  try {
+    const notices = consult
+      ? []
+      : [
+          ...(await ports.tools.refresh({ work: () => ports.store.work(session.run?.folder), signal })),
+          ...(ports.jobs?.listUnreported() ?? []),
+        ];
+    const tools = consult ? [] : listOfferedTools(session, ports, rules);
+    messages = sessionLog.runGuarded('building a request', () =>
+      buildModelRequest(session, rules, deliver, { consult, tools: { names: tools.map(({ name }) => name), notices } }),
+    );
+    began = ports.clock.elapsed();
+    const image: ModelRequest['image'] = (one) => ports.store.image(one);
+    const request = { messages, tools, model: session.run?.model, image };
+    const answer = await ports.model.ask(request, { signal, onText: (delta) => ports.store.live.write(delta) });
+    if (!consult) ports.jobs?.markAllReported();
+    const ms = Math.round(ports.clock.elapsed() - began);
+    const step = runningStep(activePlan(session))?.id;
+    return [
+      {
+        type: 'model.answered',
+        ...answer,
+        ms,
+        carried: decision.deliver,
+        seen: session.seq,
+        ...(step !== undefined && { step }),
+        ...(decision.consult && { consult: decision.consult, calls: [] }),
+      },
+    ];
+  } catch (error) {
+    const attempt = (session.run?.failure?.last.attempt ?? 0) + 1;
+    const failed = modelFailedEvent(error, { attempt, now: ports.clock.now(), signal, messages });
+    return [{ ...failed, ms: Math.round(ports.clock.elapsed() - began) }];
+  }
+}
+
+type ModelFailedEvent = Extract<EventBody, { type: 'model.failed' }>;
+
+type FailedAttempt = { attempt: number; now: Date; signal: AbortSignal; messages: readonly ChatMessage[] };
+
+function modelFailedEvent(error: unknown, { attempt, now, signal, messages }: FailedAttempt): ModelFailedEvent {
+  if (signal.aborted) return { type: 'model.failed', kind: 'aborted', error: 'stopped', attempt, retry_at: null };
+  if (!(error instanceof ModelError)) throw error;
+  if (error.kind === 'too_long') return requestTooLongEvent(error, { attempt, now, messages });
+  const hopeless = error.kind === 'malformed' && attempt >= MAX_MALFORMED_TRIES;
+  const pause = error.retry && !hopeless ? Math.min(error.waitMs ?? backoffMs(attempt), RETRY_AFTER_MAX_MS) : null;
+  const retry_at = pause === null ? null : new Date(now.getTime() + pause).toISOString();
+  return { type: 'model.failed', kind: error.kind, error: error.message, attempt, retry_at };
+}
+
+/** Tries to get a request under a window that is learned by being refused. */
+const MAX_SHRINK_TRIES = 5;
+
+/** What was sent is more than the window, whatever our rough count of its tokens says: the next request is shorter. */
+function requestTooLongEvent(
+  error: ModelError,
+  { attempt, now, messages }: Omit<FailedAttempt, 'signal'>,
+): ModelFailedEvent {
+  const sent = messages.reduce((sum, message) => sum + countMessageTokens(message), 0);
+  const window = Math.max(1, Math.floor(Math.min(error.window ?? sent, sent * 0.8)));
+  const retry_at = attempt < MAX_SHRINK_TRIES ? now.toISOString() : null;
+  return { type: 'model.failed', kind: 'too_long', error: error.message, attempt, retry_at, window };
+}

@@ -1,0 +1,118 @@
+import { truncate } from '../../base/strings.ts';
+import { approvalVerdictOn, DENIED_UNANSWERED, denyByRuleEvent } from '../../core/decide/approval-decisions.ts';
+import type { TurnCall } from '../../core/session/run-state.ts';
+import type { Session } from '../../core/session/session-state.ts';
+import { hashCall } from '../../protocol/session/approval.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import type { SessionPorts } from '../ports/session-ports.ts';
+import type { Permission } from '../ports/tool-ports.ts';
+import type { SessionLog } from '../state/session-log.ts';
+import { explainMissingTool, isUserWrittenCheck } from './offered-tools.ts';
+import { workFolderOf } from './tool-call.ts';
+
+/** Code points of a call that are put on record beside its arguments, for people to read. */
+const MAX_PREVIEW_CHARS = 20_000;
+const MINUTE_MS = 60_000;
+
+/**
+ * What stands between a call that has not begun and its beginning: nothing, or the events that say that its toolbox does not have
+ * it, that a rule denies it, or that a person is asked. An approval opens it for the call it was given to, and for no other; a rule
+ * that denies closes it again. Every call passes here: those of tools, of our own ones, and checks.
+ */
+export async function checkCall(
+  call: TurnCall,
+  ports: SessionPorts,
+  sessionLog: SessionLog,
+  rules: Rules,
+  signal: AbortSignal,
+): Promise<EventBody[]> {
+  const { session } = sessionLog;
+  const missing = explainMissingTool(session, call, ports, rules);
+  if (missing !== undefined)
+    return [{ type: 'tool.finished', call: call.key, ok: false, output: { text: missing }, ms: 0 }];
+  const folder = workFolderOf(session, call);
+  const { store } = ports;
+  const caller = { work: () => store.work(folder), top: () => store.work(undefined), signal };
+  const permit = await ports.tools.checkPermission(call, caller);
+  if (permit.is === 'deny') return [denyByRuleEvent(call.key, permit.why)];
+  if (permit.is === 'allow' || isApproved(session, call, folder) || isUserCheck(session, call, permit)) return [];
+  return askApproval(call, permit, ports, session, folder);
+}
+
+/**
+ * The same for events that begin calls of our own tools, which touch nothing but the record: the events as they are, or what stands
+ * in their way. A call that they refuse themselves begins nothing.
+ */
+export async function checkCallsBegunBy(
+  events: EventBody[],
+  ports: SessionPorts,
+  sessionLog: SessionLog,
+  rules: Rules,
+): Promise<EventBody[]> {
+  const { signal } = new AbortController();
+  for (const call of callsBegunBy(events, sessionLog.session)) {
+    const stops = await checkCall(call, ports, sessionLog, rules, signal);
+    if (stops.length > 0) return stops;
+  }
+  return events;
+}
+
+function callsBegunBy(events: readonly EventBody[], { turn }: Session): TurnCall[] {
+  const refused = events.flatMap((event) => (event.type === 'tool.finished' && !event.ok ? [event.call] : []));
+  const begun = events.flatMap((event) => (event.type === 'tool.started' ? [event.call] : []));
+  return (turn?.calls ?? []).filter(
+    ({ key, state }) => state === 'asked' && begun.includes(key) && !refused.includes(key),
+  );
+}
+
+const approvedPartOf = ({ name, args }: TurnCall, folder: string | undefined) => ({
+  tool: name,
+  args,
+  ...(folder !== undefined && { folder }),
+});
+
+function isApproved(session: Session, call: TurnCall, folder: string | undefined): boolean {
+  const given = approvalVerdictOn(session, call);
+  return given?.verdict.decision === 'allow' && given.hash === hashCall(approvedPartOf(call, folder));
+}
+
+/** A check that a person wrote into the plan is their own word. */
+function isUserCheck(session: Session, { key }: TurnCall, permit: Permission & { is: 'ask' }): boolean {
+  return !permit.rule && isUserWrittenCheck(session, key);
+}
+
+function askApproval(
+  call: TurnCall,
+  { why, shows, always }: Permission & { is: 'ask' },
+  { clock }: SessionPorts,
+  { approvals, run }: Session,
+  folder: string | undefined,
+): EventBody[] {
+  const minutes = run?.limits.approval_minutes ?? 0;
+  const id = approvals.lastId + 1;
+  const { key, name, args } = call;
+  return [
+    {
+      type: 'approval.asked',
+      ...{ call: key, id, name, args, why, always },
+      ...(folder !== undefined && { folder }),
+      hash: hashCall(approvedPartOf(call, folder)),
+      shows: truncate(shows, MAX_PREVIEW_CHARS),
+      expires_at: new Date(clock.now().getTime() + minutes * MINUTE_MS).toISOString(),
+    },
+    // Where nobody is to be asked the record says all the same what was denied.
+    ...(minutes === 0
+      ? [
+          {
+            type: 'approval.answered' as const,
+            call: key,
+            id,
+            decision: 'deny' as const,
+            by: 'nobody' as const,
+            why: DENIED_UNANSWERED,
+          },
+        ]
+      : []),
+  ];
+}

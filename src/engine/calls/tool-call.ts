@@ -1,0 +1,122 @@
+import { getOwn } from '../../base/dictionary.ts';
+import { truncateMiddle } from '../../base/strings.ts';
+import { errorText, isDiskFull } from '../../base/user-error.ts';
+import type { Decision } from '../../core/runs/decision.ts';
+import { checkCallKey, isCheckKey } from '../../core/session/internal-calls.ts';
+import type { TurnCall } from '../../core/session/run-state.ts';
+import type { Session } from '../../core/session/session-state.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
+import { MAX_INLINE_CHARS, type StoredText } from '../../protocol/session/log-entry.ts';
+import type { ImageFile } from '../../protocol/session/message.ts';
+import type { SessionPorts } from '../ports/session-ports.ts';
+import type { Blobs } from '../ports/store-ports.ts';
+import { type SessionLog, spillToBlob } from '../state/session-log.ts';
+
+/**
+ * Takes away the folders of calls whose end is durable, and ends what still runs of them: a command that was stopped while no
+ * daemon listened. What cannot be ended is told, and its folder stays. Jobs that are over end as well.
+ */
+export async function cleanUpCalls(ports: SessionPorts, sessionLog: SessionLog): Promise<void> {
+  const { store, tools, log } = ports;
+  try {
+    await endCancelledJobs(ports, sessionLog);
+    const ended = (await store.calls.list()).filter((call) => !keysOfOpenCalls(sessionLog.session).includes(call));
+    if (ended.length === 0) return;
+    await sessionLog.sync();
+    for (const call of ended) {
+      const left = await tools.endLeftovers(store.calls.pathOf(call));
+      if (left === 'ended') log('warn', `what still ran of the call ${call} was ended`);
+      if (left === 'runs') log('error', `a process of the call ${call}, which has ended, cannot be ended`);
+      else await store.calls.remove(call);
+    }
+  } catch (error) {
+    // Litter is no reason to stop; a journal that cannot be written tells so where something is to be recorded.
+    log('warn', `the folders of calls stay for now: ${errorText(error)}`);
+  }
+}
+
+/** Ends what ran in the background until the session was cancelled or begun afresh; that is on disk first. */
+async function endCancelledJobs({ jobs, log }: SessionPorts, sessionLog: SessionLog): Promise<void> {
+  const { jobsEndSeq } = sessionLog.session;
+  if (!jobs || jobsEndSeq === 0) return;
+  await sessionLog.sync();
+  const ended = await jobs.end(jobsEndSeq);
+  if (ended.length > 0) log('info', `ended with the session's cancel or fresh start: ${ended.join(', ')}`);
+}
+
+/** Keys of calls that were begun and have no end on record. */
+function keysOfOpenCalls({ turn, claim }: Session): string[] {
+  const calls = (turn?.calls ?? []).filter((call) => call.state === 'started').map((call) => call.key);
+  const checks = (claim?.checks ?? []).flatMap((check, n) =>
+    claim && check?.state === 'started' ? [checkCallKey(claim, n)] : [],
+  );
+  return [...calls, ...checks];
+}
+
+/**
+ * One tool call: on record before it begins and when it has ended. One that an earlier daemon began is not begun again unless
+ * it is safe, and the gate lets it through as it is now (`mayBegin`): its result is taken, or it is put on record that nobody
+ * knows. An aborted one is left open, for whoever knows why.
+ */
+export async function runToolCall(
+  { call }: Decision & { do: 'act' },
+  ports: SessionPorts,
+  sessionLog: SessionLog,
+  signal: AbortSignal,
+  mayBegin = true,
+): Promise<EventBody[]> {
+  const { store, tools, clock } = ports;
+  const { run } = sessionLog.session;
+  const work = await store.work(workFolderOf(sessionLog.session, call));
+  // A call that may run twice may also be repeated by a crash: it need not wait for the disk.
+  if (tools.replayPolicy(call.name) === 'never') {
+    await sessionLog.sync();
+    ports.owner.check();
+  }
+  const began = clock.elapsed();
+  const context = {
+    work,
+    folder: store.calls.pathOf(call.key),
+    signal,
+    mayBegin,
+    blob: (hash: string) => store.blobs.get(hash),
+    ...(run && { jobs: run.limits.jobs }),
+  };
+  const isOpen = call.state === 'started' && (call.replay !== 'safe' || !mayBegin);
+  try {
+    const result = await (isOpen
+      ? tools.resume(call, context)
+      : tools.run({ name: call.name, args: call.args }, context));
+    if (!result)
+      return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why: 'the daemon ended while it ran' }];
+    const output = await storeOutput(result.text, store.blobs);
+    const { ok, exit } = result;
+    const images = imagesFromRoot(workFolderOf(sessionLog.session, call), result.images);
+    const ms = Math.round(clock.elapsed() - began);
+    return [{ type: 'tool.finished', call: call.key, ok, output, ms, ...images, ...(exit !== undefined && { exit }) }];
+  } catch (error) {
+    if (signal.aborted) return [];
+    throw error;
+  }
+}
+
+/** Where a call works, under `work/`: a check of what a child did, where that child worked. */
+export function workFolderOf({ run, claim, children }: Session, call: TurnCall): string | undefined {
+  return (isCheckKey(call.key) ? getOwn(children, claim?.step ?? '')?.folder : undefined) ?? run?.folder;
+}
+
+/** Images of a call by their paths under the session's `work/`. */
+function imagesFromRoot(folder: string | undefined, images: ImageFile[] = []): { images?: ImageFile[] } {
+  if (images.length === 0) return {};
+  return { images: images.map((one) => (folder === undefined ? one : { ...one, path: `${folder}/${one.path}` })) };
+}
+
+/** What came of a call cannot be had again: where the disk has no room for all of a long text, its ends are kept. */
+async function storeOutput(text: string, blobs: Blobs): Promise<StoredText> {
+  try {
+    return await spillToBlob(text, MAX_INLINE_CHARS, blobs);
+  } catch (error) {
+    if (!isDiskFull(error)) throw error;
+    return { text: truncateMiddle(text, MAX_INLINE_CHARS, 'not kept, there was no room for it on the disk') };
+  }
+}

@@ -1,0 +1,259 @@
+import { getOwn } from '../../base/dictionary.ts';
+import { mapGet } from '../../base/persistent-collections.ts';
+import { errorCode, errorText, UserError } from '../../base/user-error.ts';
+import { overtakesQueue } from '../../core/messages/message-actions.ts';
+import { formatReplyFile, freeReplyName, replyEvent } from '../../core/messages/replies.ts';
+import { classifyReappearedDrop, dropKey, type TakenDrop } from '../../core/session/dropped-files.ts';
+import { mayGiveOrders } from '../../core/session/session-messages.ts';
+import type { Session } from '../../core/session/session-state.ts';
+import { fillTemplate, parseRunCommand, type RunCommand } from '../../core/templates/fill-template.ts';
+import type { Event, FileIdentity, RenderedTemplate } from '../../protocol/session/event.ts';
+import type { Attachment } from '../../protocol/session/message.ts';
+import type { Reply } from '../../protocol/session/reply.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import type { DroppedFile, SessionStore, Templates } from '../ports/store-ports.ts';
+import type { SessionLog } from '../state/session-log.ts';
+import { spillToBlob } from '../state/session-log.ts';
+
+/** Longest message kept in a line of the record, in code points. */
+const MAX_INLINE_CHARS = 64_000;
+
+/** `unknown`: the settings that say whose messages are orders do not hold. */
+type OrderSenders = Rules['senders'] | 'unknown';
+
+/** Messages taken in one round, between two of which other sessions have their turn. */
+const BATCH_SIZE = 64;
+/** Messages that may be taken and not yet answered. What comes then waits in the inbox, and nothing is lost. */
+const MAX_UNANSWERED = 256;
+/** So many more may be commands and clear stops, which go before their turn. */
+const MAX_URGENT = 64;
+
+/**
+ * Whether there is reason to look again soon: `pending`, something is not ready yet; `more`, more is ready than fits in one
+ * round; `held`, more is there than there is room for.
+ */
+export type AdmissionResult = { pending: boolean; more: boolean; held: boolean };
+
+/** Whether a session that was full has room for another round. A run hears only what came in before it was full. */
+export const canAdmitBatch = (session: Session): boolean =>
+  session.run === null && countUnanswered(session) <= MAX_UNANSWERED - BATCH_SIZE;
+
+const countUnanswered = ({ unanswered, unpublishedReplies }: Session): number =>
+  unanswered.length + Object.keys(unpublishedReplies).length;
+
+/**
+ * Takes what is ready in the inbox. The commit point is the durable `message.received`; only then does the file leave the
+ * inbox, so a crash in between finds it again, knows it by its identity, and only repeats the leaving.
+ */
+export async function admitMessages(
+  store: SessionStore,
+  sessionLog: SessionLog,
+  { held, senders }: { held: boolean; senders: OrderSenders },
+): Promise<AdmissionResult> {
+  for (let full = held && !canAdmitBatch(sessionLog.session); ; ) {
+    const { pending, more } = await admitBatch(store, sessionLog, full, senders);
+    full ||= countUnanswered(sessionLog.session) > MAX_UNANSWERED - BATCH_SIZE;
+    if (senders === 'unknown') return { pending, more: false, held };
+    // What was found together while no run is on are tasks of their own: a run that began in between would take them along.
+    if (!more || full || sessionLog.session.run) return { pending, more: more && !full, held: more && full };
+  }
+}
+
+async function admitBatch(
+  store: SessionStore,
+  sessionLog: SessionLog,
+  full: boolean,
+  senders: OrderSenders,
+): Promise<{ pending: boolean; more: boolean }> {
+  const mayGoAhead = countUnanswered(sessionLog.session) < MAX_UNANSWERED + MAX_URGENT;
+  const { drops, pending, more } = await store.inbox.listReady({
+    max: full ? 0 : BATCH_SIZE,
+    ...(mayGoAhead && {
+      ahead: ({ text = '', command, from }) =>
+        overtakesQueue(sessionLog.session, {
+          text,
+          ...(command !== undefined && { command }),
+          ...dataFlagOf(sessionLog, from, senders),
+        }),
+    }),
+  });
+  const leave: Array<() => Promise<void>> = [];
+  for (const drop of drops.filter((one) => isSenderKnown(sessionLog, one, senders)))
+    leave.push(await admitFile(drop, store, sessionLog, senders));
+  if (leave.length > 0) await sessionLog.sync();
+  for (const one of leave) await one();
+  return { pending, more };
+}
+
+/** Puts one drop on record; the answer takes its file out of the inbox once that is durable. */
+async function admitFile(
+  drop: DroppedFile,
+  store: SessionStore,
+  sessionLog: SessionLog,
+  senders: OrderSenders,
+): Promise<() => Promise<void>> {
+  const taken = mapGet(sessionLog.session.takenDrops, dropKey(drop.identity));
+  const is = taken ? classifyReappeared(taken, drop, sessionLog.session) : 'new';
+  if (taken && is === 'left over') return finishLeaving(drop, taken, store, sessionLog.session);
+  if (!drop.ok) return rejectFile(drop, drop.why, store, sessionLog);
+  const { id } = drop.message;
+  const earlier = id === undefined ? undefined : mapGet(sessionLog.session.messages, id);
+  if (earlier) {
+    if (earlier.sha256 === drop.identity.sha256) return republishReply(drop, earlier.id, store, sessionLog);
+    return rejectFile(
+      drop,
+      `The id "${id}" was used before for another message. Wanted: a new id, or the same content.`,
+      store,
+      sessionLog,
+    );
+  }
+  if (taken && is === 'unclear')
+    return rejectFile(drop, describeTakenBefore(taken, sessionLog.session), store, sessionLog);
+  return receiveMessage(drop, store, sessionLog, senders);
+}
+
+/** A file that is on record stands in the inbox: what it is now. */
+function classifyReappeared(
+  taken: TakenDrop,
+  drop: DroppedFile,
+  session: Session,
+): ReturnType<typeof classifyReappearedDrop> {
+  const message = mapGet(session.messages, taken.message);
+  return classifyReappearedDrop(taken, drop, message && { name: message.name, isAnswered: message.isReplied });
+}
+
+function describeTakenBefore({ message, seq }: TakenDrop, { messages }: Session): string {
+  const reply = mapGet(messages, message)?.name ?? message;
+  return (
+    `This very file was taken before, as the message "${message}" (event ${seq}), and nothing shows that it is meant once more; ` +
+    `its reply is outbox/${reply}. Wanted: a new file. To have it done again, drop a copy of it (cp).`
+  );
+}
+
+async function receiveMessage(
+  drop: DroppedFile & { ok: true },
+  store: SessionStore,
+  sessionLog: SessionLog,
+  senders: OrderSenders,
+): Promise<() => Promise<void>> {
+  const { text = '', id, from, command, options, attachments = [] } = drop.message;
+  let files: Attachment[];
+  try {
+    files = await store.inbox.placeAttachments(attachments);
+  } catch (error) {
+    // A disk that says no is not the sender's fault.
+    if (!(error instanceof UserError) || errorCode(error) !== undefined) throw error;
+    return rejectFile(drop, errorText(error), store, sessionLog);
+  }
+  const places = files.map(({ path }) => path);
+  const name = freeMessageName(store, sessionLog.session, drop.name);
+  const as = dataFlagOf(sessionLog, from, senders);
+  const order = parseRunCommand({ text, ...(command !== undefined && { command }) });
+  const template = order && !as && (await resolveTemplate(order, store.templates));
+  const seq = await sessionLog.record([
+    {
+      type: 'message.received',
+      id: id ?? name,
+      name,
+      body: await spillToBlob(text, MAX_INLINE_CHARS, store.blobs),
+      file: identityWithName(drop, name),
+      ...(from !== undefined && { from }),
+      ...as,
+      ...(command !== undefined && { command }),
+      ...(options && { options }),
+      ...(places.length > 0 && { attachments: places, files }),
+      ...(template && { template }),
+    },
+  ]);
+  return () => store.inbox.moveToDone(drop, seq, pairAttachments(attachments, places));
+}
+
+/** Of a sender who gives no orders here. Decided once: what the settings say later changes nothing of this message. */
+const dataFlagOf = (
+  { session }: SessionLog,
+  from: string | undefined,
+  senders: OrderSenders,
+): { as: 'data' } | undefined =>
+  mayGiveOrders(session.name, from, senders === 'unknown' ? [] : senders) ? undefined : { as: 'data' };
+
+/** A message stays in the inbox as long as nobody knows whether its sender gives orders here. */
+const isSenderKnown = (sessionLog: SessionLog, drop: DroppedFile, senders: OrderSenders): boolean =>
+  senders !== 'unknown' || !drop.ok || dataFlagOf(sessionLog, drop.message.from, senders) === undefined;
+
+/** The template a message runs, as it is at this moment: an edit that comes later changes nothing of this run. */
+async function resolveTemplate({ name, args }: RunCommand, templates: Templates): Promise<RenderedTemplate> {
+  if (name === '') {
+    const known = (await templates.names()).join(', ') || 'none yet; put one into templates/ of the workspace';
+    return { fault: `Wanted: /run <template> [name=value …]. Templates: ${known}.` };
+  }
+  const found = await templates.read(name);
+  return found.ok ? fillTemplate(found.template, args) : { fault: found.why };
+}
+
+async function rejectFile(
+  drop: DroppedFile,
+  why: string,
+  store: SessionStore,
+  sessionLog: SessionLog,
+): Promise<() => Promise<void>> {
+  const name = freeMessageName(store, sessionLog.session, drop.name);
+  const reply = replyEvent(sessionLog.session, name, { status: 'rejected', text: why, plan: null }, 'en');
+  await sessionLog.record([{ ...reply, file: identityWithName(drop, name) }]);
+  return () => store.inbox.reject(drop, why);
+}
+
+/** On record already: only the leaving was cut short. */
+function finishLeaving(
+  drop: DroppedFile,
+  known: TakenDrop,
+  store: SessionStore,
+  session: Session,
+): () => Promise<void> {
+  const message = mapGet(session.messages, known.message);
+  if (!message || !drop.ok) {
+    const why = drop.ok ? getOwn(session.unpublishedReplies, known.message)?.text : drop.why;
+    return () => store.inbox.reject(drop, why ?? `It was refused before; outbox/${known.message} says why.`);
+  }
+  return () =>
+    store.inbox.moveToDone(drop, known.seq, pairAttachments(drop.message.attachments ?? [], message.attachments ?? []));
+}
+
+/** The same id with the same content: nothing runs, and the reply that was given is put in place again. */
+async function republishReply(
+  drop: DroppedFile,
+  id: string,
+  store: SessionStore,
+  sessionLog: SessionLog,
+): Promise<() => Promise<void>> {
+  let reply: Reply | undefined;
+  await store.eventLog.read((event: Event) => {
+    if (event.type === 'reply.committed' && event.message === id) reply = event.reply;
+  }, 'oldest');
+  const message = mapGet(sessionLog.session.messages, id);
+  if (!reply && message?.isReplied && !(await store.outbox.restore(message.name))) {
+    return rejectFile(
+      drop,
+      `The message "${id}" was answered before, and its reply is kept no longer. Wanted: a new id, if it is to be done again.`,
+      store,
+      sessionLog,
+    );
+  }
+  return async () => {
+    if (reply) await store.outbox.republish(reply.id, formatReplyFile(reply));
+    await store.inbox.moveToDone(drop, sessionLog.session.seq, []);
+  };
+}
+
+function freeMessageName({ outbox }: SessionStore, { replyNames, messages }: Session, name: string): string {
+  return freeReplyName(
+    name,
+    (one) => (mapGet(replyNames, one) ?? mapGet(messages, one)) !== undefined || outbox.isReserved(one),
+  );
+}
+
+const identityWithName = ({ name, identity }: DroppedFile, reply: string): FileIdentity =>
+  name === reply ? identity : { ...identity, name };
+
+function pairAttachments(from: string[], to: string[]): Array<{ from: string; to: string }> {
+  return from.flatMap((path, place) => (to[place] === undefined ? [] : [{ from: path, to: to[place] }]));
+}

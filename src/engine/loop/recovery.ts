@@ -1,0 +1,51 @@
+import { interruptOpenCalls } from '../../core/runs/end-run.ts';
+import type { Session } from '../../core/session/session-state.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
+import type { SessionLog } from '../state/session-log.ts';
+
+/**
+ * How the last worker of a session ended: in this daemon, by an error of the code or by the disk; or with a daemon that was lost. `alone`:
+ * how many were lost in a row while nothing else was at work; 0: what was counted turned out to be nobody's doing.
+ */
+export type PreviousFailure =
+  | { after: 'error' | 'trouble'; error: string }
+  | { after: 'crash'; alone?: number; error?: string };
+
+/**
+ * What the last daemon left open is put on record; the beat then goes on from there like from anywhere else. Durable before
+ * anything is tried again: a thing that brings the daemon down is counted before it can do so once more.
+ */
+export async function recordRecovery(sessionLog: SessionLog, last: PreviousFailure | undefined): Promise<void> {
+  const { session } = sessionLog;
+  const open = describeOpenWork(session);
+  if (open.length === 0) return;
+  const how = session.lastStopSeq > 0 && session.lastStopSeq === session.seq ? ({ after: 'stop' } as const) : last;
+  await sessionLog.record([{ type: 'recovery.started', open, ...(how ?? { after: 'crash' as const }) }]);
+  await sessionLog.sync();
+}
+
+/** A daemon that ends in order says so where it leaves something open: the next one must not take it for a crash. */
+export async function recordShutdown(sessionLog: SessionLog): Promise<void> {
+  const open = describeOpenWork(sessionLog.session);
+  if (open.length > 0) await sessionLog.record([{ type: 'daemon.stopped', open }]);
+}
+
+/** A call that was cut short by the end of the daemon, or of the session's folder. */
+export function interruptedCalls(session: Session, stopReason: string): EventBody[] {
+  return interruptOpenCalls(session, stopReason).filter(
+    (event) => event.type === 'tool.interrupted' && event.outcome === 'unknown',
+  );
+}
+
+/** What is under way, in words. */
+export function describeOpenWork({ run, turn, queue, unpublishedReplies, question }: Session): string[] {
+  const next = run ? undefined : queue[0];
+  return [
+    ...(run ? [`the run of ${run.message}`] : []),
+    ...(turn?.calls
+      .filter((call) => call.state === 'started' && call.key !== question?.call)
+      .map((call) => `the call ${call.key} (${call.name})`) ?? []),
+    ...(next === undefined ? [] : [`the message ${next}`]),
+    ...Object.keys(unpublishedReplies).map((id) => `the reply to ${id}`),
+  ];
+}

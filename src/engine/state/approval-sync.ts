@@ -1,0 +1,88 @@
+import { approvalAnsweredEvents, DENIED_BY_PERSON } from '../../core/decide/approval-decisions.ts';
+import { formatApprovalFile, parseApprovalFile } from '../../core/messages/approval-answers.ts';
+import type { Session } from '../../core/session/session-state.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
+import type { ApprovalFiles } from '../ports/store-ports.ts';
+import type { SessionLog } from './session-log.ts';
+
+/** Keeps `approvals/` and the record together: an answer that was written into a file becomes an event, what is asked becomes a file. */
+export type ApprovalSync = {
+  /** Takes in an answer that a person wrote. One read while a call waits, nothing otherwise. */
+  readAnswers(): Promise<void>;
+  /** Brings the files up to the record: one for the call that waits, none in its place for those that were answered. */
+  writeFiles(): Promise<void>;
+  /** The same events, once the rules they add are in `session.json`: an answer that is on record is kept in full. */
+  saveAllowRules(events: EventBody[]): Promise<EventBody[]>;
+};
+
+export function openApprovalSync(
+  files: ApprovalFiles,
+  sessionLog: SessionLog,
+  log: (text: string) => void,
+): ApprovalSync {
+  let writtenState: Session['approvals'] | null = null;
+  let said = '';
+
+  const logOnce = (text: string): void => {
+    if (text !== said) log(text);
+    said = text;
+  };
+
+  const kept = async (events: EventBody[]): Promise<EventBody[]> => {
+    const settled: EventBody[] = [];
+    for (const event of events) {
+      if (event.type !== 'approval.answered' || event.always === undefined) settled.push(event);
+      else {
+        const { always, ...rest } = event;
+        const why = await files.addAllowRule(always);
+        if (why !== null)
+          log(`the rule { "allow": ${JSON.stringify(always)} } was not added: ${why}. The call runs this once`);
+        settled.push(why === null ? event : rest);
+      }
+    }
+    return settled;
+  };
+
+  const bringUpToDate = async (): Promise<void> => {
+    const { open, lastDecided } = sessionLog.session.approvals;
+    const there = await files.list();
+    for (const id of there) if (id !== open?.id && id !== lastDecided?.id) await files.archive(id, undefined);
+    // Where nobody could be asked there never was a file.
+    const isNews = writtenState !== null && writtenState.lastDecided !== lastDecided;
+    if (lastDecided && lastDecided.id > 0 && (isNews || there.includes(lastDecided.id)))
+      await files.archive(lastDecided.id, formatApprovalFile(lastDecided));
+    if (open && (await files.read(open.id)) === undefined) await files.write(open.id, formatApprovalFile(open));
+  };
+
+  return {
+    saveAllowRules: kept,
+    async readAnswers() {
+      const { approvals } = sessionLog.session;
+      const text = approvals.open ? await files.read(approvals.open.id) : undefined;
+      // A file that somebody removed is written again.
+      if (approvals.open && text === undefined) writtenState = null;
+      if (!approvals.open || text === undefined) return;
+      const answer = parseApprovalFile(text, approvals.open);
+      if ('fault' in answer) logOnce(`approvals/${approvals.open.id}.json is no answer: ${answer.fault}`);
+      else if (answer.decision !== null) {
+        const deny = answer.decision === 'deny';
+        const always = answer.decision === 'always' ? answer.always : null;
+        const said = {
+          decision: deny ? 'deny' : 'allow',
+          by: 'file',
+          why: deny ? DENIED_BY_PERSON : '',
+          always,
+        } as const;
+        await sessionLog.record(await kept(approvalAnsweredEvents(sessionLog.session, said)));
+      }
+    },
+    async writeFiles() {
+      const { approvals } = sessionLog.session;
+      if (approvals === writtenState) return;
+      // What is asked or was answered is on disk before a file says so.
+      await sessionLog.sync();
+      await bringUpToDate();
+      writtenState = approvals;
+    },
+  };
+}

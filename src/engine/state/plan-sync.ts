@@ -1,0 +1,177 @@
+import { sha256 } from '../../base/sha256.ts';
+import { lastSaveOf, parseEditedPlan } from '../../core/plan/edited-plan.ts';
+import { type MergedEdit, mergePlanEdit } from '../../core/plan/merge-edit.ts';
+import { formatPlanFile } from '../../core/plan/plan-steps.ts';
+import type { Plan } from '../../protocol/session/plan.ts';
+import type { EditedPlan, PlanSave } from '../../protocol/session/plan-edit.ts';
+import type { Clock } from '../ports/session-ports.ts';
+import type { PlanFile, PlanFileState } from '../ports/store-ports.ts';
+import type { SessionLog } from './session-log.ts';
+
+/** Longest time `plan.json` may lag behind the record, and least time between two of its versions in a busy run, in ms. */
+const WRITE_LAG_MS = 200;
+/** Where many sessions are at work writing it takes long: then it takes a twentieth of the time, and lags five seconds at the most. */
+const WRITE_TIME_SHARE = 20;
+const MAX_WRITE_LAG_MS = 5000;
+/** A save that does not parse is a save in the making until it has stayed so for this long. */
+const UNREADABLE_GRACE_MS = 300;
+const MAX_WRITE_TRIES = 5;
+
+/** Keeps `plan.json` and the record together: people's saves become events, the plan of the record becomes the file. */
+export type PlanSync = {
+  /** Takes in what people saved. One lstat where nobody did. Answers whether a save is in the making, to be looked at again; `final`: there will be no other look before the reply. */
+  readEdits(how?: { final: boolean }): Promise<{ settling: boolean }>;
+  /** Brings the file up to the record, unless a save that cannot be read is in it. */
+  writePlan(): Promise<void>;
+  /** The same in the background of a call, within 200 ms, or five seconds where writing is slow. */
+  scheduleWrite(): void;
+};
+
+export function openPlanSync(
+  file: PlanFile,
+  sessionLog: SessionLog,
+  clock: Clock,
+  guard: (task: () => Promise<void>) => Promise<void>,
+): PlanSync {
+  let written: string | null = null;
+  let unreadableSave: { bytes: string; since: number; told: boolean } | null = null;
+  let timer: (() => void) | null = null;
+  /** Plans on their way out of `plan.json`: one that the disk refused to put away is tried again with the next flush. */
+  const plansToArchive: Plan[] = [];
+  let last = Number.NEGATIVE_INFINITY;
+  let lag = WRITE_LAG_MS;
+
+  const mergeSave = async (bytes: string, inPlace: boolean, final: boolean): Promise<void> => {
+    const now = sessionLog.session.plan;
+    if (!now || bytes === formatPlanFile(now)) return markAccepted(bytes, inPlace);
+    const read = sessionLog.runGuarded('reading plan.json', () => parseEditedPlan(bytes));
+    if ('fault' in read)
+      return inPlace ? handleUnreadable(bytes, read.fault, final) : reportLostSave(bytes, read.fault);
+    const hash = sha256(bytes);
+    const isOfThis = read.edit.id === undefined || read.edit.id === now.id;
+    const last = isOfThis ? lastSaveOf(sessionLog.session.planSaves, read.edit.revision) : undefined;
+    // After a crash the save that is on record is still in the file.
+    if (last?.sha256 === hash && unreadableSave === null) return markAccepted(bytes, inPlace);
+    const bases = await mergeBasesOf(now, read.edit, last, sessionLog);
+    if (bases.some((base) => !('sha256' in base) && bytes === formatPlanFile(base)))
+      return markAccepted(bytes, inPlace);
+    const { changes, ignored, save } = sessionLog.runGuarded('merging plan.json', () =>
+      smallestEdit(
+        bases.map((base) => mergePlanEdit(base, read.edit, now, sessionLog.session.lastStepNumber, read.raw)),
+      ),
+    );
+    if (changes.length + ignored.length > 0 || save || sessionLog.session.planProblem !== null) {
+      await file.sync();
+      const saved = save && { save: { ...save, sha256: hash } };
+      await sessionLog.record([{ type: 'plan.edited', by: 'person', changes, ignored, ...saved }]);
+      self.scheduleWrite();
+    }
+    // The name of a save that was found elsewhere than in its place says whether it is on record.
+    if (!inPlace) await sessionLog.sync();
+    markAccepted(bytes, inPlace);
+  };
+
+  const markAccepted = (bytes: string, inPlace: boolean): void => {
+    if (inPlace) {
+      unreadableSave = null;
+      written = bytes;
+    }
+    file.markSeen(bytes);
+  };
+
+  const recordProblem = (ignored: string) =>
+    sessionLog.record([{ type: 'plan.edited', by: 'person', changes: [], ignored: [ignored] }]);
+
+  const handleUnreadable = async (bytes: string, fault: string, final: boolean): Promise<void> => {
+    const at = clock.elapsed();
+    if (unreadableSave?.bytes !== bytes) unreadableSave = { bytes, since: at, told: false };
+    if (unreadableSave.told || (!final && at - unreadableSave.since < UNREADABLE_GRACE_MS)) return;
+    unreadableSave.told = true;
+    await recordProblem(`${fault}. The file stays as it is; work goes on from the last good plan`);
+  };
+
+  /** A save that was moved away before it could be read: nobody will mend it there, so it is told once and kept. */
+  const reportLostSave = async (bytes: string, fault: string): Promise<void> => {
+    await recordProblem(`${fault}. What was saved is in plans/history/`);
+    file.markSeen(bytes);
+  };
+
+  const handleState = async (seen: PlanFileState, final: boolean): Promise<void> => {
+    if (seen.is === 'blocked') return handleUnreadable('', seen.why, final);
+    // Bytes that cannot be read hold up the plan only while they are in its place.
+    if (seen.is !== 'edited' || !seen.inPlace) unreadableSave = null;
+    if (seen.is === 'missing') written = null;
+    if (seen.is !== 'edited') return;
+    for (const [n, save] of seen.saves.entries())
+      await mergeSave(save, seen.inPlace && n === seen.saves.length - 1, final);
+  };
+
+  const read = async ({ final } = { final: false }): Promise<{ settling: boolean }> => {
+    await handleState(await file.detectEdits(final), final);
+    return { settling: unreadableSave !== null && !unreadableSave.told };
+  };
+
+  const flush = async (): Promise<void> => {
+    timer?.();
+    timer = null;
+    plansToArchive.push(...sessionLog.takeRemovedPlans());
+    for (let plan = plansToArchive[0]; plan; plan = plansToArchive[0]) {
+      await sessionLog.sync();
+      await file.archive(plan.id, formatPlanFile(plan));
+      plansToArchive.shift();
+      written = null;
+    }
+    for (let n = 0; n < MAX_WRITE_TRIES && unreadableSave === null; n++) {
+      const { plan } = sessionLog.session;
+      if (!plan || formatPlanFile(plan) === written) return;
+      const content = formatPlanFile(plan);
+      // What a power cut takes out of the record must not stay in the file: it would come back as a person's edit.
+      await sessionLog.sync();
+      const began = clock.elapsed();
+      const seen = await file.write(content);
+      last = clock.elapsed();
+      lag = Math.min(MAX_WRITE_LAG_MS, Math.max(WRITE_LAG_MS, WRITE_TIME_SHARE * (last - began)));
+      if (seen.is !== 'edited' && seen.is !== 'blocked') {
+        written = content;
+        return;
+      }
+      await handleState(seen, false);
+    }
+  };
+
+  const self: PlanSync = {
+    readEdits: read,
+    writePlan: flush,
+    scheduleWrite() {
+      const due = Math.min(lag, Math.max(0, last + lag - clock.elapsed()));
+      timer ??= clock.after(due, () => {
+        timer = null;
+        void guard(flush);
+      });
+    },
+  };
+  return self;
+}
+
+/**
+ * What a save may have begun from. One that names a version: from the last save of the same buffer, else from that version. One that
+ * names none: from the last of its kind, or from the plan at hand.
+ */
+async function mergeBasesOf(
+  now: Plan,
+  { id = now.id, revision }: EditedPlan,
+  last: PlanSave | undefined,
+  sessionLog: SessionLog,
+): Promise<Array<Plan | PlanSave>> {
+  if (revision === undefined) return last ? [last, now] : [now];
+  if (last) return [last];
+  // Another plan may have come as far as this one, and a plan that has left may still be in the file.
+  const isNow = id === now.id && revision === now.revision;
+  return [(isNow ? undefined : await sessionLog.planAt(id, revision)) ?? now];
+}
+
+/** The edit that takes the least to explain; of several the first. */
+function smallestEdit(edits: readonly MergedEdit[]): MergedEdit {
+  const [first = { changes: [], ignored: [], save: null }, ...others] = edits;
+  return others.reduce((least, edit) => (edit.changes.length < least.changes.length ? edit : least), first);
+}

@@ -1,0 +1,55 @@
+import { type DaemonFlags, isPlainWord, LOG_LEVELS } from '../command-line.ts';
+
+export type DaemonCommandLine = DaemonFlags & { workspace?: string | undefined };
+
+const FLAG_NAMES = {
+  '--workspace': 'workspace',
+  '--config': 'config',
+  '--model': 'model',
+  '--base-url': 'baseUrl',
+  '--api-key-env': 'apiKeyEnv',
+  '--log-level': 'logLevel',
+} as const;
+
+/**
+ * A command line of `agentd` in its plainest form: each flag once, its value behind it, as `agentctl start` gives them. Undefined:
+ * yargs reads this line, and finds what is wrong with it; loading it takes longer than all else that is done before the daemon's own code.
+ */
+export function parsePlainDaemonLine(argv: readonly string[]): DaemonCommandLine | undefined {
+  const line: Record<string, string> = {};
+  let allowNetworkFs: boolean | undefined;
+  for (let place = 0; place < argv.length; place++) {
+    const word = argv[place] ?? '';
+    if (word === '--allow-network-fs' && allowNetworkFs === undefined) {
+      allowNetworkFs = true;
+      continue;
+    }
+    const name = isFlagName(word) ? FLAG_NAMES[word] : undefined;
+    place++;
+    const value = argv[place];
+    if (name === undefined || name in line || !isPlainWord(value)) return undefined;
+    line[name] = value;
+  }
+  const { logLevel: wished = 'info', ...flags } = line;
+  const logLevel = LOG_LEVELS.find((level) => level === wished);
+  return logLevel && { ...flags, logLevel, allowNetworkFs };
+}
+
+const isFlagName = (word: string): word is keyof typeof FLAG_NAMES => Object.hasOwn(FLAG_NAMES, word);
+
+/** Every exit code of agentd, once: the code, `--help` and the docs read this table. */
+export const AGENTD_EXIT_CODES = {
+  stopped: { code: 0, when: 'stopped' },
+  error: { code: 1, when: 'something went wrong' },
+  usage: { code: 2, when: 'the command line was not understood' },
+  owned: { code: 3, when: 'the workspace has a daemon already' },
+  lost: { code: 8, when: 'another daemon took the workspace; nothing was written after that was seen' },
+  twice: { code: 130, when: 'a second signal to stop' },
+  stalled: { code: 137, when: 'SIGKILL: it was killed, or stood still for a minute and ended itself' },
+} as const;
+
+/** The table in words. */
+export function formatAgentdExitCodes(): string {
+  const rows = Object.values(AGENTD_EXIT_CODES).map(({ code, when }) => `  ${String(code).padStart(3)}  ${when}`);
+  return ['Exit codes:', ...rows].join('\n');
+}

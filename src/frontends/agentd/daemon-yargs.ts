@@ -1,0 +1,53 @@
+import yargs from 'yargs';
+import { errorText, UserError } from '../../base/user-error.ts';
+import {
+  addDaemonOptions,
+  DOCS_WIDTH,
+  packageVersion,
+  rejectRepeatedFlags,
+  WORKSPACE_OPTION,
+} from '../command-line.ts';
+import type { DaemonCommandLine } from './daemon-flags.ts';
+import { AGENTD_EXIT_CODES, formatAgentdExitCodes } from './daemon-flags.ts';
+
+/** Any command line of `agentd`; null where help or the version was asked for, and said. Throws UserError for what it cannot read. */
+export async function parseDaemonLine(argv: string[]): Promise<DaemonCommandLine | null> {
+  const args = await buildDaemonParser(argv).parse();
+  return args['help'] || args['version'] ? null : args;
+}
+
+/** What `agentd --help` prints. */
+export async function renderAgentdHelp(): Promise<string> {
+  return `${await buildDaemonParser([]).wrap(DOCS_WIDTH).getHelp()}\n`;
+}
+
+function buildDaemonParser(argv: string[]) {
+  const cli = yargs(argv)
+    .scriptName('agentd')
+    .locale('en')
+    .version(packageVersion())
+    .usage(
+      [
+        'Usage: $0 [options]',
+        '',
+        'Serves the sessions of a workspace in the foreground: takes the messages dropped into',
+        '.sessions/<session>/inbox/, works on them, and puts one reply for each into outbox/.',
+        'Prints "READY <workspace>" once it serves; logs to stderr, one JSON object a line.',
+        'SIGTERM or SIGINT stops it within seconds; what it was at goes on at the next start.',
+        '"agentctl start" runs it in the background.',
+      ].join('\n'),
+    )
+    .option('workspace', WORKSPACE_OPTION)
+    .check((args) => {
+      rejectRepeatedFlags(args);
+      return true;
+    })
+    .strict()
+    .wrap(process.stdout.isTTY ? Math.min(DOCS_WIDTH, process.stdout.columns || 80) : DOCS_WIDTH)
+    .exitProcess(false)
+    .fail((message, error) => {
+      throw new UserError(`${message ?? errorText(error)}\nSee: agentd --help`, AGENTD_EXIT_CODES.usage.code);
+    })
+    .epilogue(formatAgentdExitCodes());
+  return addDaemonOptions(cli);
+}

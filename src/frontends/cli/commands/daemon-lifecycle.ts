@@ -1,0 +1,79 @@
+import { errorText, UserError } from '../../../base/user-error.ts';
+import { addDaemonOptions, daemonArgv } from '../../command-line.ts';
+import { defineCommand, JSON_OPTION, openWorkspaceClient } from '../common/command.ts';
+import { EXIT_CODES } from '../common/exit-codes.ts';
+import { print, printJson } from '../common/terminal.ts';
+
+export const start = defineCommand({
+  usage: 'start',
+  describe: 'Start the daemon in the background',
+  builder: (cli) => addDaemonOptions(cli),
+  async run(args, { program }) {
+    const client = await openWorkspaceClient(args);
+    const owner = await client.start({ program, args: daemonArgv(args) }).catch((error: unknown) => {
+      throw lostStartRace(error) ?? error;
+    });
+    print(`The daemon is running: process ${owner.pid}, workspace ${client.paths.root}, log ${client.paths.log}`);
+    return 'ok';
+  },
+});
+
+/** Several may start one at once; they share a log, and each loser tells of the owner in it. */
+function lostStartRace(error: unknown): UserError | undefined {
+  const line = errorText(error)
+    .split('\n')
+    .find((one) => one.includes(' has a daemon already: '));
+  return line === undefined ? undefined : new UserError(line, EXIT_CODES.daemon.code);
+}
+
+export const stop = defineCommand({
+  usage: 'stop',
+  describe: 'Stop the daemon; what it is at goes on at the next start',
+  // A session after it is most likely a slip for stop-run, and is told so rather than called unknown.
+  builder: (cli) => cli.strict(false).strictOptions(),
+  async run(args) {
+    const [, session] = args._;
+    if (session !== undefined) {
+      throw new UserError(
+        `"agentctl stop" stops the daemon. To stop the run of a session: agentctl stop-run ${session}`,
+        EXIT_CODES.usage.code,
+      );
+    }
+    const owner = await (await openWorkspaceClient(args)).stop();
+    print(`The daemon has stopped (it was process ${owner.pid}).`);
+    return 'ok';
+  },
+});
+
+const DEFAULT_GRACE_S = 10;
+
+export const takeover = defineCommand({
+  usage: 'takeover',
+  describe: 'End a daemon that hangs: SIGTERM, then SIGKILL; no other is started',
+  builder: (cli) =>
+    cli
+      .option('grace', {
+        type: 'number',
+        default: DEFAULT_GRACE_S,
+        describe: 'Seconds from SIGTERM to SIGKILL',
+        coerce: (seconds: number) => {
+          if (seconds >= 0 && seconds <= 3600) return seconds;
+          throw new Error('--grace wants a number of seconds from 0 to 3600.');
+        },
+      })
+      .option('json', JSON_OPTION),
+  async run(args) {
+    const client = await openWorkspaceClient(args);
+    const { owner, by, next } = await client.takeover({ graceMs: args.grace * 1000 });
+    const { pid, host, epoch, at: since } = owner;
+    if (args.json) {
+      printJson({ pid, since, host, epoch, ended_by: by, next: next ? { pid: next.pid, since: next.at } : null });
+      return 'ok';
+    }
+    const how = by === 'SIGTERM' ? 'ended when it was asked to' : `did not end within ${args.grace} s and was killed`;
+    print(`Process ${pid}, the owner since ${since}, ${how}.`);
+    if (next) print(`The workspace has its next daemon already: process ${next.pid}, since ${next.at}.`);
+    else print('The workspace is free. What it was at goes on with the next daemon: agentctl start');
+    return 'ok';
+  },
+});

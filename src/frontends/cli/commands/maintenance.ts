@@ -1,0 +1,112 @@
+import { createInterface } from 'node:readline/promises';
+import { UserError } from '../../../base/user-error.ts';
+import { addSettingsOptions, modelSettingsFromFlags, workspaceRoot } from '../../command-line.ts';
+import { defineCommand, type Finding, JSON_OPTION, openWorkspaceClient, SESSION_ARG } from '../common/command.ts';
+import { EXIT_CODES } from '../common/exit-codes.ts';
+import { colorize, print, printJson, printNote, stripControls } from '../common/terminal.ts';
+
+export const archive = defineCommand({
+  usage: 'archive <session>',
+  describe: 'Put a session away into .archive/',
+  builder: (cli) => cli.positional('session', SESSION_ARG),
+  async run(args) {
+    print(`It is now ${await (await openWorkspaceClient(args)).archive(args.session)}`);
+    return 'ok';
+  },
+});
+
+export const remove = defineCommand({
+  usage: 'remove <session>',
+  describe: 'Delete a session with everything in it',
+  builder: (cli) =>
+    cli.positional('session', SESSION_ARG).option('yes', { type: 'boolean', alias: 'y', describe: 'Do not ask' }),
+  async run(args) {
+    const client = await openWorkspaceClient(args);
+    const folder = client.folder(args.session);
+    const children = client.family(args.session).length - 1;
+    const what = children > 0 ? `${folder} and its ${children} child session${children > 1 ? 's' : ''}` : folder;
+    if (!args.yes && !(await confirmRemoval(what))) {
+      printNote('Nothing was deleted.');
+      return 'error';
+    }
+    await client.remove(args.session);
+    print(`Deleted ${what}`);
+    return 'ok';
+  },
+});
+
+async function confirmRemoval(what: string): Promise<boolean> {
+  if (!process.stdin.isTTY) {
+    throw new UserError(
+      `Nobody is there to be asked whether ${what} may be deleted. Add --yes.`,
+      EXIT_CODES.usage.code,
+    );
+  }
+  const asking = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return /^y(es)?$/i.test((await asking.question(`Delete ${what}, with record and files? [y/N] `)).trim());
+  } finally {
+    asking.close();
+  }
+}
+
+export const rename = defineCommand({
+  usage: 'rename <session> <name>',
+  describe: 'Give a session another name',
+  builder: (cli) =>
+    cli
+      .positional('session', SESSION_ARG)
+      .positional('name', { type: 'string', demandOption: true, describe: 'The new name' }),
+  async run(args) {
+    print(`It is now ${await (await openWorkspaceClient(args)).rename(args.session, args.name)}`);
+    return 'ok';
+  },
+});
+
+export const rebuild = defineCommand({
+  usage: 'rebuild <session>',
+  describe: 'Write plan.json, ended plans and missing replies anew from the record',
+  builder: (cli) => cli.positional('session', SESSION_ARG).option('json', JSON_OPTION),
+  async run(args) {
+    const files = await (await openWorkspaceClient(args)).rebuild(args.session);
+    if (args.json) printJson(files);
+    else {
+      for (const { path, is, why } of files) {
+        if (is !== 'as it was') print(stripControls(`${is.padEnd(8)} ${path}${why ? ` (${why})` : ''}`));
+      }
+      const same = files.filter((file) => file.is === 'as it was').length;
+      print(`${same} of ${files.length} files were as the record has them.`);
+    }
+    return 'ok';
+  },
+});
+
+const MARKS: Record<Finding['is'], string> = { ok: '✓', note: '·', warning: '!', wrong: '✗' };
+const COLOURS = { ok: 'green', note: 'dim', warning: 'yellow', wrong: 'red' } as const;
+
+export const doctor = defineCommand({
+  usage: 'doctor',
+  describe: 'Check this machine, the workspace and its configuration',
+  builder: (cli) =>
+    addSettingsOptions(cli)
+      .option('ask', { type: 'boolean', describe: 'Call the model once' })
+      .option('json', JSON_OPTION),
+  async run(args, parts) {
+    const findings = await parts.doctor({
+      root: workspaceRoot(args.workspace),
+      configFile: args.config,
+      flags: modelSettingsFromFlags(args),
+      env: process.env,
+      ask: args.ask === true,
+    });
+    if (args.json) printJson(findings);
+    else for (const finding of findings) print(formatFinding(finding));
+    return findings.some((finding) => finding.is === 'wrong') ? 'error' : 'ok';
+  },
+});
+
+function formatFinding({ is, what, text }: Finding): string {
+  const [first = '', ...more] = stripControls(text).split('\n');
+  const indent = `\n${' '.repeat(17)}`;
+  return `${colorize(COLOURS[is], MARKS[is])} ${what.padEnd(14)} ${[first, ...more].join(indent)}`;
+}

@@ -1,0 +1,192 @@
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline/promises';
+import { UserError } from '../../../base/user-error.ts';
+import type { Client, PlanWorkingCopy } from '../../../client/index.ts';
+import { defineCommand, openWorkspaceClient, SESSION_ARG } from '../common/command.ts';
+import { EXIT_CODES } from '../common/exit-codes.ts';
+import { addSendOptions, sendAndWait } from '../common/send-and-wait.ts';
+import { print, printNote, stripControls } from '../common/terminal.ts';
+import { printDiff, printHistory } from './plan-revisions.ts';
+
+/** What may be done to a plan by a message to the daemon. */
+const PLAN_ORDERS = ['done', 'skip', 'add', 'move', 'reword', 'undo'] as const;
+type PlanOrder = (typeof PLAN_ORDERS)[number];
+
+const ORDER_USAGE: Readonly<Record<PlanOrder, string>> = {
+  done: 'done <step> [result..]',
+  skip: 'skip <step> [reason..]',
+  add: 'add <text..> [--after STEP]',
+  move: 'move <step> <position>',
+  reword: 'reword <step> <text..>',
+  undo: 'undo',
+};
+
+/** Seconds an order waits for its reply where a daemon runs and nothing else was asked for. */
+const REPLY_TIMEOUT_S = 10;
+const LOCAL_ACTIONS = ['edit', 'history', 'diff'] as const;
+
+const ACTIONS_HELP = `Actions:
+${PLAN_ORDERS.map((order) => `  ${ORDER_USAGE[order]}`).join('\n')}
+  edit                with $VISUAL or $EDITOR
+  history             who changed what, and when
+  diff [from] [to]    between two revisions; without them, what the last change did`;
+
+export const plan = defineCommand({
+  usage: 'plan <session> [action] [args..]',
+  describe: 'Print the plan as the record has it, change it, or see how it was changed',
+  builder: (cli) =>
+    addSendOptions(
+      cli
+        .positional('session', SESSION_ARG)
+        .positional('action', {
+          choices: [...PLAN_ORDERS, ...LOCAL_ACTIONS],
+          describe: 'What to do; without it the plan is printed',
+        })
+        .positional('args', { type: 'string', array: true, describe: 'What the action wants' })
+        .option('after', { type: 'string', requiresArg: true, describe: 'add: put the new step behind this one' }),
+    )
+      .option('wait', {
+        type: 'boolean',
+        describe: `Wait for the reply to a change however long it takes; without it ${REPLY_TIMEOUT_S} s, where a daemon runs`,
+      })
+      .option('json', { type: 'boolean', describe: 'Print JSON; the plan as plan.json holds it, byte for byte' })
+      .epilogue(ACTIONS_HELP)
+      .example('$0 plan demo done step_2 "All five are there"', '')
+      .example('$0 plan demo add Draw the chart --after 2', ''),
+  async run(args) {
+    const { action, session, after } = args;
+    const words = [...(args.args ?? []), ...args._.slice(1).map(String)];
+    const client = await openWorkspaceClient(args);
+    if (action === 'diff') await printDiff(client, session, words, args);
+    else if (isOrder(action)) {
+      const message = { command: 'plan', text: formatOrder(action, words, after) };
+      const patience = args.wait || !client.daemon() ? {} : { wait: true, timeout: REPLY_TIMEOUT_S };
+      return sendAndWait(client, session, message, { ...args, ...patience }, { mustExist: true });
+    } else {
+      if (words.length > 0 || after !== undefined)
+        throw new UserError(
+          `${action ?? 'plan'} takes no more words.\nSee: agentctl plan --help`,
+          EXIT_CODES.usage.code,
+        );
+      if (action === 'history') await printHistory(client, session, args);
+      else if (action === 'edit') await editPlanInEditor(client, session);
+      else await printPlan(await client.show(session), args.json);
+    }
+    return 'ok';
+  },
+});
+
+type OpenedClient = Awaited<ReturnType<typeof openWorkspaceClient>>;
+
+async function printPlan(
+  { session }: Awaited<ReturnType<OpenedClient['show']>>,
+  json: boolean | undefined,
+): Promise<void> {
+  const { formatPlanSummary, formatPlanFile } = await import('../../../client/inspect/session-details.ts');
+  if (json) print(session.plan ? formatPlanFile(session.plan).trimEnd() : 'null');
+  else if (session.plan) print(stripControls(formatPlanSummary(session.plan, 'en')));
+  else printNote('There is no plan.');
+}
+
+function isOrder(action: PlanOrder | (typeof LOCAL_ACTIONS)[number] | undefined): action is PlanOrder {
+  return PLAN_ORDERS.some((order) => order === action);
+}
+
+/**
+ * The text of the message that gives an order, such as `done step_2 All five are there`. Throws a usage error (exit 2) where
+ * words are missing or too many; whether there is such a step the daemon says.
+ */
+export function formatOrder(order: PlanOrder, words: readonly string[], after: string | undefined): string {
+  if (after !== undefined && order !== 'add') throw usageError('--after goes with add only.', order);
+  const [step = '', ...rest] = words;
+  const text = rest.join(' ').trim();
+  switch (order) {
+    case 'add':
+      return formatAddOrder(words.join(' ').trim(), after?.trim());
+    case 'undo':
+      if (words.length > 0) throw usageError(`undo takes nothing, but ${JSON.stringify(step)} came.`, order);
+      return order;
+    case 'done':
+    case 'skip':
+      return [order, requireStep(step, order), text].filter(Boolean).join(' ');
+    case 'move':
+      if (!/^[1-9]\d{0,8}$/.test(text)) throw usageError('move wants a step and a position from 1 on.', order);
+      return `move ${requireStep(step, order)} ${text}`;
+    case 'reword':
+      if (text === '') throw usageError('reword wants a step and its new text.', order);
+      return `reword ${requireStep(step, order)} ${text}`;
+    default:
+      return order satisfies never;
+  }
+}
+
+function formatAddOrder(text: string, after: string | undefined): string {
+  if (text === '') throw usageError('add wants the text of the new step.', 'add');
+  if (after === undefined) return `add ${text}`;
+  if (after === '' || /[:：]/.test(after)) throw usageError('--after wants the id or the number of a step.', 'add');
+  return `add after ${after}: ${text}`;
+}
+
+/** The daemon takes the first word for the step, so a description of several words cannot name it here. */
+function requireStep(step: string, order: PlanOrder): string {
+  if (step.trim() === '') throw usageError(`${order} wants a step: its id or number.`, order);
+  if (/\s/.test(step.trim()))
+    throw usageError(`${order} wants the id or number of a step, not ${JSON.stringify(step)}.`, order);
+  return step.trim();
+}
+
+function usageError(message: string, order: PlanOrder): UserError {
+  return new UserError(`${message}\nWanted: agentctl plan <session> ${ORDER_USAGE[order]}`, EXIT_CODES.usage.code);
+}
+
+/**
+ * Lets a person edit `plan.json` in the editor of their choice and saves it back. What cannot be read is never saved: on a
+ * terminal they may edit it again, else it is said where their text is.
+ */
+async function editPlanInEditor(client: Client, session: string): Promise<void> {
+  const { openPlanWorkingCopy } = await import('../../../client/actions/plan-working-copy.ts');
+  const edit = await openPlanWorkingCopy(client.folder(session), new Date());
+  let keep = true;
+  try {
+    await editUntilValid(edit);
+    const isSaved = await edit.save();
+    keep = false;
+    const taken = client.daemon() ? 'before it does anything else here' : 'when one runs (agentctl start)';
+    print(isSaved ? `Saved. The daemon takes it in ${taken}.` : 'Nothing was changed.');
+  } finally {
+    edit.close({ keep });
+  }
+}
+
+async function editUntilValid(edit: PlanWorkingCopy): Promise<void> {
+  const left = `plan.json is as it was. Your text: ${edit.path}`;
+  for (;;) {
+    const end = await runEditor(edit.path);
+    if (end !== 0) throw new UserError(`The editor ended with ${end}; ${left}`);
+    const problem = edit.problem();
+    if (problem === null) return;
+    if (!process.stdin.isTTY || !(await askToEditAgain(problem))) throw new UserError(`Not saved: ${problem}\n${left}`);
+  }
+}
+
+/** Through a shell, as others do: `EDITOR` may be a command with flags, such as `code --wait`. */
+function runEditor(path: string): Promise<number | string> {
+  const editor = process.env['VISUAL'] || process.env['EDITOR'] || 'vi';
+  // Ctrl-C is the editor's while it has the terminal.
+  const ignore = () => {};
+  process.on('SIGINT', ignore);
+  return new Promise<number | string>((resolve) => {
+    const child = spawn('/bin/sh', ['-c', `${editor} "$@"`, 'sh', path], { stdio: 'inherit' });
+    child.once('error', (error) => resolve(error.message));
+    child.once('close', (code, signal) => resolve(code ?? signal ?? 'no exit code'));
+  }).finally(() => process.off('SIGINT', ignore));
+}
+
+async function askToEditAgain(problem: string): Promise<boolean> {
+  printNote(problem);
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  const closed = new Promise<string>((resolve) => terminal.once('close', () => resolve('n')));
+  const answer = await Promise.race([terminal.question('Edit it again? [Y/n] '), closed]);
+  terminal.close();
+  return !/^\s*n/i.test(answer);
+}

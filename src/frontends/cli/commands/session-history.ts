@@ -1,0 +1,189 @@
+import { basename } from 'node:path';
+import type { Client, StepExplanation } from '../../../client/index.ts';
+import type { Event } from '../../../protocol/session/event.ts';
+import { inlineText } from '../../../protocol/session/log-entry.ts';
+import { defineCommand, JSON_OPTION, openWorkspaceClient, parseWholeNumber, SESSION_ARG } from '../common/command.ts';
+import {
+  colorize,
+  formatLocalTime,
+  print,
+  printJson,
+  printNote,
+  printRawLine,
+  stripControls,
+  toSingleLine,
+} from '../common/terminal.ts';
+
+export const log = defineCommand({
+  usage: 'log <session>',
+  describe: 'Print what happened, one line an event',
+  builder: (cli) =>
+    cli
+      .positional('session', SESSION_ARG)
+      .option('follow', { type: 'boolean', alias: 'f', describe: 'Go on with what comes' })
+      .option('from', {
+        type: 'number',
+        requiresArg: true,
+        coerce: parseWholeNumber('from'),
+        describe: 'First event, by its number',
+      })
+      .option('last', {
+        type: 'number',
+        alias: 'n',
+        requiresArg: true,
+        conflicts: 'from',
+        coerce: parseWholeNumber('last'),
+        describe: 'Only so many events, from the end',
+      })
+      .option('json', { type: 'boolean', describe: 'Print the lines of the record as they are' }),
+  async run(args) {
+    const { follow } = args;
+    const client = await openWorkspaceClient(args);
+    const from =
+      args.last === undefined ? args.from : Math.max(1, (await client.lastSeq(args.session)) - args.last + 1);
+    const gone = await client.removedEventCount(args.session);
+    if ((from ?? 1) <= gone) printNote(removedEventsText(gone));
+    const events = client.events(args.session, { from, follow });
+    for await (const { event, line } of events) {
+      if (args.json) printRawLine(line);
+      else print(formatEventLine(event));
+    }
+    return 'ok';
+  },
+});
+
+const MAX_LINE_CHARS = 160;
+/** Cells before the gist. */
+const PREFIX_WIDTH = 47;
+
+/** An event in one line: number, time, type, and the gist. */
+function formatEventLine(event: Event): string {
+  const head = `${String(event.seq).padStart(5)}  ${formatLocalTime(event.at)}  `;
+  const line = `${colorize('dim', head)}${event.type.padEnd(17)}  ${toSingleLine(summarizeEvent(event), summaryWidth())}`;
+  return line.trimEnd();
+}
+
+function summarizeEvent(event: Event): string {
+  switch (event.type) {
+    case 'session.opened':
+      return event.key;
+    case 'message.received':
+      return `${event.name}: ${event.command ? `/${event.command} ` : ''}${inlineText(event.body)}`;
+    case 'run.started':
+      return `for ${event.message}${event.beside ? `, beside ${event.beside}` : ''}`;
+    case 'mode.chosen':
+      return `${event.mode}: ${event.mode_reason}`;
+    case 'mode.set':
+      return `${event.mode ?? 'as in the settings'}, for ${event.message}`;
+    case 'run.resumed':
+      return `by ${event.by}, for ${event.message}`;
+    case 'model.answered':
+      return `${event.usage.tokens} tokens, ${event.ms} ms${formatCalls(event)}: ${event.text}`;
+    case 'model.failed':
+      return `${event.kind}, attempt ${event.attempt}${event.retry_at ? `, next try at ${formatLocalTime(event.retry_at)}` : ''}: ${event.error}`;
+    case 'tool.started':
+      return `${event.call} ${event.name} ${event.args}`;
+    case 'tool.finished':
+      return `${event.call} ${event.ok ? 'ok' : 'failed'}, ${event.ms} ms: ${inlineText(event.output)}`;
+    case 'tool.interrupted':
+      return `${event.call} ${event.outcome === 'unknown' ? 'may or may not have run' : 'did not run'}: ${event.why}`;
+    case 'approval.asked':
+      return `${event.id}, ${event.name}, ${event.why}: ${event.shows}`;
+    case 'approval.answered':
+      return `${event.id ?? event.call} ${event.decision} by ${event.by}${event.why && `: ${event.why}`}`;
+    case 'plan.started':
+      return `${event.id} (${event.mode}): ${event.goal}`;
+    case 'plan.edited':
+      return `by ${event.by}: ${[...event.changes.map((change) => change.what), ...event.ignored].join('; ')}`;
+    case 'plan.ended':
+      return `${event.plan} ${event.status}: ${event.reason}`;
+    case 'step.added':
+      return `${event.step.id}: ${event.step.description}`;
+    case 'step.started':
+      return event.step;
+    case 'step.progressed':
+      return `${event.step} ${event.progress.current}/${event.progress.total}`;
+    case 'step.claimed':
+      return `${event.step} by ${event.tier}, refused (${event.veto}): ${event.evidence}`;
+    case 'step.asked':
+      return `${event.step} after ${event.iterations} iterations`;
+    case 'step.completed':
+      return `${event.step} by ${event.by}: ${event.result || event.evidence}`;
+    case 'step.failed':
+    case 'step.blocked':
+      return `${event.step} by ${event.by}: ${event.error}`;
+    case 'step.skipped':
+      return `${event.step} by ${event.by}: ${event.reason}`;
+    case 'step.reopened':
+      return `${event.step} by ${event.by}`;
+    case 'plan.revised':
+      return `${event.reason}: ${event.changes.map((change) => change.what).join(', ')}`;
+    case 'child.sent':
+      return `${event.step} to ${event.child}, attempt ${event.attempt}${event.command ? `, /${event.command}` : ''}`;
+    case 'child.replied':
+      return `${event.step} from ${event.child}, ${event.reply.status}: ${event.reply.text}`;
+    case 'context.compacted':
+      return event.summary === '' ? 'a fresh conversation' : `up to ${event.upto}: ${event.summary}`;
+    case 'run.rested':
+      return `${event.status} (${event.reason}): ${event.text}`;
+    case 'reply.committed':
+      return `${event.reply.id} ${event.reply.status}: ${event.reply.text}`;
+    case 'reply.published':
+      return `to ${event.message}`;
+    case 'recovery.started':
+      return [...event.open, ...(event.error === undefined ? [] : [event.error])].join('; ');
+    case 'daemon.stopped':
+      return event.open.join('; ');
+    default:
+      return event satisfies never;
+  }
+}
+
+function summaryWidth(): number {
+  return process.stdout.isTTY ? Math.max(30, process.stdout.columns - PREFIX_WIDTH) : MAX_LINE_CHARS;
+}
+
+function formatCalls({ calls }: { calls: Array<{ name: string }> }): string {
+  return calls.length === 0 ? '' : ` → ${calls.map((call) => call.name).join(', ')}`;
+}
+
+export const why = defineCommand({
+  usage: 'why <session> [step]',
+  describe: 'Say what closed each step and in which words, or what it waits for',
+  builder: (cli) =>
+    cli
+      .positional('session', SESSION_ARG)
+      .positional('step', { type: 'string', describe: 'Only this step: its id, number or description' })
+      .option('json', JSON_OPTION)
+      .example('$0 why demo step_2', ''),
+  async run(args) {
+    const { findStepExplanation, explainSteps } = await import('../../../client/inspect/explain-steps.ts');
+    const { name, events } = await loadEvents(await openWorkspaceClient(args), args.session);
+    const found = explainSteps(name, events, formatLocalTime);
+    const steps = args.step === undefined ? found.steps : [findStepExplanation(found, args.step)];
+    if (args.json) printJson(steps);
+    else if (steps.length > 0) print(steps.map(formatExplanation).join('\n'));
+    else printNote(found.plan ? 'The plan has no steps yet.' : 'There is no plan.');
+    return 'ok';
+  },
+});
+
+/** The sentence about a step; under it what was refused, and how it was closed and opened before. */
+function formatExplanation({ text, closed, moments }: StepExplanation): string {
+  const before = moments.filter((moment) => moment !== closed && moment.is !== 'asked' && moment.is !== 'claimed');
+  return [text, ...before.map((moment) => `    it ${moment.text}.`)].map(stripControls).join('\n');
+}
+
+/** What retention has removed of a record, for whoever asks about the past. */
+const removedEventsText = (gone: number): string =>
+  `Events 1 to ${gone} are gone: they were older than retention.record_days. What follows begins after them.`;
+
+/** All that is kept of a session's record, and the name of its folder. Throws `NoSuchSession`. */
+export async function loadEvents(client: Client, session: string): Promise<{ name: string; events: Event[] }> {
+  const name = basename(client.folder(session));
+  const events: Event[] = [];
+  const gone = await client.removedEventCount(session);
+  if (gone > 0) printNote(removedEventsText(gone));
+  for await (const { event } of client.events(session)) events.push(event);
+  return { name, events };
+}

@@ -1,0 +1,87 @@
+import { UserError } from '../../../base/user-error.ts';
+import { defineCommand, JSON_OPTION, openWorkspaceClient, SESSION_ARG } from '../common/command.ts';
+import { EXIT_CODES } from '../common/exit-codes.ts';
+import { addSendOptions, sendAndWait } from '../common/send-and-wait.ts';
+import { print, printJson, printNote, stripControls } from '../common/terminal.ts';
+
+export const run = defineCommand({
+  usage: 'run <session> <template> [params..]',
+  describe: 'Work through a template of the workspace; a session that is not there is made',
+  builder: (cli) =>
+    addSendOptions(
+      cli
+        .positional('session', SESSION_ARG)
+        .positional('template', { type: 'string', demandOption: true, describe: 'Name of the template' })
+        .positional('params', { type: 'string', array: true, describe: 'Values of its parameters, as in city=Paris' })
+        .option('param', { type: 'string', array: true, requiresArg: true, describe: 'The same, as an option' })
+        .example('$0 run demo weekly-report city=Paris "title=The week in Paris" --wait', ''),
+    ),
+  async run(args) {
+    const given = [...(args.params ?? []), ...(args.param ?? []), ...args._.slice(1).map(String)];
+    const text = [args.template, ...given.map(quoteParameter)].join(' ');
+    return sendAndWait(await openWorkspaceClient(args), args.session, { command: 'run', text }, args, {
+      mustExist: false,
+    });
+  },
+});
+
+/** A word of the shell as `/run` reads it: its quotes are gone here, and come back there. */
+function quoteParameter(word: string): string {
+  const [, name = '', value = ''] = /^([^=\s]+)=([\s\S]*)$/.exec(word) ?? [];
+  if (name === '')
+    throw new UserError(
+      `Wanted name=value, came ${JSON.stringify(word)}.\nSee: agentctl run --help`,
+      EXIT_CODES.usage.code,
+    );
+  return `${name}="${value.replace(/[\\"]/g, '\\$&')}"`;
+}
+
+export const templates = defineCommand({
+  usage: 'templates',
+  describe: 'List the templates of the workspace, how each is run, and what is wrong with any',
+  builder: (cli) => cli.option('json', JSON_OPTION),
+  async run(args) {
+    const client = await openWorkspaceClient(args);
+    const found = await client.templates();
+    if (args.json) printJson(found);
+    else if (found.length === 0)
+      printNote(`No templates in ${client.paths.templates}. See docs/templates.md, or: agentctl save-template --help`);
+    else print(stripControls(found.map(formatTemplate).join('\n')));
+    return found.some(({ faults }) => faults.length > 0) ? 'error' : 'ok';
+  },
+});
+
+type TemplateEntry = Awaited<ReturnType<Awaited<ReturnType<typeof openWorkspaceClient>>['templates']>>[number];
+
+function formatTemplate({ usage, description, parameters, faults }: TemplateEntry): string {
+  const named = parameters.flatMap(({ name, description: what }) => (what === null ? [] : [`    ${name}: ${what}`]));
+  return [
+    usage,
+    ...(description === null ? [] : [`    ${description}`]),
+    ...named,
+    ...faults.map((fault) => `    wrong: ${fault}`),
+  ].join('\n');
+}
+
+export const saveTemplate = defineCommand({
+  usage: 'save-template <session> <name>',
+  describe: 'Keep the completed plan of a session as a template',
+  builder: (cli) =>
+    cli
+      .positional('session', SESSION_ARG)
+      .positional('name', { type: 'string', demandOption: true, describe: 'Name of the template' })
+      .option('force', { type: 'boolean', describe: 'Replace a template of that name' })
+      .option('json', { type: 'boolean', describe: 'Print the path as JSON' })
+      .example('$0 save-template demo weekly-report', ''),
+  async run(args) {
+    const path = await (await openWorkspaceClient(args)).saveTemplate(args.session, args.name, {
+      force: args.force === true,
+    });
+    if (args.json) printJson({ path });
+    else {
+      print(path);
+      printNote('Put parameters into it where a value may differ next time; see docs/templates.md.');
+    }
+    return 'ok';
+  },
+});

@@ -1,0 +1,208 @@
+import { escapeInvisible } from '../../../base/strings.ts';
+import type { Client, SessionUpdate } from '../../../client/index.ts';
+import { inlineText } from '../../../protocol/session/log-entry.ts';
+import { defineCommand, type GlobalOptions, openWorkspaceClient, SESSION_ARG } from '../common/command.ts';
+import { EXIT_OF_STATUS, type ExitName } from '../common/exit-codes.ts';
+import {
+  colorize,
+  openScreen,
+  print,
+  printNote,
+  type Screen,
+  stripControls,
+  toSingleLine,
+} from '../common/terminal.ts';
+
+type ShownSession = Extract<SessionUpdate, { is: 'state' }>['session'];
+
+type WatchArgs = GlobalOptions & { session: string; follow?: boolean | undefined; json?: boolean | undefined };
+
+export const watch = defineCommand({
+  usage: 'watch <session>',
+  describe: 'Watch a run: steps, tools, and the text as it comes; ends when the run rests',
+  builder: (cli) =>
+    cli
+      .positional('session', SESSION_ARG)
+      .option('follow', { type: 'boolean', alias: 'f', describe: 'Do not end when the run rests' })
+      .option('json', { type: 'boolean', describe: 'Print each event and each piece of text as a line of JSON' }),
+  async run(args) {
+    const client = await openWorkspaceClient(args);
+    const view = args.json ? jsonView() : screenView(openScreen(process.stdout));
+    try {
+      return await watchUntilEnd(client, view, args);
+    } finally {
+      view.end();
+    }
+  },
+});
+
+/** How a person or a program is told what is seen. */
+type View = { begin(summary: string): void; tell(sight: SessionUpdate): void; end(): void };
+
+function jsonView(): View {
+  return {
+    begin() {},
+    tell(sight) {
+      if (sight.is === 'event') print(escapeInvisible(JSON.stringify({ is: 'event', event: sight.event })));
+      else if (sight.is === 'text') print(escapeInvisible(JSON.stringify(sight)));
+    },
+    end() {},
+  };
+}
+
+function screenView(screen: Screen): View {
+  let heard = '';
+  return {
+    begin: (summary) => screen.line(stripControls(summary)),
+    tell(sight) {
+      if (sight.is === 'text') {
+        heard += sight.text;
+        return screen.text(stripControls(sight.text));
+      }
+      if (sight.is === 'event') {
+        for (const line of formatUpdateLines(sight, heard)) screen.line(line);
+        if (sight.event.type.startsWith('model.')) heard = '';
+      }
+      screen.status(formatStatusLine(sight.session));
+    },
+    end: screen.end,
+  };
+}
+
+/** Ends as the run does; at once where nothing runs and nothing can. */
+async function watchUntilEnd(client: Client, view: View, { session, follow }: WatchArgs): Promise<ExitName> {
+  const { summary, session: before, inbox } = await client.show(session);
+  let last: ShownSession = before;
+  view.begin(summary);
+  for await (const sight of client.watch(session)) {
+    view.tell(sight);
+    if (sight.is === 'text') continue;
+    last = sight.session;
+    if (follow) continue;
+    if (sight.is === 'event' ? isOver(sight) : isIdle(last, last.seq === before.seq ? inbox : 0)) break;
+    if (sight.is === 'state' && !client.daemon()) {
+      printNote('No daemon is running; nothing will move before: agentctl start');
+      return 'daemon';
+    }
+  }
+  return last.runEnd ? EXIT_OF_STATUS[last.runEnd.status] : 'ok';
+}
+
+/** Nothing runs and nothing waits to be run. */
+function isIdle({ run, queue }: ShownSession, inbox: number): boolean {
+  return run === null && queue.length === 0 && inbox === 0;
+}
+
+/** The run rests; or what came in was answered without one. */
+function isOver({ event, session }: Extract<SessionUpdate, { is: 'event' }>): boolean {
+  return event.type === 'run.rested' || (event.type === 'reply.published' && event.idle && session.run === null);
+}
+
+type EventUpdate = Extract<SessionUpdate, { is: 'event' }>;
+
+const MAX_LINE_CHARS = 120;
+const BAR_WIDTH = 20;
+
+/** What somebody who watches is told of an event, in lines; of most nothing. `heard`: the text of the call that was streamed. */
+function formatUpdateLines({ event, session }: EventUpdate, heard: string): string[] {
+  switch (event.type) {
+    case 'message.received':
+      return [
+        colorize(
+          'cyan',
+          `» ${toSingleLine(`${event.command ? `/${event.command} ` : ''}${inlineText(event.body)}`, MAX_LINE_CHARS)}`,
+        ),
+      ];
+    case 'run.resumed':
+      return [colorize('dim', 'goes on')];
+    case 'model.answered':
+      return missedAnswerText(event.text, heard);
+    case 'model.failed':
+      return [
+        colorize(
+          'yellow',
+          toSingleLine(`model: ${event.error}${event.retry_at ? ' (tried again)' : ''}`, MAX_LINE_CHARS),
+        ),
+      ];
+    case 'tool.started':
+      return [colorize('dim', toSingleLine(`$ ${event.name} ${formatArgs(event.args)}`, MAX_LINE_CHARS))];
+    case 'tool.finished':
+      return [
+        colorize(
+          event.ok ? 'dim' : 'red',
+          `  ${toSingleLine(`${event.ok ? 'ok' : 'failed'}: ${inlineText(event.output)}`, MAX_LINE_CHARS)}`,
+        ),
+      ];
+    case 'tool.interrupted':
+      return [colorize('yellow', `  ${toSingleLine(`interrupted: ${event.why}`, MAX_LINE_CHARS)}`)];
+    case 'approval.asked':
+      return [colorize('yellow', toSingleLine(`? ${event.name} ${event.shows}`, MAX_LINE_CHARS))];
+    case 'approval.answered':
+      return [colorize(event.decision === 'allow' ? 'green' : 'yellow', `  ${event.decision} (${event.by})`)];
+    case 'plan.edited':
+      return event.by === 'person'
+        ? [colorize('cyan', 'plan.json was edited'), ...event.ignored.map((one) => stripControls(one))]
+        : [];
+    case 'step.started':
+      return [colorize('bold', `▶ ${stepLabel(session, event.step)}`)];
+    case 'step.completed':
+      return [
+        colorize('green', `✓ ${stepLabel(session, event.step)}${event.by === 'timeout' ? ' (assumed done)' : ''}`),
+      ];
+    case 'step.failed':
+      return [colorize('red', `✗ ${stepLabel(session, event.step)}: ${toSingleLine(event.error, MAX_LINE_CHARS)}`)];
+    case 'step.blocked':
+      return [colorize('yellow', `⚑ ${stepLabel(session, event.step)}: ${toSingleLine(event.error, MAX_LINE_CHARS)}`)];
+    case 'step.skipped':
+      return [colorize('dim', `– ${stepLabel(session, event.step)}`)];
+    case 'step.reopened':
+      return [`○ ${stepLabel(session, event.step)}`];
+    case 'run.rested':
+      return formatRunEnd(event.status, event.reason, event.status === 'done' ? '' : event.text);
+    default:
+      return [];
+  }
+}
+
+/** Usually all of it was seen as it came; what was missed is said now. */
+function missedAnswerText(text: string, heard: string): string[] {
+  if (text === heard || text.trim() === '') return [];
+  return [stripControls(text.startsWith(heard) ? text.slice(heard.length) : text)];
+}
+
+function formatRunEnd(status: string, reason: string, text: string): string[] {
+  const colour = status === 'done' ? 'green' : status === 'failed' ? 'red' : 'yellow';
+  return [
+    colorize(colour, `■ ${stripControls(status)}${reason ? ` (${stripControls(reason)})` : ''}`),
+    ...(text ? [stripControls(text)] : []),
+  ];
+}
+
+function stepLabel({ plan }: ShownSession, id: string): string {
+  const place = plan?.steps.findIndex((step) => step.id === id) ?? -1;
+  const step = plan?.steps[place];
+  return step ? `${place + 1}/${plan?.steps.length} ${toSingleLine(step.description, MAX_LINE_CHARS)}` : id;
+}
+
+/** The values alone: a path, a command. The record has them whole. */
+function formatArgs(args: string): string {
+  try {
+    const value: unknown = JSON.parse(args);
+    return typeof value === 'object' && value !== null ? Object.values(value).map(String).join(' ') : args;
+  } catch {
+    return args;
+  }
+}
+
+/** The status line: bar, count, current step, iterations of the slice. */
+function formatStatusLine({ plan, run }: ShownSession): string {
+  if (!run) return '';
+  const spent = `iterations ${run.spent.iterations}/${run.limits.iterations}`;
+  if (!plan || plan.steps.length === 0 || run.besidePlan) return `working · ${spent}`;
+  const done = plan.steps.filter((step) => step.status === 'completed' || step.status === 'skipped').length;
+  const filled = Math.round((done / plan.steps.length) * BAR_WIDTH);
+  const bar = '█'.repeat(filled) + '░'.repeat(BAR_WIDTH - filled);
+  const current = plan.steps[plan.current_step_index];
+  const progress = current?.progress ? ` (${current.progress.current}/${current.progress.total})` : '';
+  return `${bar} ${done}/${plan.steps.length} · ${toSingleLine(current?.description ?? '', 60)}${progress} · ${spent}`;
+}

@@ -1,0 +1,32 @@
+/** Every exit code of agentctl, once: the code, `--help` and the docs read this table. */
+export const EXIT_CODES = {
+  ok: { code: 0, when: 'done; with --wait: the message was answered, or joined a run' },
+  error: { code: 1, when: 'something went wrong, or the message was rejected' },
+  usage: { code: 2, when: 'the command line was not understood' },
+  daemon: { code: 3, when: 'the daemon is not as it must be: down, up already, or at work' },
+  session: { code: 4, when: 'there is no such session' },
+  paused: { code: 5, when: 'with --wait or watch: the run rests as paused' },
+  waiting: { code: 6, when: 'with --wait or watch: the run waits for an answer' },
+  failed: { code: 7, when: 'with --wait or watch: the run failed or was cancelled' },
+  approval: { code: 8, when: 'approve, deny: no call waits, or it is not clear which one is meant' },
+  timeout: { code: 124, when: 'waited too long' },
+} as const;
+
+export type ExitName = keyof typeof EXIT_CODES;
+
+/** What the status of a reply or of a run means to a script. */
+export const EXIT_OF_STATUS = {
+  done: 'ok',
+  joined: 'ok',
+  paused: 'paused',
+  waiting: 'waiting',
+  failed: 'failed',
+  cancelled: 'failed',
+  rejected: 'error',
+} as const satisfies Record<string, ExitName>;
+
+/** The table in words. */
+export function formatExitCodes(): string {
+  const rows = Object.values(EXIT_CODES).map(({ code, when }) => `  ${String(code).padStart(3)}  ${when}`);
+  return ['Exit codes:', ...rows].join('\n');
+}

@@ -1,0 +1,86 @@
+import type { Argv } from 'yargs';
+import type { Client, SentMessage } from '../../../client/index.ts';
+import {
+  type CliCommand,
+  defineCommand,
+  type GlobalOptions,
+  openWorkspaceClient,
+  SESSION_ARG,
+  WAIT_OPTION,
+} from './command.ts';
+import { EXIT_OF_STATUS, type ExitName } from './exit-codes.ts';
+import { print, printJson, printNote, stripControls } from './terminal.ts';
+
+export type MessageContent = Parameters<Client['send']>[1];
+
+/** What is told of a message that was sent, and whether to wait for its reply. */
+export type SendOptions = {
+  wait?: boolean | undefined;
+  json?: boolean | undefined;
+  timeout?: number | undefined;
+  workspace: string | undefined;
+};
+
+/** Options of every command that drops a message. */
+export function addSendOptions<T>(cli: Argv<T>) {
+  return cli
+    .option('wait', WAIT_OPTION)
+    .option('timeout', {
+      type: 'number',
+      requiresArg: true,
+      implies: 'wait',
+      describe: 'Longest wait in seconds; without it there is none',
+    })
+    .option('json', {
+      type: 'boolean',
+      describe: 'Print what was sent, or with --wait the reply, as JSON',
+    })
+    .check(({ timeout }) => {
+      if (timeout === undefined || timeout > 0) return true;
+      throw new Error('--timeout wants a number of seconds.');
+    });
+}
+
+/** Drops a message and, where that is wanted, waits for its reply. Every command that acts is this. */
+export async function sendAndWait(
+  client: Client,
+  session: string,
+  message: MessageContent,
+  manner: SendOptions,
+  options: { mustExist: boolean },
+): Promise<ExitName> {
+  const sent = await client.send(session, message, options);
+  if (!client.daemon()) printNote(noDaemonText(manner, client.paths.root));
+  if (manner.wait) return waitAndPrint(client, sent, manner);
+  if (manner.json) printJson(sent);
+  else printNote(`Sent to ${sent.session}: ${sent.id}`);
+  return 'ok';
+}
+
+async function waitAndPrint(client: Client, sent: SentMessage, { timeout, json }: SendOptions): Promise<ExitName> {
+  const timeoutMs = timeout === undefined ? undefined : timeout * 1000;
+  const reply = await client.waitForReply(sent.session, sent.name, { timeoutMs });
+  if (json) printJson(reply);
+  else {
+    print(process.stdout.isTTY ? stripControls(reply.text) : reply.text);
+    if (reply.status !== 'done') printNote(`[${reply.status}${reply.reason ? `: ${reply.reason}` : ''}]`);
+  }
+  return EXIT_OF_STATUS[reply.status];
+}
+
+/** Said where a message waits for a daemon. */
+function noDaemonText({ workspace }: GlobalOptions, root: string): string {
+  const flag = workspace === undefined ? '' : ` --workspace ${workspace}`;
+  return `No daemon is running for ${root}. The message waits in the inbox; start one with: agentctl start${flag}`;
+}
+
+/** A command that sends one of the daemon's commands to a session and has nothing else to say. */
+export function defineMessageCommand(usage: string, describe: string, name: string): CliCommand {
+  return defineCommand({
+    usage: `${usage} <session>`,
+    describe,
+    builder: (cli) => addSendOptions(cli.positional('session', SESSION_ARG)),
+    run: async (args) =>
+      sendAndWait(await openWorkspaceClient(args), args.session, { command: name }, args, { mustExist: true }),
+  });
+}

@@ -1,0 +1,140 @@
+import { styleText } from 'node:util';
+import { escapeInvisible, escapeMisleading } from '../../../base/strings.ts';
+
+/** C0 and C1 controls but tab and line feed: what a model or a file says must not steer the terminal. */
+const CONTROL_CHARS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
+
+/** What was asked for. Nothing in it that nobody would see, or that turns the order of what they see. */
+export function print(text: string): void {
+  process.stdout.write(`${escapeMisleading(text)}\n`);
+}
+
+/** A line for programs, to the byte, where no terminal shows it. */
+export function printRawLine(line: string): void {
+  if (process.stdout.isTTY) print(line);
+  else process.stdout.write(`${line}\n`);
+}
+
+/** As JSON, in which characters that nobody sees are escapes. */
+export function printJson(value: unknown): void {
+  print(escapeInvisible(JSON.stringify(value, null, 2)));
+}
+
+/** What a person should know besides; never part of the output. */
+export function printNote(text: string): void {
+  process.stderr.write(`${escapeMisleading(text)}\n`);
+}
+
+/** Foreign text, fit for a terminal. */
+export function stripControls(text: string): string {
+  return text.replace(CONTROL_CHARS, '�');
+}
+
+/** Foreign text in one line. */
+export function toSingleLine(text: string, max: number): string {
+  const line = stripControls(text.replace(/\s+/g, ' ').trim());
+  const points = [...line];
+  return points.length <= max ? line : `${points.slice(0, max - 1).join('')}…`;
+}
+
+/** Colours only on a terminal that wants them: not in a pipe, not with NO_COLOR, not with TERM=dumb. */
+export function colorize(format: Parameters<typeof styleText>[0], text: string): string {
+  const wanted = process.stdout.isTTY && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb';
+  return wanted ? styleText(format, text, { validateStream: false }) : text;
+}
+
+/** A time as people in this place read it. */
+export function formatLocalTime(at: string): string {
+  const date = new Date(at);
+  const two = (n: number) => String(n).padStart(2, '0');
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}
+
+/** A length of time, roughly. */
+export function formatDuration(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
+}
+
+/** Rows under each other, columns as wide as their widest cell, the last one open. */
+export function formatTable(rows: string[][]): string {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => [...(row[column] ?? '')].length)));
+  return rows
+    .map((row) =>
+      row
+        .map((cell, column) =>
+          column === row.length - 1 ? cell : cell + ' '.repeat((widths[column] ?? 0) - [...cell].length),
+        )
+        .join('  '),
+    )
+    .join('\n');
+}
+
+/** Back to the beginning of the line, and the line emptied. */
+const CLEAR_LINE = '\r\x1b[2K';
+
+/** A terminal with lines that stay and one status line below them that changes. Off a terminal there is no status line. */
+export type Screen = {
+  /** A line that stays. */
+  line(text: string): void;
+  /** A piece of text as it comes; it may end anywhere. */
+  text(piece: string): void;
+  /** What the status line says from now on; drawn whenever no text is half-way through a line. */
+  status(text: string): void;
+  end(): void;
+};
+
+export function openScreen(out: Pick<NodeJS.WriteStream, 'write' | 'isTTY' | 'columns'>): Screen {
+  let status = '';
+  let isMidLine = false;
+  let isDrawn = false;
+  const clear = () => {
+    if (isDrawn) out.write(CLEAR_LINE);
+    isDrawn = false;
+  };
+  const draw = () => {
+    clear();
+    if (!out.isTTY || isMidLine || status === '') return;
+    out.write(fitToWidth(escapeMisleading(status), (out.columns || 80) - 1));
+    isDrawn = true;
+  };
+  const text = (piece: string) => {
+    if (piece === '') return;
+    clear();
+    out.write(escapeMisleading(piece));
+    isMidLine = !piece.endsWith('\n');
+    draw();
+  };
+  return {
+    text,
+    line: (whole) => text(`${isMidLine ? '\n' : ''}${whole}\n`),
+    status(next) {
+      status = next;
+      draw();
+    },
+    end() {
+      clear();
+      if (isMidLine) out.write('\n');
+    },
+  };
+}
+
+/** As much of a text as fits into so many cells; letters of East Asia take two. */
+function fitToWidth(text: string, cells: number): string {
+  let used = 0;
+  let kept = '';
+  for (const char of text) {
+    used += /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\u{1f300}-\u{1faff}]/u.test(
+      char,
+    )
+      ? 2
+      : 1;
+    if (used > cells) break;
+    kept += char;
+  }
+  return kept;
+}

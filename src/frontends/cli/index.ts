@@ -1,0 +1,65 @@
+import { errorCode, UserError } from '../../base/user-error.ts';
+import { DOCS_WIDTH } from '../command-line.ts';
+import { type CliServices, openWorkspaceClient } from './common/command.ts';
+import { EXIT_CODES, type ExitName } from './common/exit-codes.ts';
+import { printNote } from './common/terminal.ts';
+import { findQuickCommand } from './parser/quick-line.ts';
+
+/** Runs one command line. Resolves with its exit code; faults a person can mend are said without a stack. */
+export async function runAgentctl(argv: string[], parts: CliServices): Promise<number> {
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', onStreamError);
+  let exit: ExitName = 'ok';
+  try {
+    const ended = (how: ExitName) => {
+      exit = how;
+    };
+    const quick = findQuickCommand(argv, parts);
+    if (quick) return EXIT_CODES[await quick()].code;
+    const sessions = argv[0] === COMPLETION_FLAG ? await sessionNames(argv) : [];
+    const { buildAgentctlParser } = await import('./parser/yargs-parser.ts');
+    await buildAgentctlParser(dashToStdinFlag(argv), { parts, width: terminalWidth(), ended, sessions }).parseAsync();
+    return EXIT_CODES[exit].code;
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    printNote(error.message);
+    return exitCodeOf(error);
+  }
+}
+
+/** Faults that have an exit code of their own, by name: the client is loaded only where it is used. */
+const EXIT_OF_ERROR: Record<string, ExitName> = {
+  NoSuchSession: 'session',
+  DaemonState: 'daemon',
+  WaitedTooLong: 'timeout',
+  NoSuchApproval: 'approval',
+};
+
+function exitCodeOf(error: UserError): number {
+  const own = EXIT_OF_ERROR[error.name];
+  return own ? EXIT_CODES[own].code : error.exit;
+}
+
+/** What the completion script of yargs calls us with. */
+const COMPLETION_FLAG = '--get-yargs-completions';
+
+/** Names of the sessions of the workspace that is meant in a command line that is still being typed. */
+async function sessionNames(argv: string[]): Promise<string[]> {
+  const flag = argv.lastIndexOf('--workspace');
+  return (await openWorkspaceClient({ workspace: flag < 0 ? undefined : argv[flag + 1] })).sessions();
+}
+
+/** yargs loses a bare "-"; it means the same as `--stdin`. */
+function dashToStdinFlag(argv: string[]): string[] {
+  const end = argv.indexOf('--');
+  return argv.map((word, place) => (word === '-' && (end < 0 || place < end) ? '--stdin' : word));
+}
+
+function terminalWidth(): number {
+  return process.stdout.isTTY ? Math.min(DOCS_WIDTH, process.stdout.columns || 80) : DOCS_WIDTH;
+}
+
+/** Whoever read us has seen enough, as `head` does. */
+function onStreamError(error: Error): void {
+  if (errorCode(error) !== 'EPIPE') throw error;
+  process.exit(0);
+}

@@ -1,0 +1,151 @@
+import type { Argv } from 'yargs';
+import yargs from 'yargs';
+import { UserError } from '../../../base/user-error.ts';
+import { DOCS_WIDTH, packageVersion, rejectRepeatedFlags, WORKSPACE_OPTION } from '../../command-line.ts';
+import { start, stop, takeover } from '../commands/daemon-lifecycle.ts';
+import { list } from '../commands/list.ts';
+import { archive, doctor, rebuild, remove, rename } from '../commands/maintenance.ts';
+import { plan } from '../commands/plan-actions.ts';
+import {
+  approve,
+  cancel,
+  continueRun,
+  deny,
+  jobs,
+  newConversation,
+  pause,
+  stopRun,
+  undo,
+} from '../commands/run-control.ts';
+import { send } from '../commands/send.ts';
+import { log, why } from '../commands/session-history.ts';
+import { show } from '../commands/show.ts';
+import { status } from '../commands/status.ts';
+import { run, saveTemplate, templates } from '../commands/template-commands.ts';
+import { watch } from '../commands/watch-run.ts';
+import type { CliCommand, CliServices, GlobalOptions } from '../common/command.ts';
+import { EXIT_CODES, type ExitName, formatExitCodes } from '../common/exit-codes.ts';
+
+/** Options that may be given several times, and positionals of several words. */
+const REPEATABLE_FLAGS = ['file', 'text', 'note', 'args', 'param', 'params'];
+
+/** Options that are there or not. yargs takes any value of theirs for "no". */
+const BOOLEAN_FLAGS = new Set([
+  'wait',
+  'json',
+  'stdin',
+  'after',
+  'ask',
+  'yes',
+  'force',
+  'follow',
+  'always',
+  'help',
+  'version',
+]);
+
+function rejectSwitchValues(argv: string[]): void {
+  const end = argv.indexOf('--');
+  for (const word of end < 0 ? argv : argv.slice(0, end)) {
+    const name = /^--([a-z-]+)=/.exec(word)?.[1] ?? '';
+    if (BOOLEAN_FLAGS.has(name)) throw new Error(`--${name} takes no value; ${word} was given.`);
+  }
+}
+
+/** What a command line is told from outside. */
+export type ParserContext = {
+  parts: CliServices;
+  width: number;
+  /** Is told how a command went. */
+  ended: (exit: ExitName) => void;
+  /** Names to complete a session with. */
+  sessions: string[];
+};
+
+/** The whole command line. */
+export function buildAgentctlParser(
+  argv: string[],
+  { parts, width, ended, sessions }: ParserContext,
+): Argv<GlobalOptions> {
+  const named = COMMANDS.find(({ usage }) => argv.includes(commandName(usage)));
+  let cli: Argv<GlobalOptions> = yargs(argv)
+    .scriptName('agentctl')
+    .locale('en')
+    .version(packageVersion())
+    .usage(
+      'Usage: $0 <command> [options]\n\nTalks to agentd through the files of its workspace. Works while no daemon is running.',
+    )
+    .parserConfiguration({ 'greedy-arrays': false, 'parse-positional-numbers': false })
+    .option('workspace', { ...WORKSPACE_OPTION, global: true })
+    .demandCommand(1, 'A command is wanted.')
+    .strict()
+    .wrap(width)
+    .exitProcess(false)
+    .check((args) => {
+      rejectRepeatedFlags(args, REPEATABLE_FLAGS);
+      rejectSwitchValues(argv);
+      if (typeof args['session'] === 'string' && args['session'].trim() === '')
+        throw new Error('A session wants a name.');
+      return true;
+    })
+    .fail((message: string | null, error) => {
+      // Without a message it is what a command threw; with one it is a complaint of yargs, a `check` or a `coerce`.
+      throw message === null ? error : new UserError(formatUsageError(message, named?.usage), EXIT_CODES.usage.code);
+    });
+  for (const command of COMMANDS) cli = command.register(cli, parts, ended);
+  addCompletion(cli, sessions);
+  return named ? cli : cli.epilogue(formatExitCodes());
+}
+
+type DefaultCompletion = (found: (error: Error | null, words: string[] | undefined) => void) => void;
+
+/** Completes commands and options as yargs does, and the names of sessions where one is wanted. */
+function addCompletion(cli: Argv<GlobalOptions>, sessions: string[]): void {
+  cli.completion(
+    'completion',
+    'Print a script that completes agentctl in bash or zsh',
+    (current: string, args: { _: string[] }, usual: DefaultCompletion, done: (words: string[]) => void) => {
+      const [, name, ...words] = args._;
+      const takesSession = COMMANDS.some(({ usage }) => commandName(usage) === name && usage.includes('<session>'));
+      if (takesSession && words.length <= 1 && !current.startsWith('-')) done(sessions);
+      else usual((_, found) => done(found ?? []));
+    },
+  );
+}
+
+const commandName = (usage: string): string => usage.split(' ')[0] ?? usage;
+
+function formatUsageError(message: string, usage: string | undefined): string {
+  const isUnknown = usage === undefined && message.startsWith('Unknown argument: ');
+  if (isUnknown) return `Unknown command: ${message.slice('Unknown argument: '.length)}\nSee: agentctl --help`;
+  const words = /^Not enough non-option arguments/.test(message) && usage ? `Wanted: agentctl ${usage}` : message;
+  return `${words}\nSee: agentctl ${usage ? `${commandName(usage)} ` : ''}--help`;
+}
+
+/**
+ * Every command's help as `--help` prints it, 100 wide, for the docs. The first one is that of agentctl itself; `completion`
+ * is yargs' own and has no page.
+ */
+export async function renderCommandHelp(): Promise<Array<{ command: string; help: string }>> {
+  const setting = {
+    parts: { program: '', doctor: async () => [], jobs: async () => [] },
+    width: DOCS_WIDTH,
+    ended: () => {},
+    sessions: [],
+  };
+  const pages: Array<{ command: string; help: string }> = [];
+  for (const name of ['', ...COMMANDS.map(({ usage }) => commandName(usage))]) {
+    const help = await buildAgentctlParser(name === '' ? [] : [name], setting).getHelp();
+    pages.push({ command: name === '' ? 'agentctl' : `agentctl ${name}`, help: `${help.trimEnd()}\n` });
+  }
+  return pages;
+}
+
+/** Every command, in the order of `--help`. */
+const COMMANDS: readonly CliCommand[] = [
+  ...[start, stop, takeover, status],
+  ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approve, deny],
+  ...[list, show, plan, why, jobs, watch, log],
+  ...[templates, saveTemplate],
+  ...[archive, remove, rename, rebuild, doctor],
+];

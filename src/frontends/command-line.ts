@@ -1,0 +1,105 @@
+import { readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import type { Argv } from 'yargs';
+import { UserError } from '../base/user-error.ts';
+import type { ModelSettings } from '../protocol/settings/config.ts';
+import { isEnvVariableName, NOT_A_VARIABLE_NAME } from '../protocol/settings/env-variable.ts';
+
+/** Width of help texts that are put into the docs. */
+export const DOCS_WIDTH = 100;
+export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+export const WORKSPACE_OPTION = {
+  type: 'string',
+  requiresArg: true,
+  describe: 'Folder of the workspace',
+  defaultDescription: '$AGENTD_WORKSPACE, else ~/.workspace',
+} as const;
+
+/** The absolute path of the workspace: flag, else environment, else `~/.workspace`. */
+export function workspaceRoot(flag: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
+  return resolve(flag || env['AGENTD_WORKSPACE'] || join(homedir(), '.workspace'));
+}
+
+/** The flags that say which configuration and model are meant, wherever a daemon is started or looked into. */
+export function addSettingsOptions<T>(cli: Argv<T>) {
+  const text = (describe: string) => ({ type: 'string', requiresArg: true, describe }) as const;
+  return cli
+    .option('config', text("Configuration file, in place of the workspace's agentd.json"))
+    .option('model', text('Model name; "runbook" and "scripted:<file>" are built in'))
+    .option('base-url', text('OpenAI-compatible endpoint, such as http://127.0.0.1:11434/v1'))
+    .option('api-key-env', text('Environment variable that holds the API key'));
+}
+
+/** All flags of a daemon but its workspace. */
+export function addDaemonOptions<T>(cli: Argv<T>) {
+  return addSettingsOptions(cli)
+    .option('allow-network-fs', {
+      type: 'boolean',
+      describe: 'Serve a workspace on a network file system, at your own risk',
+    })
+    .option('log-level', {
+      choices: LOG_LEVELS,
+      requiresArg: true,
+      describe: 'Least level that is logged',
+      default: 'info' satisfies LogLevel as LogLevel,
+    });
+}
+
+export type SettingsFlags = {
+  config?: string | undefined;
+  model?: string | undefined;
+  baseUrl?: string | undefined;
+  apiKeyEnv?: string | undefined;
+};
+export type DaemonFlags = SettingsFlags & { logLevel: LogLevel; allowNetworkFs?: boolean | undefined };
+
+/** The model's settings that flags give. */
+export function modelSettingsFromFlags({ model, baseUrl, apiKeyEnv }: SettingsFlags): ModelSettings {
+  checkKeyVariable(apiKeyEnv);
+  return {
+    ...(model !== undefined && { name: model }),
+    ...(baseUrl !== undefined && { base_url: baseUrl }),
+    ...(apiKeyEnv !== undefined && { api_key_env: apiKeyEnv }),
+  };
+}
+
+/** A key that was pasted where its name is wanted is not repeated, nor given to another process. */
+function checkKeyVariable(name: string | undefined): void {
+  if (name !== undefined && !isEnvVariableName(name)) throw new UserError(`--api-key-env: ${NOT_A_VARIABLE_NAME}.`);
+}
+
+const SCRIPTED_PREFIX = 'scripted:';
+
+/** The flags again, as words for a process in another folder. */
+export function daemonArgv({ config, model, baseUrl, apiKeyEnv, logLevel, allowNetworkFs }: DaemonFlags): string[] {
+  checkKeyVariable(apiKeyEnv);
+  const script = model?.startsWith(SCRIPTED_PREFIX)
+    ? SCRIPTED_PREFIX + resolve(model.slice(SCRIPTED_PREFIX.length))
+    : model;
+  const flags = { config: config && resolve(config), model: script, 'base-url': baseUrl, 'api-key-env': apiKeyEnv };
+  const given = Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value]));
+  return [...given, ...(allowNetworkFs ? ['--allow-network-fs'] : []), '--log-level', logLevel];
+}
+
+/** A flag given twice where one is meant is a slip, not a list. */
+export function rejectRepeatedFlags(args: Record<string, unknown>, lists: readonly string[] = []): void {
+  for (const [name, value] of Object.entries(args)) {
+    if (Array.isArray(value) && name !== '_' && !lists.includes(name)) {
+      throw new Error(`--${name} was given ${value.length} times; it is wanted once.`);
+    }
+  }
+}
+
+/** A word that means just itself wherever it stands: yargs reads "true" and "false" behind a flag as its value, and takes quotation marks off. */
+export function isPlainWord(word: string | undefined): word is string {
+  return word !== undefined && word.trim() !== '' && !/^(?:[-'"]|true$|false$)/.test(word);
+}
+
+/** Our own version. Left to itself, yargs takes that of the package we are installed in. */
+export function packageVersion(): string {
+  const own: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+  return typeof own === 'object' && own !== null && 'version' in own ? String(own.version) : 'unknown';
+}

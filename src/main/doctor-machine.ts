@@ -1,0 +1,124 @@
+import { spawnSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { errorText, UserError } from '../base/user-error.ts';
+import type { Client } from '../client/index.ts';
+import { fileSystemAt } from '../daemon/host/file-system.ts';
+import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
+import type { SandboxSettings } from '../protocol/settings/effective-settings.ts';
+import { withTrustedPath } from '../protocol/workspace/session-names.ts';
+import type { WorkspacePaths } from '../store/layout/layout.ts';
+import { describeLock } from '../store/workspace/owner-file.ts';
+import { findBrowser, openSandbox, runEscapeAttempts } from '../tools/index.ts';
+
+const MIB = 2 ** 20;
+/** Records and replies of a busy day fit; a tool may fill it in a moment. */
+const LOW_SPACE_MIB = 64;
+
+/** Room on the disk of a workspace, and whether a file can be written in it. What is not there yet is not made. */
+export function checkDisk({ root, own }: WorkspacePaths): Finding[] {
+  if (!fs.existsSync(root)) return [];
+  const { bavail, bsize } = fs.statfsSync(root);
+  const free = Math.floor((bavail * bsize) / MIB);
+  const isLow = free < LOW_SPACE_MIB;
+  const text = `${free} MiB free${isLow ? `; below ${LOW_SPACE_MIB} MiB nothing new is taken in, unless disk.floor_mb says otherwise. Free some space` : ''}`;
+  return [{ what: 'disk', is: isLow ? 'warning' : 'ok', text }, ...checkFileSystem(root), ...checkWritable(own)];
+}
+
+function checkFileSystem(root: string): Finding[] {
+  const { local, name } = fileSystemAt(root);
+  if (local) return [];
+  const text = `${name} is not known to be a file system of this machine; a daemon starts there only with --allow-network-fs, and polls`;
+  return [{ what: 'disk', is: 'warning', text }];
+}
+
+function checkWritable(own: string): Finding[] {
+  if (!fs.existsSync(own)) return [];
+  const file = join(own, `.doctor-${process.pid}`);
+  try {
+    fs.writeFileSync(file, 'written to see whether it can be\n', { flag: 'wx', mode: 0o600 });
+    return [];
+  } catch (error) {
+    return [{ what: 'disk', is: 'wrong', text: `a test file could not be written in ${own}: ${errorText(error)}` }];
+  } finally {
+    fs.rmSync(file, { force: true });
+  }
+}
+
+/** Where commands run by this configuration; where they are held, what became of every way out that was tried just now. */
+export async function checkSandbox({ env }: DoctorOptions, wish: SandboxSettings): Promise<Finding[]> {
+  const finding = (is: Finding['is'], text: string): Finding => ({ what: 'sandbox', is, text });
+  const hold = openSandbox({ env, hidden: [] }).statusFor(wish);
+  if (!hold.held) {
+    const free = 'commands run as your user, without a sandbox. See docs/security.md';
+    if (hold.chosen) return [finding('note', `${hold.why}: ${free}`)];
+    return [
+      hold.refused ? finding('wrong', `no command is run: ${hold.why}`) : finding('warning', `${hold.why}: ${free}`),
+    ];
+  }
+  const found = [finding('ok', `commands are held${wish.network ? ', and may use the network' : ''}`)];
+  for (const gap of hold.gaps) found.push(finding('note', gap));
+  try {
+    for await (const { attempt, isPrevented, output } of runEscapeAttempts(env, wish)) {
+      if (wish.network && attempt.network) continue;
+      const text = `${attempt.name} (${attempt.tries}): ${isPrevented ? 'held' : `not held. It said: ${output}`}`;
+      found.push({ what: 'escape', is: isPrevented ? 'ok' : 'wrong', text });
+    }
+  } catch (error) {
+    found.push({ what: 'escape', is: 'wrong', text: errorText(error) });
+  }
+  return found;
+}
+
+export function checkNode(): Finding {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  const isNew = major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1]);
+  const text = `${process.version}${isNew ? '' : `; wanted: ${OLDEST_NODE.join('.')} or newer`}`;
+  return { what: 'node', is: isNew ? 'ok' : 'wrong', text };
+}
+
+const OLDEST_NODE = [20, 19] as const;
+
+export function checkShell(env: NodeJS.ProcessEnv): Finding {
+  if (isProgram('bash', env)) return { what: 'shell', is: 'ok', text: 'bash' };
+  return { what: 'shell', is: 'warning', text: 'no bash here; commands are run with sh' };
+}
+
+export function checkBrowser(named: string | undefined, env: NodeJS.ProcessEnv): Finding {
+  try {
+    return { what: 'browser', is: 'ok', text: findBrowser(named, env) };
+  } catch (error) {
+    return { what: 'browser', is: named === undefined ? 'note' : 'wrong', text: errorText(error) };
+  }
+}
+
+/** What a daemon that is started now would use, or what the one that runs uses. */
+export function checkLock(env: NodeJS.ProcessEnv, client: Client): Finding {
+  const here = isProgram('flock', env) ? 'flock' : isProgram('perl', env) ? 'perl' : 'folder';
+  const is = client.daemon()?.lock ?? here;
+  return { what: 'lock', is: is === 'folder' ? 'warning' : 'ok', text: describeLock(is) };
+}
+
+export function checkWatches(client: Client): Finding {
+  const sessions = client.sessions().length;
+  const limit = Number(readTextIfThere(WATCH_LIMIT) ?? Number.NaN);
+  if (Number.isNaN(limit))
+    return { what: 'watches', is: 'ok', text: `${sessions} sessions; this system tells no limit` };
+  const isEnough = sessions + SPARE_WATCHES <= limit;
+  const advice = '; inboxes beyond it are polled every second. Raise it: sysctl fs.inotify.max_user_watches=524288';
+  const text = `${sessions} sessions, ${limit} watches allowed${isEnough ? '' : advice}`;
+  return { what: 'watches', is: isEnough ? 'ok' : 'warning', text };
+}
+
+const WATCH_LIMIT = '/proc/sys/fs/inotify/max_user_watches';
+/** Watches of other programs of this user that are left room for. */
+const SPARE_WATCHES = 1000;
+
+const isProgram = (name: string, env: NodeJS.ProcessEnv): boolean =>
+  !spawnSync(name, ['--version'], { env: withTrustedPath(env), cwd: '/' }).error;
+
+export function readTextIfThere(path: string): string | undefined {
+  const stat = fs.statSync(path, { throwIfNoEntry: false });
+  if (stat?.isDirectory()) throw new UserError(`${path} is a folder, where a file was expected. Move it away.`);
+  return stat && fs.readFileSync(path, 'utf8');
+}

@@ -1,0 +1,117 @@
+import { accessSync, constants } from 'node:fs';
+import { delimiter, resolve } from 'node:path';
+import { errorText } from '../base/user-error.ts';
+import type { Client } from '../client/index.ts';
+import { ModelError } from '../engine/ports/model-port.ts';
+import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
+import { chooseModel } from '../models/choose-model.ts';
+import type { Config, ModelSettings } from '../protocol/settings/config.ts';
+import type { McpServer, McpServers } from '../protocol/settings/mcp-config.ts';
+import { checkConfig, checkSettings, sessionPaths } from '../store/index.ts';
+import { resolveEntry } from '../tools/mcp/server-entry.ts';
+import { readTextIfThere } from './doctor-machine.ts';
+
+export function checkConfiguration(
+  { configFile }: DoctorOptions,
+  { paths }: Client,
+): { findings: Finding[]; value: Config } {
+  const file = configFile ?? paths.config;
+  try {
+    const text = readTextIfThere(file);
+    if (text === undefined && configFile !== undefined) throw new Error(`${file} is not there.`);
+    const { value, warnings } = checkConfig(text, file);
+    const findings: Finding[] = warnings.map((warning) => ({ what: 'configuration', is: 'warning', text: warning }));
+    const found = text === undefined ? `no ${file}; defaults are in force` : file;
+    if (findings.length === 0) findings.push({ what: 'configuration', is: 'ok', text: found });
+    return { findings, value };
+  } catch (error) {
+    return { findings: [{ what: 'configuration', is: 'wrong', text: errorText(error) }], value: {} };
+  }
+}
+
+export function checkSessionSettingsFiles(client: Client, env: NodeJS.ProcessEnv): Finding[] {
+  return client.sessions().flatMap((name): Finding[] => {
+    const file = sessionPaths(client.paths.session(name)).settings;
+    try {
+      const { value, warnings } = checkSettings(readTextIfThere(file), file);
+      const odd = warnings.map((text): Finding => ({ what: 'settings', is: 'warning', text }));
+      return [...odd, ...checkMcpServers(value.mcpServers, env)];
+    } catch (error) {
+      return [{ what: 'settings', is: 'wrong', text: errorText(error) }];
+    }
+  });
+}
+
+/** Stands for the `work/` of whatever session starts it. */
+const PLACEHOLDER_WORK = '/work';
+
+/** Whether MCP servers could be reached by their settings: variables, programs, addresses. None is started or asked. */
+export function checkMcpServers(servers: McpServers | undefined, env: NodeJS.ProcessEnv): Finding[] {
+  return Object.entries(servers ?? {}).map(([name, server]) => ({ what: 'mcp', ...checkMcpServer(name, server, env) }));
+}
+
+function checkMcpServer(name: string, server: McpServer, env: NodeJS.ProcessEnv): Pick<Finding, 'is' | 'text'> {
+  if (server.disabled) return { is: 'note', text: `${name} is disabled` };
+  try {
+    const { target } = resolveEntry(name, server, env, PLACEHOLDER_WORK);
+    if (target.by === 'endpoint')
+      return { is: 'ok', text: `${name} at ${target.url.origin}${target.url.pathname}; not asked` };
+    const { command, env: own, cwd } = target.server;
+    if (isExecutable(command, own['PATH'] ?? '', cwd ?? '/'))
+      return { is: 'ok', text: `${name}; not started${describeSandbox(server)}` };
+    return {
+      is: 'warning',
+      text: `${name}: the program \`${server.command}\` is not there; its tools will be missing`,
+    };
+  } catch (error) {
+    return { is: 'warning', text: errorText(error) };
+  }
+}
+
+/** What its entry lets it have; where it is held at all is said of commands. */
+function describeSandbox({ sandbox, network, read = [], write = [] }: McpServer): string {
+  if (sandbox === 'none') return ', outside of the sandbox';
+  const given = [...(network ? ['the network'] : []), ...read, ...write.map((path) => `${path} to write`)];
+  return given.length > 0 ? `, in the sandbox with ${given.join(', ')}` : ', in the sandbox';
+}
+
+function isExecutable(command: string, path: string, cwd: string): boolean {
+  const places = command.includes('/')
+    ? [resolve(cwd, command)]
+    : path.split(delimiter).map((at) => resolve(at, command));
+  return places.some((place) => {
+    try {
+      accessSync(place, constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** An aborted question is refused before anything is sent, yet only where there is somebody to ask. */
+export async function checkModel(settings: ModelSettings, { env, ask }: DoctorOptions): Promise<Finding> {
+  const signal = ask ? new AbortController().signal : AbortSignal.abort(new Error('not asked'));
+  const request = {
+    messages: [{ role: 'user' as const, content: 'Answer with one word: ready' }],
+    tools: [],
+    model: undefined,
+  };
+  const name = settings.name ?? env['OPENAI_MODEL'] ?? '';
+  try {
+    const answer = await chooseModel(settings, env).ask(request, { signal, onText: () => {} });
+    return { what: 'model', is: 'ok', text: `${answer.model} answers` };
+  } catch (error) {
+    if (signal.aborted && !(error instanceof ModelError)) {
+      return { what: 'model', is: 'ok', text: `${name} is configured; it was not called (--ask does)` };
+    }
+    return { what: 'model', is: 'wrong', text: errorText(error) };
+  }
+}
+
+/** A daemon that runs may have been started with flags that name a model; only it knows them. */
+export function excuseRunningDaemon(client: Client, { flags, ask }: DoctorOptions, finding: Finding): Finding {
+  if (finding.is !== 'wrong' || ask || flags.name !== undefined || !client.daemon()) return finding;
+  const text = `the flags of the running daemon are not known here; without them: ${finding.text}`;
+  return { ...finding, is: 'note', text };
+}

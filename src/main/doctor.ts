@@ -1,0 +1,107 @@
+import * as fs from 'node:fs';
+import { type Client, openClient } from '../client/index.ts';
+import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
+import { resolveSettings } from '../protocol/settings/effective-settings.ts';
+import { openSkillStore, sessionPaths } from '../store/index.ts';
+import { inspectJobs } from '../tools/jobs/job-store.ts';
+import {
+  checkBrowser,
+  checkDisk,
+  checkLock,
+  checkNode,
+  checkSandbox,
+  checkShell,
+  checkWatches,
+} from './doctor-machine.ts';
+import {
+  checkConfiguration,
+  checkMcpServers,
+  checkModel,
+  checkSessionSettingsFiles,
+  excuseRunningDaemon,
+} from './doctor-settings.ts';
+
+/** Looks at everything a daemon would need, and leaves nothing changed. Only with `ask` is anything sent anywhere. */
+export async function runDoctor(question: DoctorOptions): Promise<Finding[]> {
+  const client = openClient(question.root);
+  const config = checkConfiguration(question, client);
+  const effective = resolveSettings({ flags: question.flags, env: question.env, workspace: config.value });
+  return [
+    checkNode(),
+    ...checkWorkspace(client),
+    ...config.findings,
+    ...checkDisk(client.paths),
+    ...checkMcpServers(config.value.mcpServers, question.env),
+    ...checkSessionSettingsFiles(client, question.env),
+    ...checkSkills(client),
+    ...(await checkSessionLogs(client)),
+    ...listRunningJobs(client),
+    checkLock(question.env, client),
+    checkDaemon(client),
+    checkWatches(client),
+    excuseRunningDaemon(client, question, await checkModel(effective.model, question)),
+    checkShell(question.env),
+    checkBrowser(config.value.browser?.executable, question.env),
+    ...(await checkSandbox(question, effective.sandbox)),
+  ];
+}
+
+function checkWorkspace({ paths: { root } }: Client): Finding[] {
+  const finding = (is: Finding['is'], text: string): Finding[] => [{ what: 'workspace', is, text }];
+  const stat = fs.statSync(root, { throwIfNoEntry: false });
+  if (!stat) return finding('note', `${root} is not there yet; it is made at the first use`);
+  if (!stat.isDirectory()) return finding('wrong', `${root} is no folder. Move it away, or name another workspace.`);
+  const mode = (stat.mode & 0o777).toString(8);
+  if ((stat.mode & 0o022) !== 0) {
+    return finding(
+      'wrong',
+      `others may write to ${root} (mode ${mode}), and what is dropped there is run: chmod 700 ${root}`,
+    );
+  }
+  try {
+    fs.accessSync(root, fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK);
+  } catch {
+    return finding('wrong', `this user may not write to ${root} (mode ${mode}). Run as its owner.`);
+  }
+  const isOpen = (stat.mode & 0o044) !== 0;
+  return finding(
+    isOpen ? 'warning' : 'ok',
+    `${root} (mode ${mode}${isOpen ? `; others may read it: chmod 700 ${root}` : ''})`,
+  );
+}
+
+/** Nothing is said of a workspace without skills. */
+function checkSkills({ paths }: Client): Finding[] {
+  const { skills: found, broken } = openSkillStore(paths.skills).list();
+  const names = found.map(({ name }) => name).join(', ');
+  return [
+    ...(found.length > 0 ? [{ what: 'skills', is: 'ok' as const, text: names }] : []),
+    ...broken.map((text) => ({ what: 'skills', is: 'warning' as const, text })),
+  ];
+}
+
+/** A session whose record cannot be trusted is let alone by the daemon. */
+async function checkSessionLogs(client: Client): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  for await (const { name, problem } of client.list())
+    if (problem !== null) findings.push({ what: 'session', is: 'wrong', text: `${name} cannot be read: ${problem}` });
+  return findings;
+}
+
+/** They run whether or not a daemon does, so nobody else may think of them. */
+function listRunningJobs(client: Client): Finding[] {
+  return client.sessions().flatMap((name): Finding[] => {
+    const running = inspectJobs(sessionPaths(client.paths.session(name)).jobs)
+      .lines()
+      .filter((job) => job.running);
+    return running.map(({ id, command }) => ({ what: 'job', is: 'note', text: `${name}: ${id} runs: ${command}` }));
+  });
+}
+
+function checkDaemon(client: Client): Finding {
+  const owner = client.daemon();
+  const text = owner
+    ? `running: process ${owner.pid}, since ${owner.at}`
+    : 'none is running; start one with: agentctl start';
+  return { what: 'daemon', is: owner ? 'ok' : 'note', text };
+}

@@ -1,0 +1,213 @@
+import { UserError } from '../base/user-error.ts';
+import type { SessionPorts } from '../engine/ports/session-ports.ts';
+import type { Config, ModelSettings, Settings } from '../protocol/settings/config.ts';
+import { type EffectiveSettings, resolveSettings } from '../protocol/settings/effective-settings.ts';
+import { findUnknownMcpServers } from '../protocol/tool-calls/tool-names.ts';
+import { type DaemonStatus, MAX_LISTED } from '../protocol/workspace/daemon-files.ts';
+import {
+  checkConfig,
+  checkSettings,
+  type HotReloadedSettings,
+  hotReloadSettings,
+  openSettingsBackup,
+  sessionLineage,
+  sessionPaths,
+  type Workspace,
+  watchFolderIdentity,
+} from '../store/index.ts';
+
+/** How soon a file that does not hold is looked at again. */
+const RETRY_MS = 200;
+/** How often a file is looked at that a session at work goes by; and for how long after it was last asked for. */
+const RELOAD_MS = 1000;
+const IN_USE_MS = 60_000;
+
+export type LiveSettingsOptions = {
+  workspace: Pick<Workspace, 'paths' | 'has' | 'settingsReader' | 'configText'>;
+  configFile: string;
+  /** Reads another file than the workspace's `agentd.json`. */
+  readConfig?: (() => string | undefined) | undefined;
+  flags: ModelSettings;
+  env: NodeJS.ProcessEnv;
+  log: SessionPorts['log'];
+  clock: Pick<SessionPorts['clock'], 'now' | 'elapsed'>;
+  /** Told of all settings that hold, before anything goes by them. */
+  learn: (settings: Config | Settings) => void;
+  /** Settings a session waited for hold now. Called by timers alone, never by whoever asks for settings. */
+  wake: (name: string) => void;
+};
+
+/** The settings of one session. `waits`: why nothing may be done in it, where a file does not hold and none did before. */
+export type SessionSettings = EffectiveSettings & { waits: string | null };
+
+/** The settings of the workspace and of its sessions, as their files are now. */
+export type LiveSettings = {
+  config(): Config;
+  /** Reads `agentd.json` again where it changed. */
+  reload(): void;
+  /** Of one session; its files and those it goes by are read again where they changed, each time this is asked. Wakes nobody. */
+  forSession(name: string): () => SessionSettings;
+  /** How it stands with the files, for whoever asks the daemon. */
+  status(): DaemonStatus['settings'];
+  close(): void;
+};
+
+type SettingsEntry = {
+  isSame: () => boolean;
+  file: HotReloadedSettings<Settings>;
+  used: number;
+  odd: readonly string[];
+};
+
+/** Throws UserError where `agentd.json` does not hold and none did before. */
+export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
+  const { workspace, configFile, flags, env, log, clock, learn, wake } = options;
+  const { lastGood, lastGoodOf } = workspace.paths;
+  const files = new Map<string, SettingsEntry>();
+  const waiting = new Map<string, () => SessionSettings>();
+  const config = hotReloadSettings<Config>({
+    ...{
+      label: configFile,
+      read: options.readConfig ?? workspace.configText,
+      defaults: {},
+      beforeApply: learn,
+      clock,
+      log,
+    },
+    check: (text) => checkConfig(text, configFile),
+    backup: openSettingsBackup(options.readConfig ? lastGoodOf(configFile) : lastGood),
+  });
+  const first = config.reload();
+  if (first.from === 'nothing') throw new UserError(first.fault ?? configFile);
+
+  /** One for each session, for all of its family. */
+  function entryOf(name: string): SettingsEntry {
+    const known = files.get(name);
+    if (known) return known;
+    const label = `${name}/session.json`;
+    const folder = workspace.paths.session(name);
+    const read = workspace.settingsReader(name);
+    const file = hotReloadSettings<Settings>({
+      ...{ label, defaults: {}, beforeApply: learn, clock, log },
+      read: () => (workspace.has(name) ? read() : undefined),
+      check: (text) => checkSettings(text, label),
+      backup: openSettingsBackup(sessionPaths(folder).lastGood),
+    });
+    const entry: SettingsEntry = { isSame: watchFolderIdentity(folder), file, used: clock.elapsed(), odd: [] };
+    files.set(name, entry);
+    return entry;
+  }
+
+  /** A session that was made anew under an old name has nothing of the one before it. */
+  function forgetGone(name: string): void {
+    const entry = files.get(name);
+    if (entry && !(workspace.has(name) && entry.isSame())) files.delete(name);
+  }
+
+  function of(name: string): () => SessionSettings {
+    for (const one of sessionLineage(name)) forgetGone(one);
+    let last: { from: readonly unknown[]; value: SessionSettings } | undefined;
+    const now = (): SessionSettings => {
+      const entries = sessionLineage(name).map(entryOf);
+      for (const entry of entries) entry.used = clock.elapsed();
+      const held = [config.reload(), ...entries.map(({ file }) => file.reload())] as const;
+      if (!last || held.some((one, place) => one !== last?.from[place])) {
+        const [above, ...sessions] = held;
+        const value = resolveSettings({
+          ...{ flags, env, workspace: above.value },
+          sessions: sessions.map((one) => one.value),
+        });
+        const waits = held.find((one) => one.from === 'nothing')?.fault ?? null;
+        last = { from: held, value: waits === null ? { ...value, waits } : lockedDown(value, waits) };
+        const { workspace: top, session, children = [] } = value.permissions;
+        const rules = [...top, ...session, ...children.flat()];
+        const odd = findUnknownMcpServers({ agents: value.settings.agents, permissions: rules }, value.mcpServers);
+        tellOdd(name, [
+          ...value.leftOut.map((key) => ignoredKeyWarning(name, key)),
+          ...odd.map((one) => `${name}: ${one}`),
+        ]);
+      }
+      // Nobody is woken from here: it may be the session's own loop that asks, in the middle of something.
+      if (last.value.waits !== null) waiting.set(name, now);
+      return last.value;
+    };
+    return now;
+  }
+
+  /** What holds, but not as it was probably meant. */
+  function tellOdd(name: string, odd: readonly string[]): void {
+    const entry = files.get(name);
+    if (!entry || String(entry.odd) === String(odd)) return;
+    entry.odd = odd;
+    for (const one of odd) log('warn', one);
+  }
+
+  function again(): void {
+    if (config.needsReload) config.reload();
+    for (const [name, { file }] of files) {
+      if (!file.needsReload) continue;
+      forgetGone(name);
+      if (files.has(name)) file.reload();
+    }
+    for (const [name, now] of waiting) {
+      if (workspace.has(name) && now().waits !== null) continue;
+      waiting.delete(name);
+      if (workspace.has(name)) wake(name);
+    }
+  }
+
+  /** A change is taken, and said, while nobody asks for it; a session that has nothing to go by from now on has to say so. */
+  function everySecond(): void {
+    const couldGoOn = config.current.from !== 'nothing';
+    config.reload();
+    if (couldGoOn && config.current.from === 'nothing') for (const name of files.keys()) wake(name);
+    for (const [name, { used, file, odd }] of files) {
+      if (!workspace.has(name)) files.delete(name);
+      else if (clock.elapsed() - used < IN_USE_MS) {
+        const before = file.current.from;
+        if (file.reload().from !== before) wake(name);
+      } else if (!file.needsReload && file.current.warnings.length + odd.length === 0) files.delete(name);
+    }
+  }
+
+  const timers = [setInterval(again, RETRY_MS), setInterval(everySecond, RELOAD_MS)];
+  for (const timer of timers) timer.unref();
+
+  return {
+    config: () => config.reload().value,
+    reload: () => void config.reload(),
+    forSession: of,
+    status() {
+      const { value: _, ...workspaces } = config.current;
+      const sessions = [...files].flatMap(([name, { file, odd }]) => {
+        const { fault, from, since, warnings } = file.current;
+        const all = [...warnings, ...odd];
+        return fault === null && all.length === 0 ? [] : [{ session: name, from, since, fault, warnings: all }];
+      });
+      return {
+        ...{ file: configFile, ...workspaces, warnings: [...workspaces.warnings] },
+        ...{ total: sessions.length, sessions: sessions.slice(0, MAX_LISTED) },
+      };
+    },
+    close() {
+      for (const timer of timers) clearInterval(timer);
+    },
+  };
+}
+
+const ignoredKeyWarning = (name: string, key: string): string =>
+  `${name}/session.json: ${key} is left out: a child session can only tighten what its root says`;
+
+/** Nobody knows what was to be allowed, so nothing is. */
+function lockedDown(value: EffectiveSettings, waits: string): SessionSettings {
+  return {
+    ...value,
+    waits,
+    rules: { ...value.rules, settingsFault: waits },
+    settings: { ...value.settings, memory: 'session', recall: 'session' },
+    sandbox: { mode: 'bwrap', network: false },
+    permissions: { mode: 'safe', session: [], workspace: [{ deny: '*' }] },
+    mcpServers: {},
+    readAlso: [],
+  };
+}

@@ -1,0 +1,158 @@
+import { randomBytes } from 'node:crypto';
+import { errorText } from '../base/user-error.ts';
+import { realClock } from '../daemon/host/clock.ts';
+import type { WorkspaceOwnership } from '../daemon/host/ownership.ts';
+import type { DaemonHooks } from '../daemon/serve-workspace.ts';
+import type { OpenedSession } from '../daemon/sessions/session-pool.ts';
+import { type Model, ModelError } from '../engine/ports/model-port.ts';
+import type { SessionPorts } from '../engine/ports/session-ports.ts';
+import type { SessionStore } from '../engine/ports/store-ports.ts';
+import type { ModelSettings } from '../protocol/settings/config.ts';
+import { openChildSessions, parentSessionOf, rootSessionOf, sessionPaths, type Workspace } from '../store/index.ts';
+import {
+  type Browsers,
+  builtinTools,
+  createToolbox,
+  type McpPool,
+  openJobStore,
+  type Sandbox,
+} from '../tools/index.ts';
+import type { LiveSettings } from './live-settings.ts';
+import type { SecretRedaction } from './redaction.ts';
+import { openSessionNotes, type SessionNotesOptions } from './session-notes.ts';
+
+type SessionDeps = {
+  workspace: Workspace;
+  owner: WorkspaceOwnership;
+  settings: LiveSettings;
+  env: NodeJS.ProcessEnv;
+  slots: SessionPorts['runSemaphore'];
+  room: SessionPorts['diskCapacity'];
+  models: (settings: ModelSettings) => Model;
+  sandbox: Sandbox;
+  log: SessionPorts['log'];
+  /** Which session waits for a child, by the child's name. */
+  parents: Map<string, string>;
+  skills: SessionNotesOptions['skills'];
+  complain: SessionNotesOptions['complain'];
+  hands: () => DaemonHooks;
+  mcp: McpPool;
+  browsers: Browsers;
+  secrets: SecretRedaction;
+};
+
+export async function openSessionWorld(name: string, deps: SessionDeps): Promise<OpenedSession | null> {
+  const { workspace, owner, settings, log } = deps;
+  if (!workspace.has(name)) return null;
+  const effective = settings.forSession(name);
+  const model = () => deps.models(effective().model);
+  const family = rootSessionOf(name);
+  // A child that works in a folder of its own reads what its family wrote.
+  const shared = family === name ? [] : [sessionPaths(workspace.paths.session(family)).work];
+  const readAlso = [...effective().readAlso, ...shared];
+  const web = () => ({ network: settings.config().network, search: settings.config().search });
+  const sandbox = { of: deps.sandbox, wish: () => effective().sandbox };
+  const notes = openSessionNotes(name, { ...deps, effective, config: settings.config, clock: realClock });
+  const jobs = openJobStore(sessionPaths(workspace.paths.session(name)).jobs);
+  const builtin = builtinTools({ readAlso, env: deps.env, web, sandbox, jobs, notes: notes.tools });
+  const browser = deps.browsers.toolFor(sessionPaths(workspace.paths.session(name)).browser, () => ({
+    network: settings.config().network,
+    browser: settings.config().browser,
+  }));
+  const servers = deps.mcp.toolsFor(name, () => effective().mcpServers, sandbox.wish);
+  const tools = deps.secrets.tools(createToolbox([...builtin, browser], servers, () => effective().permissions));
+  const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
+  const world: SessionPorts = {
+    store: withApprovalHook(
+      withReplyHook(deps.secrets.store(withFencingToken(workspace.openSession(name, epoch), owner)), () => {
+        const parent = deps.parents.get(name) ?? parentSessionOf(name);
+        if (parent !== undefined) deps.hands().wake(parent);
+      }),
+      () => deps.hands().onApprovalAsked(name),
+    ),
+    children: openChildSessions(workspace, {
+      onAdopted: (child) => deps.parents.set(child, name),
+      quarantineReason: (child) => deps.hands().quarantineReason(child),
+    }),
+    model: {
+      async ask(request, options) {
+        return buildModel(model).ask(request, options);
+      },
+      contextWindow(asked) {
+        try {
+          return model().contextWindow?.(asked);
+        } catch {
+          // Settings that name no model are told where it is asked.
+          return undefined;
+        }
+      },
+    },
+    tools,
+    clock: realClock,
+    createNonce: () => randomBytes(6).toString('hex'),
+    runSemaphore: deps.slots,
+    owner,
+    diskCapacity: deps.room,
+    notes: notes.told,
+    jobs,
+    log: (level, text) => log(level, `${name}: ${text}`),
+  };
+  return {
+    ports: world,
+    async rules() {
+      const { rules } = effective();
+      return {
+        ...rules,
+        instructions: [workspace.instructionsText(), rules.instructions].filter(Boolean).join('\n\n'),
+      };
+    },
+  };
+}
+
+/** A line that readers would void must not be written, nor believed: what follows from it is moved files and sent replies. */
+function withFencingToken(store: SessionStore, owner: SessionPorts['owner']): SessionStore {
+  const append: SessionStore['eventLog']['append'] = async (events) => {
+    owner.check();
+    return store.eventLog.append(events);
+  };
+  return { ...store, eventLog: { ...store.eventLog, append } };
+}
+
+/** A reply of a child session wakes its parent: an outbox is not watched. */
+function withReplyHook(store: SessionStore, hear: () => void): SessionStore {
+  const { outbox } = store;
+  const told =
+    (put: typeof outbox.publish): typeof outbox.publish =>
+    async (name, content) => {
+      await put(name, content);
+      hear();
+    };
+  return { ...store, outbox: { ...outbox, publish: told(outbox.publish), republish: told(outbox.republish) } };
+}
+
+/** Whoever is asked may answer in the file: it is watched from here on, also by a daemon that finds it there. */
+function withApprovalHook(store: SessionStore, asks: () => void): SessionStore {
+  const { approvals } = store;
+  const watched: SessionStore['approvals'] = {
+    ...approvals,
+    async list() {
+      const ids = await approvals.list();
+      if (ids.length > 0) asks();
+      return ids;
+    },
+    async write(id, content) {
+      await approvals.write(id, content);
+      asks();
+    },
+  };
+  return { ...store, approvals: watched };
+}
+
+/** Settings may name a model that cannot be had, such as a script that is not there: news for the run, not for the daemon. */
+function buildModel(model: () => Model): Model {
+  try {
+    return model();
+  } catch (error) {
+    throw new ModelError('rejected', errorText(error), { retry: false });
+  }
+}

@@ -1,0 +1,214 @@
+import { createRedactor, type Redactor, type Secret } from '../base/redactor.ts';
+import type { SessionPorts } from '../engine/ports/session-ports.ts';
+import type { SessionStore } from '../engine/ports/store-ports.ts';
+import type { Toolbox } from '../engine/ports/tool-ports.ts';
+import { EventBody } from '../protocol/session/event.ts';
+import type { Config, Settings } from '../protocol/settings/config.ts';
+import { SECRET_NAME_PATTERN, VARIABLE_REFERENCE } from '../protocol/settings/env-variable.ts';
+import type { McpServer } from '../protocol/settings/mcp-config.ts';
+
+/**
+ * Keeps configured secrets out of what the daemon writes and tells: record, blobs, replies, `live`, its log, results of tools. What
+ * any settings have named stays secret for all sessions until the daemon ends, also after a setting is taken back.
+ */
+export type SecretRedaction = {
+  /** Takes note of what these settings name. */
+  learn(settings: Config | Settings): void;
+  text: Redactor['text'];
+  log(log: SessionPorts['log']): SessionPorts['log'];
+  store(store: SessionStore): SessionStore;
+  tools(tools: Toolbox): Toolbox;
+};
+
+export function openSecretRedaction(env: NodeJS.ProcessEnv): SecretRedaction {
+  const known = new Map<string, string>();
+  let redact = createRedactor([]);
+  const learn = (settings: Config | Settings): void => {
+    const fresh = findSecrets(env, settings).filter(({ value }) => !known.has(value));
+    if (fresh.length === 0) return;
+    for (const { name, value } of fresh) known.set(value, name);
+    redact = createRedactor([...known].map(([value, name]) => ({ name, value })));
+  };
+  learn({});
+  const text = (given: string) => redact.text(given);
+  return {
+    learn,
+    text,
+    log: (log) => (level, said) => log(level, text(said)),
+    store: (store) => redactStore(store, () => redact),
+    tools: (tools) => redactTools(tools, text),
+  };
+}
+
+/** Every event passes here, so none can be forgotten. Long texts do so before they are cut: a cut must not leave half of a secret. */
+function redactStore(store: SessionStore, redact: () => Redactor): SessionStore {
+  const { eventLog, blobs, inbox, live } = store;
+  let streamed = redact().stream();
+  return {
+    ...store,
+    eventLog: { ...eventLog, append: (bodies) => eventLog.append(bodies.map((body) => redactEvent(body, redact()))) },
+    blobs: { ...blobs, put: (given) => blobs.put(redact().text(given)) },
+    inbox: {
+      ...inbox,
+      async listReady(wanted) {
+        const seen = await inbox.listReady(wanted);
+        return { ...seen, drops: seen.drops.map((drop) => redactDrop(drop, redact().text)) };
+      },
+      reject: (drop, why) => inbox.reject(drop, redact().text(why)),
+    },
+    live: {
+      begin() {
+        streamed = redact().stream();
+        live.begin();
+      },
+      write: (piece) => live.write(streamed(piece)),
+    },
+  };
+}
+
+type Drop = Awaited<ReturnType<SessionStore['inbox']['listReady']>>['drops'][number];
+
+/** The file itself stays as it was dropped. */
+function redactDrop(drop: Drop, text: Redactor['text']): Drop {
+  if (!drop.ok) return { ...drop, why: text(drop.why) };
+  const said = drop.message.text;
+  return said === undefined ? drop : { ...drop, message: { ...drop.message, text: text(said) } };
+}
+
+function redactTools(tools: Toolbox, text: Redactor['text']): Toolbox {
+  return {
+    get specs() {
+      return tools.specs;
+    },
+    refresh: async (caller) => (await tools.refresh(caller)).map(text),
+    replayPolicy: tools.replayPolicy,
+    checkPermission: tools.checkPermission,
+    async run(call, context) {
+      const result = await tools.run(call, context);
+      return { ...result, text: text(result.text) };
+    },
+    async resume(call, context) {
+      const result = await tools.resume(call, context);
+      return result && { ...result, text: text(result.text) };
+    },
+    endLeftovers: tools.endLeftovers,
+  };
+}
+
+/** What things are called, and words of the formats: a record in which one of them is another word would not be understood. */
+const UNREDACTED_KEYS: ReadonlySet<string> = new Set([
+  ...['type', 'key', 'id', 'in_reply_to', 'session', 'message', 'name', 'call', 'plan', 'step', 'child', 'carried'],
+  ...[
+    'needs',
+    'rollback',
+    'parent',
+    'unset',
+    'agent',
+    'model',
+    'folder',
+    'attachments',
+    'file',
+    'blob',
+    'sha256',
+    'ino',
+  ],
+  ...[
+    'mtime_ns',
+    'ctime_ns',
+    'seal',
+    'status',
+    'mode',
+    'tier',
+    'by',
+    'completed_by',
+    'kind',
+    'outcome',
+    'what',
+    'replay',
+    'after',
+  ],
+  ...['as', 'when', 'consult', 'retry_at', 'at', 'started_at', 'completed_at', 'created_at', 'updated_at'],
+]);
+const REDACTION_MARK = /\[redacted: [^\]]*\]/g;
+
+/** An event with no secret in any text of it. One that has none comes back as it is, and costs one look at each text. */
+export function redactEvent(body: EventBody, { text }: Redactor): EventBody {
+  const changed = mapTexts(body, text);
+  if (changed === body) return body;
+  const read = EventBody.safeParse(changed);
+  // Where only a plain word fits, such as in an address.
+  return read.success
+    ? read.data
+    : EventBody.parse(mapTexts(changed, (one) => one.replace(REDACTION_MARK, 'redacted')));
+}
+
+/** The same value, with every text but names given to `change`; the very same where nothing changed. */
+function mapTexts(value: unknown, change: (text: string) => string): unknown {
+  if (typeof value === 'string') return change(value);
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) {
+    const all = value.map((one) => mapTexts(one, change));
+    return all.some((one, place) => one !== value[place]) ? all : value;
+  }
+  const what = 'what' in value ? value.what : undefined;
+  const entries = Object.entries(value);
+  const all = entries.map(
+    ([key, one]) => [key, isUnredactedKey(key, one, what) ? one : mapTexts(one, change)] as const,
+  );
+  return all.some(([, one], place) => one !== entries[place]?.[1]) ? Object.fromEntries(all) : value;
+}
+
+/** `from` and `to` are texts in a change of the goal, and a `from` beside no change is a sender. */
+function isUnredactedKey(key: string, value: unknown, what: unknown): boolean {
+  if (key === 'to') return what !== 'goal';
+  if (key === 'from') return what !== undefined && what !== 'goal';
+  const isText = typeof value === 'string' || (Array.isArray(value) && value.every((one) => typeof one === 'string'));
+  return isText && UNREDACTED_KEYS.has(key);
+}
+
+/** Where keys are looked for when no setting names a variable. */
+const DEFAULT_KEY_VARIABLES = ['OPENAI_API_KEY', 'BRAVE_API_KEY', 'TAVILY_API_KEY'];
+
+/**
+ * The secrets that settings name: the variables of keys, those of `secrets`, and what looks like a secret in what MCP servers are
+ * given. Each under the name it has there.
+ */
+export function findSecrets(
+  env: Readonly<Record<string, string | undefined>>,
+  ...layers: Array<Config | Settings>
+): Secret[] {
+  const variables = layers.flatMap((layer) => [
+    layer.model?.api_key_env,
+    'search' in layer ? layer.search?.api_key_env : undefined,
+    ...(layer.secrets ?? []),
+    ...Object.values(layer.mcpServers ?? {}).flatMap(secretVariables),
+  ]);
+  const named = [...DEFAULT_KEY_VARIABLES, ...variables].flatMap((name) => {
+    const value = name === undefined ? undefined : env[name];
+    return name !== undefined && value ? [{ name, value }] : [];
+  });
+  const given = layers.flatMap((layer) =>
+    Object.entries(layer.mcpServers ?? {}).flatMap(([name, server]) => secretsGivenTo(name, server, env)),
+  );
+  return [...named, ...given];
+}
+
+/** Variables with the name of a secret that a server's settings leave to the environment. */
+function secretVariables(server: McpServer): string[] {
+  const found = [...JSON.stringify(server).matchAll(VARIABLE_REFERENCE)].flatMap(([, name]) => name ?? []);
+  return found.filter((name) => SECRET_NAME_PATTERN.test(name));
+}
+
+/** Of a header such as "Bearer …" the last word is the secret. */
+function secretsGivenTo(
+  name: string,
+  { env: own, headers }: McpServer,
+  env: Parameters<typeof findSecrets>[0],
+): Secret[] {
+  return Object.entries({ ...own, ...headers }).flatMap(([key, text]) => {
+    if (!SECRET_NAME_PATTERN.test(key)) return [];
+    const value = text.replace(VARIABLE_REFERENCE, (_, variable: string, fallback = '') => env[variable] || fallback);
+    const called = `${name}.${key}`.replace(/[^\w.-]/g, '_');
+    return [value, value.split(/\s+/).at(-1) ?? ''].map((one) => ({ name: called, value: one }));
+  });
+}

@@ -1,0 +1,193 @@
+import { fdatasync, writeSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { errorText, isDiskFull } from '../base/user-error.ts';
+import { realClock } from '../daemon/host/clock.ts';
+import { type DiskMonitor, openDiskMonitor } from '../daemon/host/disk-space.ts';
+import type { WorkspaceOwnership } from '../daemon/host/ownership.ts';
+import { createRunSemaphore, limitsWithin, readOpenFilesLimit } from '../daemon/host/run-limits.ts';
+import { type DaemonHooks, type ServedWorkspace, serveWorkspace } from '../daemon/serve-workspace.ts';
+import { timesOf } from '../daemon/times.ts';
+import type { Model } from '../engine/ports/model-port.ts';
+import { chooseModel } from '../models/choose-model.ts';
+import type { ModelSettings } from '../protocol/settings/config.ts';
+import { type EffectiveSettings, resolveSettings } from '../protocol/settings/effective-settings.ts';
+import {
+  applyRetention,
+  openSkillStore,
+  openWorkspace,
+  parentSessionOf,
+  removeStaging,
+  type SessionFolderOptions,
+  sessionPaths,
+  syncFolder,
+  type Workspace,
+} from '../store/index.ts';
+import { openBrowsers, openMcpPool, openSandbox } from '../tools/index.ts';
+import { openLiveSettings } from './live-settings.ts';
+import { createLogger, type LoggerLevel } from './logger.ts';
+import { openSessionWorld } from './open-session.ts';
+import { publishSchemas } from './publish-schemas.ts';
+import { openSecretRedaction } from './redaction.ts';
+import { logEachOnce } from './session-notes.ts';
+
+const DEFAULT_RUNS = 8;
+const DEFAULT_FLOOR_MB = 64;
+const DEFAULT_RESERVE_MB = 16;
+
+export type DaemonOptions = {
+  root: string;
+  /** Another file than the workspace's `agentd.json`, with its text read by `readConfig`. */
+  readConfig?: () => string | undefined;
+  configFile: string;
+  /** Settings of flags: they win over files and environment. */
+  flags: ModelSettings;
+  logLevel: LoggerLevel;
+  allowNetwork?: boolean;
+  env: NodeJS.ProcessEnv;
+  onLost: (why: Error) => void;
+};
+
+/** Plugs the real things together and starts the daemon. Throws UserError for a configuration that does not hold. */
+export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace> {
+  const secrets = openSecretRedaction(options.env);
+  secrets.learn({ model: options.flags });
+  const log = secrets.log(createLogger(options.logLevel));
+  const workspace = openWorkspace(options.root, {
+    now: realClock.now,
+    elapsed: realClock.elapsed,
+    disk: writeWithReserve(() => disk),
+  });
+  const { flags, env } = options;
+  let hands: DaemonHooks = { wake: () => {}, quarantineReason: () => undefined, onApprovalAsked: () => {} };
+  const settings = openLiveSettings({
+    ...{ workspace, flags, env, log },
+    configFile: options.configFile,
+    readConfig: options.readConfig,
+    ...{ learn: secrets.learn, clock: realClock },
+    wake: (name) => hands.wake(name),
+  });
+  const config = settings.config();
+  const disk = openDiskMonitor({
+    folder: workspace.paths.own,
+    reserve: workspace.paths.reserve,
+    rules: () => ({
+      floorMb: settings.config().disk?.floor_mb ?? DEFAULT_FLOOR_MB,
+      reserveMb: settings.config().disk?.reserve_mb ?? DEFAULT_RESERVE_MB,
+    }),
+    clock: realClock,
+    log,
+  });
+  const wished = config.concurrency?.runs ?? DEFAULT_RUNS;
+  const allowed = limitsWithin(readOpenFilesLimit(), wished);
+  if (allowed.runs < wished) {
+    log(
+      'warn',
+      `the limit on open files lets ${allowed.runs} runs work at once, ${wished} were wished for. Raise it: ulimit -n`,
+    );
+  }
+  const slots = createRunSemaphore(allowed.runs);
+  const models = cacheModels(env);
+  models(resolveSettings({ flags, env, workspace: config }).model);
+  const parents = new Map<string, string>();
+  const pool = openBrowsers({ env, log });
+  const sandbox = openSandbox({
+    env,
+    hidden: [workspace.paths.root],
+    warn: (text) => log('warn', text),
+  });
+  const mcp = openMcpPool({ env, sandbox, log });
+  const skills = openSkillStore(workspace.paths.skills);
+  const complain = logEachOnce((text) => log('warn', text));
+  const open = (name: string, owner: WorkspaceOwnership) =>
+    openSessionWorld(name, {
+      workspace,
+      owner,
+      settings,
+      env,
+      slots,
+      models,
+      sandbox,
+      log,
+      room: disk.capacity,
+      parents,
+      skills,
+      complain,
+      hands: () => hands,
+      mcp,
+      browsers: pool,
+      secrets,
+    });
+  const daemon = await serveWorkspace(workspace, open, {
+    log,
+    clock: realClock,
+    disk,
+    mostOpen: allowed.sessions,
+    allowNetwork: options.allowNetwork || config.allow_network_fs === true,
+    settings: settings.reload,
+    settingsTold: settings.status,
+    onLost: options.onLost,
+    ...timesOf(options.env),
+    prepare: () => prepareWorkspace(workspace),
+    sweep: (name) => sweepOneSession(name, workspace, settings.forSession(name)().retention),
+    hands: (given) => {
+      hands = given;
+    },
+    parentOf: (name) => parents.get(name) ?? parentSessionOf(name),
+  });
+  // The daemon itself needs none of them, so nobody waits for this.
+  const published = new Promise(setImmediate)
+    .then(() => publishSchemas(workspace.paths.schemas))
+    .catch((error) => log('warn', `${workspace.paths.schemas} was not brought up to date: ${errorText(error)}`));
+  return {
+    async stop() {
+      await published;
+      await daemon.stop();
+      settings.close();
+      await Promise.all([mcp.close(), pool.close()]);
+    },
+  };
+}
+
+/** Writes of the record: what does not fit is tried once more with the room of the reserve, so that work in hand is not lost. */
+function writeWithReserve(disk: () => DiskMonitor): NonNullable<SessionFolderOptions['disk']> {
+  return {
+    write(fd, bytes, offset) {
+      try {
+        return writeSync(fd, bytes, offset);
+      } catch (error) {
+        if (!isDiskFull(error)) throw error;
+        disk().reportFull(error);
+        return writeSync(fd, bytes, offset);
+      }
+    },
+    sync: promisify(fdatasync),
+  };
+}
+
+/** What an earlier daemon left half-written goes. */
+async function prepareWorkspace({ paths }: Workspace): Promise<void> {
+  for (const folder of [paths.own, paths.schemas]) removeStaging(folder);
+  // Whoever made `.sessions/` may have died before its name was durable, and all that is accepted is in there.
+  await syncFolder(paths.root);
+}
+
+/** Removes what is old in a session, by the settings that are in force. */
+async function sweepOneSession(
+  name: string,
+  workspace: Workspace,
+  days: EffectiveSettings['retention'],
+): Promise<boolean> {
+  const paths = sessionPaths(workspace.paths.session(name));
+  return (await applyRetention(paths, days, realClock.now())).more;
+}
+
+/** One model for each set of settings: they share connections, and scripted ones their place. */
+function cacheModels(env: NodeJS.ProcessEnv): (settings: ModelSettings) => Model {
+  const known = new Map<string, Model>();
+  return (settings) => {
+    const key = JSON.stringify(settings);
+    const model = known.get(key) ?? chooseModel(settings, env);
+    known.set(key, model);
+    return model;
+  };
+}

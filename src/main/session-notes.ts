@@ -1,0 +1,131 @@
+import { errorText, UserError } from '../base/user-error.ts';
+import { createSearchRanking } from '../core/text/search-ranking.ts';
+import type { SessionPorts } from '../engine/ports/session-ports.ts';
+import type { Config, SharingScope } from '../protocol/settings/config.ts';
+import type { EffectiveSettings } from '../protocol/settings/effective-settings.ts';
+import type { Notes } from '../protocol/workspace/memory-notes.ts';
+import {
+  checkSettings,
+  openMemoryFile,
+  readSearchCorpus,
+  rootSessionOf,
+  type SkillStore,
+  sessionPaths,
+  type Workspace,
+} from '../store/index.ts';
+import type { BuiltinOptions } from '../tools/index.ts';
+
+/** How long a search may take, in ms; what was found by then is the answer. */
+const SEARCH_MS = 5000;
+/** Complaints that are remembered, so that each is said once. */
+const MAX_REMEMBERED = 1000;
+
+type ScopedSetting = 'memory' | 'recall';
+
+export type SessionNotesOptions = {
+  workspace: Pick<Workspace, 'paths' | 'has'>;
+  /** The settings of this session as they are now. */
+  effective: () => EffectiveSettings;
+  config: () => Config;
+  skills: SkillStore;
+  clock: SessionPorts['clock'];
+  complain: (text: string) => void;
+};
+
+/** Memory, skills and the search of one session: as they are told to the model, and as its tools use them. */
+export function openSessionNotes(
+  name: string,
+  { workspace, effective, config, skills, clock, complain }: SessionNotesOptions,
+): { told: () => Notes; tools: NonNullable<BuiltinOptions['notes']> } {
+  // A family has one memory, as it has one work folder: that of its root, as long as there is one.
+  const family = workspace.has(rootSessionOf(name)) ? rootSessionOf(name) : name;
+  const own = openMemoryFile(sessionPaths(workspace.paths.session(family)).memory, clock.now);
+  const shared = openMemoryFile(workspace.paths.memory, clock.now);
+  const reach = (topic: ScopedSetting): SharingScope => effective().settings[topic] ?? 'workspace';
+
+  /** A memory that cannot be read is no reason to stop a run. */
+  const read = (notebook: typeof own): string => {
+    try {
+      return notebook.read();
+    } catch (error) {
+      complain(`left out of the prompt: ${errorText(error)}`);
+      return '';
+    }
+  };
+
+  return {
+    told() {
+      const memory = reach('memory');
+      const { skills: found, broken } = skills.list();
+      for (const why of broken) complain(why);
+      return {
+        memory: {
+          workspace: memory === 'workspace' ? read(shared) : '',
+          session: memory === 'off' ? '' : read(own),
+        },
+        skills: found,
+        withheldTools: [
+          ...(memory === 'off' ? ['remember'] : []),
+          ...(reach('recall') === 'off' ? ['recall'] : []),
+          ...(found.length === 0 ? ['skill'] : []),
+        ],
+      };
+    },
+    tools: {
+      skills,
+      async remember(text, scope) {
+        const memory = reach('memory');
+        if (memory === 'off') throw new UserError('Nothing is remembered here: the setting `memory` is "off".');
+        if (scope === 'workspace' && memory === 'session') {
+          throw new UserError('Only this session may be written to here: the setting `memory` is "session".');
+        }
+        return (scope === 'workspace' ? shared : own).add(text);
+      },
+      async recall(query, { limit, signal }) {
+        const how = reach('recall');
+        if (how === 'off') throw new UserError('Nothing is searched here: the setting `recall` is "off".');
+        const ranks = createSearchRanking(query);
+        if (ranks.wordCount === 0)
+          throw new UserError('Wanted words that say what it was about; came none that are rare enough.');
+        const ours = (session: string) => session === name || rootSessionOf(session) === family;
+        const among = (session: string) => how === 'workspace' || ours(session);
+        const may = (session: string, settings: Array<string | undefined>) =>
+          ours(session) || isSearchable(settings, config().recall);
+        const searched = await readSearchCorpus(
+          workspace.paths,
+          { among, may, signal, elapsed: clock.elapsed, ms: SEARCH_MS },
+          // What this family is at work on is in front of the model anyway.
+          (writing) => (writing.running && ours(writing.session) ? undefined : ranks.add(writing)),
+        );
+        return { ...searched, found: ranks.top(limit) };
+      },
+    },
+  };
+}
+
+/** What the settings of another session say of a topic; of ones that cannot be read nobody knows whom they were to protect. */
+function scopeIn(settings: string | undefined, topic: ScopedSetting): SharingScope | undefined {
+  if (settings === undefined) return undefined;
+  try {
+    return checkSettings(settings, 'session.json').value[topic];
+  } catch {
+    return 'session';
+  }
+}
+
+/** Whether others may search a session: where neither it nor its root says otherwise, nor, if both are silent, the workspace. */
+function isSearchable(settings: Array<string | undefined>, standing: SharingScope = 'workspace'): boolean {
+  const said = settings.map((text) => scopeIn(text, 'recall')).filter((one) => one !== undefined);
+  return (said.length > 0 ? said : [standing]).every((one) => one === 'workspace');
+}
+
+/** Says each thing once, whoever of the sessions notices it. */
+export function logEachOnce(say: (text: string) => void): (text: string) => void {
+  const said = new Set<string>();
+  return (text) => {
+    if (said.has(text)) return;
+    if (said.size >= MAX_REMEMBERED) said.clear();
+    said.add(text);
+    say(text);
+  };
+}

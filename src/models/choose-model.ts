@@ -1,0 +1,114 @@
+import { errorText } from '../base/user-error.ts';
+import { type Model, ModelError } from '../engine/ports/model-port.ts';
+import type { ModelSettings } from '../protocol/settings/config.ts';
+import { serveBuiltIn } from './built-in-model.ts';
+import type { EndpointSettings } from './openai-endpoint.ts';
+import { answerRunbook } from './runbook-model.ts';
+import { readScript, serveScript } from './scripted-model.ts';
+
+/** The models room: an OpenAI-compatible endpoint, or a built-in model, behind the engine's `Model` port. */
+
+export type Environment = Record<string, string | undefined>;
+
+const OPENAI_URL = 'https://api.openai.com/v1';
+/** As long as the `fetch` of Node waits for a byte. */
+const DEFAULT_TIMEOUT_S = 300;
+const SCRIPTED_PREFIX = 'scripted:';
+/** Built-in models never touch the network; their address must not exist. */
+const BUILT_IN_URL = 'http://built-in.invalid/v1';
+/** The longest a timer can be set: a script may wait as long as it likes. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/**
+ * The model that settings and environment name. A request's own `model` may name another one: `runbook` and
+ * `scripted:<file>` are built in, any other name goes to the endpoint (`base_url`, else OPENAI_BASE_URL, else OpenAI
+ * where there is a key). Without an endpoint or a name, each `ask` throws an `unconfigured` fault that says what to do.
+ * Throws `UserError` for a script that cannot be read.
+ */
+export function chooseModel(settings: ModelSettings, env: Environment): Model {
+  const configured = settings.name || env['OPENAI_MODEL'] || undefined;
+  const builtIns = new Map<string, Model>();
+  const endpoint = createEndpointModel(settings, env, configured);
+  const modelFor = (name: string | undefined): Model => {
+    if (!isBuiltIn(name)) return endpoint;
+    const model = builtIns.get(name) ?? createBuiltInModel(name);
+    builtIns.set(name, model);
+    return model;
+  };
+  modelFor(configured);
+  return {
+    ask: async (request, options) => findOrFault(() => modelFor(request.model ?? configured)).ask(request, options),
+    contextWindow: (name) => (isBuiltIn(name ?? configured) ? undefined : endpoint.contextWindow?.(name)),
+  };
+}
+
+const isBuiltIn = (name: string | undefined): name is string =>
+  name === 'runbook' || name?.startsWith(SCRIPTED_PREFIX) === true;
+
+/** A script named while the daemon runs may be missing: news for the run, not for the daemon. */
+function findOrFault(find: () => Model): Model {
+  try {
+    return find();
+  } catch (error) {
+    throw new ModelError('rejected', errorText(error), { retry: false });
+  }
+}
+
+function createBuiltInModel(name: string): Model {
+  const send = name.startsWith(SCRIPTED_PREFIX)
+    ? serveScript(readScript(name.slice(SCRIPTED_PREFIX.length)))
+    : serveBuiltIn(answerRunbook, { free: true });
+  return lazyModel({ baseUrl: BUILT_IN_URL, apiKey: undefined, name, timeoutMs: MAX_TIMER_MS, images: false, send });
+}
+
+function createEndpointModel(settings: ModelSettings, env: Environment, name: string | undefined): Model {
+  const keyName = settings.api_key_env ?? 'OPENAI_API_KEY';
+  const apiKey = env[keyName] || undefined;
+  const baseUrl = settings.base_url || env['OPENAI_BASE_URL'] || (apiKey && OPENAI_URL);
+  if (!baseUrl) return unconfiguredModel(NO_ENDPOINT);
+  if (settings.api_key_env && !apiKey)
+    return unconfiguredModel(`model.api_key_env names ${keyName}, which is not set.`);
+  const timeoutMs = Math.min(MAX_TIMER_MS, Math.ceil((settings.timeout_s ?? DEFAULT_TIMEOUT_S) * 1000));
+  const { prices, images } = settings;
+  const model = lazyModel({ baseUrl, apiKey, keyName, name: name ?? '', timeoutMs, prices, images });
+  const nameless = unconfiguredModel(`${baseUrl} is set, but no model is named. ${HOW_TO_NAME}`);
+  return {
+    ask: async (request, options) => ((request.model ?? name) ? model : nameless).ask(request, options),
+    contextWindow: (asked) => model.contextWindow?.(asked ?? name),
+  };
+}
+
+/** The client takes longer to load than all else of the daemon: it comes with the first ask, not before READY. */
+function lazyModel(settings: EndpointSettings): Model {
+  let loading: Promise<Model> | undefined;
+  let model: Model | undefined;
+  const load = async () => (await import('./openai-endpoint.ts')).openEndpointModel(settings);
+  return {
+    async ask(request, options) {
+      loading ??= load();
+      model ??= await loading;
+      return model.ask(request, options);
+    },
+    contextWindow: (name) => model?.contextWindow?.(name),
+  };
+}
+
+function unconfiguredModel(text: string): Model {
+  return {
+    ask: async () => {
+      throw new ModelError('unconfigured', text, { retry: false });
+    },
+  };
+}
+
+const HOW_TO_NAME =
+  'Start agentd with --model NAME, or set "model": { "name": "NAME" } in agentd.json, or OPENAI_MODEL.';
+
+const NO_ENDPOINT = [
+  'No model is configured. Any one of these helps:',
+  '- flags: `agentd --base-url http://127.0.0.1:11434/v1 --model NAME` (any OpenAI-compatible endpoint)',
+  '- environment: OPENAI_API_KEY for OpenAI, or OPENAI_BASE_URL for another endpoint, with the name in OPENAI_MODEL',
+  '- agentd.json: `{ "model": { "base_url": "…", "name": "…", "api_key_env": "OPENAI_API_KEY" } }`',
+  '- `--model runbook`: built in, no network and no AI; it works through a list of commands that you send',
+  'Start agentd again after that and send "continue". More in docs/models.md.',
+].join('\n');

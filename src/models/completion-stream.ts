@@ -1,0 +1,140 @@
+import { z } from 'zod';
+import { type ChatMessage, ModelError } from '../engine/ports/model-port.ts';
+import type { ToolCall } from '../protocol/session/event.ts';
+
+/** A piece of a tool call. `arguments` is text in the format's definition; some servers send the object itself. */
+const CallDelta = z.object({
+  index: z.number().nullish(),
+  id: z.string().nullish(),
+  function: z.object({ name: z.string().nullish(), arguments: z.unknown().optional() }).nullish(),
+});
+export type CallDelta = z.infer<typeof CallDelta>;
+
+const Content = z.union([
+  z.string(),
+  z.array(z.looseObject({ type: z.string().optional(), text: z.string().optional() })),
+]);
+
+/** What we read of a streamed piece; everything else (reasoning, log probabilities, …) is left aside. */
+const Chunk = z.object({
+  model: z.string().nullish(),
+  choices: z
+    .array(
+      z.object({
+        delta: z
+          .object({
+            content: Content.nullish(),
+            refusal: z.string().nullish(),
+            tool_calls: z.array(CallDelta).nullish(),
+          })
+          .nullish(),
+        finish_reason: z.string().nullish(),
+      }),
+    )
+    .nullish(),
+  usage: z.unknown().optional(),
+});
+type Content = z.infer<typeof Content>;
+
+/** An answer as far as it came. `finish` is empty where the stream ended without a finish_reason. */
+export type CompletionDraft = {
+  text: string;
+  calls: CallDraft[];
+  finish: string;
+  model: string;
+  /** The usage of the last piece that told one; its form is the endpoint's. */
+  usage: unknown;
+};
+
+/**
+ * Assembles a streamed answer: text deltas, tool call deltas, usage, of the first choice. A refusal counts as text.
+ * Throws `ModelError` (malformed) for a piece of another form or a finish_reason "error"; errors of the stream pass through.
+ */
+export async function readCompletionStream(
+  chunks: AsyncIterable<unknown>,
+  onText: (delta: string) => void,
+): Promise<CompletionDraft> {
+  const draft: CompletionDraft = { text: '', calls: [], finish: '', model: '', usage: undefined };
+  for await (const raw of chunks) {
+    const chunk = Chunk.safeParse(raw);
+    if (!chunk.success)
+      throw malformedFault(`a piece of the answer has an unknown form (${z.prettifyError(chunk.error)})`);
+    const { model, choices, usage } = chunk.data;
+    draft.model ||= model ?? '';
+    draft.usage = usage ?? draft.usage;
+    const choice = choices?.[0];
+    if (!choice) continue;
+    const text = contentText(choice.delta?.content) + (choice.delta?.refusal ?? '');
+    draft.text += text;
+    if (text !== '') onText(text);
+    for (const call of choice.delta?.tool_calls ?? []) addCallDelta(draft.calls, call);
+    draft.finish = choice.finish_reason || draft.finish;
+  }
+  if (draft.finish === 'error') throw malformedFault('the endpoint broke off with finish_reason "error"');
+  return draft;
+}
+
+function contentText(content: Content | null | undefined): string {
+  if (typeof content === 'string') return content;
+  return (content ?? []).map((part) => ((part.type ?? 'text') === 'text' ? (part.text ?? '') : '')).join('');
+}
+
+/** The answer cannot be used, though the same request may be answered well the next time. */
+export function malformedFault(what: string): ModelError {
+  return new ModelError('malformed', `The model's answer cannot be used: ${what}.`, { retry: true });
+}
+
+type CallDraft = { index: number | undefined; id: string; name: string; args: string };
+
+/**
+ * Puts one piece where it belongs. Pieces go by index; but a piece with a name and a new id begins a new call whatever its
+ * index says, since Ollama gave every call the index 0 (ollama issue 15457) or none (issue 7881).
+ */
+function addCallDelta(drafts: CallDraft[], delta: CallDelta): void {
+  const name = delta.function?.name ?? '';
+  let draft = drafts.findLast((one) => delta.index == null || one.index === delta.index);
+  if (!draft || (name && startsNewCall(draft, delta))) {
+    draft = { index: delta.index ?? undefined, id: '', name: '', args: '' };
+    drafts.push(draft);
+  }
+  draft.id ||= delta.id ?? '';
+  draft.name ||= name;
+  draft.args += argsText(delta.function?.arguments);
+}
+
+function startsNewCall(draft: CallDraft, { id, index }: CallDelta): boolean {
+  return id ? draft.id !== '' && draft.id !== id : index == null && draft.name !== '';
+}
+
+function argsText(args: unknown): string {
+  if (args === undefined || args === null) return '';
+  return typeof args === 'string' ? args : JSON.stringify(args);
+}
+
+/**
+ * The finished calls, arguments exactly as the model wrote them. Every id is one that the conversation has not seen:
+ * a missing one becomes `call_<n>` (n counts the conversation's calls from 0), a taken one gets `_2`, `_3`, …
+ */
+export function finishCalls(drafts: CallDraft[], conversation: ChatMessage[]): ToolCall[] {
+  const taken = new Set<string>();
+  // Looked up rather than collected: a conversation of a thousand calls is asked for one or two ids, and seldom has them.
+  const isTaken = (id: string) => taken.has(id) || conversation.some((message) => callIdsOf(message).includes(id));
+  return drafts.map(({ id, name, args }, at) => {
+    const wanted = id || `call_${conversation.reduce((sum, message) => sum + callIdsOf(message).length, at)}`;
+    let free = wanted;
+    for (let n = 2; isTaken(free); n++) free = `${wanted}_${n}`;
+    taken.add(free);
+    return { id: free, name, args };
+  });
+}
+
+const NO_IDS: readonly string[] = [];
+const callIdCache = new WeakMap<ChatMessage, readonly string[]>();
+
+/** The ids of the calls in a message; messages never change. */
+function callIdsOf(message: ChatMessage): readonly string[] {
+  if (message.role !== 'assistant' || !message.tool_calls) return NO_IDS;
+  const ids = callIdCache.get(message) ?? message.tool_calls.map((call) => call.id);
+  callIdCache.set(message, ids);
+  return ids;
+}

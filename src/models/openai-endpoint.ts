@@ -1,0 +1,212 @@
+import OpenAI from 'openai';
+import type { Stream } from 'openai/streaming';
+import {
+  type ChatMessage,
+  type Model,
+  type ModelAnswer,
+  ModelError,
+  type ModelRequest,
+} from '../engine/ports/model-port.ts';
+import { type CompletionDraft, finishCalls, malformedFault, readCompletionStream } from './completion-stream.ts';
+import { type EndpointInfo, refusesConversation, refusesUsageOption, toModelFault } from './endpoint-errors.ts';
+import { createEndpointFetch, type EndpointFetch, type Fetch, type SendRequest, sendHttp } from './http-transport.ts';
+import {
+  buildRequestBody,
+  repairToolArguments,
+  type SerializedMessages,
+  serializeMessages,
+  trackImageSupport,
+} from './request-body.ts';
+import { measureUsage, type TokenPrices } from './token-usage.ts';
+
+type CompletionChunks = Stream<OpenAI.ChatCompletionChunk>;
+
+export type EndpointSettings = {
+  /** The address before `/chat/completions`, such as `http://127.0.0.1:11434/v1`. */
+  baseUrl: string;
+  /** Undefined: no Authorization header is sent. */
+  apiKey: string | undefined;
+  /** The environment variable that holds the key, for the words of a refusal. */
+  keyName?: string;
+  /** The model where a request names none. */
+  name: string;
+  /** Longest silence of the endpoint. */
+  timeoutMs: number;
+  prices?: TokenPrices | undefined;
+  /** Whether models are sent images; undefined: tried, and given up for one that refuses them. */
+  images?: boolean | undefined;
+  /** Another way to the endpoint than HTTP: a model that is built in. */
+  send?: SendRequest;
+};
+
+/** An endpoint with the one client that speaks to it. */
+type EndpointClient = { settings: EndpointSettings; wire: EndpointFetch; client: OpenAI };
+
+type AskOptions = Parameters<Model['ask']>[1];
+
+/**
+ * A model behind an OpenAI-compatible endpoint. One `ask` is one streamed call; nothing is retried here, since the engine
+ * records each attempt, except what cannot be known beforehand: an endpoint that refuses `stream_options` is asked
+ * again without it (and remembered), one that refuses a conversation with broken tool arguments in it gets them mended.
+ */
+export function openEndpointModel(settings: EndpointSettings): Model {
+  let usageOption = true;
+  const wire = createEndpointFetch(settings.send ?? sendHttp, settings.timeoutMs);
+  const connection = { settings, wire, client: createClient(settings, wire.fetch) };
+  const imageSupport = trackImageSupport(settings.images);
+  const windows = new Map<string, number | null>();
+  return {
+    contextWindow: (name) => windows.get(name ?? settings.name) ?? undefined,
+    async ask(request, options) {
+      const model = request.model ?? settings.name;
+      if (!settings.send && !windows.has(model) && isLongConversation(request.messages))
+        void learnContextWindow(settings, model, windows);
+      let messages = request.messages;
+      for (;;) {
+        const withUsage = usageOption;
+        const wire = await serializeMessages({ ...request, messages }, (image) =>
+          imageSupport.reasonHidden(model, image),
+        );
+        try {
+          return await askOnce(connection, { ...request, model, messages, wire: wire.messages }, withUsage, options);
+        } catch (error) {
+          options.signal.throwIfAborted();
+          if (imageSupport.learnFromRefusal(model, wire.sent, error))
+            throw imagesRefused(error, endpointInfo(settings, model));
+          if (withUsage && refusesUsageOption(error)) {
+            usageOption = false;
+            continue;
+          }
+          const mended = messages === request.messages && refusesConversation(error) && repairToolArguments(messages);
+          if (!mended) throw toModelFault(error, endpointInfo(settings, model)) ?? error;
+          messages = mended;
+        }
+      }
+    },
+  };
+}
+
+/** Characters from which on it is worth a request to know the model's window. */
+const LONG_CONVERSATION_CHARS = 16_000;
+const LIST_MODELS_MS = 10_000;
+
+const isLongConversation = (messages: ChatMessage[]): boolean =>
+  messages.reduce((sum, message) => sum + (message.content?.length ?? 0), 0) > LONG_CONVERSATION_CHARS;
+
+/** Asks the endpoint once what it tells of a model; one that tells nothing, or fails, is not asked again. */
+async function learnContextWindow(
+  settings: EndpointSettings,
+  model: string,
+  windows: Map<string, number | null>,
+): Promise<void> {
+  windows.set(model, null);
+  try {
+    const answer: unknown = await createClient(settings, globalThis.fetch).get('/models', { timeout: LIST_MODELS_MS });
+    windows.set(model, listedContextWindow(answer, model) ?? null);
+  } catch {
+    // What it takes is then learned from its refusals.
+  }
+}
+
+/** The request is tried again at once, without the images that were refused. */
+function imagesRefused(error: unknown, at: EndpointInfo): ModelError {
+  const why = toModelFault(error, at)?.message ?? 'the images were refused';
+  return new ModelError('rejected', `${why} (tried again without images)`, { retry: true, waitMs: 0 });
+}
+
+type PreparedRequest = ModelRequest & { model: string; wire: SerializedMessages['messages'] };
+
+async function askOnce(
+  { settings, wire, client }: EndpointClient,
+  request: PreparedRequest,
+  withUsage: boolean,
+  { signal, onText }: AskOptions,
+): Promise<ModelAnswer> {
+  signal.throwIfAborted();
+  // The client never lets go of a signal it listens to, and a run's signal outlives many calls: it gets one of its own.
+  const call = new AbortController();
+  const abort = () => call.abort();
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    const body = buildRequestBody(request, withUsage);
+    const headers = { 'content-type': 'application/json' };
+    const asked = client.post<CompletionChunks>('/chat/completions', {
+      body,
+      headers,
+      stream: true,
+      signal: call.signal,
+    });
+    const { data, response } = await asked.withResponse();
+    const draft = await readCompletionStream(data, onText);
+    signal.throwIfAborted();
+    return toModelAnswer(draft, wire.sawDone(response), request, settings.prices);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
+function createClient(settings: EndpointSettings, fetch: Fetch): OpenAI {
+  return new OpenAI({
+    baseURL: settings.baseUrl,
+    apiKey: settings.apiKey ?? 'none',
+    adminAPIKey: null,
+    ...(settings.apiKey === undefined ? { defaultHeaders: { Authorization: null } } : {}),
+    maxRetries: 0,
+    timeout: settings.timeoutMs,
+    fetch,
+    logLevel: 'off',
+  });
+}
+
+/** Throws `ModelError` (malformed) for an answer that was cut off or says nothing. */
+function toModelAnswer(
+  draft: CompletionDraft,
+  isDone: boolean,
+  request: { model: string; messages: ChatMessage[] },
+  prices: TokenPrices | undefined,
+): ModelAnswer {
+  if (draft.finish === '' && !isDone) throw malformedFault('the stream ended before the answer did');
+  if (draft.text.trim() === '' && draft.calls.length === 0) {
+    throw malformedFault(`an empty answer${draft.finish ? ` (finish_reason "${draft.finish}")` : ''}`);
+  }
+  return {
+    text: draft.text,
+    calls: finishCalls(draft.calls, request.messages),
+    usage: measureUsage(draft, request.messages, prices),
+    model: draft.model || request.model,
+  };
+}
+
+const endpointInfo = ({ baseUrl, apiKey, keyName, timeoutMs }: EndpointSettings, model: string): EndpointInfo => ({
+  baseUrl,
+  apiKey,
+  keyName: keyName ?? 'OPENAI_API_KEY',
+  timeoutMs,
+  model,
+});
+
+/** The window of a model in the answer to `GET /models`, in tokens; undefined where it is not told. */
+export function listedContextWindow(answer: unknown, model: string): number | undefined {
+  const list = readField(answer, 'data');
+  const entry = Array.isArray(list) ? list.find((one: unknown) => readField(one, 'id') === model) : undefined;
+  const candidates = [
+    ...WINDOW_FIELDS.map((name) => readField(entry, name)),
+    readField(readField(entry, 'meta'), 'n_ctx'),
+  ];
+  return candidates.find(
+    (value): value is number => typeof value === 'number' && Number.isSafeInteger(value) && value >= 256,
+  );
+}
+
+/** Where endpoints tell of a model's window in their list of models: vLLM, OpenRouter, Groq, LM Studio, llama.cpp. */
+const WINDOW_FIELDS = [
+  'loaded_context_length',
+  'max_model_len',
+  'context_length',
+  'context_window',
+  'max_context_length',
+];
+
+function readField(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Object.getOwnPropertyDescriptor(value, name)?.value : undefined;
+}

@@ -1,0 +1,194 @@
+import { type BuiltInAnswer, type BuiltInRequest, isDaemonMessage } from './built-in-model.ts';
+import { findActiveRunbook, isRunbookFinished, MAX_OPEN_STEPS, type RunbookStep, SHELL_TOOL } from './runbook-list.ts';
+
+const MAX_LINE = 100;
+const FAILURE_LINES = 10;
+const PLAN_TOOL = 'plan';
+
+const INTRODUCTION =
+  'This is the built-in runbook model: no AI. It runs the commands of your list one by one and stops at the first that fails.';
+
+const HELP = `This is the built-in runbook model: no AI, so it cannot answer questions. It works through a list of steps with commands, for example:
+
+    1. Make a folder for the report: \`mkdir -p report\`
+    2. Count the lines of the data: \`wc -l data.csv > report/lines.txt\`
+    3. Show the result: \`cat report/lines.txt\`
+
+The command of a step is the code at the end of its line, or a fenced block under it. Each step runs when the one before it has succeeded.`;
+
+/** Asked again after the last step: the plan has a step that is not ours. */
+const NO_COMMAND = 'The list is done. [Blocked: the list has no command for this step]';
+
+/**
+ * The built-in runbook model, as a pure function of the conversation. It works through the newest message of a person that
+ * is a list of steps with commands: declares the steps, asks for one command at a time, marks each success `[Done: step]`,
+ * stops at a failure and runs the failed step again once a person has written something. It keeps nothing in memory.
+ */
+export function answerRunbook({ messages, tools }: BuiltInRequest): BuiltInAnswer {
+  const list = findActiveRunbook(messages);
+  if (!list) return textAnswer(HELP);
+  const { steps, problems, planned } = list;
+  const { begun, done, asked, result, spokenTo } = list.progress;
+  const daemonText = messages.findLast(isDaemonMessage)?.content ?? '';
+  const last = steps[done.length - 1];
+  if (last && !asked && isCurrentStep(daemonText, last)) return reopenedAnswer(done.length, last, spokenTo);
+  if (isRunbookFinished(list)) return textAnswer(spokenTo ? HELP : NO_COMMAND);
+  if (problems.length > 0) return textAnswer(problemsText(problems));
+  if (!tools.includes(SHELL_TOOL))
+    return textAnswer(`The runbook model needs the ${SHELL_TOOL} tool, which is not on offer here.`);
+  const replaced = list.replaced.filter((old) => daemonText.includes(stepTitle(old)));
+  if (!begun && replaced.length > 0 && tools.includes(PLAN_TOOL)) return skipReplacedSteps(replaced, daemonText);
+  const step = steps[done.length];
+  if (!step) return textAnswer(HELP);
+  const turn = `Step ${done.length + 1}: ${stepTitle(step)}`;
+  if (!asked && planned) return runStep(step, done.length === 0 ? `${INTRODUCTION}\n\n${turn}` : turn);
+  if (!asked && done.length === 0)
+    return runStep(step, [INTRODUCTION, '', ...declareSteps(steps.slice(0, MAX_OPEN_STEPS)), '', turn].join('\n'));
+  if (!asked)
+    return runStep(
+      step,
+      [turn, ...declareSteps(steps.slice(done.length).slice(MAX_OPEN_STEPS - 1, MAX_OPEN_STEPS))].join('\n'),
+    );
+  if (result !== undefined && /^exit 0\b/.test(result)) return successAnswer(steps, done, step, result);
+  if (spokenTo) return runStep(step, `Step ${done.length + 1} again: ${stepTitle(step)}`);
+  return textAnswer(failureText(done.length + 1, step, result ?? 'interrupted: no result was recorded'));
+}
+
+const textAnswer = (text: string): BuiltInAnswer => ({ text, calls: [] });
+
+const declareSteps = (steps: RunbookStep[]) => steps.map((step) => `[Step] ${stepTitle(step)}`);
+
+const runStep = ({ command }: RunbookStep, text: string): BuiltInAnswer => ({
+  text,
+  calls: [{ name: SHELL_TOOL, args: JSON.stringify({ command }) }],
+});
+
+/** The plan of an older list is open still: what is left of it is not run, and must not be what the new list's words are about. */
+function skipReplacedSteps(steps: RunbookStep[], daemonText: string): BuiltInAnswer {
+  const reason = 'a newer list took its place';
+  return {
+    text: 'The newer list takes the place of the older one, whose open steps are skipped.',
+    calls: steps.map((step) => ({
+      name: PLAN_TOOL,
+      args: JSON.stringify({ command: 'mark_step', step: stepReference(daemonText, step), status: 'skipped', reason }),
+    })),
+  };
+}
+
+/** The daemon tells the ids of the steps that wait; the one at work is also meant where no name is given. */
+function stepReference(daemonText: string, step: RunbookStep): string | undefined {
+  const line = daemonText.split('\n').find((one) => /^- step_\d+: /.test(one) && one.endsWith(`: ${stepTitle(step)}`));
+  return line?.slice(2, line.indexOf(':')) ?? (isUsableAsName(step) ? stepTitle(step) : undefined);
+}
+
+/** Whether the daemon calls this step the current one, whatever language it does so in. */
+function isCurrentStep(daemonText: string, step: RunbookStep): boolean {
+  const [, current = ''] = /^\S.*? \(\d+\/\d+\): (.*)$/m.exec(daemonText) ?? [];
+  const name = current.replace(/ \(\d+\/\d+\)$/, '');
+  return name === step.description || name === stepTitle(step);
+}
+
+/** A step we called done is still at work: its checks said no, or a person did. */
+function reopenedAnswer(number: number, step: RunbookStep, spokenTo: boolean): BuiltInAnswer {
+  if (spokenTo) return runStep(step, `Step ${number} again: ${stepTitle(step)}`);
+  const advice =
+    'Its command ended well, but a check of it did not pass, or a person opened it again. Mend the cause, then say "continue": the step runs again.';
+  return textAnswer(`Step ${number} is open: ${stepTitle(step)}. [Blocked: it is not done yet]\n\n${advice}`);
+}
+
+function successAnswer(steps: RunbookStep[], done: string[], step: RunbookStep, result: string): BuiltInAnswer {
+  const line = inlineCode(lastOutputLine(result));
+  const closed = closingLine(step, line);
+  // The next command is not asked for in the same breath: the plan says which step is at work before its command runs.
+  const last = done.length + 1 === steps.length;
+  return textAnswer(last ? `${closed}\n\n${outcomesText([...done, `${stepTitle(step)}: ${line}`])}` : closed);
+}
+
+function outcomesText(outcomes: string[]): string {
+  const count = outcomes.length === 1 ? 'The step is done' : `All ${outcomes.length} steps are done`;
+  return [`${count}:`, '', ...outcomes.map((outcome, at) => `${at + 1}. ${outcome}`)].join('\n');
+}
+
+function problemsText(problems: string[]): string {
+  const list = problems.map((problem) => `- ${problem}`);
+  return ['Nothing was run, since not every item of the list is a step with one command:', '', ...list, '', HELP].join(
+    '\n',
+  );
+}
+
+function failureText(number: number, step: RunbookStep, result: string): string {
+  const [headline = ''] = result.split('\n', 1);
+  const exit = /^exit (-?\d+)/.exec(headline)?.[0];
+  const unknown = /^\[?interrupted/i.test(headline);
+  const reason = exit ?? (unknown ? 'outcome unknown' : clip(headline.replace(/^\[|\]$/g, '')));
+  const lines = outputLines(result, exit ? 1 : 0).slice(-FAILURE_LINES);
+  const advice = unknown
+    ? 'The command was interrupted: it may have run wholly, partly or not at all, and this model cannot look. Look for yourself, then say "continue": the step runs again.'
+    : 'Mend the cause, then say "continue": the step runs again. To change the commands, send the whole list again: it begins anew, and what is open of this one is skipped.';
+  return [`Step ${number} failed: ${stepTitle(step)}. [Blocked: ${reason}]`, ...codeFence(lines), '', advice].join(
+    '\n',
+  );
+}
+
+/** A fence that no line of the output can close. */
+function codeFence(lines: string[]): string[] {
+  if (lines.length === 0) return [];
+  const longest = Math.max(2, ...lines.map((line) => /^\s*(`*)/.exec(line)?.[1]?.length ?? 0));
+  const fence = '`'.repeat(longest + 1);
+  return ['', fence, ...lines, fence];
+}
+
+/** What the tool says itself, beside the command's output. */
+const TOOL_REMARK = /^(?:\(no output\)|\[left behind: .*\])$/;
+
+/** Lines of output that hold something, without the terminal's colours. The first `skip` lines are the tool's headline. */
+function outputLines(result: string, skip: number): string[] {
+  const lines = result.split(/\r\n?|\n/).slice(skip);
+  return lines
+    .map((line) => line.replace(/\u001b\[[0-9;]*[A-Za-z]/g, '').trimEnd())
+    .filter((line) => line.trim() !== '');
+}
+
+const lastOutputLine = (result: string) =>
+  clip(
+    outputLines(result, 1)
+      .findLast((line) => !TOOL_REMARK.test(line))
+      ?.trim() ?? 'no output',
+  );
+
+function clip(text: string): string {
+  const points = [...text];
+  return points.length > MAX_LINE ? `${points.slice(0, MAX_LINE - 1).join('')}…` : text;
+}
+
+/** Words that are nobody's: in code, brackets are no markers and an `if` is no condition. */
+const inlineCode = (line: string) => `\`${line.replaceAll('`', "'")}\``;
+
+/** A bracket, words that take back the `[Done]` before them, the news of a next step, nothing to read at all. */
+const AMBIGUOUS_WORDS =
+  /[[\]【】［］]|^\P{L}*(?:[?？]|(?:is|was|has|have|does|do|can)(?:\s+not|n['’]t)\b|not yet|了?[吗嗎]|$)|\b(?:next|following) (?:step|task|phase|item|part)\b|\bmov(?:e|ing) on\b|下一|次のステップ/iu;
+const WHOLE_SPANS = /^[^`]*(?:`[^`]+`[^`]*)*$/;
+
+/** Whether a description, said in an answer, could be taken for a word about the plan, or hide what follows it. */
+const isAmbiguous = ({ description }: RunbookStep) =>
+  AMBIGUOUS_WORDS.test(description) || !WHOLE_SPANS.test(description);
+const stepTitle = (step: RunbookStep) => (isAmbiguous(step) ? inlineCode(step.description) : step.description);
+
+/** What the daemon reads as the number of a step, not as its description. */
+const STEP_NUMBER =
+  /^(?:(?:step|paso|schritt|étape|ステップ|步骤|步驟)[\s_#]*\d|第?\s?(?:\d+|[一二三四五六七八九十])\s?(?:步|$)|#\d)/iu;
+/** Quotations and escapes are read as something else than their letters. */
+const DISGUISED = /["'“”„‘’「」『』«»\\]/;
+
+/** Whether a step can be called by its description. */
+const isUsableAsName = ({ description }: RunbookStep) => !STEP_NUMBER.test(description);
+
+/**
+ * The line that closes a step. It names the step in its tag where it can: the step at work in the plan may be another one, since a
+ * person may change the plan. What came out is code, for behind a tag words like "if …" or "is not …" take it back.
+ */
+function closingLine(step: RunbookStep, outcome: string): string {
+  const fits =
+    isUsableAsName(step) && !isAmbiguous(step) && !DISGUISED.test(step.description) && !step.description.includes('`');
+  return fits ? `[Done: ${step.description}] ${outcome}` : `[Done] ${stepTitle(step)}: ${outcome}`;
+}

@@ -1,0 +1,106 @@
+import { readFileSync } from 'node:fs';
+import { z } from 'zod';
+import { errorText, UserError } from '../base/user-error.ts';
+import type { ChatMessage } from '../engine/ports/model-port.ts';
+import { type BuiltInReply, type BuiltInRequest, isDaemonMessage, serveBuiltIn } from './built-in-model.ts';
+import type { SendRequest } from './http-transport.ts';
+
+const ScriptedCall = z.strictObject({
+  name: z.string(),
+  args: z.union([z.string(), z.record(z.string(), z.unknown())]),
+  id: z.string().optional(),
+});
+
+const ScriptedAnswer = z
+  .strictObject({
+    text: z.string().optional(),
+    calls: z.array(ScriptedCall).optional(),
+    delay_ms: z.int().min(0).optional(),
+    status: z.int().min(400).max(599).optional(),
+    retry_after: z.number().min(0).optional(),
+    when: z.string().min(1).optional(),
+    asked: z.string().min(1).optional(),
+    repeat: z.literal(true).optional(),
+  })
+  .refine((one) => one.status === undefined || one.calls === undefined, 'An answer with a status has no calls.')
+  .refine((one) => one.retry_after === undefined || one.status !== undefined, 'retry_after needs a status.');
+
+/**
+ * A script: the list of answers a scripted model gives.
+ *
+ * - `text`, `calls` (`name`, `args` as an object or as a string that is passed on as it is, `id`): the answer.
+ * - `status`, `retry_after` (seconds): an HTTP error in its place, with `text` as its message. It is served once by this
+ *   process, before the answer that follows it, so a retry gets that answer.
+ * - `delay_ms`: wait before answering.
+ * - `when`: the entry belongs only to conversations in which some message (the daemon's block left out) holds this text.
+ * - `asked`: the entry answers each request whose block of the daemon holds this text, such as a planner's question; it has no
+ *   place among the others.
+ * - `repeat`: on the last entry, it is given for ever; otherwise "The script has ended." follows it.
+ */
+export const Script = z.array(ScriptedAnswer);
+export type Script = z.infer<typeof Script>;
+
+const SCRIPT_END = 'The script has ended.';
+
+/** Reads a script, once. Throws `UserError` where the file is missing, is no JSON or is no script. */
+export function readScript(file: string): Script {
+  const script = Script.safeParse(readJson(file));
+  if (script.success) return script.data;
+  throw new UserError(
+    `The script ${file} is not a list of answers:\n${z.prettifyError(script.error)}\nSee docs/models.md.`,
+  );
+}
+
+function readJson(file: string): unknown {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'));
+  } catch (error) {
+    throw new UserError(`The script ${file} cannot be read as JSON: ${errorText(error)}`);
+  }
+}
+
+/**
+ * A door behind which a script is played. The place in it is the number of assistant messages in the conversation, counted over the
+ * entries that belong to the conversation, so a restart goes on where the script was; only which errors were already
+ * served is kept in memory.
+ */
+export function serveScript(script: Script): SendRequest {
+  const served = new Set<Script[number]>();
+  return serveBuiltIn((chat) => nextReply(script, chat, served));
+}
+
+function nextReply(script: Script, { messages }: BuiltInRequest, served: Set<Script[number]>): BuiltInReply {
+  const unplaced = script.find(({ asked }) => asked !== undefined && isAsked(messages.at(-1), asked));
+  if (unplaced) return toBuiltInReply(unplaced);
+  const place = messages.filter((message) => message.role === 'assistant').length;
+  const entries = script.filter((entry) => entry.asked === undefined && belongsToConversation(entry, messages));
+  let answers = 0;
+  for (const entry of entries) {
+    if (entry.status === undefined) {
+      if (answers++ === place) return toBuiltInReply(entry);
+    } else if (answers === place && !served.has(entry)) {
+      served.add(entry);
+      return toBuiltInReply(entry);
+    }
+  }
+  const last = entries.at(-1);
+  return last?.repeat ? toBuiltInReply(last) : { text: SCRIPT_END, calls: [] };
+}
+
+const isAsked = (last: ChatMessage | undefined, words: string): boolean =>
+  last !== undefined && isDaemonMessage(last) && last.content?.includes(words) === true;
+
+function belongsToConversation({ when }: Script[number], messages: ChatMessage[]): boolean {
+  return when === undefined || messages.some((message) => !isDaemonMessage(message) && message.content?.includes(when));
+}
+
+function toBuiltInReply(entry: Script[number]): BuiltInReply {
+  const { status, text = '', calls = [], delay_ms: delayMs, retry_after: retryAfter } = entry;
+  if (status !== undefined) return { status, message: text || 'a scripted error', retryAfter, delayMs };
+  const asked = calls.map(({ id, name, args }) => ({
+    id,
+    name,
+    args: typeof args === 'string' ? args : JSON.stringify(args),
+  }));
+  return { text, calls: asked, delayMs };
+}

@@ -1,0 +1,39 @@
+import { z } from 'zod';
+import { ApprovalFile } from './session/approval.ts';
+import { Event } from './session/event.ts';
+import { MessageFile } from './session/message.ts';
+import { Plan } from './session/plan.ts';
+import { Reply } from './session/reply.ts';
+import { Config, Settings } from './settings/config.ts';
+import { TemplateHead } from './templates/template.ts';
+import { DaemonStatus } from './workspace/daemon-files.ts';
+
+const FORMATS = {
+  message: { schema: MessageFile, title: 'A .json message file in inbox/' },
+  reply: { schema: Reply, title: 'A reply to a .json message, in outbox/' },
+  plan: { schema: Plan, title: 'plan.json' },
+  event: { schema: Event, title: 'One line of events.jsonl, without its crc' },
+  agentd: { schema: Config, title: 'agentd.json, the configuration of a workspace' },
+  status: { schema: DaemonStatus, title: '.agentd/status.json, what the daemon sees and cannot serve' },
+  approval: { schema: ApprovalFile, title: 'A call that waits for a person, in approvals/' },
+  template: { schema: TemplateHead, title: 'The front matter of templates/<name>.md' },
+  session: { schema: Settings, title: 'session.json, the settings of one session' },
+} as const;
+
+/** Whoever edits settings with their schema is not warned of the keys for notes, which the daemon takes. */
+const NOTES = { '^(?:x-|\\$)': {} };
+const TAKES_NOTES: ReadonlySet<string> = new Set(['agentd', 'session']);
+
+/** JSON Schemas of every file format, by file name. Generated: the zod schemas are the one place where a format is said. */
+export function publishedSchemas(): Record<string, object> {
+  return Object.fromEntries(
+    Object.entries(FORMATS).map(([name, { schema, title }]) => [
+      `${name}.schema.json`,
+      { ...z.toJSONSchema(schema, { io: 'input', override: TAKES_NOTES.has(name) ? withNotes : () => {} }), title },
+    ]),
+  );
+}
+
+function withNotes({ jsonSchema }: { jsonSchema: z.core.JSONSchema.BaseSchema }): void {
+  if (jsonSchema.additionalProperties === false) jsonSchema.patternProperties = NOTES;
+}

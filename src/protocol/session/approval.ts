@@ -1,0 +1,41 @@
+import { z } from 'zod';
+import { sha256 } from '../../base/sha256.ts';
+import { PermissionPattern } from '../settings/permissions.ts';
+
+/** What a person may say to a call that was asked about; `always` also adds a rule to `session.json`. */
+export const ApprovalDecision = z.enum(['allow', 'deny', 'always']);
+export type ApprovalDecision = z.infer<typeof ApprovalDecision>;
+
+export const ApprovalCall = z.object({
+  tool: z.string(),
+  args: z.string().describe('The arguments as the model wrote them.'),
+  folder: z.string().optional().describe('The folder under `work/` that it sees as its own.'),
+});
+export type ApprovalCall = z.infer<typeof ApprovalCall>;
+
+/** Who or what decided about a call. */
+export const ApprovedBy = z.enum(['person', 'chat', 'file', 'nobody', 'rule', 'withdrawn']);
+export type ApprovedBy = z.infer<typeof ApprovedBy>;
+
+/** `approvals/<id>.json`: a call that waits for a person. Only `decision`, and `always` with it, are read back. */
+export const ApprovalFile = z.object({
+  $schema: z.string().optional(),
+  id: z.int().min(1),
+  decision: ApprovalDecision.nullable().describe('Set it to "allow", "deny" or "always".'),
+  always: PermissionPattern.nullable().describe('What "always" adds to `permissions` in session.json; may be changed.'),
+  call: ApprovalCall,
+  shows: z.string().describe('The call as a person reads it: the command, the address, what changes in a file.'),
+  why: z.string().describe('Why it is asked about.'),
+  asked_at: z.iso.datetime(),
+  expires_at: z.iso.datetime().describe('Without an answer until then it is denied.'),
+  hash: z.string().describe('Of the call; an answer holds for this call and no other.'),
+  answered: z
+    .object({ decision: z.enum(['allow', 'deny']), by: ApprovedBy, at: z.iso.datetime(), why: z.string() })
+    .optional()
+    .describe('How it came out; in approvals/answered/.'),
+});
+export type ApprovalFile = z.infer<typeof ApprovalFile>;
+
+/** One name for a call: the tool, its arguments to the letter, and the folder it works in. */
+export const hashCall = ({ tool, args, folder }: ApprovalCall): string =>
+  sha256(JSON.stringify([tool, args, folder ?? '']));

@@ -1,0 +1,288 @@
+import { z } from 'zod';
+import { Limits, Mode } from '../settings/run-options.ts';
+import { ApprovedBy } from './approval.ts';
+import { EventStamp, StoredText } from './log-entry.ts';
+import { Attachment, ImageFile, MessageOptions } from './message.ts';
+import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
+import { PlanChange, PlanSave } from './plan-edit.ts';
+import { Reply, Usage, UserQuestion } from './reply.ts';
+
+/** A dropped file as the file system knows it. One with another `ctime_ns` or name was touched or moved since. */
+export const FileIdentity = z.object({
+  ino: z.string(),
+  mtime_ns: z.string(),
+  sha256: z.string(),
+  ctime_ns: z.string().optional().describe('Records of earlier versions have none.'),
+  name: z.string().optional().describe('Its name in `inbox/`, where its reply has another.'),
+});
+export type FileIdentity = z.infer<typeof FileIdentity>;
+
+export const ToolCall = z.object({
+  id: z.string(),
+  name: z.string(),
+  args: z.string().describe('The arguments as the model wrote them: JSON, if it kept to the form.'),
+});
+export type ToolCall = z.infer<typeof ToolCall>;
+
+/** What became of a message that runs a template: the template as it was then, filled in, or why there is nothing to run. */
+export const RenderedTemplate = z.union([
+  z.object({
+    name: z.string(),
+    goal: z.string(),
+    text: z.string().describe('Its steps and what stands around them, filled in, as Markdown.'),
+    mode: Mode.optional(),
+    limits: Limits.optional(),
+  }),
+  z.object({ fault: z.string().describe('Why it cannot be run; the reply says it.') }),
+]);
+export type RenderedTemplate = z.infer<typeof RenderedTemplate>;
+
+/** What the model is asked beside the work: what kind of work it is, to make a plan, to revise it, to look at what is open, to sum up. */
+export const PlannerQuery = z.enum(['choose', 'plan', 'replan', 'adapt', 'summary']);
+export type PlannerQuery = z.infer<typeof PlannerQuery>;
+
+/** The code of a slice of work, in the tags of its requests (`provenance.ts`). Records of earlier versions have none. */
+const PromptNonce = z
+  .string()
+  .regex(/^[0-9a-f]{12}$/)
+  .optional()
+  .describe('Drawn by chance: what marks data and the daemon in the requests from here on.');
+
+export const RunEndStatus = z.enum(['done', 'paused', 'waiting', 'failed', 'cancelled']);
+export type RunEndStatus = z.infer<typeof RunEndStatus>;
+
+/** Who or what did it: a person (by message id or by hand), the model, or the daemon's own rule. */
+export const Actor = z.enum(['person', 'model', 'daemon']);
+export type Actor = z.infer<typeof Actor>;
+
+const eventSchema = <T extends string, S extends z.ZodRawShape>(type: T, shape: S) =>
+  z.object({ type: z.literal(type), ...shape });
+
+const EVENT_SCHEMAS = [
+  eventSchema('session.opened', { format: z.literal(1), key: z.string() }),
+  eventSchema('message.received', {
+    id: z.string(),
+    name: z.string().describe('Name of the reply file this message gets.'),
+    from: z.string().optional(),
+    body: StoredText,
+    command: z.string().optional(),
+    options: MessageOptions.optional(),
+    attachments: z.array(z.string()).optional(),
+    files: z.array(Attachment).optional().describe('What the attachments were when the message was taken.'),
+    as: z
+      .literal('data')
+      .optional()
+      .describe('Its sender is none of `senders`: it is told to the model and orders nothing.'),
+    template: RenderedTemplate.optional(),
+    file: FileIdentity,
+  }),
+  eventSchema('run.started', {
+    message: z.string(),
+    limits: Limits,
+    beside: z.string().optional().describe('The paused plan this run leaves alone.'),
+    model: z.string().optional(),
+    mode: Mode.describe('`auto`: not chosen yet, the model is asked first.'),
+    mode_reason: z.string().optional().describe('Why this mode, where the daemon chose it.'),
+    agent: z.string().optional().describe('The profile that does the work.'),
+    folder: z.string().optional().describe('The folder under `work/` its tools see as theirs.'),
+    seal: PromptNonce,
+  }),
+  eventSchema('run.resumed', {
+    message: z.string(),
+    name: z
+      .string()
+      .optional()
+      .describe(
+        'Name of the reply of a run that goes on by itself: what was set aside is tried again, or settings hold again.',
+      ),
+    by: Actor,
+    limits: Limits,
+    plan: z.string().optional().describe('A plan that had been set aside and is taken up again.'),
+    model: z.string().optional(),
+    seal: PromptNonce,
+  }),
+  eventSchema('mode.chosen', { mode: Mode, mode_reason: z.string() }),
+  eventSchema('mode.set', {
+    mode: Mode.nullable().describe('Null: that of the settings again.'),
+    message: z.string(),
+  }),
+  eventSchema('model.answered', {
+    text: z.string(),
+    calls: z.array(ToolCall),
+    usage: Usage.omit({ iterations: true, ms: true }),
+    model: z.string(),
+    ms: z.number(),
+    carried: z.array(z.string()).describe('Messages this call was the first to carry.'),
+    seen: z.int().describe('The record up to this seq was in the request.'),
+    step: z.string().optional().describe('The step that was at work when the model was asked.'),
+    consult: PlannerQuery.optional().describe('A question beside the work; its answer is no turn of the conversation.'),
+  }),
+  eventSchema('model.failed', {
+    error: z.string(),
+    kind: z.enum(['unreachable', 'overloaded', 'rejected', 'too_long', 'malformed', 'aborted', 'unconfigured']),
+    attempt: z.int().min(1),
+    ms: z.number().optional().describe('How long the call took to fail.'),
+    retry_at: z.string().nullable().describe('When it is tried again; null: it is not.'),
+    window: z.int().min(1).optional().describe('Tokens the model takes at most, as far as this refusal shows.'),
+  }),
+  eventSchema('tool.started', {
+    call: z.string().describe('`<seq of the answer>.<place in it>`: never used twice.'),
+    name: z.string(),
+    args: z.string(),
+    replay: z.enum(['safe', 'never']),
+  }),
+  eventSchema('tool.finished', {
+    call: z.string(),
+    ok: z.boolean(),
+    output: StoredText,
+    ms: z.number(),
+    images: z.array(ImageFile).optional().describe('Images that the model is shown behind the output.'),
+    exit: z.int().nullish().describe('Of a command: its exit status; null where it did not end by itself.'),
+  }),
+  eventSchema('tool.interrupted', {
+    call: z.string(),
+    outcome: z.enum(['unknown', 'not_started']),
+    why: z.string(),
+    output: StoredText.optional(),
+  }),
+  eventSchema('approval.asked', {
+    call: z.string(),
+    id: z.int().min(1).describe('Its number in the session, from 1: the name of its file in approvals/.'),
+    name: z.string().describe('The tool.'),
+    args: z.string(),
+    folder: z.string().optional(),
+    hash: z.string().describe('Of tool, arguments and folder; an answer holds for these alone.'),
+    why: z.string(),
+    shows: z.string(),
+    always: z.string().nullable().describe('The rule that is offered.'),
+    expires_at: z.iso.datetime(),
+  }),
+  eventSchema('approval.answered', {
+    call: z.string(),
+    id: z.int().min(1).optional().describe('Without it nobody was asked: a rule denied the call.'),
+    decision: z.enum(['allow', 'deny']),
+    by: ApprovedBy,
+    why: z.string().describe('What the model is told of a call that is denied.'),
+    always: z.string().optional().describe('The rule that was added to session.json.'),
+    message: z.string().optional().describe('The message that answered, or stands for the answer: its reply is next.'),
+    name: z.string().optional().describe('Name of the reply, where the answer was no message.'),
+    joins: z.boolean().optional().describe('What the message says is told to the model.'),
+  }),
+  eventSchema('plan.started', {
+    id: z.string(),
+    goal: z.string(),
+    mode: Mode,
+    limits: z.object({ iterations: z.int(), step_iterations: z.int() }),
+    title: z.string().optional(),
+    planned_by: z.string().optional(),
+    steps: z.array(Step).optional().describe('The steps it begins with, where a planner or a template made it.'),
+  }),
+  eventSchema('plan.revised', {
+    reason: z.string(),
+    changes: z.array(PlanChange).describe('Open steps that go, change or come; what has ended stays.'),
+  }),
+  eventSchema('plan.edited', {
+    by: Actor,
+    changes: z.array(PlanChange),
+    ignored: z.array(z.string()).describe('What the daemon did not take over, in words.'),
+    save: PlanSave.optional().describe('The save of `plan.json` it came from, where it could be read.'),
+  }),
+  eventSchema('plan.ended', { plan: z.string(), status: PlanStatus, reason: z.string() }),
+  eventSchema('step.added', { step: Step, by: Actor }),
+  eventSchema('step.started', { step: z.string() }),
+  eventSchema('step.progressed', { step: z.string(), progress: StepProgress }),
+  eventSchema('step.claimed', {
+    step: z.string(),
+    tier: CompletedBy,
+    evidence: z.string(),
+    veto: z.string().optional().describe('Why it was not believed; without it its checks are tried.'),
+    result: z.string().optional(),
+    attachments: z.array(z.string()).optional(),
+    to: z.string().optional(),
+  }),
+  eventSchema('step.asked', { step: z.string(), iterations: z.int() }),
+  eventSchema('step.completed', {
+    step: z.string(),
+    by: CompletedBy,
+    evidence: z.string(),
+    markers: z.int().optional().describe('Markers in this answer, where there was more than one.'),
+    result: z.string(),
+    attachments: z.array(z.string()).optional().describe('Files under `work/` that the step wrote.'),
+    to: z.string().optional().describe('The step the answer named as the one it goes on with.'),
+  }),
+  eventSchema('step.failed', { step: z.string(), error: z.string(), by: Actor }),
+  eventSchema('step.blocked', { step: z.string(), error: z.string(), by: Actor }),
+  eventSchema('step.skipped', { step: z.string(), reason: z.string(), by: Actor }),
+  eventSchema('step.reopened', { step: z.string(), by: Actor, message: z.string().optional() }),
+  eventSchema('child.sent', {
+    step: z.string(),
+    child: z.string().describe('The child session.'),
+    attempt: z.int().min(1),
+    message: z.string().describe('Id of the message it was sent.'),
+    command: z.string().optional().describe('What it was told, where it was not given its task.'),
+    folder: z.string().optional().describe('The folder under `work/` that it was given as its own.'),
+    limits: Limits.optional().describe('What it may spend.'),
+  }),
+  eventSchema('child.replied', {
+    step: z.string(),
+    child: z.string(),
+    attempt: z.int().min(1),
+    message: z.string().describe('The message this answers.'),
+    reply: Reply,
+  }),
+  eventSchema('context.compacted', {
+    upto: z.int().describe('The record so far.'),
+    summary: z.string().describe('Empty: a fresh conversation. Else what stands in the place of the turns left out.'),
+    kept: z
+      .int()
+      .min(1)
+      .optional()
+      .describe('How many of the last messages of the conversation stay as they are; without it, none.'),
+  }),
+  eventSchema('run.rested', {
+    message: z.string(),
+    status: RunEndStatus,
+    reason: z.string(),
+    text: z.string().describe('What the reply says.'),
+    spent: Usage,
+    files: z
+      .array(z.string())
+      .optional()
+      .describe('Files under `work/` that its reply brings along: they were there then.'),
+    question: UserQuestion.extend({ call: z.string().describe('The call whose result the answer is.') })
+      .optional()
+      .describe('What `ask_user` asks: the next message is the answer.'),
+  }),
+  eventSchema('reply.committed', { message: z.string(), reply: Reply, file: FileIdentity.optional() }),
+  eventSchema('reply.published', {
+    message: z.string(),
+    idle: z.boolean().describe('Nothing was open in the session after this.'),
+  }),
+  eventSchema('recovery.started', {
+    open: z.array(z.string()).describe('What the last daemon left open, in words.'),
+    after: z
+      .enum(['crash', 'error', 'trouble', 'stop'])
+      .optional()
+      .describe('How it was left: a daemon that died, an error of its code, trouble with the disk, a stop in order.'),
+    error: z.string().optional(),
+    alone: z
+      .int()
+      .min(0)
+      .optional()
+      .describe(
+        "Daemons lost in a row while nothing but this session was at work, or standing still in a step of it; 0: what was counted before turned out to be nobody's doing. Without it nothing is proven.",
+      ),
+  }),
+  eventSchema('daemon.stopped', {
+    open: z.array(z.string()).describe('What a daemon that ended in order left for the next one, in words.'),
+  }),
+] as const;
+
+export const EventBody = z.discriminatedUnion('type', EVENT_SCHEMAS);
+export type EventBody = z.infer<typeof EventBody>;
+
+/** One line of `events.jsonl`, without its crc. */
+export const Event = z.intersection(EventStamp, EventBody);
+export type Event = EventStamp & EventBody;
+export type EventType = EventBody['type'];
+export type EventOf<T extends EventType> = EventStamp & Extract<EventBody, { type: T }>;

@@ -1,0 +1,71 @@
+import { z } from 'zod';
+import { IMAGE_TYPES } from '../../base/file-kind.ts';
+import { Limits, LimitsInput, Mode } from '../settings/run-options.ts';
+
+export const MessageOptions = z.strictObject({
+  mode: Mode.optional().describe('The planning mode of the run this message starts.'),
+  limits: Limits.optional().describe('Limits of the slice this message starts.'),
+  model: z.string().min(1).optional().describe('The model of the run this message starts.'),
+  agent: z.string().min(1).optional().describe('The profile of `agents` in the settings that does the work.'),
+  folder: z
+    .string()
+    .regex(/^[^/\u0000.][^/\u0000]*$/, 'wanted one plain name, without "/" and without a dot at its start')
+    .optional()
+    .describe('A folder under `work/` that the tools of this run see as theirs.'),
+  when: z.enum(['now', 'after']).optional().describe('"after": do not join a run that is busy, wait for its end.'),
+});
+export type MessageOptions = z.infer<typeof MessageOptions>;
+
+/** What a `.json` message file holds. Any other text file is `{ text: <its content> }`. */
+export const MessageFile = z
+  .strictObject({
+    $schema: z.string().optional(),
+    id: z
+      .string()
+      .min(1)
+      .max(200)
+      .optional()
+      .describe('Given by the sender. The same id with the same content is one message, however often it is dropped.'),
+    text: z.string().optional().describe('What the person says.'),
+    from: z.string().max(200).optional().describe('Who says it; shown to the model and in the record, nothing else.'),
+    command: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('A command without its slash, such as "continue"; `text` is its argument.'),
+    attachments: z
+      .array(z.string().regex(/^\.files\/[^/]+$/, 'wanted ".files/<name>", a file put into inbox/.files/ first'))
+      .optional()
+      .describe('Files put into `inbox/.files/` beforehand; they are moved to `work/uploads/`.'),
+    options: MessageOptions.extend({
+      limits: LimitsInput.optional().describe('Limits of the slice this message starts.'),
+    }).optional(),
+  })
+  .refine(
+    (message) => (message.text ?? '').trim() !== '' || message.command !== undefined || message.attachments?.length,
+    {
+      message: 'wanted "text", "command" or "attachments"; none of them is there',
+    },
+  );
+export type MessageFile = z.infer<typeof MessageFile>;
+
+/** Largest image a model is given, in bytes: what the strictest of the large endpoints takes. */
+export const MAX_IMAGE_BYTES = 5 * 1024 * 1024;
+
+/** An image as the record knows it: where it is and what it was, never its pixels. */
+export const ImageFile = z.object({
+  path: z.string().describe('Under `work/`.'),
+  type: z.enum(IMAGE_TYPES),
+  bytes: z.int().min(1),
+  sha256: z.string(),
+});
+export type ImageFile = z.infer<typeof ImageFile>;
+
+/** A file that came with a message, as it was when the message was taken. */
+export const Attachment = z.object({
+  path: z.string().describe('Under `work/`.'),
+  bytes: z.int().min(0),
+  kind: z.string().describe('What it is, by its first bytes.'),
+  image: ImageFile.pick({ type: true, sha256: true }).optional().describe('An image that a model can be given.'),
+});
+export type Attachment = z.infer<typeof Attachment>;

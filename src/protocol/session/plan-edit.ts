@@ -1,0 +1,164 @@
+import { z } from 'zod';
+import { EachSource, ReduceInput, Step, StepCheck, StepCondition, StepStatus } from './plan.ts';
+
+/** What a `plan.json` may hold at most: beyond it no person reads it, and each change of it would hold up all sessions. */
+export const PLAN_BOUNDS = {
+  bytes: 16 * 1024 * 1024,
+  steps: 5000,
+  description: 10_000,
+  notes: 20_000,
+  id: 200,
+  needs: 1000,
+  checks: 50,
+  /** Groups within groups. */
+  depth: 50,
+};
+
+const tooMany = (what: string, most: number) => ({
+  error: ({ input }: { input?: unknown }) => {
+    const is = typeof input === 'string' ? input.length : Array.isArray(input) ? input.length : 0;
+    return `wanted at most ${most} ${what}, came ${is}`;
+  },
+});
+
+/** A step as a person saved it, without the bounds of `EditedStep`: what is on record is read whatever they are. */
+const SavedStep = z.object({
+  id: z.string().optional(),
+  description: z.string(),
+  status: StepStatus.optional(),
+  needs: z.array(z.string()).optional(),
+  when: z.array(StepCondition).optional(),
+  rollback: z.string().optional(),
+  parent: z.string().optional(),
+  done_when: z.array(StepCheck).optional(),
+  notes: z.string().optional(),
+  agent: z.string().optional(),
+});
+const SavedLimits = z.object({ iterations: z.int().min(1).optional(), step_iterations: z.int().min(1).optional() });
+
+const { id, description, needs, checks, notes } = PLAN_BOUNDS;
+
+/** What a step is to do, from whoever writes it. */
+export const StepText = z.string().trim().min(1).max(description, tooMany('characters', description));
+const EditedStep = SavedStep.extend({
+  id: z.string().min(1).max(id, tooMany('characters', id)).optional(),
+  description: StepText,
+  needs: z.array(z.string()).max(needs, tooMany('steps', needs)).optional(),
+  when: z.array(StepCondition).max(checks, tooMany('conditions', checks)).optional(),
+  rollback: z.string().min(1).optional(),
+  parent: z.string().min(1).optional(),
+  done_when: z.array(StepCheck).max(checks, tooMany('checks', checks)).optional(),
+  notes: z.string().max(notes, tooMany('characters', notes)).optional(),
+  agent: z.string().min(1).optional(),
+});
+
+/**
+ * What the daemon understands of a `plan.json` that a person saved. Looser than `Plan`: a person may leave out what the
+ * daemon keeps anyway, and add a step as `{ "description": "…" }`.
+ */
+export const EditedPlan = z.object({
+  id: z.string().optional(),
+  goal: z.string().optional(),
+  revision: z.int().optional(),
+  limits: SavedLimits.optional(),
+  steps: z.array(EditedStep).max(PLAN_BOUNDS.steps, tooMany('steps', PLAN_BOUNDS.steps)),
+});
+export type EditedPlan = z.infer<typeof EditedPlan>;
+
+/**
+ * A save of `plan.json` as it was understood. The next one of the same buffer is compared with it, not with the version both
+ * began from: else what it says a second time would be done a second time.
+ */
+export const PlanSave = z.object({
+  sha256: z.string().describe('Of its text.'),
+  revision: z.int().optional().describe('The version of the plan its buffer began from.'),
+  goal: z.string().optional(),
+  limits: SavedLimits.optional(),
+  status: z.unknown().optional().describe('As the file had it, like the two below; not taken over.'),
+  current_step_index: z.unknown().optional(),
+  iteration_count: z.unknown().optional(),
+  steps: z.array(
+    SavedStep.extend({
+      id: z.string().describe('The id it has in the plan.'),
+      written: z.string().nullable().optional().describe('The id it had in the file, where it is another; null: none.'),
+    }),
+  ),
+});
+export type PlanSave = z.infer<typeof PlanSave>;
+
+/** One thing a person changed in `plan.json`. */
+export const PlanChange = z.discriminatedUnion('what', [
+  z.object({ what: z.literal('goal'), to: z.string(), from: z.string() }),
+  z.object({ what: z.literal('limits'), to: z.object({ iterations: z.int(), step_iterations: z.int() }) }),
+  z.object({ what: z.literal('order'), to: z.array(z.string()) }),
+  z.object({ what: z.literal('added'), step: Step, at: z.int() }),
+  z.object({ what: z.literal('removed'), step: z.string(), description: z.string() }),
+  z.object({
+    what: z.literal('status'),
+    step: z.string(),
+    from: StepStatus,
+    to: StepStatus,
+    note: z.string().optional().describe('What came out of it, or why.'),
+  }),
+  z.object({
+    what: z.literal('step'),
+    step: z.string(),
+    set: Step.pick({
+      description: true,
+      needs: true,
+      when: true,
+      rollback: true,
+      parent: true,
+      done_when: true,
+      notes: true,
+      agent: true,
+    })
+      .partial()
+      .describe('The new values.'),
+    unset: z.array(z.enum(['needs', 'when', 'rollback', 'parent', 'done_when', 'notes', 'agent'])),
+  }),
+]);
+export type PlanChange = z.infer<typeof PlanChange>;
+
+const ProposedStepFields = z.strictObject({
+  id: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,60}$/, 'wanted letters, digits, "_" and "-"')
+    .optional(),
+  description: StepText,
+  needs: z.array(z.string()).nullish(),
+  agent: z.string().nullish(),
+  when: z.union([StepCondition, z.array(StepCondition)]).nullish(),
+  rollback: z.string().nullish(),
+  parent: z.string().nullish(),
+  each: EachSource.nullish(),
+  gather: ReduceInput.nullish(),
+  on_failed_part: z.enum(['fail', 'go_on']).nullish(),
+  done_when: z.array(StepCheck).nullish(),
+});
+
+/** A step as a planner proposes it: its description alone, or with the fields of plan.json. */
+export const ProposedStep = z.union([StepText, ProposedStepFields]);
+export type ProposedStep = z.infer<typeof ProposedStep>;
+
+/** What a planner answers: the steps of a plan, or the answer itself where no plan is needed. */
+export const PlanProposal = z.object({
+  title: z.string().trim().nullish(),
+  language: z.string().nullish(),
+  steps: z.array(ProposedStep).nullish(),
+  answer: z.string().nullish().describe('The whole answer, where no plan is needed.'),
+});
+export type PlanProposal = z.infer<typeof PlanProposal>;
+
+/** What a planner answers between super-steps: nothing to change, or what becomes of steps that have not begun. */
+export const PlanAdaptation = z.object({
+  keep: z.boolean().nullish(),
+  reason: z.string().nullish(),
+  remove: z.array(z.string()).nullish(),
+  change: z
+    .array(ProposedStepFields.partial().extend({ id: z.string(), status: StepStatus.nullish() }))
+    .nullish()
+    .describe('New values by step; null takes one away.'),
+  add: z.array(ProposedStep).nullish(),
+});
+export type PlanAdaptation = z.infer<typeof PlanAdaptation>;

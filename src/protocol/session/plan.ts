@@ -1,0 +1,131 @@
+import { z } from 'zod';
+import { Mode } from '../settings/run-options.ts';
+
+export const PLAN_STATUSES = ['running', 'paused', 'waiting', 'completed', 'failed', 'cancelled'] as const;
+export const PlanStatus = z.enum(PLAN_STATUSES);
+export type PlanStatus = z.infer<typeof PlanStatus>;
+
+export const STEP_STATUSES = ['pending', 'running', 'completed', 'failed', 'blocked', 'skipped'] as const;
+export const StepStatus = z.enum(STEP_STATUSES);
+export type StepStatus = z.infer<typeof StepStatus>;
+
+export const COMPLETED_BY = ['marker', 'tool', 'transition', 'timeout', 'person', 'child', 'parts'] as const;
+export const CompletedBy = z.enum(COMPLETED_BY);
+export type CompletedBy = z.infer<typeof CompletedBy>;
+
+/** A check that must pass before a step counts as done. */
+export const StepCheck = z.union([
+  z.strictObject({ file: z.string().min(1), min_bytes: z.int().min(0).optional(), matches: z.string().optional() }),
+  z.strictObject({ command: z.string().min(1), exit: z.int().default(0) }),
+  z.strictObject({ url: z.url(), status: z.int().default(200) }),
+  z.strictObject({ person: z.string().min(1) }),
+]);
+export type StepCheck = z.infer<typeof StepCheck>;
+
+/** A fact about another step; every field that is there must hold. */
+export const StepCondition = z.strictObject({
+  step: z.string().min(1).describe('Id of the step it is about; that one ends first.'),
+  status: z.enum(['completed', 'failed', 'skipped', 'blocked']).optional().describe('How it ended.'),
+  result: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Its result says this. Where the result denies it ("no error" for "error"), it does not hold.'),
+  exit: z.int().optional().describe('Exit status of the last command that ran in it.'),
+  not: z.boolean().optional().describe('true: the step runs where the rest does not hold.'),
+});
+export type StepCondition = z.infer<typeof StepCondition>;
+
+/** Where the parts of a step come from that is done once for each of them. */
+export const EachSource = z.union([
+  z.strictObject({
+    folder: z.string().min(1).describe('Each file in it and below is a part; hidden files and links are left out.'),
+    match: z.string().min(1).optional().describe('Only files like this, such as "*.md" or "2024/**/*.csv".'),
+  }),
+  z.strictObject({ file: z.string().min(1).describe('Each line of it that is not empty is a part.') }),
+  z.strictObject({ list: z.array(z.string().min(1)) }),
+]);
+export type EachSource = z.infer<typeof EachSource>;
+
+/** What a step puts together: the outcomes of the parts of another, in batches. */
+export const ReduceInput = z.strictObject({
+  from: z.string().min(1).describe('Id of the step with `each`.'),
+  batch_chars: z.int().min(1).optional().describe('Characters of outcomes that are put together at once.'),
+});
+export type ReduceInput = z.infer<typeof ReduceInput>;
+
+export const StepProgress = z.object({ current: z.int().min(0), total: z.int().min(0) });
+
+export const Step = z.object({
+  id: z.string().min(1),
+  description: z.string().min(1).describe('What is to be done. A tag like [CHART] at its beginning may name an agent.'),
+  command: z.string().optional().describe('The command that does it, where it comes from a template that names one.'),
+  status: StepStatus,
+  result: z.string().optional().describe('What came out of it, in a few words.'),
+  completed_by: CompletedBy.optional().describe('What decided that it is done; `timeout` means assumed.'),
+  evidence: z.string().optional().describe('The words that decided it.'),
+  error: z.string().optional(),
+  progress: StepProgress.optional(),
+  needs: z.array(z.string()).optional().describe('Ids of steps that must be completed first.'),
+  when: z.array(StepCondition).optional().describe('It runs only if all of these hold; else it is skipped.'),
+  rollback: z
+    .string()
+    .optional()
+    .describe('Id of the step that undoes this one. That other step runs only after this one has failed.'),
+  parent: z.string().optional().describe('Id of the step this one is a part of.'),
+  each: EachSource.optional().describe('It is done once for each of these, each time by a step of its own.'),
+  gather: ReduceInput.optional().describe('It puts together what the parts of another step came to.'),
+  on_failed_part: z
+    .enum(['fail', 'go_on'])
+    .optional()
+    .describe(
+      'What a failed part means for a step with `each`: "fail" (as without this) fails it, "go_on" goes on without.',
+    ),
+  part: z
+    .array(z.string())
+    .optional()
+    .describe('What a part is done for: paths as its `parent` found them, or entries.'),
+  done_when: z.array(StepCheck).optional(),
+  notes: z.string().optional(),
+  agent: z.string().optional().describe('The profile of `agents` that does it; named by a tag such as [CHART] too.'),
+  child: z.string().optional().describe('The child session that works on it.'),
+  call: z.string().optional().describe('The `spawn` call that asked for it, by its place in the record.'),
+  attempts: z.int().min(1).optional().describe('How often it was begun, where more than once.'),
+  attachments: z.array(z.string()).optional().describe('Files under `work/` it wrote.'),
+  exit: z.int().optional().describe('Exit status of the last command that ran in it.'),
+  iterations: z.int().min(0).optional().describe('Model calls spent in this step.'),
+  started_at: z.string().optional(),
+  completed_at: z.string().optional(),
+});
+export type Step = z.infer<typeof Step>;
+
+/** From a session folder to the schema the daemon writes at its start, so that an editor checks a plan without a network. */
+export const PLAN_SCHEMA_PATH = '../../.agentd/schemas/plan.schema.json';
+
+/** `plan.json`: shown to people and edited by people. Times are ISO 8601 in UTC. */
+export const Plan = z.object({
+  $schema: z.string().optional(),
+  version: z.literal(1),
+  id: z.string().min(1),
+  goal: z.string().describe('What the person asked for, as typed.'),
+  mode: Mode,
+  mode_reason: z.string().optional().describe('Why this mode, where the daemon chose it.'),
+  title: z.string().optional(),
+  planned_by: z
+    .string()
+    .optional()
+    .describe('Where the steps come from, if not from the work itself: "planner", or "fallback: <why>".'),
+  status: PlanStatus,
+  reason: z.string().optional().describe('Why the plan rests.'),
+  steps: z.array(Step),
+  current_step_index: z.int().min(0),
+  iteration_count: z.int().min(0),
+  limits: z.object({ iterations: z.int().min(1), step_iterations: z.int().min(1) }),
+  revision: z
+    .int()
+    .min(0)
+    .describe('Goes up with every change; says which version of the plan a hand edit began from.'),
+  created_at: z.string(),
+  updated_at: z.string(),
+});
+export type Plan = z.infer<typeof Plan>;

@@ -1,0 +1,55 @@
+import { z } from 'zod';
+
+/** What a person is asked. */
+export const UserQuestion = z.object({
+  text: z.string(),
+  choices: z.array(z.string()).describe('Short answers to choose from, numbered from 1; may be empty.'),
+});
+export type UserQuestion = z.infer<typeof UserQuestion>;
+
+export const REPLY_STATUSES = ['done', 'paused', 'waiting', 'failed', 'cancelled', 'joined', 'rejected'] as const;
+export const ReplyStatus = z.enum(REPLY_STATUSES);
+export type ReplyStatus = z.infer<typeof ReplyStatus>;
+
+export const Usage = z.object({
+  iterations: z.int().min(0).describe('Model calls since the run started or was resumed.'),
+  tokens: z.int().min(0),
+  cost: z.number().nullable().describe('Null unless the endpoint or the configured `prices` tell it.'),
+  ms: z.number().min(0).optional().describe('How long model and tool calls took, those of child sessions included.'),
+});
+export type Usage = z.infer<typeof Usage>;
+
+/** The `reason` of a child session's failure: it no longer has what it was told. */
+export const CHILD_STATE_LOST = 'lost';
+
+/** One file in `outbox/`: exactly one for each message. */
+export const Reply = z.object({
+  id: z.string().describe('The name of the reply file.'),
+  in_reply_to: z.string().describe('The id of the message.'),
+  session: z.string(),
+  status: ReplyStatus,
+  text: z.string(),
+  reason: z.string().optional().describe('Why the run rests, where it does.'),
+  question: UserQuestion.optional().describe(
+    'What the run waits to be told, where it asked: the next message is the answer.',
+  ),
+  plan: z
+    .object({
+      id: z.string(),
+      completed: z.int().min(0),
+      total: z.int().min(0),
+      current: z.string().nullable().describe('Description of the current step.'),
+    })
+    .nullable(),
+  usage: Usage.nullable(),
+  exit: z
+    .int()
+    .optional()
+    .describe('Of a child session: exit status of the last command that ran, for conditions of the plan it works for.'),
+  approval: z
+    .int()
+    .optional()
+    .describe('A call waits for an answer: the number of its file in approvals/, for `/approve` and `/deny`.'),
+  attachments: z.array(z.string()).describe('Paths under `work/`.'),
+});
+export type Reply = z.infer<typeof Reply>;

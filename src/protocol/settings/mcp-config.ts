@@ -1,0 +1,70 @@
+import { z } from 'zod';
+
+const StringMap = z.record(z.string(), z.string());
+const PathList = z.array(z.string().min(1));
+
+/** One MCP server, with the keys other programs use. It is a program (`command`) or an endpoint (`url`). */
+export const McpServer = z
+  .strictObject({
+    type: z
+      .enum(['stdio', 'http', 'streamable-http', 'streamableHttp', 'sse'])
+      .optional()
+      .describe('May be left out; "sse" is the older way of an endpoint.'),
+    command: z.string().min(1).optional().describe('The program to start; it is spoken to over its stdin and stdout.'),
+    args: z.array(z.string()).optional(),
+    env: StringMap.optional().describe('All it gets of the environment, besides PATH, HOME, TMPDIR and the language.'),
+    cwd: z
+      .string()
+      .min(1)
+      .optional()
+      .describe(
+        'Where it is started: a folder the model cannot write. By default the home folder, which is empty in the sandbox.',
+      ),
+    sandbox: z
+      .enum(['auto', 'bwrap', 'none'])
+      .optional()
+      .describe(
+        'Where it runs. "auto": in a sandbox where one works; "bwrap": there or not at all; "none": as this user, held by nothing. auto.',
+      ),
+    network: z.boolean().optional().describe('It may use the network from its sandbox, all of it; false.'),
+    read: PathList.optional().describe('Files and folders it sees in its sandbox, besides the system and PATH.'),
+    write: PathList.optional().describe('Files and folders it may also change. A folder that is missing is made.'),
+    url: z.string().min(1).optional().describe('An endpoint that speaks streamable HTTP, or the older SSE.'),
+    headers: StringMap.optional().describe(
+      'Sent with each request. Variables of the environment are filled in, here and in all other texts.',
+    ),
+    timeout_s: z.number().positive().max(3600).optional().describe('Longest silence of a call, in seconds; 60.'),
+    tools: z.array(z.string()).optional().describe('Only these of its tools are offered.'),
+    trust_hints: z
+      .boolean()
+      .optional()
+      .describe('Its word is taken for which tools may run a second time after a crash.'),
+    disabled: z.boolean().optional().describe('Leaves it out, such as one of agentd.json in a session.json.'),
+  })
+  .superRefine((server, context) => {
+    const wrong = mcpServerProblem(server);
+    if (wrong) context.addIssue({ code: 'custom', message: wrong });
+  });
+export type McpServer = z.infer<typeof McpServer>;
+
+/** Servers by name. Those of a session take the place of the workspace's with the same name. */
+export const McpServers = z.record(z.string().min(1).max(64), McpServer);
+export type McpServers = z.infer<typeof McpServers>;
+
+/** Keys that say how a program is started; an endpoint is started by somebody else. */
+const PROGRAM_ONLY_KEYS = ['args', 'env', 'cwd', 'sandbox', 'network', 'read', 'write'];
+
+function mcpServerProblem(server: Record<string, unknown>): string | undefined {
+  const { command, url, headers, type, disabled } = server;
+  if (disabled === true) return undefined;
+  if (command === undefined && url === undefined) return 'wanted a `command` (a program) or a `url` (an endpoint)';
+  if (command !== undefined && url !== undefined) return 'wanted one of `command` and `url`, not both';
+  if (url === undefined && headers !== undefined)
+    return '`headers` belong to a server with `url`; a program takes `env`';
+  const misplaced = url === undefined ? [] : PROGRAM_ONLY_KEYS.filter((key) => server[key] !== undefined);
+  if (misplaced.length > 0)
+    return `${misplaced.map((key) => `\`${key}\``).join(', ')}: these belong to a server with \`command\`; one with \`url\` is not started here`;
+  if (type !== undefined && (type === 'stdio') !== (command !== undefined))
+    return '`type` does not fit: "stdio" goes with `command`, the others with `url`';
+  return undefined;
+}

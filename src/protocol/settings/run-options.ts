@@ -1,0 +1,96 @@
+import { z } from 'zod';
+
+/** The planning modes by name, apart from their schema: a command line that names them need not load one. */
+export const MODES = ['linear', 'plan-act', 'todo', 'dag', 'map-reduce', 'auto'] as const;
+
+export const Mode = z.enum(MODES);
+export type Mode = z.infer<typeof Mode>;
+
+const positiveInt = z.int().min(1);
+
+/** What a run may spend. A value of `null` means no limit. */
+export const Limits = z
+  .strictObject({
+    iterations: positiveInt.describe('Model calls per slice (from a start or a "continue" to the next rest).'),
+    step_iterations: positiveInt.describe('Iterations in one step without a sign before the model is asked about it.'),
+    repeats: z
+      .int()
+      .min(0)
+      .describe('The same call with the same result this often in a row is noticed; 0 turns it off.'),
+    tokens: positiveInt.nullable().describe('Tokens per slice, prompt and answer together.'),
+    cost: z.number().positive().nullable().describe('Cost per slice, in the currency of `prices`.'),
+    minutes: z.number().positive().nullable().describe('Minutes per slice, waiting for the endpoint included.'),
+    outage_minutes: z.number().min(0).describe('How long an endpoint that cannot be reached is tried again.'),
+    jobs: z.int().min(0).describe('Commands in the background that may run at once in a session; 0 allows none.'),
+    steps: positiveInt.describe('Steps that may run at once, in modes that run several.'),
+    step_minutes: z
+      .number()
+      .positive()
+      .nullable()
+      .describe(
+        'Minutes a child session may take over its step, counted from what it was told last; then the step fails.',
+      ),
+    approval_minutes: z
+      .number()
+      .min(0)
+      .describe('How long a call waits for a person to allow it; then it is denied. 0: nobody is asked.'),
+  })
+  .partial();
+export type Limits = z.infer<typeof Limits>;
+
+const MINUTES_PER_YEAR = 366 * 24 * 60;
+
+/** What a limit may be at most. Times beyond can no longer be told as dates or waited for. */
+const LIMIT_MAXIMA: { readonly [K in keyof Required<Limits>]: number } = {
+  iterations: 1e6,
+  step_iterations: 1e6,
+  repeats: 1e6,
+  tokens: 1e12,
+  cost: 1e9,
+  minutes: MINUTES_PER_YEAR,
+  outage_minutes: MINUTES_PER_YEAR,
+  jobs: 1000,
+  steps: 1000,
+  step_minutes: MINUTES_PER_YEAR,
+  approval_minutes: MINUTES_PER_YEAR,
+};
+
+const maximumByKey = new Map(Object.entries(LIMIT_MAXIMA));
+
+/** Limits as people write them. Those on record are taken as they are, and held to the same bounds where they are used. */
+export const LimitsInput = Limits.superRefine((limits, context) => {
+  for (const [key, value] of Object.entries(limits)) {
+    const most = maximumByKey.get(key) ?? Number.POSITIVE_INFINITY;
+    if (typeof value === 'number' && value > most)
+      context.addIssue({ code: 'custom', path: [key], message: `wanted at most ${most}, came ${value}` });
+  }
+});
+
+/** Limits with nothing left open. */
+export type ResolvedLimits = { [K in keyof Limits]-?: Exclude<Limits[K], undefined> };
+
+export const DEFAULT_LIMITS: ResolvedLimits = {
+  iterations: 50,
+  step_iterations: 5,
+  repeats: 3,
+  tokens: null,
+  cost: null,
+  minutes: null,
+  outage_minutes: 720,
+  jobs: 5,
+  steps: 4,
+  step_minutes: null,
+  approval_minutes: 60,
+};
+
+/** Limits laid over the defaults; keys that are not there change nothing. */
+export function resolveLimits(...layers: Array<Limits | undefined>): ResolvedLimits {
+  const full: ResolvedLimits = { ...DEFAULT_LIMITS };
+  for (const layer of layers) Object.assign(full, Object.fromEntries(Object.entries(layer ?? {}).flatMap(clampLimit)));
+  return full;
+}
+
+function clampLimit([key, value]: [string, number | null | undefined]): Array<[string, number | null]> {
+  if (value === undefined) return [];
+  return [[key, value === null ? null : Math.min(value, maximumByKey.get(key) ?? value)]];
+}

@@ -1,0 +1,170 @@
+import { z } from 'zod';
+import { truncate } from '../../base/strings.ts';
+import { StepCheck } from '../session/plan.ts';
+import { PLAN_BOUNDS, StepText } from '../session/plan-edit.ts';
+
+/** The arguments of a call of the daemon's own tools, by their schema, or what is wrong with them in words for the model. */
+export function parseToolArgs<T>(schema: z.ZodType<T>, args: string): T | string {
+  try {
+    const parsed = schema.safeParse(JSON.parse(args));
+    if (parsed.success) return parsed.data;
+    const issue = parsed.error.issues[0];
+    return `The arguments do not fit: ${issue?.path.join('.') || 'the object'}: ${issue?.message}`;
+  } catch {
+    return `The arguments are not JSON: ${truncate(args, 80)}`;
+  }
+}
+
+/**
+ * A tool of the daemon's own, as the model is told of it. Its JSON Schema is made when it is first asked for: making the three of
+ * them took 10 ms of every program that loads the meaning of a record, and only a daemon that calls a model needs them.
+ */
+function defineOwnTool(name: string, description: string, args: z.ZodType) {
+  let made: Record<string, unknown> | undefined;
+  return {
+    name,
+    description,
+    get parameters(): Record<string, unknown> {
+      made ??= z.toJSONSchema(args, { io: 'input' }) as Record<string, unknown>;
+      return made;
+    },
+  };
+}
+
+/** Choices a question may offer; more are no choice that a person can look over. */
+const MAX_CHOICES = 10;
+
+/** Arguments of the `ask_user` tool. */
+export const AskUserArgs = z.strictObject({
+  question: z
+    .string()
+    .trim()
+    .min(1)
+    .max(4000)
+    .describe('The question, whole: all the person needs to know to answer it. Nothing else of your answer is shown.'),
+  choices: z
+    .array(z.string().trim().min(1).max(200))
+    .max(MAX_CHOICES)
+    .nullish()
+    .describe('Short answers to choose from, at most ten. Any other answer stays possible.'),
+});
+export type AskUserArgs = z.infer<typeof AskUserArgs>;
+
+/** A question to the person as a call: the run waits, and their next message is its result. */
+export const ASK_USER_TOOL = defineOwnTool(
+  'ask_user',
+  'Ask the person something that only they can say or decide, and wait for their answer, however long it takes. Ask where a wrong guess would be costly; decide small matters yourself. One question at a time; other calls of the same answer run first.',
+  AskUserArgs,
+);
+
+// An empty description is told from the rest of its list, so it is no fault of form.
+const NewStep = z.union([
+  z.string().max(PLAN_BOUNDS.description),
+  z.strictObject({
+    description: z.string().max(PLAN_BOUNDS.description),
+    needs: z.array(z.string()).nullish(),
+    done_when: z.array(StepCheck).nullish(),
+  }),
+]);
+
+/** More are no plan; a mode takes far fewer. */
+const MAX_STEPS_AT_ONCE = 500;
+
+const STEP_ID_HELP = 'Id of the step, such as step_2; without it the current one.';
+
+/** Arguments of the `plan` tool. One flat object: some endpoints refuse a choice of objects at the top. */
+export const PlanToolArgs = z.strictObject({
+  command: z.enum(['create', 'update', 'complete_step', 'mark_step', 'add_step', 'replan', 'get']),
+  steps: z
+    .array(NewStep)
+    .max(MAX_STEPS_AT_ONCE)
+    .nullish()
+    .describe('create: the steps, in order. add_step: several at once.'),
+  step: z.string().nullish().describe(STEP_ID_HELP),
+  description: StepText.nullish().describe('add_step, update: what is to be done.'),
+  needs: z.array(z.string()).nullish().describe('add_step, update: ids of steps that must be completed first.'),
+  done_when: z
+    .array(StepCheck)
+    .nullish()
+    .describe('add_step, update: checks that must pass before the step counts as done.'),
+  notes: z.string().max(PLAN_BOUNDS.notes).nullish().describe('update: notes on the step.'),
+  status: z.enum(['failed', 'skipped', 'blocked']).nullish().describe('mark_step: what became of the step.'),
+  reason: z.string().nullish().describe('mark_step, replan: why.'),
+  result: z.string().nullish().describe('complete_step: what came out of it, in a sentence.'),
+  progress: z
+    .strictObject({ current: z.int().min(0), total: z.int().min(0) })
+    .nullish()
+    .describe('update: how far the step is.'),
+});
+export type PlanToolArgs = z.infer<typeof PlanToolArgs>;
+
+/** The structured road beside the text markers, for models that prefer tools. Its effects are events like those of the text. */
+export const PLAN_TOOL = defineOwnTool(
+  'plan',
+  'Keep the plan: create it, add or change steps, report a step completed, failed, skipped or blocked, or look at it. Does the same as the [Step] and [Done] lines; use either.',
+  PlanToolArgs,
+);
+
+/** Arguments of the `spawn` tool. */
+export const SpawnArgs = z.strictObject({
+  task: StepText.describe(
+    'What the child session is to do, whole: it knows the goal and the results so far, not this conversation.',
+  ),
+  agent: z
+    .string()
+    .trim()
+    .min(1)
+    .nullish()
+    .describe('Name of the agent profile that does it; without it, one like you.'),
+});
+export type SpawnArgs = z.infer<typeof SpawnArgs>;
+
+/** A child session on the model's own wish: the road that delegated steps take, as a call. */
+export const SPAWN_TOOL = defineOwnTool(
+  'spawn',
+  'Give a piece of work to a child session with a conversation of its own, and get its answer. Several calls in one answer work side by side. Use it for work that would fill this conversation, or that can be done in parallel.',
+  SpawnArgs,
+);
+
+/** The tool that looks up the parts of a step with `each`; the model is not offered it. */
+export const PARTS_TOOL = 'parts';
+
+/** Parts a step may have. More would be a plan nobody reads, and each event of it costs a look at every step. */
+export const MAX_PARTS = 1000;
+/** Files or lines that are put into one part where there are too many for a part each. */
+export const MAX_ITEMS_PER_PART = 20;
+
+/** What is asked of it: which part of the whole comes next. */
+export const PartsArgs = z.strictObject({
+  folder: z.string().optional(),
+  match: z.string().optional(),
+  file: z.string().optional(),
+  from: z.int().min(0).describe('Lines of the file that were listed before.'),
+  after: z.string().optional().describe('The last path of the folder that was listed before.'),
+  group: z.int().min(1).optional().describe('How many go into one part, as the first page said.'),
+});
+export type PartsArgs = z.infer<typeof PartsArgs>;
+
+/** A page of parts. */
+export const PartsPage = z.strictObject({
+  /** Files or lines in all, when the first page was made. */
+  total: z.int().min(0),
+  /** Links, hidden files and what is neither file nor folder: no parts. */
+  left_out: z.int().min(0),
+  group: z.int().min(1),
+  parts: z.array(z.array(z.string()).min(1)),
+  more: z.boolean(),
+});
+export type PartsPage = z.infer<typeof PartsPage>;
+
+/** How many go into one part, so that there are no more parts than may be; undefined where there are too many even so. */
+export function partSize(total: number): number | undefined {
+  const size = Math.max(1, Math.ceil(total / MAX_PARTS));
+  return size <= MAX_ITEMS_PER_PART ? size : undefined;
+}
+
+export function chunk<T>(all: readonly T[], size: number): T[][] {
+  const groups: T[][] = [];
+  for (let at = 0; at < all.length; at += size) groups.push(all.slice(at, at + size));
+  return groups;
+}

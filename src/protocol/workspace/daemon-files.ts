@@ -1,0 +1,109 @@
+import { z } from 'zod';
+
+const TroubleKind = z.enum(['quarantined', 'blocked', 'no room', 'too many files', 'failing', 'set aside']);
+export type TroubleKind = z.infer<typeof TroubleKind>;
+
+/** Names listed at most; the counts tell how many there are. */
+export const MAX_LISTED = 100;
+
+const SettingsStatus = z.object({
+  from: z
+    .enum(['file', 'last good', 'nothing'])
+    .describe('What is in force: the file; what held last, since it does not; "nothing": nothing is done.'),
+  since: z.string().nullable().describe('When that came into force, ISO 8601, UTC; null where there is no file.'),
+  fault: z.string().nullable().describe('Why the file as it is does not hold.'),
+  warnings: z.array(z.string()).describe('What in it was left out.'),
+});
+
+/** `.agentd/status.json`: what the daemon sees and what it cannot serve. Not truth: it may be deleted, and is gone with the daemon. */
+export const DaemonStatus = z.object({
+  version: z.literal(1),
+  at: z.string().describe('When it was written, ISO 8601, UTC.'),
+  pid: z.int().min(1).describe('The daemon that wrote it; where that has ended, it says nothing of now.'),
+  sessions: z.object({
+    known: z.int(),
+    open: z.int().describe('In memory now, with their files open.'),
+    most_open: z.int().describe('That may be open at once, by the limit on open files.'),
+    waiting: z.int().describe('With something to do, waiting for their turn to be opened.'),
+  }),
+  watching: z.object({
+    file_system: z.string(),
+    watched: z.int(),
+    polled: z.int().describe('Looked at every second in place of a watch.'),
+    why: z.string().nullable().describe('Why some are polled.'),
+    names: z.array(z.string()).describe(`The polled ones, the first ${MAX_LISTED}.`),
+  }),
+  disk: z.object({
+    room: z
+      .enum(['plenty', 'little', 'none'])
+      .describe('"little": nothing new is taken in. "none": besides, no further call is begun.'),
+    free_mb: z.int(),
+    floor_mb: z.number(),
+    reserve: z.boolean().describe('Whether the reserve for the last records is there.'),
+    why: z.string().nullable(),
+  }),
+  settings: SettingsStatus.extend({
+    file: z.string().describe('The workspace\'s settings, "agentd.json" or what `--config` named.'),
+    total: z.int().describe('Sessions whose settings have a fault or a warning.'),
+    sessions: z
+      .array(SettingsStatus.extend({ session: z.string() }))
+      .describe(`These, as far as they were looked at, the first ${MAX_LISTED}.`),
+  }).describe('How it stands with the settings.'),
+  trouble: z.object({
+    total: z.int(),
+    sessions: z
+      .array(
+        z.object({
+          session: z.string(),
+          is: TroubleKind,
+          why: z.string(),
+          since: z.string(),
+        }),
+      )
+      .describe(`Sessions that are not served, and why; the first ${MAX_LISTED}.`),
+  }),
+});
+export type DaemonStatus = z.infer<typeof DaemonStatus>;
+
+/** A session that is proven to have cost daemons. */
+export const CrashCulprit = z.object({
+  session: z.string(),
+  times: z.int().min(1).describe('Daemons lost in a row over it.'),
+  how: z
+    .enum(['alone', 'stood still'])
+    .describe('Nothing else was at work; or the daemon stood still in a step of it.'),
+  what: z.string().optional().describe('The step it stood still in.'),
+  until: z.string().optional().describe('It is not opened before this time, ISO 8601, UTC.'),
+});
+export type CrashCulprit = z.infer<typeof CrashCulprit>;
+
+/** `.agentd/losses.json`: daemons that ended without a word, and what that says of the sessions. Deleting it forgives all. */
+export const CrashRecord = z.object({
+  version: z.literal(1),
+  in_a_row: z.int().min(0).describe('Daemons lost one after the other while sessions were at work.'),
+  at: z.string().optional().describe('When the last of them was found, ISO 8601, UTC.'),
+  ran_ms: z.number().min(0).describe('How long the youngest work had gone on when it was lost.'),
+  suspects: z
+    .array(z.string())
+    .describe('Sessions that were at work then; after two losses they are tried one at a time.'),
+  trying: z.string().optional().describe('The one that was being tried, alone.'),
+  culprits: z.array(CrashCulprit),
+});
+export type CrashRecord = z.infer<typeof CrashRecord>;
+
+/** A line of `.agentd/at-work`: a session that has something going on, since so many ms after the daemon began. */
+export const ActiveSession = z.object({ session: z.string(), since_ms: z.number() });
+export type ActiveSession = z.infer<typeof ActiveSession>;
+
+/** The first line of `.agentd/at-work`: whose it is, and when that was last alive, in ms after it began. */
+export const ActiveSessionsHeader = z.object({ owner_since: z.string(), alive_ms: z.number() });
+
+/** `.agentd/stood-still.json`: what the watchdog left of a daemon that it ended. */
+export const StallReport = z.object({
+  version: z.literal(1),
+  owner_since: z.string(),
+  seconds: z.number(),
+  session: z.string().optional().describe('Whose step it stood still in; without it nobody knows.'),
+  what: z.string().optional(),
+});
+export type StallReport = z.infer<typeof StallReport>;

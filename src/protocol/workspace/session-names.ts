@@ -1,0 +1,92 @@
+import { sha256 } from '../../base/sha256.ts';
+
+/** Most bytes a file system takes in one name. */
+const MAX_NAME_BYTES = 255;
+/** Kept as they are, wherever they stand: no case, no normal form, no meaning to any shell or file system. */
+const PLAIN_LETTER = /^[a-z0-9_.-]$/;
+/** Of the letters outside ASCII only those that exist in one form: no case, nothing to compose or decompose. */
+const SINGLE_FORM_LETTER = /^(?=\p{L})[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]$/u;
+/** Windows opens a device for these, also with an extension. */
+const WINDOWS_DEVICE = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/;
+
+/**
+ * The folder of the session with this key: one harmless path segment of at most 255 bytes. Two keys never share one,
+ * not even where the file system ignores case or Unicode normal form. Simple lower-case names stay as they are;
+ * everything else is escaped as `=` and two hex digits, or `=u…=` outside ASCII. `~` is escaped too: only child
+ * sessions are named with one. A key that would grow beyond 255 bytes keeps its beginning and gets a SHA-256 at the
+ * end, so for those alone "never" means "unless SHA-256 is broken".
+ */
+export function sessionFolder(key: string): string {
+  if (key === '') return '=empty';
+  const letters = [...key];
+  const pieces = letters.map((letter, at) => {
+    const edge = (at === 0 && /[.-]/.test(letter)) || (at === letters.length - 1 && letter === '.');
+    const device = at === 0 && WINDOWS_DEVICE.test(key);
+    return (PLAIN_LETTER.test(letter) && !edge && !device) || hasSingleForm(letter) ? letter : escapeLetter(letter);
+  });
+  const name = pieces.join('');
+  return byteLength(name) <= MAX_NAME_BYTES ? name : shortenName(pieces, `=h${sha256(name)}`);
+}
+
+/** Whether the daemon takes this folder under `.sessions/` for a session. People may `mkdir` almost any name. */
+export function isSessionFolder(name: string): boolean {
+  // Asked of every session in every sweep, where to count bytes took a tenth of the time: no UTF-16 unit becomes more than three.
+  const fits = name.length * 3 <= MAX_NAME_BYTES || byteLength(name) <= MAX_NAME_BYTES;
+  return name !== '' && !name.startsWith('.') && !/[/\p{Cc}]/u.test(name) && fits;
+}
+
+/** Entries of `outbox/` that are not replies. */
+const RESERVED_OUTBOX_NAMES: ReadonlySet<string> = new Set(['read', '.tmp']);
+
+/** Whether a file of this name in `outbox/` would meet the outbox's own, also where the file system ignores case or endings. */
+export function isReservedOutboxName(name: string): boolean {
+  const compared = name
+    .normalize('NFKC')
+    .replace(/\p{Cf}/gu, '')
+    .replace(/[. ]+$/, '');
+  return RESERVED_OUTBOX_NAMES.has(compared.toLowerCase());
+}
+
+const hasSingleForm = (letter: string): boolean =>
+  SINGLE_FORM_LETTER.test(letter) && letter.normalize('NFKD') === letter;
+
+function escapeLetter(letter: string): string {
+  const code = (letter.codePointAt(0) ?? 0).toString(16);
+  return letter <= '\x7f' ? `=${code.padStart(2, '0')}` : `=u${code}=`;
+}
+
+function shortenName(pieces: readonly string[], ending: string): string {
+  let name = '';
+  for (const piece of pieces) {
+    if (byteLength(name) + byteLength(piece) + byteLength(ending) > MAX_NAME_BYTES) break;
+    name += piece;
+  }
+  return name + ending;
+}
+
+const byteLength = (text: string): number => new TextEncoder().encode(text).length;
+
+/** The name of the folder that holds the sessions of a workspace. */
+const SESSIONS_FOLDER = '.sessions';
+
+/** Whether a path lies in a session's folder: what is there, a model may have written. */
+export const isInSessionFolder = (path: string): boolean => sessionsFolderAbove(path) !== undefined;
+
+/** The folder of all sessions on the way to a path in one of them; undefined where it is in none. */
+export function sessionsFolderAbove(path: string): string | undefined {
+  const at = `${path}/`.indexOf(`/${SESSIONS_FOLDER}/`);
+  return at < 0 ? undefined : path.slice(0, at + SESSIONS_FOLDER.length + 1);
+}
+
+/**
+ * The folders of a PATH in which programs that run outside of the sandbox may be looked for: the same wherever one is, and no
+ * session's. `npx` and `npm run`, called in a `work/`, put its `node_modules/.bin` first.
+ */
+export const trustedPathFolders = (path: string): string[] =>
+  path.split(':').filter((folder) => folder.startsWith('/') && !isInSessionFolder(folder));
+
+/** An environment for programs that run outside of the sandbox. */
+export function withTrustedPath<Env extends Readonly<Record<string, string | undefined>>>(env: Env): Env {
+  const path = env['PATH'];
+  return path === undefined ? env : { ...env, PATH: trustedPathFolders(path).join(':') };
+}

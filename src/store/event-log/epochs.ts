@@ -1,0 +1,68 @@
+import type { LogOffset, LogPosition } from '../../protocol/session/log-entry.ts';
+import { decodeEventLine, epochOfLine } from './event-codec.ts';
+import { readLines } from './log-lines.ts';
+import type { SegmentFiles } from './segments.ts';
+
+/** The first line of an epoch: where it is, and how far its writer had read when it began. */
+type EpochRange = { epoch: number; at: LogOffset; from: LogOffset };
+
+const isPlaceBefore = (a: LogOffset, b: LogOffset) =>
+  a.segment === b.segment ? a.offset < b.offset : a.segment < b.segment;
+
+/** Which lines count, asked in the order of the record. */
+export type EpochView = { counts(at: LogOffset, epoch: number): boolean };
+
+/**
+ * What a record says, where more than one daemon wrote to it: the view of the highest epoch, which is what its writer had read
+ * (found by the same rule) and what it wrote. All else is void. One look at the beginning of each line finds where epochs begin,
+ * so that no line is told and taken back later. Undefined where the mark itself is in a void part. `epoch` is that of the mark.
+ */
+export async function openEpochView(
+  segments: SegmentFiles,
+  mark: LogPosition,
+  epoch: number,
+): Promise<EpochView | undefined> {
+  const ranges: EpochRange[] = [];
+  let limit: LogOffset = { segment: Number.POSITIVE_INFINITY, offset: 0 };
+  for (const range of (await findEpochRanges(segments, mark, epoch)).reverse()) {
+    // A writer's beginning that a later epoch does not know of is void, and so is what it made void.
+    if (!isPlaceBefore(range.at, limit)) continue;
+    ranges.unshift(range);
+    limit = range.from;
+  }
+  if (isPlaceBefore(limit, mark)) return undefined;
+  let now = { epoch };
+  return {
+    counts(at, its) {
+      for (let next = ranges[0]; next && !isPlaceBefore(at, next.at); next = ranges[0]) {
+        now = next;
+        ranges.shift();
+      }
+      return its === now.epoch && (!ranges[0] || isPlaceBefore(at, ranges[0].from));
+    },
+  };
+}
+
+/** Every line whose epoch is higher than all before it. */
+async function findEpochRanges(segments: SegmentFiles, mark: LogPosition, since: number): Promise<EpochRange[]> {
+  const ranges: EpochRange[] = [];
+  let newest = since;
+  for (let number = mark.segment; number <= segments.current.number; number++) {
+    const { file, start, end } = segments.open(number);
+    for await (const batch of readLines(file, number === mark.segment ? mark.offset : start.offset, end)) {
+      for (const { bytes, offset } of batch) {
+        const epoch = epochOfLine(bytes);
+        if (epoch <= newest) continue;
+        const line = decodeEventLine(bytes);
+        if (!line.ok) continue;
+        const at = { segment: number, offset };
+        const { fence } = line.event;
+        newest = epoch;
+        // One that does not say where it began, began before the mark, whose writer then wrote behind it.
+        const from = fence ?? (mark.offset > 0 ? { segment: 0, offset: 0 } : at);
+        ranges.push({ epoch, at, from: isPlaceBefore(from, at) ? from : at });
+      }
+    }
+  }
+  return ranges;
+}

@@ -1,0 +1,78 @@
+import type { ZodType } from 'zod';
+import { propertyOf } from '../../base/dictionary.ts';
+import { errorText } from '../../base/user-error.ts';
+import { type Event, EventBody } from '../../protocol/session/event.ts';
+import { EventStamp, type LogOffset } from '../../protocol/session/log-entry.ts';
+import { checksummedPart, crc32Hex, crcOfLine, encodeLineWithCrc } from './log-lines.ts';
+
+const EVENT_TYPES: ReadonlySet<string> = new Set(EventBody.options.map((option) => option.shape.type.value));
+
+/** One line of the record, with its crc32 (of the bytes before `,"crc"`) and its line feed. */
+export function encodeEventLine(stamp: EventStamp, body: EventBody): string {
+  const { v, seq, epoch, at, fence } = stamp;
+  return encodeLineWithCrc(Object.assign({ v, seq, epoch, at, ...(fence && { fence }) }, body));
+}
+
+/**
+ * What a line says. `torn`: its checksum is missing or wrong, as after a power cut. Not `torn`: it was written just so, but
+ * not by a program that keeps to this version of the format.
+ */
+export type DecodedLine = { ok: true; event: Event } | { ok: false; torn: boolean; why: string };
+
+/** The epoch a line of an event says it has, by its beginning alone; 0 where it says none. */
+export function epochOfLine(bytes: Buffer): number {
+  return Number(/^\{"v":1,"seq":\d+,"epoch":(\d+),/.exec(bytes.toString('latin1', 0, 64))?.[1] ?? 0);
+}
+
+/** Reads one line, given without its line feed. Never throws. */
+export function decodeEventLine(bytes: Buffer): DecodedLine {
+  const end = crcOfLine(bytes);
+  const head = checksummedPart(bytes);
+  if (end === undefined) return { ok: false, torn: true, why: 'it does not end with a checksum' };
+  if (end !== crc32Hex(head)) return { ok: false, torn: true, why: 'its checksum does not fit its content' };
+  try {
+    return parseEvent(JSON.parse(`${head.toString()}}`));
+  } catch (error) {
+    return { ok: false, torn: false, why: `it is not JSON (${errorText(error)})` };
+  }
+}
+
+function parseEvent(value: unknown): DecodedLine {
+  const [v, type] = [propertyOf(value, 'v'), propertyOf(value, 'type')];
+  if (v !== 1 || (typeof type === 'string' && !EVENT_TYPES.has(type))) {
+    const what = v !== 1 ? `format ${JSON.stringify(v)}` : `an event of type "${type}"`;
+    return { ok: false, torn: false, why: `it holds ${what}, which a newer version of agentd wrote` };
+  }
+  // Its two halves have no key in common; zod's own intersection would compare and merge them key by key.
+  const [stamp, body] = [EventStamp.safeParse(value), EventBody.safeParse(value)];
+  if (stamp.success && body.success) return { ok: true, event: Object.assign(stamp.data, body.data) };
+  const [issue] = [...(stamp.error?.issues ?? []), ...(body.error?.issues ?? [])];
+  return { ok: false, torn: false, why: `its content does not fit: ${issue?.path.join('.')}: ${issue?.message}` };
+}
+
+/**
+ * The lines of events that follow event `seq`, the first of them with the fence, and the events as they will be read back. Throws where a line could not be
+ * read back, before a byte of it is written: such an event is a bug, and in the record it would stop the session for good.
+ */
+export function stampEvents(
+  bodies: EventBody[],
+  { seq, epoch, at, fence }: { seq: number; epoch: number; at: string; fence?: LogOffset | undefined },
+): { text: string; events: Event[] } {
+  const first: EventStamp = { v: 1, seq: seq + 1, epoch, at, ...(fence && { fence }) };
+  const lines = bodies.map((raw, index) => {
+    const stamp = index === 0 ? first : { v: first.v, seq: first.seq + index, epoch, at };
+    const body = roundTrip(EventBody, raw);
+    return { text: encodeEventLine(stamp, body), event: Object.assign({ ...stamp }, body) };
+  });
+  return { text: lines.map((line) => line.text).join(''), events: lines.map((line) => line.event) };
+}
+
+/** What JSON and the schema make of it: reading the line does the same once more. */
+function roundTrip<T>(schema: ZodType<T>, value: unknown): T {
+  const text = JSON.stringify(value);
+  const read = schema.safeParse(JSON.parse(text));
+  if (read.success) return read.data;
+  const [issue] = read.error.issues;
+  const why = `its content does not fit: ${issue?.path.join('.')}: ${issue?.message}`;
+  throw new Error(`Not recorded, since it could not be read back: ${why}: ${text.slice(0, 500)}`);
+}

@@ -1,0 +1,277 @@
+import * as fs from 'node:fs';
+import type { Event } from '../../protocol/session/event.ts';
+import { LOG_START, type LogPosition } from '../../protocol/session/log-entry.ts';
+import { openRegularFile } from '../fs/file-reads.ts';
+import type { CorruptLogError } from '../fs/store-errors.ts';
+import type { SessionPaths } from '../layout/layout.ts';
+import { type EpochView, openEpochView } from './epochs.ts';
+import { type DecodedLine, decodeEventLine, epochOfLine } from './event-codec.ts';
+import { crcOfLine, lineNumberAt, readBytes, readLineBefore, readLines } from './log-lines.ts';
+import {
+  corruptLog,
+  decodeSegmentHeader,
+  listRotatedSegments,
+  openSegments,
+  type Segment,
+  type SegmentFiles,
+} from './segments.ts';
+import {
+  findSyncedFileBeside,
+  inspectTornTail,
+  noOpenCalls,
+  type OpenCalls,
+  openCallsAfter,
+  type TornTail,
+} from './torn-tail.ts';
+
+/** Where a reading begins: the very beginning, a mark, or the oldest event that retention has left. */
+export type ReadStart = LogPosition | 'oldest';
+
+/**
+ * Reads a record from a place on without changing anything; `torn` is an end that was never finished. Throws RecordCorrupt for
+ * anything a crash cannot have done. Memory stays at the longest line. 'unfit': it does not have that mark.
+ */
+export async function readEventLog(
+  paths: SessionPaths,
+  each: (event: Event) => void,
+  from: ReadStart = LOG_START,
+): Promise<LogExtent | 'unfit'> {
+  const told = streamEventLog(paths, from);
+  for (;;) {
+    const { done, value } = await told.next();
+    if (done) return value;
+    for (const { event } of value) each(event);
+  }
+}
+
+/** The same, some events at a time, with their lines. */
+export async function* streamEventLog(
+  paths: SessionPaths,
+  from: ReadStart,
+): AsyncGenerator<StoredEvent[], LogExtent | 'unfit'> {
+  const segments = openSegments(paths);
+  if (!segments) return from === 'oldest' || from.offset === 0 ? EMPTY_EXTENT : 'unfit';
+  try {
+    const start = from === 'oldest' ? segments.open(segments.oldest).start : from;
+    const epoch = epochAt(segments, start);
+    const view = epoch === undefined ? undefined : await openEpochView(segments, start, epoch);
+    if (epoch !== undefined && view) return yield* scanSegments(paths, segments, start, epoch, view);
+    if (start.offset === 0 && start.seq === 0) throw missingBeginning(segments);
+    return 'unfit';
+  } finally {
+    segments.close();
+  }
+}
+
+/** Where to begin to read so that event `seq` is told, with no more before it than its segment has. Makes and checks nothing. */
+export function readStartFor(paths: SessionPaths, seq: number): ReadStart {
+  const segments = seq > 1 ? openSegments(paths) : undefined;
+  if (!segments) return 'oldest';
+  try {
+    for (let number = segments.current.number; number > segments.oldest; number--) {
+      const { start } = segments.open(number);
+      if (start.seq < seq) return start;
+    }
+    return 'oldest';
+  } finally {
+    segments.close();
+  }
+}
+
+/** Whether the record has that mark. Reads the one line that ends there. */
+export function hasPosition(paths: SessionPaths, mark: LogPosition): boolean {
+  const segments = openSegments(paths);
+  try {
+    return segments ? epochAt(segments, mark) !== undefined : mark.offset === 0 && mark.seq === 0;
+  } finally {
+    segments?.close();
+  }
+}
+
+/** The epoch of the line that ends at a mark; undefined where that line does not end there. */
+function epochAt(segments: SegmentFiles, { seq, segment, offset, crc }: LogPosition): number | undefined {
+  if (segment < segments.oldest || segment > segments.current.number) return undefined;
+  if (offset === 0) return segment === 1 && seq === 0 ? 0 : undefined;
+  const { file, end } = segments.open(segment);
+  const bytes = offset <= end ? readLineBefore(file, offset) : undefined;
+  if (!bytes || crcOfLine(bytes) !== crc) return undefined;
+  const header = decodeSegmentHeader(bytes);
+  if (header) return header.prev_last_seq === seq ? header.epoch : undefined;
+  const line = decodeEventLine(bytes);
+  return line.ok && line.event.seq === seq ? line.event.epoch : undefined;
+}
+
+const missingBeginning = ({ oldest, current, open }: SegmentFiles) =>
+  corruptLog(
+    current.path,
+    `the snapshot that stands for events 1 to ${open(oldest).start.seq}, which retention removed, cannot be used`,
+  );
+
+/**
+ * How far a record can be trusted. `mark`: the end of its last event. `segment`, `good`, `torn`: the file that is written to, the
+ * bytes of its good part, and those of an end that was never finished. `crc`: of its last good line. `epoch`: the newest.
+ * `voids`: lines of an earlier owner that a later one did not know of.
+ */
+export type LogExtent = {
+  mark: LogPosition;
+  segment: number;
+  good: number;
+  torn: number;
+  crc: string;
+  epoch: number;
+  voids: number;
+};
+const EMPTY_EXTENT: LogExtent = {
+  mark: LOG_START,
+  segment: 1,
+  good: 0,
+  torn: 0,
+  crc: LOG_START.crc,
+  epoch: 0,
+  voids: 0,
+};
+
+/** An event as it stands in the record, and the byte of its segment that it ends at. */
+type StoredEvent = { event: Event; bytes: Buffer; segment: number; end: number };
+
+/** Tells the events behind a mark whose epoch is known. */
+async function* scanSegments(
+  paths: SessionPaths,
+  segments: SegmentFiles,
+  start: LogPosition,
+  epoch: number,
+  view: EpochView,
+): AsyncGenerator<StoredEvent[], LogExtent> {
+  const extent: LogExtent = { ...EMPTY_EXTENT, mark: start, good: start.offset, crc: start.crc, epoch };
+  let turn = noOpenCalls();
+  for (let number = start.segment; number <= segments.current.number; number++) {
+    const segment = segments.open(number);
+    extent.segment = number;
+    if (number > start.segment) enterSegment(extent, segment);
+    turn = yield* scanSegment(paths, segment, extent, view, turn);
+    if (segment.next) await verifyRotated(segment, segment.next, extent);
+  }
+  return extent;
+}
+
+/** Goes on in the next segment. The mark goes along where all before it counts. */
+function enterSegment(extent: LogExtent, { start, header }: Segment): void {
+  if (extent.mark.offset === extent.good && header?.prev_last_seq === extent.mark.seq) extent.mark = start;
+  extent.good = start.offset;
+  extent.crc = start.crc;
+}
+
+async function* scanSegment(
+  paths: SessionPaths,
+  segment: Segment,
+  extent: LogExtent,
+  view: EpochView,
+  before: OpenCalls,
+): AsyncGenerator<StoredEvent[], OpenCalls> {
+  const { file, path, number, end } = segment;
+  let turn = before;
+  let tail: TornTail | undefined;
+  const fail = (at: number, why: string) =>
+    corruptLog(path, `line ${lineNumberAt(file, at)} cannot be trusted: ${why}`);
+  for await (const batch of readLines(file, extent.good, end)) {
+    const told: StoredEvent[] = [];
+    for (const { bytes, offset: at, hasLineFeed } of batch) {
+      const line: DecodedLine = hasLineFeed ? decodeEventLine(bytes) : { ok: false, torn: true, why: 'it has no end' };
+      if (tail || !line.ok) {
+        if (!line.ok) tail ??= openTornTail(paths, segment, extent, turn, (why) => fail(at, why ?? line.why));
+        tail?.addLine(bytes, line);
+        extent.torn += bytes.length + (hasLineFeed ? 1 : 0);
+        continue;
+      }
+      const { event } = line;
+      extent.good = at + bytes.length + 1;
+      extent.crc = crcOfLine(bytes) ?? '';
+      extent.epoch = Math.max(extent.epoch, event.epoch);
+      if (!view.counts({ segment: number, offset: at }, event.epoch)) {
+        extent.voids++;
+        continue;
+      }
+      const seq = extent.mark.seq + 1;
+      if (event.seq !== seq) throw fail(at, `it is event ${event.seq}, but event ${seq} belongs there`);
+      extent.mark = { seq, segment: number, offset: extent.good, crc: extent.crc };
+      turn = openCallsAfter(turn, event);
+      told.push({ event, bytes, segment: number, end: extent.good });
+    }
+    yield told;
+  }
+  tail?.finish();
+  return turn;
+}
+
+/** What is left once a line cannot be read. Of a segment that is sealed, nothing may be: all of it was synced. */
+function openTornTail(
+  paths: SessionPaths,
+  { number, next }: Segment,
+  { mark, good, epoch }: LogExtent,
+  turn: OpenCalls,
+  damaged: (why?: string) => CorruptLogError,
+): TornTail {
+  if (next) throw damaged();
+  const edge = { seq: mark.seq, epoch, segment: number, offset: good, turn };
+  return inspectTornTail(edge, damaged, () => findSyncedFileBeside(paths, edge));
+}
+
+/** A sealed segment ends as the next one says. What a fenced daemon wrote behind that is void; nobody else may have. */
+async function verifyRotated({ file, path, end }: Segment, next: NonNullable<Segment['next']>, extent: LogExtent) {
+  if (extent.good !== end || extent.crc !== next.prev_crc) {
+    throw corruptLog(path, 'it does not end as it did when it was sealed');
+  }
+  for await (const batch of readLines(file, end, fs.fstatSync(file).size)) {
+    for (const { bytes } of batch) {
+      const line = decodeEventLine(bytes);
+      if (line.ok && line.event.epoch >= next.epoch) throw corruptLog(path, 'somebody wrote to it after it was sealed');
+      extent.voids++;
+    }
+  }
+}
+
+const TAIL_BYTES = 8 * 1024;
+const MAX_TAIL_BYTES = 64 * 1024 * 1024;
+
+/**
+ * The last event of a record, found in its last bytes alone; undefined where there is none to be found there. Read at once:
+ * among thousands of sessions the way to another thread and back takes longer than the read.
+ */
+export function readLastEvent(paths: SessionPaths): Event | undefined {
+  const last = lastEventInFile(paths.events);
+  if (last !== 'sealed') return last;
+  const number = listRotatedSegments(paths).at(-1);
+  const before = number === undefined ? undefined : lastEventInFile(paths.segment(number));
+  return before === 'sealed' ? undefined : before;
+}
+
+/** 'sealed': the file holds its header and nothing else, so what was last is in the segment before. */
+function lastEventInFile(path: string): Event | 'sealed' | undefined {
+  const file = openRegularFile(path);
+  if (file === undefined) return undefined;
+  try {
+    const { size } = fs.fstatSync(file);
+    for (let span = TAIL_BYTES; ; span *= 8) {
+      const from = Math.max(0, size - span);
+      const found = lastCountedEvent(readBytes(file, from, size));
+      if (found || from === 0 || span >= MAX_TAIL_BYTES) return found;
+    }
+  } finally {
+    fs.closeSync(file);
+  }
+}
+
+/** The last line of the highest epoch: what came behind it from a lower one is void. */
+function lastCountedEvent(bytes: Buffer): Event | 'sealed' | undefined {
+  let last: Event | undefined;
+  for (let end = bytes.lastIndexOf(10); end > 0; ) {
+    const start = bytes.lastIndexOf(10, end - 1);
+    const text = bytes.subarray(start + 1, end);
+    if (!last && decodeSegmentHeader(text)) return 'sealed';
+    const line = epochOfLine(text) > (last?.epoch ?? 0) ? decodeEventLine(text) : undefined;
+    if (line?.ok) last = line.event;
+    if (start < 0) return last;
+    end = start;
+  }
+  return last;
+}

@@ -1,0 +1,94 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { errorCode } from '../../base/user-error.ts';
+import { createFile, ensureFolder, stagingName, syncFolder, writeAll } from '../fs/durable-write.ts';
+import { ifExists, toDiskError, wrapDiskErrors } from '../fs/store-errors.ts';
+import type { SessionPaths } from '../layout/layout.ts';
+import { readBytes } from './log-lines.ts';
+import { corruptLog, encodeSegmentHeader, type SegmentHeader } from './segments.ts';
+
+const CHUNK_BYTES = 256 * 1024;
+const fdatasync = promisify(fs.fdatasync);
+
+/**
+ * Seals the segment that `file` holds, all of which is on disk, and puts the next one in its place. After each step a reader finds
+ * every event once: the old file gets a second name, durably; the new one, with its header, is made durable beside it; one
+ * rename puts it under the name that is written to. `recheck` is asked just before that. Answers the new file's header.
+ */
+export async function rotateSegment(
+  paths: SessionPaths,
+  file: number,
+  header: Omit<SegmentHeader, 'v' | 'prev'>,
+  recheck: () => void,
+): Promise<string> {
+  ensureFolder(paths.sealed);
+  const target = paths.segment(header.segment - 1);
+  await linkRotated(paths, file, target, header.prev_bytes);
+  await syncFolder(paths.sealed);
+  await syncFolder(paths.folder);
+  const text = encodeSegmentHeader({ ...header, prev: target.slice(paths.sealed.length + 1) });
+  const staged = join(paths.sealed, stagingName());
+  await createFile(staged, text);
+  try {
+    recheck();
+    wrapDiskErrors('begin a new segment at', paths.events, () => fs.renameSync(staged, paths.events));
+  } catch (error) {
+    fs.rmSync(staged, { force: true });
+    throw error;
+  }
+  return text;
+}
+
+async function linkRotated(paths: SessionPaths, file: number, target: string, size: number): Promise<void> {
+  const there = ifExists(() => fs.lstatSync(target));
+  if (there && there.ino === fs.fstatSync(file).ino) return;
+  // A copy of an earlier state of ours, as a backup makes of two names of one file, gives way; anything else stays.
+  if (there && !isPrefixOf(target, file)) throw corruptLog(target, 'it is there already, and not what is to be sealed');
+  const staged = join(paths.sealed, stagingName());
+  try {
+    if (!tryHardLink(paths.events, staged)) await copySegment(file, staged, size);
+    else if (fs.lstatSync(staged).ino !== fs.fstatSync(file).ino)
+      throw corruptLog(paths.events, 'it was replaced while in use');
+    wrapDiskErrors('seal', target, () => fs.renameSync(staged, target));
+  } finally {
+    fs.rmSync(staged, { force: true });
+  }
+}
+
+/** False where the file system has no hard links. */
+function tryHardLink(from: string, to: string): boolean {
+  try {
+    fs.linkSync(from, to);
+    return true;
+  } catch (error) {
+    if (['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'].includes(errorCode(error) ?? '')) return false;
+    throw toDiskError(error, 'link', to);
+  }
+}
+
+async function copySegment(file: number, to: string, size: number): Promise<void> {
+  const fd = wrapDiskErrors('write', to, () => fs.openSync(to, 'wx', 0o600));
+  try {
+    for (let at = 0; at < size; at += CHUNK_BYTES) writeAll(fd, readBytes(file, at, Math.min(size, at + CHUNK_BYTES)));
+    await fdatasync(fd);
+  } catch (error) {
+    throw toDiskError(error, 'write', to);
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+function isPrefixOf(path: string, file: number): boolean {
+  const other = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
+  try {
+    const { size } = fs.fstatSync(other);
+    for (let at = 0; at < size; at += CHUNK_BYTES) {
+      const to = Math.min(size, at + CHUNK_BYTES);
+      if (!readBytes(other, at, to).equals(readBytes(file, at, to))) return false;
+    }
+    return true;
+  } finally {
+    fs.closeSync(other);
+  }
+}

@@ -1,0 +1,180 @@
+import * as fs from 'node:fs';
+import { z } from 'zod';
+import { propertyOf } from '../../base/dictionary.ts';
+import { LOG_START, type LogPosition } from '../../protocol/session/log-entry.ts';
+import { listNames, openRegularFile } from '../fs/file-reads.ts';
+import { CorruptLogError } from '../fs/store-errors.ts';
+import type { SessionPaths } from '../layout/layout.ts';
+import { crcOfLine, encodeLineWithCrc, parseCheckedLine, readFirstLine, readLineBefore } from './log-lines.ts';
+
+/** First line of every segment but the first: what it follows, byte for byte. It is no event and has no `seq`. */
+const SegmentHeader = z.object({
+  v: z.literal(1),
+  segment: z.int().min(2),
+  epoch: z.int().min(1),
+  at: z.string(),
+  prev: z.string(),
+  prev_last_seq: z.int().min(0),
+  prev_bytes: z.int().min(1),
+  prev_crc: z.string(),
+});
+export type SegmentHeader = z.infer<typeof SegmentHeader>;
+
+export const encodeSegmentHeader = (header: Omit<SegmentHeader, 'v'>): string => encodeLineWithCrc({ v: 1, ...header });
+
+/** The header a line is; undefined where it is none. */
+export function decodeSegmentHeader(bytes: Buffer | undefined): SegmentHeader | undefined {
+  if (!bytes?.subarray(0, 20).toString('latin1').startsWith('{"v":1,"segment":')) return undefined;
+  return SegmentHeader.safeParse(parseCheckedLine(bytes)?.value).data;
+}
+
+/** One file of a record, open. Its events lie between `start` and byte `end`. `next`: the header of the segment after it. */
+export type Segment = {
+  number: number;
+  path: string;
+  file: number;
+  start: LogPosition;
+  end: number;
+  header: SegmentHeader | undefined;
+  next?: SegmentHeader | undefined;
+};
+
+/** The files of a record: of the sealed ones only those are opened that are asked for. */
+export type SegmentFiles = {
+  oldest: number;
+  current: Segment;
+  open(number: number): Segment;
+  close(): void;
+};
+
+/**
+ * Opens a record for reading, whatever its writer does meanwhile: the folder is listed before the current file is opened, and a
+ * segment is sealed before the next one takes its place. Undefined where there is none yet. Throws RecordCorrupt where a file is missing.
+ */
+export function openSegments(paths: SessionPaths): SegmentFiles | undefined {
+  const sealed = listRotatedSegments(paths);
+  const files = new Map<number, Segment>();
+  const read = (path: string): Segment | undefined => {
+    const file = openRegularFile(path);
+    if (file === undefined) return undefined;
+    const first = readFirstLine(file);
+    const header = decodeSegmentHeader(first);
+    const start = header && first ? positionAfterHeader(header, first) : LOG_START;
+    return { number: header?.segment ?? 1, path, file, header, start, end: fs.fstatSync(file).size };
+  };
+  const close = () => {
+    for (const { file } of files.values()) fs.closeSync(file);
+    files.clear();
+  };
+  const held = (number: number, path: string): Segment => {
+    const segment = files.get(number) ?? read(path);
+    if (!segment) throw corruptLog(path, 'it is missing');
+    files.set(number, segment);
+    if (segment.number === number) return segment;
+    throw corruptLog(path, `it begins as segment ${segment.number}`);
+  };
+  /** Two files beside the current one are enough for who reads in order. */
+  const letGo = (number: number) => {
+    for (const [other, { file }] of files) {
+      if (other === number || other === number + 1 || other === current?.number) continue;
+      fs.closeSync(file);
+      files.delete(other);
+    }
+  };
+  const current = read(paths.events);
+  try {
+    if (!current) {
+      if (sealed.length > 0)
+        throw corruptLog(paths.events, `it is missing, and segment ${sealed.at(-1)} was before it`);
+      return undefined;
+    }
+    files.set(current.number, current);
+    const oldest = findOldestSegment(paths, sealed, current);
+    return {
+      oldest,
+      current,
+      open(number) {
+        if (number === current.number) return current;
+        letGo(number);
+        const segment = held(number, paths.segment(number));
+        const next = held(number + 1, number + 1 === current.number ? paths.events : paths.segment(number + 1));
+        const end = next.header?.prev_bytes ?? 0;
+        const size = fs.fstatSync(segment.file).size;
+        if (size >= end) return { ...segment, end, next: next.header };
+        throw corruptLog(segment.path, `it has ${size} bytes, and had ${end} when it was sealed`);
+      },
+      close,
+    };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+/** Numbers of the sealed segments that are there, in order. */
+export function listRotatedSegments(paths: SessionPaths): number[] {
+  const numbers = listNames(paths.sealed).flatMap((name) =>
+    /^\d{6,}\.jsonl$/.test(name) ? [Number.parseInt(name, 10)] : [],
+  );
+  return numbers.sort((a, b) => a - b);
+}
+
+/** The oldest segment that is kept. Throws where one is missing that retention did not remove. */
+function findOldestSegment(paths: SessionPaths, sealed: number[], current: Segment): number {
+  const last = sealed.at(-1) ?? 0;
+  if (last > current.number || (last === current.number && isLongerThan(paths.segment(last), current.file))) {
+    throw corruptLog(paths.events, `it is segment ${current.number}, and ${paths.segment(last)} is newer`);
+  }
+  let oldest = current.number;
+  while (sealed.includes(oldest - 1)) oldest--;
+  const isGap = sealed.some((number) => number < oldest);
+  if (oldest === 1 || (!isGap && fs.existsSync(paths.base))) return oldest;
+  throw corruptLog(paths.segment(oldest - 1), 'it is missing');
+}
+
+/** A crash while sealing leaves two names of one file, or a copy of it; a longer one is another record's. */
+function isLongerThan(path: string, file: number): boolean {
+  const [sealed, current] = [fs.lstatSync(path), fs.fstatSync(file)];
+  return sealed.ino !== current.ino && sealed.size > current.size;
+}
+
+const positionAfterHeader = (header: SegmentHeader, line: Buffer): LogPosition => ({
+  seq: header.prev_last_seq,
+  segment: header.segment,
+  offset: line.length + 1,
+  crc: crcOfLine(line) ?? '',
+});
+
+/** A record that cannot be trusted, in words that say what to do. */
+export const corruptLog = (path: string, why: string) => new CorruptLogError(path, `${why}. ${CORRUPT_LOG_ADVICE}`);
+
+const CORRUPT_LOG_ADVICE =
+  'Nothing was changed. Put back a copy of the file from a backup, or move the session folder away; the daemon leaves this ' +
+  'session alone until then.';
+
+/**
+ * Whether the record ends with the event at that mark: then whoever knows what it means up to there knows all of it. Reads that one
+ * line, and without the events' schemas. What is wrong with a record is told by who reads it; here it just does not end so.
+ */
+export function logEndsAt(paths: SessionPaths, { seq, segment, offset, crc }: LogPosition): boolean {
+  try {
+    const segments = openSegments(paths);
+    if (!segments) return false;
+    try {
+      const { number, file, end } = segments.current;
+      const bytes = number === segment && end === offset ? readLineBefore(file, offset) : undefined;
+      return (
+        bytes !== undefined && crcOfLine(bytes) === crc && propertyOf(parseCheckedLine(bytes)?.value, 'seq') === seq
+      );
+    } finally {
+      segments.close();
+    }
+  } catch {
+    return false;
+  }
+}
+
+/** Whether nothing has been recorded yet. */
+export function isLogEmpty(paths: SessionPaths): boolean {
+  return [paths.events, paths.sealed].every((path) => !fs.lstatSync(path, { throwIfNoEntry: false }));
+}

@@ -1,0 +1,183 @@
+import { randomBytes } from 'node:crypto';
+import * as fs from 'node:fs';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { errorCode, UserError } from '../../base/user-error.ts';
+import { listNames, statIfExists } from './file-reads.ts';
+import { ifExists, toDiskError, wrapDiskErrors } from './store-errors.ts';
+
+const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = fs.constants;
+const STAGING_MAX_AGE_MS = 36 * 3_600_000;
+const fdatasync = promisify(fs.fdatasync);
+const fsync = promisify(fs.fsync);
+
+export type WriteBytes = (fd: number, bytes: Uint8Array, offset: number) => number;
+const defaultWrite: WriteBytes = (fd, bytes, offset) => fs.writeSync(fd, bytes, offset);
+
+/** Writes every byte: a write may take fewer than it was given, and says so only by its count. */
+export function writeAll(fd: number, bytes: Uint8Array, write: WriteBytes = defaultWrite): void {
+  for (let done = 0; done < bytes.length; ) done += write(fd, bytes, done);
+}
+
+/** Names made, moved or removed in this folder before the call survive a power cut. */
+export async function syncFolder(path: string): Promise<void> {
+  try {
+    const fd = fs.openSync(path, O_RDONLY | O_DIRECTORY);
+    try {
+      await fsync(fd);
+    } finally {
+      fs.closeSync(fd);
+    }
+  } catch (error) {
+    throw toDiskError(error, 'sync the folder', path);
+  }
+}
+
+/** A file's bytes, and when they were written, survive a power cut. For files of others: what cannot be opened is left alone. */
+export async function syncFile(path: string | Buffer): Promise<void> {
+  let fd: number;
+  try {
+    fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  } catch {
+    return;
+  }
+  try {
+    await fsync(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+/** A name nobody has and nobody guesses; `.tmp-` marks it as litter should we die before its end. */
+export const stagingName = () => `.tmp-${randomBytes(8).toString('hex')}`;
+
+/** Makes a new file with these bytes on disk; the folder is not synced. On any failure the file is gone again. */
+export async function createFile(
+  path: string,
+  bytes: Uint8Array | string,
+  write?: WriteBytes,
+): Promise<fs.BigIntStats> {
+  try {
+    const fd = fs.openSync(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
+    try {
+      writeAll(fd, typeof bytes === 'string' ? Buffer.from(bytes) : bytes, write);
+      await fdatasync(fd);
+      return fs.fstatSync(fd, { bigint: true });
+    } catch (error) {
+      fs.rmSync(path, { force: true });
+      throw error;
+    } finally {
+      fs.closeSync(fd);
+    }
+  } catch (error) {
+    throw toDiskError(error, 'write', path);
+  }
+}
+
+/** Gives the file at `from` the name `to` as well. False where that name is taken; its file is left as it is. */
+export function linkIfFree(from: string | Buffer, to: string | Buffer): boolean {
+  try {
+    fs.linkSync(from, to);
+    return true;
+  } catch (error) {
+    const code = errorCode(error) ?? '';
+    if (code === 'EEXIST') return false;
+    // File systems without hard links (exFAT, some FUSE) say one of these; there a look before a rename must do.
+    if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'].includes(code)) throw toDiskError(error, 'link', String(to));
+    if (ifExists(() => fs.lstatSync(to))) return false;
+    wrapDiskErrors('rename', String(to), () => fs.renameSync(from, to));
+    return true;
+  }
+}
+
+/**
+ * Puts a new file in place, whole and durable, or not at all: written under a staging name, linked, the folder synced.
+ * False where the name was taken.
+ */
+export async function placeNewFile(
+  staging: string,
+  target: string,
+  bytes: Uint8Array | string,
+  write?: WriteBytes,
+): Promise<boolean> {
+  await createFile(staging, bytes, write);
+  try {
+    return linkIfFree(staging, target);
+  } finally {
+    // A reader that found us between link and unlink may have taken the staging name away already.
+    fs.rmSync(staging, { force: true });
+    await syncFolder(dirname(target));
+  }
+}
+
+/** A folder of ours: made (0700) if missing. A link or a file in its place is refused, never followed. */
+export function ensureFolder(path: string): string {
+  if (statIfExists(path)?.isDirectory()) return path;
+  wrapDiskErrors('make the folder', path, () => {
+    try {
+      fs.mkdirSync(path, { mode: 0o700 });
+    } catch (error) {
+      if (errorCode(error) !== 'EEXIST') throw error;
+    }
+  });
+  if (fs.lstatSync(path).isDirectory()) return path;
+  throw new UserError(`${path} must be a folder, but something else is there. Move it away; links are not followed.`);
+}
+
+/** Makes a folder (0700) with every folder on the way to it, and their names durable; nothing where it is there. */
+export function ensureFolderDurably(path: string): void {
+  const made = fs.mkdirSync(path, { recursive: true, mode: 0o700 });
+  if (made === undefined) return;
+  for (let folder = path; ; folder = dirname(folder)) {
+    const fd = fs.openSync(dirname(folder), O_RDONLY | O_DIRECTORY);
+    try {
+      fs.fsyncSync(fd);
+    } finally {
+      fs.closeSync(fd);
+    }
+    if (folder === made) return;
+  }
+}
+
+/** Removes from a folder that others write to what nobody can be writing any more: Maildir's 36 hours. */
+export function removeOldStaging(folder: string, now: Date): void {
+  for (const name of fs.readdirSync(folder)) {
+    const path = join(folder, name);
+    const stat = ifExists(() => fs.lstatSync(path));
+    if (stat?.isFile() && now.getTime() - stat.mtimeMs > STAGING_MAX_AGE_MS) fs.rmSync(path, { force: true });
+  }
+}
+
+/** Removes what an earlier process left half-made under staging names. Only for folders nobody else writes to; one may be missing. */
+export function removeStaging(folder: string): void {
+  for (const name of listNames(folder)) {
+    if (name.startsWith('.tmp-')) fs.rmSync(join(folder, name), { force: true });
+  }
+}
+
+/**
+ * Syncs that are shared: whoever asks while one is under way is served, with all others who ask meanwhile, by one that begins when it has
+ * ended. Each call resolves after a sync that began after the call, so it promises what a sync of its own would. A failure is told to all
+ * who waited for that sync.
+ */
+export function coalesceSyncs(sync: (path: string) => Promise<void>): (path: string) => Promise<void> {
+  const flights = new Map<string, { now: Promise<void>; next?: Promise<void> }>();
+
+  function begin(path: string): Promise<void> {
+    const flight = { now: sync(path) };
+    flights.set(path, flight);
+    const ended = () => void (flights.get(path) === flight && flights.delete(path));
+    flight.now.then(ended, ended);
+    return flight.now;
+  }
+
+  return (path) => {
+    const flight = flights.get(path);
+    if (!flight) return begin(path);
+    flight.next ??= flight.now.then(
+      () => begin(path),
+      () => begin(path),
+    );
+    return flight.next;
+  };
+}

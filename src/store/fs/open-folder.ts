@@ -1,0 +1,173 @@
+import * as fs from 'node:fs';
+import { basename, dirname } from 'node:path';
+import { errorCode, UserError } from '../../base/user-error.ts';
+import { DiskError, ifExists, toDiskError } from './store-errors.ts';
+
+const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
+
+/** A folder held open, so that its files are reached through it even where its path comes to mean something else. */
+export type OpenFolder = {
+  /** Path of a file in it, by the raw bytes of its name. */
+  bytePath(name: Buffer | string): Buffer;
+  /** The same for names that are text. */
+  path(name: string): string;
+  /** The path people know it by; for words only. */
+  displayPath: string;
+};
+
+type FolderHandle = OpenFolder & { fd: number; close(): void };
+
+/** A folder to go through: its path, and whether it is made where it is missing. */
+export type FolderOnPath = { path: string; make?: boolean };
+
+/**
+ * Opens the folders of a way one after the other, each through the one before it and none through a link: who swaps one of
+ * them for a link gets an error, not our files. Node has no openat, but Linux reaches the folder of a descriptor as
+ * /proc/self/fd/N; where there is no /proc, plain paths serve, and a swap between two calls can lead astray.
+ */
+function openAlongPath(top: string, way: readonly FolderOnPath[]): FolderHandle {
+  return way.reduce(
+    (parent, { path, make }) => {
+      try {
+        return openFolder(parent.path(basename(path)), path, make);
+      } finally {
+        parent.close();
+      }
+    },
+    openFolder(top, top),
+  );
+}
+
+function openFolder(door: string, shown: string, make = false): FolderHandle {
+  const fd = openFolderDescriptor(door, shown, make);
+  const through = `/proc/self/fd/${fd}`;
+  const prefix = `${fs.existsSync(through) ? through : shown}/`;
+  const bytes = Buffer.from(prefix);
+  return {
+    fd,
+    displayPath: shown,
+    path: (name) => prefix + name,
+    bytePath: (name) => Buffer.concat([bytes, typeof name === 'string' ? Buffer.from(name) : name]),
+    close: () => fs.closeSync(fd),
+  };
+}
+
+function openFolderDescriptor(door: string, shown: string, make: boolean): number {
+  try {
+    return fs.openSync(door, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  } catch (error) {
+    const code = errorCode(error) ?? '';
+    if (['ENOTDIR', 'ELOOP'].includes(code)) {
+      throw new UserError(
+        `${shown} must be a folder, but something else is there. Move it away; links are not followed.`,
+      );
+    }
+    if (code !== 'ENOENT' || !make) throw toDiskError(error, 'open the folder', shown);
+  }
+  try {
+    fs.mkdirSync(door, { mode: 0o700 });
+  } catch (error) {
+    if (errorCode(error) !== 'EEXIST') throw toDiskError(error, 'make the folder', shown);
+  }
+  return openFolderDescriptor(door, shown, false);
+}
+
+/** Runs `job` with the last folder of a way held open. */
+export function withFolder<T>(top: string, way: readonly FolderOnPath[], job: (folder: OpenFolder) => T): T {
+  const folder = openAlongPath(top, way);
+  try {
+    return job(folder);
+  } catch (error) {
+    throw withDisplayPath(error, folder);
+  } finally {
+    folder.close();
+  }
+}
+
+/** The same for a job that takes its time. */
+export async function withFolderAsync<T>(
+  top: string,
+  way: readonly FolderOnPath[],
+  job: (folder: OpenFolder) => Promise<T>,
+): Promise<T> {
+  const folder = openAlongPath(top, way);
+  try {
+    return await job(folder);
+  } catch (error) {
+    throw withDisplayPath(error, folder);
+  } finally {
+    folder.close();
+  }
+}
+
+/** What the disk refused, told with the path people know. */
+function withDisplayPath(error: unknown, folder: OpenFolder): unknown {
+  if (!(error instanceof DiskError)) return error;
+  return new DiskError(error.code, error.message.replaceAll(folder.path(''), `${folder.displayPath}/`));
+}
+
+/** The last folder of a way, held open between calls and opened anew where a person removed it and made it again. */
+export function keepFolderOpen(top: string, way: readonly FolderOnPath[]): { now(): OpenFolder; close(): void } {
+  let held: FolderHandle | undefined;
+  const close = () => {
+    held?.close();
+    held = undefined;
+  };
+  return {
+    now() {
+      const there = openAlongPath(top, way);
+      if (held && isSameInode(held, there)) {
+        there.close();
+        return held;
+      }
+      close();
+      held = there;
+      return held;
+    },
+    close,
+  };
+}
+
+function isSameInode(one: FolderHandle, other: FolderHandle): boolean {
+  const [a, b] = [one, other].map(({ fd }) => fs.fstatSync(fd, { bigint: true }));
+  return a?.ino === b?.ino && a?.dev === b?.dev;
+}
+
+/** What lstat says of a file in a folder; undefined where it is not there. */
+export function statInFolder(folder: OpenFolder, name: Buffer | string): fs.BigIntStats | undefined {
+  return ifExists(() => fs.lstatSync(folder.bytePath(name), { bigint: true }));
+}
+
+/** What a file system says of a folder, as far as it tells it from others. */
+export type FolderStat = Pick<fs.BigIntStats, 'dev' | 'ino' | 'birthtimeNs' | 'ctimeNs'>;
+
+/**
+ * Gives a folder an id that stays the same as long as it lives, and that no other folder made under its name later has: the
+ * number of an inode alone is given out again, by tmpfs and ext4 at once, so the time of birth is part of it where it is told.
+ * `used`: paths on the same file system that were changed after they were made. Only they show that times of birth are told:
+ * elsewhere 0 or the last change stands in their place, and an id with that in it would change with every file.
+ */
+export function createFolderId(...used: string[]): (facts: FolderStat) => string {
+  const areTold = reportsBirthTime(...used);
+  return ({ dev, ino, birthtimeNs }) => `${dev}:${ino}${areTold ? `:${birthtimeNs}` : ''}`;
+}
+
+/** Whether the file system of these paths, which were changed after they were made, tells when a file was made. */
+export const reportsBirthTime = (...used: string[]): boolean =>
+  used.some((path) => {
+    const facts = folderStatAt(path);
+    return facts !== undefined && facts.birthtimeNs !== 0n && facts.birthtimeNs !== facts.ctimeNs;
+  });
+
+/** Asks whether the folder at a path is still the one that is there now. One that is made again changes the folder it is in. */
+export function watchFolderIdentity(path: string): () => boolean {
+  const first = folderStatAt(path);
+  return () => {
+    const now = folderStatAt(path);
+    if (!first || !now) return first === now;
+    const idOf = createFolderId(path, dirname(path));
+    return idOf(first) === idOf(now);
+  };
+}
+
+const folderStatAt = (path: string): FolderStat | undefined => ifExists(() => fs.lstatSync(path, { bigint: true }));

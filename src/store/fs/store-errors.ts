@@ -1,0 +1,75 @@
+import { errorCode, errorText, UserError } from '../../base/user-error.ts';
+
+/** A record that cannot be trusted. Nothing was changed; the session waits for a person, all others go on. */
+export class CorruptLogError extends UserError {
+  readonly file: string;
+
+  constructor(file: string, message: string) {
+    super(`${file}: ${message}`);
+    this.name = 'RecordCorrupt';
+    this.file = file;
+  }
+}
+
+/** A later owner of the workspace writes to this record. Who meets it stops for good. */
+export class FencedError extends UserError {
+  constructor(file: string, theirs: number, ours: number) {
+    super(
+      `${file}: a daemon that took the workspace over (epoch ${theirs}) writes there; this one (epoch ${ours}) stops. Nothing of it was overwritten.`,
+    );
+    this.name = 'Fenced';
+  }
+}
+
+/** The file system said no. `code` is its errno name, such as `ENOSPC`, so that the caller may wait for room. */
+export class DiskError extends UserError {
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.name = 'DiskError';
+    this.code = code;
+  }
+}
+
+const ERRNO_ADVICE: Record<string, string> = {
+  ENOSPC: 'the disk is full. Free some space, then try again',
+  EDQUOT: 'the disk quota is used up. Free some space, then try again',
+  EFBIG: 'the file would be larger than this process may write. Raise the limit (ulimit -f)',
+  EROFS: 'the file system is read-only. Mount it writable, then try again',
+  EACCES: 'permission denied. Give this user access to it',
+  EPERM: 'the operation is not permitted. Check the owner and the mount options',
+  EIO: 'the disk reported an input/output error. Check the disk before going on',
+  EMFILE: 'this process has too many files open. Raise the limit (ulimit -n)',
+  ENFILE: 'the system has too many files open. Close some programs',
+  ENOTDIR: 'a part of the path is not a folder. Move that file away',
+  ELOOP: 'it is a symbolic link, and links are not followed here. Put the real thing in its place',
+  ENAMETOOLONG: 'the name is too long. Use a shorter one',
+  ENOENT: 'it is not there. Was the folder removed or renamed?',
+};
+
+/** A system error in words, with the path and the errno. Anything that is no system error comes back as it was. */
+export function toDiskError(error: unknown, doing: string, path: string): unknown {
+  const code = errorCode(error);
+  if (code === undefined || error instanceof UserError || !/^E[A-Z0-9]+$/.test(code)) return error;
+  return new DiskError(code, `Could not ${doing} ${path}: ${ERRNO_ADVICE[code] ?? errorText(error)} (${code}).`);
+}
+
+/** Runs `job`; what the file system refuses is thrown in words. */
+export function wrapDiskErrors<T>(doing: string, path: string, job: () => T): T {
+  try {
+    return job();
+  } catch (error) {
+    throw toDiskError(error, doing, path);
+  }
+}
+
+/** What `job` answers, or undefined where the file is not there. */
+export function ifExists<T>(job: () => T): T | undefined {
+  try {
+    return job();
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}

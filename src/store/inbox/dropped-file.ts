@@ -1,0 +1,183 @@
+import { isUtf8 } from 'node:buffer';
+import * as fs from 'node:fs';
+import { errorCode } from '../../base/user-error.ts';
+import type { DroppedFile } from '../../engine/ports/store-ports.ts';
+import type { FileIdentity } from '../../protocol/session/event.ts';
+import { MessageFile } from '../../protocol/session/message.ts';
+import { sha256Hex, TIMESTAMP_TICK_MS } from '../fs/file-reads.ts';
+import { type OpenFolder, statInFolder } from '../fs/open-folder.ts';
+import { ifExists } from '../fs/store-errors.ts';
+import { displayName, isJsonName } from '../layout/file-names.ts';
+import { describeSchemaErrors, parseJson } from '../settings/schema-errors.ts';
+import { isSameContent, type Readiness, type SeenFile } from './readiness.ts';
+
+const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
+
+/** Raw bytes of a name: the handle of a drop must find names that are not UTF-8, too. */
+export const rawNameOf = (handle: { readonly path: string }) => Buffer.from(handle.path, 'latin1');
+
+/** How the files of one look are judged: the time of day before it, and whether the file system tells when a file was made. */
+export type ReadContext = { at: number; tellsBirth: boolean };
+
+/**
+ * Reads one file of the inbox, or says why it is no message. 'gone': it is not there any more; 'pending': it changed under us.
+ * Throws only where nothing can be said about the file, such as on too many open files.
+ */
+export function readDroppedFile(
+  inbox: OpenFolder,
+  { raw, stat }: SeenFile,
+  readiness: Readiness,
+  looking: ReadContext,
+): DroppedFile | 'gone' | 'pending' {
+  const toDrop = (hash: string, said: ParsedMessage) => toDroppedFile({ raw, stat }, hash, said, looking);
+  const refused = (why: string) => toDrop('', { ok: false, why });
+  const why = describeBadFile(raw, stat);
+  if (why) return refused(why);
+  if (readiness === 'pending') return 'pending';
+  if (readiness === 'empty') return refused(EMPTY_FILE);
+  try {
+    const bytes = ifExists(() => readIfUnchanged(inbox.bytePath(raw), stat));
+    if (bytes === undefined) return 'gone';
+    return bytes ? toDrop(sha256Hex(bytes), parseMessage(displayName(raw), bytes)) : 'pending';
+  } catch (error) {
+    // A link, a socket: it was something else when we looked.
+    if (['ELOOP', 'ENXIO'].includes(errorCode(error) ?? '')) return 'pending';
+    if (errorCode(error) !== 'EACCES') throw error;
+    return refused('the daemon may not read it; give it read permission (chmod u+r) and drop it again');
+  }
+}
+
+function toDroppedFile(
+  { raw, stat }: SeenFile,
+  hash: string,
+  said: ParsedMessage,
+  { at, tellsBirth }: ReadContext,
+): DroppedFile {
+  const identity: FileIdentity = {
+    ino: String(stat.ino),
+    mtime_ns: String(stat.mtimeNs),
+    sha256: hash,
+    ctime_ns: String(stat.ctimeNs),
+  };
+  const isAged = at - Number(stat.ctimeMs) >= TIMESTAMP_TICK_MS;
+  const handle = { path: raw.toString('latin1'), isAged };
+  return { name: displayName(raw), identity, ...(tellsBirth && { born: stat.birthtimeNs }), handle, ...said };
+}
+
+/**
+ * Whether a file is still what was read, by its content: what is written within one tick of the file system's clock changes no
+ * time. `moved`: it has another name by now, and a move changes ctime.
+ */
+export function isUnchangedSinceRead(
+  folder: OpenFolder,
+  raw: Buffer | string,
+  { identity, handle }: DroppedFile,
+  moved = false,
+): boolean {
+  const stat = statInFolder(folder, raw);
+  if (String(stat?.ino) !== identity.ino || !stat) return false;
+  const isTouched =
+    String(stat.mtimeNs) !== identity.mtime_ns || !(moved || String(stat.ctimeNs) === identity.ctime_ns);
+  if (identity.sha256 === '') return !stat.isFile() || String(stat.mtimeNs) === identity.mtime_ns;
+  if (!isTouched && handle.isAged) return true;
+  if (!stat.isFile() || stat.size > MAX_MESSAGE_BYTES) return false;
+  try {
+    const bytes = readIfUnchanged(folder.bytePath(raw), stat);
+    return bytes !== null && sha256Hex(bytes) === identity.sha256;
+  } catch (error) {
+    if (['ENOENT', 'EACCES', 'ELOOP', 'ENXIO'].includes(errorCode(error) ?? '')) return false;
+    throw error;
+  }
+}
+
+/** What keeps a file from being read at all. */
+function describeBadFile(raw: Buffer, stat: fs.BigIntStats): string | undefined {
+  if (!raw.equals(Buffer.from(raw.toString()))) return "the file's name is not UTF-8; rename it and drop it again";
+  if (stat.isSymbolicLink()) return 'a symbolic link: links are not followed; drop the file itself';
+  if (stat.isDirectory()) return 'a folder: only files are messages; drop its files one by one';
+  if (!stat.isFile()) return 'not a regular file but a pipe, socket or device; drop a file';
+  if (stat.nlink > 1n) return 'a hard link: the file has another name elsewhere; drop a copy (cp)';
+  if (stat.size > MAX_MESSAGE_BYTES) {
+    return `too large: ${stat.size} bytes, wanted at most ${MAX_MESSAGE_BYTES}; send it as an attachment`;
+  }
+  return undefined;
+}
+
+/** The whole content; null where it is not what lstat saw, before or after the reading. */
+export function readIfUnchanged(path: Buffer, seen: fs.BigIntStats): Buffer | null {
+  const fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  try {
+    if (!isSameContent(seen, fs.fstatSync(fd, { bigint: true }))) return null;
+    const bytes = Buffer.alloc(Number(seen.size));
+    let done = 0;
+    for (let read = -1; read !== 0 && done < bytes.length; done += read) {
+      read = fs.readSync(fd, bytes, done, bytes.length - done, null);
+    }
+    return done === bytes.length && isSameContent(seen, fs.fstatSync(fd, { bigint: true })) ? bytes : null;
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+export const MAX_MESSAGE_BYTES = 10 * 1024 * 1024;
+
+/** What a dropped file says, or why it is no message: what was wanted, what came. */
+type ParsedMessage = { ok: true; message: MessageFile; json: boolean } | { ok: false; why: string };
+
+const EMPTY_FILE = 'the file is empty; write the message into it';
+
+/** Understands the bytes of a dropped file. A text is kept as typed, but for a byte order mark at its beginning. */
+export function parseMessage(name: string, bytes: Buffer): ParsedMessage {
+  const bad = firstBadUtf8Byte(bytes);
+  if (bad !== undefined) return invalidMessage(`not UTF-8 text: byte ${bad} cannot be read; save it as UTF-8`);
+  const nul = bytes.indexOf(0);
+  if (nul >= 0) return invalidMessage(`not a text: byte ${nul} is a NUL; send it as an attachment instead`);
+  const text = bytes.toString().replace(/^\uFEFF/, '');
+  if (text.trim() === '') return invalidMessage(EMPTY_FILE);
+  if (!isJsonName(name)) return { ok: true, message: { text }, json: false };
+  return parseJsonMessage(text);
+}
+
+function parseJsonMessage(text: string): ParsedMessage {
+  try {
+    const parsed = parseJson(text);
+    return parsed.ok ? validateMessage(parsed.value) : invalidMessage(`not JSON: ${parsed.why}`);
+  } catch (error) {
+    // What is nested some thousand deep cannot even be shown.
+    if (!(error instanceof RangeError)) throw error;
+    return invalidMessage('JSON that is nested too deeply; a message is one object of a few keys');
+  }
+}
+
+function validateMessage(value: unknown): ParsedMessage {
+  const result = MessageFile.safeParse(value);
+  if (result.success) return { ok: true, message: result.data, json: true };
+  return invalidMessage(
+    describeSchemaErrors(result.error.issues, value, MessageFile)
+      .map((complaint) => complaint.text)
+      .join('; '),
+  );
+}
+
+const invalidMessage = (why: string): ParsedMessage => ({ ok: false, why });
+
+/** Offset of the first byte that begins no UTF-8 character; undefined where all is well. */
+function firstBadUtf8Byte(bytes: Buffer): number | undefined {
+  if (isUtf8(bytes)) return undefined;
+  let at = 0;
+  // By large pieces first: one character at a time, 10 MiB take a second.
+  for (let end = chunkEnd(bytes, at); end > at && isUtf8(bytes.subarray(at, end)); end = chunkEnd(bytes, at)) at = end;
+  for (;;) {
+    const first = bytes[at] ?? 0;
+    const length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (at + length > bytes.length || !isUtf8(bytes.subarray(at, at + length))) return at;
+    at += length;
+  }
+}
+
+/** The end of a piece of about 4 KiB that does not cut a character in two. */
+function chunkEnd(bytes: Buffer, from: number): number {
+  let end = Math.min(from + 4096, bytes.length);
+  for (let back = 0; back < 3 && ((bytes[end] ?? 0) & 0xc0) === 0x80; back++) end--;
+  return end;
+}

@@ -1,0 +1,205 @@
+import * as fs from 'node:fs';
+import { errorCode } from '../../base/user-error.ts';
+import type { DroppedFile, Inbox } from '../../engine/ports/store-ports.ts';
+import { syncFile } from '../fs/durable-write.ts';
+import { openChangeDetector } from '../fs/file-reads.ts';
+import {
+  keepFolderOpen,
+  type OpenFolder,
+  reportsBirthTime,
+  statInFolder,
+  watchFolderIdentity,
+  withFolder,
+} from '../fs/open-folder.ts';
+import { DiskError } from '../fs/store-errors.ts';
+import { isCompleteByName } from '../layout/file-names.ts';
+import type { SessionPaths } from '../layout/layout.ts';
+import { moveAttachment, placeAttachments } from './attachments.ts';
+import { rawNameOf, readDroppedFile } from './dropped-file.ts';
+import { type InboxEntry, openInboxListing } from './inbox-listing.ts';
+import { openProcessedFiles } from './processed-files.ts';
+import { type FindWriters, findWritersInProc, openReadinessCheck, type SeenFile } from './readiness.ts';
+
+/** Files looked at together: one question to /proc serves them all. */
+const BATCH_SIZE = 64;
+/** Bytes of messages handed out by one look, so that a full inbox does not fill the memory. */
+const MAX_BATCH_BYTES = 32 * 1024 * 1024;
+/** A message that does not wait its turn is a few words. */
+const MAX_URGENT_BYTES = 64n * 1024n;
+
+export type InboxOptions = { now: () => Date; elapsed: () => number; askWriters?: FindWriters };
+type JudgedFile = { one: InboxEntry; seen: SeenFile; drop: DroppedFile | 'gone' | 'pending' };
+
+/** The folder where anyone drops messages. Nothing in it is trusted, followed, waited for or deleted. */
+export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & { close(): void } {
+  const held = keepFolderOpen(paths.folder, [{ path: paths.inbox }]);
+  const isSame = watchFolderIdentity(paths.folder);
+  const judgeReadiness = openReadinessCheck(options.elapsed, options.now, options.askWriters ?? findWritersInProc);
+  const listing = openInboxListing(options.elapsed, options.now);
+  const processed = openProcessedFiles(paths, options.now);
+  /** The folder with nothing in it to be taken. A beat looks here before each step of a run, and mostly in vain. */
+  const empty = openChangeDetector(paths.inbox, options);
+  /** Those of the newest that were read and may wait, by what they were when they were read. */
+  let waitingKeys = new Map<string, string>();
+
+  /** Undefined where somebody removed it: nothing can be in it. */
+  const openInboxFolder = (): OpenFolder | undefined => {
+    if (!isSame()) {
+      // The record that is open went with the folder: what is in the new one is not for it.
+      throw new DiskError('ESTALE', `${paths.folder} was removed and made again; it is opened anew.`);
+    }
+    try {
+      return held.now();
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT') return undefined;
+      throw error;
+    }
+  };
+
+  /** Reads the candidates one after another; those that are gone leave the window. */
+  async function* readCandidates(inbox: OpenFolder, some: readonly InboxEntry[]): AsyncGenerator<JudgedFile> {
+    const gone = new Set<InboxEntry>();
+    const tells = reportsBirthTime(paths.inbox, paths.folder);
+    const removeLeftoverLink = createLeftoverLinkRemover(paths);
+    try {
+      for (let from = 0; from < some.length; from += BATCH_SIZE) {
+        const batch = some.slice(from, from + BATCH_SIZE).flatMap((one) => {
+          const stat = statCandidate(inbox, one.raw, removeLeftoverLink);
+          if (!stat || processed.isLeft(stat)) gone.add(one);
+          return stat && !processed.isLeft(stat) ? [{ one, seen: { raw: one.raw, stat } }] : [];
+        });
+        const plain = batch.filter(({ seen }) => !isCompleteByName(seen.raw) && seen.stat.isFile());
+        const judge = await judgeReadiness(plain.map(({ seen }) => seen.stat));
+        for (const { one, seen } of batch) {
+          const isWhole = isCompleteByName(seen.raw) && seen.stat.size > 0n;
+          const looking = { at: options.now().getTime(), tellsBirth: tells };
+          const drop = readDroppedFile(inbox, seen, isWhole ? 'ready' : judge(seen.stat), looking);
+          if (drop === 'gone') gone.add(one);
+          yield { one, seen, drop };
+        }
+      }
+    } finally {
+      listing.leave(gone);
+    }
+  }
+
+  /** The newest that must not wait their turn. */
+  async function readUrgent(
+    inbox: OpenFolder,
+    drops: DroppedFile[],
+    ahead: NonNullable<Parameters<Inbox['listReady']>[0]>['ahead'],
+  ) {
+    const taken = new Set(drops.map((drop) => drop.handle.path));
+    const some = listing.newest().filter(({ raw }) => {
+      const name = raw.toString('latin1');
+      const stat = taken.has(name) ? undefined : statInFolder(inbox, raw);
+      return stat?.isFile() && stat.size <= MAX_URGENT_BYTES && waitingKeys.get(name) !== fileKeyOf(stat);
+    });
+    const before = waitingKeys;
+    waitingKeys = new Map(
+      listing.newest().map(({ raw }) => [raw.toString('latin1'), before.get(raw.toString('latin1')) ?? '']),
+    );
+    let pending = false;
+    for await (const { seen, drop } of readCandidates(inbox, some)) {
+      if (drop === 'pending') pending = true;
+      else if (drop !== 'gone' && drop.ok && ahead?.(drop.message)) drops.push(drop);
+      else waitingKeys.set(seen.raw.toString('latin1'), fileKeyOf(seen.stat));
+    }
+    return pending;
+  }
+
+  return {
+    async listReady({ max = 64, ahead } = {}) {
+      if (empty.isUnchanged()) return { drops: [], pending: false, more: false };
+      const keep = empty.beginRead();
+      const inbox = openInboxFolder();
+      if (!inbox) return { drops: [], pending: false, more: false };
+      const isFresh = await listing.refresh(inbox);
+      const drops: DroppedFile[] = [];
+      let [pending, more, room] = [!isFresh || listing.skipped(), false, MAX_BATCH_BYTES];
+      const page = listing.page();
+      if (max === 0) more = page.length > 0;
+      else {
+        for await (const { seen, drop } of readCandidates(inbox, page)) {
+          if (drops.length >= max || room <= 0) {
+            more = true;
+            break;
+          }
+          if (drop === 'pending') pending = true;
+          else if (drop !== 'gone') {
+            drops.push(drop);
+            room -= Number(seen.stat.size);
+          }
+        }
+        if (!more && drops.length === 0 && page.length > 0) listing.turn();
+        if (!more && listing.behind()) {
+          more = drops.length > 0;
+          pending = true;
+        }
+      }
+      if (ahead && (more || listing.behind())) pending = (await readUrgent(inbox, drops, ahead)) || pending;
+      // Who drops with `echo` syncs nothing. Were it taken like that, a power cut could leave a part of it in the inbox: a message
+      // that nobody sent, since it is not the one on record.
+      const read = drops.filter((drop) => drop.identity.sha256 !== '');
+      await Promise.all(read.map((drop) => syncFile(inbox.bytePath(rawNameOf(drop.handle)))));
+      if (page.length === 0 && drops.length === 0 && !pending && !more && !listing.behind()) keep();
+      return { drops, pending, more };
+    },
+
+    placeAttachments: async (attachments) => placeAttachments(paths, attachments),
+
+    async moveToDone(drop, seq, attachments) {
+      for (const { from, to } of attachments) moveAttachment(paths, from, to);
+      const inbox = openInboxFolder();
+      if (inbox) processed.settle(inbox, drop, seq);
+    },
+
+    async reject(drop, why) {
+      const inbox = openInboxFolder();
+      if (inbox) processed.refuse(inbox, drop, why);
+    },
+
+    close: () => held.close(),
+  };
+}
+
+const fileKeyOf = (stat: SeenFile['stat']) => `${stat.ino}:${stat.mtimeNs}:${stat.size}`;
+
+/** What the inbox knows a name for, without opening it; nothing where it is gone. */
+function statCandidate(
+  inbox: OpenFolder,
+  raw: Buffer,
+  removeLeftoverLink: (ino: bigint) => void,
+): SeenFile['stat'] | undefined {
+  const stat = statInFolder(inbox, raw);
+  if (!stat?.isFile() || stat.nlink <= 1n) return stat;
+  removeLeftoverLink(stat.ino);
+  return statInFolder(inbox, raw);
+}
+
+/** Names in `inbox/.tmp/` looked through for twins; more are litter or an attack. */
+const MAX_STAGING_NAMES = 10_000;
+
+/**
+ * A sender links its file into the inbox and then unlinks the name it wrote under. One that died in between left two names;
+ * taking the first away is all it had left to do. The answer does that for a file; the folder is listed once for all of them.
+ */
+function createLeftoverLinkRemover(paths: SessionPaths): (ino: bigint) => void {
+  let names: Map<bigint, string> | undefined;
+  return (ino) => {
+    withFolder(paths.folder, [{ path: paths.inbox }, { path: paths.inboxStaging, make: true }], (staging) => {
+      names ??= new Map(
+        fs
+          .readdirSync(staging.path('.'))
+          .slice(0, MAX_STAGING_NAMES)
+          .flatMap((name) => {
+            const stat = statInFolder(staging, name);
+            return stat?.isFile() && stat.nlink > 1n ? [[stat.ino, name] as const] : [];
+          }),
+      );
+      const name = names.get(ino);
+      if (name !== undefined && statInFolder(staging, name)?.ino === ino)
+        fs.rmSync(staging.bytePath(name), { force: true });
+    });
+  };
+}

@@ -1,0 +1,78 @@
+import * as fs from 'node:fs';
+import { errorCode } from '../../base/user-error.ts';
+import type { DroppedFile } from '../../engine/ports/store-ports.ts';
+import { stagingName } from '../fs/durable-write.ts';
+import { type OpenFolder, statInFolder, withFolder } from '../fs/open-folder.ts';
+import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
+import { freeName, safeName } from '../layout/file-names.ts';
+import type { SessionPaths } from '../layout/layout.ts';
+import { isUnchangedSinceRead, rawNameOf } from './dropped-file.ts';
+
+/** Files that stay in the inbox since they may not be moved: so many are remembered. */
+const MAX_IMMOVABLE = 10_000;
+/** No right to move it, or it is no file of this file system but one mounted there. */
+const IMMOVABLE_CODES = ['EACCES', 'EPERM', 'EBUSY', 'EXDEV'];
+
+const immovableKeyOf = (ino: string, mtimeNs: string) => `${ino}:${mtimeNs}`;
+
+/** Moves what was dealt with out of the inbox. */
+export function openProcessedFiles(paths: SessionPaths, now: () => Date) {
+  const immovable = new Set<string>();
+
+  /** False where the file has to stay. */
+  function move(from: Buffer, to: Buffer, shown: string, { identity }: DroppedFile): boolean {
+    try {
+      ifExists(() => fs.renameSync(from, to));
+      return true;
+    } catch (error) {
+      if (!IMMOVABLE_CODES.includes(errorCode(error) ?? ''))
+        return wrapDiskErrors('move a message to', shown, () => {
+          throw error;
+        });
+      const [oldest] = immovable;
+      if (immovable.size >= MAX_IMMOVABLE && oldest !== undefined) immovable.delete(oldest);
+      immovable.add(immovableKeyOf(identity.ino, identity.mtime_ns));
+      return false;
+    }
+  }
+
+  return {
+    isLeft: (stat: fs.BigIntStats) => immovable.has(immovableKeyOf(String(stat.ino), String(stat.mtimeNs))),
+
+    settle(inbox: OpenFolder, drop: DroppedFile, seq: number): void {
+      const raw = rawNameOf(drop.handle);
+      // Written to since it was read: those words stay in the inbox and become a message of their own.
+      if (!isUnchangedSinceRead(inbox, raw, drop)) return;
+      withFolder(paths.folder, [{ path: paths.done, make: true }], (done) => {
+        const name = freeNameIn(done, `${seq}-${safeName(drop.name)}`);
+        if (!move(inbox.bytePath(raw), done.bytePath(name), `${paths.done}/${name}`, drop)) return;
+        // Somebody may have renamed a new message onto the name since we looked, or written to this one: it goes back, under a free name.
+        if (statInFolder(done, name) && !isUnchangedSinceRead(done, name, drop, true)) {
+          fs.renameSync(done.bytePath(name), inbox.bytePath(freeNameIn(inbox, safeName(drop.name))));
+        }
+      });
+    },
+
+    refuse(inbox: OpenFolder, drop: DroppedFile, why: string): void {
+      const raw = rawNameOf(drop.handle);
+      if (!isUnchangedSinceRead(inbox, raw, drop)) return;
+      withFolder(paths.folder, [{ path: paths.rejected, make: true }], (rejected) => {
+        const isTaken = (name: string) => name.endsWith('.why.json') || statInFolder(rejected, name) !== undefined;
+        const name = freeName(safeName(drop.name), isTaken);
+        const reason = JSON.stringify({ name: drop.name, why, at: now().toISOString() }, null, 2);
+        const staged = stagingName();
+        // The reason first: a crash in between leaves a reason without its file, and the next look finds the file again.
+        wrapDiskErrors('refuse a message into', `${paths.rejected}/${name}`, () => {
+          fs.writeFileSync(rejected.bytePath(staged), `${reason}\n`, { flag: 'wx', mode: 0o600 });
+          fs.renameSync(rejected.bytePath(staged), rejected.bytePath(`${name}.why.json`));
+        });
+        const isAway = move(inbox.bytePath(raw), rejected.bytePath(name), `${paths.rejected}/${name}`, drop);
+        // The reply has said it; a reason without its file would come again after each restart.
+        if (!isAway) fs.rmSync(rejected.bytePath(`${name}.why.json`), { force: true });
+      });
+    },
+  };
+}
+
+const freeNameIn = (folder: OpenFolder, name: string) =>
+  freeName(name, (one) => statInFolder(folder, one) !== undefined);

@@ -1,0 +1,84 @@
+import { randomBytes } from 'node:crypto';
+import * as fs from 'node:fs';
+import { basename, dirname } from 'node:path';
+import { UserError } from '../../base/user-error.ts';
+import { linkIfFree, placeNewFile, syncFolder } from '../fs/durable-write.ts';
+import { type OpenFolder, statInFolder, withFolderAsync } from '../fs/open-folder.ts';
+import { wrapDiskErrors } from '../fs/store-errors.ts';
+import { freeName, safeName } from '../layout/file-names.ts';
+import { sessionPaths } from '../layout/layout.ts';
+
+/**
+ * Drops a message the safe way: when this returns, the file is in the inbox, whole and durable, and the sender may forget it.
+ * `name` should hold `.msg.`, so that it is taken at once. Throws UserError where the name is taken; the other sender's
+ * message is left as it is.
+ */
+export async function dropMessage(
+  sessionFolder: string,
+  { name, content }: { name: string; content: string },
+): Promise<void> {
+  const paths = sessionPaths(sessionFolder);
+  if (name === '' || /^\.|[/\0]/.test(name)) {
+    throw new UserError(
+      `A message needs a plain file name that does not begin with a dot; ${JSON.stringify(name)} is none.`,
+    );
+  }
+  const inbox = { path: paths.inbox, make: true };
+  const isNew = !fs.existsSync(paths.inbox);
+  await withFolderAsync(paths.folder, [inbox], (target) =>
+    withFolderAsync(paths.folder, [inbox, { path: paths.inboxStaging, make: true }], async (staging) => {
+      const isPlaced = await placeNewFile(staging.path(randomBytes(12).toString('hex')), target.path(name), content);
+      // An inbox as new as this may be in a session that somebody made with mkdir a moment ago.
+      if (isNew) for (const folder of [paths.folder, dirname(paths.folder)]) await syncFolder(folder);
+      if (!isPlaced) {
+        throw new UserError(`The inbox already has a message named ${name}. Nothing was sent; use another name.`);
+      }
+    }),
+  );
+}
+
+/**
+ * Puts a copy of a file into `inbox/.files/`, whole and durable, for a message that is dropped after it. Answers what its
+ * `attachments` say, `.files/<name>`. Throws UserError where `source` is no regular file.
+ */
+export async function attachFile(sessionFolder: string, source: string): Promise<string> {
+  const paths = sessionPaths(sessionFolder);
+  const inbox = { path: paths.inbox, make: true };
+  assertAttachable(source);
+  return withFolderAsync(paths.folder, [inbox, { path: paths.inboxStaging, make: true }], (staging) =>
+    withFolderAsync(paths.folder, [inbox, { path: paths.inboxFiles, make: true }], (files) =>
+      copyToInboxFiles(source, staging.path(randomBytes(12).toString('hex')), files),
+    ),
+  );
+}
+
+async function copyToInboxFiles(source: string, staged: string, files: OpenFolder): Promise<string> {
+  try {
+    wrapDiskErrors('copy', source, () => {
+      fs.copyFileSync(source, staged, fs.constants.COPYFILE_EXCL | fs.constants.COPYFILE_FICLONE);
+      fs.chmodSync(staged, 0o600);
+      const fd = fs.openSync(staged, 'r+');
+      try {
+        fs.fdatasyncSync(fd);
+      } finally {
+        fs.closeSync(fd);
+      }
+    });
+    for (;;) {
+      const isTaken = (name: string) => statInFolder(files, name) !== undefined;
+      const name = freeName(safeName(basename(source)), isTaken);
+      // Another sender may have taken the name since we looked.
+      if (linkIfFree(staged, files.path(name))) return `.files/${name}`;
+    }
+  } finally {
+    fs.rmSync(staged, { force: true });
+    await syncFolder(files.path('.'));
+  }
+}
+
+/** Throws UserError where a path is no regular file that can be read. */
+export function assertAttachable(source: string): void {
+  const stat = wrapDiskErrors('attach', source, () => fs.statSync(source));
+  if (!stat.isFile()) throw new UserError(`${source} is no regular file. Attach a file; pack a folder into one first.`);
+  wrapDiskErrors('attach', source, () => fs.accessSync(source, fs.constants.R_OK));
+}

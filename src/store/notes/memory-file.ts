@@ -1,0 +1,134 @@
+import * as fs from 'node:fs';
+import { dirname } from 'node:path';
+import { promisify } from 'node:util';
+import { errorCode, UserError } from '../../base/user-error.ts';
+import { syncFolder, writeAll } from '../fs/durable-write.ts';
+import { useIfExists } from '../fs/file-reads.ts';
+import { ifExists, toDiskError, wrapDiskErrors } from '../fs/store-errors.ts';
+
+const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR } = fs.constants;
+const MAX_BYTES = 64 * 1024;
+const MAX_NOTE_CHARS = 500;
+/** How often a file that somebody replaced while we wrote is tried again. */
+const MAX_TRIES = 5;
+const fsync = promisify(fs.fsync);
+
+/** `known`: the note was there already, and nothing was written. `line` is how it stands in the file. */
+export type AddedNote = { line: string; known: boolean };
+
+/** A `MEMORY.md`: lines that people edit and the agent only adds to. */
+export type MemoryFile = {
+  /** Its text, or the whole lines in its last 64 KiB; '' where it is missing. Throws UserError where it is no regular file. */
+  read(): string;
+  /**
+   * Adds `- <text> (<date>)` at the end, durable when it returns. A text that is there already, whatever its date, is not added
+   * again. Nothing else in the file is touched. Throws UserError: no text, over 500 code points, over 64 KiB, no regular file.
+   */
+  add(text: string): Promise<AddedNote>;
+};
+
+export function openMemoryFile(path: string, now: () => Date): MemoryFile {
+  return {
+    read: () => wrapDiskErrors('read', path, () => useIfExists(path, readTail) ?? ''),
+    async add(text) {
+      const note = normalizeNote(text);
+      for (let tried = 0; tried < MAX_TRIES; tried++) {
+        const noted = await appendNote(path, note, now().toISOString().slice(0, 10));
+        if (noted) return noted;
+      }
+      throw new UserError(`${path} is replaced again and again by another program. Try again later.`);
+    },
+  };
+}
+
+function normalizeNote(text: string): string {
+  const note = text.replace(/[\s\p{Cc}]+/gu, ' ').trim();
+  const size = [...note].length;
+  if (note === '') throw new UserError('Wanted a note of at least a word, came none.');
+  if (size > MAX_NOTE_CHARS) {
+    throw new UserError(
+      `Wanted a note of at most ${MAX_NOTE_CHARS} characters, came ${size}. Keep to the gist, or write two.`,
+    );
+  }
+  return note;
+}
+
+/** Undefined where an editor put another file in place meanwhile: what was written went away with the old one. */
+async function appendNote(path: string, note: string, date: string): Promise<AddedNote | undefined> {
+  const fd = wrapDiskErrors('write to', path, () => openForAppend(path));
+  try {
+    // Without a wait from the reading to the writing: sessions of this daemon write one after another.
+    const noted = addNoteLine(fd, path, note, date);
+    await fsync(fd);
+    if (!isStillAt(fd, path)) return undefined;
+    await syncFolder(dirname(path));
+    return noted;
+  } catch (error) {
+    throw toDiskError(error, 'write to', path);
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+function openForAppend(path: string): number {
+  try {
+    return fs.openSync(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o600);
+  } catch (error) {
+    throw errorCode(error) === 'EISDIR' ? notTextFile(path) : error;
+  }
+}
+
+function addNoteLine(fd: number, path: string, note: string, date: string): AddedNote {
+  const { size } = statRegular(fd, path);
+  const before = size <= MAX_BYTES ? fs.readFileSync(fd, 'utf8') : '';
+  const there = before.split('\n').find((line) => noteTextsOf(line).includes(note));
+  if (there !== undefined) return { line: there.trim(), known: true };
+  const line = `- ${note} (${date})`;
+  const bytes = Buffer.from(`${before === '' || before.endsWith('\n') ? '' : '\n'}${line}\n`);
+  if (size + bytes.length > MAX_BYTES) {
+    throw new UserError(
+      `${path} is full: it has ${size} bytes, and ${MAX_BYTES} is the most. Ask the person to shorten it; until then nothing can be noted there.`,
+    );
+  }
+  try {
+    writeAll(fd, bytes);
+  } catch (error) {
+    // Half a note may say the opposite of a whole one. It is ours alone as long as nothing came after it.
+    if (fs.fstatSync(fd).size < size + bytes.length) fs.ftruncateSync(fd, size);
+    throw error;
+  }
+  return { line, known: false };
+}
+
+/** What a line may stand for: with its date, or without. */
+function noteTextsOf(line: string): string[] {
+  const text = line.trim().replace(/^[-*]\s+/, '');
+  return [text, text.replace(/ \(\d{4}-\d\d-\d\d\)$/, '')];
+}
+
+function readTail(path: string): string {
+  const fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  try {
+    const { size } = statRegular(fd, path);
+    const from = Math.max(0, size - MAX_BYTES);
+    const bytes = Buffer.alloc(size - from);
+    const text = bytes.toString('utf8', 0, fs.readSync(fd, bytes, 0, bytes.length, from));
+    return from === 0 ? text : text.slice(text.indexOf('\n') + 1);
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+function statRegular(fd: number, path: string): fs.Stats {
+  const stat = fs.fstatSync(fd);
+  if (stat.isFile()) return stat;
+  throw notTextFile(path);
+}
+
+const notTextFile = (path: string) =>
+  new UserError(`${path} must be a text file, but something else is there. Move it away.`);
+
+function isStillAt(fd: number, path: string): boolean {
+  const [open, named] = [fs.fstatSync(fd, { bigint: true }), ifExists(() => fs.lstatSync(path, { bigint: true }))];
+  return named !== undefined && named.ino === open.ino && named.dev === open.dev;
+}

@@ -1,0 +1,233 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { setImmediate as others } from 'node:timers/promises';
+import { z } from 'zod';
+import { parseFrontMatter } from '../../base/front-matter.ts';
+import { Reply } from '../../protocol/session/reply.ts';
+import type { SearchDocument } from '../../protocol/workspace/memory-notes.ts';
+import { rootSessionOf } from '../layout/file-names.ts';
+import { sessionPaths, type WorkspacePaths } from '../layout/layout.ts';
+import { parseJson } from '../settings/schema-errors.ts';
+
+const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
+const MAX_FILE_BYTES = 1024 * 1024;
+const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
+const MAX_FILES = 10_000;
+/** Of one session, the newest. */
+const MAX_SESSION_FILES = 200;
+/**
+ * How long it goes on before others have their turn, in ms. Looking at a small file takes microseconds, and five times that with
+ * a promise for each of its steps; no single step is longer than one file.
+ */
+const YIELD_AFTER_MS = 8;
+
+export type CorpusOptions = {
+  /** Whose files may be read, given the session's name and the text of its `session.json` and of its root's. */
+  may: (session: string, settings: Array<string | undefined>) => boolean;
+  /** Names this session alone, or everything, before any file is looked at. */
+  among: (session: string) => boolean;
+  signal: AbortSignal;
+  /** Milliseconds of a clock that never jumps, and how many this may take. */
+  elapsed: () => number;
+  ms: number;
+};
+
+/** How far a reading came. `whole`: nothing was left out for want of time or room. */
+export type CorpusSummary = { sessions: number; read: number; whole: boolean };
+
+type SessionPlace = { name: string; folder: string; home: string; archived: boolean; at: number };
+/** What is left of time, files and bytes. */
+type ReadBudget = { isOver(): boolean; spend(bytes: number): void; yieldIfDue(): Promise<void> };
+
+/**
+ * Reads the plans and replies of sessions, those put away included, and tells each: the session with the newest reply first. In
+ * small pieces that let others go on, and within bounds of time, files and bytes; what is not a plan or a reply is passed by, and
+ * no link is followed. Throws the signal's reason where it was aborted.
+ */
+export async function readSearchCorpus(
+  paths: Pick<WorkspacePaths, 'sessions' | 'archive'>,
+  reading: CorpusOptions,
+  each: (writing: SearchDocument) => void,
+): Promise<CorpusSummary> {
+  const budget = openReadBudget(reading);
+  const places = [...listSessionPlaces(paths.sessions, false), ...listSessionPlaces(paths.archive, true)].filter(
+    (place) => reading.among(place.name),
+  );
+  for (const place of places) {
+    await budget.yieldIfDue();
+    place.at = lastReplyTime(place);
+  }
+  places.sort((a, b) => b.at - a.at);
+  let read = 0;
+  for (const place of places) {
+    if (budget.isOver()) break;
+    await readSessionTexts(place, reading, budget, each);
+    read += 1;
+  }
+  return { sessions: places.length, read, whole: !budget.isOver() };
+}
+
+function openReadBudget({ signal, elapsed, ms }: CorpusOptions): ReadBudget {
+  const left = { files: MAX_FILES, bytes: MAX_TOTAL_BYTES };
+  const until = elapsed() + ms;
+  let turn = elapsed() + YIELD_AFTER_MS;
+  let over = false;
+  return {
+    isOver: () => over,
+    spend(bytes) {
+      left.files -= 1;
+      left.bytes -= bytes;
+    },
+    async yieldIfDue() {
+      const now = elapsed();
+      over ||= now > until || left.files <= 0 || left.bytes <= 0;
+      if (now < turn) return;
+      await others();
+      signal.throwIfAborted();
+      turn = elapsed() + YIELD_AFTER_MS;
+    },
+  };
+}
+
+/** What `look` answers; undefined where the file system says no: what cannot be looked at is passed by. */
+function ignoreFsErrors<T>(look: () => T): T | undefined {
+  try {
+    return look();
+  } catch {
+    return undefined;
+  }
+}
+
+function listSessionPlaces(home: string, archived: boolean): SessionPlace[] {
+  const entries = ignoreFsErrors(() => fs.readdirSync(home, { withFileTypes: true })) ?? [];
+  return entries
+    .filter((entry) => entry.isDirectory() && !entry.name.startsWith('.'))
+    .map(({ name }) => ({ name, home, archived, folder: join(home, name), at: 0 }));
+}
+
+/** A reply that comes, and one that is taken away, both change `outbox/`. */
+function lastReplyTime({ folder }: SessionPlace): number {
+  return ignoreFsErrors(() => fs.lstatSync(sessionPaths(folder).outbox).mtimeMs) ?? 0;
+}
+
+async function readSessionTexts(
+  place: SessionPlace,
+  { may }: CorpusOptions,
+  budget: ReadBudget,
+  each: (writing: SearchDocument) => void,
+): Promise<void> {
+  const root = join(place.home, rootSessionOf(place.name));
+  const isChild = root !== place.folder;
+  // A child that was put away under another root than its own: nobody knows any more whom it served.
+  if (isChild && place.archived && !ignoreFsErrors(() => fs.lstatSync(root))) return;
+  const settings = [place.folder, ...(isChild ? [root] : [])].map((folder) =>
+    readSettingsText(sessionPaths(folder).settings),
+  );
+  if (!may(place.name, settings)) return;
+  for (const file of listCorpusFiles(place.folder)) {
+    await budget.yieldIfDue();
+    if (budget.isOver()) return;
+    budget.spend(file.size);
+    const text = readCorpusText(file.path);
+    const words = text === undefined ? undefined : file.is === 'plan' ? textOfPlan(text) : textOfReply(file.path, text);
+    if (!words) continue;
+    const at = new Date(file.at).toISOString();
+    each({ session: place.name, is: file.is, at, archived: place.archived, ...words });
+  }
+}
+
+/** Settings that are there and cannot be read must not pass for none: they are no JSON. */
+function readSettingsText(path: string): string | undefined {
+  return readCorpusText(path) ?? (fs.lstatSync(path, { throwIfNoEntry: false }) ? '' : undefined);
+}
+
+type CorpusFile = { path: string; is: SearchDocument['is']; at: number; size: number };
+
+function listCorpusFiles(folder: string): CorpusFile[] {
+  const { plan, plans, outbox, outboxRead } = sessionPaths(folder);
+  const named = [
+    { path: plan, is: 'plan' as const },
+    ...listFiles(plans)
+      .filter((path) => path.endsWith('.json'))
+      .map((path) => ({ path, is: 'plan' as const })),
+    ...[...listFiles(outbox), ...listFiles(outboxRead)].map((path) => ({ path, is: 'reply' as const })),
+  ];
+  return named
+    .flatMap(({ path, is }): CorpusFile[] => {
+      const stat = ignoreFsErrors(() => fs.lstatSync(path));
+      return stat?.isFile() && stat.size <= MAX_FILE_BYTES ? [{ path, is, at: stat.mtimeMs, size: stat.size }] : [];
+    })
+    .sort((a, b) => b.at - a.at)
+    .slice(0, MAX_SESSION_FILES);
+}
+
+function listFiles(folder: string): string[] {
+  if (!ignoreFsErrors(() => fs.lstatSync(folder))?.isDirectory()) return [];
+  const entries = ignoreFsErrors(() => fs.readdirSync(folder, { withFileTypes: true })) ?? [];
+  return entries
+    .filter((entry) => entry.isFile() && !entry.name.startsWith('.'))
+    .map((entry) => join(folder, entry.name));
+}
+
+/** Undefined where it is missing, cannot be read, or is no regular file of a size that is read. */
+function readCorpusText(path: string): string | undefined {
+  return ignoreFsErrors(() => {
+    const fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    try {
+      const stat = fs.fstatSync(fd);
+      return stat.isFile() && stat.size <= MAX_FILE_BYTES ? fs.readFileSync(fd, 'utf8') : undefined;
+    } finally {
+      fs.closeSync(fd);
+    }
+  });
+}
+
+const PlanFields = z.object({
+  id: z.string().optional(),
+  goal: z.string(),
+  title: z.string().optional(),
+  status: z.string().optional(),
+  steps: z.array(
+    z.object({
+      description: z.string(),
+      result: z.string().optional(),
+      error: z.string().optional(),
+      notes: z.string().optional(),
+    }),
+  ),
+});
+
+type CorpusText = Pick<SearchDocument, 'plan' | 'goal' | 'text' | 'running'>;
+
+function textOfPlan(text: string): CorpusText | undefined {
+  const parsed = parseJson(text);
+  const plan = parsed.ok ? PlanFields.safeParse(parsed.value).data : undefined;
+  if (!plan) return undefined;
+  const steps = plan.steps.map(({ description, result, error, notes }) => {
+    const outcome = [result, error, notes].filter(Boolean).join('; ');
+    return outcome ? `${description} → ${outcome}` : description;
+  });
+  const words = [plan.title, plan.goal, ...steps].filter(Boolean).join('\n');
+  return { plan: plan.id, goal: plan.title ?? plan.goal, text: words, running: plan.status === 'running' };
+}
+
+const ReplyFields = Reply.pick({ status: true, text: true, plan: true });
+
+/** A reply that tells of no work has no words of its own. */
+function textOfReply(path: string, text: string): CorpusText | undefined {
+  const reply = ReplyFields.safeParse(/\.json$/i.test(path) ? parseOrUndefined(text) : parseMarkdownReply(text)).data;
+  if (!reply || reply.status === 'joined' || reply.status === 'rejected') return undefined;
+  return { plan: reply.plan?.id, text: reply.text };
+}
+
+function parseOrUndefined(text: string): unknown {
+  const parsed = parseJson(text);
+  return parsed.ok ? parsed.value : undefined;
+}
+
+function parseMarkdownReply(text: string): unknown {
+  const { fields, body } = parseFrontMatter(text) ?? {};
+  return body === undefined
+    ? undefined
+    : { status: fields?.['status'], plan: parseOrUndefined(fields?.['plan'] ?? 'null'), text: body };
+}

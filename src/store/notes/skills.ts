@@ -1,0 +1,96 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { parseFrontMatter } from '../../base/front-matter.ts';
+import { errorCode, errorText, UserError } from '../../base/user-error.ts';
+import type { Skill } from '../../protocol/workspace/memory-notes.ts';
+import { useIfExists } from '../fs/file-reads.ts';
+
+const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
+const MAX_SKILL_BYTES = 256 * 1024;
+/** Folders looked at; the others are said to be left out. */
+const MAX_FOLDERS = 500;
+const NAME = /^[\p{L}\p{N}][\p{L}\p{N}._-]{0,63}$/u;
+
+/** `skills/` of a workspace: a folder for each skill, with a `SKILL.md` in it. */
+export type SkillStore = {
+  folder: string;
+  /** The skills that hold, by name, and of each that does not, why. Costs an lstat a skill where nothing changed. Never throws. */
+  list(): { skills: Skill[]; broken: string[] };
+};
+
+type SkillRead = { key: string; skill: Skill } | { key: string; why: string };
+
+export function openSkillStore(folder: string): SkillStore {
+  let known = new Map<string, SkillRead>();
+  return {
+    folder,
+    list() {
+      const { names, broken } = listSkillFolders(folder);
+      const read = new Map(names.map((name) => [name, readSkill(folder, name, known.get(name))]));
+      known = read;
+      const skills: Skill[] = [];
+      for (const [name, found] of read) {
+        if ('skill' in found) skills.push(found.skill);
+        else broken.push(`the skill ${join(folder, name)} is left out: ${found.why}`);
+      }
+      return { skills, broken };
+    },
+  };
+}
+
+function listSkillFolders(folder: string): { names: string[]; broken: string[] } {
+  try {
+    const entries = useIfExists(folder, () => fs.readdirSync(folder, { withFileTypes: true })) ?? [];
+    const names = entries
+      .filter((entry) => !entry.name.startsWith('.') && (entry.isDirectory() || entry.isSymbolicLink()))
+      .map((entry) => entry.name)
+      .sort();
+    const left = names.length - MAX_FOLDERS;
+    const broken = left > 0 ? [`${folder} has ${names.length} folders; ${left} of them are left out`] : [];
+    return { names: names.slice(0, MAX_FOLDERS), broken };
+  } catch (error) {
+    return { names: [], broken: [`${folder} cannot be read, so there are no skills: ${errorText(error)}`] };
+  }
+}
+
+function readSkill(parent: string, name: string, known: SkillRead | undefined): SkillRead {
+  const file = join(parent, name, 'SKILL.md');
+  let key = '';
+  try {
+    if (fs.lstatSync(join(parent, name)).isSymbolicLink())
+      throw new UserError('it is a link. Put the folder itself there');
+    const stat = fs.lstatSync(file, { bigint: true });
+    key = `${stat.ino}:${stat.size}:${stat.mtimeNs}:${stat.ctimeNs}`;
+    if (known?.key === key) return known;
+    return { key, skill: parseSkill(name, readSkillText(file, stat)) };
+  } catch (error) {
+    const missing = errorCode(error) === 'ENOENT';
+    return { key, why: missing ? 'it has no SKILL.md' : errorText(error) };
+  }
+}
+
+function readSkillText(file: string, stat: fs.BigIntStats): string {
+  if (!stat.isFile()) throw new UserError('its SKILL.md is no regular file');
+  if (stat.size > MAX_SKILL_BYTES) {
+    throw new UserError(
+      `its SKILL.md has ${stat.size} bytes, at most ${MAX_SKILL_BYTES} are read. Move parts of it to other files`,
+    );
+  }
+  const fd = fs.openSync(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  try {
+    return fs.readFileSync(fd, 'utf8');
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+function parseSkill(folder: string, text: string): Skill {
+  const head = parseFrontMatter(text);
+  if (!head)
+    throw new UserError('its SKILL.md does not begin with front matter (lines of `key: value` between two `---`)');
+  const { name = '', description = '' } = head.fields;
+  if (name !== folder) throw new UserError(`its name is ${JSON.stringify(name)}; wanted that of the folder`);
+  if (!NAME.test(name)) throw new UserError('wanted a name of at most 64 letters, digits, `-`, `_` and `.`');
+  if (description.trim() === '') throw new UserError('it has no description, so nobody knows when to use it');
+  return { name, description };
+}

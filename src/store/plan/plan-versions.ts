@@ -1,0 +1,101 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { createFile, linkIfFree } from '../fs/durable-write.ts';
+import { ifExists } from '../fs/store-errors.ts';
+
+const MAX_VERSIONS = 100;
+/** An editor that writes in place may still be writing to a file it opened before we moved it away; this many are watched. */
+export const WATCHED_VERSIONS = 8;
+
+/**
+ * One earlier `plan.json`. `<n>.json` is understood: ours, or accepted. `<n>.save.json` holds a save the engine has not
+ * accepted, and is never removed; the name says so across a restart.
+ */
+export type HistoryFile = { number: number; path: string };
+
+/** The file that will replace `plan.json`; its number tells a later daemon which file was being replaced. */
+export type HistoryClaim = { file: HistoryFile; staged: string; stat: fs.BigIntStats };
+
+/** The numbered files in `plans/history/`. */
+export function openPlanHistory(folder: string) {
+  const numbers = new Set<number>();
+  const saves: HistoryFile[] = [];
+  for (const name of fs.readdirSync(folder)) {
+    const [, digits, save] = /^(\d+)(\.save)?\.json$/.exec(name) ?? [];
+    if (digits === undefined) continue;
+    numbers.add(Number(digits));
+    if (save) saves.push({ number: Number(digits), path: join(folder, name) });
+  }
+  saves.sort((a, b) => a.number - b.number);
+  let next = Math.max(0, ...numbers) + 1;
+  const understood = (number: number) => join(folder, `${number}.json`);
+  const asSave = (number: number) => join(folder, `${number}.save.json`);
+
+  const rename = (file: HistoryFile, path: string): HistoryFile => {
+    if (file.path !== path) fs.renameSync(file.path, path);
+    return { ...file, path };
+  };
+
+  return {
+    /** Saves that an earlier daemon had not accepted when it ended. */
+    saves,
+    /**
+     * A number for the next file, and a staged file with these bytes that holds it: whoever else writes into this folder, such as
+     * `agentctl rebuild` beside a daemon, gets another one, so that no earlier version is replaced.
+     */
+    async claim(content: string): Promise<HistoryClaim> {
+      for (;;) {
+        const number = next++;
+        const staged = join(folder, `.tmp-${number}`);
+        const stat = isTaken(staged) ? undefined : await createIfFree(staged, content);
+        if (!stat) continue;
+        if (isTaken(understood(number)) || isTaken(asSave(number))) fs.rmSync(staged, { force: true });
+        else {
+          numbers.add(number);
+          return { file: { number, path: understood(number) }, staged, stat };
+        }
+      }
+    },
+    /** The last understood files, oldest first, whose inodes an editor may still hold. */
+    recent: (): HistoryFile[] =>
+      [...numbers]
+        .sort((a, b) => a - b)
+        .slice(-WATCHED_VERSIONS)
+        .map((number) => ({ number, path: understood(number) })),
+    watched: WATCHED_VERSIONS,
+    asSave: (file: HistoryFile) => rename(file, asSave(file.number)),
+    asUnderstood: (file: HistoryFile) => rename(file, understood(file.number)),
+    /** Keeps the last 100; a save that was not accepted has another name and stays. */
+    prune() {
+      const old = [...numbers].sort((a, b) => a - b).slice(0, -MAX_VERSIONS);
+      for (const number of old) {
+        ifExists(() => fs.unlinkSync(understood(number)));
+        numbers.delete(number);
+      }
+    },
+  };
+}
+
+const isTaken = (path: string): boolean => ifExists(() => fs.lstatSync(path)) !== undefined;
+
+/** Undefined where somebody took the name at this very moment. */
+async function createIfFree(path: string, content: string): Promise<fs.BigIntStats | undefined> {
+  try {
+    return await createFile(path, content);
+  } catch (error) {
+    if (isTaken(path)) return undefined;
+    throw error;
+  }
+}
+
+/** Finishes or undoes a replacement that a crash cut in two: a `plan.json` that was moved away comes back. */
+export function repairReplacement(folder: string, plan: string): void {
+  for (const name of fs.readdirSync(folder)) {
+    const number = /^\.tmp-(\d+)(?:-|$)/.exec(name)?.[1];
+    if (number === undefined) continue;
+    const moved = join(folder, `${number}.json`);
+    const isCut = !ifExists(() => fs.lstatSync(plan)) && ifExists(() => fs.lstatSync(moved));
+    if (isCut && linkIfFree(moved, plan)) fs.rmSync(moved, { force: true });
+    fs.rmSync(join(folder, name), { force: true });
+  }
+}

@@ -1,0 +1,63 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { UserError } from '../../base/user-error.ts';
+import type { ApprovalFiles } from '../../engine/ports/store-ports.ts';
+import { ensureFolder, removeStaging, syncFolder } from '../fs/durable-write.ts';
+import { listNames, readTextFile } from '../fs/file-reads.ts';
+import { replaceFile } from '../fs/replace-file.ts';
+import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
+import type { SessionPaths } from '../layout/layout.ts';
+import { addAllowRule } from '../settings/settings-check.ts';
+
+const APPROVAL_NAME = /^([1-9]\d{0,9})\.json$/;
+
+/** A session's `approvals/`, made with the first call that asks. `settings`: the `session.json` that rules are added to. */
+export function openApprovalFiles(paths: SessionPaths, settings: string): ApprovalFiles {
+  const at = (id: number) => join(paths.approvals, `${id}.json`);
+  for (const folder of [paths.approvals, paths.approvalsAnswered]) removeStaging(folder);
+  return {
+    list: async () => listApprovalIds(paths),
+    read: async (id) => readTextFile(at(id)),
+    async write(id, content) {
+      ensureFolder(paths.approvals);
+      await replaceFile(at(id), content, { durable: true });
+    },
+    async archive(id, content) {
+      ensureFolder(ensureFolder(paths.approvals) && paths.approvalsAnswered);
+      const target = join(paths.approvalsAnswered, `${id}.json`);
+      if (content === undefined) moveWithoutOverwrite(at(id), target);
+      else {
+        await replaceFile(target, content);
+        wrapDiskErrors('delete', at(id), () => fs.rmSync(at(id), { force: true }));
+      }
+      await syncFolder(paths.approvals);
+    },
+    async addAllowRule(pattern) {
+      try {
+        const before = readTextFile(settings);
+        const after = addAllowRule(before, pattern);
+        if (after === before) return null;
+        if (readTextFile(settings) !== before) return 'session.json was saved at this very moment';
+        await replaceFile(settings, after, { durable: true });
+        return null;
+      } catch (error) {
+        if (error instanceof UserError) return error.message;
+        throw error;
+      }
+    },
+  };
+}
+
+/** Numbers of the files in `approvals/`, in order. */
+export function listApprovalIds({ approvals }: Pick<SessionPaths, 'approvals'>): number[] {
+  return listNames(approvals)
+    .flatMap((name) => Number(APPROVAL_NAME.exec(name)?.[1] ?? []))
+    .sort((a, b) => a - b);
+}
+
+/** Nothing that is there already is written over. */
+function moveWithoutOverwrite(from: string, target: string): void {
+  const taken = ifExists(() => fs.lstatSync(target)) !== undefined;
+  const to = taken ? target.replace(/\.json$/, `-${Date.now()}.json`) : target;
+  wrapDiskErrors('move an approval to', to, () => ifExists(() => fs.renameSync(from, to)));
+}

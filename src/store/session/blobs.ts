@@ -1,0 +1,37 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import type { Blobs } from '../../engine/ports/store-ports.ts';
+import { placeNewFile, stagingName, syncFolder, type WriteBytes } from '../fs/durable-write.ts';
+import { sha256Hex } from '../fs/file-reads.ts';
+import { CorruptLogError, ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
+
+/** Texts by the hash of their UTF-8 bytes. A file that does not hold what its name says throws RecordCorrupt. They are part of the record: `write` may use what is reserved for it. */
+export function openBlobs(folder: string, write?: WriteBytes): Blobs {
+  return {
+    async put(text) {
+      const hash = sha256Hex(text);
+      const path = join(folder, hash);
+      // An earlier process may have died before it synced the folder, so that is done for a blob that is there as well.
+      if (ifExists(() => fs.lstatSync(path))) await syncFolder(folder);
+      else await placeNewFile(join(folder, stagingName()), path, text, write);
+      return hash;
+    },
+    async get(hash) {
+      if (!/^[0-9a-f]{64}$/.test(hash)) return undefined;
+      const path = join(folder, hash);
+      const bytes = wrapDiskErrors('read', path, () => ifExists(() => readBlobFile(path)));
+      if (bytes && sha256Hex(bytes) !== hash) throw new CorruptLogError(path, 'its content is not what its name says.');
+      return bytes?.toString();
+    },
+  };
+}
+
+/** A file's bytes; a link is not followed and a pipe not waited for. */
+function readBlobFile(path: string): Buffer {
+  const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
+  try {
+    return fs.readFileSync(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
+}

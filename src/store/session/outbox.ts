@@ -1,0 +1,80 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import type { Outbox } from '../../engine/ports/store-ports.ts';
+import { isReservedOutboxName } from '../../protocol/workspace/session-names.ts';
+import { placeNewFile, stagingName, syncFolder } from '../fs/durable-write.ts';
+import { statIfExists } from '../fs/file-reads.ts';
+import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
+import { assertReplyName, freeName, supersededName } from '../layout/file-names.ts';
+import type { SessionPaths } from '../layout/layout.ts';
+
+/**
+ * Reply files. A reply is published where its bytes are in place under its name, not where only the name is taken: a record that
+ * was put back from a backup gives names again under which answers of its lost part still lie.
+ */
+export function openOutbox(paths: SessionPaths): Outbox {
+  const inOutbox = (name: string) => join(paths.outbox, name);
+  const isReserved = (name: string) =>
+    isReservedOutboxName(name) || statIfExists(inOutbox(name))?.isDirectory() === true;
+
+  /** The name itself, or one beside it where a folder has that name: the same one again for the same bytes. */
+  const nameFor = (name: string, content: string) =>
+    isReserved(name)
+      ? freeName(`${name}-2`, (one) => statIfExists(inOutbox(one)) !== undefined && !hasContent(inOutbox(one), content))
+      : name;
+
+  const replaceReply = async (wanted: string, content: string) => {
+    const name = nameFor(wanted, content);
+    const staging = join(paths.outboxStaging, stagingName());
+    while (!(await placeNewFile(staging, inOutbox(name), content))) {
+      if (hasContent(inOutbox(name), content)) return;
+      renameExisting(name);
+    }
+  };
+
+  /** Other bytes keep a name of their own: somebody may not have read them yet. */
+  const renameExisting = (name: string) => {
+    const earlier = freeName(supersededName(name), (one) => statIfExists(inOutbox(one)) !== undefined);
+    wrapDiskErrors('rename', inOutbox(name), () => ifExists(() => fs.renameSync(inOutbox(name), inOutbox(earlier))));
+  };
+
+  return {
+    isReserved,
+    async publish(name, content) {
+      assertReplyName(name);
+      // In this order: a frontend moves files from outbox/ to read/, never back, so none slips through between the looks.
+      const published = hasContent(inOutbox(name), content) || hasContent(join(paths.outboxRead, name), content);
+      if (published) await syncFolder(paths.outbox);
+      else await replaceReply(name, content);
+    },
+    async restore(name) {
+      assertReplyName(name);
+      if (statIfExists(inOutbox(name))?.isFile()) return true;
+      const content = ifExists(() => readReply(join(paths.outboxRead, name)));
+      if (content === undefined) return false;
+      await replaceReply(name, content.toString());
+      return true;
+    },
+    async republish(name, content) {
+      assertReplyName(name);
+      await replaceReply(name, content);
+    },
+  };
+}
+
+/** Whether a regular file with exactly these bytes is there. */
+function hasContent(path: string, content: string): boolean {
+  const stat = statIfExists(path);
+  if (!stat?.isFile() || stat.size !== Buffer.byteLength(content)) return false;
+  return ifExists(() => readReply(path))?.equals(Buffer.from(content)) ?? false;
+}
+
+function readReply(path: string): Buffer {
+  const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
+  const file = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  try {
+    return fs.readFileSync(file);
+  } finally {
+    fs.closeSync(file);
+  }
+}

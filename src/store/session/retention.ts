@@ -1,0 +1,118 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { readLastEvent } from '../event-log/log-reader.ts';
+import { listRotatedSegments, openSegments } from '../event-log/segments.ts';
+import { encodeSnapshot } from '../event-log/snapshot-file.ts';
+import { openSnapshotStore } from '../event-log/snapshots.ts';
+import { removeStaging, syncFolder } from '../fs/durable-write.ts';
+import { replaceFile } from '../fs/replace-file.ts';
+import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
+import type { SessionPaths } from '../layout/layout.ts';
+import { WATCHED_VERSIONS } from '../plan/plan-versions.ts';
+
+/** Days that things are kept; 0: for ever. */
+export type RetentionDays = { recordDays: number; filesDays: number };
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** Removed in one go: a folder that was never swept does not hold up the daemon. */
+const MAX_FILES_PER_RUN = 1000;
+const MAX_SEGMENTS_PER_RUN = 64;
+
+/** `retention.json`: which replies may have been removed, so that a rebuild does not send them again. */
+const RetentionFile = z.object({ version: z.literal(1), files_before: z.iso.datetime() });
+
+/**
+ * Removes what is old in a session in which nothing is open, a bounded amount at a time; `more`: there is reason to call again.
+ * Nothing goes that was not acknowledged: sealed segments only where a snapshot stands for them, replies only from
+ * `outbox/read/`, dropped files only once they are on record. A save of `plan.json` that was not taken in is never removed.
+ */
+export async function applyRetention(
+  paths: SessionPaths,
+  keep: RetentionDays,
+  now: Date,
+): Promise<{ removed: number; more: boolean }> {
+  const last = readLastEvent(paths);
+  if (!(last?.type === 'reply.published' && last.idle)) return { removed: 0, more: false };
+  // Of a session that nobody opens any more; of others, opening takes it away.
+  removeStaging(paths.folder);
+  const segments = keep.recordDays > 0 ? await removeExpiredSegments(paths, daysBefore(now, keep.recordDays)) : 0;
+  const files = keep.filesDays > 0 ? await removeExpiredFiles(paths, daysBefore(now, keep.filesDays)) : 0;
+  return { removed: segments + files, more: segments === MAX_SEGMENTS_PER_RUN || files === MAX_FILES_PER_RUN };
+}
+
+const daysBefore = (now: Date, days: number) => new Date(now.getTime() - days * DAY_MS);
+
+/** Oldest first, so that what stays has no gap; and only below a snapshot that is kept for good, durably, before anything goes. */
+async function removeExpiredSegments(paths: SessionPaths, before: Date): Promise<number> {
+  const old = listRotatedSegments(paths).slice(0, MAX_SEGMENTS_PER_RUN);
+  const young = old.findIndex((number) => fs.statSync(paths.segment(number)).mtime >= before);
+  const candidates = young < 0 ? old : old.slice(0, young);
+  // Throws where one is missing already: of a record that is not whole nothing is removed.
+  openSegments(paths)?.close();
+  const snapshot = candidates.length > 0 ? await openSnapshotStore(paths).load() : undefined;
+  const doomed = candidates.filter((number) => snapshot !== undefined && number < snapshot.mark.segment);
+  if (!snapshot || doomed.length === 0) return 0;
+  await replaceFile(paths.base, encodeSnapshot(snapshot), { durable: true });
+  for (const number of doomed)
+    wrapDiskErrors('remove', paths.segment(number), () => fs.unlinkSync(paths.segment(number)));
+  await syncFolder(paths.sealed);
+  return doomed.length;
+}
+
+async function removeExpiredFiles(paths: SessionPaths, before: Date): Promise<number> {
+  const doomed = [
+    ...listFilesIn(paths.done),
+    ...listFilesIn(paths.rejected),
+    ...listFilesIn(paths.outboxRead),
+    ...listFilesIn(paths.folder, (name) => name.startsWith('events.torn-')),
+    ...listOldPlanVersions(paths),
+  ]
+    .filter((path) => isOlder(path, before))
+    .slice(0, MAX_FILES_PER_RUN);
+  if (doomed.length === 0) return 0;
+  const last = filesRemovedBefore(paths);
+  const latest = last !== undefined && last > before.toISOString() ? last : before.toISOString();
+  await replaceFile(paths.swept, `${JSON.stringify({ version: 1, files_before: latest })}\n`, { durable: true });
+  for (const path of doomed) fs.rmSync(path, { force: true });
+  return doomed.length;
+}
+
+function listFilesIn(folder: string, isMeant = (name: string) => !name.startsWith('.')): string[] {
+  const entries = ifExists(() => fs.readdirSync(folder, { withFileTypes: true })) ?? [];
+  return entries.filter((entry) => !entry.isDirectory() && isMeant(entry.name)).map(({ name }) => join(folder, name));
+}
+
+/** Without the newest, which an editor may still be writing to. */
+function listOldPlanVersions({ planHistory }: SessionPaths): string[] {
+  const numbers = listFilesIn(planHistory, (name) => /^\d+\.json$/.test(name)).map((path) => ({
+    path,
+    number: Number(/(\d+)\.json$/.exec(path)?.[1]),
+  }));
+  return numbers
+    .sort((a, b) => a.number - b.number)
+    .slice(0, -WATCHED_VERSIONS)
+    .map(({ path }) => path);
+}
+
+/** By the time it came to its place, which a rename sets: a copied message may bring an old time of change along. */
+const isOlder = (path: string, before: Date) => (ifExists(() => fs.lstatSync(path).ctime) ?? before) < before;
+
+/** Replies published before this time (ISO 8601, UTC) may have been removed from `outbox/read/`; undefined: none was. */
+export function filesRemovedBefore(paths: SessionPaths): string | undefined {
+  try {
+    return RetentionFile.safeParse(JSON.parse(fs.readFileSync(paths.swept, 'utf8'))).data?.files_before;
+  } catch {
+    return undefined;
+  }
+}
+
+/** How many events at the beginning of a record retention has removed. */
+export function countRemovedEvents(paths: SessionPaths): number {
+  const segments = openSegments(paths);
+  try {
+    return segments && segments.oldest > 1 ? segments.open(segments.oldest).start.seq : 0;
+  } finally {
+    segments?.close();
+  }
+}

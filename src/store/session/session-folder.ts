@@ -1,0 +1,104 @@
+import * as fs from 'node:fs';
+import { basename, join } from 'node:path';
+import type { SessionStore } from '../../engine/ports/store-ports.ts';
+import { type EventLogOptions, openEventLog } from '../event-log/event-log.ts';
+import { openSnapshotStore } from '../event-log/snapshots.ts';
+import { ensureFolder, removeOldStaging, removeStaging } from '../fs/durable-write.ts';
+import { type InboxOptions, openInbox } from '../inbox/inbox.ts';
+import { sessionPaths } from '../layout/layout.ts';
+import { openPlanFile } from '../plan/plan-file.ts';
+import type { SessionToken } from '../session-token.ts';
+import { openTemplates } from '../templates/template-store.ts';
+import { openApprovalFiles } from './approval-files.ts';
+import { openBlobs } from './blobs.ts';
+import { openLiveText } from './live-text.ts';
+import { openOutbox } from './outbox.ts';
+import { listExistingFiles, openCallFolders, readImage } from './work-files.ts';
+
+export type SessionFolderOptions = Pick<EventLogOptions, 'now' | 'disk' | 'segmentBytes'> &
+  Pick<InboxOptions, 'askWriters'> & {
+    /** Which owner of the workspace writes; 1 where ownership is not counted. */
+    epoch?: number;
+    /** Milliseconds of a clock that never goes back. */
+    elapsed?: () => number;
+    /** Where the tools work, if not in the session's own `work/`. */
+    work?: string;
+    /** The `session.json` that gets the rules people add, if not the session's own. */
+    settings?: string;
+    /** The folder of the templates; without it there are none. */
+    templates?: string;
+  };
+
+/**
+ * Opens a session's folder for its only writer. Makes the folders that are missing and removes what an earlier writer left
+ * half-made; throws UserError where something else stands in a folder's place. Closing gives the token back.
+ */
+export function openSessionFolder(folder: string, token: SessionToken, options: SessionFolderOptions): SessionStore {
+  try {
+    return openedFolder(folder, token, options);
+  } catch (error) {
+    token.giveBack();
+    throw error;
+  }
+}
+
+function openedFolder(folder: string, token: SessionToken, options: SessionFolderOptions): SessionStore {
+  const paths = sessionPaths(folder);
+  const world = { epoch: 1, elapsed: () => performance.now(), ...options, token };
+  for (const path of foldersOfSession(folder)) ensureFolder(path);
+  for (const path of [folder, paths.blobs, paths.outboxStaging, paths.plans, paths.rejected]) removeStaging(path);
+  if (fs.existsSync(paths.sealed)) removeStaging(ensureFolder(paths.sealed));
+  removeOldStaging(paths.inboxStaging, world.now());
+  const journal = openEventLog(paths, world);
+  const inbox = openInbox(paths, world);
+  const live = openLiveText(paths.live);
+  const work = world.work ?? paths.work;
+  return {
+    name: basename(folder),
+    eventLog: journal,
+    snapshots: openSnapshotStore(paths),
+    blobs: openBlobs(paths.blobs, world.disk?.write),
+    inbox,
+    outbox: openOutbox(paths),
+    plan: openPlanFile(paths, world.elapsed),
+    live,
+    calls: openCallFolders(paths.tools, world),
+    templates: openTemplates(world.templates),
+    approvals: openApprovalFiles(paths, world.settings ?? paths.settings),
+    async work(sub) {
+      const root = ensureFolder(work);
+      return sub === undefined ? root : ensureFolder(join(root, sub));
+    },
+    files: async (paths, most) => listExistingFiles(ensureFolder(work), paths, most),
+    image: async (image) => readImage(ensureFolder(work), image),
+    async close() {
+      try {
+        await journal.close();
+        inbox.close();
+        live.close();
+      } finally {
+        token.giveBack();
+      }
+    },
+  };
+}
+
+/** The folders of a session, parents first. */
+export function foldersOfSession(folder: string): string[] {
+  const paths = sessionPaths(folder);
+  return [
+    paths.inbox,
+    paths.inboxStaging,
+    paths.inboxFiles,
+    paths.outbox,
+    paths.outboxStaging,
+    paths.outboxRead,
+    paths.plans,
+    paths.planHistory,
+    paths.blobs,
+    paths.work,
+    paths.tools,
+    paths.done,
+    paths.rejected,
+  ];
+}

@@ -1,0 +1,99 @@
+import { createHash } from 'node:crypto';
+import * as fs from 'node:fs';
+import { readdirSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { errorCode, UserError } from '../../base/user-error.ts';
+import type { CallFolders } from '../../engine/ports/store-ports.ts';
+import type { ImageFile } from '../../protocol/session/message.ts';
+import { type Clocks, openChangeDetector } from '../fs/file-reads.ts';
+import { type OpenFolder, statInFolder, withFolder } from '../fs/open-folder.ts';
+import { toDiskError } from '../fs/store-errors.ts';
+
+const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
+
+/** Not there, or not to be reached by this name. */
+const ABSENT_CODES: ReadonlySet<string | undefined> = new Set([
+  undefined,
+  'ENOENT',
+  'ENOTDIR',
+  'ELOOP',
+  'ENAMETOOLONG',
+  'EACCES',
+]);
+
+/**
+ * Runs `job` in the folder of a path below `work`, which no link leads to; undefined where that is not there. A path is text with
+ * `/` between its parts, none of them `..`.
+ */
+function inWorkFolder<T>(work: string, path: string, job: (folder: OpenFolder, name: string) => T): T | undefined {
+  const parts = path.split('/');
+  const name = parts.pop() ?? '';
+  if ([...parts, name].some((part) => part === '' || part === '.' || part === '..' || part.includes('\0')))
+    return undefined;
+  const way = parts.map((_, n) => ({ path: join(work, ...parts.slice(0, n + 1)) }));
+  try {
+    return withFolder(dirname(work), [{ path: work }, ...way], (folder) => job(folder, name));
+  } catch (error) {
+    const code = errorCode(error);
+    if ((error instanceof UserError || code !== undefined) && ABSENT_CODES.has(code)) return undefined;
+    throw error;
+  }
+}
+
+/** Of paths such as `work/a/x.csv`, the regular files that are there, through no link; at most `most`. */
+export function listExistingFiles(work: string, paths: readonly string[], most: number): string[] {
+  const found: string[] = [];
+  for (const path of paths) {
+    if (found.length >= most) break;
+    const inside = /^work\/(.+)$/s.exec(path)?.[1];
+    if (inside === undefined) continue;
+    if (inWorkFolder(work, inside, (folder, name) => statInFolder(folder, name)?.isFile())) found.push(path);
+  }
+  return found;
+}
+
+/** The bytes of an image below `work`; undefined where it is no longer what it was. */
+export function readImage(work: string, { path, bytes, sha256 }: ImageFile): Buffer | undefined {
+  return inWorkFolder(work, path, (folder, name) => {
+    const fd = fs.openSync(folder.bytePath(name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    try {
+      const stat = fs.fstatSync(fd);
+      if (!stat.isFile() || stat.size !== bytes) return undefined;
+      const content = fs.readFileSync(fd);
+      return createHash('sha256').update(content).digest('hex') === sha256 ? content : undefined;
+    } finally {
+      fs.closeSync(fd);
+    }
+  });
+}
+
+/** Keys as the engine makes them: `12.0`, `12.check0`, `12.parts0`. Nothing else may become part of a path. */
+const CALL_KEY = /^\d+\.(?:check|parts)?\d+$/;
+
+/** The folders of calls in a session's `tools/`. */
+export function openCallFolders(root: string, clocks: Clocks): CallFolders {
+  const empty = openChangeDetector(root, clocks);
+  const folder = (call: string): string => {
+    if (!CALL_KEY.test(call)) throw new Error(`${JSON.stringify(call)} is no key of a call.`);
+    return join(root, call);
+  };
+  return {
+    pathOf: folder,
+    // At once: there are none or a few, and the way to another thread and back takes ten times as long as the look.
+    async list() {
+      if (empty.isUnchanged()) return [];
+      const keep = empty.beginRead();
+      const calls = readdirSync(root).filter((name) => CALL_KEY.test(name));
+      if (calls.length === 0) keep();
+      return calls;
+    },
+    async remove(call) {
+      try {
+        await rm(folder(call), { recursive: true, force: true });
+      } catch (error) {
+        throw toDiskError(error, 'delete', folder(call));
+      }
+    },
+  };
+}

@@ -1,0 +1,233 @@
+import * as fs from 'node:fs';
+import { dirname, join } from 'node:path';
+import { errorText } from '../../base/user-error.ts';
+import type { SessionPorts } from '../../engine/ports/session-ports.ts';
+import { stagingName, writeAll } from '../fs/durable-write.ts';
+import { readTextFile } from '../fs/file-reads.ts';
+import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
+import type { CheckedSettings } from './settings-check.ts';
+
+/** A file that is gone is believed gone after this long: some editors take the old one away before they put the new one there. */
+const REMOVED_AFTER_MS = 1000;
+
+/** Settings that are in force, and how it stands with the file they come from. */
+export type SettingsState<T> = {
+  value: T;
+  /** `nothing`: the file does not hold and none did before, so nothing may be done by it. */
+  from: 'file' | 'last good' | 'nothing';
+  /** Why the file as it is now does not hold: the place, what was wanted, what came. */
+  fault: string | null;
+  /** What in the file was not understood and left out. */
+  warnings: readonly string[];
+  /** When these came into force, ISO 8601; null where there is no file. */
+  since: string | null;
+};
+
+export type HotReloadedSettings<T> = {
+  /** Reads the file again where it changed. Never throws. */
+  reload(): SettingsState<T>;
+  /** What the last look found. */
+  readonly current: SettingsState<T>;
+  /** There is reason to look again soon. */
+  readonly needsReload: boolean;
+};
+
+type HotReloadOptions<T> = {
+  /** How the file is called in what is said of it. */
+  label: string;
+  /** Its text; undefined where there is none. */
+  read: () => string | undefined;
+  /** Throws UserError where the text does not hold. */
+  check: (text: string) => CheckedSettings<T>;
+  /** What holds where there is no file. */
+  defaults: T;
+  backup: SettingsBackup;
+  /** Told of each settings that come into force, before they do. */
+  beforeApply: (value: T) => void;
+  clock: { now: () => Date; elapsed: () => number };
+  log: SessionPorts['log'];
+};
+
+/**
+ * The settings of one file. They fail closed: what protects is not dropped because its file is broken, but holds as it held last,
+ * through restarts too; where nothing ever held, `from` is `nothing`.
+ */
+export function hotReloadSettings<T>({
+  label,
+  read,
+  check,
+  defaults,
+  backup,
+  beforeApply,
+  clock,
+  log,
+}: HotReloadOptions<T>): HotReloadedSettings<T> {
+  let held: SettingsState<T> = { value: defaults, from: 'file', fault: null, warnings: [], since: null };
+  /** The text these settings come from; undefined where there is none. */
+  let goodText: string | undefined;
+  /** The text that was found wanting last. */
+  let badText: string | undefined;
+  let isFirstLook = true;
+  let goneAt: number | null = null;
+
+  function look(): SettingsState<T> {
+    try {
+      const text = read();
+      if (isFirstLook && text === undefined) restoreBackup();
+      if (text === undefined) handleMissing();
+      else if (text !== goodText || held.from !== 'file') handleText(text);
+      else goneAt = null;
+    } catch (error) {
+      badText = undefined;
+      handleFault(errorText(error));
+    }
+    isFirstLook = false;
+    return held;
+  }
+
+  function handleText(text: string): void {
+    goneAt = null;
+    if (text === badText) return;
+    let checked: CheckedSettings<T>;
+    try {
+      checked = check(text);
+    } catch (error) {
+      handleFault(errorText(error));
+      badText = text;
+      return;
+    }
+    const before = goodText ?? backup.read();
+    const isNews = text !== before;
+    if (isNews || held.fault !== null) saveBackup(text);
+    if (isNews && !(isFirstLook && before === undefined)) log('info', `${label}: changed, and in force from now on`);
+    else if (held.fault !== null) log('info', `${label}: holds again`);
+    apply(checked, text, 'file');
+    for (const warning of checked.warnings) log('warn', warning);
+  }
+
+  /** A copy that cannot be written is no reason not to go by the file. */
+  function saveBackup(text: string): void {
+    try {
+      backup.save(text);
+    } catch (error) {
+      log('warn', `${label}: no copy was kept for the case that it is broken: ${errorText(error)}`);
+    }
+  }
+
+  function apply(
+    { value, warnings }: CheckedSettings<T>,
+    text: string,
+    from: SettingsState<T>['from'],
+    fault: string | null = null,
+  ): void {
+    beforeApply(value);
+    held = { value, from, fault, warnings, since: (backup.savedAt() ?? clock.now()).toISOString() };
+    goodText = text;
+    badText = undefined;
+  }
+
+  function handleFault(fault: string): void {
+    goneAt = null;
+    if (isFirstLook) restoreBackup();
+    if (held.fault !== fault) {
+      const force =
+        goodText === undefined
+          ? 'there are none that held before: nothing is done by it until it holds'
+          : `the settings that held last are in force (${backup.path})`;
+      log('error', `${label}: ${fault}\nThe file is left as it is; ${force}. Mend it; it is taken at once.`);
+    }
+    held = { ...held, from: goodText === undefined ? 'nothing' : 'last good', fault };
+  }
+
+  /** What an earlier daemon kept; a copy that does not hold by today's rules is none. */
+  function restoreBackup(): void {
+    const text = backup.read();
+    if (text === undefined) return;
+    try {
+      apply(check(text), text, 'last good');
+    } catch {
+      goodText = undefined;
+    }
+  }
+
+  function handleMissing(): void {
+    badText = undefined;
+    if (goodText !== undefined) {
+      goneAt ??= clock.elapsed();
+      if (clock.elapsed() - goneAt < REMOVED_AFTER_MS) return;
+      log('info', `${label}: is gone, and holds no longer`);
+    }
+    if (goodText !== undefined || held.fault !== null) {
+      backup.remove();
+      held = { value: defaults, from: 'file', fault: null, warnings: [], since: null };
+    }
+    goodText = undefined;
+    goneAt = null;
+  }
+
+  return {
+    reload: look,
+    get current() {
+      return held;
+    },
+    get needsReload() {
+      return held.fault !== null || goneAt !== null;
+    },
+  };
+}
+
+const { O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_WRONLY } = fs.constants;
+
+/** A copy of settings as they last held: what the daemon goes by where their file does not. */
+type SettingsBackup = {
+  path: string;
+  /** Its text; undefined where there is none. */
+  read(): string | undefined;
+  /** When it was kept; undefined where there is none. */
+  savedAt(): Date | undefined;
+  /** Durable when it returns: a file that holds no more is judged by it, also after a power cut. */
+  save(text: string): void;
+  remove(): void;
+};
+
+/** Everything at once and without waiting, since settings are read between a call and its permission. */
+export function openSettingsBackup(path: string): SettingsBackup {
+  return {
+    path,
+    read: () => readTextFile(path) || undefined,
+    savedAt: () => ifExists(() => fs.lstatSync(path).mtime),
+    save(text) {
+      const staged = join(dirname(path), stagingName());
+      wrapDiskErrors('write', path, () => {
+        try {
+          writeSynced(staged, text);
+          fs.renameSync(staged, path);
+        } catch (error) {
+          fs.rmSync(staged, { force: true });
+          throw error;
+        }
+        syncFolderNow(dirname(path));
+      });
+    },
+    remove: () => wrapDiskErrors('delete', path, () => fs.rmSync(path, { force: true })),
+  };
+}
+
+function writeSynced(path: string, text: string): void {
+  const fd = fs.openSync(path, O_WRONLY | O_CREAT | O_EXCL, 0o600);
+  try {
+    writeAll(fd, Buffer.from(text));
+    fs.fdatasyncSync(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+function syncFolderNow(folder: string): void {
+  const fd = fs.openSync(folder, O_RDONLY | O_DIRECTORY);
+  try {
+    fs.fsyncSync(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
+}

@@ -1,0 +1,113 @@
+import { propertyOf } from '../../base/dictionary.ts';
+import { findJsonSyntaxError } from '../../base/json-position.ts';
+import { nearestName } from '../../base/strings.ts';
+import { maskKeys } from '../../protocol/settings/env-variable.ts';
+
+/** What a zod schema offers, so far as this room needs it. */
+export type SchemaLike<T> = {
+  safeParse(
+    value: unknown,
+  ): { success: true; data: T } | { success: false; error: { issues: ReadonlyArray<SchemaIssue> } };
+  toJSONSchema(): unknown;
+};
+export type SchemaIssue = { code?: string; path: PropertyKey[]; message: string; keys?: string[] };
+
+/** One thing that is wrong with a value: where, and what was wanted and came. */
+export type SchemaError = {
+  path: PropertyKey[];
+  text: string;
+  unknownKey: boolean;
+};
+
+/** What other programs call the settings that protect: no edit of a few letters leads from one to the other. */
+const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
+  ...['deny', 'allow', 'ask', 'rules', 'perms', 'tools', 'allowed_tools', 'disallowed_tools', 'denied_tools'].map(
+    (name) => [name, 'permissions'] as const,
+  ),
+  ...['approval', 'approval_mode', 'approval_policy', 'permission_mode'].map((name) => [name, 'approvals'] as const),
+  ...['allowed_senders', 'allow_from', 'from'].map((name) => [name, 'senders'] as const),
+  ...['sandbox_mode', 'sandboxed'].map((name) => [name, 'sandbox'] as const),
+  ...['servers', 'mcp'].map((name) => [name, 'mcpServers'] as const),
+]);
+
+/** A JSON text as a value, or why it is none, with line and column. */
+export function parseJson(text: string): { ok: true; value: unknown } | { ok: false; why: string } {
+  try {
+    return { ok: true, value: JSON.parse(text) };
+  } catch (error) {
+    return { ok: false, why: whyNoJson(text) ?? String(error) };
+  }
+}
+
+/** Why a text is not JSON that we take, with line and column; undefined where it is. */
+export function whyNoJson(text: string): string | undefined {
+  const fault = findJsonSyntaxError(text);
+  return fault && `line ${fault.line}, column ${fault.column}: wanted ${fault.expected}, came ${fault.found}`;
+}
+
+/** zod's issues in words a person can act on; an unknown key is told the nearest known one. */
+export function describeSchemaErrors(
+  issues: ReadonlyArray<SchemaIssue>,
+  value: unknown,
+  schema: SchemaLike<unknown>,
+): SchemaError[] {
+  return issues.flatMap((issue): SchemaError[] => {
+    if (issue.code !== 'unrecognized_keys') {
+      return [{ path: issue.path, text: prefixWithPath(issue.path, describeIssue(issue, value)), unknownKey: false }];
+    }
+    const known = knownKeys(schema, issue.path);
+    return (issue.keys ?? []).map((key) => {
+      const path = [...issue.path, key];
+      const text = `unknown key "${maskKeys(path.map(String).join('.'))}"${suggestKey(nearestKey(key, known), known)}`;
+      return { path, text, unknownKey: true };
+    });
+  });
+}
+
+const prefixWithPath = (path: PropertyKey[], text: string) =>
+  path.length > 0 ? `${maskKeys(path.map(String).join('.'))}: ${text}` : text;
+
+function describeIssue(issue: SchemaIssue, value: unknown): string {
+  const wanted = issue.message.replace(/^[A-Z][a-z ]*: expected /, 'wanted ').replace(/, received .*$/s, '');
+  const came = valueAtPath(value, issue.path);
+  if (came === undefined || issue.code === 'custom') return wanted;
+  return mayHoldSecret(issue.path) ? `${wanted}; what came is not repeated` : `${wanted}, came ${shortJson(came)}`;
+}
+
+/** Where keys are named or given: whatever stands there may be one. */
+const mayHoldSecret = (path: readonly PropertyKey[]): boolean =>
+  path.some((key) => key === 'api_key_env' || key === 'secrets' || key === 'env' || key === 'headers');
+
+/** A key may also stand where nobody expects one. */
+function shortJson(value: unknown): string {
+  const points = [...maskKeys(JSON.stringify(value) ?? String(value))];
+  return points.length > 60 ? `${points.slice(0, 60).join('')}…` : points.join('');
+}
+
+function nearestKey(key: string, known: string[]): string | undefined {
+  const same = OTHER_NAMES.get(
+    key.replace(/(?<=[a-z])[A-Z]|-/g, (found) => `_${found.replace('-', '')}`).toLowerCase(),
+  );
+  return same !== undefined && known.includes(same) ? same : nearestName(key, known);
+}
+
+function suggestKey(near: string | undefined, known: string[]): string {
+  if (known.length === 0) return '';
+  return near === undefined ? `; known are ${known.join(', ')}` : `; the nearest known one is "${near}"`;
+}
+
+function knownKeys(schema: SchemaLike<unknown>, path: PropertyKey[]): string[] {
+  let here: unknown = schema.toJSONSchema();
+  for (const key of path) {
+    here =
+      typeof key === 'number'
+        ? valueAtPath(here, ['items'])
+        : (valueAtPath(here, ['properties', key]) ?? valueAtPath(here, ['additionalProperties']));
+  }
+  const properties = valueAtPath(here, ['properties']);
+  return typeof properties === 'object' && properties !== null ? Object.keys(properties) : [];
+}
+
+export function valueAtPath(value: unknown, path: PropertyKey[]): unknown {
+  return path.reduce<unknown>(propertyOf, value);
+}

@@ -1,0 +1,132 @@
+import { positionOfJsonPath, repeatedKeys } from '../../base/json-position.ts';
+import { UserError } from '../../base/user-error.ts';
+import { Config, Settings } from '../../protocol/settings/config.ts';
+import { maskKeys } from '../../protocol/settings/env-variable.ts';
+import { findToolNameFaults, type ToolNameFault } from '../../protocol/tool-calls/tool-names.ts';
+import {
+  describeSchemaErrors,
+  parseJson,
+  type SchemaError,
+  type SchemaLike,
+  valueAtPath,
+  whyNoJson,
+} from './schema-errors.ts';
+
+/** Settings that hold, and what in the file was not understood and left out. */
+export type CheckedSettings<T> = { value: T; warnings: string[] };
+
+/** Checks the text of `agentd.json`. Throws UserError naming file, line, what was wanted and what came. */
+export const checkConfig = (text: string | undefined, file: string): CheckedSettings<Config> =>
+  checkText(text, file, Config);
+
+/** Checks the text of a `session.json`, likewise. */
+export const checkSettings = (text: string | undefined, file: string): CheckedSettings<Settings> =>
+  checkText(text, file, Settings);
+
+function checkText<T extends Config | Settings>(
+  text: string | undefined,
+  file: string,
+  schema: SchemaLike<T>,
+): CheckedSettings<T> {
+  const source = (text ?? '{}').replace(/^\uFEFF/, '');
+  const settings = parsedSettings(source, file);
+  const warnings: string[] = [];
+  for (;;) {
+    const result = schema.safeParse(settings);
+    if (result.success) {
+      checkNames(result.data, source, file);
+      return { value: result.data, warnings };
+    }
+    const found = describeSchemaErrors(result.error.issues, settings, schema);
+    const faults = found.filter((complaint) => !isNote(complaint) && !isMcpServerPath(complaint));
+    if (faults.length > 0) throw new UserError(faultsInWords(faults, source, file));
+    for (const complaint of found) {
+      if (!isNote(complaint)) warnings.push(describeAtPosition(complaint, source, file));
+      removeAtPath(settings, isNote(complaint) ? complaint.path : complaint.path.slice(0, 2));
+    }
+  }
+}
+
+/** JSON.parse keeps the last of two equal keys: an empty `permissions` further down would drop all rules without a word. */
+function parsedSettings(source: string, file: string): unknown {
+  const parsed = parseJson(source);
+  if (!parsed.ok) throw new UserError(`${file} is not JSON: ${parsed.why}.`);
+  const tooDeep = whyNoJson(source);
+  if (tooDeep !== undefined) throw new UserError(`${file}, ${tooDeep}.`);
+  const repeated = repeatedKeys(source, MOST_REPEATED);
+  if (repeated.length === 0) return parsed.value;
+  const lines = repeated.map(({ path, place, first }) => {
+    const key = maskKeys(path.map(String).join('.'));
+    return `${file}, line ${place.line}, column ${place.column}: the key "${key}" is already in line ${first.line}, column ${first.column}`;
+  });
+  throw new UserError([...lines, 'Only one of two equal keys can hold: put both into one, or remove one.'].join('\n'));
+}
+
+function checkNames(settings: Config | Settings, source: string, file: string): void {
+  const names = findToolNameFaults(settings).map((fault) =>
+    describeAtPosition({ ...fault, text: describeNameFault(fault), unknownKey: false }, source, file),
+  );
+  if (names.length > 0) throw new UserError(names.join('\n'));
+}
+
+/** An unknown key may be the slip of one that protects, so the file does not hold with it. */
+function faultsInWords(faults: SchemaError[], source: string, file: string): string {
+  const lines = faults.map((complaint) => describeAtPosition(complaint, source, file));
+  if (faults.some(({ unknownKey }) => unknownKey)) lines.push(HOW_TO_MEND);
+  return lines.join('\n');
+}
+
+const HOW_TO_MEND =
+  'Correct an unknown key, or remove it. A key for notes of your own begins with "x-" or "$", and is not looked at.';
+
+/** How many repeated keys are told of. */
+const MOST_REPEATED = 10;
+
+const describeNameFault = ({ path, text }: ToolNameFault): string => maskKeys(`${path.map(String).join('.')}: ${text}`);
+
+/** A note a person keeps in the file, where its keys have fixed names. */
+const isNote = ({ unknownKey, path }: SchemaError): boolean => unknownKey && /^(?:x-|\$)/.test(String(path.at(-1)));
+
+/** An MCP server that is described wrongly is named and left out, so that the rest holds without it. */
+const isMcpServerPath = ({ unknownKey, path }: SchemaError): boolean =>
+  !unknownKey && path[0] === 'mcpServers' && path.length > 1;
+
+function describeAtPosition(complaint: SchemaError, source: string, file: string): string {
+  const { path } = complaint;
+  // What came there may be a secret.
+  const text = isMcpServerPath(complaint)
+    ? `${complaint.text.replace(/, came .*$/s, '')}; the server is left out`
+    : complaint.text;
+  // A key that is missing has no line of its own: its nearest parent that is there has one.
+  for (let depth = path.length; depth > 0; depth--) {
+    const place = positionOfJsonPath(source, path.slice(0, depth));
+    if (place) return `${file}, line ${place.line}, column ${place.column}: ${text}`;
+  }
+  return `${file}: ${text}`;
+}
+
+function removeAtPath(value: unknown, path: PropertyKey[]): void {
+  const parent = valueAtPath(value, path.slice(0, -1));
+  const last = path.at(-1);
+  if (typeof parent === 'object' && parent !== null && last !== undefined) Reflect.deleteProperty(parent, last);
+}
+
+/**
+ * The text of a `session.json` with one more rule that allows: behind the last one that denies, so that it lifts none, and before
+ * those that ask. All else stays. Throws UserError where the file does not hold as it is: it is a person's to mend.
+ */
+export function addAllowRule(text: string | undefined, pattern: string): string {
+  const { value } = checkSettings(text, 'session.json');
+  const before = value.permissions ?? [];
+  if (text !== undefined && before.some((rule) => rule.allow === pattern)) return text;
+  const source = (text ?? '{}').replace(/^\uFEFF/, '');
+  const all: unknown = JSON.parse(source);
+  if (typeof all !== 'object' || all === null) throw new UserError('session.json is no object.');
+  const after = before.findLastIndex((rule) => rule.deny !== undefined) + 1;
+  const permissions = [...before.slice(0, after), { allow: pattern }, ...before.slice(after)];
+  const indent = /^([ \t]+)"/m.exec(source)?.[1] ?? 2;
+  const written = `${JSON.stringify({ ...all, permissions }, null, indent)}\n`;
+  // A rule that a person wrote into the approval may be one that does not hold.
+  checkSettings(written, 'session.json');
+  return written;
+}

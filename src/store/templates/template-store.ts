@@ -1,0 +1,96 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { nearestName } from '../../base/strings.ts';
+import { UserError } from '../../base/user-error.ts';
+import type { Templates } from '../../engine/ports/store-ports.ts';
+import { isTemplateName, type TemplateHead } from '../../protocol/templates/template.ts';
+import { ensureFolder, placeNewFile, stagingName } from '../fs/durable-write.ts';
+import { replaceFile } from '../fs/replace-file.ts';
+import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
+
+const EXTENSION = '.md';
+const MAX_TEMPLATE_BYTES = 1024 * 1024;
+
+/** YAML comes with the first template, not before READY: it is a hundred files. */
+const loadTemplateParser = () => import('./template-file.ts');
+
+/** Where texts of templates come from. */
+type TemplateSource = { names(): string[]; text(name: string): string | undefined };
+
+/** Templates by name. Whatever is wrong with one is an answer, never an error: a person is told it. */
+export function templatesFromSource({ names, text }: TemplateSource): Templates {
+  return {
+    names: async () => names(),
+    async read(name) {
+      try {
+        const found = isTemplateName(name) ? text(name) : undefined;
+        if (found === undefined) return { ok: false, why: describeUnknownTemplate(name, names()) };
+        return (await loadTemplateParser()).parseTemplate(name, found);
+      } catch (error) {
+        if (!(error instanceof UserError)) throw error;
+        return { ok: false, why: error.message };
+      }
+    },
+  };
+}
+
+/** The templates in a folder; none where it is not there. */
+export function openTemplates(folder: string | undefined): Templates {
+  return templatesFromSource({
+    names: () => (folder === undefined ? [] : listTemplateNames(folder)),
+    text: (name) => (folder === undefined ? undefined : readTemplateText(join(folder, name + EXTENSION))),
+  });
+}
+
+function describeUnknownTemplate(name: string, known: readonly string[]): string {
+  const shown = JSON.stringify(name.slice(0, 80));
+  const near = nearestName(name.slice(0, 80), known);
+  const meant = near === undefined ? '' : ` Is "${near}" meant?`;
+  return `There is no template ${shown}.${meant} Templates: ${known.join(', ') || 'none yet; put one into templates/ of the workspace'}.`;
+}
+
+function listTemplateNames(folder: string): string[] {
+  const files = wrapDiskErrors('read', folder, () => ifExists(() => fs.readdirSync(folder))) ?? [];
+  return files
+    .filter((file) => file.endsWith(EXTENSION))
+    .map((file) => file.slice(0, -EXTENSION.length))
+    .filter(isTemplateName)
+    .sort();
+}
+
+/** The person's own folder, like AGENTS.md: a link in it is followed. A pipe is not waited for. */
+function readTemplateText(path: string): string | undefined {
+  return wrapDiskErrors('read', path, () =>
+    ifExists(() => {
+      const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+      try {
+        const stat = fs.fstatSync(fd);
+        if (stat.isFile() && stat.size <= MAX_TEMPLATE_BYTES) return fs.readFileSync(fd, 'utf8');
+        throw new UserError(`${path} is no template: wanted a text file of at most 1 MiB.`);
+      } finally {
+        fs.closeSync(fd);
+      }
+    }),
+  );
+}
+
+/**
+ * Puts a template into the folder, whole, and answers its path. Throws UserError for a name that is none, and where there is one of
+ * that name already, unless `force`.
+ */
+export async function saveTemplate(
+  folder: string,
+  { name, head, body }: { name: string; head: TemplateHead; body: string },
+  { force = false } = {},
+): Promise<string> {
+  if (!isTemplateName(name))
+    throw new UserError(
+      `${JSON.stringify(name)} cannot be the name of a template. Wanted letters, digits, "_" and "-", at most 80.`,
+    );
+  const path = join(ensureFolder(folder), name + EXTENSION);
+  const text = (await loadTemplateParser()).formatTemplate(head, body);
+  if (force) await replaceFile(path, text, { durable: true });
+  else if (!(await placeNewFile(join(folder, stagingName()), path, text)))
+    throw new UserError(`There is a template ${name} already: ${path}. Use another name, or --force to replace it.`);
+  return path;
+}

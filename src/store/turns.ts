@@ -1,9 +1,0 @@
-/** Jobs one after another, in the order they were asked for. One that fails does not stop the next. */
-export function inTurn(): <T>(job: () => Promise<T>) => Promise<T> {
-  let tail: Promise<unknown> = Promise.resolve();
-  return (job) => {
-    const mine = tail.then(job);
-    tail = mine.catch(() => undefined);
-    return mine;
-  };
-}

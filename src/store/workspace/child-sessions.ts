@@ -1,0 +1,125 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { errorText, UserError } from '../../base/user-error.ts';
+import type { ChildSessions } from '../../engine/ports/session-ports.ts';
+import type { Event } from '../../protocol/session/event.ts';
+import { CHILD_STATE_LOST, Reply } from '../../protocol/session/reply.ts';
+import { sessionFolder } from '../../protocol/workspace/session-names.ts';
+import { readEventLog, readLastEvent } from '../event-log/log-reader.ts';
+import { CorruptLogError, ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
+import { dropMessage } from '../inbox/sender.ts';
+import { type SessionPaths, sessionPaths } from '../layout/layout.ts';
+import type { Workspace } from './workspace.ts';
+
+/** What the daemon is told and knows of the children of a session. */
+export type ChildHooks = {
+  /** This session waits for that one. */
+  onAdopted(child: string): void;
+  /** Why that one is not served, and will not be until a person comes; undefined where it is. */
+  quarantineReason(child: string): string | undefined;
+};
+
+/** Child sessions as folders beside their parent, spoken to like any frontend does. */
+export function openChildSessions(
+  workspace: Pick<Workspace, 'paths' | 'has' | 'create'>,
+  { onAdopted, quarantineReason }: ChildHooks,
+): ChildSessions {
+  const pathsOf = (child: string) => sessionPaths(workspace.paths.session(child));
+  return {
+    async send(child, message) {
+      onAdopted(child);
+      if (!workspace.has(child)) {
+        if (message.command !== undefined) return 'gone';
+        await workspace.create(child);
+      }
+      const content = `${JSON.stringify(message, null, 2)}\n`;
+      try {
+        await dropMessage(pathsOf(child).folder, { name: messageFileName(message.id), content });
+      } catch (error) {
+        // Sent before a crash and not taken yet: it is there already.
+        if (!(error instanceof UserError) || !fs.existsSync(join(pathsOf(child).inbox, messageFileName(message.id))))
+          throw error;
+      }
+      return 'sent';
+    },
+    async reply(child, id) {
+      onAdopted(child);
+      if (!workspace.has(child))
+        return lostReply(child, id, `the session ${child} is gone: its folder was removed or renamed`);
+      const text = readReplyText(pathsOf(child), messageFileName(id));
+      if (text !== undefined) return parseReply(child, id, text);
+      const why = quarantineReason(child);
+      if (why !== undefined) return failedReply(child, id, `the session ${child} cannot be served: ${why}`);
+      return replyFromLog(child, id, pathsOf(child));
+    },
+    async consume(child, step) {
+      const { outbox, outboxRead } = pathsOf(child);
+      const own = `${sessionFolder(step)}.`;
+      for (const name of ifExists(() => fs.readdirSync(outbox)) ?? []) {
+        if (!name.startsWith(own) || !name.endsWith('.msg.json')) continue;
+        wrapDiskErrors('move a reply to', outboxRead, () =>
+          ifExists(() => fs.renameSync(join(outbox, name), join(outboxRead, name))),
+        );
+      }
+    },
+  };
+}
+
+const messageFileName = (id: string): string => `${sessionFolder(id)}.msg.json`;
+
+function readReplyText({ outbox, outboxRead }: SessionPaths, name: string): string | undefined {
+  for (const folder of [outbox, outboxRead]) {
+    const text = ifExists(() => fs.readFileSync(join(folder, name), 'utf8'));
+    if (text !== undefined) return text;
+  }
+  return undefined;
+}
+
+/**
+ * What became of a message whose reply is not in the outbox. Undefined while it is waited for; a session in which nothing is open has
+ * answered it, and the record knows how, or never heard of it.
+ */
+async function replyFromLog(child: string, id: string, paths: SessionPaths): Promise<Reply | undefined> {
+  if (fs.existsSync(join(paths.inbox, messageFileName(id)))) return undefined;
+  const last = readLastEvent(paths);
+  const isOpen = last && last.type !== 'session.opened' && !(last.type === 'reply.published' && last.idle);
+  if (isOpen) return undefined;
+  let reply: Reply | undefined;
+  try {
+    const known = (event: Event) => {
+      if (event.type === 'reply.committed' && event.message === id) reply = event.reply;
+    };
+    await readEventLog(paths, known, 'oldest');
+  } catch (error) {
+    // Whoever opens the session says what is wrong with it.
+    if (error instanceof CorruptLogError) return undefined;
+    throw error;
+  }
+  return reply ?? lostReply(child, id, `the session ${child} never got, or has lost, the message ${id}`);
+}
+
+function parseReply(child: string, id: string, text: string): Reply {
+  try {
+    return Reply.parse(JSON.parse(text));
+  } catch (error) {
+    return failedReply(child, id, `its reply to ${id} cannot be read: ${errorText(error)}`);
+  }
+}
+
+const lostReply = (child: string, id: string, text: string): Reply => ({
+  ...failedReply(child, id, text),
+  reason: CHILD_STATE_LOST,
+});
+
+function failedReply(child: string, id: string, text: string): Reply {
+  return {
+    id: messageFileName(id),
+    in_reply_to: id,
+    session: child,
+    status: 'failed',
+    text,
+    plan: null,
+    usage: null,
+    attachments: [],
+  };
+}

@@ -1,0 +1,166 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { UserError } from '../../base/user-error.ts';
+import type { SessionStore } from '../../engine/ports/store-ports.ts';
+import type { Event } from '../../protocol/session/event.ts';
+import { isSessionFolder } from '../../protocol/workspace/session-names.ts';
+import { readEventLog, readLastEvent } from '../event-log/log-reader.ts';
+import { ensureFolder, ensureFolderDurably, stagingName, syncFolder } from '../fs/durable-write.ts';
+import { cachedRead, statIfExists, useIfExists } from '../fs/file-reads.ts';
+import { wrapDiskErrors } from '../fs/store-errors.ts';
+import { freeName, rootSessionOf } from '../layout/file-names.ts';
+import { type SessionPaths, sessionPaths, type WorkspacePaths, workspacePaths } from '../layout/layout.ts';
+import { foldersOfSession, openSessionFolder, type SessionFolderOptions } from '../session/session-folder.ts';
+import { sessionTokens } from '../session-token.ts';
+
+const MAX_SETTINGS_BYTES = 1024 * 1024;
+
+export type Workspace = {
+  paths: WorkspacePaths;
+  /** Names of all session folders, sorted. Anything else in `.sessions/` is left alone. */
+  listSessions(): string[];
+  /** Whether there is a session of that name. */
+  has(name: string): boolean;
+  /** Opens a session for its only writer, which writes as `epoch`. Throws UserError where there is none of that name, and `SessionInUse` where it is open. */
+  openSession(name: string, epoch?: number): SessionStore;
+  /** The last event of a session's record, read from the end of the file alone; undefined where there is none, or no such session. */
+  lastEvent(name: string): Promise<Event | undefined>;
+  /** Reads a record as anybody may, while its writer is at work: an unfinished last line is left alone and not told. */
+  readEvents(name: string, each: (event: Event) => void): Promise<void>;
+  /** Text of `agentd.json`, undefined where there is none; like those below, read again only where its file changed. */
+  configText(): string | undefined;
+  /** Text of the workspace's `AGENTS.md`. */
+  instructionsText(): string | undefined;
+  /** Text of a session's `session.json`; throws UserError where there is no such session. */
+  settingsText(name: string): string | undefined;
+  /** The same for whoever asks again and again. */
+  settingsReader(name: string): () => string | undefined;
+  /** Makes an empty session, whole or not at all. Throws UserError where the name is taken. */
+  create(name: string): Promise<void>;
+  rename(from: string, to: string): Promise<void>;
+  /** Puts a session away to `.archive/`; returns its path there. */
+  archive(name: string): Promise<string>;
+  /** Deletes a session with everything in it. */
+  remove(name: string): Promise<void>;
+};
+
+/** Opens a workspace, made (0700) if missing. Throws UserError where others could write to it. */
+export function openWorkspace(root: string, options: SessionFolderOptions): Workspace {
+  const paths = workspacePaths(root);
+  prepareFolders(paths);
+  const clocks = { elapsed: () => performance.now(), ...options };
+
+  const tokens = sessionTokens();
+  const isThere = (name: string) => isSessionFolder(name) && statIfExists(paths.session(name))?.isDirectory() === true;
+  const sessions = () => fs.readdirSync(paths.sessions).filter(isThere).sort();
+  const existingFolder = (name: string): string => {
+    if (isThere(name)) return paths.session(name);
+    throw new UserError(`No session ${JSON.stringify(name)}. Known: ${sessions().join(', ') || 'none yet'}.`);
+  };
+  const freeFolder = (name: string): string => {
+    if (!isSessionFolder(name)) {
+      throw new UserError(
+        `${JSON.stringify(name)} cannot be the name of a session folder. Wanted one plain name of at most 255 bytes that does not begin with a dot.`,
+      );
+    }
+    if (statIfExists(paths.session(name))) {
+      throw new UserError(`There is a session ${name} already. Use another name, or archive that one first.`);
+    }
+    return paths.session(name);
+  };
+  const move = async (from: string, to: string) => {
+    wrapDiskErrors('move a session to', to, () => fs.renameSync(from, to));
+    await syncFolder(paths.sessions);
+  };
+
+  return {
+    paths,
+    listSessions: sessions,
+    has: isThere,
+    openSession(name, epoch = options.epoch ?? 1) {
+      // A family works in one folder and by one set of rules: those of its root, as long as there is one.
+      const root = rootSessionOf(name);
+      const work = root !== name && isThere(root) ? sharedWithRoot(sessionPaths(paths.session(root))) : {};
+      const folder = existingFolder(name);
+      return openSessionFolder(folder, tokens.take(name), { ...options, epoch, templates: paths.templates, ...work });
+    },
+    lastEvent: async (name) => readLastEvent(sessionPaths(paths.session(name))),
+    async readEvents(name, each) {
+      await readEventLog(sessionPaths(existingFolder(name)), each);
+    },
+    configText: cachedRead(paths.config, clocks, () => readSettingsFile(paths.config, 0)),
+    instructionsText: cachedRead(paths.instructions, clocks, () => readSettingsFile(paths.instructions, 0)),
+    settingsText: (name) => readSettingsFile(sessionPaths(existingFolder(name)).settings, fs.constants.O_NOFOLLOW),
+    settingsReader(name) {
+      const path = sessionPaths(paths.session(name)).settings;
+      const text = cachedRead(path, clocks, () => readSettingsFile(path, fs.constants.O_NOFOLLOW));
+      return () => {
+        existingFolder(name);
+        return text();
+      };
+    },
+    async create(name) {
+      const target = freeFolder(name);
+      const staged = join(paths.sessions, stagingName());
+      try {
+        for (const folder of [staged, ...foldersOfSession(staged)]) ensureFolder(folder);
+        await syncFolder(staged);
+        await move(staged, target);
+      } catch (error) {
+        // The name was taken meanwhile, or the disk said no: nothing half-made stays behind.
+        fs.rmSync(staged, { recursive: true, force: true });
+        throw error;
+      }
+    },
+    rename: async (from, to) => await move(existingFolder(from), freeFolder(to)),
+    async archive(name) {
+      const source = existingFolder(name);
+      ensureFolder(paths.archive);
+      const target = join(
+        paths.archive,
+        freeName(name, (taken) => fs.existsSync(join(paths.archive, taken))),
+      );
+      await move(source, target);
+      await syncFolder(paths.archive);
+      return target;
+    },
+    async remove(name) {
+      // Under another name first: a crash half-way leaves no half session behind.
+      const doomed = join(paths.sessions, stagingName());
+      await move(existingFolder(name), doomed);
+      wrapDiskErrors('delete', doomed, () => fs.rmSync(doomed, { recursive: true, force: true }));
+    },
+  };
+}
+
+const sharedWithRoot = ({ work, settings }: SessionPaths) => ({ work, settings });
+
+function prepareFolders(paths: WorkspacePaths): void {
+  wrapDiskErrors('make the workspace', paths.root, () => ensureFolderDurably(paths.root));
+  const stat = fs.statSync(paths.root);
+  if ((stat.mode & 0o022) !== 0) {
+    const mode = (stat.mode & 0o777).toString(8);
+    throw new UserError(
+      `Others may write to the workspace ${paths.root} (mode ${mode}), and what is dropped there is run. Run: chmod 700 ${paths.root}`,
+    );
+  }
+  wrapDiskErrors('make a folder in', paths.root, () => ensureFolderDurably(paths.sessions));
+  for (const folder of [paths.sessions, paths.own, paths.schemas]) ensureFolder(folder);
+}
+
+function readSettingsFile(path: string, flags: number): string | undefined {
+  return wrapDiskErrors('read', path, () =>
+    useIfExists(path, () => {
+      const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK | flags);
+      try {
+        const stat = fs.fstatSync(fd);
+        if (stat.isFile() && stat.size <= MAX_SETTINGS_BYTES) return fs.readFileSync(fd, 'utf8');
+        throw new UserError(
+          `${path} must be a file of at most 1 MiB with settings as JSON. Put one there, or remove it.`,
+        );
+      } finally {
+        fs.closeSync(fd);
+      }
+    }),
+  );
+}

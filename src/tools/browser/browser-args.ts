@@ -1,0 +1,127 @@
+import { z } from 'zod';
+import { UserError } from '../../base/user-error.ts';
+import type { BrowserConfig, NetworkSettings } from '../../protocol/settings/config.ts';
+import { type CallEffects, optional } from '../common/define-tool.ts';
+import { hostRule, normalizeAddress } from '../permissions/subject-forms.ts';
+
+const url = z.string().min(1).max(8192).describe('navigate, download: an http or https URL.');
+const ref = z
+  .string()
+  .regex(/^\[?e\d+\]?$/, 'wanted a number from the page such as e12')
+  .describe('The element: e12 for a line that begins with [e12].');
+const text = z.string().max(100_000).describe('type: what the field is to hold. wait: text that is to appear.');
+const submit = z.boolean().describe('type: press Enter afterwards.');
+const key = z.string().min(1).max(50).describe('press: a key such as Enter, Escape, ArrowDown, Control+a.');
+const values = z.array(z.string()).min(1).max(100).describe('select: labels or values of the options wanted.');
+const to = z.enum(['up', 'down', 'top', 'bottom']).describe('scroll: where to, without a ref; down if left out.');
+const from = z.int().min(1).describe('snapshot: read on from this line of the page last shown.');
+const seconds = z.number().positive().max(60).describe('wait: at most this long; 10 if left out.');
+const whole = z.boolean().describe('screenshot: the whole page, not only what is in view.');
+const number = z.int().min(1).describe('tab: which of the open tabs becomes the current one.');
+
+/** The actions, each with what it needs and what it may have besides. */
+const ACTIONS = [
+  z.strictObject({ action: z.literal('navigate'), url }),
+  z.strictObject({ action: z.literal('snapshot'), from: from.optional() }),
+  z.strictObject({ action: z.literal('click'), ref }),
+  z.strictObject({ action: z.literal('type'), ref, text, submit: submit.optional() }),
+  z.strictObject({ action: z.literal('press'), key, ref: ref.optional() }),
+  z.strictObject({ action: z.literal('select'), ref, values }),
+  z.strictObject({ action: z.literal('scroll'), to: to.optional(), ref: ref.optional() }),
+  z.strictObject({ action: z.literal('wait'), text: text.optional(), seconds: seconds.optional() }),
+  z.strictObject({ action: z.literal('back') }),
+  z.strictObject({ action: z.literal('screenshot'), whole: whole.optional(), ref: ref.optional() }),
+  z.strictObject({ action: z.literal('download'), url: url.optional(), ref: ref.optional() }),
+  z.strictObject({ action: z.literal('tab'), number }),
+  z.strictObject({ action: z.literal('close') }),
+] as const;
+const BrowserAction = z.discriminatedUnion('action', ACTIONS);
+/** One thing to be done. */
+export type BrowserAction = z.infer<typeof BrowserAction>;
+export type BrowserActionOf<Action extends BrowserAction['action']> = Extract<BrowserAction, { action: Action }>;
+
+/**
+ * The arguments as models are told of them: one flat object, since some endpoints take no choice of objects at the top, and some
+ * make the model name every key.
+ */
+const BrowserArgs = z.strictObject({
+  action: z.enum([
+    'navigate',
+    'snapshot',
+    'click',
+    'type',
+    'press',
+    'select',
+    'scroll',
+    'wait',
+    'back',
+    'screenshot',
+    'download',
+    'tab',
+    'close',
+  ]),
+  url: optional(url),
+  ref: optional(ref),
+  text: optional(text),
+  submit: optional(submit),
+  key: optional(key),
+  values: optional(values),
+  to: optional(to),
+  from: optional(from),
+  seconds: optional(seconds),
+  whole: optional(whole),
+  number: optional(number),
+});
+type BrowserArgs = z.output<typeof BrowserArgs>;
+
+/** What the model is told of `browser`. */
+export const BROWSER_HEAD = {
+  name: 'browser',
+  description:
+    'A real browser with its own cookies, for pages that web_fetch cannot read: made by scripts, forms, logins, clicks. ' +
+    'Begin with `navigate`. Pages come as lines; [e12] before one is the number to `click`, `type`, `select` with. ' +
+    'Cookie banners are dismissed by themselves. Files go to work/downloads/, pictures to work/screenshots/.',
+  args: BrowserArgs,
+  replay: 'never' as const,
+  // An address is asked about. What is done on a page that was allowed is not asked about again: a question for every click gets no answers.
+  touches: ({ url }: BrowserArgs): CallEffects => ({
+    touches: ['network'],
+    ...(url === undefined && { granted: ['network'] }),
+  }),
+  kind: 'address' as const,
+  subject: (args: BrowserArgs) => (args.url === undefined ? JSON.stringify(args) : normalizeAddress(args.url)),
+  always: ({ url }: BrowserArgs) => (url === undefined ? 'browser' : hostRule('browser', url)),
+};
+
+/** What is to be done. Throws UserError where an action lacks something or got what means nothing to it. */
+export function parseBrowserAction(args: BrowserArgs): BrowserAction {
+  const given = Object.fromEntries(Object.entries(args).filter(([, value]) => value !== undefined));
+  const read = BrowserAction.safeParse(given);
+  const faults = read.success ? findMisfits(read.data) : read.error.issues.map(describeActionIssue);
+  if (read.success && faults.length === 0) return read.data;
+  const shape: z.ZodRawShape = ACTIONS.find((one) => one.shape.action.value === args.action)?.shape ?? {};
+  const takes = Object.entries(shape).map(([name, value]) =>
+    z.safeParse(value, undefined).success ? `${name}?` : name,
+  );
+  throw new UserError(`\`${args.action}\` cannot be done so: ${faults.join('; ')}. It takes: { ${takes.join(', ')} }.`);
+}
+
+function findMisfits(request: BrowserAction): string[] {
+  if (request.action === 'download' && (request.url === undefined) === (request.ref === undefined)) {
+    return ['it needs either `url` or `ref`'];
+  }
+  if (request.action === 'scroll' && request.to !== undefined && request.ref !== undefined) {
+    return ['it goes either `to` somewhere or to the `ref`'];
+  }
+  return [];
+}
+
+function describeActionIssue(issue: z.core.$ZodIssue): string {
+  if (issue.code === 'unrecognized_keys') {
+    return `${issue.keys.map((one) => `\`${one}\``).join(' and ')} ${issue.keys.length === 1 ? 'means' : 'mean'} nothing to it`;
+  }
+  return `it needs \`${issue.path.join('.')}\``;
+}
+
+/** What a person set for the browser, as it is now. */
+export type BrowserSettings = { network?: NetworkSettings | undefined; browser?: BrowserConfig | undefined };

@@ -1,0 +1,137 @@
+import { UserError } from '../../base/user-error.ts';
+import type { SessionPorts } from '../../engine/ports/session-ports.ts';
+import { type ResolveHost, resolveWithSystem } from '../web/destination.ts';
+import type { BrowserSettings } from './browser-args.ts';
+import { type Browser, launchBrowser } from './launch-browser.ts';
+
+const DEFAULT_MAX_BROWSERS = 3;
+const DEFAULT_IDLE_MINUTES = 10;
+const MINUTE_MS = 60_000;
+
+/** One session's place in the pool. */
+type PoolEntry = {
+  browser: Browser | undefined;
+  /** Its calls run one after another. */
+  queue: Promise<unknown>;
+  calls: number;
+  usedAt: number;
+  idle: NodeJS.Timeout | undefined;
+};
+
+export type BrowserLease = { folder: string; settings: () => BrowserSettings; signal: AbortSignal };
+
+/** A browser for each session, while it is used. */
+export type BrowserPool = {
+  /** Runs `use` with the session's browser, started where it is not open; the calls of a session wait for each other. */
+  use<T>(lease: BrowserLease, use: (browser: Browser) => Promise<T>): Promise<T>;
+  /** Ends all of them. */
+  close(): Promise<void>;
+};
+
+export type BrowserPoolOptions = {
+  env: NodeJS.ProcessEnv;
+  log: SessionPorts['log'];
+  resolve?: ResolveHost | undefined;
+  /** How large a downloaded file may be; 256 MiB if left out. */
+  mostBytes?: number | undefined;
+};
+
+/** Keeps one browser a session, by its profile's folder, while it is used; the rest are closed after a while, or for another. */
+export function openBrowserPool({ env, log, resolve = resolveWithSystem, mostBytes }: BrowserPoolOptions): BrowserPool {
+  const entries = new Map<string, PoolEntry>();
+  let isClosed = false;
+  /** Starts run one after another, so that they count each other. */
+  let starting: Promise<unknown> = Promise.resolve();
+
+  function entryFor(folder: string): PoolEntry {
+    const entry = entries.get(folder) ?? {
+      browser: undefined,
+      queue: Promise.resolve(),
+      calls: 0,
+      usedAt: 0,
+      idle: undefined,
+    };
+    entries.set(folder, entry);
+    return entry;
+  }
+
+  async function ready(entry: PoolEntry, lease: BrowserLease): Promise<Browser> {
+    if (entry.browser?.isOpen()) return entry.browser;
+    await entry.browser?.close();
+    entry.browser = undefined;
+    const turn = starting.then(async () => {
+      lease.signal.throwIfAborted();
+      if (isClosed) throw new UserError('The daemon is stopping.');
+      await makeRoom(lease.settings().browser?.most ?? DEFAULT_MAX_BROWSERS);
+      return launchBrowser({ ...lease, env, resolve, mostBytes });
+    });
+    starting = turn.catch(() => undefined);
+    const browser = await turn;
+    entry.browser = browser;
+    if (isClosed) await browser.close();
+    return browser;
+  }
+
+  async function makeRoom(most: number): Promise<void> {
+    const open = [...entries.values()].filter(({ browser }) => browser?.isOpen());
+    if (open.length < most) return;
+    const rest = open.filter(({ calls }) => calls === 0).sort((one, other) => one.usedAt - other.usedAt);
+    const [oldest] = rest;
+    if (!oldest) {
+      throw new UserError(
+        `All ${open.length} browsers are at work for other sessions. Try again in a while; a person can allow more with ` +
+          '`browser.most` in agentd.json.',
+      );
+    }
+    await end(oldest);
+    await makeRoom(most);
+  }
+
+  async function end(entry: PoolEntry): Promise<void> {
+    clearTimeout(entry.idle);
+    const { browser } = entry;
+    entry.browser = undefined;
+    await browser?.close();
+  }
+
+  function rest(folder: string, entry: PoolEntry, settings: () => BrowserSettings): void {
+    entry.usedAt = performance.now();
+    const ms = (settings().browser?.idle_minutes ?? DEFAULT_IDLE_MINUTES) * MINUTE_MS;
+    entry.idle = setTimeout(() => {
+      if (entry.calls > 0) return;
+      void end(entry).then(() => entry.calls === 0 && !entry.browser && entries.delete(folder));
+    }, ms);
+    entry.idle.unref();
+  }
+
+  return {
+    async use(lease, use) {
+      const entry = entryFor(lease.folder);
+      clearTimeout(entry.idle);
+      entry.calls++;
+      const turn = entry.queue.then(async () => {
+        lease.signal.throwIfAborted();
+        const browser = await ready(entry, lease);
+        try {
+          return await use(browser);
+        } finally {
+          await browser.saveCookies().catch((error: unknown) => {
+            if (browser.isOpen()) log('warn', `the browser's cookies were not saved: ${error}`);
+          });
+        }
+      });
+      entry.queue = turn.catch(() => undefined);
+      try {
+        return await turn;
+      } finally {
+        entry.calls--;
+        if (entry.calls === 0) rest(lease.folder, entry, lease.settings);
+      }
+    },
+    async close() {
+      isClosed = true;
+      await starting;
+      await Promise.all([...entries.values()].map(end));
+    },
+  };
+}

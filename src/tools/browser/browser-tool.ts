@@ -1,0 +1,201 @@
+import { truncate } from '../../base/strings.ts';
+import { errorText, UserError } from '../../base/user-error.ts';
+import type { ToolContext, ToolResult } from '../../engine/ports/tool-ports.ts';
+import { raceAbort, startDeadline } from '../common/call-deadline.ts';
+import { defineTool, type Tool } from '../common/define-tool.ts';
+import { type ActionContext, type ActionResult, PATIENCE, type Patience } from './action-context.ts';
+import { performAction } from './browser-actions.ts';
+import { BROWSER_HEAD, type BrowserAction, type BrowserSettings, parseBrowserAction } from './browser-args.ts';
+import type { BrowserPool } from './browser-pool.ts';
+import type { Browser } from './launch-browser.ts';
+import { describeChanges, pageLines, snapshotPage } from './page-view.ts';
+
+const ACTION_MS = 60_000;
+const DOWNLOAD_MS = 180_000;
+const SHOW_MS = 15_000;
+
+export type BrowserToolOptions = {
+  pool: BrowserPool;
+  /** Absolute path of a folder of the session outside of `work/`, for its profile; made when it is needed. */
+  folder: string;
+  settings: () => BrowserSettings;
+  /** How long an action may take, in ms. */
+  actionMs?: number | undefined;
+  /** Where a page is waited for otherwise than usual. */
+  patience?: Partial<Patience> | undefined;
+};
+
+/** `browser`: a real browser of one session, with its own cookies, that the model sees as a tree of numbered elements. */
+export function browserTool({ pool, folder, settings, actionMs = ACTION_MS, patience }: BrowserToolOptions): Tool {
+  return defineTool({
+    ...BROWSER_HEAD,
+    async run(args, context) {
+      const request = parseBrowserAction(args);
+      const ms = Math.max(actionMs, request.action === 'download' ? DOWNLOAD_MS : 0) + extraWaitMs(request);
+      const limit = startDeadline(context.signal, ms);
+      try {
+        return await pool.use({ folder, settings, signal: limit.signal }, (browser) =>
+          withDenyRules(browser, context.permits, (denied) =>
+            attempt(
+              request,
+              { browser, work: context.work, signal: limit.signal, patience: { ...PATIENCE, ...patience } },
+              { outer: context.signal, ms, denied },
+            ),
+          ),
+        );
+      } catch (error) {
+        context.signal.throwIfAborted();
+        if (limit.hasPassed()) throw new UserError(`\`${request.action}\` was not done within ${ms / 1000} s.`);
+        throw error instanceof UserError ? error : new UserError(describePlaywrightError(error));
+      } finally {
+        limit.clear();
+      }
+    },
+  });
+}
+
+const extraWaitMs = (request: BrowserAction): number => (request.action === 'wait' ? (request.seconds ?? 0) * 1000 : 0);
+
+type DenyUrl = (url: string) => string | undefined;
+
+/** Pages, what they load and where they send on are held to the rules that deny, in this call and after it. */
+function withDenyRules<T>(
+  { proxy }: Browser,
+  permits: ToolContext['permits'],
+  use: (denied: DenyUrl) => Promise<T>,
+): Promise<T> {
+  const denied: DenyUrl = (url) => {
+    const permit = permits?.(JSON.stringify({ action: 'navigate', url }));
+    return permit?.is === 'deny' ? permit.why : undefined;
+  };
+  proxy.setDenyRule(denied);
+  return use(denied);
+}
+
+/** Of what is encrypted the gate sees no paths: a page that a rule denies is left before anything of it is told. */
+async function leaveDenied(
+  { browser: { tabs } }: ActionContext,
+  did: ActionResult,
+  denied: DenyUrl,
+): Promise<ActionResult> {
+  if (tabs.count() === 0) return did;
+  const { page } = await tabs.current();
+  const url = page.url();
+  const why = denied(url);
+  if (why === undefined) return did;
+  await page.goto('about:blank');
+  const { images: _, ...rest } = did;
+  return { ...rest, ok: false, says: [...did.says, `${truncate(url, 300)} is denied: ${why}. The page was left`] };
+}
+
+/** What goes wrong is told with the page as it is, where that can still be had. */
+async function attempt(
+  request: BrowserAction,
+  context: ActionContext,
+  { outer, ms, denied }: { outer: AbortSignal; ms: number; denied: DenyUrl },
+): Promise<ToolResult> {
+  try {
+    const acted = await raceAbort(performAction(request, context), context.signal);
+    const did = await raceAbort(leaveDenied(context, acted, denied), context.signal);
+    return await raceAbort(browserResult(context, did), context.signal);
+  } catch (error) {
+    outer.throwIfAborted();
+    if (!context.browser.isOpen()) {
+      throw new UserError(
+        'The browser ended while this was done, nobody knows how far it came. The next call starts it again.',
+      );
+    }
+    const isLate = context.signal.aborted;
+    const tab = await context.browser.tabs.current();
+    tab.isStuck ||= isLate;
+    const why = isLate
+      ? `\`${request.action}\` was not done within ${ms / 1000} s.`
+      : failureReason(error, request, context.browser);
+    const show = startDeadline(outer, SHOW_MS);
+    try {
+      const shown = await raceAbort(
+        leaveDenied(context, { ok: false, says: [], page: tab.isStuck ? 'none' : 'all' }, denied).then((left) =>
+          browserResult({ ...context, signal: show.signal }, left),
+        ),
+        show.signal,
+      );
+      return { ok: false, text: `${why}\n${shown.text}` };
+    } catch {
+      outer.throwIfAborted();
+      return { ok: false, text: why };
+    } finally {
+      show.clear();
+    }
+  }
+}
+
+/** The gate knows why nothing came from somewhere; the browser only that nothing came. */
+function failureReason(error: unknown, request: BrowserAction, { proxy }: Browser): string {
+  if (error instanceof UserError) return error.message;
+  const asked = 'url' in request ? request.url : undefined;
+  const known = asked === undefined ? undefined : proxy.lastFault(asked);
+  return known ?? describePlaywrightError(error);
+}
+
+/** Of Playwright's error the first line, and what its log says to be in the way. */
+function describePlaywrightError(error: unknown): string {
+  const lines = errorText(error)
+    .replace(/\u001b\[\d+m/g, '')
+    .split('\n');
+  const first = (lines[0] ?? '').replace(/^(?:locator|page|frame|keyboard|elementHandle)\.\w+: /, '');
+  const inTheWay = lines
+    .map((line) => line.trim().replace(/^- /, ''))
+    .find((line) =>
+      /intercepts pointer|not visible|not enabled|not stable|outside of the viewport|not an <input>|is not editable/.test(
+        line,
+      ),
+    );
+  const about = inTheWay === undefined ? '' : ` (${truncate(inTheWay, 300)})`;
+  return `It did not work: ${truncate(first, 300)}${about}`;
+}
+
+/** What the model is told: where it is, what happened by itself, and the page or what changed on it. */
+async function browserResult(
+  { browser, work, signal }: ActionContext,
+  { ok, says, page, from = 1, wantsFile = false, images }: ActionResult,
+): Promise<ToolResult> {
+  const { tabs } = browser;
+  const shown = page === 'none' ? [] : await describePage(browser, page, from, signal);
+  const files = await tabs.downloads.saveFinished(work);
+  const notes = [...says, ...files.texts, ...tabs.takeNotes()];
+  const head = await pageHeading(browser);
+  return {
+    ok: ok && (!wantsFile || files.saved > 0),
+    text: [head, ...notes.map((note) => `[${note}]`), ...shown].join('\n'),
+    ...(images && images.length > 0 && { images }),
+  };
+}
+
+async function describePage(
+  browser: Browser,
+  page: 'changes' | 'all',
+  from: number,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const tab = await browser.tabs.current();
+  if (isInternalPage(tab.page.url())) return [];
+  // Reading on means in the page that was begun, not in one that moved meanwhile.
+  if (from > 1 && tab.seen && from <= tab.seen.length) return ['', pageLines(tab.seen, from)];
+  const before = tab.seen;
+  const { lines, isNew } = await snapshotPage(tab, signal);
+  tab.seen = lines;
+  if (from > 1) return [`(the page has ${lines.length} lines)`];
+  return ['', page === 'all' || isNew || !before ? pageLines(lines, 1) : describeChanges(before, lines)];
+}
+
+async function pageHeading({ tabs }: Browser): Promise<string> {
+  if (tabs.count() === 0) return 'no page is open';
+  const { page, isStuck } = await tabs.current();
+  const title = isStuck ? '' : await page.title().catch(() => '');
+  const which = tabs.count() > 1 ? ` (tab ${tabs.position()} of ${tabs.count()})` : '';
+  if (isInternalPage(page.url())) return `no page is shown${which}`;
+  return `${truncate(page.url(), 500)}${title.trim() === '' ? '' : ` — ${truncate(title.replace(/\s+/g, ' ').trim(), 200)}`}${which}`;
+}
+
+/** Chromium's own pages: the one before the first, and the one that stands for a page that did not come. */
+const isInternalPage = (url: string): boolean => url === 'about:blank' || url.startsWith('chrome-error:');

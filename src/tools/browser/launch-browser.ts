@@ -1,0 +1,194 @@
+import { lstatSync } from 'node:fs';
+import type { BrowserContext } from 'playwright-core';
+import { z } from 'zod';
+import { truncate } from '../../base/strings.ts';
+import { errorText, UserError } from '../../base/user-error.ts';
+import { endGroup, guardGroup, isGroupRunning, killGroup } from '../process/process-group.ts';
+import type { ResolveHost } from '../web/destination.ts';
+import { parseAllowedHosts } from '../web/destination.ts';
+import { type EgressProxy, startEgressProxy } from '../web/egress-proxy.ts';
+import type { BrowserSettings } from './browser-args.ts';
+import {
+  openCookieJar,
+  type ProfilePaths,
+  prepareProfile,
+  profilePaths,
+  removeOrphanedProfile,
+} from './browser-profile.ts';
+import { findBrowser } from './find-browser.ts';
+import { openTabs, type Tabs } from './tabs.ts';
+
+const LAUNCH_MS = 30_000;
+const CLOSE_MS = 5000;
+const POLL_MS = 1000;
+const VIEWPORT = { width: 1280, height: 800 };
+
+/** A running browser of one session. */
+export type Browser = {
+  tabs: Tabs;
+  proxy: EgressProxy;
+  /** Writes down the cookies there are now. */
+  saveCookies(): Promise<void>;
+  isOpen(): boolean;
+  /** Ends it and all its processes; never throws. */
+  close(): Promise<void>;
+};
+
+export type LaunchOptions = {
+  folder: string;
+  settings: () => BrowserSettings;
+  env: NodeJS.ProcessEnv;
+  resolve: ResolveHost;
+  mostBytes?: number | undefined;
+  signal: AbortSignal;
+};
+
+/** Starts Chromium on the profile in `folder`. Throws UserError where there is none or it does not start. */
+export async function launchBrowser({
+  folder,
+  settings,
+  env,
+  resolve,
+  mostBytes,
+  signal,
+}: LaunchOptions): Promise<Browser> {
+  const executable = findBrowser(settings().browser?.executable, env);
+  const paths = profilePaths(folder);
+  await prepareProfile(paths);
+  const proxy = await startEgressProxy(() => parseAllowedHosts(settings().network?.allow_private ?? []), resolve);
+  try {
+    // 85 MB and most of a second, which a daemon without a browser shall not spend.
+    const { chromium } = await import('playwright-core');
+    const context = await chromium.launchPersistentContext(paths.data, {
+      executablePath: executable,
+      headless: true,
+      // Chromium refuses to start as root with its sandbox.
+      chromiumSandbox: process.getuid?.() !== 0,
+      env: chromiumEnv(env, paths.home),
+      args: chromiumFlags(proxy.url),
+      downloadsPath: paths.incoming,
+      viewport: VIEWPORT,
+      handleSIGINT: false,
+      handleSIGTERM: false,
+      handleSIGHUP: false,
+      timeout: LAUNCH_MS,
+    });
+    return await openBrowser(context, { gate: proxy, paths, settings, mostBytes });
+  } catch (error) {
+    proxy.close();
+    signal.throwIfAborted();
+    throw error instanceof UserError ? error : launchError(executable, error);
+  }
+}
+
+async function openBrowser(
+  context: BrowserContext,
+  {
+    gate: proxy,
+    paths,
+    settings,
+    mostBytes,
+  }: { gate: EgressProxy; paths: ProfilePaths } & Pick<LaunchOptions, 'settings' | 'mostBytes'>,
+): Promise<Browser> {
+  let isOpen = true;
+  const group = await processGroupOf(context);
+  const endGuard = group === undefined ? () => undefined : guardGroup(group);
+  const jar = openCookieJar(context, paths.cookies);
+  // Somebody may remove or move the session's folder. What Chromium writes at an end in order would bring a part of it back.
+  const place = inodeOf(paths.data);
+  const watch = setInterval(() => {
+    if (inodeOf(paths.data) === place) return;
+    if (group !== undefined) killGroup(group);
+    void end();
+  }, POLL_MS);
+  watch.unref();
+  context.once('close', () => void end());
+  let ending: Promise<void> | undefined;
+  const end = () => {
+    ending ??= ended();
+    return ending;
+  };
+
+  async function ended(): Promise<void> {
+    clearInterval(watch);
+    isOpen = false;
+    const closing = context.close().catch(() => undefined);
+    let timer: NodeJS.Timeout | undefined;
+    await Promise.race([closing, new Promise((late) => (timer = setTimeout(late, CLOSE_MS)))]);
+    clearTimeout(timer);
+    if (group !== undefined && isGroupRunning(group)) await endGroup(group, AbortSignal.abort());
+    endGuard();
+    proxy.close();
+    if (inodeOf(paths.data) !== place) await removeOrphanedProfile(paths).catch(() => undefined);
+  }
+
+  try {
+    await jar.restore();
+    const tabs = await openTabs(context, {
+      incoming: paths.incoming,
+      mostBytes,
+      why: proxy.lastFault,
+      answersBanners: settings().browser?.cookie_banners !== 'leave',
+    });
+    return {
+      tabs,
+      proxy,
+      isOpen: () => isOpen,
+      saveCookies: () => jar.save(),
+      async close() {
+        await jar.save().catch(() => undefined);
+        await end();
+      },
+    };
+  } catch (error) {
+    await end();
+    throw error;
+  }
+}
+
+/**
+ * The network is only to be had through the gate: for names and numbers, for this machine too, and not by UDP, which no proxy
+ * carries. A page's own memory is bounded, and so is what is kept of pages.
+ */
+function chromiumFlags(proxy: string): string[] {
+  return [
+    `--proxy-server=${proxy}`,
+    '--proxy-bypass-list=<-loopback>',
+    '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
+    '--disable-quic',
+    // Where it asks for the accounts of its user: a page that needs the real place still gets there.
+    '--gaia-url=http://127.0.0.1:1',
+    '--force-webrtc-ip-handling-policy=disable_non_proxied_udp',
+    '--webrtc-ip-handling-policy=disable_non_proxied_udp',
+    '--js-flags=--max-old-space-size=512',
+    `--disk-cache-size=${64 * 1024 * 1024}`,
+  ];
+}
+
+/** What Chromium may know of the daemon's environment: where things are and the language, never a key. */
+function chromiumEnv(env: NodeJS.ProcessEnv, home: string): Record<string, string> {
+  const kept = Object.entries(env).filter(([name]) => /^(?:PATH|LANG|LC_\w+|TMPDIR|TZ|FONTCONFIG_\w+)$/.test(name));
+  return { ...Object.fromEntries(kept.map(([name, value]) => [name, value ?? ''])), HOME: home };
+}
+
+const Processes = z.object({ processInfo: z.array(z.object({ type: z.string(), id: z.int() })) });
+
+/** Chromium leads a process group of its own, whose number is that of its first process. */
+async function processGroupOf(context: BrowserContext): Promise<number | undefined> {
+  const session = await context.browser()?.newBrowserCDPSession();
+  const info = Processes.safeParse(await session?.send('SystemInfo.getProcessInfo').catch(() => undefined));
+  await session?.detach();
+  return info.data?.processInfo.find(({ type }) => type === 'browser')?.id;
+}
+
+function inodeOf(folder: string): number | undefined {
+  return lstatSync(folder, { throwIfNoEntry: false })?.ino;
+}
+
+function launchError(executable: string, error: unknown): UserError {
+  const said = errorText(error).replace(/\u001b\[\d+m/g, '');
+  const why = /No usable sandbox|Running as root without|error while loading[^\n]*|FATAL[^\n]*/.exec(said)?.[0] ?? said;
+  return new UserError(
+    `${executable} did not start: ${truncate(why, 400)}. A person has to look at it: \`agentctl doctor\`.`,
+  );
+}

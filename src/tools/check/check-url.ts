@@ -1,0 +1,39 @@
+import { errorText, UserError } from '../../base/user-error.ts';
+import type { ToolContext, ToolResult } from '../../engine/ports/tool-ports.ts';
+import { startDeadline } from '../common/call-deadline.ts';
+import { parseAllowedHosts, parseFetchUrl, resolveWithSystem } from '../web/destination.ts';
+import { fetchWithRedirects, redirectPolicy } from '../web/outbound-request.ts';
+import type { WebSettings } from '../web/web-tool-heads.ts';
+
+type UrlCheck = { url: string; status: number };
+
+/** Tries an address of `done_when`, in the way of `web_fetch`: the public network, and what a person allowed besides. */
+export async function checkUrl(
+  { url: asked, status }: UrlCheck,
+  settings: WebSettings,
+  ms: number,
+  { signal, permits }: ToolContext,
+): Promise<ToolResult> {
+  if (!/^https?:/i.test(asked))
+    throw new UserError(`${asked}: wanted an address that begins with http:// or https://.`);
+  const url = parseFetchUrl(asked);
+  const limit = startDeadline(signal, ms);
+  const may = parseAllowedHosts(settings.network?.allow_private ?? []);
+  const way = {
+    refuses: redirectPolicy(permits, url),
+    may,
+    resolve: resolveWithSystem,
+    maxBytes: 0,
+    signal: limit.signal,
+  };
+  try {
+    const answer = await fetchWithRedirects(url, way);
+    return { ok: answer.status === status, text: `${asked}: wanted status ${status}, came ${answer.status}` };
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    const why = limit.hasPassed() ? `within ${ms / 1000} s` : `(${errorText(error)})`;
+    return { ok: false, text: `${asked}: wanted status ${status}, came no answer ${why}` };
+  } finally {
+    limit.clear();
+  }
+}

@@ -1,0 +1,37 @@
+/** A signal that aborts when another does or when its time is over, whichever is first. `clear` gives the timer back. */
+export type Deadline = { signal: AbortSignal; hasPassed(): boolean; clear(): void };
+
+export function startDeadline(outer: AbortSignal, ms: number): Deadline {
+  const inner = new AbortController();
+  const stop = () => inner.abort(outer.reason);
+  let passed = false;
+  const timer = setTimeout(() => {
+    passed = !inner.signal.aborted;
+    inner.abort(new Error(`over after ${ms} ms`));
+  }, ms);
+  outer.addEventListener('abort', stop, { once: true });
+  if (outer.aborted) stop();
+  return {
+    signal: inner.signal,
+    hasPassed: () => passed,
+    clear() {
+      clearTimeout(timer);
+      outer.removeEventListener('abort', stop);
+    },
+  };
+}
+
+/** The system's resolver cannot be stopped; it is left to itself. */
+export async function raceAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
+  let stop = (): void => undefined;
+  const aborted = new Promise<never>((_, reject) => {
+    stop = () => reject(signal.reason);
+    signal.addEventListener('abort', stop, { once: true });
+  });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}

@@ -1,0 +1,34 @@
+import * as fs from 'node:fs';
+import { accessSync, constants } from 'node:fs';
+import { join } from 'node:path';
+import { trustedPathFolders } from '../../protocol/workspace/session-names.ts';
+
+/** The first program of a name in the folders of a PATH. What a model may have written there is passed by. */
+export function findProgram(path: string, name: string): string | undefined {
+  return trustedPathFolders(path)
+    .map((folder) => join(folder, name))
+    .find(isExecutable);
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Whether a path is a folder or lies below it. Both absolute and normal. */
+export function isInside(folder: string, path: string): boolean {
+  return path === folder || path.startsWith(folder.endsWith('/') ? folder : `${folder}/`);
+}
+
+/** The real path; undefined where it cannot be told. */
+export function realPathOrNone(path: string): string | undefined {
+  try {
+    return fs.realpathSync.native(path);
+  } catch {
+    return undefined;
+  }
+}

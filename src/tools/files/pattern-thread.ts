@@ -1,0 +1,87 @@
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { z } from 'zod';
+import { errorText, UserError } from '../../base/user-error.ts';
+
+/**
+ * Plain JavaScript as text: a worker's file would have to be found both beside the sources and in the compiled package,
+ * and its language differs between the two.
+ */
+const THREAD_SOURCE = `
+  const { parentPort } = require('node:worker_threads');
+  parentPort.on('message', ({ pattern, texts, most }) => {
+    const hits = [];
+    for (let at = 0; at < texts.length && hits.length < most; at++) if (pattern.test(texts[at])) hits.push(at);
+    parentPort.postMessage(hits);
+  });
+`;
+
+/**
+ * Regular expressions in a thread of their own: one that backtracks for ever costs that thread, not the daemon.
+ * One question at a time; it rejects when the signal aborts, and the thread must then be closed.
+ */
+export type PatternThread = {
+  /** The indices of the first `most` texts that match. The pattern has neither of the flags g and y. */
+  matches(pattern: RegExp, texts: string[], most?: number): Promise<number[]>;
+  close(): Promise<void>;
+};
+
+export function openPatternThread(signal: AbortSignal): PatternThread {
+  const worker = new Worker(THREAD_SOURCE, { eval: true, execArgv: [], env: {} });
+  // A fault of the thread rejects the question it came in; without a listener it would end the daemon besides.
+  worker.on('error', () => {});
+  return {
+    async matches(pattern, texts, most = Number.POSITIVE_INFINITY) {
+      signal.throwIfAborted();
+      const answer = once(worker, 'message', { signal });
+      worker.postMessage({ pattern, texts, most });
+      const [hits] = await answer;
+      return z.array(z.int()).parse(hits);
+    },
+    async close() {
+      await worker.terminate();
+    },
+  };
+}
+
+/**
+ * A pattern as a person or a model wrote it: with `u`, for \p{…}; without it where only that makes the pattern wrong, as for a
+ * needless backslash. `what` names it in the complaint.
+ */
+export function compilePattern(source: string, what: string): RegExp {
+  try {
+    return new RegExp(source, 'u');
+  } catch {
+    try {
+      return new RegExp(source);
+    } catch (error) {
+      throw new UserError(`${what} is not a JavaScript regular expression: ${errorText(error)}.`);
+    }
+  }
+}
+
+const TOKEN = /\*\*\/|\*\*|\*|\?|\{[^{}]*\}|[^*?{]+|\{/g;
+
+/**
+ * A glob as a regular expression over whole paths: `*` and `?` stay within a name, `**` crosses folders, `{a,b}` chooses.
+ * Without a slash it is about the name alone, in whatever folder. Only for a thread that can be stopped: many stars are slow.
+ */
+export function globToRegExp(glob: string): RegExp {
+  const body = (glob.match(TOKEN) ?? []).map(tokenPattern).join('');
+  return new RegExp(`^${glob.includes('/') ? '' : '(?:.*/)?'}${body}$`, 's');
+}
+
+function tokenPattern(token: string): string {
+  if (token === '**/') return '(?:.*/)?';
+  if (token === '**') return '.*';
+  if (token === '*') return '[^/]*';
+  if (token === '?') return '[^/]';
+  if (token.startsWith('{') && token.endsWith('}')) {
+    return `(?:${token
+      .slice(1, -1)
+      .split(',')
+      .map((choice) => (choice.match(TOKEN) ?? []).map(tokenPattern).join(''))
+      .join('|')})`;
+  }
+  return token.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
+}

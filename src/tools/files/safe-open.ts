@@ -1,0 +1,214 @@
+import * as fs from 'node:fs';
+import { basename, dirname, join, relative } from 'node:path';
+import { promisify } from 'node:util';
+import { errorCode, UserError } from '../../base/user-error.ts';
+import { realPathOrNone } from '../common/path-lookup.ts';
+import { escapeControlChars, formatBytes } from '../common/tool-text.ts';
+import { hasProc } from '../process/process-group.ts';
+import { type FolderRequest, type ResolvedPath, toFileError, type WorkPaths } from './work-paths.ts';
+
+const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
+const PIECE_BYTES = 64 * 1024;
+const read = promisify(fs.read);
+
+/** A regular file, open for reading. */
+export type OpenFile = {
+  /** Bytes, as the file system tells them: 0 for the files of /proc. */
+  size: number;
+  /** Its first 64 KiB. */
+  readonly start: Buffer;
+  /** All of it, 64 KiB at a time. */
+  pieces(): AsyncIterable<Buffer>;
+  whole(): Promise<Buffer>;
+};
+
+/**
+ * Opens a regular file for reading, through no link, and hands it to `use`. Where there is no /proc a folder can be swapped for a
+ * link meanwhile, so what was opened is asked where it lies. Never hangs on a pipe. Throws UserError. Opening and the start
+ * of a file take no thread of the pool: going there and back took longer than they do. The rest of a long one does.
+ */
+export async function withOpenFile<T>(
+  resolved: ResolvedPath,
+  paths: WorkPaths,
+  use: (file: OpenFile) => Promise<T>,
+): Promise<T> {
+  const fd = openForRead(resolved, paths);
+  try {
+    const lies = realPathOfDescriptor(fd, resolved.real);
+    if (lies === undefined || !paths.isReadable(lies))
+      throw new UserError(`\`${resolved.displayName}\` changed while it was opened.`);
+    const stat = fs.fstatSync(fd);
+    if (stat.isDirectory())
+      throw new UserError(`\`${resolved.displayName}\` is a folder; list_files shows what is in it.`);
+    if (!stat.isFile()) throw new UserError(`\`${resolved.displayName}\` is a device or a pipe, not a file.`);
+    return await use(toOpenFile(fd, stat.size));
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+function openForRead({ real, displayName }: ResolvedPath, paths: WorkPaths): number {
+  try {
+    return withFolder(paths.folderRequest(dirname(real)), (folder) =>
+      fs.openSync(folder.at(basename(real)), O_RDONLY | O_NOFOLLOW | O_NONBLOCK),
+    );
+  } catch (error) {
+    throw toFileError(error, displayName);
+  }
+}
+
+function toOpenFile(fd: number, size: number): OpenFile {
+  let first: Buffer | undefined;
+  const start = (): Buffer => {
+    const buffer = Buffer.allocUnsafe(PIECE_BYTES);
+    first ??= buffer.subarray(0, fs.readSync(fd, buffer, 0, PIECE_BYTES, 0));
+    return first;
+  };
+  async function* pieces(): AsyncGenerator<Buffer> {
+    let at = start().length;
+    yield start();
+    // The size of a small file spares a question behind its end.
+    if (at < PIECE_BYTES && at === size) return;
+    for (let count = at; count > 0; at += count) {
+      const { buffer, bytesRead } = await read(fd, Buffer.allocUnsafe(PIECE_BYTES), 0, PIECE_BYTES, at);
+      count = bytesRead;
+      if (count > 0) yield buffer.subarray(0, count);
+    }
+  }
+  return {
+    size,
+    get start() {
+      return start();
+    },
+    pieces,
+    async whole() {
+      const all: Buffer[] = [];
+      for await (const piece of pieces()) all.push(piece);
+      return Buffer.concat(all);
+    },
+  };
+}
+
+const lstatAt = (real: string, paths: WorkPaths): fs.Stats =>
+  withFolder(paths.folderRequest(dirname(real)), (folder) => fs.lstatSync(folder.at(basename(real))));
+
+/** What there is at a place, through no link; undefined where there is nothing. Throws UserError. */
+export function statIfExists({ real, displayName }: ResolvedPath, paths: WorkPaths): fs.Stats | undefined {
+  try {
+    return lstatAt(real, paths);
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '')) return undefined;
+    throw toFileError(error, displayName);
+  }
+}
+
+/** The same, where something must be there. */
+export function statOrThrow({ real, displayName }: ResolvedPath, paths: WorkPaths): fs.Stats {
+  try {
+    return lstatAt(real, paths);
+  } catch (error) {
+    throw toFileError(error, displayName);
+  }
+}
+
+/** The size of a file in words for a list. */
+export function formatFileSize(real: string, paths: WorkPaths): string {
+  try {
+    return formatBytes(lstatAt(real, paths).size);
+  } catch {
+    return 'gone';
+  }
+}
+
+/** The real path of an open file: the kernel's word where it gives one; else its path, if that still names this file. */
+export function realPathOfDescriptor(fd: number, path: string): string | undefined {
+  try {
+    return fs.readlinkSync(`/proc/self/fd/${fd}`);
+  } catch {
+    const real = realPathOrNone(path);
+    if (real === undefined) return undefined;
+    const [named, opened] = [fs.lstatSync(real, { bigint: true }), fs.fstatSync(fd, { bigint: true })];
+    return named.ino === opened.ino && named.dev === opened.dev ? real : undefined;
+  }
+}
+
+const { O_DIRECTORY: DIRECTORY, O_NOFOLLOW: NOFOLLOW, O_RDONLY: RDONLY } = fs.constants;
+/** Linux opens a folder by this without the right to list it. Node has no name for it. */
+const O_PATH = 0o10000000;
+const OPEN_FOLDER_FLAGS = DIRECTORY | NOFOLLOW | (process.platform === 'linux' ? O_PATH : RDONLY);
+
+/** A folder held open: what is in it is reached through it, even where its path comes to mean something else. */
+export type FolderHandle = {
+  /** The path of a file in it; `.` is the folder itself. */
+  at(name: string): string;
+};
+
+type OpenFolder = FolderHandle & { close(): void };
+
+/**
+ * Opens a folder and those on its way one after the other, each through the one before it and none through a link: who swaps one of
+ * them for a link gets an error, not a way out. Node has no openat, but Linux reaches what is in a folder as /proc/self/fd/N/name. Where
+ * there is no /proc, paths serve, and a swap between two calls can lead astray. Throws UserError, or what the disk says.
+ */
+function openFolder({ trusted, folder, make = false }: FolderRequest): OpenFolder {
+  const parts = relative(trusted, folder).split('/').filter(Boolean);
+  let at = toFolderHandle(fs.openSync(trusted, OPEN_FOLDER_FLAGS), trusted);
+  let path = trusted;
+  for (const part of parts) {
+    const parent = at;
+    path = join(path, part);
+    try {
+      at = toFolderHandle(openChild(parent.at(part), path, make), path);
+    } finally {
+      parent.close();
+    }
+  }
+  return at;
+}
+
+function toFolderHandle(fd: number, path: string): OpenFolder {
+  const prefix = hasProc ? `/proc/self/fd/${fd}` : path;
+  return { at: (name) => `${prefix}/${name}`, close: () => fs.closeSync(fd) };
+}
+
+function openChild(childPath: string, path: string, make: boolean): number {
+  try {
+    return fs.openSync(childPath, OPEN_FOLDER_FLAGS);
+  } catch (error) {
+    const code = errorCode(error);
+    if (code === 'ELOOP' || (code === 'ENOTDIR' && isLink(childPath))) {
+      throw new UserError(`\`${escapeControlChars(path)}\` changed while it was opened.`);
+    }
+    if (code !== 'ENOENT' || !make) throw error;
+  }
+  try {
+    fs.mkdirSync(childPath);
+  } catch (error) {
+    if (errorCode(error) !== 'EEXIST') throw error;
+  }
+  return openChild(childPath, path, false);
+}
+
+function isLink(path: string): boolean {
+  return fs.lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+}
+
+/** Runs `job` with a folder held open. */
+export function withFolder<T>(wanted: FolderRequest, job: (folder: FolderHandle) => T): T {
+  const folder = openFolder(wanted);
+  try {
+    return job(folder);
+  } finally {
+    folder.close();
+  }
+}
+
+/** The same for a job that takes its time. */
+export async function withFolderAsync<T>(wanted: FolderRequest, job: (folder: FolderHandle) => Promise<T>): Promise<T> {
+  const folder = openFolder(wanted);
+  try {
+    return await job(folder);
+  } finally {
+    folder.close();
+  }
+}

@@ -1,0 +1,165 @@
+import * as fs from 'node:fs';
+import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
+import { errorCode, errorText, UserError } from '../../base/user-error.ts';
+import { sessionsFolderAbove } from '../../protocol/workspace/session-names.ts';
+import { isInside, realPathOrNone } from '../common/path-lookup.ts';
+import { escapeControlChars } from '../common/tool-text.ts';
+
+/** A path that was found to lie inside the fence, links resolved, and the name the model knows it by. */
+export type ResolvedPath = { real: string; displayName: string };
+
+/** The folders the file tools may touch: `work/`, and for reading those a person named. */
+export type WorkPaths = {
+  /** Where a path leads for reading. It may not exist. Throws UserError where it leads out. */
+  resolveForRead(asked: string): Promise<ResolvedPath>;
+  /** Where a file is to be written: inside `work/`, its last part no link. Throws UserError otherwise. */
+  resolveForWrite(asked: string): Promise<ResolvedPath>;
+  isReadable(real: string): boolean;
+  isWritable(real: string): boolean;
+  /** The name of a real path for the model: relative to `work/` where it is inside. */
+  displayName(real: string): string;
+  /** A real path as what is to be opened: the folder itself, by descriptors from where nothing can be swapped. */
+  folderRequest(folder: string, make?: boolean): FolderRequest;
+};
+
+/**
+ * A folder by the name it was given and by its real one: a model may use either, after a `pwd` for instance. `trusted` is on the way to
+ * it, and no command can put a link there.
+ */
+type AllowedFolder = { named: string; real: string; trusted: string };
+
+/**
+ * Paths are resolved without the thread pool: three short questions, each of which took longer to get there and back than to be
+ * answered. Between them a call waits for nothing, so less can be swapped.
+ */
+export async function openWorkPaths(work: string, readAlso: string[]): Promise<WorkPaths> {
+  const home = workFolderAt(work);
+  const others = readAlso.map(allowedFolderAt).filter((root) => root !== undefined);
+  const mayWrite = (real: string) => isInside(home.real, real);
+  const mayRead = (real: string) => [home, ...others].some((root) => isInside(root.real, real));
+  const shown = (real: string) => escapeControlChars(mayWrite(real) ? relative(home.real, real) || '.' : real);
+  const leadsOut = (asked: string) =>
+    new UserError(
+      `\`${escapeControlChars(asked)}\` leads out of the work folder. Name a path inside it, such as \`notes.txt\`` +
+        `${others.map((root) => `, or one in ${root.named}`).join('')}.`,
+    );
+
+  /** The absolute path that the words mean, before the disk is asked: `x`, `work/x` and its absolute name are one. */
+  const meant = (asked: string): string => {
+    if (asked.includes('\0')) throw new UserError('A path cannot have a NUL character in it.');
+    if (isAbsolute(asked)) {
+      const path = resolve(asked);
+      const root = [home, ...others].find(({ named, real }) => isInside(named, path) || isInside(real, path));
+      if (!root) throw leadsOut(asked);
+      return path;
+    }
+    const path = resolve(home.real, asked.replace(/^(?:\.\/+)*work(?:\/+|$)/, ''));
+    if (![home, ...others].some(({ real }) => isInside(real, path))) throw leadsOut(asked);
+    return path;
+  };
+
+  return {
+    isReadable: mayRead,
+    isWritable: mayWrite,
+    displayName: shown,
+    folderRequest(folder, make) {
+      const root = [home, ...others].find(({ real }) => isInside(real, folder));
+      // The folder around a root, where that itself is what is asked for.
+      const trusted = root?.trusted ?? [home, ...others].find(({ real }) => dirname(real) === folder)?.trusted;
+      if (trusted === undefined) throw leadsOut(folder);
+      return { trusted, folder, make };
+    },
+    async resolveForRead(asked) {
+      const real = resolveLinks(meant(asked), asked);
+      if (!mayRead(real)) throw leadsOut(asked);
+      return { real, displayName: shown(real) };
+    },
+    async resolveForWrite(asked) {
+      const path = meant(asked);
+      const link = linkTarget(path);
+      if (link !== undefined) throw new UserError(`${linkMessage(asked, link)} Write to that file by its own name.`);
+      const real = resolveLinks(path, asked);
+      if (!mayWrite(real)) {
+        throw mayRead(real)
+          ? new UserError(`\`${escapeControlChars(asked)}\` may be read, not written.`)
+          : leadsOut(asked);
+      }
+      if (real === home.real || asked.endsWith('/'))
+        throw new UserError(`\`${escapeControlChars(asked)}\` names a folder.`);
+      return { real, displayName: shown(real) };
+    },
+  };
+}
+
+function allowedFolderAt(folder: string): AllowedFolder | undefined {
+  const real = realPathOrNone(folder);
+  return real === undefined ? undefined : { named: resolve(folder), real, trusted: dirname(real) };
+}
+
+/**
+ * A session's `work/`, or a folder in it. The workspace may be reached over links, but below it there is none: a command in a `work/`
+ * that others share could lead them out by one. Throws UserError.
+ */
+function workFolderAt(work: string): AllowedFolder {
+  const named = resolve(work);
+  const top = realPathOrNone(sessionsFolderAbove(named) ?? dirname(named));
+  const wanted =
+    top === undefined ? undefined : join(top, relative(sessionsFolderAbove(named) ?? dirname(named), named));
+  const real = realPathOrNone(named);
+  if (real === undefined || top === undefined) throw new UserError('The work folder is not there.');
+  if (real !== wanted) throw new UserError('The work folder is reached over a symbolic link. Make it a folder again.');
+  return { named, real, trusted: top };
+}
+
+/** The path with every link on its way resolved, as far as it exists. */
+function resolveLinks(path: string, asked: string): string {
+  const missing: string[] = [];
+  for (let at = path; ; at = dirname(at)) {
+    try {
+      return join(fs.realpathSync.native(at), ...missing);
+    } catch (error) {
+      if (errorCode(error) !== 'ENOENT') throw toFileError(error, asked);
+      const target = linkTarget(at);
+      if (target !== undefined) throw new UserError(`${linkMessage(basename(at), target)} That is not there.`);
+      missing.unshift(basename(at));
+    }
+  }
+}
+
+function linkMessage(name: string, target: string): string {
+  return `\`${escapeControlChars(name)}\` is a link to \`${escapeControlChars(target)}\`.`;
+}
+
+/** Where a link leads; undefined where there is none. */
+function linkTarget(path: string): string | undefined {
+  try {
+    return fs.readlinkSync(path);
+  } catch {
+    return undefined;
+  }
+}
+
+const FILE_ERROR_TEXTS: Record<string, string> = {
+  ENOENT: 'is not there; list_files shows what is',
+  ENOTDIR: 'has a file on its way where a folder is needed',
+  EEXIST: 'has a file on its way where a folder is needed',
+  EISDIR: 'is a folder, not a file',
+  EACCES: 'is closed to this user',
+  EPERM: 'is closed to this user',
+  EROFS: 'is on a disk that cannot be written',
+  ENOSPC: 'could not be written: the disk is full',
+  EDQUOT: 'could not be written: the quota is used up',
+  ELOOP: 'goes through a link, or through too many of them',
+  ENAMETOOLONG: 'is too long a name',
+  ENXIO: 'is a socket or a pipe, not a file',
+};
+
+/** A fault of the file system as the model is told of it: about the path it asked for, without errno names. */
+export function toFileError(error: unknown, shown: string): unknown {
+  const words = FILE_ERROR_TEXTS[errorCode(error) ?? ''];
+  if (error instanceof UserError || !errorCode(error)) return error;
+  return new UserError(`\`${escapeControlChars(shown)}\` ${words ?? `cannot be used: ${errorText(error)}`}.`);
+}
+
+/** Which folder is wanted: below `trusted`, on the way to which nothing can be replaced by a command. Both are real paths. */
+export type FolderRequest = { trusted: string; folder: string; make?: boolean | undefined };

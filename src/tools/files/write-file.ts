@@ -1,0 +1,129 @@
+import { randomUUID } from 'node:crypto';
+import { constants } from 'node:fs';
+import { access, type FileHandle, lstat, open, rename, rm, writeFile } from 'node:fs/promises';
+import { basename, dirname, extname } from 'node:path';
+import type { Readable } from 'node:stream';
+import { z } from 'zod';
+import { UserError } from '../../base/user-error.ts';
+import { defineTool, type Tool } from '../common/define-tool.ts';
+import { diffLines, formatBytes } from '../common/tool-text.ts';
+import { realPathOfDescriptor, statIfExists, withFolderAsync } from './safe-open.ts';
+import { openWorkPaths, type ResolvedPath, toFileError, type WorkPaths } from './work-paths.ts';
+
+const ARGS = z.strictObject({
+  path: z.string().min(1).describe('The file, relative to the work folder.'),
+  content: z.string().describe('All of its text.'),
+});
+
+/** `write_file`: puts a whole file in place. */
+export function writeFileTool(readAlso: string[]): Tool {
+  return defineTool({
+    name: 'write_file',
+    description:
+      'Writes a file whole, making its folders. Replaces a file that is there; to change a part use edit_file.',
+    args: ARGS,
+    replay: 'safe',
+    touches: ['work'],
+    subject: ({ path }) => path,
+    kind: 'path',
+    access: 'write',
+    shows: ({ path, content }) => `${path}\n${diffLines('', content)}`,
+    async run({ path, content }, context) {
+      const paths = await openWorkPaths(context.work, readAlso);
+      const resolved = await paths.resolveForWrite(path);
+      const did = await writeWorkFile(resolved, content, paths);
+      return { ok: true, text: `${did} \`${resolved.displayName}\`, ${formatBytes(Buffer.byteLength(content))}` };
+    },
+  });
+}
+
+const CREATE_FLAGS = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+
+/**
+ * Puts a file in place, whole and durable: a crash leaves the old one or the new one. Makes missing folders and keeps the
+ * mode of a file it replaces. All of it happens in the folder as it was opened, wherever its path leads by then. Throws UserError.
+ */
+export async function writeWorkFile(
+  resolved: ResolvedPath,
+  content: string | Uint8Array | Readable,
+  paths: WorkPaths,
+): Promise<'created' | 'replaced'> {
+  const { real, displayName } = resolved;
+  try {
+    return await withFolderAsync(paths.folderRequest(dirname(real), true), async (folder) => {
+      const target = folder.at(basename(real));
+      const mode = await modeToKeep(target, displayName);
+      await writeAndRename(folder.at(`.${randomUUID()}.tmp`), target, content, { mode, paths, resolved });
+      await syncFolder(folder.at('.'));
+      return mode === undefined ? 'created' : 'replaced';
+    });
+  } catch (error) {
+    throw toFileError(error, displayName);
+  }
+}
+
+type FileToReplace = { mode: number | undefined; paths: WorkPaths; resolved: ResolvedPath };
+
+async function writeAndRename(
+  temp: string,
+  target: string,
+  content: string | Uint8Array | Readable,
+  kept: FileToReplace,
+): Promise<void> {
+  const handle = await open(temp, CREATE_FLAGS, 0o666);
+  try {
+    await writeTempFile(handle, temp, content, kept);
+    await rename(temp, target);
+  } catch (error) {
+    await rm(temp, { force: true });
+    throw error;
+  } finally {
+    await handle.close();
+  }
+}
+
+async function writeTempFile(
+  handle: FileHandle,
+  temp: string,
+  content: string | Uint8Array | Readable,
+  { mode, paths, resolved }: FileToReplace,
+): Promise<void> {
+  const lies = realPathOfDescriptor(handle.fd, temp);
+  if (lies === undefined || !paths.isWritable(lies))
+    throw new UserError(`\`${resolved.displayName}\` changed while it was opened.`);
+  await writeFile(handle, content);
+  if (mode !== undefined) await handle.chmod(mode);
+  await handle.sync();
+}
+
+/** The mode of the file that will be replaced. A rename would pass over its write protection, so that is asked here. */
+async function modeToKeep(target: string, shown: string): Promise<number | undefined> {
+  const stat = await lstat(target).catch(() => undefined);
+  if (!stat) return undefined;
+  if (stat.isDirectory()) throw new UserError(`\`${shown}\` is a folder, not a file.`);
+  if (!stat.isFile()) throw new UserError(`\`${shown}\` is a link, a device or a pipe, not a file.`);
+  await access(target, constants.W_OK);
+  return stat.mode & 0o7777;
+}
+
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, constants.O_RDONLY);
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+const MAX_NAMES_TRIED = 10_000;
+
+/** A place in a folder of `work/` that no file has yet: `report.pdf`, else `report-2.pdf`. */
+export async function findFreePath(paths: WorkPaths, folder: string, name: string): Promise<ResolvedPath> {
+  const ending = extname(name);
+  const stem = name.slice(0, name.length - ending.length);
+  for (let n = 1; n < MAX_NAMES_TRIED; n++) {
+    const resolved = await paths.resolveForWrite(`${folder}/${n === 1 ? name : `${stem}-${n}${ending}`}`);
+    if (statIfExists(resolved, paths) === undefined) return resolved;
+  }
+  throw new UserError(`\`${folder}\` is full of files called ${name}.`);
+}

@@ -1,0 +1,275 @@
+import { spawn } from 'node:child_process';
+import * as fs from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { errorCode, UserError } from '../../base/user-error.ts';
+import type { Jobs } from '../../engine/ports/tool-ports.ts';
+import {
+  bootAndFolderId,
+  claimCall,
+  currentBootId,
+  isThisBoot,
+  processState,
+  readSupervisorIdentity,
+} from '../process/call-folder.ts';
+import { coverInheritedDescriptors } from '../process/inherited-descriptors.ts';
+import { endGroup, isGroupRunning, waitUntil } from '../process/process-group.ts';
+import { IDENTIFY_SCRIPT, RUN_SCRIPT, type SandboxedCommand, type ShellCommand } from '../process/supervisor.ts';
+import { removeControlGroup } from '../sandbox/control-group.ts';
+import { commandLine, type Job, jobFiles, jobStatus, readJob } from './job-folder.ts';
+
+/** Ended jobs whose output can still be looked at. */
+const MAX_ENDED = 10;
+/** What ends at once is told as an end, not as a job. */
+const SETTLE_MS = 1000;
+const POLL_MS = 50;
+const JOB_NAME = /^job_([1-9]\d{0,8})$/;
+
+export type JobRequest = { call: string; timeoutS: number; most: number };
+
+/** The jobs of one session, as they lie in its folder. Only their names are kept in memory: any daemon finds the same ones. */
+export type JobStore = Jobs & {
+  /** All that are kept, the oldest first. */
+  list(): Job[];
+  /** Begins a command and waits a moment. Throws UserError where too many run, or where it could not be begun. */
+  start(command: ShellCommand, fence: SandboxedCommand | null, request: JobRequest, signal: AbortSignal): Promise<Job>;
+  /** The job that a call began for a daemon that is no more; 'not begun' where it never will be, null where nobody knows. */
+  startedBy(call: string): Promise<Job | 'not begun' | null>;
+  /** Ends a job with all its processes; `by` is kept as the reason. A second time changes nothing. */
+  stop(job: Job, by: 'model' | 'person' | 'cancel', hurry: AbortSignal): Promise<void>;
+  /** The model has been told of its end. */
+  markJobReported(job: Job): void;
+};
+
+/** The jobs in `root`, which is made with the first of them. `settleMs`: how long a command may take to end at once. */
+export function openJobStore(root: string, { settleMs = SETTLE_MS }: { settleMs?: number | undefined } = {}): JobStore {
+  let said: Job[] = [];
+  /** Who opened the shelf is the only one to begin jobs, and asks for them before each step of a run. */
+  let names: string[] | undefined;
+  const all = () => {
+    names ??= jobNames(root).sort((a, b) => jobNumber(a) - jobNumber(b));
+    return names.flatMap((name) => readJob(join(root, name)) ?? []);
+  };
+  const running = () => all().filter((job) => jobStatus(job).state === 'running');
+  return {
+    list: all,
+    async start(command, sandboxed, request, signal) {
+      const atWork = running();
+      if (atWork.length >= request.most) throw tooManyJobs(atWork, request.most);
+      const job = createJobFolder(root, command, sandboxed, request);
+      names = undefined;
+      for (const old of endedJobs(all()).slice(0, -MAX_ENDED)) fs.rmSync(old.folder, { recursive: true, force: true });
+      await launchJob(job, command, sandboxed);
+      const settled = performance.now() + settleMs;
+      while (jobStatus(job).state === 'running' && performance.now() < settled && !signal.aborted) await sleep(POLL_MS);
+      return job;
+    },
+    async startedBy(call) {
+      const job = all().find((one) => one.call === call);
+      if (!job) return null;
+      if (!readSupervisorIdentity(job.folder) && claimCall(job.folder))
+        return job.boot === currentBootId() ? 'not begun' : null;
+      await waitUntil(() => readSupervisorIdentity(job.folder) !== null, SETTLE_MS);
+      return job;
+    },
+    stop: stopJob,
+    markJobReported,
+    listUnreported() {
+      said = endedJobs(all()).filter((job) => !fs.existsSync(jobFiles(job.folder).told));
+      return said.map(
+        (job) => `${job.id} (${commandLine(job)}) has ended: ${jobStatus(job).how}. \`jobs\` shows what it said.`,
+      );
+    },
+    markAllReported() {
+      said.forEach(markJobReported);
+      said = [];
+    },
+    listRunning: () => running().map((job) => `${job.id} (${commandLine(job)})`),
+    async end(upto) {
+      const over = running().filter(({ call }) => Number.parseInt(call, 10) <= upto);
+      await Promise.all(over.map((job) => stopJob(job, 'cancel', AbortSignal.abort())));
+      return over.map((job) => job.id);
+    },
+  };
+}
+
+const jobNumber = (name: string): number => Number(JOB_NAME.exec(name)?.[1]);
+const endedJobs = (jobs: Job[]): Job[] => jobs.filter((job) => jobStatus(job).state === 'ended');
+
+function jobNames(root: string): string[] {
+  try {
+    return fs.readdirSync(root).filter((name) => JOB_NAME.test(name));
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') return [];
+    throw error;
+  }
+}
+
+function tooManyJobs(running: Job[], most: number): UserError {
+  if (most === 0) return new UserError('Nothing may run in the background here: `limits.jobs` is 0.');
+  const named = running.map((job) => `${job.id} (${commandLine(job)})`).join(', ');
+  return new UserError(
+    `${most === 1 ? 'One job may' : `${most} jobs may`} run at once (\`limits.jobs\`), and there are: ${named}. Nothing was begun. Stop one first: \`jobs\` with \`action\` "stop".`,
+  );
+}
+
+/** A folder of its own with what was asked for, under a number that no job there has or had. */
+function createJobFolder(
+  root: string,
+  { command }: ShellCommand,
+  sandboxed: SandboxedCommand | null,
+  { call, timeoutS }: JobRequest,
+): Job {
+  fs.mkdirSync(root, { recursive: true, mode: 0o700 });
+  const id = `job_${Math.max(0, ...jobNames(root).map(jobNumber)) + 1}`;
+  const folder = join(root, id);
+  const said = { command, call, timeout_s: timeoutS, boot: currentBootId(), group: sandboxed?.group ?? '' };
+  fs.mkdirSync(folder, { mode: 0o700 });
+  fs.writeFileSync(jobFiles(folder).job, `${JSON.stringify(said)}\n`, { flag: 'wx', mode: 0o600 });
+  return { ...said, id, folder };
+}
+
+/** Begins it, and comes back once its supervisor has said who it is. */
+async function launchJob(job: Job, command: ShellCommand, sandboxed: SandboxedCommand | null): Promise<void> {
+  const cpuSeconds = job.timeout_s * availableParallelism() + 60;
+  const words = [
+    job.folder,
+    command.shell,
+    command.command,
+    job.timeout_s,
+    bootAndFolderId(job.folder),
+    cpuSeconds,
+  ].map(String);
+  const fence = sandboxed ? [sandboxed.endReportedBy, sandboxed.cwd, sandboxed.group, ...sandboxed.words] : [];
+  const child = spawn('/bin/sh', ['-c', JOB_SCRIPT, 'agentd-job', ...words, ...fence], {
+    cwd: sandboxed ? '/' : command.cwd,
+    env: sandboxed?.env ?? command.env,
+    detached: true,
+    stdio: [...STDIO, ...coverInheritedDescriptors(STDIO.length)],
+  });
+  let gone = false;
+  let fault: Error | undefined;
+  child.once('exit', () => {
+    gone = true;
+  });
+  child.once('error', (error) => {
+    fault = error;
+  });
+  child.unref();
+  await waitUntil(() => gone || fault !== undefined || readSupervisorIdentity(job.folder) !== null, SETTLE_MS * 5);
+  if (fault) throw fault;
+  if (readSupervisorIdentity(job.folder) === null && (claimCall(job.folder) || gone)) {
+    throw new UserError('The job was not begun: its folder cannot be written. Is the disk full?');
+  }
+}
+
+const STDIO: Array<'ignore'> = ['ignore', 'ignore', 'ignore', 'ignore'];
+
+async function stopJob(job: Job, by: 'model' | 'person' | 'cancel', hurry: AbortSignal): Promise<void> {
+  const life = readSupervisorIdentity(job.folder);
+  if (life && isThisBoot(life) && processState(life) !== 'replaced' && isGroupRunning(life.pid)) {
+    if (jobStatus(job).state === 'running') writeOnce(jobFiles(job.folder).over, `${by}\n`);
+    await endGroup(life.pid, hurry);
+  }
+  removeControlGroup(job.group);
+}
+
+function markJobReported(job: Job): void {
+  removeControlGroup(job.group);
+  writeOnce(jobFiles(job.folder).told, '');
+}
+
+/** A full disk, or somebody was there first: what happened does not change by it. */
+function writeOnce(path: string, text: string): void {
+  try {
+    fs.writeFileSync(path, text, { flag: 'wx', mode: 0o600 });
+  } catch {
+    // See above.
+  }
+}
+
+/** A job in words; `for_s`: seconds it has run, or since its end where that is known. */
+type JobSummary = { id: string; command: string; running: boolean; how: string; for_s: number | null };
+
+/** The jobs in a session's `jobs/`, for a person, whether or not there is a daemon. */
+export function inspectJobs(root: string): { lines(): JobSummary[]; stop(id: string): Promise<void> } {
+  const store = openJobStore(root);
+  return {
+    lines: () =>
+      store.list().map((job) => {
+        const { state, how, seconds } = jobStatus(job);
+        const for_s = seconds === undefined ? null : Math.floor(seconds);
+        return { id: job.id, command: commandLine(job), running: state === 'running', how, for_s };
+      }),
+    async stop(id) {
+      const job = store.list().find((one) => one.id === id);
+      const known = store.list().map((one) => one.id);
+      if (!job) throw new UserError(`There is no job ${id}. There are: ${known.join(', ') || 'none'}.`);
+      await store.stop(job, 'person', new AbortController().signal);
+      if (jobStatus(job).state === 'running') throw new UserError(`${id} cannot be ended by this user.`);
+    },
+  };
+}
+
+/** A piece of the output is full from this size on; it may get up to one reading more. */
+export const PIECE_BYTES = 1024 * 1024;
+const BLOCK_BYTES = 4096;
+const PIECE_BLOCKS = PIECE_BYTES / BLOCK_BYTES;
+
+/**
+ * Runs a job: a command that goes on after the call that began it, whether or not there is a daemon. Its arguments are those of
+ * `SUPERVISOR_SCRIPT`, but in place of whether a daemon listens the seconds that the job may take. Four processes in a group of their own.
+ * The first and the second are those of a call.
+ *
+ * The third keeps the output, as it comes (`head` and `cat` would hold it back, or know no bound): pieces named after the byte that they begin
+ * with, of which the first and the last two are kept. What finds no room on the disk is thrown away, so that the command goes on.
+ *
+ * The fourth ends the group: when the time is over, when somebody put a file `stop` there, when the job's folder is gone or was moved
+ * away, and, a moment after the command has ended, what that left in the background. It outlives the SIGTERM it sends.
+ */
+const JOB_SCRIPT = `${IDENTIFY_SCRIPT}
+exec 3>"$1/ended"
+{
+  trap : $SIGNALS
+  PATH=$PATH:/usr/bin:/bin
+  exec >/dev/null 3>&-
+  n=0
+  while [ "$((n += 1))" -le "$4" ] && [ -e "$1/pid" ] && [ ! -e "$1/stop" ] && [ ! -s "$1/ended" ]; do sleep 1; done
+  if [ -s "$1/ended" ]; then
+    sleep 1
+  elif [ -e "$1/stop" ]; then
+    printf 'stop\\n' >"$1/over"
+  elif [ -e "$1/pid" ]; then
+    printf 'timeout\\n' >"$1/over"
+  fi
+  kill -TERM 0
+  n=0
+  while [ "$((n += 1))" -le 20 ]; do sleep 0.1; done
+  kill -KILL 0
+} 2>/dev/null &
+watch=$!
+${RUN_SCRIPT.trimStart()} | {
+  trap '' $SIGNALS
+  exec 5<&0 3>&- 2>/dev/null
+  PATH=$PATH:/usr/bin:/bin
+  at=0 size=0 last=
+  while :; do
+    if ! dd bs=${BLOCK_BYTES} count=${PIECE_BLOCKS} <&5 >>"$1/out.$at"; then
+      [ "$(dd bs=${BLOCK_BYTES} count=1 <&5 | wc -c)" -gt 0 ] || break
+      continue
+    fi
+    now=$(($(wc -c <"$1/out.$at") + 0))
+    [ "$now" -gt "$size" ] || break
+    size=$now
+    [ "$size" -ge ${PIECE_BYTES} ] || continue
+    if [ "$at" -gt 0 ]; then
+      [ -z "$last" ] || rm -f "$1/out.$last"
+      last=$at
+    fi
+    at=$((at + size)) size=0
+  done
+}
+printf 'whole\\n' >>"$1/exit"
+kill -KILL "$watch"
+`;

@@ -1,0 +1,183 @@
+import { setMaxListeners } from 'node:events';
+import { truncate } from '../../base/strings.ts';
+import type { SessionPorts } from '../../engine/ports/session-ports.ts';
+import type { SandboxSettings } from '../../protocol/settings/effective-settings.ts';
+import type { McpServers } from '../../protocol/settings/mcp-config.ts';
+import type { DynamicTools, Tool } from '../common/define-tool.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import { type CallOrigin, type ManagedServer, type ManagedServerOptions, manageServer } from './mcp-server.ts';
+import { mcpToolName, toMcpTool } from './mcp-tool.ts';
+
+/** Sessions whose servers may run at once; beyond it those used longest ago are closed. */
+const MAX_SESSIONS = 16;
+const AUTO_SANDBOX = (): SandboxSettings => ({ mode: 'auto', network: false });
+
+/** The MCP servers of all sessions. They outlast a session's worker, so that a browser stays open between two messages. */
+export type McpPool = {
+  /** Those of one session; `settings` are asked at each use, `wish` at each start. */
+  toolsFor(session: string, settings: () => McpServers, wish?: () => SandboxSettings): DynamicTools;
+  /** Ends all of them. */
+  close(): Promise<void>;
+};
+
+export function openMcpPool({
+  env,
+  log,
+  sandbox,
+  most = MAX_SESSIONS,
+}: {
+  env: NodeJS.ProcessEnv;
+  sandbox?: Sandbox;
+  log: SessionPorts['log'];
+  most?: number;
+}): McpPool {
+  type Held = { servers: SessionServers; settings: () => McpServers; wish: () => SandboxSettings };
+  /** Those that were used and may still run. The one used longest ago comes first. */
+  const sessions = new Map<string, Held>();
+
+  function used(name: string, session: Held): void {
+    for (const [other, { servers }] of sessions) if (!servers.isOpen) sessions.delete(other);
+    sessions.delete(name);
+    sessions.set(name, session);
+    const idle = [...sessions].filter(([other, { servers }]) => other !== name && !servers.isBusy);
+    for (const [, { servers }] of idle.slice(0, Math.max(0, sessions.size - most))) void servers.close();
+  }
+
+  return {
+    toolsFor(name, settings, wish = AUTO_SANDBOX) {
+      const known = sessions.get(name);
+      if (known) {
+        Object.assign(known, { settings, wish });
+        return known.servers;
+      }
+      const session: Held = {
+        settings,
+        wish,
+        servers: openSessionServers({
+          settings: () => session.settings(),
+          env,
+          sandbox: sandbox && { of: sandbox, wish: () => session.wish() },
+          log: (level, text) => log(level, `${name}: ${text}`),
+          onUse: () => used(name, session),
+        }),
+      };
+      return session.servers;
+    },
+    async close() {
+      await Promise.all([...sessions.values()].map(({ servers }) => servers.close()));
+    },
+  };
+}
+
+/** Endpoints take at most 128 tools in a request; some are ours. */
+const MAX_TOOLS = 100;
+
+type SessionServers = DynamicTools & {
+  /** A server runs, is starting, or is being spoken to. */
+  readonly isOpen: boolean;
+  readonly isBusy: boolean;
+  close(): Promise<void>;
+};
+
+type ServerSlot = { key: string; server: ManagedServer };
+
+export type SessionServersOptions = {
+  /** The servers wanted at this moment. */
+  settings: () => McpServers;
+} & ManagedServerOptions;
+
+/** Part of it may be the server's own words: they must not look like the daemon's. */
+const oneLine = (text: string) => truncate(text.replace(/[\s<>]+/g, ' '), 300);
+
+/** The MCP servers of one session, and their tools. Nothing is started before somebody wants to know the tools. */
+export function openSessionServers(options: SessionServersOptions): SessionServers {
+  const { settings, log } = options;
+  const slots = new Map<string, ServerSlot>();
+  const warned = new Set<string>();
+  const closing = new Set<Promise<void>>();
+
+  function wanted() {
+    return Object.entries(settings()).filter(([, one]) => one.disabled !== true);
+  }
+
+  /** Settings changed since: what is not wanted any more is closed, what is new is not yet started. */
+  function applySettings(): void {
+    const now = new Map(wanted().map(([name, one]) => [name, { key: JSON.stringify(one), one }]));
+    for (const [name, { key, server }] of slots) {
+      if (now.get(name)?.key === key) continue;
+      slots.delete(name);
+      const gone = server.close().finally(() => closing.delete(gone));
+      closing.add(gone);
+    }
+    for (const [name, { key, one }] of now) {
+      if (!slots.has(name)) slots.set(name, { key, server: manageServer(name, one, options) });
+    }
+  }
+
+  function warnOnce(text: string): void {
+    if (warned.has(text)) return;
+    warned.add(text);
+    log('warn', text);
+  }
+
+  /** By name in the model's eyes. The first of two with one name counts, and so does the first hundred. */
+  function offered(): { tools: Tool[]; left: number } {
+    const tools = new Map<string, Tool>();
+    let left = 0;
+    for (const [name, one] of wanted()) {
+      const server = slots.get(name)?.server;
+      for (const listed of server?.tools ?? []) {
+        if (!server || (one.tools && !one.tools.includes(listed.name))) continue;
+        const shown = mcpToolName(name, listed.name);
+        const tool = tools.has(shown)
+          ? 'it has the name of another'
+          : toMcpTool(listed, shown, { server, settings: one, of: `MCP server \`${name}\`` });
+        if (typeof tool === 'string') warnOnce(`MCP server ${name}: the tool ${shown} is left out: ${tool}`);
+        else if (tools.size < MAX_TOOLS) tools.set(shown, tool);
+        else left += 1;
+      }
+    }
+    return { tools: [...tools.values()], left };
+  }
+
+  let list: Tool[] = [];
+
+  function notices(left: number): string[] {
+    const away = [...slots].flatMap(([name, { server }]) =>
+      server.problem === undefined
+        ? []
+        : [`MCP server \`${name}\` is not connected, its tools are missing: ${oneLine(server.problem)}`],
+    );
+    if (left === 0) return away;
+    const many = `${left} tools of MCP servers are not offered: at most ${MAX_TOOLS} are. \`tools\` in mcpServers names those that are wanted.`;
+    warnOnce(many);
+    return [...away, many];
+  }
+
+  return {
+    get tools() {
+      return list;
+    },
+    async ready(caller: CallOrigin) {
+      applySettings();
+      // One listener for each server: many servers are no leak.
+      setMaxListeners(0, caller.signal);
+      await Promise.all([...slots.values()].map(({ server }) => server.ready(caller)));
+      const { tools, left } = offered();
+      list = tools;
+      return notices(left);
+    },
+    get isOpen() {
+      return [...slots.values()].some(({ server }) => server.isOpen);
+    },
+    get isBusy() {
+      return [...slots.values()].some(({ server }) => server.isBusy);
+    },
+    async close() {
+      const all = [...slots.values()].map(({ server }) => server.close());
+      slots.clear();
+      list = [];
+      await Promise.all([...all, ...closing]);
+    },
+  };
+}

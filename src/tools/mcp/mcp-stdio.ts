@@ -1,0 +1,210 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync } from 'node:fs';
+import { deserializeMessage, serializeMessage } from '@modelcontextprotocol/sdk/shared/stdio.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
+import { errorCode, errorText, UserError } from '../../base/user-error.ts';
+import { coverInheritedDescriptors } from '../process/inherited-descriptors.ts';
+import { endGroup, isGroupRunning, settlesWithinLinger, waitUntil } from '../process/process-group.ts';
+import type { ServerLaunch } from '../sandbox/sandbox-backend.ts';
+
+/** Largest message a server may send, in bytes: about 12 MB of a file. */
+export const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
+/** What a program may write to stdout that is no message, before it is taken for something else than a server. */
+const MAX_NOISE_BYTES = 256 * 1024;
+/** How long it may take to end by itself once its input is closed. */
+const EXIT_MS = 500;
+/** Ends the group of a server whose daemon is gone: the end of the daemon closes its input. */
+const GUARD_SCRIPT =
+  'read -r _; sleep 1; kill -TERM "-$1" 2>/dev/null || exit 0; sleep 2; kill -KILL "-$1" 2>/dev/null';
+
+/**
+ * A transport over stdin and stdout of a program in a process group of its own. When it is closed, when the program ends, and
+ * when the daemon is killed, the whole group ends. `heard` gets what it writes to stderr.
+ */
+export function stdioTransport(started: ServerLaunch, heard: (text: string) => void): Transport {
+  const child = serverProcess(started);
+  const buffer = lineBuffer(MAX_MESSAGE_BYTES);
+  let noise = 0;
+  let isDeaf = false;
+  let closing: Promise<void> | null = null;
+  const transport: Transport = { start, send, close: () => end(undefined) };
+
+  async function start(): Promise<void> {
+    const process = await child.start();
+    process.stderr.on('data', (chunk: Buffer) => heard(chunk.toString('utf8')));
+    process.stdout.on('data', take);
+    for (const stream of [process.stdin, process.stdout, process.stderr]) stream.on('error', () => undefined);
+    process.once('exit', (code, signal) => {
+      void end(new Error(signal ? `it was ended by ${signal}` : `it ended with exit code ${code}`));
+    });
+  }
+
+  function take(chunk: Buffer): void {
+    try {
+      for (const line of buffer.take(chunk)) if (!isDeaf) takeLine(line);
+    } catch {
+      stopListening(`it sent a message of more than ${MAX_MESSAGE_BYTES} bytes`);
+    }
+  }
+
+  /** A line that is no message is passed by, but not without end. */
+  function takeLine(line: string): void {
+    const message = parseMessage(line);
+    if (message) transport.onmessage?.(message);
+    noise = message ? 0 : noise + line.length + 1;
+    if (noise > MAX_NOISE_BYTES) stopListening('it writes to stdout what are no MCP messages');
+  }
+
+  /** A flood would keep everybody from work until its source has ended. */
+  function stopListening(why: string): void {
+    isDeaf = true;
+    child.hush();
+    void end(new Error(why));
+  }
+
+  async function send(message: JSONRPCMessage): Promise<void> {
+    child.write(serializeMessage(message));
+  }
+
+  /** `why` is told first: whoever waits for an answer is failed with it. */
+  function end(why: Error | undefined): Promise<void> {
+    if (!closing) {
+      if (why) transport.onerror?.(why);
+      closing = child.end().finally(() => transport.onclose?.());
+    }
+    return closing;
+  }
+
+  return transport;
+}
+
+function parseMessage(line: string): JSONRPCMessage | undefined {
+  if (!line.startsWith('{')) return undefined;
+  try {
+    return deserializeMessage(line);
+  } catch {
+    return undefined;
+  }
+}
+
+/** What was to be sent cannot have reached the server. */
+export class NotSent extends Error {}
+
+function serverProcess(started: ServerLaunch) {
+  let running: ReturnType<typeof startServer> | undefined;
+  return {
+    async start() {
+      running = startServer(started);
+      try {
+        await once(running.server, 'spawn');
+      } catch (error) {
+        running = undefined;
+        started.release();
+        throw startError(error, started);
+      }
+      running.guard(running.server.pid ?? 0);
+      return running.server;
+    },
+    write(text: string): void {
+      if (!running?.server.stdin.writable) throw new NotSent('it has ended');
+      running.server.stdin.write(text);
+    },
+    hush(): void {
+      running?.server.stdout.destroy();
+    },
+    async end(): Promise<void> {
+      const group = running?.server.pid;
+      if (!running || group === undefined) return;
+      const { server, closed } = running;
+      server.stdin.end();
+      await waitUntil(() => server.exitCode !== null || server.signalCode !== null, EXIT_MS);
+      if (isGroupRunning(group)) await endGroup(group, AbortSignal.abort());
+      running.dismiss();
+      await settlesWithinLinger(closed);
+      started.release();
+      for (const stream of [server.stdin, server.stdout, server.stderr]) stream.destroy();
+    },
+  };
+}
+
+function startServer(started: ServerLaunch) {
+  const server = spawnServer(started);
+  server.on('error', () => undefined);
+  const closed = once(server, 'close').catch(() => undefined);
+  let watching: ReturnType<typeof spawnGuard> | undefined;
+  return {
+    server,
+    closed,
+    guard(group: number) {
+      watching = spawnGuard(group);
+    },
+    /** Before its input closes: it must not take the end of the server for the end of the daemon. */
+    dismiss() {
+      watching?.kill('SIGKILL');
+      watching?.stdin.destroy();
+    },
+  };
+}
+
+/** It gets none of the descriptors that the daemon itself was started with. */
+function spawnServer({ command, args, env, cwd, folder }: ServerLaunch) {
+  try {
+    const pipes = ['pipe', 'pipe', 'pipe', folder ?? 'ignore'] as const;
+    const stdio = [...pipes, ...coverInheritedDescriptors(pipes.length)];
+    const child = spawn(command, args, { env, cwd, detached: true, stdio });
+    const { stdin, stdout, stderr } = child;
+    if (!stdin || !stdout || !stderr) throw new Error('A server without pipes.');
+    return Object.assign(child, { stdin, stdout, stderr });
+  } finally {
+    if (folder !== undefined) closeSync(folder);
+  }
+}
+
+function spawnGuard(group: number) {
+  const guard = spawn('/bin/sh', ['-c', GUARD_SCRIPT, 'agentd-mcp-guard', String(group)], {
+    env: { PATH: '/usr/bin:/bin' },
+    cwd: '/',
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
+  // Without it the closed input of the server must do.
+  guard.on('error', () => undefined);
+  guard.stdin.on('error', () => undefined);
+  guard.unref();
+  return guard;
+}
+
+function startError(error: unknown, { command, env, cwd }: ServerLaunch): UserError {
+  const why =
+    errorCode(error) === 'ENOENT'
+      ? `it is not there. Looked for it on PATH=${env['PATH']}, from the folder ${cwd}`
+      : errorText(error);
+  return new UserError(`\`${command}\` cannot be started: ${why}.`);
+}
+
+const NEWLINE = 0x0a;
+
+/** Bytes as they come, given back line by line. A long line is not looked at again with each piece of it. */
+function lineBuffer(largest: number): { take(chunk: Buffer): string[] } {
+  let parts: Buffer[] = [];
+  let size = 0;
+  return {
+    /** The lines that are whole now. Throws where one is larger than allowed. */
+    take(chunk) {
+      const lines: string[] = [];
+      let from = 0;
+      for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, from)) {
+        lines.push(Buffer.concat([...parts, chunk.subarray(from, end)]).toString('utf8'));
+        parts = [];
+        size = 0;
+        from = end + 1;
+      }
+      if (from < chunk.length) parts.push(chunk.subarray(from));
+      size += chunk.length - from;
+      if (size > largest) throw new Error(`a line of more than ${largest} bytes`);
+      return lines;
+    },
+  };
+}

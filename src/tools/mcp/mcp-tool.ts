@@ -1,0 +1,201 @@
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import { truncate } from '../../base/strings.ts';
+import type { ToolResult } from '../../engine/ports/tool-ports.ts';
+import type { McpServer } from '../../protocol/settings/mcp-config.ts';
+import type { Tool } from '../common/define-tool.ts';
+import { parseToolArgs } from '../common/tool-args.ts';
+import { CallFault, type ListedTool, type ServerResult } from './mcp-connection.ts';
+import { toSafeName, toToolResult } from './mcp-result.ts';
+import type { ManagedServer } from './mcp-server.ts';
+
+/** Code points of a description; servers write theirs for windows of all sizes. */
+const MAX_DESCRIPTION_CHARS = 2000;
+
+/** A server's tool as one of ours, or why it cannot be offered. */
+export function toMcpTool(listed: ListedTool, name: string, { server, settings, of }: ToolOrigin): Tool | string {
+  const parameters = toToolParameters(listed.inputSchema);
+  if (!parameters) return 'its arguments are not an object';
+  const args = argumentSchema(parameters);
+  const description = truncate(stripControlChars(listed.description ?? ''), MAX_DESCRIPTION_CHARS);
+  return {
+    spec: { name, description: description || `The tool ${stripControlChars(listed.name)} of ${of}.`, parameters },
+    replay: isReplaySafe(listed, settings) ? 'safe' : 'never',
+    describeCall(text) {
+      parseToolArgs(name, args, text);
+      return {
+        tool: name,
+        text,
+        kind: 'text',
+        shows: `${name} ${text}`,
+        always: name,
+        touches: ['outside'],
+        unheld: server.unheld,
+      };
+    },
+    async call(text, context) {
+      const values = parseToolArgs(name, args, text);
+      let result: ServerResult;
+      try {
+        result = await server.call(listed.name, values, { work: async () => context.work, signal: context.signal });
+      } catch (error) {
+        if (error instanceof CallFault) return callFaultResult(error, of);
+        throw error;
+      }
+      return toToolResult(result, name, context.work);
+    },
+  };
+}
+
+export type ToolOrigin = { server: ManagedServer; settings: McpServer; of: string };
+
+/**
+ * A hint is the server's word, and a wrong one would do a thing twice after a crash. It counts only where a person said that
+ * this server may be believed.
+ */
+function isReplaySafe({ annotations }: ListedTool, { trust_hints }: McpServer): boolean {
+  return trust_hints === true && (annotations?.readOnlyHint === true || annotations?.idempotentHint === true);
+}
+
+/** Only that it is an object and has what it must have: the rest is checked by the server, which knows its schema in full. */
+function argumentSchema(parameters: Record<string, unknown>): z.ZodObject {
+  const { keys, required } = argumentKeys(parameters);
+  const present = z.unknown().refine((value) => value !== undefined, 'it is missing');
+  return z.looseObject(
+    Object.fromEntries(keys.map((key) => [key, required.includes(key) ? present : z.unknown().optional()])),
+  );
+}
+
+function callFaultResult({ ran, message }: CallFault, of: string): ToolResult {
+  const text = message.replace(/\.$/, '');
+  switch (ran) {
+    case 'refused':
+      return { ok: false, text: `${of} refused the call: ${text}.` };
+    case 'no':
+      return { ok: false, text: `${of} was not reached, the call did not run: ${text}.` };
+    case 'maybe':
+      return {
+        ok: false,
+        text: `${of} did not answer: ${text}. The call may or may not have run; look before you repeat it.`,
+      };
+    default:
+      return ran satisfies never;
+  }
+}
+
+/** Without control characters, which no person wrote. */
+const stripControlChars = (text: string) =>
+  text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/g, '');
+
+/** What an endpoint takes as the name of a tool: `^[a-zA-Z0-9_-]{1,64}$`. */
+const MAX_NAME_CHARS = 64;
+const MARK_CHARS = 12;
+const PLAIN_SERVER = /^[a-zA-Z0-9-]+(?:_[a-zA-Z0-9-]+)*$/;
+const PLAIN_TOOL = /^[a-zA-Z0-9_-]+$/;
+const MARKED_NAME = new RegExp(`_[0-9a-f]{${MARK_CHARS}}$`);
+
+/**
+ * The name the model knows a server's tool by: `mcp__<server>__<tool>`. Two tools never share one: where a part has other
+ * characters, is too long or could be read in two ways, the name ends in a mark made of both. No plain name ends like a mark.
+ */
+export function mcpToolName(server: string, tool: string): string {
+  const plain = `mcp__${server}__${tool}`;
+  const isPlain =
+    PLAIN_SERVER.test(server) && PLAIN_TOOL.test(tool) && plain.length <= MAX_NAME_CHARS && !MARKED_NAME.test(plain);
+  if (isPlain) return plain;
+  const mark = createHash('sha256')
+    .update(JSON.stringify([server, tool]))
+    .digest('hex')
+    .slice(0, MARK_CHARS);
+  const readable = `mcp__${toSafeName(server, 20)}__${toSafeName(tool, MAX_NAME_CHARS)}`;
+  return `${readable.slice(0, MAX_NAME_CHARS - MARK_CHARS - 1)}_${mark}`;
+}
+
+/** A JSON object. */
+export type JsonObject = Record<string, unknown>;
+
+const MAX_DEPTH = 24;
+const MAX_NODES = 4000;
+/** Characters of a schema as JSON; a longer one would crowd out the conversation. */
+const MAX_SCHEMA_CHARS = 12_000;
+/** Endpoints refuse these at the top of a tool's parameters; the server still checks them. */
+const TOP_LEVEL_REFUSED = new Set(['oneOf', 'anyOf', 'allOf', 'enum', 'not', 'const', 'if', 'then', 'else', 'type']);
+const DROPPED_KEYS = new Set(['$schema', '$id', '$anchor', '$defs', 'definitions', '$comment']);
+
+/**
+ * The schema of a tool's arguments as an endpoint takes it: an object, local `$ref`s written out, nothing that is fetched. What
+ * is recursive, too deep, or points elsewhere may be anything; one that is too large leaves the arguments open. Undefined where
+ * it does not describe an object.
+ */
+function toToolParameters(schema: unknown): JsonObject | undefined {
+  if (schema === undefined || schema === null) return { type: 'object', properties: {} };
+  if (!isObject(schema)) return undefined;
+  const top = resolveTopRef(schema, schema);
+  if (top['type'] !== undefined && top['type'] !== 'object') return undefined;
+  const written = inlineRefs(top, schema);
+  const kept = written && Object.fromEntries(Object.entries(written).filter(([key]) => !TOP_LEVEL_REFUSED.has(key)));
+  if (!kept || JSON.stringify(kept).length > MAX_SCHEMA_CHARS)
+    return { type: 'object', properties: {}, additionalProperties: true };
+  const { properties, required, ...rest } = kept;
+  return {
+    type: 'object',
+    properties: isObject(properties) ? properties : {},
+    ...(Array.isArray(required) && { required: required.filter((key) => typeof key === 'string') }),
+    ...rest,
+  };
+}
+
+/** The names of the arguments, and those that must be there. */
+function argumentKeys({ properties, required }: JsonObject): { keys: string[]; required: string[] } {
+  const wanted = Array.isArray(required) ? required.filter((key) => typeof key === 'string') : [];
+  const named = isObject(properties) ? Object.keys(properties) : [];
+  return { keys: [...new Set([...named, ...wanted])].filter((key) => key !== '__proto__'), required: wanted };
+}
+
+function resolveTopRef(schema: JsonObject, root: JsonObject): JsonObject {
+  const target = typeof schema['$ref'] === 'string' ? refTarget(schema['$ref'], root) : undefined;
+  const { $ref, ...beside } = schema;
+  return isObject(target) ? { ...target, ...beside } : schema;
+}
+
+/** Undefined where it has too many parts. */
+function inlineRefs(top: JsonObject, root: JsonObject): JsonObject | undefined {
+  let left = MAX_NODES;
+  // Below `properties` the keys are names that mean nothing here.
+  const visit = (value: unknown, depth: number, within: string[], isNames = false): unknown => {
+    if (--left < 0) return {};
+    if (depth > MAX_DEPTH) return isObject(value) ? {} : undefined;
+    if (Array.isArray(value)) return value.map((one) => visit(one, depth + 1, within));
+    if (!isObject(value)) return value;
+    const ref = value['$ref'];
+    if (typeof ref === 'string' && !isNames) {
+      const target = within.includes(ref) ? undefined : refTarget(ref, root);
+      const { $ref, ...beside } = value;
+      return visit(isObject(target) ? { ...target, ...beside } : beside, depth + 1, [...within, ref]);
+    }
+    const entries = Object.entries(value).filter(([key]) => (isNames || !DROPPED_KEYS.has(key)) && key !== '__proto__');
+    return Object.fromEntries(
+      entries.map(([key, inner]) => [key, visit(inner, depth + 1, within, !isNames && key === 'properties')]),
+    );
+  };
+  const written = visit(top, 0, []);
+  return left >= 0 && isObject(written) ? written : undefined;
+}
+
+/** What a pointer into the schema itself (`#/$defs/a`) leads to. */
+function refTarget(ref: string, root: JsonObject): unknown {
+  if (ref === '#') return root;
+  if (!ref.startsWith('#/')) return undefined;
+  const path = ref
+    .slice(2)
+    .split('/')
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
+  return path.reduce<unknown>(
+    (here, key) => (isObject(here) && Object.hasOwn(here, key) ? here[key] : undefined),
+    root,
+  );
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,218 @@
+import * as fs from 'node:fs';
+import { homedir } from 'node:os';
+import { isAbsolute, join, resolve } from 'node:path';
+import { UserError } from '../../base/user-error.ts';
+import { SECRET_NAME_PATTERN, VARIABLE_REFERENCE } from '../../protocol/settings/env-variable.ts';
+import type { McpServer } from '../../protocol/settings/mcp-config.ts';
+import { isInSessionFolder, withTrustedPath } from '../../protocol/workspace/session-names.ts';
+import { isInside, realPathOrNone } from '../common/path-lookup.ts';
+import type { ServerProgram } from '../sandbox/sandbox-backend.ts';
+
+export type HttpEndpoint = { by: 'endpoint'; url: URL; headers: Record<string, string>; usesSse: boolean };
+
+/** How a server is reached, every `${VAR}` filled in. */
+export type ServerTarget = HttpEndpoint | { by: 'program'; server: ServerProgram };
+
+export type ResolvedEntry = {
+  target: ServerTarget;
+  /** Takes every secret of this server out of a text that people or the model get to see. */
+  scrub(text: string): string;
+};
+
+const REDACTED = '[hidden]';
+/** Shorter ones are no secrets, and would be found in any text. */
+const MIN_SECRET_CHARS = 6;
+const INHERITED_VARIABLES = /^(?:PATH|HOME|TMPDIR|LANG|LC_\w+)$/;
+
+/**
+ * Fills in what the settings leave to the environment. Throws UserError naming the server and the variable that is missing, the
+ * address that is none, or the folder that cannot be given to it.
+ */
+export function resolveEntry(name: string, server: McpServer, given: NodeJS.ProcessEnv, work: string): ResolvedEntry {
+  const env: NodeJS.ProcessEnv = { ...given, [WORK_VARIABLE]: realPathOrNone(work) ?? work };
+  const secrets = new Set<string>();
+  const addSecret = (text: string) => {
+    for (const part of [text, ...text.split(/[\s=&]+/)]) if (part.length >= MIN_SECRET_CHARS) secrets.add(part);
+  };
+  const fillIn = (key: string, text: string) =>
+    text.replace(VARIABLE_REFERENCE, (_, variable: string, fallback?: string) => {
+      const value = env[variable] || fallback;
+      if (value === undefined) throw missingVariable(name, key, variable);
+      if (env[variable] && SECRET_NAME_PATTERN.test(variable)) addSecret(value);
+      return value;
+    });
+  const fillAll = (key: string, words: Record<string, string> = {}) =>
+    Object.fromEntries(Object.entries(words).map(([word, text]) => [word, fillIn(`${key}.${word}`, text)]));
+  const target = resolveTarget(name, server, { env, work, fillIn, fillAll, addSecret });
+  // The longest first: one may be a part of another.
+  const longest = () => [...secrets].sort((a, b) => b.length - a.length);
+  return { target, scrub: (text) => longest().reduce((left, secret) => left.replaceAll(secret, REDACTED), text) };
+}
+
+type EntryResolver = {
+  env: NodeJS.ProcessEnv;
+  work: string;
+  fillIn(key: string, text: string): string;
+  fillAll(key: string, words?: Record<string, string>): Record<string, string>;
+  addSecret(text: string): void;
+};
+
+function resolveTarget(
+  name: string,
+  server: McpServer,
+  { env, work, fillIn, fillAll, addSecret }: EntryResolver,
+): ServerTarget {
+  if (server.url !== undefined) {
+    const headers = fillAll('headers', server.headers);
+    Object.values(headers).forEach(addSecret);
+    const url = parseEndpointUrl(name, fillIn('url', server.url));
+    [...url.searchParams.values()].forEach(addSecret);
+    return { by: 'endpoint', url, headers, usesSse: server.type === 'sse' };
+  }
+  const own = fillAll('env', server.env);
+  for (const [key, value] of Object.entries(own)) if (SECRET_NAME_PATTERN.test(key)) addSecret(value);
+  const command = fillIn('command', server.command ?? '');
+  checkPrograms(name, command, own);
+  const each = (key: 'args' | 'read' | 'write') => (server[key] ?? []).map((text, n) => fillIn(`${key}.${n}`, text));
+  const cwd = server.cwd === undefined ? undefined : fillIn('cwd', server.cwd);
+  const bounds = checkFolders(
+    name,
+    { cwd, read: each('read'), write: each('write') },
+    { work, home: env['HOME'] ?? homedir() },
+  );
+  const environment = { ...inheritedEnv(env), ...own };
+  return {
+    by: 'program',
+    server: { command, args: each('args'), env: environment, network: server.network === true, ...bounds },
+  };
+}
+
+/** Where programs are, the language, where temporary files go. No key of the daemon. */
+function inheritedEnv(env: NodeJS.ProcessEnv): Record<string, string> {
+  const kept = Object.entries(withTrustedPath(env)).filter(([name]) => INHERITED_VARIABLES.test(name));
+  return {
+    PATH: '/usr/local/bin:/usr/bin:/bin',
+    ...Object.fromEntries(kept.map(([name, value]) => [name, value ?? ''])),
+  };
+}
+
+function missingVariable(name: string, key: string, variable: string): UserError {
+  return new UserError(
+    `mcpServers.${name}.${key} wants the environment variable ${variable}, which the daemon does not have. ` +
+      `Set it before the daemon starts, or write \${${variable}:-default}.`,
+  );
+}
+
+function parseEndpointUrl(name: string, text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (!url || !/^https?:$/.test(url.protocol))
+    throw new UserError(`mcpServers.${name}.url: wanted an address such as http://127.0.0.1:3001/mcp.`);
+  if (url.username || url.password)
+    throw new UserError(`mcpServers.${name}.url: a name and a password in it are not sent; put them into \`headers\`.`);
+  return url;
+}
+
+/** What the session's `work/` is called in the texts of an entry. */
+const WORK_VARIABLE = 'AGENTD_WORK';
+
+/** Where a server is started and what it sees, as its entry says it, with all variables filled in. */
+export type EntryFolders = { cwd?: string | undefined; read: string[]; write: string[] };
+
+/** What of the file system a server is given. */
+export type ServerFolders = Pick<ServerProgram, 'cwd' | 'read' | 'write' | 'work'>;
+
+/** Variables that say where programs, their parts or their settings are. */
+const LEADS_TO_CODE =
+  /^(?:PATH|HOME|ENV|BASH_ENV|CLASSPATH|PERL5LIB|RUBYLIB|NODE_PATH|NODE_OPTIONS|(?:GIT|XDG|LD|DYLD|PIP|UV|NPM)_.*|PYTHON.*|npm_.*)$/;
+
+/**
+ * Looks at the folders of a server's entry. A model writes to `work/`: a server that was started there, or found its programs or
+ * settings there, would run what the model wrote, with what the entry grants. Throws UserError that names the key.
+ */
+function checkFolders(
+  name: string,
+  { cwd, read, write }: EntryFolders,
+  { work, home }: { work: string; home: string },
+): ServerFolders {
+  const own = [resolve(work), realPathOrNone(work)];
+  const isModels = (path: string) =>
+    isInSessionFolder(path) || own.some((folder) => folder !== undefined && isInside(folder, path));
+  const place = (key: string, text: string) => {
+    const path = toAbsolutePath(name, key, text, home);
+    return { path, real: realPathOrNone(path), isWork: own.includes(path) };
+  };
+  const granted = (key: 'read' | 'write', texts: string[]) =>
+    texts.map((text) => {
+      const { path, real, isWork } = place(key, text);
+      if (isWork) return undefined;
+      if (isModels(path) || isModels(real ?? path)) {
+        throw new UserError(
+          `mcpServers.${name}.${key}: \`${text}\` lies in a session's folder. Of those a server is only given the \`work/\` ` +
+            `of its own session, whole: \`\${${WORK_VARIABLE}}\`.`,
+        );
+      }
+      if (real === undefined && key === 'read') throw missingFolder(name, key, text);
+      return path;
+    });
+  const [reads, writes] = [granted('read', read), granted('write', write)];
+  const folders = (paths: Array<string | undefined>) => paths.filter((path) => path !== undefined);
+  return {
+    cwd: startIn(),
+    read: folders(reads),
+    write: folders(writes),
+    work: [...reads, ...writes].includes(undefined) ? { path: work, writable: writes.includes(undefined) } : undefined,
+  };
+
+  function startIn(): string | undefined {
+    const isWritten = (path: string) =>
+      folders(writes).some((folder) => isInside(realPathOrNone(folder) ?? folder, path));
+    if (cwd === undefined) return isWritten(realPathOrNone(home) ?? home) ? '/' : undefined;
+    const { path, real } = place('cwd', cwd);
+    if (isModels(path) || isModels(real ?? path)) {
+      throw new UserError(
+        `mcpServers.${name}.cwd: \`${cwd}\` lies in a session's folder, where the model writes: what it puts there ` +
+          '(node_modules, .npmrc, a module) would be run. Name a folder of your own, or leave it out.',
+      );
+    }
+    if (real === undefined || !fs.statSync(real).isDirectory()) throw missingFolder(name, 'cwd', cwd);
+    if (isWritten(real)) {
+      throw new UserError(
+        `mcpServers.${name}.cwd: \`${cwd}\` lies in a folder of its \`write\`: what the server was made to write there would ` +
+          'be run at its next start. Leave `cwd` out, and give it the folder as an argument.',
+      );
+    }
+    return path;
+  }
+}
+
+/** Throws UserError where a program, or a variable that leads to one, names what a model may have written. */
+function checkPrograms(name: string, command: string, own: Record<string, string>): void {
+  const refuse = (key: string, text: string) => {
+    throw new UserError(
+      `mcpServers.${name}.${key}: \`${text}\` lies in a session's folder, where the model writes. ` +
+        'Keep what is run in a folder of your own.',
+    );
+  };
+  if (isAbsolute(command) && (isInSessionFolder(command) || isInSessionFolder(realPathOrNone(command) ?? '')))
+    refuse('command', command);
+  for (const [key, text] of Object.entries(own)) {
+    if (!LEADS_TO_CODE.test(key)) continue;
+    const parts = [text, ...text.split(/[:=\s]/)];
+    if (parts.some((part) => isInSessionFolder(part) || isInSessionFolder(realPathOrNone(part) ?? '')))
+      refuse(`env.${key}`, text);
+  }
+}
+
+function toAbsolutePath(name: string, key: string, text: string, home: string): string {
+  const path = text === '~' || text.startsWith('~/') ? join(home, text.slice(1)) : text;
+  if (isAbsolute(path)) return resolve(path);
+  throw new UserError(
+    `mcpServers.${name}.${key}: wanted an absolute path, or one that begins with ~/, came \`${text}\`.`,
+  );
+}
+
+function missingFolder(name: string, key: string, text: string): UserError {
+  return new UserError(
+    `mcpServers.${name}.${key}: \`${text}\` is not there${key === 'cwd' ? ', or is no folder' : ''}.`,
+  );
+}

@@ -1,0 +1,221 @@
+import * as fs from 'node:fs';
+import { Socket } from 'node:net';
+import { availableParallelism } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { errorCode } from '../../base/user-error.ts';
+import { type Deadline, startDeadline } from '../common/call-deadline.ts';
+import { bootAndFolderId, callFiles, readExit, readSupervisorIdentity } from './call-folder.ts';
+import { type BoundedOutput, boundedOutput, recordOutput } from './command-output.ts';
+import { canUseForkServer, forkSupervisor } from './fork-server.ts';
+import { type CommandEnd, endGroup, endLeftBehind, hasProc, LINGER_MS, settlesWithinLinger } from './process-group.ts';
+import { awaitSupervisorIdentity, type CommandResult, recoverCommand } from './recover-command.ts';
+import type { SandboxedCommand, ShellCommand } from './supervisor.ts';
+import { outputPipePath, type ProcessExit, type SupervisorProcess, spawnSupervisor } from './supervisor.ts';
+
+export type RunLimits = { signal: AbortSignal; timeoutMs: number };
+
+/**
+ * Runs a command, behind its fence where it has one, in a process group of its own, stdin empty, both outputs in one pipe, under a supervisor that outlives
+ * this process and leaves what came of it in `folder`, which must be new. The whole group has ended when this returns or
+ * throws. Throws the signal's reason on abort, and whatever keeps the command from starting.
+ */
+export async function runSupervised(
+  command: ShellCommand,
+  sandboxed: SandboxedCommand | null,
+  folder: string,
+  limits: RunLimits,
+): Promise<CommandResult> {
+  limits.signal.throwIfAborted();
+  createCallFolder(folder);
+  try {
+    return await runAndListen(command, sandboxed, folder, limits);
+  } finally {
+    sandboxed?.release();
+  }
+}
+
+async function runAndListen(
+  { shell, command, cwd, env: ownEnv }: ShellCommand,
+  sandboxed: SandboxedCommand | null,
+  folder: string,
+  limits: RunLimits,
+): Promise<CommandResult> {
+  const words = [
+    folder,
+    shell,
+    command,
+    hasProc ? 'heard' : 'alone',
+    bootAndFolderId(folder),
+    cpuSeconds(limits.timeoutMs),
+    ...(sandboxed ? [sandboxed.endReportedBy, sandboxed.cwd, sandboxed.group, ...sandboxed.words] : []),
+  ];
+  // What runs outside of a fence never has a model's folder for its own.
+  const start = { words, cwd: sandboxed ? '/' : cwd, env: sandboxed?.env ?? ownEnv };
+  const supervisor = canUseForkServer(shell) ? forkSupervisor(shell, folder, start) : spawnSupervisor(start);
+  const output = boundedOutput();
+  const connection = connectToSupervisor(supervisor, folder, output);
+  const limit = startDeadline(limits.signal, limits.timeoutMs);
+  try {
+    await Promise.race([connection.ended, connection.pipeUnreadable, onceAborted(limit)]);
+    if (limit.signal.aborted) return { ending: await endEarly(connection, folder, limits), output: output.text() };
+    if (connection.isPipeReadable()) return { ending: await collectEnd(connection, folder), output: output.text() };
+  } finally {
+    limit.clear();
+    connection.close();
+  }
+  // Nobody may read its pipe here (no /proc, or not for us): the supervisor keeps what it says.
+  const result = await recoverCommand(folder, limits);
+  if (result) return result;
+  throw new Error('How the command ended is not known: its supervisor was killed.');
+}
+
+/** More than every core together can spend within the timeout, so that it is never what ends a command of a living daemon. */
+const cpuSeconds = (timeoutMs: number): string => String(Math.ceil(timeoutMs / 1000) * availableParallelism() + 60);
+
+/** A call begins once; where its folder is there already, somebody began it. */
+function createCallFolder(folder: string): void {
+  try {
+    fs.mkdirSync(folder, { mode: 0o700 });
+    fs.writeFileSync(callFiles(folder).boot, bootAndFolderId(folder), { mode: 0o600 });
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST') throw new Error('This call was begun before. It is not begun a second time.');
+    throw error;
+  }
+}
+
+const onceAborted = ({ signal }: Deadline): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+
+/** A timeout or a stop. The supervisor is let go first: it would outlive the end of all others in the group. */
+async function endEarly(connection: SupervisorConnection, folder: string, limits: RunLimits): Promise<CommandEnd> {
+  connection.dismiss();
+  const group = connection.group() ?? (await awaitSupervisorIdentity(folder))?.pid;
+  if (group !== undefined) await endGroup(group, limits.signal);
+  await settlesWithinLinger(connection.closed);
+  limits.signal.throwIfAborted();
+  return { how: 'timeout' };
+}
+
+async function collectEnd(connection: SupervisorConnection, folder: string): Promise<CommandEnd> {
+  const isClosed = await settlesWithinLinger(connection.closed);
+  connection.dismiss();
+  await settlesWithinLinger(connection.exited);
+  const exit = readExit(folder);
+  const first = connection.supervisorExit();
+  if (!exit && first?.code && !fs.existsSync(callFiles(folder).exit)) {
+    throw new Error('The command was not started: the folder of its call cannot be written. Is the disk full?');
+  }
+  if (exit?.fault !== undefined) throw new Error(sandboxFaultMessage(exit.fault));
+  // Where there was no room for the file that tells the exit code, the supervisor has said it.
+  const { code = connection.code() ?? null, signal = first?.signal ?? null } = exit ?? {};
+  const group = connection.group() ?? readSupervisorIdentity(folder)?.pid;
+  const leftBehind = group === undefined ? 'nothing' : await endLeftBehind(group, connection.closed, isClosed);
+  return { how: 'exit', code, signal, leftBehind };
+}
+
+const sandboxFaultMessage = (fault: string): string =>
+  `The command was not begun: its sandbox could not be put up (${fault}). \`agentctl doctor\` says more.`;
+
+/** The daemon's side of a supervisor. */
+type SupervisorConnection = {
+  /** The command has ended, or its supervisor has; what it wrote can be heard to its end. Rejects where nothing began. */
+  ended: Promise<unknown>;
+  /** Its pipe cannot be opened here; the supervisor keeps what it says. */
+  pipeUnreadable: Promise<void>;
+  isPipeReadable(): boolean;
+  /** Its process group, once it has told of its pipe. */
+  group(): number | undefined;
+  /** What the supervisor said of the exit code. */
+  code(): number | undefined;
+  /** Nobody holds the command's output open any more. */
+  closed: Promise<void>;
+  /** The supervisor has ended. */
+  exited: Promise<unknown>;
+  supervisorExit(): ProcessExit | undefined;
+  /** All was heard: the supervisor need not keep anything. */
+  dismiss(): void;
+  close(): void;
+};
+
+function connectToSupervisor(
+  supervisor: SupervisorProcess,
+  folder: string,
+  output: BoundedOutput,
+): SupervisorConnection {
+  const [closed, pipeUnreadable, reportedEnd, opened] = [deferred(), deferred(), deferred(), deferred()];
+  const recorder = recordOutput(folder);
+  let pipe: Socket | undefined;
+  let group: number | undefined;
+  let isReadable = hasProc;
+  let exit: ProcessExit | undefined;
+  let hasEnded = false;
+  let code: number | undefined;
+  let isDismissed = false;
+  const dismiss = (): void => {
+    if (!isDismissed) supervisor.dismiss();
+    isDismissed = true;
+  };
+  const open = (pid: number): void => {
+    try {
+      pipe = new Socket({ fd: fs.openSync(outputPipePath(pid), fs.constants.O_RDONLY | fs.constants.O_NONBLOCK) });
+      pipe.on('data', (chunk: Buffer) => {
+        recorder.write(chunk);
+        output.write(chunk);
+      });
+      pipe.on('error', closed.reach);
+      pipe.on('end', closed.reach);
+    } catch {
+      isReadable = exit !== undefined;
+      if (isReadable) return;
+      supervisor.detach();
+      pipeUnreadable.reach();
+    }
+    opened.reach();
+  };
+  supervisor.onLine((word, [pid = Number.NaN, itsGroup]) => {
+    if (word === 'pipe') group = itsGroup;
+    if (word === 'pipe' && !pipe && isReadable) open(pid);
+    if (word === 'ended') hasEnded = true;
+    if (word === 'ended' && Number.isInteger(pid)) code = pid;
+    if (hasEnded) reportedEnd.reach();
+    // Whatever it wrote is in the pipe that we hold as well: the supervisor may go while we read on.
+    if (hasEnded && pipe) dismiss();
+  });
+  const exited = supervisor.exited.then((how) => {
+    exit = how;
+  });
+  // Where the supervisor went without a word there is no pipe to wait for.
+  void exited.then(() => pipe ?? closed.reach(), closed.reach);
+  if (!hasProc) pipeUnreadable.reach();
+  const silentEnd = closed.reached.then(() => sleep(LINGER_MS, undefined, { ref: false }));
+  const ended = Promise.race([Promise.all([reportedEnd.reached, opened.reached]), exited, silentEnd]);
+  ended.catch(() => undefined);
+  return {
+    ended,
+    pipeUnreadable: pipeUnreadable.reached,
+    isPipeReadable: () => isReadable,
+    group: () => group,
+    code: () => code,
+    closed: closed.reached,
+    exited: exited.catch(() => undefined),
+    supervisorExit: () => exit,
+    dismiss,
+    close() {
+      supervisor.detach();
+      pipe?.destroy();
+      recorder.close();
+    },
+  };
+}
+
+/** A promise and what fulfils it. */
+function deferred(): { reached: Promise<void>; reach: () => void } {
+  let reach = (): void => undefined;
+  const reached = new Promise<void>((resolve) => {
+    reach = resolve;
+  });
+  return { reached, reach };
+}

@@ -1,0 +1,259 @@
+import { spawnSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import { release } from 'node:os';
+import { findProgram } from '../common/path-lookup.ts';
+import { IGNORED_SIGNALS, MAX_DATA_KIB, type SandboxedCommand, type ShellCommand } from '../process/supervisor.ts';
+import { createControlGroup, findControlGroupParent } from './control-group.ts';
+import {
+  type BackendProbe,
+  existingPaths,
+  type SandboxView,
+  type ServerLaunch,
+  type ServerProgram,
+  tryProgram,
+} from './sandbox-backend.ts';
+import {
+  assertMayBeShown,
+  extraReadablePaths,
+  findPrivatePaths,
+  findSandboxPaths,
+  openWorkFolder,
+  realWorkFolder,
+  type SandboxPaths,
+} from './visible-paths.ts';
+
+/** Processes and threads of one command. */
+export const MAX_PROCESSES = 1024;
+/** Bytes of each folder that lives in memory. */
+const TMPFS_BYTES = String(1024 ** 3);
+
+type BackendOptions = { env: NodeJS.ProcessEnv; hidden: string[] };
+/** What this version of bwrap can do; some options are newer than others. */
+type HasOption = (option: string) => boolean;
+
+/**
+ * bubblewrap: a mount, process, network, IPC, host name and user namespace of the command's own. Its root is empty and read-only
+ * but for what is listed here.
+ */
+export function bubblewrapBackend(ground: BackendOptions): BackendProbe {
+  const path = ground.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin';
+  const bwrap = findProgram(path, 'bwrap');
+  if (bwrap === undefined) {
+    return { backend: null, why: 'bubblewrap is not installed (Debian: apt-get install bubblewrap)' };
+  }
+  const help = spawnSync(bwrap, ['--help'], { env: pathOnly(ground.env), encoding: 'utf8' });
+  const known: HasOption = (option) => `${help.stdout}${help.stderr}`.includes(option);
+  const paths = findSandboxPaths(ground.env, ground.hidden);
+  const words = bubblewrapArgs({ bwrap, places: paths, known, path }, { readAlso: [], network: false });
+  const fault = tryProgram(
+    [...words, 'env', '--default-signal', 'sh', '-c', 'test -r /proc/self/stat'],
+    pathOnly(ground.env),
+  );
+  if (fault !== null) return { backend: null, why: `bubblewrap does not work here: ${fault}` };
+  const count = processLimit();
+  const ready = { bwrap, places: paths, known, path, count };
+  return {
+    backend: {
+      kind: 'bwrap',
+      gaps: count.gaps,
+      isAvailable: () => fs.existsSync(bwrap),
+      wrapCommand: (...args) => wrapCommand(...args, ready),
+      prepareServer: (server) => prepareServer(server, ready),
+    },
+  };
+}
+
+type Bubblewrap = { bwrap: string; places: SandboxPaths; known: HasOption; path: string };
+type ReadyBubblewrap = Bubblewrap & { count: ProcessLimit };
+
+/** What the system has that is not for everybody. */
+const privatePathsOf = ({ places: paths, path }: Bubblewrap): Promise<string[]> =>
+  findPrivatePaths(
+    paths.system.flatMap((one) => (one.link === undefined ? [one.path] : [])),
+    path,
+  );
+
+async function wrapCommand(
+  { shell, command, cwd, env }: ShellCommand,
+  view: SandboxView,
+  ready: ReadyBubblewrap,
+): Promise<SandboxedCommand> {
+  const { places: paths, count } = ready;
+  const secret = await privatePathsOf(ready);
+  const work = realWorkFolder(cwd, paths.hidden);
+  const group = count.group();
+  return {
+    endReportedBy: 'inside',
+    words: [
+      ...bubblewrapArgs(ready, { ...view, secret }, { path: work, fd: 4, writable: true }, work),
+      ...[
+        'env',
+        '--default-signal',
+        '/bin/sh',
+        '-c',
+        SANDBOX_INIT_SCRIPT,
+        'agentd-fenced',
+        count.ulimit,
+        shell,
+        command,
+      ],
+    ],
+    env: { ...withoutTmpdir(env), HOME: paths.home },
+    cwd: work,
+    group: group?.folder ?? '',
+    release: () => group?.release(),
+  };
+}
+
+/** Outside of the fence of a server. Signals to its group are for what is inside, as with a command. */
+const SERVER_OUTSIDE_SCRIPT = `
+trap '' ${IGNORED_SIGNALS}
+ulimit -c 0; ulimit -d ${MAX_DATA_KIB}
+[ -z "$1" ] || echo 0 >"$1/cgroup.procs" || exit 1
+shift
+exec "$@"`;
+/** Inside of it. */
+const SERVER_INSIDE_SCRIPT = `
+exec 3<&-
+ulimit -u "$1" 2>/dev/null || ulimit -p "$1" 2>/dev/null
+shift
+exec "$@"`;
+
+async function prepareServer(
+  { command, args, env, cwd, read, write, network, work }: ServerProgram,
+  ready: ReadyBubblewrap,
+): Promise<ServerLaunch> {
+  const { places: paths, count } = ready;
+  const secret = await privatePathsOf(ready);
+  assertMayBeShown(paths, cwd === undefined ? read : [...read, cwd], write);
+  const folder = work && openWorkFolder(work.path, paths.hidden);
+  const group = count.group();
+  const view = { readAlso: [...read, ...(cwd === undefined ? [] : [cwd])], write, network, secret };
+  const own = folder && { path: folder.path, fd: 3, writable: work?.writable === true };
+  return {
+    command: '/bin/sh',
+    args: [
+      ...[
+        '-c',
+        SERVER_OUTSIDE_SCRIPT,
+        'agentd-server',
+        group?.folder ?? '',
+        ...bubblewrapArgs(ready, view, own, cwd ?? paths.home),
+      ],
+      ...[
+        'env',
+        '--default-signal',
+        '/bin/sh',
+        '-c',
+        SERVER_INSIDE_SCRIPT,
+        'agentd-server',
+        count.ulimit,
+        command,
+        ...args,
+      ],
+    ],
+    env: { ...withoutTmpdir(env), HOME: homeInSandbox(env, paths) },
+    cwd: '/',
+    folder: folder?.fd,
+    release: () => group?.release(),
+  };
+}
+
+/** The home of the person is empty in there; another one is what the entry says. */
+function homeInSandbox(env: Record<string, string>, { home, named }: SandboxPaths): string {
+  const wanted = env['HOME'];
+  return wanted === undefined || wanted === named ? home : wanted;
+}
+
+function withoutTmpdir<Env extends NodeJS.ProcessEnv>({ TMPDIR: _, ...env }: Env): Omit<Env, 'TMPDIR'> {
+  return env;
+}
+const pathOnly = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({ PATH: env['PATH'] });
+
+/** A `work/` as it is shown: by its path, and the descriptor that whoever starts bwrap has of it. */
+type WorkMount = { path: string; fd: number; writable: boolean };
+
+/** Later words cover earlier ones. Whatever is not named is not there. */
+function bubblewrapArgs(
+  { bwrap, places: paths, known }: Bubblewrap,
+  view: SandboxView & { secret?: string[] },
+  own?: WorkMount,
+  start = '/',
+): string[] {
+  const inMemory = (path: string) => [...(known('--size') ? ['--size', TMPFS_BYTES] : []), '--tmpfs', path];
+  const readOnly = (path: string) => ['--ro-bind-try', path, path];
+  const { outside, inside, programs } = extraReadablePaths(paths, view.readAlso);
+  return [
+    ...[bwrap, '--unshare-all', '--unshare-user', '--die-with-parent', '--cap-drop', 'ALL'],
+    ...(known('--disable-userns') ? ['--disable-userns'] : []),
+    ...(view.network ? ['--share-net'] : []),
+    ...paths.system.flatMap(({ path, link }) => (link ? ['--symlink', link, path] : readOnly(path))),
+    ...(view.secret ?? []).flatMap(maskPath),
+    // The user 0 may write there without any power, also to what is not of this namespace alone.
+    ...['--proc', '/proc', '--remount-ro', '/proc', '--dev', '/dev', ...inMemory('/dev/shm'), '--remount-ro', '/dev'],
+    ...[...new Set(['/tmp', '/var/tmp', paths.home])].flatMap(inMemory),
+    ...(view.network
+      ? existingPaths(['/etc/resolv.conf'])
+          .map((path) => fs.realpathSync(path))
+          .flatMap(readOnly)
+      : []),
+    ...outside.flatMap(readOnly),
+    ...(view.write ?? []).flatMap((path) => ['--bind', path, path]),
+    ...paths.hidden.flatMap(({ real }) => ['--tmpfs', real]),
+    ...[...inside, ...programs].flatMap(readOnly),
+    ...(own === undefined ? [] : bindMount(own, known)),
+    ...[...paths.hidden.map(({ real }) => real), '/'].flatMap((path) => ['--remount-ro', path]),
+    ...['--chdir', start, '--'],
+  ];
+}
+
+/** By the descriptor, so that no link put there meanwhile can lead elsewhere. */
+function bindMount({ path, fd, writable }: WorkMount, known: HasOption): string[] {
+  const kind = writable ? '--bind' : '--ro-bind';
+  return known('--bind-fd') ? [`${kind}-fd`, String(fd), path] : [kind, path, path];
+}
+
+/** Something of the system that others may not read, and that a daemon run by root could. */
+function maskPath(path: string): string[] {
+  const stat = fs.lstatSync(path, { throwIfNoEntry: false });
+  if (stat?.isDirectory()) return ['--perms', '0000', '--tmpfs', path];
+  return stat && !stat.isSymbolicLink() ? ['--ro-bind', '/dev/null', path] : [];
+}
+
+type ProcessLimit = { ulimit: string; gaps: string[]; group(): ReturnType<typeof createControlGroup> };
+
+/**
+ * How processes are counted. RLIMIT_NPROC counts them for each user namespace since Linux 5.14; before, it would count all of the
+ * user's. It never holds the user 0, not even in a namespace, so there a control group counts.
+ */
+function processLimit(): ProcessLimit {
+  const [major = 0, minor = 0] = release().split('.').map(Number);
+  const isRoot = process.getuid?.() === 0;
+  if (!isRoot) {
+    const isCounted = major > 5 || (major === 5 && minor >= 14);
+    const gaps = ['Memory is limited for each process, not for all of a command together.'];
+    if (!isCounted) gaps.push(`How many processes a command starts is not limited: Linux ${release()}, 5.14 wanted.`);
+    return { ulimit: isCounted ? String(MAX_PROCESSES) : '', gaps, group: () => null };
+  }
+  const parent = findControlGroupParent();
+  const gaps = ['Commands run as the user 0 of this machine, without its powers; a user of its own is safer.'];
+  if (!parent) gaps.push('How many processes a command starts is not limited: no control group can be made.');
+  return { ulimit: '', gaps, group: () => (parent ? createControlGroup(parent, MAX_PROCESSES) : null) };
+}
+
+/**
+ * The first process behind a fence. Its arguments: how many processes there may be, a shell, and the command. It tells the end of
+ * the command by its stderr, and stays until nothing else is left in there.
+ */
+const SANDBOX_INIT_SCRIPT = `
+exec 4<&-
+trap : ${IGNORED_SIGNALS}
+ulimit -u "$1" 2>/dev/null || ulimit -p "$1" 2>/dev/null
+(exec "$2" -c "$3" 2>&1)
+code=$?
+printf '%s\n' "$code" >&2
+exec >&- 2>&-
+PATH=$PATH:/usr/bin:/bin
+while set -- /proc/[0-9]*; [ $# -gt 2 ]; do sleep 0.02; done
+exit "$code"
+`;

@@ -1,0 +1,106 @@
+import * as fs from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ShellCommand } from '../process/supervisor.ts';
+import {
+  type BackendProbe,
+  existingPaths,
+  type SandboxBackend,
+  type SandboxView,
+  type ServerLaunch,
+  type ServerProgram,
+  tryProgram,
+} from './sandbox-backend.ts';
+import { assertMayBeShown, findSandboxPaths, realWorkFolder } from './visible-paths.ts';
+
+const SANDBOX_EXEC = '/usr/bin/sandbox-exec';
+/** Where macOS keeps what is no system: all homes, what is mounted, and folders for what is passing. */
+const PRIVATE_FOLDERS = ['/Users', '/Volumes', '/private/tmp', '/private/var/folders', '/private/var/root'];
+
+/**
+ * macOS: a command is refused what the profile denies. Unlike on Linux, what it may not read is still there, its processes are
+ * seen by and see others, and nothing counts them.
+ */
+export function seatbeltBackend({ env, hidden }: { env: NodeJS.ProcessEnv; hidden: string[] }): BackendProbe {
+  const paths = findSandboxPaths(env, hidden);
+  const closed = [...existingPaths(PRIVATE_FOLDERS), paths.home, homedir(), ...paths.hidden.map(({ real }) => real)];
+  const profileFor = (work: string | null, { readAlso, write, network }: SandboxView) =>
+    seatbeltProfile({ closed, readable: [...paths.programs, ...readAlso], work, write, network });
+  const words = [SANDBOX_EXEC, '-p', profileFor(null, { readAlso: [], network: false }), '/usr/bin/true'];
+  const fault = tryProgram(words, { PATH: env['PATH'] });
+  if (fault !== null) return { backend: null, why: fault };
+  const gaps = [
+    'On macOS processes, memory and files of a command are not limited, and it sees the names of other processes.',
+  ];
+  return { backend: { kind: 'sandbox-exec', gaps, isAvailable: () => true, wrapCommand: around, prepareServer: hold } };
+
+  async function around(
+    { shell, command, cwd, env: own }: ShellCommand,
+    view: SandboxView,
+  ): ReturnType<SandboxBackend['wrapCommand']> {
+    const work = realWorkFolder(cwd, paths.hidden);
+    return {
+      endReportedBy: 'itself',
+      words: [SANDBOX_EXEC, '-p', profileFor(work, view), shell, '-c', command],
+      env: { ...own, HOME: work, TMPDIR: work },
+      cwd: work,
+      group: '',
+      release: () => undefined,
+    };
+  }
+
+  /** Its home is made for it: there are no folders in memory. */
+  async function hold({
+    command,
+    args,
+    env: own,
+    cwd,
+    read,
+    write,
+    network,
+    work,
+  }: ServerProgram): Promise<ServerLaunch> {
+    assertMayBeShown(paths, cwd === undefined ? read : [...read, cwd], write);
+    const home = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), 'agentd-server-')));
+    const folder = work && realWorkFolder(work.path, paths.hidden);
+    const shown = folder === undefined || work?.writable ? [] : [folder];
+    const writes = [home, ...write, ...(folder !== undefined && work?.writable ? [folder] : [])];
+    const view = { readAlso: [...read, ...shown, ...(cwd === undefined ? [] : [cwd])], write: writes, network };
+    return {
+      command: SANDBOX_EXEC,
+      args: ['-p', profileFor(null, view), command, ...args],
+      env: { ...own, HOME: home, TMPDIR: home },
+      cwd: cwd ?? home,
+      release: () => fs.rmSync(home, { recursive: true, force: true }),
+    };
+  }
+}
+
+type ProfileOptions = {
+  closed: string[];
+  readable: string[];
+  work: string | null;
+  write?: string[] | undefined;
+  network: boolean;
+};
+
+/** A profile in the language of sandbox-exec; where rules contradict, the last one holds. */
+export function seatbeltProfile({ closed, readable, work, write = [], network }: ProfileOptions): string {
+  const under = (paths: string[]) => paths.map((path) => `(subpath ${quotePath(path)})`).join(' ');
+  const own = work === null ? write : [work, ...write];
+  return [
+    '(version 1)',
+    '(allow default)',
+    '(deny file-write*)',
+    `(deny file-read* ${under(closed)})`,
+    '(allow file-read-metadata)',
+    ...(readable.length + own.length > 0 ? [`(allow file-read* ${under([...readable, ...own])})`] : []),
+    ...(own.length > 0 ? [`(allow file-write* ${under(own)})`] : []),
+    '(allow file-write-data (literal "/dev/null") (literal "/dev/zero") (literal "/dev/dtracehelper"))',
+    '(deny signal (target others))',
+    '(deny mach-lookup (global-name "com.apple.SecurityServer"))',
+    ...(network ? [] : ['(deny network*)']),
+  ].join('\n');
+}
+
+const quotePath = (path: string): string => `"${path.replace(/["\\]/g, '\\$&')}"`;

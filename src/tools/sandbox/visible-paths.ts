@@ -1,0 +1,235 @@
+import { spawn } from 'node:child_process';
+import * as fs from 'node:fs';
+import { homedir } from 'node:os';
+import { basename, dirname, isAbsolute, join, relative } from 'node:path';
+import { getOwn } from '../../base/dictionary.ts';
+import { UserError } from '../../base/user-error.ts';
+import { findProgram } from '../common/path-lookup.ts';
+
+/** What a system is made of. `/run`, `/sys`, `/var`, `/srv`, `/mnt` and whatever else a machine has are not shown. */
+const SYSTEM_FOLDERS = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32', '/etc', '/opt', '/nix', '/gnu'];
+/** Beside a folder of programs, what they are made of. Not `share`: in a home that is where keyrings are. */
+const PROGRAM_SIBLINGS = ['lib', 'lib64', 'libexec', 'include', 'versions', 'plugins', 'toolchains'];
+/** Of the machine, or of its daemons: never shown, whoever asks for it. */
+const NEVER_SHOWN = ['/proc', '/sys', '/dev', '/run'];
+/** Programs in the first are made of what is in the others, beside it. */
+const DISTANT_SIBLINGS: Record<string, string[]> = { '.cargo': ['.rustup'] };
+
+/** A folder by the name it was given and by its real one. */
+type HiddenFolder = { named: string; real: string };
+
+export type SandboxPaths = {
+  home: string;
+  /** The home folder by the name it was given. */
+  named: string;
+  /** Folders of the system, or links between them. */
+  system: Array<{ path: string; link: string | undefined }>;
+  hidden: HiddenFolder[];
+  /** Folders of `PATH` outside the system, and what their programs are made of. */
+  programs: string[];
+};
+
+/** Looked up once: what is installed or mounted later shows after the daemon's next start. */
+export function findSandboxPaths(env: NodeJS.ProcessEnv, hide: string[]): SandboxPaths {
+  const hidden = hide.map((named) => ({ named, real: realPathOrUndefined(named) ?? named }));
+  const system = SYSTEM_FOLDERS.flatMap((path) => {
+    const stat = fs.lstatSync(path, { throwIfNoEntry: false });
+    return stat ? [{ path, link: stat.isSymbolicLink() ? fs.readlinkSync(path) : undefined }] : [];
+  });
+  const home = homeToCover(env, hidden);
+  const covered = [home, '/tmp', '/var/tmp'];
+  const shown = (path: string) =>
+    system.some((one) => isWithin(one.path, path)) && !covered.some((one) => isWithin(one, path));
+  const barred = (path: string) =>
+    NEVER_SHOWN.some((one) => isWithin(one, path)) ||
+    [...covered, ...hidden.map((root) => root.real)].some((one) => isWithin(path, one)) ||
+    isHidden(path, hidden);
+  const folders = (env['PATH'] ?? '').split(':').filter((path) => isAbsolute(path) && fs.existsSync(path));
+  const programs = folders.map((path) => join(path, '.')).flatMap((path) => [path, ...programSiblings(path, home)]);
+  const real = programs.flatMap((path) => [path, realPathOrUndefined(path) ?? path]);
+  const wanted = real.filter((path) => !shown(path) && !barred(path) && !barred(realPathOrUndefined(path) ?? path));
+  const named = env['HOME'] ?? homedir();
+  return { home, named, system, hidden, programs: [...new Set(wanted)] };
+}
+
+/**
+ * Folders to be shown, none of them within another (on the way to it there might be a link that leads nowhere in a sandbox).
+ * What a person allows to be read and is outside of the hidden ones comes first, before those are covered.
+ */
+export function extraReadablePaths(
+  { hidden, programs }: SandboxPaths,
+  readAlso: string[],
+): { outside: string[]; inside: string[]; programs: string[] } {
+  const fit = outermost(readAlso.filter((path) => path !== '/' && !NEVER_SHOWN.some((one) => isWithin(one, path))));
+  const outside = fit.filter((path) => !isHidden(path, hidden));
+  return {
+    outside,
+    inside: fit.filter((path) => isHidden(path, hidden)),
+    programs: outermost(programs).filter((path) => !outside.some((one) => isWithin(one, path))),
+  };
+}
+
+const outermost = (paths: string[]): string[] =>
+  paths.filter((path) => !paths.some((one) => one !== path && isWithin(one, path)));
+
+/**
+ * The real path of a session's `work/` (or a folder in it). The workspace may be reached over links; below it there must be none,
+ * or a command in a `work/` that others share could lead the next one out. Throws UserError.
+ */
+export function realWorkFolder(work: string, hidden: HiddenFolder[]): string {
+  const at = fs.realpathSync(work);
+  const root = hidden.find(({ named }) => isWithin(named, work));
+  const wanted = root
+    ? join(root.real, relative(root.named, work))
+    : join(fs.realpathSync(dirname(work)), basename(work));
+  if (at === wanted) return at;
+  throw new UserError(`The command was not run: ${work} is reached over a symbolic link. Make it a folder again.`);
+}
+
+/** The real path of the same, and a descriptor of it, to be closed by the caller. Throws UserError. */
+export function openWorkFolder(work: string, hidden: HiddenFolder[]): { path: string; fd: number } {
+  const path = realWorkFolder(work, hidden);
+  const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY | fs.constants.O_NOFOLLOW);
+  if (realPathOrUndefined(`/proc/self/fd/${fd}`) === path) return { path, fd };
+  fs.closeSync(fd);
+  throw new UserError(`${work} changed while it was opened.`);
+}
+
+/** Throws UserError where something is to be shown that never is. A missing folder to write to is made. */
+export function assertMayBeShown({ hidden }: SandboxPaths, read: string[], write: string[]): void {
+  for (const path of [...read, ...write]) {
+    const real = realPathOrUndefined(path) ?? path;
+    if ([path, real].some((one) => one === '/' || NEVER_SHOWN.some((never) => isWithin(never, one)))) {
+      throw new UserError(`\`${path}\` is of the machine itself, and never shown in a sandbox.`);
+    }
+    if ([path, real].some((one) => isHidden(one, hidden))) {
+      throw new UserError(
+        `\`${path}\` is of the workspace, of which only the session's \`work/\` is shown in a sandbox.`,
+      );
+    }
+  }
+  for (const path of write) if (!fs.existsSync(path)) fs.mkdirSync(path, { recursive: true, mode: 0o700 });
+}
+
+const isHidden = (path: string, hidden: HiddenFolder[]): boolean =>
+  hidden.some(({ named, real }) => isWithin(named, path) || isWithin(real, path));
+
+/** Whether a path is a folder or lies in it. */
+const isWithin = (folder: string, path: string): boolean => path === folder || path.startsWith(join(folder, '/'));
+
+function homeToCover(env: NodeJS.ProcessEnv, hidden: HiddenFolder[]): string {
+  const named = env['HOME'] ?? homedir();
+  const home = realPathOrUndefined(named) ?? named;
+  const isFit =
+    isAbsolute(home) &&
+    home !== '/' &&
+    !SYSTEM_FOLDERS.includes(home) &&
+    !NEVER_SHOWN.some((one) => isWithin(one, home));
+  return isFit && !isHidden(home, hidden) ? home : '/tmp';
+}
+
+function programSiblings(programs: string, home: string): string[] {
+  const prefix = dirname(programs);
+  if (isWithin(prefix, home)) return [];
+  const elsewhere = (getOwn(DISTANT_SIBLINGS, basename(prefix)) ?? []).map((name) => join(dirname(prefix), name));
+  return [...PROGRAM_SIBLINGS.map((name) => join(prefix, name)), ...elsewhere].filter((path) => fs.existsSync(path));
+}
+
+function realPathOrUndefined(path: string): string | undefined {
+  try {
+    return fs.realpathSync(path);
+  } catch {
+    return undefined;
+  }
+}
+
+/** What was found is believed for so long, in ms; then it is looked for anew while it still counts. */
+const CACHE_MS = 10 * 60_000;
+/** Of more in one folder, that folder is covered. */
+const MAX_COVERS_PER_FOLDER = 64;
+/** Open to everybody by what they are, and too many files to look at. */
+const PACKAGE_STORES = ['/nix/store', '/gnu/store'];
+/** What is looked at where there is no `find`. */
+const FALLBACK_FOLDERS = ['/etc', '/opt', '/usr/local'];
+
+type CachedSearch = { at: number; found: Promise<string[]>; next?: Promise<string[]> | undefined };
+const searchCache = new Map<string, CachedSearch>();
+
+/**
+ * Files, folders and sockets below some folders of the system that this process may use and an ordinary user may not. Under a daemon run
+ * by root these are its own in a sandbox, too: the user 0 owns them without any power. Some 150,000 files take `find` half a second, several
+ * on a cold disk, so it runs beside the daemon, once for all sessions.
+ */
+export async function findPrivatePaths(folders: string[], path: string): Promise<string[]> {
+  const key = folders.join(':');
+  const have = searchCache.get(key);
+  if (!have) {
+    const found = searchPrivatePaths(folders, path);
+    searchCache.set(key, { at: performance.now(), found });
+    return found;
+  }
+  if (performance.now() - have.at > CACHE_MS && !have.next) {
+    have.next = searchPrivatePaths(folders, path);
+    void have.next.then((list) => searchCache.set(key, { at: performance.now(), found: Promise.resolve(list) }));
+  }
+  return have.found;
+}
+
+async function searchPrivatePaths(folders: string[], path: string): Promise<string[]> {
+  const find = findProgram(path, 'find');
+  const listed =
+    find === undefined
+      ? undefined
+      : await nulSeparatedOutput(find, [...folders, ...FIND_PRIVATE_ARGS]).catch(() => undefined);
+  const found = listed ?? FALLBACK_FOLDERS.filter((folder) => fs.existsSync(folder)).flatMap(findNotWorldReadable);
+  return collapseToFolders(found.filter(isReadable));
+}
+
+const pruneArgs = (path: string) => ['-path', path, '-prune', '-o'];
+const FIND_PRIVATE_ARGS = [
+  ...PACKAGE_STORES.flatMap(pruneArgs),
+  ...['-type', 'l', '-o', '-type', 'd', '!', '-perm', '-5', '-prune', '-print0', '-o', '-type', 'd', '-o'],
+  // Whoever may write to a socket may speak to it.
+  ...['-type', 's', '!', '-perm', '-2', '-print0', '-o', '!', '-type', 's', '!', '-perm', '-4', '-print0'],
+];
+
+/** What a program prints, NUL between the parts. It fails by what it may not enter, which is no secret of ours. */
+function nulSeparatedOutput(program: string, args: string[]): Promise<string[]> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, { cwd: '/', env: { LC_ALL: 'C' }, stdio: ['ignore', 'pipe', 'ignore'] });
+    const pieces: Buffer[] = [];
+    child.stdout.on('data', (piece: Buffer) => pieces.push(piece));
+    child.once('error', reject);
+    child.once('close', (code) => {
+      if (code === null) reject(new Error(`${program} was killed`));
+      else resolve(Buffer.concat(pieces).toString('utf8').split('\0').filter(Boolean));
+    });
+  });
+}
+
+/** Each cover is a mount of every command. */
+function collapseToFolders(paths: string[]): string[] {
+  const folders = new Map<string, string[]>();
+  for (const path of paths) folders.set(dirname(path), [...(folders.get(dirname(path)) ?? []), path]);
+  return [...folders].flatMap(([folder, own]) => (own.length > MAX_COVERS_PER_FOLDER ? [folder] : own));
+}
+
+function findNotWorldReadable(folder: string): string[] {
+  return fs.readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name);
+    if (entry.isSymbolicLink() || !isReadable(path)) return [];
+    const { mode } = fs.lstatSync(path);
+    const wanted = entry.isDirectory() ? 0o005 : entry.isSocket() ? 0o002 : 0o004;
+    if ((mode & wanted) !== wanted) return [path];
+    return entry.isDirectory() ? findNotWorldReadable(path) : [];
+  });
+}
+
+function isReadable(path: string): boolean {
+  try {
+    fs.accessSync(path, fs.constants.R_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

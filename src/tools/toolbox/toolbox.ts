@@ -1,0 +1,97 @@
+import { errorText, UserError } from '../../base/user-error.ts';
+import type { Toolbox, ToolCaller } from '../../engine/ports/tool-ports.ts';
+import type { Permissions } from '../../protocol/settings/permissions.ts';
+import { ASK_USER_TOOL, PLAN_TOOL, SPAWN_TOOL } from '../../protocol/tool-calls/own-tools.ts';
+import type { CallDescription, DynamicTools, Tool } from '../common/define-tool.ts';
+import { sortBySimilarity } from '../common/tool-text.ts';
+import { decidePermission, type PermissionDecision } from '../permissions/permission-rules.ts';
+import type { BaseFolders } from '../permissions/subject-forms.ts';
+import { endLeftovers } from '../process/recover-command.ts';
+
+const DEFAULT_PERMISSIONS: Permissions = { mode: 'ask', session: [], workspace: [] };
+
+/** Tools that the engine does itself: they are held to rules like any other. */
+const ENGINE_TOOLS: ReadonlySet<string> = new Set([PLAN_TOOL.name, SPAWN_TOOL.name, ASK_USER_TOOL.name]);
+const isEngineTool = (name: string): boolean => ENGINE_TOOLS.has(name);
+
+const describeUnknownCall = (tool: string, args: string): CallDescription => ({
+  ...{ tool, text: args, kind: 'text', shows: args, always: tool, touches: [] },
+});
+
+/**
+ * The Toolbox port over a list of tools, whose names must differ, and those of `more`. A hidden one runs like any other, but is
+ * not offered. `permissions` are asked for at each call.
+ */
+export function createToolbox(
+  tools: Tool[],
+  more?: DynamicTools,
+  permissions: () => Permissions = () => DEFAULT_PERMISSIONS,
+): Toolbox {
+  const byName = new Map(tools.map((tool) => [tool.spec.name, tool]));
+  if (byName.size < tools.length) throw new Error('Two tools have the same name.');
+  const added = () => (more?.tools ?? []).filter((tool) => !byName.has(tool.spec.name));
+  const find = (name: string) => byName.get(name) ?? added().find((tool) => tool.spec.name === name);
+  /** After a restart a call may come before anybody asked what there is. */
+  const found = async (name: string, caller: ToolCaller): Promise<{ tool?: Tool | undefined; notices: string[] }> => {
+    const tool = find(name);
+    if (tool || !more || isEngineTool(name)) return { tool, notices: [] };
+    const notices = await more.ready(caller);
+    return { tool: find(name), notices };
+  };
+  const decide = (name: string, tool: Tool | undefined, args: string, folders: BaseFolders): PermissionDecision => {
+    // What is wrong with arguments is told by the call; a rule for the whole tool holds all the same.
+    let described = describeUnknownCall(name, args);
+    try {
+      described = tool?.describeCall(args) ?? described;
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+    }
+    const rule = decidePermission(described, permissions(), folders);
+    // Nobody is asked about a call that will run nothing.
+    return rule.is === 'ask' && !tool && !isEngineTool(name) ? { is: 'allow' } : rule;
+  };
+  const specs = () => [...tools.filter((tool) => !tool.hidden), ...added()].map((tool) => tool.spec);
+  return {
+    get specs() {
+      return specs();
+    },
+    refresh: async (caller) => (await more?.ready(caller)) ?? [],
+    replayPolicy: (name) => find(name)?.replay ?? 'never',
+    async checkPermission({ name, args }, caller) {
+      caller.signal.throwIfAborted();
+      const { tool } = await found(name, caller);
+      return decide(name, tool, args, { work: await caller.work(), top: await caller.top?.() });
+    },
+    async run({ name, args }, context) {
+      const { signal, work } = context;
+      signal.throwIfAborted();
+      const known = find(name);
+      const { tool, notices } = await found(name, { work: async () => work, signal });
+      if (tool && !known && decide(name, tool, args, { work }).is !== 'allow')
+        return { ok: false, text: `\`${name}\` was not there when this call was made, and is now. Call it again.` };
+      if (!tool) {
+        const offered = specs().map((spec) => spec.name);
+        const known = sortBySimilarity(name, offered).join(', ');
+        return { ok: false, text: [`No tool \`${name}\`. There are: ${known || 'none'}.`, ...notices].join('\n') };
+      }
+      try {
+        const permits = (other: string) => decide(name, tool, other, { work });
+        return await tool.call(args, { ...context, permits });
+      } catch (error) {
+        if (context.signal.aborted) throw context.signal.reason;
+        return { ok: false, text: errorText(error) };
+      }
+    },
+    async resume({ name, args }, context) {
+      context.signal.throwIfAborted();
+      try {
+        return (await find(name)?.resume?.(args, context)) ?? null;
+      } catch {
+        // Whatever kept us from finding out: then nobody knows. What still runs is ended with the call.
+        if (context.signal.aborted) throw context.signal.reason;
+        return null;
+      }
+    },
+    endLeftovers,
+  };
+}

@@ -1,0 +1,183 @@
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { pipeline } from 'node:stream';
+import { UserError } from '../../base/user-error.ts';
+import type { AllowedHosts } from './destination.ts';
+import { type HostAddress, type ResolveHost, resolveAllowedAddresses } from './destination.ts';
+import { describeNetworkError, pinnedLookup } from './outbound-request.ts';
+
+const CONNECT_MS = 20_000;
+/** Faults that are remembered. */
+const MAX_FAULTS = 200;
+/** What belongs to one connection, not to the request (RFC 9110, 7.6.1). */
+const HOP_BY_HOP_HEADERS = /^(?:connection|proxy-.*|keep-alive|te|trailer|transfer-encoding|upgrade)$/i;
+
+/** Where Chromium reports to and asks for updates by itself, whatever its flags say; seen at this gate. */
+const CHROMIUM_HOSTS = new Set([
+  'update.googleapis.com',
+  'content-autofill.googleapis.com',
+  'optimizationguide-pa.googleapis.com',
+  'safebrowsing.googleapis.com',
+  'safebrowsingohttpgateway.googleapis.com',
+  'clients2.google.com',
+  'clientservices.googleapis.com',
+  'edgedl.me.gvt1.com',
+  'redirector.gvt1.com',
+]);
+
+/** The only way out of a browser: a forward proxy on a loopback port of its own. */
+export type EgressProxy = {
+  /** `http://127.0.0.1:<port>`, for `--proxy-server`. */
+  url: string;
+  /** Why nothing came from there the last time; undefined where nothing went wrong. */
+  lastFault(url: string): string | undefined;
+  /** From now on nothing comes from what this gives a reason for. Of what is encrypted only the host is seen. */
+  setDenyRule(denied: (url: string) => string | undefined): void;
+  close(): void;
+};
+
+/**
+ * Opens a gate. Every connection is looked up once, all its addresses are checked, and it is made to these: a name that answers
+ * differently a moment later changes nothing. This holds for pages, what they load, redirects, WebSockets and workers alike,
+ * since the browser has no other way.
+ */
+export async function startEgressProxy(may: () => AllowedHosts, resolve: ResolveHost): Promise<EgressProxy> {
+  const faults = new Map<string, string>();
+  const sockets = new Set<Socket>();
+  let denied: (url: string) => string | undefined = () => undefined;
+  const server = createServer();
+  server.on('connection', keep);
+  server.on('request', (asked, answer) => void forward(asked, answer));
+  server.on('connect', (asked, socket: Socket, head) => void tunnel(asked, socket, head));
+  server.on('clientError', (_error, socket) => socket.destroy());
+  await new Promise<void>((done, failed) => {
+    server.once('error', failed);
+    server.listen(0, '127.0.0.1', done);
+  });
+  const at = server.address();
+  if (at === null || typeof at === 'string') throw new Error('The gate has no port.');
+
+  function keep(socket: Socket): void {
+    sockets.add(socket);
+    socket.on('error', () => undefined);
+    socket.once('close', () => sockets.delete(socket));
+  }
+
+  async function addressesFor(url: URL): Promise<HostAddress[]> {
+    if (CHROMIUM_HOSTS.has(url.hostname))
+      throw new UserError(`${url.hostname} is refused: it serves the browser, no page.`);
+    const why = denied(url.href);
+    if (why !== undefined) throw new UserError(`${url.href} is denied: ${why}.`);
+    return resolveAllowedAddresses(url, may(), resolve);
+  }
+
+  function noteFault(url: URL, error: unknown): void {
+    if (faults.size >= MAX_FAULTS) faults.clear();
+    faults.set(
+      hostAndPort(url),
+      error instanceof UserError ? error.message : `${url.origin}: ${describeNetworkError(error)}.`,
+    );
+  }
+
+  async function forward(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
+    const url = urlOrNone(asked.url ?? '');
+    if (url?.protocol !== 'http:') {
+      answer.writeHead(400).end();
+      return;
+    }
+    try {
+      const to = await addressesFor(url);
+      const sent = request(url, {
+        method: asked.method ?? 'GET',
+        agent: false,
+        lookup: pinnedLookup(to),
+        headers: endToEndHeaders(asked.rawHeaders),
+        timeout: CONNECT_MS,
+      });
+      sent.once('response', (came) => {
+        faults.delete(hostAndPort(url));
+        answer.writeHead(came.statusCode ?? 502, came.statusMessage, endToEndHeaders(came.rawHeaders));
+        pipeline(came, answer, () => undefined);
+      });
+      sent.once('socket', (socket) => {
+        keep(socket);
+        // Only the connecting is timed: what is slow afterwards is the page's own affair.
+        socket.once('connect', () => socket.setTimeout(0));
+      });
+      sent.once('timeout', () => sent.destroy(new Error('there is no answer')));
+      sent.on('error', (error) => cutOff(url, error, answer));
+      answer.once('close', () => sent.destroy());
+      asked.pipe(sent);
+    } catch (error) {
+      cutOff(url, error, answer);
+    }
+  }
+
+  /** The connection is cut, so that no answer of ours is taken for one of the page's server. */
+  function cutOff(url: URL, error: unknown, answer: ServerResponse): void {
+    if (!answer.headersSent) noteFault(url, error);
+    answer.destroy();
+  }
+
+  async function tunnel(asked: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
+    const url = urlOrNone(`https://${asked.url ?? ''}`);
+    if (!url) {
+      socket.end('HTTP/1.1 400 Bad Request\r\n\r\n');
+      return;
+    }
+    const refuse = (error: unknown) => {
+      noteFault(url, error);
+      socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
+    };
+    try {
+      const to = await addressesFor(url);
+      const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
+      const out = connect({ host, port: Number(url.port || 443), lookup: pinnedLookup(to), timeout: CONNECT_MS });
+      keep(out);
+      let open = false;
+      out.once('connect', () => {
+        open = true;
+        out.setTimeout(0);
+        faults.delete(hostAndPort(url));
+        socket.write('HTTP/1.1 200 Connection Established\r\n\r\n');
+        if (head.length > 0) out.write(head);
+        pipeline(socket, out, () => undefined);
+        pipeline(out, socket, () => undefined);
+      });
+      out.once('timeout', () => out.destroy(new Error('there is no answer')));
+      out.once('error', (error) => (open ? socket.destroy() : refuse(error)));
+      socket.once('close', () => out.destroy());
+    } catch (error) {
+      refuse(error);
+    }
+  }
+
+  return {
+    url: `http://127.0.0.1:${at.port}`,
+    lastFault: (asked) => {
+      const url = urlOrNone(asked);
+      return url && faults.get(hostAndPort(url));
+    },
+    setDenyRule(next) {
+      denied = next;
+    },
+    close() {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+/** Host and port: a tunnel does not tell whether its other end speaks https. */
+function hostAndPort(url: URL): string {
+  return `${url.hostname}:${url.port || (url.protocol === 'http:' ? 80 : 443)}`;
+}
+
+function urlOrNone(text: string): URL | undefined {
+  return URL.canParse(text) ? new URL(text) : undefined;
+}
+
+/** Raw headers, name and value in turn, without those of the connection they came on. */
+function endToEndHeaders(raw: string[]): string[] {
+  return raw.filter((_, at) => !HOP_BY_HOP_HEADERS.test(raw[at - (at % 2)] ?? ''));
+}

@@ -1,0 +1,50 @@
+import { z } from 'zod';
+import type { NetworkSettings, SearchSettings } from '../../protocol/settings/config.ts';
+import { type CallDescription, type CallEffects, optional } from '../common/define-tool.ts';
+import { hostRule, normalizeAddress } from '../permissions/subject-forms.ts';
+
+/** A file that is saved is held to the rules of `write_file`. */
+const describeSaving = (path: string): CallDescription => ({
+  ...{ tool: 'write_file', text: path, kind: 'path', access: 'write', shows: path, always: '', touches: ['work'] },
+});
+
+/** What the model is told of `web_fetch`. */
+export const WEB_FETCH_HEAD = {
+  name: 'web_fetch',
+  description:
+    'Fetches a URL with GET. A page comes as Markdown (its main part), a PDF as text, JSON and other text as it is. ' +
+    'Anything else is only named; `save_as` puts it into a file. The same URL again is given from memory for some minutes.',
+  args: z.strictObject({
+    url: z.string().min(1).max(8192).describe('An http or https URL.'),
+    whole: optional(z.boolean().describe('The whole page, with its menus and lists of links.')),
+    fresh: optional(z.boolean().describe('Fetch it again although it is in memory.')),
+    save_as: optional(z.string().min(1).describe('Save it unchanged in this file, relative to the work folder.')),
+  }),
+  replay: 'safe' as const,
+  touches: ['network'] as const,
+  kind: 'address' as const,
+  subject: ({ url }: { url: string }) => normalizeAddress(url),
+  always: ({ url }: { url: string }) => hostRule('web_fetch', url),
+  also: ({ save_as }: { save_as?: string | undefined }) => (save_as === undefined ? [] : [describeSaving(save_as)]),
+};
+
+/** What the model is told of `web_search`. A person who chose an engine wants it asked; without one it asks nobody. */
+export const webSearchHead = (settings: () => WebSettings) => ({
+  ...WEB_SEARCH_HEAD,
+  touches: (): CallEffects => (settings().search ? { touches: ['network'], granted: ['network'] } : { touches: [] }),
+  subject: ({ query }: { query: string }) => query,
+  always: () => 'web_search',
+});
+
+const WEB_SEARCH_HEAD = {
+  name: 'web_search',
+  description: 'Searches the web: titles, URLs and short excerpts. To read one of them use web_fetch.',
+  args: z.strictObject({
+    query: z.string().trim().min(1).max(400).describe('What is looked for, as in a search box.'),
+    count: optional(z.int().min(1).max(20).describe('How many results, 8 by default.')),
+  }),
+  replay: 'safe' as const,
+};
+
+/** What a person set for the web tools, as it is now. */
+export type WebSettings = { network?: NetworkSettings | undefined; search?: SearchSettings | undefined };
