@@ -18,18 +18,19 @@ const DECLARED = /\b([A-Za-z_]+)\??: (?:Readonly<)?(?:Record<string,|Partial<Rec
 const ALLOWED: Record<string, string> = {
   env: 'names of variables; the environment has no prototype of ours to find',
   counts: 'standings of sessions, a closed list',
-  WORDS: 'codes of errors of the kernel',
-  FAULTS: 'codes of errors of the kernel',
+  ERRNO_ADVICE: 'codes of errors of the kernel',
+  FILE_ERROR_TEXTS: 'codes of errors of the kernel',
+  NETWORK_ERROR_TEXTS: 'codes of errors of the kernel',
   EXIT_OF_ERROR: 'names of our own errors',
   line: 'words of a command line that are in a closed list',
-  values: 'own.ts itself, behind Object.hasOwn',
+  values: 'base/dictionary.ts itself, behind Object.hasOwn',
   ORDERS: 'behind Object.hasOwn',
   words: 'lists of words, and wordings by a field of ours',
   all: 'the steps of a plan, by place',
   args: 'lists by place',
   raw: 'lists by place',
   server: 'settings of a server, by three names of ours',
-  COMMANDS: 'behind Object.hasOwn',
+  SESSION_COMMANDS: 'behind Object.hasOwn',
 };
 
 const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
@@ -37,13 +38,15 @@ const texts = files.map((name) => ({ name, text: readFileSync(join(SRC, name), '
 
 test('no plain object is indexed by a key that others chose', () => {
   const names = new Set(texts.flatMap(({ text }) => [...text.matchAll(DECLARED)].map(([, name = '']) => name)));
-  for (const name of ['children', 'agents', 'setAside', 'unpublished', 'denied', 'failing'])
+  for (const name of ['children', 'agents', 'shelvedPlans', 'unpublishedReplies', 'denials', 'toolFailures'])
     expect(names).toContain(name);
   const indexed = new RegExp(`(?<![\\w'])(${[...names].join('|')})\\[(?!['"\\d\\]])`, 'g');
   const found = texts.flatMap(({ name, text }) =>
     text.split('\n').flatMap((line, at) => {
       const hits = [...line.matchAll(indexed)].filter(([, hit = '']) => !Object.hasOwn(ALLOWED, hit));
-      return hits.map(([, hit]) => `${name}:${at + 1} ${hit}[…]; use own() of protocol/own.ts, a Map or a Keyed`);
+      return hits.map(
+        ([, hit]) => `${name}:${at + 1} ${hit}[…]; use getOwn() of base/dictionary.ts, a Map or a PersistentMap`,
+      );
     }),
   );
   expect(found).toEqual([]);
