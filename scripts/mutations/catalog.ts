@@ -7,8 +7,6 @@ export const GUARDED = [
   'src/engine/calls/offered-tools.ts',
   'src/tools/toolbox/toolbox.ts',
   'src/tools/permissions/permission-rules.ts',
-  'src/tools/permissions/permission-rules.ts',
-  'src/tools/permissions/subject-forms.ts',
   'src/tools/permissions/subject-forms.ts',
   'src/tools/files/work-paths.ts',
   'src/tools/files/safe-open.ts',
@@ -99,23 +97,24 @@ export const patches: Patch[] = [
 ];
 
 /** Which tests are those of a file's own room, likeliest first: each list is run where the one before noticed nothing. */
-const TESTS: Array<[place: string, lists: string[][]]> = [
+export const TESTS: Array<[place: string, lists: string[][]]> = [
   ['src/store/', [['tests/store'], ['tests/power']]],
-  ['src/engine/gate', [['tests/engine/gate', 'tests/engine/approvals']]],
-  ['src/engine/offered-tools', [['tests/engine/gate', 'tests/engine/notes']]],
+  ['src/engine/calls/permission-gate', [['tests/engine/gate', 'tests/engine/approvals']]],
+  ['src/engine/calls/offered-tools', [['tests/engine/gate', 'tests/engine/notes']]],
   ['src/engine/', [['tests/engine/durability'], ['tests/engine'], ['tests/modes']]],
   ['src/protocol/', [['tests/protocol'], ['tests/tools/permissions']]],
   ['src/core/', [['tests/core'], ['tests/engine'], ['tests/modes']]],
   ['src/daemon/', [['tests/daemon']]],
   ['src/client/', [['tests/client'], ['tests/cli']]],
   ['src/tools/web/', [['tests/tools/web-'], ['tests/tools/check']]],
+  ['src/tools/check/', [['tests/tools/check'], ['tests/tools/web-']]],
   ['src/tools/browser/', [['tests/tools/browser']]],
-  ['src/tools/toolbox', [['tests/tools/toolbox']]],
-  ['src/tools/permit/', [['tests/tools/permissions', 'tests/tools/toolbox']]],
+  ['src/tools/toolbox/', [['tests/tools/toolbox']]],
+  ['src/tools/permissions/', [['tests/tools/permissions', 'tests/tools/toolbox']]],
   ['src/tools/jobs/', [['tests/tools/jobs']]],
   ['src/tools/mcp/', [['tests/tools/mcp']]],
-  ['src/tools/super', [['tests/tools/supervisor'], ['tests/tools/shell', 'tests/tools/nursery']]],
-  ['src/tools/nursery', [['tests/tools/nursery'], ['tests/tools/shell']]],
+  ['src/tools/process/fork-server', [['tests/tools/nursery'], ['tests/tools/shell']]],
+  ['src/tools/process/', [['tests/tools/supervisor'], ['tests/tools/shell', 'tests/tools/nursery']]],
   [
     'src/tools/',
     [

@@ -102,7 +102,7 @@ function readRunbookProgress(messages: ChatMessage[]): RunbookProgress {
 const outcomeOf = ([, description, line = '']: RegExpExecArray) =>
   description === undefined ? line : `${description}: ${line}`;
 
-/** A runbook: a list of work (`protocol/template/list.ts`) whose items carry a command each. */
+/** A runbook: a list of work (`protocol/templates/markdown-list.ts`) whose items carry a command each. */
 export type RunbookStep = { description: string; command: string };
 type Runbook = {
   /** Empty where `problems` is not. */

@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { GUARDED, patches, REDUNDANT } from '../../scripts/mutations/catalog.ts';
+import { GUARDED, patches, REDUNDANT, TESTS } from '../../scripts/mutations/catalog.ts';
 import { discover } from '../../scripts/mutations/discover.ts';
 import { patched } from '../../scripts/mutations/patched.ts';
 
@@ -21,6 +21,15 @@ test('a mutation replaces just the code that it names', () => {
 
 test('every hand-made mutation still finds its code, exactly once', () => {
   expect(patched(process.cwd(), patches)).toHaveLength(patches.length);
+});
+
+test('every place that has tests of its own is a place in the sources, and the tests are there', () => {
+  const beginsAPath = (folder: string, place: string) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' }).some((path) => `${folder}/${path}`.startsWith(place));
+  const places = TESTS.map(([place]) => place).filter((place) => place !== 'src/');
+  expect(places.filter((place) => !beginsAPath('src', place))).toEqual([]);
+  const tests = TESTS.flatMap(([, lists]) => lists.flat());
+  expect(tests.filter((place) => !beginsAPath('tests', place))).toEqual([]);
 });
 
 test('every file whose refusals are tried, and every call that is left out, is still there', () => {
