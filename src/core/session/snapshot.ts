@@ -4,6 +4,7 @@ import type { Plan } from '../../protocol/session/plan.ts';
 import { childSessionName } from './child-session.ts';
 import { dropKey, type TakenDrop } from './dropped-files.ts';
 import { FOLD_VERSION } from './fold-version.ts';
+import { sessionFromLayout1 } from './migrate-snapshot.ts';
 import { type Message, withoutText } from './session-messages.ts';
 import { emptySession, FRESH_PLAN_PROGRESS, type Session } from './session-state.ts';
 
@@ -11,10 +12,10 @@ import { emptySession, FRESH_PLAN_PROGRESS, type Session } from './session-state
 export type SnapshotState = { session: Session; left: Plan | null };
 
 /**
- * How the state is laid out. Raised where `readSession` can no longer read what an earlier version wrote; a field that is new
- * begins as in an empty session, which needs no raise.
+ * How the state is laid out. Raised where a field gets another name or another form, and the layout before is then brought to the
+ * new one in `migrate-snapshot.ts`; a field that is new begins as in an empty session, which needs no raise.
  */
-const SNAPSHOT_LAYOUT = 1;
+const SNAPSHOT_LAYOUT = 2;
 
 type SnapshotFile = { layout: number; fold: string; left: Plan | null; session: EncodedSession };
 type PlainFields = Omit<Session, 'messages' | 'replyNames' | 'takenDrops' | 'conversation' | 'claim'>;
@@ -40,12 +41,20 @@ export function snapshotFromState({ session, left }: SnapshotState): unknown {
 }
 
 /**
- * What `stateOf` gave, for the session of that name (its folder may have been renamed). `current`: this program's own fold made it.
- * One of another version is the truth only where nothing older can be read any more. Undefined where it cannot be read.
+ * What `snapshotFromState` gave, for the session of that name (its folder may have been renamed). `current`: this program's own
+ * reducers made it. One of another version is the truth only where nothing older can be read any more. Undefined where it
+ * cannot be read.
  */
 export function stateFromSnapshot(state: unknown, name: string): (SnapshotState & { current: boolean }) | undefined {
-  if (!isSnapshotFile(state)) return undefined;
-  return { session: decodeSession(state.session, name), left: state.left, current: state.fold === FOLD_VERSION };
+  const file = inCurrentLayout(state);
+  if (!isSnapshotFile(file)) return undefined;
+  return { session: decodeSession(file.session, name), left: file.left, current: file.fold === FOLD_VERSION };
+}
+
+function inCurrentLayout(state: unknown): unknown {
+  const isLayout1 = typeof state === 'object' && state !== null && 'layout' in state && state.layout === 1;
+  if (!isLayout1 || !('session' in state)) return state;
+  return { ...state, layout: 2, session: sessionFromLayout1(state.session) };
 }
 
 // Its bytes were checked by whoever kept them, and `layout` says that they were written by the functions below.
