@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest';
+import { longCommentLines, longFunctions, readSources } from './sources.ts';
+
+/** What the sources came to when these were counted. A number here may be lowered, and is never raised. */
+const CEILINGS = {
+  filesPer1000Lines: 7.8,
+  filesOver300Lines: 2,
+  filesUnder20Lines: 10,
+  functionsOver80Lines: 24,
+  commentLinesOver120Columns: 728,
+};
+
+const sources = readSources();
+const report = (name: string, found: readonly string[]) => `${name}: ${found.length}\n${found.join('\n')}`;
+
+test('there are not more files for their lines than there were', () => {
+  const lines = sources.reduce((sum, source) => sum + source.lines.length, 0);
+  expect(lines).toBeGreaterThan(20_000);
+  expect((1000 * sources.length) / lines).toBeLessThanOrEqual(CEILINGS.filesPer1000Lines);
+});
+
+test('not more files have over 300 lines', () => {
+  const found = sources.filter(({ lines }) => lines.length > 300).map(({ path }) => path);
+  expect(found.length, report('over 300 lines', found)).toBeLessThanOrEqual(CEILINGS.filesOver300Lines);
+});
+
+test('not more files have under 20 lines', () => {
+  const found = sources.filter(({ lines }) => lines.length < 20).map(({ path }) => path);
+  expect(found.length, report('under 20 lines', found)).toBeLessThanOrEqual(CEILINGS.filesUnder20Lines);
+});
+
+test('not more functions have over 80 lines', () => {
+  const found = sources.flatMap((source) => longFunctions(source, 80));
+  expect(found.length, report('over 80 lines', found)).toBeLessThanOrEqual(CEILINGS.functionsOver80Lines);
+});
+
+test('not more lines of comments have over 120 columns', () => {
+  const found = sources.flatMap((source) => {
+    const count = longCommentLines(source, 120);
+    return count > 0 ? [{ path: source.path, count }] : [];
+  });
+  const total = found.reduce((sum, { count }) => sum + count, 0);
+  const where = found.map(({ path, count }) => `${path} ${count}`);
+  expect(total, `${total} lines\n${where.join('\n')}`).toBeLessThanOrEqual(CEILINGS.commentLinesOver120Columns);
+});
