@@ -129,6 +129,6 @@ test('a record that cannot be trusted is told, and no file is touched', async ()
   const paths = await twoPlans(at);
   const lines = fs.readFileSync(paths.events, 'utf8').split('\n');
   fs.writeFileSync(paths.events, [...lines.slice(0, 3), ...lines.slice(4)].join('\n'));
-  await expect(at.client.rebuild('demo')).rejects.toMatchObject({ name: 'RecordCorrupt' });
+  await expect(at.client.rebuild('demo')).rejects.toMatchObject({ name: 'CorruptLogError' });
   expect([fs.existsSync(paths.plan), fs.readdirSync(paths.outbox)]).toEqual([false, ['.tmp', 'read']]);
 });

@@ -26,7 +26,7 @@ export function whyIllegalTransition({ id, status }: Pick<Step, 'id' | 'status'>
 export class IllegalTransition extends Error {
   constructor(why: string) {
     super(`Illegal transition: ${why}`);
-    this.name = 'IllegalMove';
+    this.name = 'IllegalTransition';
   }
 }
 

@@ -27,7 +27,7 @@ export class AlreadyOwnedError extends UserError {
       : 'a process that has not said who it is';
     const advice = 'Use that one, or stop it with: agentctl stop (if it hangs: agentctl takeover)';
     super(`The workspace ${root} has a daemon already: ${who}. ${advice}`, 3);
-    this.name = 'OwnedAlready';
+    this.name = 'AlreadyOwnedError';
   }
 }
 

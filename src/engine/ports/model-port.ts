@@ -44,7 +44,7 @@ export class ModelError extends Error {
     options: { retry: boolean; waitMs?: number | undefined; window?: number | undefined },
   ) {
     super(message);
-    this.name = 'ModelFault';
+    this.name = 'ModelError';
     this.kind = kind;
     this.retry = options.retry;
     this.waitMs = options.waitMs;

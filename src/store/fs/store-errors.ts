@@ -6,7 +6,7 @@ export class CorruptLogError extends UserError {
 
   constructor(file: string, message: string) {
     super(`${file}: ${message}`);
-    this.name = 'RecordCorrupt';
+    this.name = 'CorruptLogError';
     this.file = file;
   }
 }
@@ -17,7 +17,7 @@ export class FencedError extends UserError {
     super(
       `${file}: a daemon that took the workspace over (epoch ${theirs}) writes there; this one (epoch ${ours}) stops. Nothing of it was overwritten.`,
     );
-    this.name = 'Fenced';
+    this.name = 'FencedError';
   }
 }
 
