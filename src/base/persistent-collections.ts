@@ -5,7 +5,7 @@
 export type PersistentMap<T> = { readonly size: number; readonly root: TreeNode<T> };
 
 type MapEntry<T> = readonly [key: string, value: T];
-/** A leaf, or a branch with `FAN` nodes. */
+/** A leaf, or a branch with `BRANCHES` nodes. */
 type TreeNode<T> = { readonly entries: ReadonlyArray<MapEntry<T>> } | { readonly nodes: ReadonlyArray<TreeNode<T>> };
 
 const BITS = 5;

@@ -1,3 +1,5 @@
+/** The models room: an OpenAI-compatible endpoint, or a built-in model, behind the engine's `Model` port. */
+
 import { errorText } from '../base/user-error.ts';
 import { type Model, ModelError } from '../engine/ports/model-port.ts';
 import type { ModelSettings } from '../protocol/settings/config.ts';
@@ -5,8 +7,6 @@ import { serveBuiltIn } from './built-in-model.ts';
 import type { EndpointSettings } from './openai-endpoint.ts';
 import { answerRunbook } from './runbook-model.ts';
 import { readScript, serveScript } from './scripted-model.ts';
-
-/** The models room: an OpenAI-compatible endpoint, or a built-in model, behind the engine's `Model` port. */
 
 export type Environment = Record<string, string | undefined>;
 

@@ -7,7 +7,7 @@ const CEILINGS = {
   filesOver300Lines: 2,
   filesUnder20Lines: 10,
   functionsOver80Lines: 24,
-  commentLinesOver120Columns: 728,
+  commentLinesOver120Columns: 727,
 };
 
 const sources = readSources();

@@ -101,7 +101,7 @@ export type LogTail = {
  */
 export type LogLine = { event: Event; line: string; supersedes: boolean };
 
-/** The growing end of a record, for readers beside its writer. Throws RecordCorrupt where the record cannot be trusted. */
+/** The growing end of a record, for readers beside its writer. Throws CorruptLogError where the record cannot be trusted. */
 function openLogTail(paths: SessionPaths, first = 1): LogTail {
   let mark: LogPosition | undefined;
   let told = { seq: 0, epoch: 0 };

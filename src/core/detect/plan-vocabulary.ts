@@ -95,14 +95,15 @@ function overlapShare({ words, total }: WeightedWords, said: ReadonlySet<string>
   return total === 0 ? 0 : Math.min(1, hit / total);
 }
 
-/** File names, the most telling words a plan and a tool call share: "Update setup.go" and an edit of cmd/cli/setup.go. */
-
 /** The beginning of an argument tells what it is about; a script of a thousand lines tells no more than its head. */
 const MAX_ARGUMENT_CHARS = 400;
 const FILE_NAME_RUN = /[\w.-]+/g;
 const FILE_ENDING = /(?<=\w)\.[a-z][a-z0-9]{0,4}(?!\w)/gi;
 
-/** Of each run of letters, dots and dashes what comes up to its last ending. Run and ending apart: together they take the square. */
+/**
+ * File names, the most telling words a plan and a tool call share: "Update setup.go" and an edit of cmd/cli/setup.go. Of each run
+ * of letters, dots and dashes what comes up to its last ending. Run and ending apart: together they take the square.
+ */
 function fileNamesIn(text: string): Set<string> {
   const names = new Set<string>();
   for (const [run] of text.matchAll(FILE_NAME_RUN)) {

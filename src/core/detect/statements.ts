@@ -96,7 +96,6 @@ export const isDenied = (sentence: string): boolean => DENIED.test(sentence);
 export const continuesSameWork = (sentence: string): boolean => SAME_WORK.test(sentence);
 
 /** Steps called by number: "Step 3: …", "Onward to Phase 4", "第二步完成". */
-
 const NUMBERED_STEP =
   /\b(?:step|task|phase|stage|part|change|item|batch|round|fix|issue|opt(?:imi[sz]ation)?|paso|schritt|étape)s?\s*#?(\d{1,3})\b|(?:步骤|步驟|任务|任務|阶段|階段|ステップ|第)\s*(\d{1,3}|[一二三四五六七八九十])/giu;
 const OWN_LABEL =

@@ -1,6 +1,6 @@
 /**
  * The phrases by which a whole message means one thing. They are matched against a message that is trimmed, lower-cased
- * and has its inner space folded; see index.ts for what may stand around them.
+ * and has its inner space folded; see `intent.ts` for what may stand around them.
  */
 
 const anyOf = (...phrases: string[]): string => phrases.join('|');

@@ -8,7 +8,7 @@ import type { Language } from '../text/language.ts';
 
 /** A planning mode: pure answers to where the steps come from, what is worked on next, and by whom. */
 export type ModePolicy = {
-  /** The plan begins with the first call or declared step of the work itself; else `counsel` begins it. */
+  /** The plan begins with the first call or declared step of the work itself; else `nextAction` begins it. */
   readonly startsWithWork: boolean;
   /** A step counts as done only where a tool was used in it. */
   readonly requiresToolUse: boolean;

@@ -7,7 +7,8 @@ import { findStep } from './plan-steps.ts';
 /** What a person asked of the plan in a command: the events, and what they are told. */
 export type PlanCommandResult = {
   events: EventBody[];
-  reply: string /** it could not be carried out, and `told` says why */;
+  reply: string;
+  /** It could not be carried out, and `reply` says why. */
   isRefused?: true;
 };
 

@@ -12,7 +12,7 @@ import { countMessageTokens, countTokens, elideOldOutputs, WINDOW_SHARE } from '
 import { MODEL_WORDING } from './model-wording.ts';
 
 /**
- * Windows that a conversation may grow to before its oldest turns are folded away. Leaving out old outputs (`elided`) carries
+ * Windows that a conversation may grow to before its oldest turns are folded away. Leaving out old outputs (`elideOldOutputs`) carries
  * it that far; beyond, they would only be kept in memory and in snapshots, and never be sent again.
  */
 const MAX_WINDOWS = 1.25;

@@ -94,7 +94,8 @@ export type TurnCall = {
 export type TurnTrace = {
   text: string;
   tools: string[];
-  args: string[] /** files the tools wrote, under `work/` */;
+  args: string[];
+  /** Files the tools wrote, under `work/`. */
   files: string[];
 };
 

@@ -7,7 +7,8 @@ export type { ChatMessage } from '../../core/session/session-messages.ts';
 
 export type ModelRequest = {
   messages: ChatMessage[];
-  tools: ToolSpec[] /** overrides the configured name */;
+  tools: ToolSpec[];
+  /** Overrides the configured name. */
   model: string | undefined;
   /** The bytes of an image among the messages; undefined where it is no longer what it was. */
   image?: (image: ImageFile) => Promise<Uint8Array | undefined>;

@@ -70,11 +70,13 @@ export type DroppedFile = {
 } & (
   | {
       ok: true;
-      message: MessageFile /** whether the reply is wanted as JSON */;
+      message: MessageFile;
+      /** Whether the reply is wanted as JSON. */
       json: boolean;
       handle: DroppedFileHandle;
     }
-  | { ok: false /** what was wanted, what came, what to do */; why: string; handle: DroppedFileHandle }
+  /** `why`: what was wanted, what came, what to do. */
+  | { ok: false; why: string; handle: DroppedFileHandle }
 );
 
 /** What the store needs to find the file again, and to know whether it was written to since; opaque to the engine. */

@@ -33,7 +33,8 @@ export type Toolbox = {
 
 export type ToolSpec = {
   name: string;
-  description: string /** JSON Schema of the arguments */;
+  description: string;
+  /** JSON Schema of the arguments. */
   parameters: Record<string, unknown>;
 };
 

@@ -41,7 +41,7 @@ export type RenderedTemplate = z.infer<typeof RenderedTemplate>;
 export const PlannerQuery = z.enum(['choose', 'plan', 'replan', 'adapt', 'summary']);
 export type PlannerQuery = z.infer<typeof PlannerQuery>;
 
-/** The code of a slice of work, in the tags of its requests (`provenance.ts`). Records of earlier versions have none. */
+/** The code of a slice of work, in the tags of its requests (`prompt-tags.ts`). Records of earlier versions have none. */
 const PromptNonce = z
   .string()
   .regex(/^[0-9a-f]{12}$/)

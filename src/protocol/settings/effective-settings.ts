@@ -30,7 +30,7 @@ export type EffectiveSettings = {
   leftOut: string[];
 };
 
-/** The one place where settings are laid over each other. Pure. How a family inherits each key: see `narrowed`. */
+/** The one place where settings are laid over each other. Pure. How a family inherits each key: see `tightenForChild`. */
 export function resolveSettings({
   flags,
   env = {},

@@ -28,7 +28,7 @@ import {
 export type ReadStart = LogPosition | 'oldest';
 
 /**
- * Reads a record from a place on without changing anything; `torn` is an end that was never finished. Throws RecordCorrupt for
+ * Reads a record from a place on without changing anything; `torn` is an end that was never finished. Throws CorruptLogError for
  * anything a crash cannot have done. Memory stays at the longest line. 'unfit': it does not have that mark.
  */
 export async function readEventLog(

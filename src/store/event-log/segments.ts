@@ -49,7 +49,7 @@ export type SegmentFiles = {
 
 /**
  * Opens a record for reading, whatever its writer does meanwhile: the folder is listed before the current file is opened, and a
- * segment is sealed before the next one takes its place. Undefined where there is none yet. Throws RecordCorrupt where a file is missing.
+ * segment is sealed before the next one takes its place. Undefined where there is none yet. Throws CorruptLogError where a file is missing.
  */
 export function openSegments(paths: SessionPaths): SegmentFiles | undefined {
   const sealed = listRotatedSegments(paths);

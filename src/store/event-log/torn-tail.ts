@@ -11,7 +11,7 @@ export type TornTail = { addLine(bytes: Buffer, line: DecodedLine): void; finish
 
 /**
  * An end that was never finished is lines that cannot be read and nothing else. Good lines may follow only where all that cannot
- * be read holds zeros, they are numbered as what was lost leaves them, and nothing shows that it had been synced (see hole.ts).
+ * be read holds zeros, they are numbered as what was lost leaves them, and nothing shows that it had been synced.
  * `damaged` makes the error; `beside` looks for what was made only after a sync.
  */
 export function inspectTornTail(

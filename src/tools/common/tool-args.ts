@@ -68,7 +68,6 @@ function valueAtPath(value: unknown, path: PropertyKey[]): unknown {
  * Where a text stops being JSON. The runtime's own message names the place for some faults and not for others, and
  * differs from version to version.
  */
-
 const WHITESPACE = /[ \t\r\n]*/y;
 /** A string up to its closing quote, or to the first character that cannot be part of one. */
 const STRING = /"[^"\\\u0000-\u001f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\u0000-\u001f]*)*/y;

@@ -25,7 +25,7 @@ const MATCH_MS = 10_000;
 const PAGE_CHARACTERS = MAX_INLINE_CHARS - 1000;
 
 /**
- * `parts`: a page of what a step with `each` is done for, as a `Listing` in JSON. Hidden: the engine calls it. What comes or goes in
+ * `parts`: a page of what a step with `each` is done for, as a `PartsPage` in JSON. Hidden: the engine calls it. What comes or goes in
  * the folder between two pages is found or not, but nothing is listed twice and nothing that stays is missed.
  */
 export function listPartsTool(readAlso: string[]): Tool {

@@ -41,7 +41,7 @@ export const Job = z.object({
 });
 export type Job = z.infer<typeof Job> & { id: string; folder: string };
 
-/** How a job stands. `forS`: seconds it has run, or since its end (undefined where nobody knows). */
+/** How a job stands. `seconds`: how long it has run, or since its end (undefined where nobody knows). */
 export type JobStatus = { state: 'running' | 'ended'; how: string; code: number | null; seconds: number | undefined };
 
 /** A job as it was asked for; null where its folder does not say, as after a power cut. */
