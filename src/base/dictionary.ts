@@ -5,8 +5,9 @@ export function propertyOf(value: unknown, key: PropertyKey): unknown {
 }
 
 /**
- * Values by keys that others chose: ids of steps, names of agents and tools. A plain object has keys of its own kind too
- * (`constructor`, `toString`), so it is never indexed with such a key: tests/foreign-keys.test.ts holds the code to it.
+ * Values by keys that others chose: ids of steps, names of agents and tools. A plain object has keys of its own kind
+ * too (`constructor`, `toString`), so it is never indexed with such a key: tests/foreign-keys.test.ts holds the code to
+ * it.
  */
 export type Dictionary<T> = Readonly<Record<string, T>>;
 

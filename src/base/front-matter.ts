@@ -1,9 +1,12 @@
-/** The head of a text file between two lines of `---`, as far as it is lines of `key: value`, and what comes after it. */
+/**
+ * The head of a text file between two lines of `---`, as far as it is lines of `key: value`, and what comes after it.
+ */
 export type FrontMatter = { fields: Readonly<Record<string, string>>; body: string };
 
 /**
- * Reads the front matter of a text; undefined where it has none or the head never ends. Of YAML it knows what people write there:
- * plain, quoted and folded values, and blocks after `|` and `>`. Lists and nested keys are passed by, never an error.
+ * Reads the front matter of a text; undefined where it has none or the head never ends. Of YAML it knows what people
+ * write there: plain, quoted and folded values, and blocks after `|` and `>`. Lists and nested keys are passed by,
+ * never an error.
  */
 export function parseFrontMatter(text: string): FrontMatter | undefined {
   const lines = text.replace(/^\uFEFF/, '').split(/\r?\n/);

@@ -19,7 +19,10 @@ export function createTaskQueue(): <T>(task: () => Promise<T>) => Promise<T> {
 }
 
 export type Loop = {
-  /** Begins it unless it runs. It never runs in the caller's stack, so that whoever calls this may be called by the loop itself. */
+  /**
+   * Begins it unless it runs. It never runs in the caller's stack, so that whoever calls this may be called by the loop
+   * itself.
+   */
   start(): void;
   /** What to wait for while it runs, ready when its end was told; null where it does not run. Never rejects. */
   readonly running: Promise<void> | null;

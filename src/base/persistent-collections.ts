@@ -1,6 +1,6 @@
 /**
- * Values by key, of which every older version stays as it was: adding to a hundred thousand costs about what adding to ten
- * does. A tree of hash tries (Bagwell, "Ideal Hash Trees", 2001) in plain data, so that JSON keeps it whole.
+ * Values by key, of which every older version stays as it was: adding to a hundred thousand costs about what adding to
+ * ten does. A tree of hash tries (Bagwell, "Ideal Hash Trees", 2001) in plain data, so that JSON keeps it whole.
  */
 export type PersistentMap<T> = { readonly size: number; readonly root: TreeNode<T> };
 
@@ -77,8 +77,8 @@ export function mapFromEntries<T>(entries: ReadonlyArray<readonly [key: string, 
 }
 
 /**
- * A list that only grows at its end and whose older versions stay as they were. Appending to the newest version costs the
- * same however long the list is; appending to an older one copies.
+ * A list that only grows at its end and whose older versions stay as they were. Appending to the newest version costs
+ * the same however long the list is; appending to an older one copies.
  */
 export type AppendList<T> = { readonly length: number; readonly items: readonly T[] };
 

@@ -4,14 +4,20 @@ export type Secret = { name: string; value: string };
 export type Redactor = {
   /** The text without any of the secrets: `[redacted: NAME]` stands in the place of each. */
   text(text: string): string;
-  /** For a text that comes in pieces: gives back what can be let go already. What might be the beginning of a secret waits. */
+  /**
+   * For a text that comes in pieces: gives back what can be let go already. What might be the beginning of a secret
+   * waits.
+   */
   stream(): (piece: string) => string;
 };
 
 /** Shorter values are found in ordinary text. */
 export const MIN_SECRET_LENGTH = 8;
 
-/** Takes secrets out of texts: as they are, as JSON and URLs write them, and in base64, also in the middle of a longer one. */
+/**
+ * Takes secrets out of texts: as they are, as JSON and URLs write them, and in base64, also in the middle of a longer
+ * one.
+ */
 export function createRedactor(secrets: readonly Secret[]): Redactor {
   const names = new Map<string, string>();
   for (const { name, value } of secrets) {
@@ -66,8 +72,8 @@ function encodedForms(value: string): Set<string> {
 const lowercaseEscapes = (url: string): string => url.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase());
 
 /**
- * Base64 by itself, and the characters of it that are the same whatever stands around the value: those depend on where in a group
- * of three bytes it begins.
+ * Base64 by itself, and the characters of it that are the same whatever stands around the value: those depend on where
+ * in a group of three bytes it begins.
  */
 function base64Forms(value: string): string[] {
   const bytes = new TextEncoder().encode(value);

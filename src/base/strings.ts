@@ -38,11 +38,14 @@ export function nearestName(wanted: string, known: readonly string[]): string | 
 }
 
 /**
- * What nobody sees, or what turns the order of what they see: controls, marks of direction, joiners, tags, fillers, line and
- * paragraph separators, private and lone halves of characters. Tab and line feed are seen for what they are.
+ * What nobody sees, or what turns the order of what they see: controls, marks of direction, joiners, tags, fillers,
+ * line and paragraph separators, private and lone halves of characters. Tab and line feed are seen for what they are.
  */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
-/** The same, but controls, which are another matter in a terminal, and joiners and variants of what is no ASCII: emoji and scripts need them. */
+/**
+ * The same, but controls, which are another matter in a terminal, and joiners and variants of what is no ASCII: emoji
+ * and scripts need them.
+ */
 const MISLEADING =
   /(?!(?<=[^\x00-\x7f])(?:\u200c|\u200d|\ufe0e|\ufe0f))[\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
 
@@ -53,7 +56,9 @@ export const escapeInvisible = (text: string): string =>
 /** A text to be read: what could mislead is written out. */
 export const escapeMisleading = (text: string): string => text.replace(MISLEADING, unicodeEscape);
 
-/** A text that a person answers: controls and what could mislead are written out; emoji and scripts stay as they are. */
+/**
+ * A text that a person answers: controls and what could mislead are written out; emoji and scripts stay as they are.
+ */
 export const legible = (text: string): string =>
   escapeMisleading(text.replace(/\p{Cc}/gu, (char) => (char === '\n' || char === '\t' ? char : unicodeEscape(char))));
 

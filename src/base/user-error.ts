@@ -1,4 +1,7 @@
-/** A fault that a person can mend. Its message says what was wanted, what came and what to do; it is shown without a stack. */
+/**
+ * A fault that a person can mend. Its message says what was wanted, what came and what to do; it is shown without a
+ * stack.
+ */
 export class UserError extends Error {
   /** Exit code of the command that ends with this error; see docs/cli.md. */
   readonly exit: number;

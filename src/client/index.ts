@@ -19,9 +19,9 @@ import { DaemonState } from './sessions/client-errors.ts';
 import { openSessionFolders } from './sessions/session-folders.ts';
 
 /**
- * What every frontend uses. It talks to the daemon through files alone, so all of it works while no daemon is running; what
- * only looks makes nothing, not even the workspace. Methods with a session throw `NoSuchSession`, except `send`. Most of a
- * short command's time is loading modules, so each method loads what it needs when it is used.
+ * What every frontend uses. It talks to the daemon through files alone, so all of it works while no daemon is running;
+ * what only looks makes nothing, not even the workspace. Methods with a session throw `NoSuchSession`, except `send`.
+ * Most of a short command's time is loading modules, so each method loads what it needs when it is used.
  */
 export type Client = {
   paths: WorkspacePaths;
@@ -45,11 +45,17 @@ export type Client = {
   rebuild(key: string): Promise<RebuiltFile[]>;
   /** The session and its child sessions. */
   family(key: string): string[];
-  /** Each throws `DaemonState` while a run is on, and takes the child sessions along. `archive` answers the path the folder has now. */
+  /**
+   * Each throws `DaemonState` while a run is on, and takes the child sessions along. `archive` answers the path the
+   * folder has now.
+   */
   archive(key: string): Promise<string>;
   remove(key: string): Promise<void>;
   rename(key: string, to: string): Promise<string>;
-  /** The call that waits in the session, or in one that works for it. Throws `NoSuchApproval` where there is not exactly one. */
+  /**
+   * The call that waits in the session, or in one that works for it. Throws `NoSuchApproval` where there is not exactly
+   * one.
+   */
   approvalRequest(key: string, id?: number): Promise<ApprovalRequest>;
   templates(): Promise<TemplateSummary[]>;
   /** Keeps the completed plan of a session as a template of that name; answers the path of its file. */

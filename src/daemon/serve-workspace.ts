@@ -22,7 +22,7 @@ import { scheduleRetention } from './sessions/retention-sweep.ts';
 import { type OpenedSession, openSessionPool } from './sessions/session-pool.ts';
 import { startStatusFile } from './sessions/status-file.ts';
 import { openUnfinishedSessions } from './sessions/unfinished-sessions.ts';
-import { GRACE_MS } from './times.ts';
+import { GRACE_MS } from './host/times.ts';
 import type { WatchFolder } from './watch/folder-watches.ts';
 import { watchWorkspace } from './watch/workspace-watch.ts';
 
@@ -72,8 +72,8 @@ export type ServeOptions = {
 };
 
 /**
- * Takes the workspace and serves every session in it until it is stopped. Resolves when every inbox is watched and every session with
- * something in it has been woken; those whose records tell of something begun are woken next. Throws
+ * Takes the workspace and serves every session in it until it is stopped. Resolves when every inbox is watched and
+ * every session with something in it has been woken; those whose records tell of something begun are woken next. Throws
  * `AlreadyOwnedError` where there is another daemon.
  */
 export async function serveWorkspace(
@@ -217,7 +217,9 @@ function logFingerprintOf(record: string): string {
   }
 }
 
-/** Whether something lies in a session's inbox. Where it cannot be looked at, its own opening finds out why and says it. */
+/**
+ * Whether something lies in a session's inbox. Where it cannot be looked at, its own opening finds out why and says it.
+ */
 function hasInboxFiles({ paths }: Workspace, name: string): boolean {
   try {
     const waiting = ifExists(() => fs.readdirSync(sessionPaths(paths.session(name)).inbox)) ?? [];

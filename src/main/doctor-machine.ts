@@ -45,7 +45,9 @@ function checkWritable(own: string): Finding[] {
   }
 }
 
-/** Where commands run by this configuration; where they are held, what became of every way out that was tried just now. */
+/**
+ * Where commands run by this configuration; where they are held, what became of every way out that was tried just now.
+ */
 export async function checkSandbox({ env }: DoctorOptions, wish: SandboxSettings): Promise<Finding[]> {
   const finding = (is: Finding['is'], text: string): Finding => ({ what: 'sandbox', is, text });
   const hold = openSandbox({ env, hidden: [] }).statusFor(wish);

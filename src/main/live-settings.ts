@@ -37,7 +37,9 @@ export type LiveSettingsOptions = {
   wake: (name: string) => void;
 };
 
-/** The settings of one session. `waits`: why nothing may be done in it, where a file does not hold and none did before. */
+/**
+ * The settings of one session. `waits`: why nothing may be done in it, where a file does not hold and none did before.
+ */
 export type SessionSettings = EffectiveSettings & { waits: string | null };
 
 /** The settings of the workspace and of its sessions, as their files are now. */
@@ -45,7 +47,10 @@ export type LiveSettings = {
   config(): Config;
   /** Reads `agentd.json` again where it changed. */
   reload(): void;
-  /** Of one session; its files and those it goes by are read again where they changed, each time this is asked. Wakes nobody. */
+  /**
+   * Of one session; its files and those it goes by are read again where they changed, each time this is asked. Wakes
+   * nobody.
+   */
   forSession(name: string): () => SessionSettings;
   /** How it stands with the files, for whoever asks the daemon. */
   status(): DaemonStatus['settings'];
@@ -156,7 +161,10 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
     }
   }
 
-  /** A change is taken, and said, while nobody asks for it; a session that has nothing to go by from now on has to say so. */
+  /**
+   * A change is taken, and said, while nobody asks for it; a session that has nothing to go by from now on has to say
+   * so.
+   */
   function everySecond(): void {
     const couldGoOn = config.current.from !== 'nothing';
     config.reload();

@@ -109,7 +109,10 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
   };
 }
 
-/** A line that readers would void must not be written, nor believed: what follows from it is moved files and sent replies. */
+/**
+ * A line that readers would void must not be written, nor believed: what follows from it is moved files and sent
+ * replies.
+ */
 function withFencingToken(store: SessionStore, owner: SessionPorts['owner']): SessionStore {
   const append: SessionStore['eventLog']['append'] = async (events) => {
     owner.check();
@@ -148,7 +151,10 @@ function withApprovalHook(store: SessionStore, asks: () => void): SessionStore {
   return { ...store, approvals: watched };
 }
 
-/** Settings may name a model that cannot be had, such as a script that is not there: news for the run, not for the daemon. */
+/**
+ * Settings may name a model that cannot be had, such as a script that is not there: news for the run, not for the
+ * daemon.
+ */
 function buildModel(model: () => Model): Model {
   try {
     return model();

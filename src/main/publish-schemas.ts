@@ -6,8 +6,8 @@ import { ifExists } from '../store/fs/store-errors.ts';
 const SCHEMA_PAGES = new URL('../../docs/schemas/', import.meta.url);
 
 /**
- * Brings the JSON Schemas in a folder up to date, for editors. They are copied, and only where they differ: making all of them took
- * a daemon 0.1 to 0.2 s of its first second.
+ * Brings the JSON Schemas in a folder up to date, for editors. They are copied, and only where they differ: making all
+ * of them took a daemon 0.1 to 0.2 s of its first second.
  */
 export async function publishSchemas(folder: string): Promise<void> {
   for (const name of fs.readdirSync(SCHEMA_PAGES)) {

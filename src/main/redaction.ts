@@ -8,8 +8,9 @@ import { SECRET_NAME_PATTERN, VARIABLE_REFERENCE } from '../protocol/settings/en
 import type { McpServer } from '../protocol/settings/mcp-config.ts';
 
 /**
- * Keeps configured secrets out of what the daemon writes and tells: record, blobs, replies, `live`, its log, results of tools. What
- * any settings have named stays secret for all sessions until the daemon ends, also after a setting is taken back.
+ * Keeps configured secrets out of what the daemon writes and tells: record, blobs, replies, `live`, its log, results of
+ * tools. What any settings have named stays secret for all sessions until the daemon ends, also after a setting is
+ * taken back.
  */
 export type SecretRedaction = {
   /** Takes note of what these settings name. */
@@ -40,7 +41,10 @@ export function openSecretRedaction(env: NodeJS.ProcessEnv): SecretRedaction {
   };
 }
 
-/** Every event passes here, so none can be forgotten. Long texts do so before they are cut: a cut must not leave half of a secret. */
+/**
+ * Every event passes here, so none can be forgotten. Long texts do so before they are cut: a cut must not leave half of
+ * a secret.
+ */
 function redactStore(store: SessionStore, redact: () => Redactor): SessionStore {
   const { eventLog, blobs, inbox, live } = store;
   let streamed = redact().stream();
@@ -95,7 +99,10 @@ function redactTools(tools: Toolbox, text: Redactor['text']): Toolbox {
   };
 }
 
-/** What things are called, and words of the formats: a record in which one of them is another word would not be understood. */
+/**
+ * What things are called, and words of the formats: a record in which one of them is another word would not be
+ * understood.
+ */
 const UNREDACTED_KEYS: ReadonlySet<string> = new Set([
   ...['type', 'key', 'id', 'in_reply_to', 'session', 'message', 'name', 'call', 'plan', 'step', 'child', 'carried'],
   ...[
@@ -131,7 +138,9 @@ const UNREDACTED_KEYS: ReadonlySet<string> = new Set([
 ]);
 const REDACTION_MARK = /\[redacted: [^\]]*\]/g;
 
-/** An event with no secret in any text of it. One that has none comes back as it is, and costs one look at each text. */
+/**
+ * An event with no secret in any text of it. One that has none comes back as it is, and costs one look at each text.
+ */
 export function redactEvent(body: EventBody, { text }: Redactor): EventBody {
   const changed = mapTexts(body, text);
   if (changed === body) return body;
@@ -170,8 +179,8 @@ function isUnredactedKey(key: string, value: unknown, what: unknown): boolean {
 const DEFAULT_KEY_VARIABLES = ['OPENAI_API_KEY', 'BRAVE_API_KEY', 'TAVILY_API_KEY'];
 
 /**
- * The secrets that settings name: the variables of keys, those of `secrets`, and what looks like a secret in what MCP servers are
- * given. Each under the name it has there.
+ * The secrets that settings name: the variables of keys, those of `secrets`, and what looks like a secret in what MCP
+ * servers are given. Each under the name it has there.
  */
 export function findSecrets(
   env: Readonly<Record<string, string | undefined>>,

@@ -6,7 +6,7 @@ import { type DiskMonitor, openDiskMonitor } from '../daemon/host/disk-space.ts'
 import type { WorkspaceOwnership } from '../daemon/host/ownership.ts';
 import { createRunSemaphore, limitsWithin, readOpenFilesLimit } from '../daemon/host/run-limits.ts';
 import { type DaemonHooks, type ServedWorkspace, serveWorkspace } from '../daemon/serve-workspace.ts';
-import { timesOf } from '../daemon/times.ts';
+import { timesOf } from '../daemon/host/times.ts';
 import type { Model } from '../engine/ports/model-port.ts';
 import { chooseModel } from '../models/choose-model.ts';
 import type { ModelSettings } from '../protocol/settings/config.ts';
@@ -148,7 +148,10 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   };
 }
 
-/** Writes of the record: what does not fit is tried once more with the room of the reserve, so that work in hand is not lost. */
+/**
+ * Writes of the record: what does not fit is tried once more with the room of the reserve, so that work in hand is not
+ * lost.
+ */
 function writeWithReserve(disk: () => DiskMonitor): NonNullable<SessionFolderOptions['disk']> {
   return {
     write(fd, bytes, offset) {

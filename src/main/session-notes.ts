@@ -103,7 +103,10 @@ export function openSessionNotes(
   };
 }
 
-/** What the settings of another session say of a topic; of ones that cannot be read nobody knows whom they were to protect. */
+/**
+ * What the settings of another session say of a topic; of ones that cannot be read nobody knows whom they were to
+ * protect.
+ */
 function scopeIn(settings: string | undefined, topic: ScopedSetting): SharingScope | undefined {
   if (settings === undefined) return undefined;
   try {
@@ -113,7 +116,10 @@ function scopeIn(settings: string | undefined, topic: ScopedSetting): SharingSco
   }
 }
 
-/** Whether others may search a session: where neither it nor its root says otherwise, nor, if both are silent, the workspace. */
+/**
+ * Whether others may search a session: where neither it nor its root says otherwise, nor, if both are silent, the
+ * workspace.
+ */
 function isSearchable(settings: Array<string | undefined>, standing: SharingScope = 'workspace'): boolean {
   const said = settings.map((text) => scopeIn(text, 'recall')).filter((one) => one !== undefined);
   return (said.length > 0 ? said : [standing]).every((one) => one === 'workspace');

@@ -112,7 +112,10 @@ function streamedResponse({ model, stream_options }: RequestBody, answer: BuiltI
   return textResponse(lines.join(''), 'text/event-stream');
 }
 
-/** What a person asks for in a message, and what the daemon says of it; undefined for any other message, also of a sender who gives no orders. */
+/**
+ * What a person asks for in a message, and what the daemon says of it; undefined for any other message, also of a
+ * sender who gives no orders.
+ */
 export function personMessage(message: ChatMessage): { note: string; text: string } | undefined {
   if (message.role !== 'user' || isDaemonMessage(message)) return undefined;
   const { note, text, isData } = parseUserMessage(message.content);

@@ -48,7 +48,8 @@ export type CompletionDraft = {
 
 /**
  * Assembles a streamed answer: text deltas, tool call deltas, usage, of the first choice. A refusal counts as text.
- * Throws `ModelError` (malformed) for a piece of another form or a finish_reason "error"; errors of the stream pass through.
+ * Throws `ModelError` (malformed) for a piece of another form or a finish_reason "error"; errors of the stream pass
+ * through.
  */
 export async function readCompletionStream(
   chunks: AsyncIterable<unknown>,
@@ -87,8 +88,8 @@ export function malformedFault(what: string): ModelError {
 type CallDraft = { index: number | undefined; id: string; name: string; args: string };
 
 /**
- * Puts one piece where it belongs. Pieces go by index; but a piece with a name and a new id begins a new call whatever its
- * index says, since Ollama gave every call the index 0 (ollama issue 15457) or none (issue 7881).
+ * Puts one piece where it belongs. Pieces go by index; but a piece with a name and a new id begins a new call whatever
+ * its index says, since Ollama gave every call the index 0 (ollama issue 15457) or none (issue 7881).
  */
 function addCallDelta(drafts: CallDraft[], delta: CallDelta): void {
   const name = delta.function?.name ?? '';
@@ -117,7 +118,8 @@ function argsText(args: unknown): string {
  */
 export function finishCalls(drafts: CallDraft[], conversation: ChatMessage[]): ToolCall[] {
   const taken = new Set<string>();
-  // Looked up rather than collected: a conversation of a thousand calls is asked for one or two ids, and seldom has them.
+  // Looked up rather than collected: a conversation of a thousand calls is asked for one or two ids, and seldom has
+  // them.
   const isTaken = (id: string) => taken.has(id) || conversation.some((message) => callIdsOf(message).includes(id));
   return drafts.map(({ id, name, args }, at) => {
     const wanted = id || `call_${conversation.reduce((sum, message) => sum + callIdsOf(message).length, at)}`;

@@ -41,7 +41,10 @@ export function refusesUsageOption(error: unknown): boolean {
   );
 }
 
-/** Whether an endpoint may have stumbled over the conversation itself. llama.cpp answers 500 to arguments it cannot parse. */
+/**
+ * Whether an endpoint may have stumbled over the conversation itself. llama.cpp answers 500 to arguments it cannot
+ * parse.
+ */
 export const refusesConversation = (error: unknown): boolean => hasStatus(error, [400, 422, 500]);
 
 function hasStatus(error: unknown, statuses: number[]): error is APIError {
@@ -122,15 +125,18 @@ function retryAfterMs(headers: Headers | undefined): number | undefined {
   return Math.max(0, until - (Number.isNaN(sent) ? Date.now() : sent));
 }
 
-/** How endpoints say that a request is longer than the model's window: OpenAI, vLLM, llama.cpp, Anthropic's door, LM Studio, Ollama. */
+/**
+ * How endpoints say that a request is longer than the model's window: OpenAI, vLLM, llama.cpp, Anthropic's door, LM
+ * Studio, Ollama.
+ */
 const ABOUT_CONTEXT_LENGTH =
   /context[_ ](?:length|window|size)|maximum context|prompt is too long|exceeds? (?:the )?(?:model's |available )?context|too many (?:input |prompt )?tokens|reduce the length of/i;
 const CONTEXT_SIZE =
   /(?:maximum context length (?:is|of)(?: only)?|context (?:size|window|length)(?: of| is)?(?: only)?) ?\(?(\d{3,8})|> ?(\d{3,8}) maximum/i;
 
 /**
- * What a refusal tells of the model's window: undefined where it is no refusal for length, else its size in tokens where it says
- * one. llama.cpp has it as a field, `n_ctx`; the others in their words.
+ * What a refusal tells of the model's window: undefined where it is no refusal for length, else its size in tokens
+ * where it says one. llama.cpp has it as a field, `n_ctx`; the others in their words.
  */
 function contextOverflow(error: APIError): { tokens: number | undefined } | undefined {
   if (![400, 413, 422, 500].includes(error.status ?? 0)) return undefined;

@@ -45,9 +45,10 @@ type EndpointClient = { settings: EndpointSettings; wire: EndpointFetch; client:
 type AskOptions = Parameters<Model['ask']>[1];
 
 /**
- * A model behind an OpenAI-compatible endpoint. One `ask` is one streamed call; nothing is retried here, since the engine
- * records each attempt, except what cannot be known beforehand: an endpoint that refuses `stream_options` is asked
- * again without it (and remembered), one that refuses a conversation with broken tool arguments in it gets them mended.
+ * A model behind an OpenAI-compatible endpoint. One `ask` is one streamed call; nothing is retried here, since the
+ * engine records each attempt, except what cannot be known beforehand: an endpoint that refuses `stream_options` is
+ * asked again without it (and remembered), one that refuses a conversation with broken tool arguments in it gets them
+ * mended.
  */
 export function openEndpointModel(settings: EndpointSettings): Model {
   let usageOption = true;

@@ -7,8 +7,9 @@ import type { ImageFile } from '../protocol/session/message.ts';
 type RequestParts = { model: string; wire: readonly Buffer[]; tools: readonly ToolSpec[] };
 
 /**
- * The body that the client's `chat.completions.create` would send, streamed, put together from what was written for earlier
- * requests: a conversation grows at its end. Writing all of it out anew was a sixth of an iteration's processor time at 50 messages.
+ * The body that the client's `chat.completions.create` would send, streamed, put together from what was written for
+ * earlier requests: a conversation grows at its end. Writing all of it out anew was a sixth of an iteration's processor
+ * time at 50 messages.
  */
 export function buildRequestBody({ model, wire, tools }: RequestParts, withUsage: boolean): Buffer {
   const options = `${withUsage ? ',"stream_options":{"include_usage":true}' : ''}}`;
@@ -141,8 +142,8 @@ function toWireMessage(message: ChatMessage): ChatCompletionMessageParam {
 }
 
 /**
- * The conversation with arguments that are no JSON wrapped as `{"unparsed": …}`, or undefined where all are well. Strict
- * endpoints refuse a whole conversation for one broken call of their own model in it.
+ * The conversation with arguments that are no JSON wrapped as `{"unparsed": …}`, or undefined where all are well.
+ * Strict endpoints refuse a whole conversation for one broken call of their own model in it.
  */
 export function repairToolArguments(messages: ChatMessage[]): ChatMessage[] | undefined {
   let broken = false;

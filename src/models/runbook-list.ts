@@ -15,14 +15,14 @@ const TEMPLATE_NOTE = /^template /;
 export const MAX_OPEN_STEPS = 50;
 
 /**
- * The list that is worked on, how far it came, and the declared steps of older lists that nobody has finished. `planned`: it comes
- * from a template, so a plan of its own has its steps already.
+ * The list that is worked on, how far it came, and the declared steps of older lists that nobody has finished.
+ * `planned`: it comes from a template, so a plan of its own has its steps already.
  */
 export type ActiveRunbook = Runbook & { progress: RunbookProgress; replaced: RunbookStep[]; planned: boolean };
 
 /**
- * The newest list of the conversation; undefined where there is none. A list that ended early may have left its plan open, and
- * the next one goes on in it: so its steps are named apart from those that are in the plan already.
+ * The newest list of the conversation; undefined where there is none. A list that ended early may have left its plan
+ * open, and the next one goes on in it: so its steps are named apart from those that are in the plan already.
  */
 export function findActiveRunbook(messages: ChatMessage[]): ActiveRunbook | undefined {
   let newest: ActiveRunbook | undefined;

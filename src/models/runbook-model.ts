@@ -20,9 +20,10 @@ The command of a step is the code at the end of its line, or a fenced block unde
 const NO_COMMAND = 'The list is done. [Blocked: the list has no command for this step]';
 
 /**
- * The built-in runbook model, as a pure function of the conversation. It works through the newest message of a person that
- * is a list of steps with commands: declares the steps, asks for one command at a time, marks each success `[Done: step]`,
- * stops at a failure and runs the failed step again once a person has written something. It keeps nothing in memory.
+ * The built-in runbook model, as a pure function of the conversation. It works through the newest message of a person
+ * that is a list of steps with commands: declares the steps, asks for one command at a time, marks each success `[Done:
+ * step]`, stops at a failure and runs the failed step again once a person has written something. It keeps nothing in
+ * memory.
  */
 export function answerRunbook({ messages, tools }: BuiltInRequest): BuiltInAnswer {
   const list = findActiveRunbook(messages);
@@ -63,7 +64,10 @@ const runStep = ({ command }: RunbookStep, text: string): BuiltInAnswer => ({
   calls: [{ name: SHELL_TOOL, args: JSON.stringify({ command }) }],
 });
 
-/** The plan of an older list is open still: what is left of it is not run, and must not be what the new list's words are about. */
+/**
+ * The plan of an older list is open still: what is left of it is not run, and must not be what the new list's words are
+ * about.
+ */
 function skipReplacedSteps(steps: RunbookStep[], daemonText: string): BuiltInAnswer {
   const reason = 'a newer list took its place';
   return {
@@ -141,7 +145,9 @@ function codeFence(lines: string[]): string[] {
 /** What the tool says itself, beside the command's output. */
 const TOOL_REMARK = /^(?:\(no output\)|\[left behind: .*\])$/;
 
-/** Lines of output that hold something, without the terminal's colours. The first `skip` lines are the tool's headline. */
+/**
+ * Lines of output that hold something, without the terminal's colours. The first `skip` lines are the tool's headline.
+ */
 function outputLines(result: string, skip: number): string[] {
   const lines = result.split(/\r\n?|\n/).slice(skip);
   return lines
@@ -184,8 +190,9 @@ const DISGUISED = /["'“”„‘’「」『』«»\\]/;
 const isUsableAsName = ({ description }: RunbookStep) => !STEP_NUMBER.test(description);
 
 /**
- * The line that closes a step. It names the step in its tag where it can: the step at work in the plan may be another one, since a
- * person may change the plan. What came out is code, for behind a tag words like "if …" or "is not …" take it back.
+ * The line that closes a step. It names the step in its tag where it can: the step at work in the plan may be another
+ * one, since a person may change the plan. What came out is code, for behind a tag words like "if …" or "is not …" take
+ * it back.
  */
 function closingLine(step: RunbookStep, outcome: string): string {
   const fits =

@@ -29,11 +29,14 @@ const ScriptedAnswer = z
  * A script: the list of answers a scripted model gives.
  *
  * - `text`, `calls` (`name`, `args` as an object or as a string that is passed on as it is, `id`): the answer.
- * - `status`, `retry_after` (seconds): an HTTP error in its place, with `text` as its message. It is served once by this
+ * - `status`, `retry_after` (seconds): an HTTP error in its place, with `text` as its message. It is served once by
+ * this
  *   process, before the answer that follows it, so a retry gets that answer.
  * - `delay_ms`: wait before answering.
- * - `when`: the entry belongs only to conversations in which some message (the daemon's block left out) holds this text.
- * - `asked`: the entry answers each request whose block of the daemon holds this text, such as a planner's question; it has no
+ * - `when`: the entry belongs only to conversations in which some message (the daemon's block left out) holds this
+ * text.
+ * - `asked`: the entry answers each request whose block of the daemon holds this text, such as a planner's question; it
+ * has no
  *   place among the others.
  * - `repeat`: on the last entry, it is given for ever; otherwise "The script has ended." follows it.
  */
@@ -60,9 +63,9 @@ function readJson(file: string): unknown {
 }
 
 /**
- * A door behind which a script is played. The place in it is the number of assistant messages in the conversation, counted over the
- * entries that belong to the conversation, so a restart goes on where the script was; only which errors were already
- * served is kept in memory.
+ * A door behind which a script is played. The place in it is the number of assistant messages in the conversation,
+ * counted over the entries that belong to the conversation, so a restart goes on where the script was; only which
+ * errors were already served is kept in memory.
  */
 export function serveScript(script: Script): SendRequest {
   const served = new Set<Script[number]>();

@@ -68,8 +68,8 @@ function countTokens(message: ChatMessage): number {
 }
 
 /**
- * Tokens of a text by rule of thumb: four characters a token, one and a half in Chinese, Japanese and Korean. Off by up to
- * half for code and rare languages.
+ * Tokens of a text by rule of thumb: four characters a token, one and a half in Chinese, Japanese and Korean. Off by up
+ * to half for code and rare languages.
  */
 export function estimateTokens(text: string): number {
   let wide = 0;

@@ -24,7 +24,9 @@ const FORMATS = {
 const NOTES = { '^(?:x-|\\$)': {} };
 const TAKES_NOTES: ReadonlySet<string> = new Set(['agentd', 'session']);
 
-/** JSON Schemas of every file format, by file name. Generated: the zod schemas are the one place where a format is said. */
+/**
+ * JSON Schemas of every file format, by file name. Generated: the zod schemas are the one place where a format is said.
+ */
 export function publishedSchemas(): Record<string, object> {
   return Object.fromEntries(
     Object.entries(FORMATS).map(([name, { schema, title }]) => [

@@ -1,3 +1,4 @@
+export { SessionInUse, sessionTokens } from './event-log/session-token.ts';
 export { removeStaging, syncFolder } from './fs/durable-write.ts';
 export { createFolderId, watchFolderIdentity } from './fs/open-folder.ts';
 export { replaceFile } from './fs/replace-file.ts';
@@ -12,7 +13,6 @@ export { openSkillStore, type SkillStore } from './notes/skills.ts';
 export { listApprovalIds } from './session/approval-files.ts';
 export { applyRetention } from './session/retention.ts';
 export { openSessionFolder, type SessionFolderOptions } from './session/session-folder.ts';
-export { SessionInUse, sessionTokens } from './session-token.ts';
 export { type HotReloadedSettings, hotReloadSettings, openSettingsBackup } from './settings/hot-reload.ts';
 export { checkConfig, checkSettings } from './settings/settings-check.ts';
 export { openChildSessions } from './workspace/child-sessions.ts';

@@ -49,7 +49,10 @@ export type BuiltinOptions = {
   notes?: { remember: Remember; recall: Recall; skills: SkillSource } | undefined;
 };
 
-/** The tools every session has, `check` and `parts` hidden among them, for `toolbox`. Throws UserError where a folder in `readAlso` is not absolute. */
+/**
+ * The tools every session has, `check` and `parts` hidden among them, for `toolbox`. Throws UserError where a folder in
+ * `readAlso` is not absolute.
+ */
 export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs, notes }: BuiltinOptions): Tool[] {
   const odd = readAlso.find((folder) => !isAbsolute(folder));
   if (odd !== undefined) throw new UserError(`\`read_also\` wants absolute folders, came \`${odd}\`.`);
@@ -79,7 +82,9 @@ export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs
 
 export type { WebSettings } from './web/web-tool-heads.ts';
 
-/** The tools that reach the web. They look at the settings at each call; what they are made of is loaded at the first. */
+/**
+ * The tools that reach the web. They look at the settings at each call; what they are made of is loaded at the first.
+ */
 function webTools(settings: () => WebSettings, env: NodeJS.ProcessEnv): Tool[] {
   return [
     lazyTool(WEB_FETCH_HEAD, async () => (await import('./web/web-fetch.ts')).webFetchTool({ settings })),
@@ -93,7 +98,10 @@ export { findBrowser } from './browser/find-browser.ts';
 
 /** The browsers of all sessions. They outlast a session's worker, so that one stays open between two messages. */
 export type Browsers = {
-  /** The `browser` of a session. `folder`: an absolute path of the session outside of `work/`, for its profile; made when it is needed. */
+  /**
+   * The `browser` of a session. `folder`: an absolute path of the session outside of `work/`, for its profile; made
+   * when it is needed.
+   */
   toolFor(folder: string, settings: () => BrowserSettings): Tool;
   /** Ends all of them. */
   close(): Promise<void>;

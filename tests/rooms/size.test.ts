@@ -7,7 +7,7 @@ const CEILINGS = {
   filesOver300Lines: 2,
   filesUnder20Lines: 10,
   functionsOver80Lines: 24,
-  commentLinesOver120Columns: 727,
+  commentLinesOver120Columns: 0,
 };
 
 const sources = readSources();

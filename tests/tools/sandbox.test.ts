@@ -46,12 +46,12 @@ held(
     skip(!isRoot, ONLY_ROOT);
     const run = asNobody(
       (src) => `
-    import { tryToEscape } from '${src}/tools/index.ts';
-    for await (const { way, held, said } of tryToEscape(process.env, { mode: 'bwrap', network: false }))
-      console.log(held ? 'held' : way.name + ': ' + said);`,
+    import { runEscapeAttempts } from '${src}/tools/index.ts';
+    for await (const { attempt, isPrevented, output } of runEscapeAttempts(process.env, { mode: 'bwrap', network: false }))
+      console.log(isPrevented ? 'prevented' : attempt.name + ': ' + output);`,
     );
     if ('why' in run) return skip(run.why);
-    expect(new Set(run.stdout.trim().split('\n')), run.stderr).toEqual(new Set(['held']));
+    expect(new Set(run.stdout.trim().split('\n')), run.stderr).toEqual(new Set(['prevented']));
   },
   120_000,
 );

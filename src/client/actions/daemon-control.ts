@@ -28,7 +28,8 @@ export async function launchDaemon(paths: WorkspacePaths, { program, args }: Dae
   const child = spawn(process.execPath, [program, '--workspace', paths.root, ...args], {
     detached: true,
     cwd: paths.root,
-    // Four threads, as Node has by itself, are all busy where four writes to a slow disk are (it reads this before any of our code runs).
+    // Four threads, as Node has by itself, are all busy where four writes to a slow disk are (it reads this before any
+    // of our code runs).
     env: { UV_THREADPOOL_SIZE: '16', ...process.env },
     stdio: ['ignore', 'pipe', log],
   });
@@ -105,9 +106,10 @@ export type TakeoverResult = {
 };
 
 /**
- * Ends an owner that hangs: SIGTERM, `graceMs`, SIGKILL, and waits until the workspace is free. Starts nothing. Signals only the
- * very process `owner.json` names (number, start, boot), looked at again before each signal; what is left is the moment between
- * that look and the signal, since Node has no pidfd. Throws `DaemonState` where there is no owner that can be ended here.
+ * Ends an owner that hangs: SIGTERM, `graceMs`, SIGKILL, and waits until the workspace is free. Starts nothing. Signals
+ * only the very process `owner.json` names (number, start, boot), looked at again before each signal; what is left is
+ * the moment between that look and the signal, since Node has no pidfd. Throws `DaemonState` where there is no owner
+ * that can be ended here.
  */
 export async function takeOverWorkspace(
   paths: WorkspacePaths,

@@ -59,7 +59,10 @@ export async function dropIntoInbox(
 /** Milliseconds; without `timeoutMs` it waits for ever. */
 export type WaitOptions = { timeoutMs?: number | undefined; signal?: AbortSignal | undefined };
 
-/** The reply of that name, in `outbox/` or, where a frontend took it, in `outbox/read/`. Replies come whole or not at all. */
+/**
+ * The reply of that name, in `outbox/` or, where a frontend took it, in `outbox/read/`. Replies come whole or not at
+ * all.
+ */
 function readReply(paths: SessionPaths, name: string): Reply | undefined {
   for (const folder of [paths.outbox, paths.outboxRead]) {
     const path = join(folder, name);

@@ -17,15 +17,18 @@ export type PlanWorkingCopy = {
   path: string;
   /** Why the copy, as it is now, is no plan, with line and column; null where it is one. */
   problem(): string | null;
-  /** Puts the copy in the place of `plan.json`, as an editor that saves by rename does. False where nothing was changed. */
+  /**
+   * Puts the copy in the place of `plan.json`, as an editor that saves by rename does. False where nothing was changed.
+   */
   save(): Promise<boolean>;
   /** Lets others edit. The copy is removed unless it is to be kept. */
   close(options: { keep: boolean }): void;
 };
 
 /**
- * Begins an edit of `plan.json` in that session's folder. The copy carries the revision it began from, so that the daemon
- * merges it with what happens meanwhile. Throws UserError where there is no `plan.json`, or somebody else edits it.
+ * Begins an edit of `plan.json` in that session's folder. The copy carries the revision it began from, so that the
+ * daemon merges it with what happens meanwhile. Throws UserError where there is no `plan.json`, or somebody else edits
+ * it.
  */
 export async function openPlanWorkingCopy(folder: string, now: Date): Promise<PlanWorkingCopy> {
   const { plan } = sessionPaths(folder);
@@ -57,8 +60,8 @@ export async function openPlanWorkingCopy(folder: string, now: Date): Promise<Pl
 }
 
 /**
- * Takes a lock file that names its process, whole from the start; one whose process is gone is taken over. It only keeps two
- * editors from each other: should both hold it after all, the daemon merges their saves.
+ * Takes a lock file that names its process, whole from the start; one whose process is gone is taken over. It only
+ * keeps two editors from each other: should both hold it after all, the daemon merges their saves.
  */
 async function lockPlanEdit(path: string, now: Date): Promise<() => void> {
   const staged = `${path}.${randomBytes(6).toString('hex')}`;

@@ -23,9 +23,10 @@ import { replayLog } from '../sessions/replay.ts';
 export type RebuiltFile = { path: string; is: 'written' | 'removed' | 'as it was' | 'left'; why?: string };
 
 /**
- * Writes every projection of a record anew, byte for byte: `plan.json`, the plans that left it, and replies that are in neither
- * `outbox/` nor `outbox/read/`. A hand edit that was not taken in is left. The caller sees to it that no run is on, and says
- * whether it is `alone`: a daemon may have the session open all the same.
+ * Writes every projection of a record anew, byte for byte: `plan.json`, the plans that left it, and replies that are in
+ * neither
+ * `outbox/` nor `outbox/read/`. A hand edit that was not taken in is left. The caller sees to it that no run is on, and
+ * says whether it is `alone`: a daemon may have the session open all the same.
  */
 export async function rebuildFiles(
   paths: SessionPaths & { name: string },
@@ -47,7 +48,10 @@ export async function rebuildFiles(
 
 type PublishedReply = { reply: Reply; at: string };
 
-/** Reads a record for what left traces outside it. `saves` are texts of `plan.json` to be told apart: ours or a person's. */
+/**
+ * Reads a record for what left traces outside it. `saves` are texts of `plan.json` to be told apart: ours or a
+ * person's.
+ */
 function collectProjections(saves: string[]) {
   const left = new Map<string, Plan>();
   const published: PublishedReply[] = [];

@@ -211,7 +211,10 @@ const STATUS_VERBS: Partial<Record<StatusOfStep, string>> = {
   blocked: 'was set to blocked',
 };
 
-/** A step that was closed or opened again in `plan.json`, or by an order such as `/plan done`; `words` are null for the file. */
+/**
+ * A step that was closed or opened again in `plan.json`, or by an order such as `/plan done`; `words` are null for the
+ * file.
+ */
 function stepEventOfEdit(
   step: string,
   beat: ReplayedEvent,
@@ -231,7 +234,9 @@ function stepEventOfEdit(
   return null;
 }
 
-/** What a step that is not closed waits for: the second half of a sentence about it. `plan` is the last one there was. */
+/**
+ * What a step that is not closed waits for: the second half of a sentence about it. `plan` is the last one there was.
+ */
 function describeOpenStep(session: Session, plan: Plan, step: Step, moments: readonly StepEvent[]): string {
   if (step.status !== 'pending' && step.status !== 'running') return `is ${step.status}; the record does not say why`;
   if (session.plan?.id !== plan.id)

@@ -4,12 +4,16 @@ import * as fs from 'node:fs';
 const POLL_MS = 500;
 
 export type FolderWatch = {
-  /** Resolves when something may have changed since it was called last, after 500 ms in any case, at once where aborted. */
+  /**
+   * Resolves when something may have changed since it was called last, after 500 ms in any case, at once where aborted.
+   */
   next(signal?: AbortSignal): Promise<void>;
   close(): void;
 };
 
-/** Watches folders. Events are hints and are never lost between two calls; a folder that cannot be watched is polled. */
+/**
+ * Watches folders. Events are hints and are never lost between two calls; a folder that cannot be watched is polled.
+ */
 export function watchFolders(folders: string[]): FolderWatch {
   let stirred = false;
   let wake: (() => void) | null = null;

@@ -19,7 +19,10 @@ export type FollowOptions = {
   signal?: AbortSignal | undefined;
 };
 
-/** The events of a session with their lines, as they are in the record: nothing unfinished, nothing twice, nothing left out. */
+/**
+ * The events of a session with their lines, as they are in the record: nothing unfinished, nothing twice, nothing left
+ * out.
+ */
 export async function* followEvents(
   paths: SessionPaths,
   { from = 1, follow, signal }: FollowOptions,
@@ -96,12 +99,15 @@ export type LogTail = {
 };
 
 /**
- * An event, and its line as it stands in the record. `again`: a later owner of the workspace did not know of what was told from
- * this seq on; that is void, and this takes its place.
+ * An event, and its line as it stands in the record. `again`: a later owner of the workspace did not know of what was
+ * told from this seq on; that is void, and this takes its place.
  */
 export type LogLine = { event: Event; line: string; supersedes: boolean };
 
-/** The growing end of a record, for readers beside its writer. Throws CorruptLogError where the record cannot be trusted. */
+/**
+ * The growing end of a record, for readers beside its writer. Throws CorruptLogError where the record cannot be
+ * trusted.
+ */
 function openLogTail(paths: SessionPaths, first = 1): LogTail {
   let mark: LogPosition | undefined;
   let told = { seq: 0, epoch: 0 };

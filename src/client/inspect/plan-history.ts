@@ -141,9 +141,9 @@ const PLAN_FIELDS = ['goal', 'mode', 'status', 'reason', 'limits', 'iteration_co
 const STEP_FIELDS = Step.keyof().options.filter((key) => key !== 'id');
 
 /**
- * What differs between two revisions of a plan, and who did it. Without `to` up to now; without both, what the last change did.
- * A revision that was passed over (one event may count several) is read as the one before it. Throws UserError where a
- * revision never was.
+ * What differs between two revisions of a plan, and who did it. Without `to` up to now; without both, what the last
+ * change did. A revision that was passed over (one event may count several) is read as the one before it. Throws
+ * UserError where a revision never was.
  */
 export function diffPlanRevisions({ plan, deeds, versions }: PlanHistory, from?: number, to?: number): PlanDiff {
   const last = deeds.findLast((deed) => deed.to > deed.from);

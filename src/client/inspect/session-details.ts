@@ -29,7 +29,10 @@ export type SessionDetails = {
   inbox: number;
   /** The call that waits for a person. */
   asked: ApprovalRequest | null;
-  /** Of the child sessions that work, or worked, on steps of the plan: how each stands and its own plan, in the order of the steps. */
+  /**
+   * Of the child sessions that work, or worked, on steps of the plan: how each stands and its own plan, in the order of
+   * the steps.
+   */
   children: ChildDetails[];
 };
 

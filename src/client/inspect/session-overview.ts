@@ -73,8 +73,9 @@ export function countWaitingMessages(paths: SessionPaths): number {
 }
 
 /**
- * A person's title of a session, which wins over the one made from the first message, and why a `session.json` it goes by does not
- * hold: its own, or one of those it works for. Most sessions have no such file: then the schema of settings is not loaded.
+ * A person's title of a session, which wins over the one made from the first message, and why a `session.json` it goes
+ * by does not hold: its own, or one of those it works for. Most sessions have no such file: then the schema of settings
+ * is not loaded.
  */
 export async function checkSessionSettings(
   paths: NamedSession,
@@ -106,7 +107,9 @@ function fallbackNotice(lastGood: string): string {
   return `${force} Mend the file; it is taken at once.`;
 }
 
-/** What a daemon found to hold is not checked again: the schema takes longer to load than the rest of a short command. */
+/**
+ * What a daemon found to hold is not checked again: the schema takes longer to load than the rest of a short command.
+ */
 async function configProblem({ config, lastGood }: WorkspacePaths): Promise<string | null> {
   try {
     const text = readTextFile(config);

@@ -7,9 +7,10 @@ import type { SessionPaths } from '../../store/layout/layout.ts';
 type NamedSession = SessionPaths & { name: string };
 
 /**
- * What a session's record means, from its snapshot and what came after it; where there is none, all of the record is read: a second
- * for some ten thousand events. Throws CorruptLogError for what it reads. Of a session at rest the snapshot is all there is to know:
- * then what reads events and folds them is not even loaded, as a short command spends most of its time on loading.
+ * What a session's record means, from its snapshot and what came after it; where there is none, all of the record is
+ * read: a second for some ten thousand events. Throws CorruptLogError for what it reads. Of a session at rest the
+ * snapshot is all there is to know: then what reads events and folds them is not even loaded, as a short command spends
+ * most of its time on loading.
  */
 export async function readSession(paths: NamedSession): Promise<Session> {
   const snapshot = readSnapshot(paths.snapshot);

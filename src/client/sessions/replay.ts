@@ -31,8 +31,8 @@ export async function readSessionFromLog(paths: NamedSession): Promise<Session> 
 }
 
 /**
- * Folds all of the record that is kept, telling each event with the session before and after it. Where retention removed its
- * beginning, the snapshot that stands for that comes first.
+ * Folds all of the record that is kept, telling each event with the session before and after it. Where retention
+ * removed its beginning, the snapshot that stands for that comes first.
  */
 export async function replayLog(
   paths: NamedSession,
@@ -54,7 +54,10 @@ export async function replayLog(
   return session;
 }
 
-/** The session as it was before the oldest event that is kept. Throws UserError where nothing stands for what was removed. */
+/**
+ * The session as it was before the oldest event that is kept. Throws UserError where nothing stands for what was
+ * removed.
+ */
 export function sessionBeforeOldest(paths: NamedSession): (seq: number) => Session {
   return (seq) => {
     // A newer one would pass over events that are kept.
@@ -91,8 +94,8 @@ const ORDERS: Readonly<Record<string, (change: EventOf<'plan.edited'>['changes']
 };
 
 /**
- * The order, as typed, that an edit of the plan came from; null where it was a save of `plan.json`. The reply to an order is
- * recorded in one piece with what it changed.
+ * The order, as typed, that an edit of the plan came from; null where it was a save of `plan.json`. The reply to an
+ * order is recorded in one piece with what it changed.
  */
 export function planOrderBehind(
   edit: EventOf<'plan.edited'>,

@@ -4,7 +4,10 @@ import { type SessionPaths, sessionPaths, type WorkspacePaths } from '../../stor
 import { NoSuchSession } from './client-errors.ts';
 
 export type SessionFolders = {
-  /** Names of all session folders, sorted, children behind their parent; none where there is no workspace yet. Makes nothing. */
+  /**
+   * Names of all session folders, sorted, children behind their parent; none where there is no workspace yet. Makes
+   * nothing.
+   */
   names(): string[];
   /** This session and those that work for it, at any depth: parents before their children. */
   family(name: string): string[];
@@ -15,7 +18,8 @@ export type SessionFolders = {
 };
 
 /**
- * Sessions by name. A folder of exactly that name is meant first, as people see it with `ls`. Any other key has the folder
+ * Sessions by name. A folder of exactly that name is meant first, as people see it with `ls`. Any other key has the
+ * folder
  * `sessionFolder` gives it, save that capitals and spaces stay where nothing else needs to be escaped.
  */
 export function openSessionFolders(paths: WorkspacePaths): SessionFolders {

@@ -94,8 +94,8 @@ function childSend(
 }
 
 /**
- * "Continue", with what people said since the child's question was put to them. What they said before that answered something else.
- * It is a command, so that no words of an answer are taken for one.
+ * "Continue", with what people said since the child's question was put to them. What they said before that answered
+ * something else. It is a command, so that no words of an answer are taken for one.
  */
 export function continueWithAnswer(session: Session, child: ChildSession, limits: Partial<ResolvedLimits>): ChildSend {
   const { state, undeliveredBefore = [] } = child;

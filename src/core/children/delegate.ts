@@ -26,8 +26,8 @@ import {
 } from './child-messages.ts';
 
 /**
- * What the steps given to child sessions need next: a reply to be understood, a child to be sent its task, its answer or
- * "continue", more steps to begin, or patience. Null where no step is given away and none is to be.
+ * What the steps given to child sessions need next: a reply to be understood, a child to be sent its task, its answer
+ * or "continue", more steps to begin, or patience. Null where no step is given away and none is to be.
  */
 export function decideDelegation(session: Session, rules: Rules): Decision | null {
   const plan = activePlan(session);
@@ -42,7 +42,8 @@ export function decideDelegation(session: Session, rules: Rules): Decision | nul
     (step) => isBeingWorkedOn(plan, step) && (step.call !== undefined || policy.isDelegated(session, step, rules)),
   );
   const more = () => beginChildSteps(session, rules, plan, given);
-  // A power cut may have left the beginning of a super-step half on record: as long as nobody works on it, it is completed.
+  // A power cut may have left the beginning of a super-step half on record: as long as nobody works on it, it is
+  // completed.
   const isFresh = given.every(({ id }) => (getOwn(session.children, id)?.state ?? 'over') === 'over');
   const together = isFresh && !policy.isRolling ? more() : [];
   if (together.length > 0) return { do: 'record', events: together };
@@ -59,8 +60,8 @@ export function decideDelegation(session: Session, rules: Rules): Decision | nul
 }
 
 /**
- * What is to be done for one of these steps now; else the message that is due next. What people said is passed on before the run
- * rests with another child: their words answer what was asked before.
+ * What is to be done for one of these steps now; else the message that is due next. What people said is passed on
+ * before the run rests with another child: their words answer what was asked before.
  */
 function nextForSteps(session: Session, rules: Rules, given: readonly Step[]): { now?: Decision; later?: ChildSend } {
   const among = countBudgetSharers(session, given);
@@ -147,7 +148,10 @@ function continueChild(session: Session, rules: Rules, { child, among }: ChildCo
 
 type RetryContext = ChildContext & { end?: EventBody };
 
-/** The next try of a step whose child failed; its end where it was cancelled or has had them all. Without a budget it waits for one. */
+/**
+ * The next try of a step whose child failed; its end where it was cancelled or has had them all. Without a budget it
+ * waits for one.
+ */
 function retryChild(session: Session, rules: Rules, step: Step, { child, among, end }: RetryContext): Decision | null {
   const { maxAttempts, retryDelaySeconds } = currentPolicy(session);
   const tries = child.attempt - child.earlierAttempts;
@@ -189,7 +193,8 @@ function restWithChildren(session: Session, rules: Rules, status: 'waiting' | 'p
 }
 
 /**
- * A run at rest does not leave children at work: they are told to pause, stop or end as it did. One that was told less is told again.
+ * A run at rest does not leave children at work: they are told to pause, stop or end as it did. One that was told less
+ * is told again.
  */
 export function haltChildren(session: Session): Decision | null {
   const { runEnd: at, plan } = session;
@@ -202,8 +207,8 @@ export function haltChildren(session: Session): Decision | null {
 }
 
 /**
- * Steps that child sessions begin with now, as many as may run at once. `given` are with children already: in a mode that slides
- * the others join them as they end; in any other they have begun together and nobody works on them yet.
+ * Steps that child sessions begin with now, as many as may run at once. `given` are with children already: in a mode
+ * that slides the others join them as they end; in any other they have begun together and nobody works on them yet.
  */
 function beginChildSteps(session: Session, rules: Rules, plan: Plan, given: readonly Step[]): EventBody[] {
   const { chooseStep, isDelegated, runsInParallel, isRolling } = MODE_POLICIES[plan.mode];

@@ -12,7 +12,8 @@ import type { Session } from '../session/session-state.ts';
 import { decideDelegation } from './delegate.ts';
 
 /**
- * What the `spawn` calls of an answer want next. Each becomes a step that a child session works on, as many at once as the limit
+ * What the `spawn` calls of an answer want next. Each becomes a step that a child session works on, as many at once as
+ * the limit
  * `steps` allows; a call ends when its step has, with the child's answer as its result.
  */
 export function decideSpawnCalls(session: Session, plan: Plan, rules: Rules): Decision {

@@ -14,7 +14,10 @@ import type { Message } from '../session/session-messages.ts';
 import { sessionLanguage } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
 
-/** Denials of one call in a run, the last of which rests it: a model that does not take a no has to be helped by a person. */
+/**
+ * Denials of one call in a run, the last of which rests it: a model that does not take a no has to be helped by a
+ * person.
+ */
 const MAX_DENIALS = 3;
 /** Code points of a call that a reply shows. */
 const MAX_CALL_SHOWN = 2000;
@@ -67,8 +70,8 @@ type ApprovalAnswer = Pick<Extract<EventBody, { type: 'approval.answered' }>, 'd
 };
 
 /**
- * The answer to the call that waits, as events. What the run comes to is told by the reply to the message that answered; where none
- * did, one that stands for it gets that reply.
+ * The answer to the call that waits, as events. What the run comes to is told by the reply to the message that
+ * answered; where none did, one that stands for it gets that reply.
  */
 export function approvalAnsweredEvents(
   session: Session,
@@ -181,7 +184,10 @@ export function denyByRuleEvent(call: string, why: string): EventBody {
   return { type: 'approval.answered', call, decision: 'deny', by: 'rule', why: `denied: ${why}` };
 }
 
-/** Messages that were written without knowing of the call that waits: plain words of theirs do not answer it, and wait with it. */
+/**
+ * Messages that were written without knowing of the call that waits: plain words of theirs do not answer it, and wait
+ * with it.
+ */
 export function waitsForApproval(session: Session, message: Message, kind: MessageKind | null): boolean {
   const { open } = session.approvals;
   return open !== null && (kind === 'task' || kind === 'continue') && open.queuedBefore.includes(message.id);

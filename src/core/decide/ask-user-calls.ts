@@ -19,8 +19,8 @@ const NOBODY_TO_ASK =
   'Nobody can be asked: you work on one step for a parent session. Decide yourself and say what you assumed, or end with [Blocked: what is missing].';
 
 /**
- * What the open `ask_user` calls of an answer want next, once its other calls have ended: the first question brings the run to
- * rest; what cannot be asked is told why. Empty where there is none.
+ * What the open `ask_user` calls of an answer want next, once its other calls have ended: the first question brings the
+ * run to rest; what cannot be asked is told why. Empty where there is none.
  */
 export function askUserEvents(session: Session, rules: Rules): EventBody[] {
   const open = (session.turn?.calls ?? []).filter(

@@ -52,8 +52,9 @@ import { planCallEvents } from './plan-tool-calls.ts';
 import { respondToMessage } from './respond.ts';
 
 /**
- * What now? Pure: no clock, no chance, no waiting. Deciding again on the same session gives the same answer, and each event it
- * asks for takes away the reason to ask for it, so a crash at any point is followed by the rest of the same story.
+ * What now? Pure: no clock, no chance, no waiting. Deciding again on the same session gives the same answer, and each
+ * event it asks for takes away the reason to ask for it, so a crash at any point is followed by the rest of the same
+ * story.
  */
 export function decide(session: Session, rules: Rules = resolveRules()): Decision {
   const decision = nextDecision(session, rules);
@@ -223,7 +224,10 @@ function decideClaim(session: Session, claim: StepClaim, rules: Rules): Decision
   };
 }
 
-/** The plan an answer brings about: it begins with the first call or declared step of a run, and grows by what is declared. */
+/**
+ * The plan an answer brings about: it begins with the first call or declared step of a run, and grows by what is
+ * declared.
+ */
 function planEventsOf(session: Session): EventBody[] {
   const { run, turn } = session;
   if (!run || !turn) return [];

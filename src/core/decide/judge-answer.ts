@@ -16,8 +16,8 @@ import type { Session } from '../session/session-state.ts';
 import { textOfJsonAnswer } from '../text/json-in-answer.ts';
 
 /**
- * What the answer at hand means for the plan, once its calls have ended: a step is closed, claimed, refused, blocked or asked
- * about, or nothing. One answer closes one step at most, and is judged once.
+ * What the answer at hand means for the plan, once its calls have ended: a step is closed, claimed, refused, blocked or
+ * asked about, or nothing. One answer closes one step at most, and is judged once.
  */
 export function judgeAnswer(session: Session): EventBody[] {
   const plan = activePlan(session);
@@ -27,7 +27,8 @@ export function judgeAnswer(session: Session): EventBody[] {
   const text = textOfJsonAnswer(turn.text);
   const tags = readStatusTags(text);
   const open = findVeto(linesWithTags(text), false)?.veto === 'not_done';
-  // A person may have closed the step the model was asked about: then the answer speaks of that one, unless it names another.
+  // A person may have closed the step the model was asked about: then the answer speaks of that one, unless it names
+  // another.
   const own = turn.step === null || turn.step === step.id;
   const progress = own ? progressEvents(step, tags) : [];
   if (progress.length > 0) return progress;
@@ -84,7 +85,8 @@ function endEventsByTiers(session: Session, plan: Plan, step: Step, turn: Turn):
   const verdict = stepVerdictOn(session, plan, step, turn, waited);
   if (verdict.veto !== undefined) return refusedClaimEvents(session, step, turn, verdict);
   if (verdict.tier === 'marker' && isEchoOfTool(session, plan, step, turn)) return [];
-  // The question costs a line in the next call, so it comes at the plain limit, also where there is movement; sooner where there is none.
+  // The question costs a line in the next call, so it comes at the plain limit, also where there is movement; sooner
+  // where there is none.
   const limit =
     (session.run?.repeatedCall.count ?? 0) >= 2
       ? Math.ceil(plan.limits.step_iterations / 2)
@@ -139,13 +141,17 @@ function stepVerdictOn(session: Session, plan: Plan, step: Step, turn: Turn, wai
   });
 }
 
-/** Talk about the step that the tool has just closed, before anything was done for the one at work, closes nothing more. */
+/**
+ * Talk about the step that the tool has just closed, before anything was done for the one at work, closes nothing more.
+ */
 function isEchoOfTool(session: Session, plan: Plan, step: Step, turn: Turn): boolean {
   const last = plan.steps.find((one) => one.id === session.closedSteps.at(-1));
   return last?.completed_by === 'tool' && turn.calls.length === 0 && (step.iterations ?? 0) <= 1;
 }
 
-/** A claim beside a failing tool is put on record and told to the model; "not done" after a question restarts the count. */
+/**
+ * A claim beside a failing tool is put on record and told to the model; "not done" after a question restarts the count.
+ */
 function refusedClaimEvents(session: Session, step: Step, turn: Turn, verdict: StepVerdict): EventBody[] {
   const { veto } = verdict;
   if (veto === undefined) return [];

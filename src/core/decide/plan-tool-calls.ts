@@ -19,7 +19,10 @@ type EditChanges = Extract<EventBody, { type: 'plan.edited' }>['changes'];
 const accept = (text: string, ...events: EventBody[]): PlanCallOutcome => ({ events, ok: true, text });
 const refuse = (text: string): PlanCallOutcome => ({ events: [], ok: false, text });
 
-/** A call of the `plan` tool: it touches nothing but the record, so what it does is decided here and recorded as one piece. */
+/**
+ * A call of the `plan` tool: it touches nothing but the record, so what it does is decided here and recorded as one
+ * piece.
+ */
 export function planCallEvents(session: Session, plan: Plan, call: TurnCall): EventBody[] {
   const { events, ok, text } = carryOutPlanCall(session, plan, call.args);
   return [
@@ -220,9 +223,9 @@ type WantedStep = Exclude<NonNullable<PlanToolArgs['steps']>[number], string>;
 type AddedSteps = { events: EventBody[]; accepted: string[]; skipped: string[] };
 
 /**
- * New steps by the rules of declared ones: none twice, no more than the mode allows, none in a ring, none that needs what is not
- * there. A step that is wanted alone is taken whole or refused (`strict`). Of a list each is judged by itself, and one known need
- * is enough to keep it (as Manus Demo does); a refused step uses up no id.
+ * New steps by the rules of declared ones: none twice, no more than the mode allows, none in a ring, none that needs
+ * what is not there. A step that is wanted alone is taken whole or refused (`strict`). Of a list each is judged by
+ * itself, and one known need is enough to keep it (as Manus Demo does); a refused step uses up no id.
  */
 function addWantedSteps(session: Session, plan: Plan, wanted: readonly WantedStep[], strict: boolean): AddedSteps {
   const cycle = findCycle(plan.steps);

@@ -33,7 +33,9 @@ export function respondToMessage(session: Session, message: Message, rules: Rule
   return heard ?? carryOutAction(MESSAGE_ACTIONS[kind.kind][sessionStatus(session)], session, message, rules);
 }
 
-/** The events of one answer. `join` and `wait` have none: the message waits for the next model call, or for its turn. */
+/**
+ * The events of one answer. `join` and `wait` have none: the message waits for the next model call, or for its turn.
+ */
 function carryOutAction(answer: MessageAction, session: Session, message: Message, rules: Rules): EventBody[] {
   switch (answer) {
     case 'join':

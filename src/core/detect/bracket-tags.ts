@@ -85,7 +85,10 @@ const PROMISED_CJK =
 /** A condition in front of the marker: "if all exist: [Done]". */
 const CONDITION =
   /(?:^|[\s,，])(?:if|unless|as soon as|wenn|falls|sobald|si|dès que|cuando)\s[^.!?。]*$|(?:如果|若|假如|一旦|只有|除非|等到)[^。！？]*$/iu;
-/** A time that stands in front of the marker with nothing else between is a condition too: "once it is here: [Done]", "通过后：[完成]". */
+/**
+ * A time that stands in front of the marker with nothing else between is a condition too: "once it is here: [Done]",
+ * "通过后：[完成]".
+ */
 const UPON =
   /^[^\p{L}\p{N}]*(?:once|when|whenever|after)\s[^,，:：→.!?]*(?:[,，:：–—-]|→|=>|->)[\s*_]*$|(?<![最然今])[后後时時]\s*[:：,，→]\s*[*_]*$/iu;
 /** A condition behind it in the same breath: "[Done] once they pass". */
@@ -100,7 +103,9 @@ const SPOKEN_OF =
 const ASKING = /^[^\p{L}\p{N}]*(?:is|are|was|were|do|does|did|can|could|should|shall|may|has|have|ist|sind|est)\s/iu;
 const ASKED = /^[^.!?。！？]*[?？]/u;
 
-/** Whether a tag is said of the work at hand: not denied, not promised, not conditional, not asked, not talked about. */
+/**
+ * Whether a tag is said of the work at hand: not denied, not promised, not conditional, not asked, not talked about.
+ */
 export function isAssertedTag({ before, after }: Pick<BracketTag, 'before' | 'after'>): boolean {
   const sentence = before.split(/[.!?。！？…]\s*(?=\S)/).at(-1) ?? '';
   const clause = before.split(CLAUSE_START).at(-1) ?? '';

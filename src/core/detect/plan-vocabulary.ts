@@ -80,7 +80,10 @@ function weighWords(words: readonly string[], sharedBy: ReadonlyMap<string, numb
   };
 }
 
-/** Every second pair of characters straddles two words, so a text that has all words has little more than half the pairs. */
+/**
+ * Every second pair of characters straddles two words, so a text that has all words has little more than half the
+ * pairs.
+ */
 const PAIR_WEIGHT = 0.6;
 
 /** How far a text takes the words of the rival, and how far those of the current step. */
@@ -101,8 +104,9 @@ const FILE_NAME_RUN = /[\w.-]+/g;
 const FILE_ENDING = /(?<=\w)\.[a-z][a-z0-9]{0,4}(?!\w)/gi;
 
 /**
- * File names, the most telling words a plan and a tool call share: "Update setup.go" and an edit of cmd/cli/setup.go. Of each run
- * of letters, dots and dashes what comes up to its last ending. Run and ending apart: together they take the square.
+ * File names, the most telling words a plan and a tool call share: "Update setup.go" and an edit of cmd/cli/setup.go.
+ * Of each run of letters, dots and dashes what comes up to its last ending. Run and ending apart: together they take
+ * the square.
  */
 function fileNamesIn(text: string): Set<string> {
   const names = new Set<string>();

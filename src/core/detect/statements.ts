@@ -1,11 +1,16 @@
 import { linesOutsideCode, splitSentences, withoutInlineCode, withoutLeadingMarks } from '../text/prose.ts';
 import { STEP_DECLARATION } from './bracket-tags.ts';
 
-/** What a turn says, sorted by what kind of saying it is. Bullets, emphasis and a word of praise in front are taken off. */
+/**
+ * What a turn says, sorted by what kind of saying it is. Bullets, emphasis and a word of praise in front are taken off.
+ */
 export interface Statements {
   /** What the speaker is about to do: "Now let me update the tests", "接下来写文档". */
   readonly intentions: readonly string[];
-  /** Titles: Markdown headings, bold lines, "Step 3: …". Empty when there are many: then the text lists, it does not turn. */
+  /**
+   * Titles: Markdown headings, bold lines, "Step 3: …". Empty when there are many: then the text lists, it does not
+   * turn.
+   */
   readonly headings: readonly string[];
   /** Everything else. */
   readonly others: readonly string[];
@@ -133,8 +138,8 @@ export function stepNumbersIn(sentence: string): { number: number; before: strin
 const JOINING_WORD = /^\s*(?:and|&|,|，|、|和|与|與|及)\s*$/i;
 
 /**
- * Whether a sentence reports the step of a number as finished: "Completed step 2", "Step 1 and step 2 are done", and not
- * "Step 1 is done, step 2 is half way".
+ * Whether a sentence reports the step of a number as finished: "Completed step 2", "Step 1 and step 2 are done", and
+ * not "Step 1 is done, step 2 is half way".
  */
 export function reportsStepDone(sentence: string, isOwn: (number: number) => boolean): boolean {
   if (!reportsCompletion(sentence)) return false;

@@ -90,8 +90,8 @@ type CompletionFacts = {
 };
 
 /**
- * A step with checks is claimed, and closed when they pass; one without is closed at once. What the `plan` tool claims waits for the
- * other calls of its answer.
+ * A step with checks is claimed, and closed when they pass; one without is closed at once. What the `plan` tool claims
+ * waits for the other calls of its answer.
  */
 export function claimStepEvent(
   step: Step,

@@ -35,8 +35,8 @@ const CIRCUMSTANCE = /^[\s*_]*(?:until|unless|when)\s/i;
 
 /**
  * The signs in an answer, in order: `[Done: step_2]`, `[Step 2 Done]`, `[Not done]`, `[Failed: why]`, `[Skip: why]`,
- * `[Blocked: why]`, `[Progress 2/5]` and their Chinese forms. Like the markers they are seen in prose alone: not in code,
- * not quoted, not denied, promised or asked. A bare `[Failed]` within a line is the state of some other thing.
+ * `[Blocked: why]`, `[Progress 2/5]` and their Chinese forms. Like the markers they are seen in prose alone: not in
+ * code, not quoted, not denied, promised or asked. A bare `[Failed]` within a line is the state of some other thing.
  */
 export function readStatusTags(text: string): StatusTag[] {
   return linesWithTags(text).flatMap((line) =>

@@ -3,7 +3,10 @@ import { ApprovalFile } from '../../protocol/session/approval.ts';
 import type { PendingApproval } from '../session/run-state.ts';
 import type { Session } from '../session/session-state.ts';
 
-/** What a person wrote: only the decision, and the rule beside it, count; a file about another call is no answer to this one. */
+/**
+ * What a person wrote: only the decision, and the rule beside it, count; a file about another call is no answer to this
+ * one.
+ */
 export function parseApprovalFile(
   text: string,
   { id, name, args, hash }: PendingApproval,

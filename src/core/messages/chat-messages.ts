@@ -4,8 +4,8 @@ import type { ChatMessage, Message } from '../session/session-messages.ts';
 import { textWithoutCommand } from './commands.ts';
 
 /**
- * A message as the model reads it: what a person said as typed, what a sender who gives no orders said as data. What the daemon knows
- * of it stands in a line before it, which no text can forge; the images among its files go along.
+ * A message as the model reads it: what a person said as typed, what a sender who gives no orders said as data. What
+ * the daemon knows of it stands in a line before it, which no text can forge; the images among its files go along.
  */
 export function toUserMessage(message: Message, nonce: string): ChatMessage & { role: 'user' } {
   const { from, as, attachments = [] } = message;

@@ -37,7 +37,8 @@ export type MessageAction =
 // biome-ignore format: a table reads as a table
 /** What a message does in each state: the whole behaviour of a session towards people, on one screen. */
 export const MESSAGE_ACTIONS: Readonly<Record<MessageKind, Readonly<Record<SessionStatus, MessageAction>>>> = {
-  //           no run                    running                    waiting               paused                completed              failed or cancelled
+  // no run                    running                    waiting               paused                completed         
+  // failed or cancelled
   task:     { none: 'start',             running: 'join',            waiting: 'resume',         paused: 'start_beside', completed: 'start',       failed: 'start' },
   run:      { none: 'start',             running: 'wait',            waiting: 'start_beside',   paused: 'start_beside', completed: 'start',       failed: 'start' },
   continue: { none: 'tell_nothing_to_continue', running: 'join',     waiting: 'resume',         paused: 'resume',       completed: 'tell_nothing_to_continue', failed: 'resume' },
@@ -185,8 +186,8 @@ function actionFor(session: Session, message: Message): MessageAction | null {
 }
 
 /**
- * "after", "New task: …" or a mode of its own: not for the run that is on. Nor is what a child session hears from its parent, which
- * wants to know what came of it.
+ * "after", "New task: …" or a mode of its own: not for the run that is on. Nor is what a child session hears from its
+ * parent, which wants to know what came of it.
  */
 function waitsForItsTurn({ name }: Session, message: Message): boolean {
   if (message.as === 'data') return false;

@@ -11,8 +11,8 @@ import { classifyIntent } from './intent.ts';
 export const parseAskCall = (args: string): AskUserArgs | string => parseToolArgs(AskUserArgs, args);
 
 /**
- * Whether a message answers the question a run waits with, though its words would mean something else elsewhere: "stop" where that
- * is one of the choices, or "not done yet". A known command is always a command.
+ * Whether a message answers the question a run waits with, though its words would mean something else elsewhere: "stop"
+ * where that is one of the choices, or "not done yet". A known command is always a command.
  */
 export function answersOpenQuestion(
   { question, run }: Session,
@@ -75,12 +75,17 @@ function attachmentsText(message: Message, nonce: string): string {
   return note === '' ? '' : `\n${note}`;
 }
 
-/** Which choice the words of an answer mean, by their place from 0. `both`: they are the text of one and the number of another. */
+/**
+ * Which choice the words of an answer mean, by their place from 0. `both`: they are the text of one and the number of
+ * another.
+ */
 export type MatchedChoice = { is: 'one'; place: number } | { is: 'both'; place: number; number: number };
 
 const CHOICE_NUMBER = /^[#(（]?\s*(\d{1,2})\s*[.)）。、:：]*$/;
 
-/** The choice an answer names, by its number (from 1) or by its text; null where it says something else. Pure and total. */
+/**
+ * The choice an answer names, by its number (from 1) or by its text; null where it says something else. Pure and total.
+ */
 function matchChoice(answer: string, choices: readonly string[]): MatchedChoice | null {
   const said = normalizeChoice(answer);
   const texts = choices.flatMap((choice, place) => (said !== '' && normalizeChoice(choice) === said ? [place] : []));

@@ -78,8 +78,8 @@ function planFacts(plan: Plan): Reply['plan'] {
 }
 
 /**
- * The bytes of a reply file: JSON for a JSON message, else Markdown with the same facts in front matter. Characters that nobody sees
- * are escapes in JSON and in the front matter, which read back as they were.
+ * The bytes of a reply file: JSON for a JSON message, else Markdown with the same facts in front matter. Characters
+ * that nobody sees are escapes in JSON and in the front matter, which read back as they were.
  */
 export function formatReplyFile(reply: Reply): string {
   if (/\.json$/i.test(reply.id)) return `${escapeInvisible(JSON.stringify(reply, null, 2))}\n`;
@@ -102,8 +102,8 @@ const MAX_NAME_BYTES = 255;
 const NUMBERED_NAME_BYTES = 230;
 
 /**
- * A name no other message's reply has: `1.md`, then `1-2.md`, `1-3.md`. The name itself where it is free, however long: a frontend
- * waits for the reply under the name of its message.
+ * A name no other message's reply has: `1.md`, then `1-2.md`, `1-3.md`. The name itself where it is free, however long:
+ * a frontend waits for the reply under the name of its message.
  */
 export function freeReplyName(wanted: string, taken: (name: string) => boolean): string {
   if (byteLength(wanted) <= MAX_NAME_BYTES && !taken(wanted)) return wanted;

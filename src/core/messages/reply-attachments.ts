@@ -7,8 +7,9 @@ const MAX_FILES_NAMED = 200;
 const MAX_SEARCHED_CHARS = 100_000;
 
 /**
- * Files a reply may bring along, as `work/x`: those its text names, then those of the steps that were closed in this run; a child
- * session's, of its whole plan, since nobody saw its earlier replies. Whether they are there is for who can look. Pure.
+ * Files a reply may bring along, as `work/x`: those its text names, then those of the steps that were closed in this
+ * run; a child session's, of its whole plan, since nobody saw its earlier replies. Whether they are there is for who
+ * can look. Pure.
  */
 export function findReplyAttachments(session: Session, text: string): string[] {
   const { run, plan, name } = session;
@@ -24,7 +25,10 @@ const BACKTICKED = /`([^`\n]{1,500})`/g;
 const LINK_TARGET = /\]\(([^\n()]{1,500}(?:\([^\n()]{0,100}\)[^\n()]{0,500})?)\)/g;
 const PLAIN_PATH = /(?<![A-Za-z0-9_./:~\\-])work\/[^\s`"'<>()[\]{}|*,;，。；：、！？“”‘’》）】]{1,300}/g;
 
-/** Paths under `work/` that a text names: in backticks, in Markdown links and images, or as plain words that begin with `work/`. */
+/**
+ * Paths under `work/` that a text names: in backticks, in Markdown links and images, or as plain words that begin with
+ * `work/`.
+ */
 export function filesNamedIn(text: string, folder?: string): string[] {
   const prose = [...text.slice(0, 2 * MAX_SEARCHED_CHARS)]
     .slice(0, MAX_SEARCHED_CHARS)
@@ -56,8 +60,8 @@ function withoutTrailingMarks(word: string): string[] {
 }
 
 /**
- * The path under `work/` that a name means, or none: nothing absolute, no address, nothing that leads up. Within a folder of its
- * own a child's names are relative to that folder, or to the whole.
+ * The path under `work/` that a name means, or none: nothing absolute, no address, nothing that leads up. Within a
+ * folder of its own a child's names are relative to that folder, or to the whole.
  */
 function pathsUnderWork(name: string, folder?: string): string[] {
   const plain = name.trim().replace(/^(?:\.\/+)+/, '');

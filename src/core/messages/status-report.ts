@@ -47,7 +47,10 @@ const SUMMARY_WORDING = {
   },
 };
 
-/** Where a plan stands, for a person: goal, count, current step with its progress, iterations spent, all steps with results. */
+/**
+ * Where a plan stands, for a person: goal, count, current step with its progress, iterations spent, all steps with
+ * results.
+ */
 export function formatPlanSummary(plan: Plan, language: Language): string {
   const words = SUMMARY_WORDING[language];
   const current = runningStep(plan);

@@ -10,8 +10,8 @@ import type { ModePolicy } from './mode-policy.ts';
 import { ruleOnWorkKind, WORK_KINDS, type WorkKind, type WorkSignals } from './work-kind.ts';
 
 /**
- * A run whose mode the rules left open: the model is asked once, beside the work, what kind of work it is. From its answer on, or its
- * first failure to give one, the run has another mode and this one has no more to say.
+ * A run whose mode the rules left open: the model is asked once, beside the work, what kind of work it is. From its
+ * answer on, or its first failure to give one, the run has another mode and this one has no more to say.
  */
 export const auto: ModePolicy = {
   ...linear,
@@ -52,9 +52,9 @@ function modeCandidates(choice: WorkKind, signals: WorkSignals): readonly string
 }
 
 /**
- * The mode for a kind of work, among those in `among`: an order of actions goes to plan-act, conditions and things done at the same
- * time to dag, many parts of one kind to map-reduce, a way that is to be found to todo. A kind whose mode is switched off
- * counts as complex.
+ * The mode for a kind of work, among those in `among`: an order of actions goes to plan-act, conditions and things done
+ * at the same time to dag, many parts of one kind to map-reduce, a way that is to be found to todo. A kind whose mode
+ * is switched off counts as complex.
  */
 export function modeForWork(
   choice: WorkKind,
@@ -71,9 +71,9 @@ export function modeForWork(
 export type ChosenMode = { mode: Mode; mode_reason: string };
 
 /**
- * The mode a message's run begins in. One that somebody asked for stands: in the message, else in the template, else by `/mode`, else in
- * the settings. `auto` is settled by rules where they agree; where they do not, the run begins as `auto`. A template has its
- * steps already: without a mode of its own it is worked through in order.
+ * The mode a message's run begins in. One that somebody asked for stands: in the message, else in the template, else by
+ * `/mode`, else in the settings. `auto` is settled by rules where they agree; where they do not, the run begins as
+ * `auto`. A template has its steps already: without a mode of its own it is worked through in order.
  */
 export function initialMode(session: Session, message: Message, rules: Rules): { mode: Mode; mode_reason?: string } {
   const command = parseModeCommand(message);

@@ -50,14 +50,18 @@ ${DAG_PLAN_FORM}
   },
 };
 
-/** How often the planner is asked between super-steps, in one plan: each super-step costs several calls, so this adds few. */
+/**
+ * How often the planner is asked between super-steps, in one plan: each super-step costs several calls, so this adds
+ * few.
+ */
 const MAX_ADAPTATIONS = 5;
 
 const DAG_FIRST_PLAN: FirstPlanRules = { ...DEFAULT_FIRST_PLAN, fallback: (language) => sequentialFallback(language) };
 
 /**
- * The plan as a graph: all steps that are ready run together, a super-step, each in a child session; the next one begins when all
- * of them have ended. Conditions, steps that undo, groups and adaptation are as in Manus Demo, without its faults.
+ * The plan as a graph: all steps that are ready run together, a super-step, each in a child session; the next one
+ * begins when all of them have ended. Conditions, steps that undo, groups and adaptation are as in Manus Demo, without
+ * its faults.
  */
 export const dag: ModePolicy = {
   ...linear,

@@ -6,8 +6,8 @@ import type { Session } from '../session/session-state.ts';
 import type { ModePolicy } from './mode-policy.ts';
 
 /**
- * The linear mode: steps are declared as the work goes, and one step is worked on at a time, in order. It calls the model for
- * nothing but the work itself.
+ * The linear mode: steps are declared as the work goes, and one step is worked on at a time, in order. It calls the
+ * model for nothing but the work itself.
  */
 export const linear: ModePolicy = {
   startsWithWork: true,

@@ -54,15 +54,18 @@ ${MAP_REDUCE_PLAN_FORM}
 
 /** One try and three more, after 1, 2 and 3 seconds (JManus). */
 const MAX_ATTEMPTS = 4;
-/** Characters of outcomes put together at once, for each token of the window: a tenth of it in Latin scripts, less than half in others. */
+/**
+ * Characters of outcomes put together at once, for each token of the window: a tenth of it in Latin scripts, less than
+ * half in others.
+ */
 const CHARS_PER_TOKEN = 0.4;
 /** JManus' own limit, where the window is small. */
 const MIN_BATCH_CHARS = 2500;
 
 /**
- * Prepare, map, reduce, finish: a step with `each` is done once for each part, each time by a child session, as many at once as
- * may be; a step with `gather` puts together what came out, in batches, again by children; the steps around them are worked on here,
- * one after the other (the phases of JManus' plans, as steps that people can read and change).
+ * Prepare, map, reduce, finish: a step with `each` is done once for each part, each time by a child session, as many at
+ * once as may be; a step with `gather` puts together what came out, in batches, again by children; the steps around
+ * them are worked on here, one after the other (the phases of JManus' plans, as steps that people can read and change).
  */
 export const mapReduce: ModePolicy = {
   ...linear,
@@ -88,7 +91,9 @@ export const mapReduce: ModePolicy = {
   plannerPrompts: { plan: MAP_REDUCE_PLANNER_PROMPT },
 };
 
-/** A plan as it begins: every step waits for the one before it, so that a phase begins when the one before it has ended. */
+/**
+ * A plan as it begins: every step waits for the one before it, so that a phase begins when the one before it has ended.
+ */
 function chainPhases(action: ModeAction | null, rules: Rules): ModeAction | null {
   if (!action || !('record' in action)) return action;
   const batch_chars = Math.max(MIN_BATCH_CHARS, Math.floor(rules.contextWindow * CHARS_PER_TOKEN));
@@ -126,8 +131,8 @@ function withWarnings(text: string, plan: Plan): string {
 }
 
 /**
- * What a step with parts needs next: its parts looked up, put into the plan, or, once all have ended, its own end. Null while they
- * are worked on, and where no such step is at work.
+ * What a step with parts needs next: its parts looked up, put into the plan, or, once all have ended, its own end. Null
+ * while they are worked on, and where no such step is at work.
  */
 function fanOutAction(session: Session, plan: Plan): ModeAction | null {
   const left = skipAbandonedParts(plan);

@@ -14,7 +14,10 @@ export type ModePolicy = {
   readonly requiresToolUse: boolean;
   /** All steps that are ready begin at once; else one at a time. */
   readonly runsInParallel: boolean;
-  /** Parts of a step begin as others of them end, and work in folders of their own; without this, those begun together are waited for. */
+  /**
+   * Parts of a step begin as others of them end, and work in folders of their own; without this, those begun together
+   * are waited for.
+   */
   readonly isRolling?: boolean;
   /** Times a child may try a step. */
   readonly maxAttempts: number;

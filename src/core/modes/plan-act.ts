@@ -9,8 +9,9 @@ import { linear } from './linear.ts';
 import type { ModePolicy } from './mode-policy.ts';
 
 /**
- * Plan, then act: a planner writes the steps, each is worked on by its executor with the results of those before it, what is
- * still open is planned anew after a failure, and a summary ends it (as ManusX, OpenManus and JManus do, without their faults).
+ * Plan, then act: a planner writes the steps, each is worked on by its executor with the results of those before it,
+ * what is still open is planned anew after a failure, and a summary ends it (as ManusX, OpenManus and JManus do,
+ * without their faults).
  */
 export const planAct: ModePolicy = {
   ...linear,

@@ -47,9 +47,9 @@ const MAX_OPEN_ITEMS = 20;
 const MERGE_HINT_SHARE = 0.8;
 
 /**
- * A list that grows as the work goes: one to three first items, the first ready one is worked on, what is discovered is added
- * and what is not needed is closed. A failed item is tried again and then blocked, and so is what needs it; work that completes
- * nothing for long rests with a diagnosis; the answer at the end tells the failures too.
+ * A list that grows as the work goes: one to three first items, the first ready one is worked on, what is discovered is
+ * added and what is not needed is closed. A failed item is tried again and then blocked, and so is what needs it; work
+ * that completes nothing for long rests with a diagnosis; the answer at the end tells the failures too.
  */
 export const todo: ModePolicy = {
   ...linear,

@@ -13,8 +13,8 @@ const LONG_MESSAGE = 400;
 const SHORT_MESSAGE = 60;
 
 /**
- * What kind of work a message asks for, by rules alone. `null` where signs point in more than one direction: the model is asked
- * then. Talk and questions are `simple`, also where nothing at all was recognised in a short text.
+ * What kind of work a message asks for, by rules alone. `null` where signs point in more than one direction: the model
+ * is asked then. Talk and questions are `simple`, also where nothing at all was recognised in a short text.
  */
 export function ruleOnWorkKind(text: string): WorkKindRuling {
   const signals = readWorkSignals(text);
@@ -123,7 +123,10 @@ const ITEM = /^\s*(?:\d{1,3}[.)]|[-*+])\s+(?:\[ \]\s+)?(\S.*)$/;
 /** Longest text that is looked at, in UTF-16 units: what a task is about is said at its beginning. */
 const MAX_CHARS_READ = 8000;
 
-/** Reads the signs of a message, in English or Chinese. What stands in code or quotation marks is not the person's own word. */
+/**
+ * Reads the signs of a message, in English or Chinese. What stands in code or quotation marks is not the person's own
+ * word.
+ */
 function readWorkSignals(text: string): WorkSignals {
   const head = text.slice(0, MAX_CHARS_READ);
   const lines = unquotedLines(head);

@@ -71,8 +71,8 @@ export function quoteIfNeeded(name: string): string {
 export const MISSING_OUTCOME_SIZE = 100;
 
 /**
- * Puts items together in their order, as many in each batch as fit into `limit`. One that is larger stands alone; none is split and
- * no batch is empty (as JManus fills them).
+ * Puts items together in their order, as many in each batch as fit into `limit`. One that is larger stands alone; none
+ * is split and no batch is empty (as JManus fills them).
  */
 export function packIntoBatches<T>(items: readonly T[], sizeOf: (item: T) => number, limit: number): T[][] {
   const batches: T[][] = [];

@@ -14,14 +14,17 @@ import {
 import { applyPlanChanges } from './plan-changes.ts';
 import { dependencyNodes, findCycle, stepReferences } from './step-graph.ts';
 
-/** What a hand edit comes to: the changes that are taken over, in words what is not, and the save as the next one's base. */
+/**
+ * What a hand edit comes to: the changes that are taken over, in words what is not, and the save as the next one's
+ * base.
+ */
 export type MergedEdit = { changes: PlanChange[]; ignored: string[]; save: SavedPlan | null };
 
 /**
- * Three-way merge by step id. `base` is what the person's last save of this buffer said, or the version of the plan it began
- * from; `theirs` what they saved now, and `now` the plan as the record has it. People win on what they changed; what they did not
- * touch stays as the record has it. Plan status, index and counters are the daemon's own. `raw` is the saved JSON, to say what of
- * it was ignored.
+ * Three-way merge by step id. `base` is what the person's last save of this buffer said, or the version of the plan it
+ * began from; `theirs` what they saved now, and `now` the plan as the record has it. People win on what they changed;
+ * what they did not touch stays as the record has it. Plan status, index and counters are the daemon's own. `raw` is
+ * the saved JSON, to say what of it was ignored.
  */
 export function mergePlanEdit(
   base: Plan | PlanSave,
@@ -144,9 +147,9 @@ function isDifferentSave({ revision: _, ...was }: SavedPlan, { revision: __, ...
 type EditedStep = EditedPlan['steps'][number];
 
 /**
- * Which step of the plan each step of a save is. An id says so; steps without one, or with one that is there twice, are those of
- * the same words in the save before (`base`), then those that stood in the same place and were only reworded. Any other is new and
- * gets an id that was never used.
+ * Which step of the plan each step of a save is. An id says so; steps without one, or with one that is there twice, are
+ * those of the same words in the save before (`base`), then those that stood in the same place and were only reworded.
+ * Any other is new and gets an id that was never used.
  */
 function matchSavedSteps(base: SavedPlan, { steps }: EditedPlan, now: Plan, lastStepNumber: number): SavedStep[] {
   const ids = new Array<string | undefined>(steps.length);
@@ -216,7 +219,9 @@ function isSimilarText(a: string, b: string): boolean {
   return 2 * (head + tail) >= Math.max(a.length, b.length);
 }
 
-/** Ids for what is new: the person's own where it is free. An id the record gave to a step of its own meanwhile is not. */
+/**
+ * Ids for what is new: the person's own where it is free. An id the record gave to a step of its own meanwhile is not.
+ */
 function assignNewIds(
   base: SavedPlan,
   steps: readonly EditedStep[],

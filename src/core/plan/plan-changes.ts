@@ -44,8 +44,8 @@ export function applyPlanChanges(plan: Plan, changes: readonly PlanChange[], at:
 }
 
 /**
- * Steps that are changed in place: found by id, appended and removed without a look at the others. What is removed leaves a gap
- * until places matter.
+ * Steps that are changed in place: found by id, appended and removed without a look at the others. What is removed
+ * leaves a gap until places matter.
  */
 function editableStepList(before: readonly Step[]) {
   let steps: Array<Step | null> = [...before];

@@ -11,17 +11,18 @@ export function openSteps(plan: Plan): Step[] {
 }
 
 /**
- * Steps that may start now: pending, everything they and the groups they are in need is completed, and their conditions hold. A
- * step that undoes another is ready only once that one has failed, and then nothing else is. Groups are never worked on themselves.
+ * Steps that may start now: pending, everything they and the groups they are in need is completed, and their conditions
+ * hold. A step that undoes another is ready only once that one has failed, and then nothing else is. Groups are never
+ * worked on themselves.
  */
 export function readySteps(steps: readonly Step[]): Step[] {
   return findReadySteps(steps);
 }
 
 /**
- * Steps that keep the goal from being reached. One that a `spawn` call asked for is a means: whether its failure matters is for
- * the model that was told of it, as long as any other step was completed. A part of a step that was completed without it was not
- * needed.
+ * Steps that keep the goal from being reached. One that a `spawn` call asked for is a means: whether its failure
+ * matters is for the model that was told of it, as long as any other step was completed. A part of a step that was
+ * completed without it was not needed.
  */
 export function failedOrBlockedSteps(plan: Plan): Step[] {
   const completed = new Set(plan.steps.flatMap((step) => (step.status === 'completed' ? [step.id] : [])));
@@ -141,8 +142,8 @@ export function executorOf(
 }
 
 /**
- * The step at work in this conversation. One that a `spawn` call gave to a child session is worked on elsewhere, and a group only
- * in its parts.
+ * The step at work in this conversation. One that a `spawn` call gave to a child session is worked on elsewhere, and a
+ * group only in its parts.
  */
 export function runningStep(plan: Plan | null): Step | undefined {
   return plan?.steps.find(

@@ -9,8 +9,8 @@ import { causeOfSkip, readinessOfPending } from './step-readiness.ts';
 export const MAX_CHANGES_AT_ONCE = 200;
 
 /**
- * What follows from the plan alone, before more of it begins: steps that never will are skipped, with the reason, and groups end
- * with their parts. `replaced`: failed steps in whose place others were planned.
+ * What follows from the plan alone, before more of it begins: steps that never will are skipped, with the reason, and
+ * groups end with their parts. `replaced`: failed steps in whose place others were planned.
  */
 export function cascadeEvents(plan: Plan, replaced: readonly string[]): EventBody[] {
   const readiness = readinessOfPending(plan.steps);
@@ -69,8 +69,8 @@ function groupFailedEvent(step: string, parts: readonly Step[], how: string): Ev
 }
 
 /**
- * Steps that were lost, and skipped ones that were because of them: one that a condition or a person left out is no loss. Found from
- * those that failed on, since a chain may be as long as the plan.
+ * Steps that were lost, and skipped ones that were because of them: one that a condition or a person left out is no
+ * loss. Found from those that failed on, since a chain may be as long as the plan.
  */
 function stepsLostIn(graph: StepGraph, replaced: ReadonlySet<string>): ReadonlySet<string> {
   const behind = new Map<string, string[]>();
@@ -95,8 +95,9 @@ function stepsLostIn(graph: StepGraph, replaced: ReadonlySet<string>): ReadonlyS
 }
 
 /**
- * The steps as they are once some have been opened again: what was skipped because of them comes back with them, and what that held
- * back in turn; a step that undoes one of them may be needed once more; groups around them are open again.
+ * The steps as they are once some have been opened again: what was skipped because of them comes back with them, and
+ * what that held back in turn; a step that undoes one of them may be needed once more; groups around them are open
+ * again.
  */
 export function reopenWithDependents(steps: readonly Step[], opened: ReadonlySet<string>): Step[] {
   const graph = stepGraph(steps);

@@ -44,7 +44,10 @@ export function groupStepsBy(steps: readonly Step[], keyOf: (step: Step) => stri
 const groupCache = new WeakMap<readonly Step[], ReadonlySet<string>>();
 const askedOnce = new WeakSet<readonly Step[]>();
 
-/** Other steps name it as their `parent`. Of each version of a plan a single step is asked about; a list is indexed for the second. */
+/**
+ * Other steps name it as their `parent`. Of each version of a plan a single step is asked about; a list is indexed for
+ * the second.
+ */
 export function isGroup(steps: readonly Step[], id: string): boolean {
   const known = groupCache.get(steps);
   if (known) return known.has(id);
@@ -59,7 +62,10 @@ export function isGroup(steps: readonly Step[], id: string): boolean {
   return groups.has(id);
 }
 
-/** The steps with one of them changed. Where it hangs together with the others as before, what is known of that stays known. */
+/**
+ * The steps with one of them changed. Where it hangs together with the others as before, what is known of that stays
+ * known.
+ */
 export function replaceStep(steps: readonly Step[], id: string, change: (step: Step) => Step): Step[] {
   const groups = groupCache.get(steps);
   let isSame = groups !== undefined;
@@ -93,8 +99,8 @@ const awaitedSteps = ({ needs = [], when = [], gather }: Step): string[] => [
 ];
 
 /**
- * Each step with all that has to end before it can: for looking for rings. What a group waits for stands once, at the node of
- * its beginning, which its parts need: a thousand parts of a group with a thousand needs are no million.
+ * Each step with all that has to end before it can: for looking for rings. What a group waits for stands once, at the
+ * node of its beginning, which its parts need: a thousand parts of a group with a thousand needs are no million.
  */
 export function dependencyNodes(steps: readonly Step[]): Array<{ id: string; needs: string[]; of?: string }> {
   const { byId, parts, rollbackTargets } = stepGraph(steps);
@@ -141,7 +147,10 @@ export function findCycle(steps: readonly DependencyNode[]): string[] | undefine
 /** Every ring once; rings that share a step count as one. */
 export const findCycles = (steps: readonly DependencyNode[]): string[][] => [...generateCycles(steps)];
 
-/** Depth first, without recursion: a chain may be as long as the plan. The steps of a ring that was found are left out from there on. */
+/**
+ * Depth first, without recursion: a chain may be as long as the plan. The steps of a ring that was found are left out
+ * from there on.
+ */
 function* generateCycles(steps: readonly DependencyNode[]): Generator<string[], null> {
   const nodes = new Map(steps.map((step) => [step.id, step]));
   const done = new Set<string>();
@@ -167,7 +176,9 @@ function* generateCycles(steps: readonly DependencyNode[]): Generator<string[], 
   return null;
 }
 
-/** How many steps of a plan are completed. Apart from the rest about steps, which short commands have no need to load. */
+/**
+ * How many steps of a plan are completed. Apart from the rest about steps, which short commands have no need to load.
+ */
 export function countCompletedSteps(plan: Plan): number {
   return plan.steps.filter((step) => step.status === 'completed').length;
 }

@@ -9,8 +9,8 @@ export type StepReadiness = { is: 'ready' } | { is: 'waits'; for: readonly strin
 const readinessCache = new WeakMap<readonly Step[], ReadonlyMap<string, StepReadiness>>();
 
 /**
- * The outlook of each pending step, by id. A plan is judged once, however often it is asked about; a changed one is judged anew.
- * Groups are not worked on and have none.
+ * The outlook of each pending step, by id. A plan is judged once, however often it is asked about; a changed one is
+ * judged anew. Groups are not worked on and have none.
  */
 export function readinessOfPending(steps: readonly Step[]): ReadonlyMap<string, StepReadiness> {
   const before = readinessCache.get(steps);
@@ -42,7 +42,10 @@ const isStillOpen = ({ status }: Step): boolean => status === 'pending' || statu
 
 const closedGroupCache = new WeakMap<StepGraph, Map<string, boolean>>();
 
-/** A group that a person closed, and not its parts, takes those that have not begun with it. Each group is looked at once. */
+/**
+ * A group that a person closed, and not its parts, takes those that have not begun with it. Each group is looked at
+ * once.
+ */
 function isClosedGroup(group: Step, graph: StepGraph): boolean {
   const known = closedGroupCache.get(graph) ?? new Map<string, boolean>();
   closedGroupCache.set(graph, known);
@@ -100,7 +103,10 @@ function conditionReadiness(line: readonly Step[], { byId }: StepGraph): StepRea
 const describeUnmetCondition = (when: StepCondition): string =>
   `when ${when.step}: it does not hold that ${describeCondition(when)}`;
 
-/** The step whose end a skipped or blocked one names as its reason, as said above; undefined where it was left out for another. */
+/**
+ * The step whose end a skipped or blocked one names as its reason, as said above; undefined where it was left out for
+ * another.
+ */
 export function causeOfSkip({ status, error = '' }: Step): string | undefined {
   return status === 'skipped' || status === 'blocked'
     ? /^(?:needs|when|undoes|part of) ([^\s,:]+)/u.exec(error)?.[1]
@@ -108,8 +114,8 @@ export function causeOfSkip({ status, error = '' }: Step): string | undefined {
 }
 
 /**
- * Steps that may start now. While something that failed is to be undone, nothing else begins: of several that failed, the one
- * that was begun last is undone first.
+ * Steps that may start now. While something that failed is to be undone, nothing else begins: of several that failed,
+ * the one that was begun last is undone first.
  */
 export function findReadySteps(steps: readonly Step[]): Step[] {
   const readiness = readinessOfPending(steps);
@@ -130,7 +136,9 @@ function compareStartTimes(a: Step | undefined, b: Step | undefined, steps: read
   return (b ? steps.indexOf(b) : -1) - (a ? steps.indexOf(a) : -1);
 }
 
-/** Whether what a `when` asks for can be said by now: the step it is about has ended, or is blocked and that is asked. */
+/**
+ * Whether what a `when` asks for can be said by now: the step it is about has ended, or is blocked and that is asked.
+ */
 function isConditionDecided({ status: asked }: StepCondition, { status }: Step): boolean {
   return status === 'blocked' ? asked === 'blocked' : status !== 'pending' && status !== 'running';
 }
@@ -171,8 +179,8 @@ const NEEDS_WORDING = {
 };
 
 /**
- * What is wrong with the needs of the open steps, in words: a ring, or a step that is not there. A person can write both into
- * plan.json; no planner and no tool can.
+ * What is wrong with the needs of the open steps, in words: a ring, or a step that is not there. A person can write
+ * both into plan.json; no planner and no tool can.
  */
 export function describeBrokenNeeds(plan: Plan, language: Language): string[] {
   const words = NEEDS_WORDING[language];

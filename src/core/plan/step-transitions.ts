@@ -3,8 +3,8 @@ import type { Plan, Step, StepStatus } from '../../protocol/session/plan.ts';
 import { isGroup } from './step-graph.ts';
 
 /**
- * What may become of a step by the model's word or the daemon's rule. A person may do more: open again what has ended. A group
- * follows its parts.
+ * What may become of a step by the model's word or the daemon's rule. A person may do more: open again what has ended.
+ * A group follows its parts.
  */
 const TRANSITIONS: Readonly<Record<StepStatus, readonly StepStatus[]>> = {
   pending: ['running', 'completed', 'failed', 'blocked', 'skipped'],

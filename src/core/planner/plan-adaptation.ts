@@ -13,9 +13,9 @@ import { assignStepIds, MAX_PLAN_STEPS } from './plan-proposal.ts';
 import { DEFAULT_FIRST_PLAN, type ModeAction } from './planner-queries.ts';
 
 /**
- * Between super-steps: whether what is still open should be different, now that this is known. Asked after the first super-step,
- * which is where facts come in, and after each one in which something came out otherwise than planned, at most `most` times in a
- * plan. Null where there is nothing to ask.
+ * Between super-steps: whether what is still open should be different, now that this is known. Asked after the first
+ * super-step, which is where facts come in, and after each one in which something came out otherwise than planned, at
+ * most `most` times in a plan. Null where there is nothing to ask.
  */
 export function adaptationAction(session: Session, rules: Rules, most: number): ModeAction | null {
   const { run } = session;
@@ -48,7 +48,9 @@ function isBetweenSteps({ steps }: Plan): boolean {
   );
 }
 
-/** The first look; or a step that failed or was left out since the last one. A rollback that was not needed is no news. */
+/**
+ * The first look; or a step that failed or was left out since the last one. A rollback that was not needed is no news.
+ */
 function hasNews({ steps }: Plan, { revisions, reviewedSteps }: Session): boolean {
   const { rollbackTargets } = stepGraph(steps);
   const turned = steps.filter((step) => step.status === 'failed' || step.status === 'skipped');
@@ -71,8 +73,8 @@ type StepChange = NonNullable<PlanAdaptation['change']>[number];
 class RefusedAdaptation extends Error {}
 
 /**
- * Reads what a planner wants to be different. Only steps that have not begun may go or change, none that a person wrote, and what
- * comes of it has to hold together; else the whole is refused, naming the step.
+ * Reads what a planner wants to be different. Only steps that have not begun may go or change, none that a person
+ * wrote, and what comes of it has to hold together; else the whole is refused, naming the step.
  */
 function readAdaptation(text: string, plan: Plan, known: AdaptationContext): AdaptationReading {
   const parsed = PlanAdaptation.safeParse(firstJsonObject(text));

@@ -51,7 +51,9 @@ const proposalFault = (why: string): ProposalReading => ({ is: 'fault', why });
 
 type ProposalIssue = { code: string; path: PropertyKey[]; message: string; errors?: ProposalIssue[][] };
 
-/** The first thing that does not fit. Of the forms a step may have, the object is what was meant where there are keys. */
+/**
+ * The first thing that does not fit. Of the forms a step may have, the object is what was meant where there are keys.
+ */
 function describeIssue([issue]: readonly ProposalIssue[], within: readonly PropertyKey[] = []): string {
   if (!issue) return 'the object does not fit';
   const path = [...within, ...issue.path];

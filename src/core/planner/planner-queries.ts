@@ -16,7 +16,10 @@ import type { Language } from '../text/language.ts';
 import { titleFromGoal } from '../text/titles.ts';
 import { firstIndependentSteps, MAX_PLAN_STEPS, type ProposalReading, readProposal } from './plan-proposal.ts';
 
-/** What a mode wants before the next iteration: something on record, a look at the disk, a question beside the work, or a rest. */
+/**
+ * What a mode wants before the next iteration: something on record, a look at the disk, a question beside the work, or
+ * a rest.
+ */
 export type ModeAction = { record: EventBody[] } | { act: TurnCall } | { ask: PlannerQuery } | { rest: RunEndReason };
 
 /** How the plan of a mode begins, where a planner makes it. */
@@ -37,8 +40,8 @@ export const DEFAULT_FIRST_PLAN: FirstPlanRules = {
 };
 
 /**
- * What the planner's last answer comes to. One reading serves the decision and the words that tell the planner what was wrong,
- * so that it is told of every fault that counts.
+ * What the planner's last answer comes to. One reading serves the decision and the words that tell the planner what was
+ * wrong, so that it is told of every fault that counts.
  */
 export function readPlannerAnswer(
   session: Session,
@@ -60,9 +63,9 @@ const stepsThatStay = (plan: Plan): Step[] => plan.steps.filter((step) => step.s
 type FirstPlan = { title: string | undefined; steps: Step[]; by: string };
 
 /**
- * The plan a run begins with: asked of the model, tried again where its answer cannot be read, and made of plain steps where it
- * never can; the reason stays in the plan. One that is only too long is cut at the last try, and says so. Null once there is a
- * plan.
+ * The plan a run begins with: asked of the model, tried again where its answer cannot be read, and made of plain steps
+ * where it never can; the reason stays in the plan. One that is only too long is cut at the last try, and says so. Null
+ * once there is a plan.
  */
 export function firstPlanAction(
   session: Session,
@@ -118,9 +121,9 @@ function startPlanEvents(session: Session, { title, steps, by }: FirstPlan): Eve
 }
 
 /**
- * A new plan for what is still open, after a step failed that no revision knows of yet, or where the model asked for one. Null
- * where nothing is to be revised; gives up, and lets the run end on its steps, after `most` revisions or where the planner cannot
- * be read.
+ * A new plan for what is still open, after a step failed that no revision knows of yet, or where the model asked for
+ * one. Null where nothing is to be revised; gives up, and lets the run end on its steps, after `most` revisions or
+ * where the planner cannot be read.
  */
 export function replanAction(session: Session, rules: Rules, most: number): ModeAction | null {
   const { run } = session;
@@ -153,7 +156,9 @@ function requestedReplan(session: Session): string | null {
   return call ? `asked for: ${replanReason(call.args)}` : null;
 }
 
-/** The end of a planned run: once no step is open, the model sums up; where it cannot, the plan itself is the answer. */
+/**
+ * The end of a planned run: once no step is open, the model sums up; where it cannot, the plan itself is the answer.
+ */
 export function summaryAction(session: Session, rules: Rules): ModeAction | null {
   const { run } = session;
   const plan = activePlan(session);
@@ -176,7 +181,9 @@ const FALLBACK_STEPS: Record<Language, readonly string[]> = {
   zh: ['弄清要求并查看现有资料', '完成任务', '对照要求检查结果'],
 };
 
-/** The plan of a run whose planner never made one: three plain steps (as OpenManus does), in the language of the task. */
+/**
+ * The plan of a run whose planner never made one: three plain steps (as OpenManus does), in the language of the task.
+ */
 export function fallbackSteps(language: Language, lastStepNumber = 0): Step[] {
   return FALLBACK_STEPS[language].map((description, n) => ({
     id: `step_${lastStepNumber + n + 1}`,

@@ -58,8 +58,8 @@ const TASK_WORDING: Record<Language, typeof en> = { en, zh };
 const MAX_OUTCOME_LENGTH = 100_000;
 
 /**
- * What a child session is told: its step, the goal, the results of the steps it needs, and their files. One that does a part is told
- * of that part alone; one that puts together, all that came out of its batch, and what is missing.
+ * What a child session is told: its step, the goal, the results of the steps it needs, and their files. One that does a
+ * part is told of that part alone; one that puts together, all that came out of its batch, and what is missing.
  */
 export function buildChildTask(session: Session, step: Step, language: Language, folder?: string): string {
   const words = TASK_WORDING[language];

@@ -12,18 +12,21 @@ import { countMessageTokens, countTokens, elideOldOutputs, WINDOW_SHARE } from '
 import { MODEL_WORDING } from './model-wording.ts';
 
 /**
- * Windows that a conversation may grow to before its oldest turns are folded away. Leaving out old outputs (`elideOldOutputs`) carries
- * it that far; beyond, they would only be kept in memory and in snapshots, and never be sent again.
+ * Windows that a conversation may grow to before its oldest turns are folded away. Leaving out old outputs
+ * (`elideOldOutputs`) carries it that far; beyond, they would only be kept in memory and in snapshots, and never be
+ * sent again.
  */
 const MAX_WINDOWS = 1.25;
-/** Part of the room that stays. So each time at least as much again goes, and a provider's prefix cache is lost seldom. */
+/**
+ * Part of the room that stays. So each time at least as much again goes, and a provider's prefix cache is lost seldom.
+ */
 const KEPT_SHARE = 0.25;
 /** Models that find their place by reading the whole conversation, and have no window. */
 const MODELS_WITHOUT_WINDOW = /^(?:runbook$|scripted:)/;
 
 /**
- * The event that folds the oldest turns away, where the conversation has outgrown its window and there is enough to fold. A call
- * stays with its result, an answer with the messages it was given to, and the last turn stays in any case.
+ * The event that folds the oldest turns away, where the conversation has outgrown its window and there is enough to
+ * fold. A call stays with its result, an answer with the messages it was given to, and the last turn stays in any case.
  */
 export function compactionEvent(session: Session, rules: Rules): EventBody | null {
   if (MODELS_WITHOUT_WINDOW.test(session.run?.model ?? rules.model ?? '')) return null;
@@ -83,9 +86,9 @@ const CONDITION_WORDS =
   /\b(?:must|never|always|only|don['’]t|do not|at most|at least|no more than|no less than|without|limits?|budget|deadline|maximum|minimum|except|unless|make sure)\b|不要|不能|不得|不许|必须|必須|务必|只能|只要|最多|至少|别|禁止|除非|确保/i;
 
 /**
- * What older turns came to, by rules alone: what people asked, shortened but with every condition they made as they typed it; what
- * they were answered, shortened. Goal, finished steps and the plan are told with each request anyway; here stand the notes on its
- * steps and the plans beside it. An earlier gist is carried on.
+ * What older turns came to, by rules alone: what people asked, shortened but with every condition they made as they
+ * typed it; what they were answered, shortened. Goal, finished steps and the plan are told with each request anyway;
+ * here stand the notes on its steps and the plans beside it. An earlier gist is carried on.
  */
 export function summarizeTurns(session: Session, old: readonly ChatMessage[], rules: Rules): string {
   const words = MODEL_WORDING[sessionLanguage(session, rules)];

@@ -2,13 +2,17 @@ import type { ChatMessage } from '../session/session-messages.ts';
 
 /** Share of the window that a conversation may fill before outputs are left out; the rest is for the answer. */
 export const WINDOW_SHARE = 0.75;
-/** Outputs are left out in groups of this size, so that the beginning of the request changes seldom (providers cache it). */
+/**
+ * Outputs are left out in groups of this size, so that the beginning of the request changes seldom (providers cache
+ * it).
+ */
 const ELISION_GROUP = 8;
 const SHORT_OUTPUT = 200;
 
 /**
- * The conversation with its oldest tool outputs left out where it nears the model's window. Calls and results stay paired and
- * nothing a person or the model said is touched. `window` is in tokens. The same conversation always gives the same answer.
+ * The conversation with its oldest tool outputs left out where it nears the model's window. Calls and results stay
+ * paired and nothing a person or the model said is touched. `window` is in tokens. The same conversation always gives
+ * the same answer.
  */
 export function elideOldOutputs(conversation: readonly ChatMessage[], window: number): readonly ChatMessage[] {
   let size = countTokens(conversation);
@@ -88,7 +92,10 @@ export function countMessageTokens(message: ChatMessage): number {
   return tokens;
 }
 
-/** Conversations grow at their end: what was counted of a list before is not counted again, however often it is asked for. */
+/**
+ * Conversations grow at their end: what was counted of a list before is not counted again, however often it is asked
+ * for.
+ */
 const tokenSumCache = new WeakMap<readonly ChatMessage[], { length: number; tokens: number }>();
 
 /** How many tokens messages take, roughly. Only their end may change: by new ones. */

@@ -16,8 +16,9 @@ import { plannerQueryBlock, plannerSystemMessage } from './planner-prompt.ts';
 import { buildStatusBlock, type ToolFacts } from './status-block.ts';
 
 /**
- * Everything the next model call is sent: the system message, the conversation as it was, the messages it is the first to
- * carry, and the daemon's block last. A question beside the work (`consult`) has a system message and a block of its own.
+ * Everything the next model call is sent: the system message, the conversation as it was, the messages it is the first
+ * to carry, and the daemon's block last. A question beside the work (`consult`) has a system message and a block of its
+ * own.
  */
 export function buildModelRequest(
   session: Session,
@@ -94,7 +95,10 @@ const zh: typeof en = {
 };
 const NOTES_WORDING: Record<Language, typeof en> = { en, zh };
 
-/** What the system message says from both `MEMORY.md`; '' where they are empty. The newest lines stay, and a cut is said. */
+/**
+ * What the system message says from both `MEMORY.md`; '' where they are empty. The newest lines stay, and a cut is
+ * said.
+ */
 export function memorySection({ memory }: Notes, language: Language): string {
   const words = NOTES_WORDING[language];
   const [workspace, session] = [sanitizeNotes(memory.workspace), sanitizeNotes(memory.session)];

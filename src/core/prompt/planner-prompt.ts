@@ -13,7 +13,9 @@ import type { Language } from '../text/language.ts';
 import { MODEL_WORDING } from './model-wording.ts';
 import { stepLines } from './status-block.ts';
 
-/** The last message of a question beside the work: what is asked, what stands, and what was wrong with the last answer. */
+/**
+ * The last message of a question beside the work: what is asked, what stands, and what was wrong with the last answer.
+ */
 export function plannerQueryBlock(session: Session, rules: Rules, ask: PlannerQuery, language: Language): string {
   const words = PLANNER_WORDING[language];
   const plan = activePlan(session);
@@ -50,7 +52,10 @@ function faultLines(session: Session, rules: Rules, ask: PlannerQuery, language:
   return read?.is === 'fault' ? [PLANNER_WORDING[language].fault(indentContinuation(read.why))] : [];
 }
 
-/** The system message of a question beside the work: the planner plans and calls nothing; who says what kind of work it is needs to know no more. */
+/**
+ * The system message of a question beside the work: the planner plans and calls nothing; who says what kind of work it
+ * is needs to know no more.
+ */
 export function plannerSystemMessage(
   ask: PlannerQuery,
   language: Language,

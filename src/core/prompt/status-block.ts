@@ -11,13 +11,16 @@ import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import type { ModelWording } from './model-wording.ts';
 
-/** What a request says of tools: the names of those the model may call, and what is amiss with others, in lines for the block. */
+/**
+ * What a request says of tools: the names of those the model may call, and what is amiss with others, in lines for the
+ * block.
+ */
 export type ToolFacts = { names: readonly string[]; notices: readonly string[] };
 
 /**
- * What the daemon tells the model at the end of each request: the plan as it stands, questions, differences. It stands alone
- * in the last message, in the daemon's tag, and is never part of the stored conversation, so earlier messages stay as they were and a provider's
- * prefix cache keeps its worth. Null where there is nothing to say.
+ * What the daemon tells the model at the end of each request: the plan as it stands, questions, differences. It stands
+ * alone in the last message, in the daemon's tag, and is never part of the stored conversation, so earlier messages
+ * stay as they were and a provider's prefix cache keeps its worth. Null where there is nothing to say.
  */
 export function buildStatusBlock(session: Session, words: ModelWording, { names, notices }: ToolFacts): string | null {
   const news = [

@@ -29,7 +29,10 @@ function approvalAsked(session: Session, event: EventOf<'approval.asked'>): Sess
 /** What a call is counted by. */
 export const denialKey = ({ name, args }: Pick<TurnCall, 'name' | 'args'>): string => `${name}\n${args}`;
 
-/** The verdict stands until the next one; the run that rested over the call goes on where it was, with its limits and counters. */
+/**
+ * The verdict stands until the next one; the run that rested over the call goes on where it was, with its limits and
+ * counters.
+ */
 function approvalAnswered(session: Session, event: EventOf<'approval.answered'>): Session {
   const { approvals } = session;
   const open = approvals.open?.call === event.call ? approvals.open : null;

@@ -3,8 +3,9 @@ import { ASK_USER_TOOL, SPAWN_TOOL } from '../../protocol/tool-calls/own-tools.t
 import { type CrashCounts, DEFAULT_CRASH_LIMIT, type Session } from '../session/session-state.ts';
 
 /**
- * Counts daemons that were lost one after the other over the same thing, as far as that is proven. A stop in order, trouble with the
- * disk and a loss while others were at work too are nothing the message did. Anything it got done in between begins the count anew.
+ * Counts daemons that were lost one after the other over the same thing, as far as that is proven. A stop in order,
+ * trouble with the disk and a loss while others were at work too are nothing the message did. Anything it got done in
+ * between begins the count anew.
  */
 export function reduceCrashCounts(session: Session, event: Event): CrashCounts {
   const { crashes } = session;
@@ -20,7 +21,8 @@ function recoveryStarted(session: Session, event: EventOf<'recovery.started'>): 
   if (after === 'stop' || after === 'trouble') return { ...crashes, ...point };
   const error = event.error ?? null;
   if (after === 'error') return { ...crashes, ...point, count: crashes.count + 1, lastError: error };
-  // The daemon keeps count over sessions, and takes back what turned out to be nobody's doing; the record knows of progress.
+  // The daemon keeps count over sessions, and takes back what turned out to be nobody's doing; the record knows of
+  // progress.
   return alone === undefined
     ? { ...crashes, ...point }
     : { ...crashes, ...point, count: Math.min(alone, crashes.count + 1), lastError: error };
@@ -33,7 +35,9 @@ const hasOpenCall = ({ turn, claim }: Session): boolean =>
   (turn?.calls.some(({ state, name }) => state === 'started' && !WAITING_TOOLS.has(name)) ?? false) ||
   (claim?.checks.some((check) => check?.state === 'started') ?? false);
 
-/** What begins or rests a run sets how much it may cost: one that the daemon tries again by itself was convicted before. */
+/**
+ * What begins or rests a run sets how much it may cost: one that the daemon tries again by itself was convicted before.
+ */
 function crashLimitsAfter({ timesShelved }: CrashCounts, event: Event): Partial<CrashCounts> {
   switch (event.type) {
     case 'run.started':
@@ -48,9 +52,9 @@ function crashLimitsAfter({ timesShelved }: CrashCounts, event: Event): Partial<
 }
 
 /**
- * Whether an event shows that the work at hand got further than where the daemon was lost. What recovery itself records does not. Where it was
- * lost in a call, neither does an answer that asks for another: a command that brings the daemon down would be asked for again
- * after each death, and never be counted.
+ * Whether an event shows that the work at hand got further than where the daemon was lost. What recovery itself records
+ * does not. Where it was lost in a call, neither does an answer that asks for another: a command that brings the daemon
+ * down would be asked for again after each death, and never be counted.
  */
 function isProgress({ run, crashes }: Session, event: Event): boolean {
   switch (event.type) {

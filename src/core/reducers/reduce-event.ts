@@ -177,8 +177,8 @@ function answeredMessage(undelivered: readonly string[], message: Message): Mess
 }
 
 /**
- * Adds to a run what an event says of how long something lasted. The times of day in the record are not compared: the clock of
- * a machine may be set by an hour in the middle of a run.
+ * Adds to a run what an event says of how long something lasted. The times of day in the record are not compared: the
+ * clock of a machine may be set by an hour in the middle of a run.
  */
 function addElapsedTime(session: Session, event: Event): Session {
   const ms = durationOf(event);
@@ -205,7 +205,9 @@ function retryDelay({ at, retry_at }: EventOf<'model.failed'>): number {
 const MAX_KEPT_MESSAGES = 20;
 const MAX_KEPT_CHARACTERS = 20_000;
 
-/** A message that came while nothing ran and orders nothing waits to be told; what no longer fits beside it is let go. */
+/**
+ * A message that came while nothing ran and orders nothing waits to be told; what no longer fits beside it is let go.
+ */
 function keepForLater(session: Session, { id }: Message): Pick<Session, 'undelivered' | 'messages'> {
   const all = [...session.undelivered, id];
   const isData = (one: string) => mapGet(session.messages, one)?.as === 'data';

@@ -9,7 +9,10 @@ import type { FanOut } from '../session/run-state.ts';
 import { stepOutcome } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 
-/** A step with parts begins: a list is known, so are outcomes; a folder or file is to be looked up. One that has parts keeps them. */
+/**
+ * A step with parts begins: a list is known, so are outcomes; a folder or file is to be looked up. One that has parts
+ * keeps them.
+ */
 export function startFanOut(session: Session, plan: Plan, step: Step, seq: number): FanOut {
   const at: FanOut = {
     step: step.id,

@@ -149,7 +149,10 @@ function fieldsEditedIn(event: EventOf<'plan.edited'>): string[] {
   });
 }
 
-/** A person who settles the claimed step settles the claim, new checks are tried anew, and the step that follows begins afresh. */
+/**
+ * A person who settles the claimed step settles the claim, new checks are tried anew, and the step that follows begins
+ * afresh.
+ */
 function claimAfterEdit({ claim, plan }: Session, event: EventOf<'plan.edited'>): Partial<Session> {
   const settled = new Set(
     event.changes.flatMap((it) => (it.what === 'status' || it.what === 'removed' ? [it.step] : [])),
@@ -167,7 +170,10 @@ function claimAfterEdit({ claim, plan }: Session, event: EventOf<'plan.edited'>)
   };
 }
 
-/** What a hand edit makes of a plan at rest: one with an open step again can be continued, one with none left is completed. */
+/**
+ * What a hand edit makes of a plan at rest: one with an open step again can be continued, one with none left is
+ * completed.
+ */
 function planAfterEdit(plan: Plan, event: EventOf<'plan.edited'>): Plan {
   const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';
   const opened = event.changes.some((it) => (it.what === 'status' && it.to === 'pending') || it.what === 'added');

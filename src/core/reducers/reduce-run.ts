@@ -27,7 +27,9 @@ export function reduceRunStarted(session: Session, event: EventOf<'run.started'>
   return { ...session, ...takeMessage(session, event.message), promptNonce: nonceOf(event), run, ...over, approvals };
 }
 
-/** A record of an earlier version has no seals: they are made of what stands there, so that it always folds to the same. */
+/**
+ * A record of an earlier version has no seals: they are made of what stands there, so that it always folds to the same.
+ */
 function nonceOf({ seal, seq, at, message }: EventOf<'run.started' | 'run.resumed'>): string {
   return seal ?? sha256(`${seq} ${at} ${message}`).slice(0, 12);
 }

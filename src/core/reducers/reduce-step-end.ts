@@ -95,7 +95,9 @@ function roundsAfterClose(rounds: WorkRounds, own: boolean, completed: boolean):
   return completed ? { ...rounds, idleRounds: 0 } : rounds;
 }
 
-/** A person has to give what is missing; what the daemon gives up, or holds back because of another step, asks nobody. */
+/**
+ * A person has to give what is missing; what the daemon gives up, or holds back because of another step, asks nobody.
+ */
 export function stepBlocked(session: Session, plan: Plan, event: EventOf<'step.blocked'>): Session {
   const asks = event.by !== 'daemon';
   return {

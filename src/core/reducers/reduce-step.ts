@@ -77,7 +77,10 @@ export function reduceStep(session: Session, event: StepLogEvent): Session {
   }
 }
 
-/** A step begins in this conversation: what was kept of the one before is let go, and what the planner said has been taken up. */
+/**
+ * A step begins in this conversation: what was kept of the one before is let go, and what the planner said has been
+ * taken up.
+ */
 function beginStep(session: Session): Partial<Session> {
   return {
     ...FRESH_STEP_PROGRESS,
@@ -110,7 +113,10 @@ function stepAdded(session: Session, plan: Plan, event: EventOf<'step.added'>): 
   };
 }
 
-/** A step that begins in the middle of an answer's turn owns that answer; one that follows a closed step begins with the next. */
+/**
+ * A step that begins in the middle of an answer's turn owns that answer; one that follows a closed step begins with the
+ * next.
+ */
 function startedStep(step: Step, session: Session, at: string): Step {
   const first = session.turn && !session.turn.hasClosedStep && step.call === undefined ? 1 : 0;
   return {
@@ -128,7 +134,10 @@ function stepClaimed(session: Session, event: EventOf<'step.claimed'>): Session 
   return { ...session, claim: { seq: event.seq, step, tier, evidence, result, nextStep: to, attachments, checks: [] } };
 }
 
-/** A claim that was not believed: a failing tool or check is told to the model, "not done" restarts the count of the step. */
+/**
+ * A claim that was not believed: a failing tool or check is told to the model, "not done" restarts the count of the
+ * step.
+ */
 function claimRefused(session: Session, plan: Plan, event: EventOf<'step.claimed'>, veto: string): Session {
   const iterations = plan.steps.find((step) => step.id === event.step)?.iterations ?? 0;
   const told = veto === 'tool_failed' || veto === 'check_failed' || veto === 'no_work';
@@ -148,7 +157,9 @@ function claimRefused(session: Session, plan: Plan, event: EventOf<'step.claimed
   };
 }
 
-/** What a child did and its step's checks refuse is as if the child had failed: it is tried again, or the step fails. */
+/**
+ * What a child did and its step's checks refuse is as if the child had failed: it is tried again, or the step fails.
+ */
 function failRefusedChild({ children }: Session, event: EventOf<'step.claimed'>): Session['children'] {
   const child = getOwn(children, event.step);
   if (event.tier !== 'child' || !child?.reply) return children;

@@ -103,7 +103,10 @@ function withoutDelivered(
 /** Turns kept for the judge; a step that takes longer has said what it is about by then. */
 const MAX_STEP_HISTORY = 30;
 
-/** The turn at hand joins the trail of the step at work, where another one or a rest follows it. Calls beside a closing word belong to the step that follows. */
+/**
+ * The turn at hand joins the trail of the step at work, where another one or a rest follows it. Calls beside a closing
+ * word belong to the step that follows.
+ */
 export function appendStepHistory({ run, turn, stepHistory }: Session): Session['stepHistory'] {
   if (!turn) return stepHistory;
   const calls = turn.calls.filter((call) => call.ok);
@@ -243,7 +246,9 @@ function keepExitStatus(
 /** Tools whose results are the daemon's own words, or what the person wrote down to be followed. */
 const TRUSTED_TOOLS: ReadonlySet<string> = new Set([PLAN_TOOL.name, ASK_USER_TOOL.name, 'skill']);
 
-/** The end of a call as the model is told it: what a tool said is data, what the daemon says of the call stands outside. */
+/**
+ * The end of a call as the model is told it: what a tool said is data, what the daemon says of the call stands outside.
+ */
 function toolResultText(
   call: TurnCall,
   event: EventOf<'tool.finished'> | EventOf<'tool.interrupted'>,

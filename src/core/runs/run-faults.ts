@@ -12,13 +12,15 @@ import { endRunEvents } from './end-run.ts';
 
 const DAEMON_LOST = 'the daemon ended while it ran';
 const MINUTE_MS = 60_000;
-/** What was set aside is tried again after so long, twice as long after each time that it was in vain, a day at most. */
+/**
+ * What was set aside is tried again after so long, twice as long after each time that it was in vain, a day at most.
+ */
 const FIRST_RETRY_MINUTES = 10;
 const LONGEST_RETRY_MINUTES = 24 * 60;
 
 /**
- * What is set aside after too many setbacks: the run, else the message that is owed a reply or is the next one. The session and
- * the daemon go on with the others.
+ * What is set aside after too many setbacks: the run, else the message that is owed a reply or is the next one. The
+ * session and the daemon go on with the others.
  */
 export function deadLetterEvents(session: Session, rules: Rules): EventBody[] {
   const { run, runEnd, crashes } = session;
@@ -45,8 +47,8 @@ export function deadLetterEvents(session: Session, rules: Rules): EventBody[] {
 }
 
 /**
- * A run that was set aside is tried again by itself, when its time has come and nothing else was said since. Its reply was given, so what
- * it comes to is told in one of its own. Of a child session its parent tries again.
+ * A run that was set aside is tried again by itself, when its time has come and nothing else was said since. Its reply
+ * was given, so what it comes to is told in one of its own. Of a child session its parent tries again.
  */
 export function scheduleRetry(session: Session, rules: Rules): { due?: DueEvents } {
   const { runEnd, crashes, run } = session;
@@ -74,8 +76,8 @@ const retryDelayMinutes = (shelved: number): number =>
 const SETTINGS_REASON = 'settings';
 
 /**
- * A run whose settings do not hold calls no model and no tool: it rests and says why. A child session waits without a word, as its
- * root is held up by the same file and goes on with it.
+ * A run whose settings do not hold calls no model and no tool: it rests and says why. A child session waits without a
+ * word, as its root is held up by the same file and goes on with it.
  */
 export function waitForSettings(session: Session, rules: Rules): Decision | null {
   if (rules.settingsFault === null) return null;
@@ -92,7 +94,10 @@ export function waitForSettings(session: Session, rules: Rules): Decision | null
 export const isWaitingForSettings = ({ run, runEnd }: Session): boolean =>
   !run && runEnd?.status === 'waiting' && runEnd.reason === SETTINGS_REASON;
 
-/** The run goes on once they hold; what it comes to is told by a reply of its own, since its message was told that it waits. */
+/**
+ * The run goes on once they hold; what it comes to is told by a reply of its own, since its message was told that it
+ * waits.
+ */
 export function resumeAfterSettings(session: Session, rules: Rules): EventBody[] {
   const { runEnd } = session;
   if (rules.settingsFault !== null || !isWaitingForSettings(session) || !runEnd) return [];
@@ -104,8 +109,8 @@ export function resumeAfterSettings(session: Session, rules: Rules): EventBody[]
 }
 
 /**
- * A run is on, nothing is to be done for it, no time is set for anything, and no child session is at work: it would never go on. No
- * session may come to this; where one does, that is an error of the code.
+ * A run is on, nothing is to be done for it, no time is set for anything, and no child session is at work: it would
+ * never go on. No session may come to this; where one does, that is an error of the code.
  */
 export const isStalled = ({ run, children }: Session, decision: Decision): boolean =>
   run !== null && decision.do === 'rest' && decision.due === undefined && !Object.values(children).some(isChildBusy);

@@ -81,8 +81,8 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
 }
 
 /**
- * A run that waits for a person's check hears the answer to it: a yes passes the check, a bare "continue" has it asked again, anything
- * else is told to the model.
+ * A run that waits for a person's check hears the answer to it: a yes passes the check, a bare "continue" has it asked
+ * again, anything else is told to the model.
  */
 function personCheckEvents(session: Session, message: Message): EventBody[] {
   const { claim, runEnd } = session;

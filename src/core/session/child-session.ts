@@ -21,8 +21,8 @@ export type ChildSession = {
   /** Messages sent so far, so that no id is used twice. */
   messagesSent: number;
   /**
-   * `halting`: told to stop, its reply is still to come; `held`: it has replied, and the run has rested since; `over`: the step
-   * began anew since its reply.
+   * `halting`: told to stop, its reply is still to come; `held`: it has replied, and the run has rested since; `over`:
+   * the step began anew since its reply.
    */
   state: 'working' | 'halting' | 'replied' | 'held' | 'over';
   /** How it was told to halt last, while it does. */
@@ -47,9 +47,9 @@ export const MAX_ROOT_NAME_BYTES = 220;
 const HASHED_NAME = /~h(\d)-[0-9a-f]{24}$/;
 
 /**
- * The session that works on a step of another: `<parent>~<step>`, for a later plan with a step of that name `<parent>~<step>+2` (no
- * folder of a key has a `+`). Where that outgrows what a folder may be called it is `<root>~h<depth>-<hash>`: still the root's
- * family, still told apart.
+ * The session that works on a step of another: `<parent>~<step>`, for a later plan with a step of that name
+ * `<parent>~<step>+2` (no folder of a key has a `+`). Where that outgrows what a folder may be called it is
+ * `<root>~h<depth>-<hash>`: still the root's family, still told apart.
  */
 export function childSessionName(parent: string, step: string, generation: number): string {
   const name = `${parent}~${sessionFolder(step)}${generation > 1 ? `+${generation}` : ''}`;

@@ -12,12 +12,15 @@ export function toTakenDrop(seq: number, message: string, { ctime_ns, name }: Fi
   return { seq, message, ...(ctime_ns !== undefined && { ctime: ctime_ns }), ...(name !== undefined && { name }) };
 }
 
-/** What stands in the inbox now under the key of a drop that was taken. `born` in ns, where the file system tells it. */
+/**
+ * What stands in the inbox now under the key of a drop that was taken. `born` in ns, where the file system tells it.
+ */
 type FoundDrop = { name: string; identity: FileIdentity; born?: bigint | undefined };
 
 /**
- * What such a file is. `left over`: it was not moved out of the inbox yet. `new`: another file, or one that somebody put back for
- * another turn. `unclear`: nothing shows whether it ever left the inbox, so it must neither be dropped in silence nor done twice.
+ * What such a file is. `left over`: it was not moved out of the inbox yet. `new`: another file, or one that somebody
+ * put back for another turn. `unclear`: nothing shows whether it ever left the inbox, so it must neither be dropped in
+ * silence nor done twice.
  */
 export function classifyReappearedDrop(
   taken: TakenDrop,

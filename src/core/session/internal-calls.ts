@@ -36,7 +36,10 @@ export function replanReason(args: string): string | null {
   }
 }
 
-/** The last tool of a turn failed, so that nothing said beside it can be believed. What touches nothing (the plan's own tool, a question) is no evidence. */
+/**
+ * The last tool of a turn failed, so that nothing said beside it can be believed. What touches nothing (the plan's own
+ * tool, a question) is no evidence.
+ */
 export function hasLastToolFailed(turn: Turn | null): boolean {
   const last = turn?.calls.findLast((call) => call.name !== PLAN_TOOL.name && call.name !== ASK_USER_TOOL.name);
   return last !== undefined && !last.ok;

@@ -5,8 +5,9 @@ type FieldNames = Readonly<Record<string, string>>;
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Brings the session of a snapshot of layout 1 to layout 2, which has the same fields under other names. Such a snapshot is all
- * that is left of a log whose beginning retention has removed, so every field is kept. What is no object stays as it is.
+ * Brings the session of a snapshot of layout 1 to layout 2, which has the same fields under other names. Such a
+ * snapshot is all that is left of a log whose beginning retention has removed, so every field is kept. What is no
+ * object stays as it is.
  */
 export function sessionFromLayout1(session: unknown): unknown {
   return change(session, (old) => {

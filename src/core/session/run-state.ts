@@ -121,8 +121,8 @@ export type Notice = { seq: number } & (
 );
 
 /**
- * Stretches of work on steps of one plan. A stretch ends when its step is closed or fails, or after `step_iterations` iterations
- * in it; it is quiet where it completed nothing.
+ * Stretches of work on steps of one plan. A stretch ends when its step is closed or fails, or after `step_iterations`
+ * iterations in it; it is quiet where it completed nothing.
  */
 export type WorkRounds = {
   endedRounds: number;

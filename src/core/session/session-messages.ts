@@ -36,7 +36,10 @@ export type ChatMessage =
 
 export type ChatCall = { id: string; type: 'function'; function: { name: string; arguments: string } };
 
-/** What a session still knows of a message that was answered and that no request needs any more: enough to know it again. */
+/**
+ * What a session still knows of a message that was answered and that no request needs any more: enough to know it
+ * again.
+ */
 export function withoutText(message: Message): Message {
   const { id, name, at, sha256, attachments } = message;
   return {
@@ -60,8 +63,8 @@ export function discardAnsweredTexts(messages: PersistentMap<Message>, ids: read
 }
 
 /**
- * Whether a message is an order: it names no sender, or one of `senders`; without that setting everybody's is. A child session hears
- * its own family, which speaks for the person.
+ * Whether a message is an order: it names no sender, or one of `senders`; without that setting everybody's is. A child
+ * session hears its own family, which speaks for the person.
  */
 export function mayGiveOrders(
   session: string,

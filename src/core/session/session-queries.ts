@@ -25,8 +25,8 @@ export function contextWindowOf(
 }
 
 /**
- * Whether the commands that run in the background end with a run that rests like this. They outlast an end that is none for the
- * person, who may go on or use what was started; of those of a child session nobody would hear again.
+ * Whether the commands that run in the background end with a run that rests like this. They outlast an end that is none
+ * for the person, who may go on or use what was started; of those of a child session nobody would hear again.
  */
 export const endsBackgroundJobs = (session: string, status: RunEndStatus): boolean =>
   status === 'cancelled' || (sessionDepth(session) > 0 && (status === 'done' || status === 'failed'));
@@ -39,7 +39,10 @@ export function activePlan(session: Session): Plan | null {
 /** How a session stands to a new message: the columns of the table in `answers.ts`. */
 export type SessionStatus = 'none' | 'running' | 'waiting' | 'paused' | 'completed' | 'failed';
 
-/** A run that rests keeps its say until another one has ended with an answer; an open plan outlives what is answered beside it. */
+/**
+ * A run that rests keeps its say until another one has ended with an answer; an open plan outlives what is answered
+ * beside it.
+ */
 export function sessionStatus(session: Session): SessionStatus {
   if (session.run) return 'running';
   const open = session.plan && (session.plan.status === 'paused' || session.plan.status === 'waiting');
@@ -66,8 +69,8 @@ export function sessionStatus(session: Session): SessionStatus {
 }
 
 /**
- * The id of a plan that begins with the event after `seq`: the moment of the last event in ms, which the record has, so that
- * the same record gives the same id. Never one that is known already.
+ * The id of a plan that begins with the event after `seq`: the moment of the last event in ms, which the record has, so
+ * that the same record gives the same id. Never one that is known already.
  */
 export function newPlanId(session: Session): string {
   let at = Date.parse(session.at) || session.seq;

@@ -97,7 +97,10 @@ export type Session = PlanProgress & {
   run: Run | null;
   turn: Turn | null;
   runEnd: RunEnd | null;
-  /** What a person was asked by a call that is open until they answer: kept while the run waits, and gone with the call's end. */
+  /**
+   * What a person was asked by a call that is open until they answer: kept while the run waits, and gone with the
+   * call's end.
+   */
   question: (UserQuestion & { call: string }) | null;
   plan: Plan | null;
   /** Paused plans that made room for another, by id. */

@@ -12,8 +12,9 @@ import { emptySession, FRESH_PLAN_PROGRESS, type Session } from './session-state
 export type SnapshotState = { session: Session; left: Plan | null };
 
 /**
- * How the state is laid out. Raised where a field gets another name or another form, and the layout before is then brought to the
- * new one in `migrate-snapshot.ts`; a field that is new begins as in an empty session, which needs no raise.
+ * How the state is laid out. Raised where a field gets another name or another form, and the layout before is then
+ * brought to the new one in `migrate-snapshot.ts`; a field that is new begins as in an empty session, which needs no
+ * raise.
  */
 const SNAPSHOT_LAYOUT = 2;
 
@@ -41,9 +42,9 @@ export function snapshotFromState({ session, left }: SnapshotState): unknown {
 }
 
 /**
- * What `snapshotFromState` gave, for the session of that name (its folder may have been renamed). `current`: this program's own
- * reducers made it. One of another version is the truth only where nothing older can be read any more. Undefined where it
- * cannot be read.
+ * What `snapshotFromState` gave, for the session of that name (its folder may have been renamed). `current`: this
+ * program's own reducers made it. One of another version is the truth only where nothing older can be read any more.
+ * Undefined where it cannot be read.
  */
 export function stateFromSnapshot(state: unknown, name: string): (SnapshotState & { current: boolean }) | undefined {
   const file = inCurrentLayout(state);
@@ -62,7 +63,9 @@ function isSnapshotFile(state: unknown): state is SnapshotFile {
   return typeof state === 'object' && state !== null && 'layout' in state && state.layout === SNAPSHOT_LAYOUT;
 }
 
-/** Every field that JSON would not give back as it was, or that has a shorter form, is named here; all others are plain. */
+/**
+ * Every field that JSON would not give back as it was, or that has a shorter form, is named here; all others are plain.
+ */
 function encodeSession({ messages, replyNames, takenDrops, conversation, claim, ...plain }: Session): EncodedSession {
   const known = mapEntries(messages);
   const places = new Map(known.map(([id], place) => [id, place]));

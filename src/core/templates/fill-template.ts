@@ -73,8 +73,9 @@ export function templateUsage({ name, head }: Template): string {
 const quoteValue = (text: string) => (/^[^\s"'“]+$/.test(text) ? text : JSON.stringify(text));
 
 /**
- * The template with these arguments, as it goes on record, or why it cannot be run. Values are put in once, as text: none is looked
- * into for places, none makes a step or a command. A command gets those it names as variables of the shell, quoted.
+ * The template with these arguments, as it goes on record, or why it cannot be run. Values are put in once, as text:
+ * none is looked into for places, none makes a step or a command. A command gets those it names as variables of the
+ * shell, quoted.
  */
 export function fillTemplate(template: Template, args: string): RenderedTemplate {
   const faults = findTemplateFaults(template);
@@ -185,8 +186,8 @@ function fillCheck(check: StepCheck, value: (key: string) => string, values: Rea
 }
 
 /**
- * A command with the parameters it names set before it. POSIX, 2.2.2: between single quotes every character stands for itself, so that
- * no value ends its quotes or begins a command, wherever the variable is used later.
+ * A command with the parameters it names set before it. POSIX, 2.2.2: between single quotes every character stands for
+ * itself, so that no value ends its quotes or begins a command, wherever the variable is used later.
  */
 function exportVariables(command: string, values: ReadonlyMap<string, string>): string {
   const named = [...values].filter(([key]) => new RegExp(`(?<![A-Za-z0-9_])${key}(?![A-Za-z0-9_])`).test(command));
@@ -209,7 +210,10 @@ export function parseRunCommand(message: Pick<Message, 'text' | 'command'>): Run
 
 const ARGUMENT = /\s*([A-Za-z_]\w*)\s*=\s*(?:"((?:[^"\\]|\\[\s\S])*)"|“([^”]*)”|'([^']*)'|([^\s"'“]\S*)?)(?=\s|$)/y;
 
-/** `city=Paris title="a b"` as values by name, or what could not be read. In double quotes a backslash keeps what follows it. */
+/**
+ * `city=Paris title="a b"` as values by name, or what could not be read. In double quotes a backslash keeps what
+ * follows it.
+ */
 export function parseArguments(text: string): { values: Map<string, string> } | { fault: string } {
   const values = new Map<string, string>();
   const given = text.trim();

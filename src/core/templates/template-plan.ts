@@ -11,9 +11,9 @@ import type { Session } from '../session/session-state.ts';
 export type PlanAsTemplate = { head: TemplateHead; body: string } | { why: string };
 
 /**
- * What a plan set out to do, without what came of it: run again, the template makes a plan of the same steps, needs, checks and
- * conditions, with ids by place. Steps that were left out stay out, unless they belong to a condition or undo another one. What looks
- * like a place for a value is kept as the text it is.
+ * What a plan set out to do, without what came of it: run again, the template makes a plan of the same steps, needs,
+ * checks and conditions, with ids by place. Steps that were left out stay out, unless they belong to a condition or
+ * undo another one. What looks like a place for a value is kept as the text it is.
  */
 export function templateFromPlan(plan: Plan): PlanAsTemplate {
   const kept = stepsToKeep(plan);

@@ -7,8 +7,8 @@ const RESULT_KEY = /^(?:outputs?|results?|logs?)$/i;
 const OWN_WORDS_KEY = /^(?:(?:final_?)?answer|response|reply|message|text|content|thoughts?)$/i;
 
 /**
- * The words of an answer that is JSON as a whole (some models answer so whatever they are told): its texts, one a line. Any other
- * answer is given back as it is. What a tool said in it is not the model's word and is left out.
+ * The words of an answer that is JSON as a whole (some models answer so whatever they are told): its texts, one a line.
+ * Any other answer is given back as it is. What a tool said in it is not the model's word and is left out.
  */
 export function textOfJsonAnswer(text: string): string {
   const bare = text.trim();

@@ -94,8 +94,8 @@ const NEGATED_AFTER =
   /^["”'’」』`*_]*\s*(?:(?:count|rate|数|數|数量|數量|率)?\s*(?:[:=：]|为|為|是)\s*(?:0(?![\d.])|none\b|no\b|nil\b|无|無|零|没有|沒有)|(?:(?:was|were|is|are|has|have|had|did|does|do|could|can)\s*(?:not|n['’]t)|cannot|never)\b|-free\b|不存在|没有|沒有|未)|^[^.!?。！？\n]*(?:[?？]|吗|嗎)/iu;
 
 /**
- * Whether a text states something: the words are in it, as words, and somewhere they are not denied, asked or made a condition. "no
- * errors" does not say "error", "不需要深入" does not say "需要深入".
+ * Whether a text states something: the words are in it, as words, and somewhere they are not denied, asked or made a
+ * condition. "no errors" does not say "error", "不需要深入" does not say "需要深入".
  */
 export function assertsPhrase(text: string, wanted: string): boolean {
   const within = normalizePhrase(text);

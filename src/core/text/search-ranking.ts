@@ -21,7 +21,9 @@ type SearchHit = {
   passages: RankedPassage[];
 };
 
-/** A search that is given one writing after another and keeps what it needs of it: a bounded piece of each that fits. */
+/**
+ * A search that is given one writing after another and keeps what it needs of it: a bounded piece of each that fits.
+ */
 export type SearchRanking = {
   /** How many words are searched for; with none, nothing is found. */
   wordCount: number;
@@ -31,8 +33,8 @@ export type SearchRanking = {
 };
 
 /**
- * Ranks writings by the content words they share with a query; Han, kana and hangul by pairs of characters. A rare word weighs
- * more than a common one (inverse document frequency), words that stand together once more.
+ * Ranks writings by the content words they share with a query; Han, kana and hangul by pairs of characters. A rare word
+ * weighs more than a common one (inverse document frequency), words that stand together once more.
  */
 export function createSearchRanking(query: string): SearchRanking {
   const wanted = [...contentWords(query)];

@@ -8,7 +8,9 @@ const CHILD_TASK_OPENING =
 const POLITE_OPENING =
   /^(?:(?:请|請)?(?:你)?(?:帮我|幫我|帮忙|幫忙|麻烦你?|麻煩你?)\s*|(?:请|請)\s*|(?:please|could you(?: please)?|can you(?: please)?|would you(?: please)?|help me(?: to)?|i(?:'d| would) like you to|i want you to)\s+)/i;
 
-/** A session's title from what was said first: its first line without polite beginnings. Null where that leaves nothing. */
+/**
+ * A session's title from what was said first: its first line without polite beginnings. Null where that leaves nothing.
+ */
 export function titleFromMessage(text: string): string | null {
   const said = text.replace(INSTRUCTION_WRAPPER, '').replace(CHILD_TASK_OPENING, '').trim();
   if (said.startsWith('/')) return null;

@@ -22,9 +22,10 @@ const NO_LOSSES: CrashRecord = { version: 1, in_a_row: 0, ran_ms: 0, suspects: [
 export type BlameResult = { losses: CrashRecord; verdict: (session: string) => PreviousFailure; told: string | null };
 
 /**
- * Who is to blame for the end of the last daemon: nobody, unless it is proven. One session is, if it alone was at work, or if the
- * daemon stood still in a step of it. A daemon that is lost with nothing at work shows that something else ends daemons, and takes
- * back what was counted against sessions that were alone; so does an end of the whole machine. Pure.
+ * Who is to blame for the end of the last daemon: nobody, unless it is proven. One session is, if it alone was at work,
+ * or if the daemon stood still in a step of it. A daemon that is lost with nothing at work shows that something else
+ * ends daemons, and takes back what was counted against sessions that were alone; so does an end of the whole machine.
+ * Pure.
  */
 export function assessBlame(
   before: CrashRecord,
@@ -126,11 +127,17 @@ function readJsonOrUndefined(path: string): unknown {
 export const writeLosses = (path: string, losses: CrashRecord): Promise<void> =>
   replaceFile(path, `${JSON.stringify(losses, null, 2)}\n`);
 
-/** Bytes of a line: a name of 255 bytes and what stands around it. A longer one is left out, and nothing is proven of it. */
+/**
+ * Bytes of a line: a name of 255 bytes and what stands around it. A longer one is left out, and nothing is proven of
+ * it.
+ */
 const LINE_BYTES = 512;
 const HEARTBEAT_MS = 1000;
 
-/** Sessions with something going on, in a file that outlives the daemon. It is never synced: after a power cut nobody is asked. */
+/**
+ * Sessions with something going on, in a file that outlives the daemon. It is never synced: after a power cut nobody is
+ * asked.
+ */
 export type ActivityFile = {
   markBusy(session: string): void;
   markIdle(session: string): void;
@@ -141,8 +148,8 @@ export type ActivityFile = {
 type PreviousActivity = { ownerSince: string; atWork: ActiveSession[]; aliveMs: number };
 
 /**
- * One line a session, in the place of one that has come to rest: some ten microseconds, and readable by `cat`. Where it cannot be written nothing
- * is proven later, and that is all.
+ * One line a session, in the place of one that has come to rest: some ten microseconds, and readable by `cat`. Where it
+ * cannot be written nothing is proven later, and that is all.
  */
 export function openActivityFile(path: string, ownerSince: string, clock: Clock): ActivityFile {
   const began = clock.elapsed();

@@ -8,7 +8,9 @@ import type { UnservedSession } from './session-trouble.ts';
 
 /** After so many losses in a row sessions are opened one at a time. */
 const CRASH_LOOP_LENGTH = 2;
-/** Nothing is opened for this long first, twice as long after each loss, and longer than what was at work had lasted. */
+/**
+ * Nothing is opened for this long first, twice as long after each loss, and longer than what was at work had lasted.
+ */
 const PAUSE_MS = 1000;
 const PAUSE_MAX_MS = 60_000;
 /** A session that gets nowhere is alone for this long, twice as long after each loss. */
@@ -43,9 +45,10 @@ type CrashLoopOptions = {
 };
 
 /**
- * After two losses in a row nothing is opened for a moment: a daemon that is lost then was not lost over a session. Then come the sessions
- * that were at work, alone, until each rests, gets further than before, or has lasted; what is lost then is lost over the one that was open. After
- * that all are served, except those that cost too many: they are tried again by themselves.
+ * After two losses in a row nothing is opened for a moment: a daemon that is lost then was not lost over a session.
+ * Then come the sessions that were at work, alone, until each rests, gets further than before, or has lasted; what is
+ * lost then is lost over the one that was open. After that all are served, except those that cost too many: they are
+ * tried again by themselves.
  */
 export function openCrashLoopGuard({ assessed, atWork, write, clock, log }: CrashLoopOptions): CrashLoopGuard {
   let losses = assessed.losses;

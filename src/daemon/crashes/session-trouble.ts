@@ -3,8 +3,9 @@ import type { TroubleKind } from '../../protocol/workspace/daemon-files.ts';
 import { CorruptLogError, toDiskError } from '../../store/fs/store-errors.ts';
 
 /**
- * What keeps a session from being served. `quarantined`: its record or the disk under it cannot be trusted. `blocked`: a person has to
- * give access, or move something away. `no room`, `too many files`: the machine is short of something. `failing`: a bug.
+ * What keeps a session from being served. `quarantined`: its record or the disk under it cannot be trusted. `blocked`:
+ * a person has to give access, or move something away. `no room`, `too many files`: the machine is short of something.
+ * `failing`: a bug.
  */
 export type SessionTrouble = {
   is: TroubleKind;

@@ -36,8 +36,9 @@ export type DiskMonitor = {
 };
 
 /**
- * How much room there is for a workspace. Below the floor nothing new is taken in; below a quarter of it, or once a write found no
- * room, no further call is begun. It goes on by itself once a quarter more than was wanted is free and the reserve could be made again.
+ * How much room there is for a workspace. Below the floor nothing new is taken in; below a quarter of it, or once a
+ * write found no room, no further call is begun. It goes on by itself once a quarter more than was wanted is free and
+ * the reserve could be made again.
  */
 export function openDiskMonitor(
   options: { folder: string; reserve: string; rules: () => DiskThresholds; clock: Clock; log: SessionPorts['log'] },

@@ -16,7 +16,10 @@ import {
 } from '../../store/workspace/owner-file.ts';
 import { realClock } from './clock.ts';
 
-/** How long a lock may be held by nobody we can name. A probe holds it for moments, a winner writes its name within seconds. */
+/**
+ * How long a lock may be held by nobody we can name. A probe holds it for moments, a winner writes its name within
+ * seconds.
+ */
 const UNNAMED_LOCK_MS = 10_000;
 
 /** A workspace has an owner already. Exit code 3, and it names the first. */
@@ -39,8 +42,8 @@ export type WorkspaceOwnership = SessionPorts['owner'] & {
   /** Who owned it before, if anybody did, and how that ended. */
   readonly previous: { since: string; ended: PreviousEnd } | undefined;
   /**
-   * The epoch for a session whose record ends with the epoch `seen`: ours, which is raised first, durably, where the record is
-   * ahead of it. So a session that was moved in from elsewhere gets no lines that its readers would void.
+   * The epoch for a session whose record ends with the epoch `seen`: ours, which is raised first, durably, where the
+   * record is ahead of it. So a session that was moved in from elsewhere gets no lines that its readers would void.
    */
   epochFor(seen: number): Promise<number>;
   /** Gives the workspace back. `owner.json` stays and says so: the next owner counts on from its epoch. */
@@ -48,8 +51,8 @@ export type WorkspaceOwnership = SessionPorts['owner'] & {
 };
 
 /**
- * Makes this process the one owner of a workspace, or throws `AlreadyOwnedError`; `owner.json` with our epoch is durable when this
- * returns. Where somebody else turns out to own it now, `onLost` is called, and then `check` throws.
+ * Makes this process the one owner of a workspace, or throws `AlreadyOwnedError`; `owner.json` with our epoch is
+ * durable when this returns. Where somebody else turns out to own it now, `onLost` is called, and then `check` throws.
  */
 export async function takeOwnership(workspace: Workspace, onLost: (why: Error) => void): Promise<WorkspaceOwnership> {
   const lock = await acquireLock(workspace.paths, onLost);
@@ -61,7 +64,9 @@ export async function takeOwnership(workspace: Workspace, onLost: (why: Error) =
   }
 }
 
-/** Tries again for a while where the lock is held but no owner lives: somebody starts, or only asks whether it is free. */
+/**
+ * Tries again for a while where the lock is held but no owner lives: somebody starts, or only asks whether it is free.
+ */
 async function acquireLock(paths: WorkspacePaths, onLost: (why: Error) => void): Promise<WorkspaceLock> {
   const end = performance.now() + UNNAMED_LOCK_MS;
   for (;;) {
@@ -177,9 +182,10 @@ async function writeOwnerFile(paths: WorkspacePaths, owner: WorkspaceOwner): Pro
 type WorkspaceLock = { kind: WorkspaceOwner['lock']; release(): Promise<void> };
 
 /**
- * The lock of a workspace, if nobody has it. It is the kernel's, on a descriptor that is kept open; where no program can take
- * that, a lock folder with a heartbeat, and `onLost` hears when that was taken away. A lock on a file that has lost its name
- * keeps nobody out, and one taken beside an owner that holds the other kind neither: both count as not had.
+ * The lock of a workspace, if nobody has it. It is the kernel's, on a descriptor that is kept open; where no program
+ * can take that, a lock folder with a heartbeat, and `onLost` hears when that was taken away. A lock on a file that has
+ * lost its name keeps nobody out, and one taken beside an owner that holds the other kind neither: both count as not
+ * had.
  */
 async function tryWorkspaceLock(
   paths: WorkspacePaths,

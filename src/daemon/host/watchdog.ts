@@ -11,11 +11,11 @@ const MARK_BYTES = 1024;
 const SLOW_MS = 2000;
 
 /**
- * Plain JavaScript as text: a worker's file would have to be found both beside the sources and in the compiled package. It has an
- * event loop of its own, counts its own ticks since the main thread last moved, and reads no clock: SIGSTOP and suspend hold both
- * threads, and a thread that waits for the disk (state D) is the kernel's to wake, and cannot be ended either.
- * SIGKILL, since every other signal can have a listener, and a listener waits for the loop that stands still. Neither a disk nor a
- * reader of stderr that does not answer holds it up: they are written to by other threads.
+ * Plain JavaScript as text: a worker's file would have to be found both beside the sources and in the compiled package.
+ * It has an event loop of its own, counts its own ticks since the main thread last moved, and reads no clock: SIGSTOP
+ * and suspend hold both threads, and a thread that waits for the disk (state D) is the kernel's to wake, and cannot be
+ * ended either. SIGKILL, since every other signal can have a listener, and a listener waits for the loop that stands
+ * still. Neither a disk nor a reader of stderr that does not answer holds it up: they are written to by other threads.
  */
 const WATCHDOG_THREAD = `
   const { readFileSync, write, writeFile } = require('node:fs');
@@ -63,8 +63,9 @@ export type WatchdogOptions = {
 };
 
 /**
- * Ends the process with SIGKILL when its event loop has stood still for a minute: it would hold the workspace and serve nobody.
- * Whoever started it may start it anew; what it was at goes on then, and the file it leaves says whose step it stood still in.
+ * Ends the process with SIGKILL when its event loop has stood still for a minute: it would hold the workspace and serve
+ * nobody. Whoever started it may start it anew; what it was at goes on then, and the file it leaves says whose step it
+ * stood still in.
  */
 export function startWatchdog({ patienceMs = STALL_LIMIT_MS, path, of, slow }: WatchdogOptions = {}): Watchdog {
   const tickMs = patienceMs / TICKS_PER_LIMIT;

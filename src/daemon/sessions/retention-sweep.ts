@@ -5,8 +5,8 @@ const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
 
 /**
- * Removes what is old, session by session, each at most once a day and only while it sleeps; once an hour it looks whose turn it
- * is. `sweep` answers whether more is left to do, which the next hour does. The answer ends it.
+ * Removes what is old, session by session, each at most once a day and only while it sleeps; once an hour it looks
+ * whose turn it is. `sweep` answers whether more is left to do, which the next hour does. The answer ends it.
  */
 export function scheduleRetention(
   names: () => string[],

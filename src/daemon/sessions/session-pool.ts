@@ -77,9 +77,9 @@ type FailingSession = SessionTrouble & {
 };
 
 /**
- * The sessions that are awake. One worker a session, so many open at once as the limit on open files allows; one that rests makes way
- * for one that waits. A session that fails is closed, said so, and tried again from its files; no other session notices. `open` answers
- * null where the session is gone.
+ * The sessions that are awake. One worker a session, so many open at once as the limit on open files allows; one that
+ * rests makes way for one that waits. A session that fails is closed, said so, and tried again from its files; no other
+ * session notices. `open` answers null where the session is gone.
  */
 export function openSessionPool(
   open: (name: string) => Promise<OpenedSession | null>,
@@ -248,7 +248,10 @@ export function openSessionPool(
     if (isNews) log(trouble.is === 'failing' ? 'error' : 'warn', `${name} ${what}: ${trouble.log}`);
   }
 
-  /** Trouble beside a call in flight; null where it is over. The call ends first: what keeps us from it now may pass until then. */
+  /**
+   * Trouble beside a call in flight; null where it is over. The call ends first: what keeps us from it now may pass
+   * until then.
+   */
   function handleIntakeTrouble(name: string, entry: PoolEntry, error: unknown): void {
     if (live.get(name) !== entry || entry.isClosing) return;
     if (error !== null) markFailing(name, classifyTrouble(error), { mark: '', beside: true });

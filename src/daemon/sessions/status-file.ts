@@ -20,8 +20,8 @@ type StatusSources = {
 };
 
 /**
- * Keeps `.agentd/status.json`: written where something in it changed, at most once a second, and removed at the end. It is there when this resolves. A failure to
- * write it is of no consequence but a line in the log.
+ * Keeps `.agentd/status.json`: written where something in it changed, at most once a second, and removed at the end. It
+ * is there when this resolves. A failure to write it is of no consequence but a line in the log.
  */
 export async function startStatusFile(path: string, sources: StatusSources): Promise<{ stop(): Promise<void> }> {
   let written = '';

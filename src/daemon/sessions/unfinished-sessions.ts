@@ -12,8 +12,8 @@ export type UnfinishedSessions = {
 };
 
 /**
- * Looks at the ends of records, a stretch at a time and in the order they were asked for: a daemon among thousands of sessions at rest is
- * ready before it has read from each of them.
+ * Looks at the ends of records, a stretch at a time and in the order they were asked for: a daemon among thousands of
+ * sessions at rest is ready before it has read from each of them.
  */
 export function openUnfinishedSessions(
   workspace: Pick<Workspace, 'lastEvent'>,

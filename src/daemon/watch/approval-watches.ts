@@ -15,7 +15,10 @@ export type ApprovalWatches = {
 
 type WatchedApprovalFolder = { watcher: FolderWatcher | null; seen: string };
 
-/** An answer that a person writes into `approvals/` is heard, in sessions where one is waited for; no other costs anything. */
+/**
+ * An answer that a person writes into `approvals/` is heard, in sessions where one is waited for; no other costs
+ * anything.
+ */
 export function openApprovalWatches({
   paths,
   watches,

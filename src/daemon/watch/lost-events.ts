@@ -6,8 +6,8 @@ const STALL_MS = 300;
 /** Time of day and steady clock are apart by more than this: the machine slept, or the clock was set. */
 const JUMP_MS = 2000;
 /**
- * The kernel's queue holds 16,384 file events as it is shipped. So many in one turn of the loop are the only trace of an overflow that
- * reaches us; half of them is asked for, since a part may have been read before.
+ * The kernel's queue holds 16,384 file events as it is shipped. So many in one turn of the loop are the only trace of
+ * an overflow that reaches us; half of them is asked for, since a part may have been read before.
  */
 const BURST_EVENTS = 8192;
 /** Looks for one reason after another come no closer than this. */
@@ -29,7 +29,8 @@ export function detectLostEvents(clock: Clock, look: (why: string) => void): Los
 
   function suspect(why: string): void {
     if (due) return;
-    // Behind the turn of the loop at least: events that are waiting there come first, and what they were told of is seen too.
+    // Behind the turn of the loop at least: events that are waiting there come first, and what they were told of is
+    // seen too.
     const wait = Math.max(1, looked + MIN_APART_MS - clock.elapsed());
     due = setTimeout(() => {
       due = null;

@@ -19,7 +19,9 @@ type WatchedSession = {
 };
 
 export type SessionWatches = {
-  /** Looks at one session: a new one is told, one whose folder is another is told as new, news in its inbox are told. */
+  /**
+   * Looks at one session: a new one is told, one whose folder is another is told as new, news in its inbox are told.
+   */
   check(name: string): void;
   has(name: string): boolean;
   names(): string[];
@@ -192,8 +194,8 @@ export type FolderState = {
 };
 
 /**
- * Looks at a folder: undefined where there is none; links are not followed. Throws what lstat throws otherwise. `used`: a folder of this
- * file system that was changed after it was made.
+ * Looks at a folder: undefined where there is none; links are not followed. Throws what lstat throws otherwise. `used`:
+ * a folder of this file system that was changed after it was made.
  */
 export function createFolderStat(used: string): (path: string) => FolderState | undefined {
   const idOf = createFolderId(used);

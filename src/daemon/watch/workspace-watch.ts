@@ -35,17 +35,21 @@ export type WatchHandlers = SessionHandlers & { settings: () => void };
 export type WatchOptions = {
   log: SessionPorts['log'];
   clock: Clock;
-  /** Sessions that are open: looked at each second besides, since a watch does not tell when a folder we hold is removed. */
+  /**
+   * Sessions that are open: looked at each second besides, since a watch does not tell when a folder we hold is
+   * removed.
+   */
   open: () => Iterable<string>;
   watch?: WatchFolder;
   typeOf?: ReadFsType;
 };
 
 /**
- * Says "look at this session" whenever something may have come in. One plain folder watch an inbox; events are hints and carry
- * nothing. Lost events are made up for by a sweep: twice a minute (less often where there are tens of thousands), and at once
- * after anything that may have cost some (see `lost-events.ts`). Where the system gives no more watches, or changes from elsewhere
- * are not seen (NFS), inboxes are polled. Resolves once every session that was there has been told as `found`.
+ * Says "look at this session" whenever something may have come in. One plain folder watch an inbox; events are hints
+ * and carry nothing. Lost events are made up for by a sweep: twice a minute (less often where there are tens of
+ * thousands), and at once after anything that may have cost some (see `lost-events.ts`). Where the system gives no more
+ * watches, or changes from elsewhere are not seen (NFS), inboxes are polled. Resolves once every session that was there
+ * has been told as `found`.
  */
 export async function watchWorkspace(
   workspace: Workspace,

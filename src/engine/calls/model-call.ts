@@ -18,7 +18,9 @@ const MAX_MALFORMED_TRIES = 4;
 /** An endpoint may ask for a longer pause than ours, up to this. */
 const RETRY_AFTER_MAX_MS = 3_600_000;
 
-/** The pause before the next try of a call that failed `attempt` times in a row: doubled each time, a minute at most. */
+/**
+ * The pause before the next try of a call that failed `attempt` times in a row: doubled each time, a minute at most.
+ */
 export function backoffMs(attempt: number): number {
   return Math.min(BACKOFF_MAX_MS, BACKOFF_FIRST_MS * 2 ** Math.min(attempt - 1, 20));
 }

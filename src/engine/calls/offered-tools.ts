@@ -28,8 +28,9 @@ export function listOfferedTools(session: Session, ports: SessionPorts, rules: R
 }
 
 /**
- * Why the toolbox of this run does not have the tool of a call, in words for the model; undefined where it has it. Checked at each
- * call: what a model is not offered it may name all the same. A check that the model wrote needs the tool that would do the same.
+ * Why the toolbox of this run does not have the tool of a call, in words for the model; undefined where it has it.
+ * Checked at each call: what a model is not offered it may name all the same. A check that the model wrote needs the
+ * tool that would do the same.
  */
 export function explainMissingTool(
   session: Session,
@@ -70,8 +71,8 @@ function agentToolsetOf({ run }: Session, { agents, notes }: Rules): AgentToolse
 }
 
 /**
- * The tool that a call takes. Of a check, the one that would do the same; none for a check that a person wrote, and for one that
- * only looks whether a file is there, as a list of parts does.
+ * The tool that a call takes. Of a check, the one that would do the same; none for a check that a person wrote, and for
+ * one that only looks whether a file is there, as a list of parts does.
  */
 function requiredTool(session: Session, { key, name, args }: TurnCall): string | undefined {
   if (isListingKey(key)) return undefined;

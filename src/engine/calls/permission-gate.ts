@@ -16,9 +16,10 @@ const MAX_PREVIEW_CHARS = 20_000;
 const MINUTE_MS = 60_000;
 
 /**
- * What stands between a call that has not begun and its beginning: nothing, or the events that say that its toolbox does not have
- * it, that a rule denies it, or that a person is asked. An approval opens it for the call it was given to, and for no other; a rule
- * that denies closes it again. Every call passes here: those of tools, of our own ones, and checks.
+ * What stands between a call that has not begun and its beginning: nothing, or the events that say that its toolbox
+ * does not have it, that a rule denies it, or that a person is asked. An approval opens it for the call it was given
+ * to, and for no other; a rule that denies closes it again. Every call passes here: those of tools, of our own ones,
+ * and checks.
  */
 export async function checkCall(
   call: TurnCall,
@@ -41,8 +42,8 @@ export async function checkCall(
 }
 
 /**
- * The same for events that begin calls of our own tools, which touch nothing but the record: the events as they are, or what stands
- * in their way. A call that they refuse themselves begins nothing.
+ * The same for events that begin calls of our own tools, which touch nothing but the record: the events as they are, or
+ * what stands in their way. A call that they refuse themselves begins nothing.
  */
 export async function checkCallsBegunBy(
   events: EventBody[],

@@ -13,8 +13,8 @@ import type { Blobs } from '../ports/store-ports.ts';
 import { type SessionLog, spillToBlob } from '../state/session-log.ts';
 
 /**
- * Takes away the folders of calls whose end is durable, and ends what still runs of them: a command that was stopped while no
- * daemon listened. What cannot be ended is told, and its folder stays. Jobs that are over end as well.
+ * Takes away the folders of calls whose end is durable, and ends what still runs of them: a command that was stopped
+ * while no daemon listened. What cannot be ended is told, and its folder stays. Jobs that are over end as well.
  */
 export async function cleanUpCalls(ports: SessionPorts, sessionLog: SessionLog): Promise<void> {
   const { store, tools, log } = ports;
@@ -54,9 +54,9 @@ function keysOfOpenCalls({ turn, claim }: Session): string[] {
 }
 
 /**
- * One tool call: on record before it begins and when it has ended. One that an earlier daemon began is not begun again unless
- * it is safe, and the gate lets it through as it is now (`mayBegin`): its result is taken, or it is put on record that nobody
- * knows. An aborted one is left open, for whoever knows why.
+ * One tool call: on record before it begins and when it has ended. One that an earlier daemon began is not begun again
+ * unless it is safe, and the gate lets it through as it is now (`mayBegin`): its result is taken, or it is put on
+ * record that nobody knows. An aborted one is left open, for whoever knows why.
  */
 export async function runToolCall(
   { call }: Decision & { do: 'act' },

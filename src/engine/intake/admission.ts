@@ -29,8 +29,8 @@ const MAX_UNANSWERED = 256;
 const MAX_URGENT = 64;
 
 /**
- * Whether there is reason to look again soon: `pending`, something is not ready yet; `more`, more is ready than fits in one
- * round; `held`, more is there than there is room for.
+ * Whether there is reason to look again soon: `pending`, something is not ready yet; `more`, more is ready than fits in
+ * one round; `held`, more is there than there is room for.
  */
 export type AdmissionResult = { pending: boolean; more: boolean; held: boolean };
 
@@ -42,8 +42,8 @@ const countUnanswered = ({ unanswered, unpublishedReplies }: Session): number =>
   unanswered.length + Object.keys(unpublishedReplies).length;
 
 /**
- * Takes what is ready in the inbox. The commit point is the durable `message.received`; only then does the file leave the
- * inbox, so a crash in between finds it again, knows it by its identity, and only repeats the leaving.
+ * Takes what is ready in the inbox. The commit point is the durable `message.received`; only then does the file leave
+ * the inbox, so a crash in between finds it again, knows it by its identity, and only repeats the leaving.
  */
 export async function admitMessages(
   store: SessionStore,
@@ -54,7 +54,8 @@ export async function admitMessages(
     const { pending, more } = await admitBatch(store, sessionLog, full, senders);
     full ||= countUnanswered(sessionLog.session) > MAX_UNANSWERED - BATCH_SIZE;
     if (senders === 'unknown') return { pending, more: false, held };
-    // What was found together while no run is on are tasks of their own: a run that began in between would take them along.
+    // What was found together while no run is on are tasks of their own: a run that began in between would take them
+    // along.
     if (!more || full || sessionLog.session.run) return { pending, more: more && !full, held: more && full };
   }
 }

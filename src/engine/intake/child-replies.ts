@@ -4,8 +4,8 @@ import type { SessionPorts } from '../ports/session-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
 
 /**
- * Gives a child session its message. The effect comes first: the id is made of the step and the attempt, so a crash in between
- * sends the same message again, which changes nothing.
+ * Gives a child session its message. The effect comes first: the id is made of the step and the attempt, so a crash in
+ * between sends the same message again, which changes nothing.
  */
 export async function sendToChild(
   decision: Decision & { do: 'send' },

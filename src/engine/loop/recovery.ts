@@ -4,16 +4,17 @@ import type { EventBody } from '../../protocol/session/event.ts';
 import type { SessionLog } from '../state/session-log.ts';
 
 /**
- * How the last worker of a session ended: in this daemon, by an error of the code or by the disk; or with a daemon that was lost. `alone`:
- * how many were lost in a row while nothing else was at work; 0: what was counted turned out to be nobody's doing.
+ * How the last worker of a session ended: in this daemon, by an error of the code or by the disk; or with a daemon that
+ * was lost. `alone`: how many were lost in a row while nothing else was at work; 0: what was counted turned out to be
+ * nobody's doing.
  */
 export type PreviousFailure =
   | { after: 'error' | 'trouble'; error: string }
   | { after: 'crash'; alone?: number; error?: string };
 
 /**
- * What the last daemon left open is put on record; the beat then goes on from there like from anywhere else. Durable before
- * anything is tried again: a thing that brings the daemon down is counted before it can do so once more.
+ * What the last daemon left open is put on record; the beat then goes on from there like from anywhere else. Durable
+ * before anything is tried again: a thing that brings the daemon down is counted before it can do so once more.
  */
 export async function recordRecovery(sessionLog: SessionLog, last: PreviousFailure | undefined): Promise<void> {
   const { session } = sessionLog;

@@ -4,10 +4,10 @@ import type { Notes } from '../../protocol/workspace/memory-notes.ts';
 import type { Model } from '../ports/model-port.ts';
 
 /**
- * Gives rules the notes they are told with: read when a run begins or goes on after a rest, and the same until it rests (a run
- * that goes on does so for a message of its own). They
- * stand at the beginning of each request, and a beginning that changes costs the provider's cache. Held in memory only: a run
- * that is taken up after a restart of the daemon reads them once more.
+ * Gives rules the notes they are told with: read when a run begins or goes on after a rest, and the same until it rests
+ * (a run that goes on does so for a message of its own). They stand at the beginning of each request, and a beginning
+ * that changes costs the provider's cache. Held in memory only: a run that is taken up after a restart of the daemon
+ * reads them once more.
  */
 export function holdNotesPerRun(read: () => Notes): (session: Session, rules: Rules) => Rules {
   let held: { run: string; notes: Notes } | null = null;

@@ -44,8 +44,8 @@ const NOTHING_ADMITTED = { pending: false, more: false };
 /** The one worker of a session: wakes it, beats until it rests, hears what comes in meanwhile. */
 export type SessionWorker = {
   /**
-   * Something may have changed: look. Costs nothing to call too often; a wake is never lost. Nothing of the session runs before
-   * this returns.
+   * Something may have changed: look. Costs nothing to call too often; a wake is never lost. Nothing of the session
+   * runs before this returns.
    */
   wake(): void;
   /** An earlier daemon left something open in it. */
@@ -54,14 +54,17 @@ export type SessionWorker = {
   readonly isIdle: boolean;
   /** Milliseconds until it has to be woken, where a time is waited for that nothing else tells. */
   readonly dueInMs: number | null;
-  /** Ends the beat: the call in flight may take `graceMs`, then it is aborted and put on record as interrupted, with `why`. */
+  /**
+   * Ends the beat: the call in flight may take `graceMs`, then it is aborted and put on record as interrupted, with
+   * `why`.
+   */
   stop(graceMs: number, stopReason?: string): Promise<void>;
 };
 
 /**
- * The beat of one session: admit, decide, perform, record, fold, until there is nothing left to do. `rules` is asked anew each
- * time it begins to beat. What goes wrong here stays here: `onFault` hears of it, and the next wake reads everything from disk
- * again; whoever opens the next worker says what it was (`last`).
+ * The beat of one session: admit, decide, perform, record, fold, until there is nothing left to do. `rules` is asked
+ * anew each time it begins to beat. What goes wrong here stays here: `onFault` hears of it, and the next wake reads
+ * everything from disk again; whoever opens the next worker says what it was (`last`).
  */
 export async function openSessionWorker(
   ports: SessionPorts,
@@ -103,7 +106,10 @@ export async function openSessionWorker(
   let hasIntakeFailed = false;
   /** Nothing got further yet than where the last daemon was lost. */
   let isWithoutProgress = false;
-  /** What is set aside is so, with its reply, before `plan.json` is looked at: that may be what the last daemons were lost over. */
+  /**
+   * What is set aside is so, with its reply, before `plan.json` is looked at: that may be what the last daemons were
+   * lost over.
+   */
   let isShelvingFirst = last?.after === 'crash' && (last.alone ?? 0) >= DEFAULT_CRASH_LIMIT;
   let closing: Promise<void> | null = null;
   let stopReason = STOP_REASON;
@@ -115,7 +121,10 @@ export async function openSessionWorker(
     onFault(error);
   }
 
-  /** What keeps us from hearing while a call is in flight ends no call: whoever looks after it meets the same, with its end on record. */
+  /**
+   * What keeps us from hearing while a call is in flight ends no call: whoever looks after it meets the same, with its
+   * end on record.
+   */
   function reportIntakeTrouble(error: unknown): void {
     hasIntakeFailed = true;
     ports.reportTrouble?.(error);
@@ -225,7 +234,10 @@ export async function openSessionWorker(
     return decision;
   }
 
-  /** A run that would never go on comes to rest, and the log says so. While it waits for children, they are looked at now and then. */
+  /**
+   * A run that would never go on comes to rest, and the log says so. While it waits for children, they are looked at
+   * now and then.
+   */
   function endIfStalled(decision: Decision, runRules: Rules): Decision {
     const { session } = sessionLog;
     if (isRepeating(decision)) return endIfRepeating(decision, runRules);
@@ -239,7 +251,9 @@ export async function openSessionWorker(
     return { do: 'record', events: endStalledRunEvents(session, runRules) };
   }
 
-  /** What was decided again and again is not recorded once more: its run ends, or the session fails where none is on. */
+  /**
+   * What was decided again and again is not recorded once more: its run ends, or the session fails where none is on.
+   */
   function endIfRepeating(decision: Decision, runRules: Rules): Decision {
     const { session } = sessionLog;
     const types = decision.do === 'record' ? decision.events.map(({ type }) => type).join(', ') : decision.do;
@@ -249,7 +263,10 @@ export async function openSessionWorker(
     return { do: 'record', events: endStalledRunEvents(session, runRules) };
   }
 
-  /** Where the time has come that a rest waits for, what was to happen then happens; a message that is not due yet is no matter of now. */
+  /**
+   * Where the time has come that a rest waits for, what was to happen then happens; a message that is not due yet is no
+   * matter of now.
+   */
   function waitIfNotDue(decision: Decision): Decision {
     if (decision.do === 'send') {
       const wait = pauses.left(decision.notBefore);
@@ -288,7 +305,9 @@ export async function openSessionWorker(
     else if (pending || settling) wakeIn(PENDING_RETRY_MS);
   }
 
-  /** The model or a tool: with a place among the runs, under a signal, and with an ear for what is dropped meanwhile. */
+  /**
+   * The model or a tool: with a place among the runs, under a signal, and with an ear for what is dropped meanwhile.
+   */
   async function performCall(decision: Decision & { do: 'think' | 'act' }, runRules: Rules): Promise<boolean> {
     const wait =
       ports.diskCapacity() === 'none'
@@ -339,7 +358,9 @@ export async function openSessionWorker(
     return true;
   }
 
-  /** Puts the end of a call on record. Where there is no room even for that, it waits: the call cannot be made again. */
+  /**
+   * Puts the end of a call on record. Where there is no room even for that, it waits: the call cannot be made again.
+   */
   async function recordCallEnd(events: EventBody[]): Promise<void> {
     for (;;) {
       try {
@@ -353,7 +374,9 @@ export async function openSessionWorker(
     }
   }
 
-  /** While a call is in flight: take what came in, answer what can be answered, and end the call if a person says so. */
+  /**
+   * While a call is in flight: take what came in, answer what can be answered, and end the call if a person says so.
+   */
   async function intakeDuringCall(): Promise<void> {
     isIntakeScheduled = false;
     try {

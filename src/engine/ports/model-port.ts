@@ -22,7 +22,10 @@ export type ModelAnswer = {
 };
 
 export type Model = {
-  /** One call, streamed: `onText` gets the text as it comes. Throws `ModelError`, or the signal's reason where it was aborted. */
+  /**
+   * One call, streamed: `onText` gets the text as it comes. Throws `ModelError`, or the signal's reason where it was
+   * aborted.
+   */
   ask(request: ModelRequest, options: { signal: AbortSignal; onText: (delta: string) => void }): Promise<ModelAnswer>;
   /** Tokens that model takes at most, as far as its endpoint has told by now; without a name, the configured one. */
   contextWindow?(name: string | undefined): number | undefined;

@@ -3,7 +3,8 @@ import type { LogPosition } from '../../protocol/session/log-entry.ts';
 import type { Attachment, ImageFile, MessageFile } from '../../protocol/session/message.ts';
 import type { Template } from '../../protocol/templates/template.ts';
 
-// --- the session folder -----------------------------------------------------------------------------------------------
+// --- the session folder
+// -----------------------------------------------------------------------------------------------
 
 /** One session's folder, opened by its only writer. */
 export type SessionStore = {
@@ -20,7 +21,10 @@ export type SessionStore = {
   approvals: ApprovalFiles;
   /** Absolute path of `work/`, or of a folder in it, made if it is missing. Of a child session it is its root's. */
   work(folder?: string): Promise<string>;
-  /** Of paths such as `work/a/x.csv`, the regular files that are there and reached through no link, in order; at most `most`. */
+  /**
+   * Of paths such as `work/a/x.csv`, the regular files that are there and reached through no link, in order; at most
+   * `most`.
+   */
   files(paths: readonly string[], most: number): Promise<string[]>;
   /** The bytes of an image under `work/`; undefined where it is no longer what it was. */
   image(image: ImageFile): Promise<Uint8Array | undefined>;
@@ -31,10 +35,10 @@ export type SessionStore = {
 /** `events.jsonl`. Appends of one session happen one after another, in the order they were asked for. */
 export type EventLog = {
   /**
-   * Reads the record from its start, or what comes after a mark, checking seq and crc of each line. A torn last line is cut off
-   * and kept beside the record; anything else that is wrong throws `CorruptLogError` and leaves every byte as it is. So does a
-   * reading from the start where retention removed it; 'oldest' begins with the oldest event that is kept. 'unfit': the record
-   * does not have that mark; no event was told, and the caller reads from the start.
+   * Reads the record from its start, or what comes after a mark, checking seq and crc of each line. A torn last line is
+   * cut off and kept beside the record; anything else that is wrong throws `CorruptLogError` and leaves every byte as
+   * it is. So does a reading from the start where retention removed it; 'oldest' begins with the oldest event that is
+   * kept. 'unfit': the record does not have that mark; no event was told, and the caller reads from the start.
    */
   read(each: (event: Event) => void, from?: LogPosition | 'oldest'): Promise<'read' | 'unfit'>;
   /** The end of what was read or appended last. */
@@ -45,9 +49,15 @@ export type EventLog = {
   sync(): Promise<void>;
 };
 
-/** What a record meant at a mark. It saves reading what comes before, and is never the truth: one that is lost costs time. */
+/**
+ * What a record meant at a mark. It saves reading what comes before, and is never the truth: one that is lost costs
+ * time.
+ */
 export type Snapshots = {
-  /** The newest one whose mark the record has. Undefined where there is none, or where its file is damaged: never an error. */
+  /**
+   * The newest one whose mark the record has. Undefined where there is none, or where its file is damaged: never an
+   * error.
+   */
   load(): Promise<{ mark: LogPosition; state: unknown } | undefined>;
   /** Replaces the last one. `state` comes back as JSON makes it. */
   save(mark: LogPosition, state: unknown): Promise<void>;
@@ -86,18 +96,24 @@ export type InboxQuery = { max?: number; ahead?: (message: MessageFile) => boole
 
 export type Inbox = {
   /**
-   * What is ready, oldest first, at most `max` (64); then those of the 64 newest behind them that `ahead` wants before their
-   * turn. `pending`: something is there but not ready yet (empty, or open for writing) or was not looked at yet, so look again
-   * within a second. `more`: something waits that `max` left out. Never follows a link, never hangs on a pipe, never deletes.
+   * What is ready, oldest first, at most `max` (64); then those of the 64 newest behind them that `ahead` wants before
+   * their turn. `pending`: something is there but not ready yet (empty, or open for writing) or was not looked at yet,
+   * so look again within a second. `more`: something waits that `max` left out. Never follows a link, never hangs on a
+   * pipe, never deletes.
    */
   listReady(wanted?: InboxQuery): Promise<{ drops: DroppedFile[]; pending: boolean; more: boolean }>;
-  /** Where the attachments of a message will go, and what they are: names under `work/`, none of them taken. Throws UserError if one is missing. */
+  /**
+   * Where the attachments of a message will go, and what they are: names under `work/`, none of them taken. Throws
+   * UserError if one is missing.
+   */
   placeAttachments(attachments: string[]): Promise<Attachment[]>;
-  /** After the message is durable: moves attachments to their places and the file to `done/<seq>-<name>`. Idempotent. */
+  /**
+   * After the message is durable: moves attachments to their places and the file to `done/<seq>-<name>`. Idempotent.
+   */
   moveToDone(drop: DroppedFile, seq: number, attachments: Array<{ from: string; to: string }>): Promise<void>;
   /**
-   * Moves the file to `rejected/` with `<name>.why.json` beside it. Idempotent. What may not be moved (settle and refuse alike)
-   * stays where it is and is not handed out again as long as it does not change.
+   * Moves the file to `rejected/` with `<name>.why.json` beside it. Idempotent. What may not be moved (settle and
+   * refuse alike) stays where it is and is not handed out again as long as it does not change.
    */
   reject(drop: DroppedFile, why: string): Promise<void>;
 };
@@ -106,7 +122,8 @@ export type Outbox = {
   /** Whether no reply may have this name: it is the outbox's own, or that of a folder somebody made there. */
   isReserved(name: string): boolean;
   /**
-   * Puts a reply file in place, whole and durable, exactly once: where these bytes are already under the name in `outbox/` or
+   * Puts a reply file in place, whole and durable, exactly once: where these bytes are already under the name in
+   * `outbox/` or
    * `outbox/read/`, nothing changes. Other bytes under the name in `outbox/` are kept under another name there.
    */
   publish(name: string, content: string): Promise<void>;
@@ -121,8 +138,8 @@ export type PlanFileState =
   | { is: 'ours' }
   | { is: 'missing' }
   /**
-   * Somebody saved it: the bytes they saved, oldest first. `inPlace`: the last of them is what is in the file now; the others, or
-   * all of them, were found in files that had been moved away.
+   * Somebody saved it: the bytes they saved, oldest first. `inPlace`: the last of them is what is in the file now; the
+   * others, or all of them, were found in files that had been moved away.
    */
   | { is: 'edited'; saves: string[]; inPlace: boolean }
   /** What stands there is no file to read: a link, a folder, a pipe, or far too large. It is left alone. */
@@ -131,16 +148,23 @@ export type PlanFileState =
 export type PlanFile = {
   /** One lstat where nothing happened. After a restart everything that is there counts as edited until `accept`. */
   detectEdits(thorough?: boolean): Promise<PlanFileState>;
-  /** What `look` told survives a power cut: a record of it must not be ahead of the file, or the file would seem to be taken back. */
+  /**
+   * What `look` told survives a power cut: a record of it must not be ahead of the file, or the file would seem to be
+   * taken back.
+   */
   sync(): Promise<void>;
   /** The bytes now in the file are understood (merged, or left alone because they do not parse) and count as seen. */
   markSeen(bytes: string): void;
   /**
-   * Replaces the file without losing a save: the old name is moved to `plans/history/` and read there, the new one linked in.
-   * Where somebody saved meanwhile, theirs stays in place, nothing is written and it answers `edited`; so it is with `blocked`.
+   * Replaces the file without losing a save: the old name is moved to `plans/history/` and read there, the new one
+   * linked in. Where somebody saved meanwhile, theirs stays in place, nothing is written and it answers `edited`; so it
+   * is with `blocked`.
    */
   write(content: string): Promise<PlanFileState>;
-  /** Puts `plans/<id>.json` in place and takes the `plan.json` that shows it away (moved to history, never deleted). Again: nothing. */
+  /**
+   * Puts `plans/<id>.json` in place and takes the `plan.json` that shows it away (moved to history, never deleted).
+   * Again: nothing.
+   */
   archive(id: string, content: string): Promise<void>;
 };
 
@@ -174,7 +198,10 @@ export type ApprovalFiles = {
 
 /** `templates/` of the workspace, written by people. */
 export type Templates = {
-  /** The template of that name as it is now, or in words why it cannot be had: the names there are, or what is wrong and where. */
+  /**
+   * The template of that name as it is now, or in words why it cannot be had: the names there are, or what is wrong and
+   * where.
+   */
   read(name: string): Promise<{ ok: true; template: Template } | { ok: false; why: string }>;
   /** Names of all templates, sorted. */
   names(): Promise<string[]>;

@@ -4,15 +4,15 @@ export type Toolbox = {
   /** What is offered now; it may be another list after each `ready`. */
   readonly specs: ToolSpec[];
   /**
-   * Awaited before each call of the model: tools that come from elsewhere are brought up to date, in a bounded time. Answers with
-   * what is amiss with them, in words for the model. Throws only the signal's reason.
+   * Awaited before each call of the model: tools that come from elsewhere are brought up to date, in a bounded time.
+   * Answers with what is amiss with them, in words for the model. Throws only the signal's reason.
    */
   refresh(caller: ToolCaller): Promise<string[]>;
   /** `safe`: running it twice is the same as once, so a call that was open at a crash runs again. */
   replayPolicy(name: string): 'safe' | 'never';
   /**
-   * Whether this call may run, by the settings as they are now; runs nothing. One that would end with a complaint about its
-   * arguments may. Throws only the signal's reason.
+   * Whether this call may run, by the settings as they are now; runs nothing. One that would end with a complaint about
+   * its arguments may. Throws only the signal's reason.
    */
   checkPermission(call: { name: string; args: string }, caller: ToolCaller): Promise<Permission>;
   /**
@@ -21,15 +21,17 @@ export type Toolbox = {
    */
   run(call: { name: string; args: string }, context: ToolContext): Promise<ToolResult>;
   /**
-   * What became of a call that a daemon began which is no more: its recorded result, or, where it still runs, its result when
-   * it ends. Null where nobody knows. Never begins it again. Throws the signal's reason where that was aborted: the call has ended.
+   * What became of a call that a daemon began which is no more: its recorded result, or, where it still runs, its
+   * result when it ends. Null where nobody knows. Never begins it again. Throws the signal's reason where that was
+   * aborted: the call has ended.
    */
   resume(call: { name: string; args: string }, context: ToolContext): Promise<ToolResult | null>;
   /** Ends whatever still runs of a call whose end is on record. `runs`: it could not be ended. */
   endLeftovers(folder: string): Promise<'nothing' | 'ended' | 'runs'>;
 };
 
-// --- the model --------------------------------------------------------------------------------------------------------
+// --- the model
+// --------------------------------------------------------------------------------------------------------
 
 export type ToolSpec = {
   name: string;
@@ -38,11 +40,12 @@ export type ToolSpec = {
   parameters: Record<string, unknown>;
 };
 
-// --- the tools --------------------------------------------------------------------------------------------------------
+// --- the tools
+// --------------------------------------------------------------------------------------------------------
 
 /**
- * `exit`: of a command, its exit status; null where it did not end by itself. `images`: shown to a model that sees, paths relative
- * to the call's own `work`.
+ * `exit`: of a command, its exit status; null where it did not end by itself. `images`: shown to a model that sees,
+ * paths relative to the call's own `work`.
  */
 export type ToolResult = { ok: boolean; text: string; exit?: number | null; images?: ImageFile[] };
 
@@ -51,13 +54,18 @@ export type ToolContext = {
   work: string;
   /** Aborted when a person stops the run or the daemon goes down: the tool ends with everything it started. */
   signal: AbortSignal;
-  /** Absolute path of a folder for this call alone, outside of `work/`; whoever needs it makes it. It is taken away later. */
+  /**
+   * Absolute path of a folder for this call alone, outside of `work/`; whoever needs it makes it. It is taken away
+   * later.
+   */
   folder: string;
   /** Reads on in an output that was too long to show. */
   blob: (hash: string) => Promise<string | undefined>;
   /** How many jobs may run at once; left out: as many as by default. */
   jobs?: number;
-  /** What the rules say of the same tool with other arguments, where a call leads on to more: a redirect, another page. */
+  /**
+   * What the rules say of the same tool with other arguments, where a call leads on to more: a redirect, another page.
+   */
   permits?: (args: string) => Permission;
   /** For `resume`: false where the rules no longer let the call begin. What ran is told, nothing is begun. */
   mayBegin?: boolean;
@@ -77,12 +85,15 @@ export type Permission =
     };
 
 /**
- * Who asks for something of the tools. `work`: as in `ToolContext`, found when it is needed. `top`: the `work/` that it lies in,
- * where it is a folder of its own for a child session.
+ * Who asks for something of the tools. `work`: as in `ToolContext`, found when it is needed. `top`: the `work/` that it
+ * lies in, where it is a folder of its own for a child session.
  */
 export type ToolCaller = { work: () => Promise<string>; top?: () => Promise<string>; signal: AbortSignal };
 
-/** Commands that go on after the call that began them, and outlive the daemon. None of these throws for what is wrong with a job. */
+/**
+ * Commands that go on after the call that began them, and outlive the daemon. None of these throws for what is wrong
+ * with a job.
+ */
 export type Jobs = {
   /** Jobs that have ended since the model was told last, in lines for it. */
   listUnreported(): string[];

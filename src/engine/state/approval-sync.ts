@@ -5,7 +5,10 @@ import type { EventBody } from '../../protocol/session/event.ts';
 import type { ApprovalFiles } from '../ports/store-ports.ts';
 import type { SessionLog } from './session-log.ts';
 
-/** Keeps `approvals/` and the record together: an answer that was written into a file becomes an event, what is asked becomes a file. */
+/**
+ * Keeps `approvals/` and the record together: an answer that was written into a file becomes an event, what is asked
+ * becomes a file.
+ */
 export type ApprovalSync = {
   /** Takes in an answer that a person wrote. One read while a call waits, nothing otherwise. */
   readAnswers(): Promise<void>;

@@ -8,9 +8,14 @@ import type { Clock } from '../ports/session-ports.ts';
 import type { PlanFile, PlanFileState } from '../ports/store-ports.ts';
 import type { SessionLog } from './session-log.ts';
 
-/** Longest time `plan.json` may lag behind the record, and least time between two of its versions in a busy run, in ms. */
+/**
+ * Longest time `plan.json` may lag behind the record, and least time between two of its versions in a busy run, in ms.
+ */
 const WRITE_LAG_MS = 200;
-/** Where many sessions are at work writing it takes long: then it takes a twentieth of the time, and lags five seconds at the most. */
+/**
+ * Where many sessions are at work writing it takes long: then it takes a twentieth of the time, and lags five seconds
+ * at the most.
+ */
 const WRITE_TIME_SHARE = 20;
 const MAX_WRITE_LAG_MS = 5000;
 /** A save that does not parse is a save in the making until it has stayed so for this long. */
@@ -19,7 +24,10 @@ const MAX_WRITE_TRIES = 5;
 
 /** Keeps `plan.json` and the record together: people's saves become events, the plan of the record becomes the file. */
 export type PlanSync = {
-  /** Takes in what people saved. One lstat where nobody did. Answers whether a save is in the making, to be looked at again; `final`: there will be no other look before the reply. */
+  /**
+   * Takes in what people saved. One lstat where nobody did. Answers whether a save is in the making, to be looked at
+   * again; `final`: there will be no other look before the reply.
+   */
   readEdits(how?: { final: boolean }): Promise<{ settling: boolean }>;
   /** Brings the file up to the record, unless a save that cannot be read is in it. */
   writePlan(): Promise<void>;
@@ -36,7 +44,9 @@ export function openPlanSync(
   let written: string | null = null;
   let unreadableSave: { bytes: string; since: number; told: boolean } | null = null;
   let timer: (() => void) | null = null;
-  /** Plans on their way out of `plan.json`: one that the disk refused to put away is tried again with the next flush. */
+  /**
+   * Plans on their way out of `plan.json`: one that the disk refused to put away is tried again with the next flush.
+   */
   const plansToArchive: Plan[] = [];
   let last = Number.NEGATIVE_INFINITY;
   let lag = WRITE_LAG_MS;
@@ -154,8 +164,8 @@ export function openPlanSync(
 }
 
 /**
- * What a save may have begun from. One that names a version: from the last save of the same buffer, else from that version. One that
- * names none: from the last of its kind, or from the plan at hand.
+ * What a save may have begun from. One that names a version: from the last save of the same buffer, else from that
+ * version. One that names none: from the last of its kind, or from the plan at hand.
  */
 async function mergeBasesOf(
   now: Plan,

@@ -13,8 +13,8 @@ import type { Blobs, EventLog, SessionStore, Snapshots } from '../ports/store-po
 /** Versions of the plan kept in memory, to know what a hand edit began from. */
 const MAX_PLAN_VERSIONS = 64;
 /**
- * A snapshot is due after so many events (rule R35), or so many bytes: what is read at the next opening is at most these and
- * the snapshot itself, which a default window keeps below 700 KB, so a megabyte in all.
+ * A snapshot is due after so many events (rule R35), or so many bytes: what is read at the next opening is at most
+ * these and the snapshot itself, which a default window keeps below 700 KB, so a megabyte in all.
  */
 const SNAPSHOT_EVENTS = 500;
 const SNAPSHOT_BYTES = 256 * 1024;
@@ -22,8 +22,8 @@ const SNAPSHOT_BYTES = 256 * 1024;
 const SIZE_CHECK_EVENTS = 16;
 
 /**
- * What is known of one session: its record, and the meaning of that record. First on disk, then believed; and nothing leaves
- * for the outside world before `sync`.
+ * What is known of one session: its record, and the meaning of that record. First on disk, then believed; and nothing
+ * leaves for the outside world before `sync`.
  */
 export type SessionLog = {
   readonly session: Session;
@@ -38,7 +38,10 @@ export type SessionLog = {
   readonly sinceSnapshot: 'nothing' | 'some' | 'due';
   /** Runs what does not give way, in the name of this session. */
   runGuarded: RunGuarded;
-  /** Keeps a snapshot of the session as it is. The record is synced up to there first, so a snapshot never runs ahead of it. */
+  /**
+   * Keeps a snapshot of the session as it is. The record is synced up to there first, so a snapshot never runs ahead of
+   * it.
+   */
   saveSnapshot(): Promise<void>;
 };
 
@@ -135,8 +138,8 @@ function bytesBetween(from: LogPosition, to: LogPosition): number {
 }
 
 /**
- * Begins with a snapshot of this program's own fold and reads on from its mark; else folds the whole record. A snapshot of another
- * version serves only where retention has removed the beginning of the record.
+ * Begins with a snapshot of this program's own fold and reads on from its mark; else folds the whole record. A snapshot
+ * of another version serves only where retention has removed the beginning of the record.
  */
 async function restoreState(
   name: string,
@@ -206,7 +209,10 @@ export async function spillToBlob(text: string, max: number, blobs: Blobs): Prom
 /** Files one reply brings along, at most. */
 const MAX_REPLY_FILES = 20;
 
-/** A run that comes to rest is put on record with the files its reply offers, as they are there now: the reply is made from that alone. */
+/**
+ * A run that comes to rest is put on record with the files its reply offers, as they are there now: the reply is made
+ * from that alone.
+ */
 export async function attachOfferedFiles(
   store: SessionStore,
   session: Session,

@@ -69,8 +69,8 @@ async function parseStartOptions(argv: string[]): Promise<DaemonStartOptions | n
 }
 
 /**
- * A person may have started us in a session's `work/`, by an `npx` that put that into PATH. Whatever we start ourselves (a browser,
- * a lock, guards) would look there first, where a model writes.
+ * A person may have started us in a session's `work/`, by an `npx` that put that into PATH. Whatever we start ourselves
+ * (a browser, a lock, guards) would look there first, where a model writes.
  */
 function leaveSessionFolders({ root, env }: DaemonStartOptions): void {
   if (isInSessionFolder(currentFolder())) process.chdir(root);

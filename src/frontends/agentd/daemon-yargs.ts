@@ -10,7 +10,10 @@ import {
 import type { DaemonCommandLine } from './daemon-flags.ts';
 import { AGENTD_EXIT_CODES, formatAgentdExitCodes } from './daemon-flags.ts';
 
-/** Any command line of `agentd`; null where help or the version was asked for, and said. Throws UserError for what it cannot read. */
+/**
+ * Any command line of `agentd`; null where help or the version was asked for, and said. Throws UserError for what it
+ * cannot read.
+ */
 export async function parseDaemonLine(argv: string[]): Promise<DaemonCommandLine | null> {
   const args = await buildDaemonParser(argv).parse();
   return args['help'] || args['version'] ? null : args;

@@ -24,7 +24,10 @@ export const ToolCall = z.object({
 });
 export type ToolCall = z.infer<typeof ToolCall>;
 
-/** What became of a message that runs a template: the template as it was then, filled in, or why there is nothing to run. */
+/**
+ * What became of a message that runs a template: the template as it was then, filled in, or why there is nothing to
+ * run.
+ */
 export const RenderedTemplate = z.union([
   z.object({
     name: z.string(),
@@ -37,11 +40,16 @@ export const RenderedTemplate = z.union([
 ]);
 export type RenderedTemplate = z.infer<typeof RenderedTemplate>;
 
-/** What the model is asked beside the work: what kind of work it is, to make a plan, to revise it, to look at what is open, to sum up. */
+/**
+ * What the model is asked beside the work: what kind of work it is, to make a plan, to revise it, to look at what is
+ * open, to sum up.
+ */
 export const PlannerQuery = z.enum(['choose', 'plan', 'replan', 'adapt', 'summary']);
 export type PlannerQuery = z.infer<typeof PlannerQuery>;
 
-/** The code of a slice of work, in the tags of its requests (`prompt-tags.ts`). Records of earlier versions have none. */
+/**
+ * The code of a slice of work, in the tags of its requests (`prompt-tags.ts`). Records of earlier versions have none.
+ */
 const PromptNonce = z
   .string()
   .regex(/^[0-9a-f]{12}$/)

@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import { EachSource, ReduceInput, Step, StepCheck, StepCondition, StepStatus } from './plan.ts';
 
-/** What a `plan.json` may hold at most: beyond it no person reads it, and each change of it would hold up all sessions. */
+/**
+ * What a `plan.json` may hold at most: beyond it no person reads it, and each change of it would hold up all sessions.
+ */
 export const PLAN_BOUNDS = {
   bytes: 16 * 1024 * 1024,
   steps: 5000,
@@ -66,8 +68,8 @@ export const EditedPlan = z.object({
 export type EditedPlan = z.infer<typeof EditedPlan>;
 
 /**
- * A save of `plan.json` as it was understood. The next one of the same buffer is compared with it, not with the version both
- * began from: else what it says a second time would be done a second time.
+ * A save of `plan.json` as it was understood. The next one of the same buffer is compared with it, not with the version
+ * both began from: else what it says a second time would be done a second time.
  */
 export const PlanSave = z.object({
   sha256: z.string().describe('Of its text.'),

@@ -99,7 +99,10 @@ export const Step = z.object({
 });
 export type Step = z.infer<typeof Step>;
 
-/** From a session folder to the schema the daemon writes at its start, so that an editor checks a plan without a network. */
+/**
+ * From a session folder to the schema the daemon writes at its start, so that an editor checks a plan without a
+ * network.
+ */
 export const PLAN_SCHEMA_PATH = '../../.agentd/schemas/plan.schema.json';
 
 /** `plan.json`: shown to people and edited by people. Times are ISO 8601 in UTC. */

@@ -5,7 +5,10 @@ import type { Permissions } from './permissions.ts';
 import { MODES, type Mode, type ResolvedLimits, resolveLimits } from './run-options.ts';
 import { type LayeredSettings, mergeModelSettings, overlaySettings, tightenForChild } from './settings-layers.ts';
 
-/** What settings are made of. What is named here first wins: flags, environment, files of the session, file of the workspace. */
+/**
+ * What settings are made of. What is named here first wins: flags, environment, files of the session, file of the
+ * workspace.
+ */
 export type SettingsSources = {
   flags?: ModelSettings | undefined;
   env?: Readonly<Record<string, string | undefined>> | undefined;
@@ -30,7 +33,9 @@ export type EffectiveSettings = {
   leftOut: string[];
 };
 
-/** The one place where settings are laid over each other. Pure. How a family inherits each key: see `tightenForChild`. */
+/**
+ * The one place where settings are laid over each other. Pure. How a family inherits each key: see `tightenForChild`.
+ */
 export function resolveSettings({
   flags,
   env = {},

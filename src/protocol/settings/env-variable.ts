@@ -6,7 +6,8 @@ const MIN_KEY_PART_LENGTH = 16;
 const MAX_WORD_LENGTH = 24;
 
 /**
- * Whether a text looks like the name of an environment variable, and not like the key that should be in one: `OPENAI_API_KEY`, not
+ * Whether a text looks like the name of an environment variable, and not like the key that should be in one:
+ * `OPENAI_API_KEY`, not
  * `sk-4f…`, `gsk_Ab3…` or `AIzaSy…`.
  */
 export function isEnvVariableName(text: string): boolean {
@@ -23,7 +24,10 @@ export const NOT_A_VARIABLE_NAME =
 /** The name of an environment variable. */
 export const EnvVariableName = z.string().refine(isEnvVariableName, NOT_A_VARIABLE_NAME);
 
-/** A text without what looks like a key in it, and without what belongs to that key: half a key is not known as one any more. */
+/**
+ * A text without what looks like a key in it, and without what belongs to that key: half a key is not known as one any
+ * more.
+ */
 export const maskKeys = (text: string): string =>
   text.replace(/[A-Za-z0-9_+/=-]{16,}/g, (run) =>
     (run.match(/[A-Za-z0-9_-]{16,}/g) ?? []).some(isKeyPart) ? '…' : run,

@@ -4,7 +4,10 @@ import { z } from 'zod';
 export const ApprovalsMode = z.enum(['safe', 'ask', 'auto']);
 export type ApprovalsMode = z.infer<typeof ApprovalsMode>;
 
-/** What a call reaches. `work`: it changes files in `work/`; `outside`: what no fence holds. Nothing of these: it only reads. */
+/**
+ * What a call reaches. `work`: it changes files in `work/`; `outside`: what no fence holds. Nothing of these: it only
+ * reads.
+ */
 export type CallEffect = 'work' | 'network' | 'outside';
 
 const PERMISSION_PATTERN = /^[A-Za-z0-9_.*-]+(?:\([\s\S]*\))?$/;

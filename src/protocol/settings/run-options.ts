@@ -57,7 +57,9 @@ const LIMIT_MAXIMA: { readonly [K in keyof Required<Limits>]: number } = {
 
 const maximumByKey = new Map(Object.entries(LIMIT_MAXIMA));
 
-/** Limits as people write them. Those on record are taken as they are, and held to the same bounds where they are used. */
+/**
+ * Limits as people write them. Those on record are taken as they are, and held to the same bounds where they are used.
+ */
 export const LimitsInput = Limits.superRefine((limits, context) => {
   for (const [key, value] of Object.entries(limits)) {
     const most = maximumByKey.get(key) ?? Number.POSITIVE_INFINITY;

@@ -69,8 +69,9 @@ const SCOPE_ORDER = ['workspace', 'session', 'off'] as const satisfies readonly 
 const ON_LIMIT_ORDER = ['extend', 'pause'] as const;
 
 /**
- * The settings of a child session: those of its family with its own `session.json` laid over them. What protects can only be
- * tightened; what would loosen it is left out and named. What only says how work is done is the child's own where it says so.
+ * The settings of a child session: those of its family with its own `session.json` laid over them. What protects can
+ * only be tightened; what would loosen it is left out and named. What only says how work is done is the child's own
+ * where it says so.
  */
 export function tightenForChild(
   family: LayeredSettings,

@@ -1,7 +1,7 @@
 /**
- * A list of work as Markdown: numbered or bulleted, one level. An item may carry a command, as the code span that ends it or as one
- * fenced block under it, and notes of the form `- needs: 1`, a bullet each. Read the way CommonMark reads lists, spans and
- * fences, as far as needed. Runbooks and templates are both this.
+ * A list of work as Markdown: numbered or bulleted, one level. An item may carry a command, as the code span that ends
+ * it or as one fenced block under it, and notes of the form `- needs: 1`, a bullet each. Read the way CommonMark reads
+ * lists, spans and fences, as far as needed. Runbooks and templates are both this.
  */
 
 /** A bullet under an item: `- done when: file work/x.md`. */
@@ -160,8 +160,8 @@ const withoutTrailingColon = (text: string) => text.trim().replace(/\s*[:\uFF1A]
 const firstLine = (text: string) => text.split('\n', 1)[0] ?? '';
 
 /**
- * Items are told apart by their descriptions, whatever their case, so one whose description is taken already gets a number:
- * by an earlier item of its list, or by one of those in `before`.
+ * Items are told apart by their descriptions, whatever their case, so one whose description is taken already gets a
+ * number: by an earlier item of its list, or by one of those in `before`.
  */
 export function makeDescriptionsUnique<T extends { description: string }>(
   items: readonly T[],

@@ -170,9 +170,9 @@ export function toOneLine(text: string): string {
 }
 
 /**
- * The list that `parseSteps` reads as these steps: every step is written in the first of the ways that reads back as it, so no
- * description is taken for a command, and none for another step. `unwritten`: the number of the first step that has no such way,
- * such as one that says nothing.
+ * The list that `parseSteps` reads as these steps: every step is written in the first of the ways that reads back as
+ * it, so no description is taken for a command, and none for another step. `unwritten`: the number of the first step
+ * that has no such way, such as one that says nothing.
  */
 export function formatSteps(steps: readonly TemplateStep[]): { text: string } | { unwritten: number } {
   const texts: string[] = [];

@@ -33,7 +33,10 @@ export const TemplateHead = z.strictObject({
 });
 export type TemplateHead = z.output<typeof TemplateHead>;
 
-/** A step as a template says it: that of a plan before anything ran. Other steps are named by their place, as `step_<n>`. */
+/**
+ * A step as a template says it: that of a plan before anything ran. Other steps are named by their place, as
+ * `step_<n>`.
+ */
 export type TemplateStep = Pick<
   Step,
   'description' | 'command' | 'needs' | 'done_when' | 'notes' | 'agent' | 'when' | 'rollback' | 'parent'
@@ -54,8 +57,8 @@ export function isTemplateName(name: string): boolean {
 }
 
 /**
- * `{{name}}` in a template. A backslash before it makes it plain text, and a backslash before that one is one; nothing else is
- * special, so `{{.Names}}` and `${{ x.y }}` stay as they are.
+ * `{{name}}` in a template. A backslash before it makes it plain text, and a backslash before that one is one; nothing
+ * else is special, so `{{.Names}}` and `${{ x.y }}` stay as they are.
  */
 // The look behind keeps a long run of backslashes from being tried from each of them.
 const PLACEHOLDER = /(?<!\\)(\\*)(\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\})/g;

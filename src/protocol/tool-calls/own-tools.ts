@@ -3,7 +3,10 @@ import { truncate } from '../../base/strings.ts';
 import { StepCheck } from '../session/plan.ts';
 import { PLAN_BOUNDS, StepText } from '../session/plan-edit.ts';
 
-/** The arguments of a call of the daemon's own tools, by their schema, or what is wrong with them in words for the model. */
+/**
+ * The arguments of a call of the daemon's own tools, by their schema, or what is wrong with them in words for the
+ * model.
+ */
 export function parseToolArgs<T>(schema: z.ZodType<T>, args: string): T | string {
   try {
     const parsed = schema.safeParse(JSON.parse(args));
@@ -16,8 +19,9 @@ export function parseToolArgs<T>(schema: z.ZodType<T>, args: string): T | string
 }
 
 /**
- * A tool of the daemon's own, as the model is told of it. Its JSON Schema is made when it is first asked for: making the three of
- * them took 10 ms of every program that loads the meaning of a record, and only a daemon that calls a model needs them.
+ * A tool of the daemon's own, as the model is told of it. Its JSON Schema is made when it is first asked for: making
+ * the three of them took 10 ms of every program that loads the meaning of a record, and only a daemon that calls a
+ * model needs them.
  */
 function defineOwnTool(name: string, description: string, args: z.ZodType) {
   let made: Record<string, unknown> | undefined;
@@ -98,7 +102,10 @@ export const PlanToolArgs = z.strictObject({
 });
 export type PlanToolArgs = z.infer<typeof PlanToolArgs>;
 
-/** The structured road beside the text markers, for models that prefer tools. Its effects are events like those of the text. */
+/**
+ * The structured road beside the text markers, for models that prefer tools. Its effects are events like those of the
+ * text.
+ */
 export const PLAN_TOOL = defineOwnTool(
   'plan',
   'Keep the plan: create it, add or change steps, report a step completed, failed, skipped or blocked, or look at it. Does the same as the [Step] and [Done] lines; use either.',
@@ -157,7 +164,9 @@ export const PartsPage = z.strictObject({
 });
 export type PartsPage = z.infer<typeof PartsPage>;
 
-/** How many go into one part, so that there are no more parts than may be; undefined where there are too many even so. */
+/**
+ * How many go into one part, so that there are no more parts than may be; undefined where there are too many even so.
+ */
 export function partSize(total: number): number | undefined {
   const size = Math.max(1, Math.ceil(total / MAX_PARTS));
   return size <= MAX_ITEMS_PER_PART ? size : undefined;

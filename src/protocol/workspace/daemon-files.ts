@@ -15,7 +15,10 @@ const SettingsStatus = z.object({
   warnings: z.array(z.string()).describe('What in it was left out.'),
 });
 
-/** `.agentd/status.json`: what the daemon sees and what it cannot serve. Not truth: it may be deleted, and is gone with the daemon. */
+/**
+ * `.agentd/status.json`: what the daemon sees and what it cannot serve. Not truth: it may be deleted, and is gone with
+ * the daemon.
+ */
 export const DaemonStatus = z.object({
   version: z.literal(1),
   at: z.string().describe('When it was written, ISO 8601, UTC.'),
@@ -77,7 +80,10 @@ export const CrashCulprit = z.object({
 });
 export type CrashCulprit = z.infer<typeof CrashCulprit>;
 
-/** `.agentd/losses.json`: daemons that ended without a word, and what that says of the sessions. Deleting it forgives all. */
+/**
+ * `.agentd/losses.json`: daemons that ended without a word, and what that says of the sessions. Deleting it forgives
+ * all.
+ */
 export const CrashRecord = z.object({
   version: z.literal(1),
   in_a_row: z.int().min(0).describe('Daemons lost one after the other while sessions were at work.'),

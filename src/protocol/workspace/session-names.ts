@@ -30,7 +30,8 @@ export function sessionFolder(key: string): string {
 
 /** Whether the daemon takes this folder under `.sessions/` for a session. People may `mkdir` almost any name. */
 export function isSessionFolder(name: string): boolean {
-  // Asked of every session in every sweep, where to count bytes took a tenth of the time: no UTF-16 unit becomes more than three.
+  // Asked of every session in every sweep, where to count bytes took a tenth of the time: no UTF-16 unit becomes more
+  // than three.
   const fits = name.length * 3 <= MAX_NAME_BYTES || byteLength(name) <= MAX_NAME_BYTES;
   return name !== '' && !name.startsWith('.') && !/[/\p{Cc}]/u.test(name) && fits;
 }
@@ -38,7 +39,10 @@ export function isSessionFolder(name: string): boolean {
 /** Entries of `outbox/` that are not replies. */
 const RESERVED_OUTBOX_NAMES: ReadonlySet<string> = new Set(['read', '.tmp']);
 
-/** Whether a file of this name in `outbox/` would meet the outbox's own, also where the file system ignores case or endings. */
+/**
+ * Whether a file of this name in `outbox/` would meet the outbox's own, also where the file system ignores case or
+ * endings.
+ */
 export function isReservedOutboxName(name: string): boolean {
   const compared = name
     .normalize('NFKC')
@@ -79,8 +83,8 @@ export function sessionsFolderAbove(path: string): string | undefined {
 }
 
 /**
- * The folders of a PATH in which programs that run outside of the sandbox may be looked for: the same wherever one is, and no
- * session's. `npx` and `npm run`, called in a `work/`, put its `node_modules/.bin` first.
+ * The folders of a PATH in which programs that run outside of the sandbox may be looked for: the same wherever one is,
+ * and no session's. `npx` and `npm run`, called in a `work/`, put its `node_modules/.bin` first.
  */
 export const trustedPathFolders = (path: string): string[] =>
   path.split(':').filter((folder) => folder.startsWith('/') && !isInSessionFolder(folder));

@@ -13,9 +13,10 @@ const isPlaceBefore = (a: LogOffset, b: LogOffset) =>
 export type EpochView = { counts(at: LogOffset, epoch: number): boolean };
 
 /**
- * What a record says, where more than one daemon wrote to it: the view of the highest epoch, which is what its writer had read
- * (found by the same rule) and what it wrote. All else is void. One look at the beginning of each line finds where epochs begin,
- * so that no line is told and taken back later. Undefined where the mark itself is in a void part. `epoch` is that of the mark.
+ * What a record says, where more than one daemon wrote to it: the view of the highest epoch, which is what its writer
+ * had read (found by the same rule) and what it wrote. All else is void. One look at the beginning of each line finds
+ * where epochs begin, so that no line is told and taken back later. Undefined where the mark itself is in a void part.
+ * `epoch` is that of the mark.
  */
 export async function openEpochView(
   segments: SegmentFiles,

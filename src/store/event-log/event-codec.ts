@@ -14,8 +14,8 @@ export function encodeEventLine(stamp: EventStamp, body: EventBody): string {
 }
 
 /**
- * What a line says. `torn`: its checksum is missing or wrong, as after a power cut. Not `torn`: it was written just so, but
- * not by a program that keeps to this version of the format.
+ * What a line says. `torn`: its checksum is missing or wrong, as after a power cut. Not `torn`: it was written just so,
+ * but not by a program that keeps to this version of the format.
  */
 export type DecodedLine = { ok: true; event: Event } | { ok: false; torn: boolean; why: string };
 
@@ -51,8 +51,9 @@ function parseEvent(value: unknown): DecodedLine {
 }
 
 /**
- * The lines of events that follow event `seq`, the first of them with the fence, and the events as they will be read back. Throws where a line could not be
- * read back, before a byte of it is written: such an event is a bug, and in the record it would stop the session for good.
+ * The lines of events that follow event `seq`, the first of them with the fence, and the events as they will be read
+ * back. Throws where a line could not be read back, before a byte of it is written: such an event is a bug, and in the
+ * record it would stop the session for good.
  */
 export function stampEvents(
   bodies: EventBody[],

@@ -9,12 +9,12 @@ import { coalesceSyncs, syncFolder, type WriteBytes, writeAll } from '../fs/dura
 import { watchFolderIdentity } from '../fs/open-folder.ts';
 import { CorruptLogError, DiskError, FencedError, ifExists, toDiskError, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
-import type { SessionToken } from '../session-token.ts';
 import { decodeEventLine, stampEvents } from './event-codec.ts';
 import { crcOfLine, readBytes } from './log-lines.ts';
 import type { LogExtent } from './log-reader.ts';
 import { type ReadStart, readEventLog } from './log-reader.ts';
 import { rotateSegment } from './rotate.ts';
+import type { SessionToken } from './session-token.ts';
 import { saveTornTail } from './torn-tail.ts';
 
 const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR } = fs.constants;
@@ -48,9 +48,10 @@ const realDisk = {
 type LogEnd = Pick<LogExtent, 'mark' | 'segment' | 'crc' | 'epoch'> & { bytes: number };
 
 /**
- * The session's record, for its only writer. A failed append leaves no byte behind. A failed sync poisons the journal: the
- * kernel may have dropped what it could not write and call the next sync a success (fsyncgate), so from then on every
- * append and sync throws until the journal is opened anew and has read what is really there. So does one that met a later owner.
+ * The session's record, for its only writer. A failed append leaves no byte behind. A failed sync poisons the journal:
+ * the kernel may have dropped what it could not write and call the next sync a success (fsyncgate), so from then on
+ * every append and sync throws until the journal is opened anew and has read what is really there. So does one that met
+ * a later owner.
  */
 export function openEventLog(paths: SessionPaths, options: EventLogOptions): EventLog & { close(): Promise<void> } {
   const { now, elapsed, segmentBytes = MAX_SEGMENT_BYTES, disk = realDisk } = options;
@@ -115,7 +116,10 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
     }
   };
 
-  /** Bytes up to here are on disk. Who waits at the same time shares one sync, if it began after their bytes were written. */
+  /**
+   * Bytes up to here are on disk. Who waits at the same time shares one sync, if it began after their bytes were
+   * written.
+   */
   const syncUpTo = async (bytes: number) => {
     while (syncedBytes < bytes) {
       syncInFlight ??= flush(writtenBytes());
@@ -171,7 +175,10 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
     identityCheckedAt = elapsed();
   };
 
-  /** Lines we did not write. Those of an earlier owner are void and are written behind; a later owner's stop us for good. */
+  /**
+   * Lines we did not write. Those of an earlier owner are void and are written behind; a later owner's stop us for
+   * good.
+   */
   const handleForeignLines = (file: number, at: LogEnd, size: number) => {
     const lines = size > at.bytes ? decodeLines(readBytes(file, at.bytes, size)) : [];
     const epochs = lines.map((line) => (line.ok ? line.event.epoch : Number.NaN));

@@ -11,7 +11,10 @@ export function encodeLineWithCrc(value: object): string {
   return `${head},"crc":"${crc32Hex(head)}"}\n`;
 }
 
-/** What `encodeLineWithCrc` was given, without its crc; undefined where a byte of it changed. The line feed is not part of `bytes`. */
+/**
+ * What `encodeLineWithCrc` was given, without its crc; undefined where a byte of it changed. The line feed is not part
+ * of `bytes`.
+ */
 export function parseCheckedLine(bytes: Buffer): { value: unknown } | undefined {
   const head = checksummedPart(bytes);
   if (crcOfLine(bytes) !== crc32Hex(head)) return undefined;

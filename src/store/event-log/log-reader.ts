@@ -28,8 +28,9 @@ import {
 export type ReadStart = LogPosition | 'oldest';
 
 /**
- * Reads a record from a place on without changing anything; `torn` is an end that was never finished. Throws CorruptLogError for
- * anything a crash cannot have done. Memory stays at the longest line. 'unfit': it does not have that mark.
+ * Reads a record from a place on without changing anything; `torn` is an end that was never finished. Throws
+ * CorruptLogError for anything a crash cannot have done. Memory stays at the longest line. 'unfit': it does not have
+ * that mark.
  */
 export async function readEventLog(
   paths: SessionPaths,
@@ -63,7 +64,10 @@ export async function* streamEventLog(
   }
 }
 
-/** Where to begin to read so that event `seq` is told, with no more before it than its segment has. Makes and checks nothing. */
+/**
+ * Where to begin to read so that event `seq` is told, with no more before it than its segment has. Makes and checks
+ * nothing.
+ */
 export function readStartFor(paths: SessionPaths, seq: number): ReadStart {
   const segments = seq > 1 ? openSegments(paths) : undefined;
   if (!segments) return 'oldest';
@@ -108,8 +112,9 @@ const missingBeginning = ({ oldest, current, open }: SegmentFiles) =>
   );
 
 /**
- * How far a record can be trusted. `mark`: the end of its last event. `segment`, `good`, `torn`: the file that is written to, the
- * bytes of its good part, and those of an end that was never finished. `crc`: of its last good line. `epoch`: the newest.
+ * How far a record can be trusted. `mark`: the end of its last event. `segment`, `good`, `torn`: the file that is
+ * written to, the bytes of its good part, and those of an end that was never finished. `crc`: of its last good line.
+ * `epoch`: the newest.
  * `voids`: lines of an earlier owner that a later one did not know of.
  */
 export type LogExtent = {
@@ -234,8 +239,8 @@ const TAIL_BYTES = 8 * 1024;
 const MAX_TAIL_BYTES = 64 * 1024 * 1024;
 
 /**
- * The last event of a record, found in its last bytes alone; undefined where there is none to be found there. Read at once:
- * among thousands of sessions the way to another thread and back takes longer than the read.
+ * The last event of a record, found in its last bytes alone; undefined where there is none to be found there. Read at
+ * once: among thousands of sessions the way to another thread and back takes longer than the read.
  */
 export function readLastEvent(paths: SessionPaths): Event | undefined {
   const last = lastEventInFile(paths.events);

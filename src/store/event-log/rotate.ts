@@ -12,9 +12,10 @@ const CHUNK_BYTES = 256 * 1024;
 const fdatasync = promisify(fs.fdatasync);
 
 /**
- * Seals the segment that `file` holds, all of which is on disk, and puts the next one in its place. After each step a reader finds
- * every event once: the old file gets a second name, durably; the new one, with its header, is made durable beside it; one
- * rename puts it under the name that is written to. `recheck` is asked just before that. Answers the new file's header.
+ * Seals the segment that `file` holds, all of which is on disk, and puts the next one in its place. After each step a
+ * reader finds every event once: the old file gets a second name, durably; the new one, with its header, is made
+ * durable beside it; one rename puts it under the name that is written to. `recheck` is asked just before that. Answers
+ * the new file's header.
  */
 export async function rotateSegment(
   paths: SessionPaths,

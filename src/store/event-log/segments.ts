@@ -28,7 +28,10 @@ export function decodeSegmentHeader(bytes: Buffer | undefined): SegmentHeader | 
   return SegmentHeader.safeParse(parseCheckedLine(bytes)?.value).data;
 }
 
-/** One file of a record, open. Its events lie between `start` and byte `end`. `next`: the header of the segment after it. */
+/**
+ * One file of a record, open. Its events lie between `start` and byte `end`. `next`: the header of the segment after
+ * it.
+ */
 export type Segment = {
   number: number;
   path: string;
@@ -48,8 +51,9 @@ export type SegmentFiles = {
 };
 
 /**
- * Opens a record for reading, whatever its writer does meanwhile: the folder is listed before the current file is opened, and a
- * segment is sealed before the next one takes its place. Undefined where there is none yet. Throws CorruptLogError where a file is missing.
+ * Opens a record for reading, whatever its writer does meanwhile: the folder is listed before the current file is
+ * opened, and a segment is sealed before the next one takes its place. Undefined where there is none yet. Throws
+ * CorruptLogError where a file is missing.
  */
 export function openSegments(paths: SessionPaths): SegmentFiles | undefined {
   const sealed = listRotatedSegments(paths);
@@ -153,8 +157,9 @@ const CORRUPT_LOG_ADVICE =
   'session alone until then.';
 
 /**
- * Whether the record ends with the event at that mark: then whoever knows what it means up to there knows all of it. Reads that one
- * line, and without the events' schemas. What is wrong with a record is told by who reads it; here it just does not end so.
+ * Whether the record ends with the event at that mark: then whoever knows what it means up to there knows all of it.
+ * Reads that one line, and without the events' schemas. What is wrong with a record is told by who reads it; here it
+ * just does not end so.
  */
 export function logEndsAt(paths: SessionPaths, { seq, segment, offset, crc }: LogPosition): boolean {
   try {

@@ -6,8 +6,8 @@ import { hasPosition } from './log-reader.ts';
 import { encodeSnapshot, readSnapshot, type Snapshot } from './snapshot-file.ts';
 
 /**
- * What the record meant at a mark, so that it need not be read from its start. Where the newest is no good, the one that stands
- * for what retention removed serves.
+ * What the record meant at a mark, so that it need not be read from its start. Where the newest is no good, the one
+ * that stands for what retention removed serves.
  */
 export function openSnapshotStore(paths: SessionPaths): Snapshots {
   return {

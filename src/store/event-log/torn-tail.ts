@@ -10,8 +10,9 @@ import { readSnapshot } from './snapshot-file.ts';
 export type TornTail = { addLine(bytes: Buffer, line: DecodedLine): void; finish(): void };
 
 /**
- * An end that was never finished is lines that cannot be read and nothing else. Good lines may follow only where all that cannot
- * be read holds zeros, they are numbered as what was lost leaves them, and nothing shows that it had been synced.
+ * An end that was never finished is lines that cannot be read and nothing else. Good lines may follow only where all
+ * that cannot be read holds zeros, they are numbered as what was lost leaves them, and nothing shows that it had been
+ * synced.
  * `damaged` makes the error; `beside` looks for what was made only after a sync.
  */
 export function inspectTornTail(
@@ -61,7 +62,9 @@ const hasZeroBytes = (bytes: Buffer): boolean => bytes.includes(0);
 /** Calls that were begun since the model answered last (event `answer`), as far as the record could be read. */
 export type OpenCalls = { sinceAnswer: number; started: Set<string> };
 
-/** What is known where the zeros begin: the last event before them and its epoch, the place, and the calls of the turn. */
+/**
+ * What is known where the zeros begin: the last event before them and its epoch, the place, and the calls of the turn.
+ */
 type TornTailStart = { seq: number; epoch: number; segment: number; offset: number; turn: OpenCalls };
 
 export const noOpenCalls = (): OpenCalls => ({ sinceAnswer: Number.POSITIVE_INFINITY, started: new Set() });
@@ -73,13 +76,15 @@ export function openCallsAfter(turn: OpenCalls, event: Event): OpenCalls {
 }
 
 /**
- * Zeros in a record with good lines behind them. A power cut leaves them where two appends were not synced and the file system
- * kept the later one alone. Every sync takes the whole file, so these lines were not synced either, and since nothing is acted
- * upon before it is synced, all from the zeros on may go: it is what a cut some moments earlier would have left.
+ * Zeros in a record with good lines behind them. A power cut leaves them where two appends were not synced and the file
+ * system kept the later one alone. Every sync takes the whole file, so these lines were not synced either, and since
+ * nothing is acted upon before it is synced, all from the zeros on may go: it is what a cut some moments earlier would
+ * have left.
  *
- * The same zeros in a part that had been synced are damage, and to cut there would forget what was promised. So each line
- * behind them is asked whether it was written after a sync that was later than theirs. Answers how that is seen, in words;
- * undefined where it is not. Where it cannot be known it counts as seen: a person who looks is better than a command run twice.
+ * The same zeros in a part that had been synced are damage, and to cut there would forget what was promised. So each
+ * line behind them is asked whether it was written after a sync that was later than theirs. Answers how that is seen,
+ * in words; undefined where it is not. Where it cannot be known it counts as seen: a person who looks is better than a
+ * command run twice.
  */
 function createSyncDetector(edge: TornTailStart): (event: Event) => string | undefined {
   /** Calls that began behind the zeros. Others that end there began in them. */
@@ -104,7 +109,8 @@ function isWrittenAfterSync(event: EventBody, edge: TornTailStart): boolean {
     // What was recorded while the model was at work need not have been synced when it answered.
     case 'model.answered':
       return event.seen > edge.seq;
-    // A call that must not run twice begins after a sync of its own beginning; whether it was such a one is lost in the zeros.
+    // A call that must not run twice begins after a sync of its own beginning; whether it was such a one is lost in the
+    // zeros.
     case 'tool.finished':
       return true;
     case 'tool.interrupted':
@@ -115,8 +121,8 @@ function isWrittenAfterSync(event: EventBody, edge: TornTailStart): boolean {
 }
 
 /**
- * The same, asked of what is made only after a sync and lies beside the record: a snapshot of it, messages that left the inbox
- * (`done/<seq>-…`), the folders of commands (`tools/<seq of the answer>.…`).
+ * The same, asked of what is made only after a sync and lies beside the record: a snapshot of it, messages that left
+ * the inbox (`done/<seq>-…`), the folders of commands (`tools/<seq of the answer>.…`).
  */
 export function findSyncedFileBeside(
   paths: SessionPaths,
@@ -138,7 +144,9 @@ const listFolder = (folder: string): string[] => ifExists(() => fs.readdirSync(f
 
 const CHUNK_BYTES = 256 * 1024;
 
-/** Copies what follows `good` bytes of the record to a file beside it, durably: cutting it off then destroys nothing. */
+/**
+ * Copies what follows `good` bytes of the record to a file beside it, durably: cutting it off then destroys nothing.
+ */
 export async function saveTornTail(paths: SessionPaths, good: number): Promise<void> {
   const from = fs.openSync(paths.events, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW);
   const path = freePath(paths.torn(good));

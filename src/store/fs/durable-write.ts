@@ -33,7 +33,10 @@ export async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** A file's bytes, and when they were written, survive a power cut. For files of others: what cannot be opened is left alone. */
+/**
+ * A file's bytes, and when they were written, survive a power cut. For files of others: what cannot be opened is left
+ * alone.
+ */
 export async function syncFile(path: string | Buffer): Promise<void> {
   let fd: number;
   try {
@@ -148,7 +151,10 @@ export function removeOldStaging(folder: string, now: Date): void {
   }
 }
 
-/** Removes what an earlier process left half-made under staging names. Only for folders nobody else writes to; one may be missing. */
+/**
+ * Removes what an earlier process left half-made under staging names. Only for folders nobody else writes to; one may
+ * be missing.
+ */
 export function removeStaging(folder: string): void {
   for (const name of listNames(folder)) {
     if (name.startsWith('.tmp-')) fs.rmSync(join(folder, name), { force: true });
@@ -156,9 +162,9 @@ export function removeStaging(folder: string): void {
 }
 
 /**
- * Syncs that are shared: whoever asks while one is under way is served, with all others who ask meanwhile, by one that begins when it has
- * ended. Each call resolves after a sync that began after the call, so it promises what a sync of its own would. A failure is told to all
- * who waited for that sync.
+ * Syncs that are shared: whoever asks while one is under way is served, with all others who ask meanwhile, by one that
+ * begins when it has ended. Each call resolves after a sync that began after the call, so it promises what a sync of
+ * its own would. A failure is told to all who waited for that sync.
  */
 export function coalesceSyncs(sync: (path: string) => Promise<void>): (path: string) => Promise<void> {
   const flights = new Map<string, { now: Promise<void>; next?: Promise<void> }>();

@@ -4,8 +4,8 @@ import { errorCode, UserError } from '../../base/user-error.ts';
 import { ifExists, toDiskError } from './store-errors.ts';
 
 /**
- * What lies at a path, a link itself; undefined where nothing does. To be asked where a file often is not there: an error and its stack
- * took twice as long as this look (16 and 8.5 µs, measured at a load of about 4).
+ * What lies at a path, a link itself; undefined where nothing does. To be asked where a file often is not there: an
+ * error and its stack took twice as long as this look (16 and 8.5 µs, measured at a load of about 4).
  */
 export const statIfExists = (path: string): fs.Stats | undefined => fs.lstatSync(path, { throwIfNoEntry: false });
 
@@ -25,15 +25,19 @@ export type Clocks = { now: () => Date; elapsed: () => number };
 
 /** What is remembered of a look at a file or folder, and whether it still holds. */
 export type ChangeDetector = {
-  /** Nothing changed there since the look that was kept last: a file's content, or the names in a folder. One call of the system. */
+  /**
+   * Nothing changed there since the look that was kept last: a file's content, or the names in a folder. One call of
+   * the system.
+   */
   isUnchanged(): boolean;
   /** To be called before a look; what it gives back is called after it, where the look is worth keeping. */
   beginRead(): () => void;
 };
 
 /**
- * Knows by inode, size and time of change whether there is anything new at a path, and whether that can be known: not within a
- * tick after a change, and never for longer than five seconds. What is not there has not changed as long as it is not there.
+ * Knows by inode, size and time of change whether there is anything new at a path, and whether that can be known: not
+ * within a tick after a change, and never for longer than five seconds. What is not there has not changed as long as it
+ * is not there.
  */
 export function openChangeDetector(path: string, { now, elapsed }: Clocks): ChangeDetector {
   let kept: { key: string; at: number } | undefined;

@@ -21,8 +21,8 @@ type FolderHandle = OpenFolder & { fd: number; close(): void };
 export type FolderOnPath = { path: string; make?: boolean };
 
 /**
- * Opens the folders of a way one after the other, each through the one before it and none through a link: who swaps one of
- * them for a link gets an error, not our files. Node has no openat, but Linux reaches the folder of a descriptor as
+ * Opens the folders of a way one after the other, each through the one before it and none through a link: who swaps one
+ * of them for a link gets an error, not our files. Node has no openat, but Linux reaches the folder of a descriptor as
  * /proc/self/fd/N; where there is no /proc, plain paths serve, and a swap between two calls can lead astray.
  */
 function openAlongPath(top: string, way: readonly FolderOnPath[]): FolderHandle {
@@ -142,10 +142,11 @@ export function statInFolder(folder: OpenFolder, name: Buffer | string): fs.BigI
 export type FolderStat = Pick<fs.BigIntStats, 'dev' | 'ino' | 'birthtimeNs' | 'ctimeNs'>;
 
 /**
- * Gives a folder an id that stays the same as long as it lives, and that no other folder made under its name later has: the
- * number of an inode alone is given out again, by tmpfs and ext4 at once, so the time of birth is part of it where it is told.
- * `used`: paths on the same file system that were changed after they were made. Only they show that times of birth are told:
- * elsewhere 0 or the last change stands in their place, and an id with that in it would change with every file.
+ * Gives a folder an id that stays the same as long as it lives, and that no other folder made under its name later has:
+ * the number of an inode alone is given out again, by tmpfs and ext4 at once, so the time of birth is part of it where
+ * it is told.
+ * `used`: paths on the same file system that were changed after they were made. Only they show that times of birth are
+ * told: elsewhere 0 or the last change stands in their place, and an id with that in it would change with every file.
  */
 export function createFolderId(...used: string[]): (facts: FolderStat) => string {
   const areTold = reportsBirthTime(...used);
@@ -159,7 +160,10 @@ export const reportsBirthTime = (...used: string[]): boolean =>
     return facts !== undefined && facts.birthtimeNs !== 0n && facts.birthtimeNs !== facts.ctimeNs;
   });
 
-/** Asks whether the folder at a path is still the one that is there now. One that is made again changes the folder it is in. */
+/**
+ * Asks whether the folder at a path is still the one that is there now. One that is made again changes the folder it is
+ * in.
+ */
 export function watchFolderIdentity(path: string): () => boolean {
   const first = folderStatAt(path);
   return () => {

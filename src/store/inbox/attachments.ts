@@ -27,7 +27,10 @@ const withUploads = <T>(paths: SessionPaths, job: (uploads: OpenFolder) => T): T
 const withInboxFiles = <T>(paths: SessionPaths, job: (files: OpenFolder) => T): T =>
   withFolder(paths.folder, [{ path: paths.inbox }, { path: paths.inboxFiles, make: true }], job);
 
-/** Free names under `work/` for attachments given as `.files/<name>`, and what they are. Throws UserError where one cannot be taken. */
+/**
+ * Free names under `work/` for attachments given as `.files/<name>`, and what they are. Throws UserError where one
+ * cannot be taken.
+ */
 export function placeAttachments(paths: SessionPaths, attachments: string[]): Attachment[] {
   if (attachments.length === 0) return [];
   const places = new Set<string>();
@@ -51,7 +54,10 @@ export function placeAttachments(paths: SessionPaths, attachments: string[]): At
   });
 }
 
-/** What a file is by its first bytes, and the hash of an image that can be shown; undefined where it was swapped meanwhile. */
+/**
+ * What a file is by its first bytes, and the hash of an image that can be shown; undefined where it was swapped
+ * meanwhile.
+ */
 function inspectAttachment(files: OpenFolder, { name, stat }: AttachmentSource): Omit<Attachment, 'path'> | undefined {
   const fd = fs.openSync(files.bytePath(name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   try {

@@ -16,12 +16,15 @@ const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 /** Raw bytes of a name: the handle of a drop must find names that are not UTF-8, too. */
 export const rawNameOf = (handle: { readonly path: string }) => Buffer.from(handle.path, 'latin1');
 
-/** How the files of one look are judged: the time of day before it, and whether the file system tells when a file was made. */
+/**
+ * How the files of one look are judged: the time of day before it, and whether the file system tells when a file was
+ * made.
+ */
 export type ReadContext = { at: number; tellsBirth: boolean };
 
 /**
- * Reads one file of the inbox, or says why it is no message. 'gone': it is not there any more; 'pending': it changed under us.
- * Throws only where nothing can be said about the file, such as on too many open files.
+ * Reads one file of the inbox, or says why it is no message. 'gone': it is not there any more; 'pending': it changed
+ * under us. Throws only where nothing can be said about the file, such as on too many open files.
  */
 export function readDroppedFile(
   inbox: OpenFolder,
@@ -65,8 +68,8 @@ function toDroppedFile(
 }
 
 /**
- * Whether a file is still what was read, by its content: what is written within one tick of the file system's clock changes no
- * time. `moved`: it has another name by now, and a move changes ctime.
+ * Whether a file is still what was read, by its content: what is written within one tick of the file system's clock
+ * changes no time. `moved`: it has another name by now, and a move changes ctime.
  */
 export function isUnchangedSinceRead(
   folder: OpenFolder,

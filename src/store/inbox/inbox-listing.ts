@@ -7,7 +7,10 @@ import { isRecentlyEmpty } from './readiness.ts';
 const PAGE_SIZE = 4000;
 /** The newest names of a folder that has more than a page, kept beside it. */
 export const NEWEST_SIZE = 64;
-/** A folder of this many files is listed at every look; a larger one in a tenth of the time, and once a second at the most. */
+/**
+ * A folder of this many files is listed at every look; a larger one in a tenth of the time, and once a second at the
+ * most.
+ */
 const SMALL_FOLDER = 256;
 const MAX_PAUSE_MS = 1000;
 const LISTING_TIME_SHARE = 10;
@@ -22,9 +25,9 @@ export const compareEntries = (a: InboxEntry, b: InboxEntry): number =>
   a.order === b.order ? Buffer.compare(a.raw, b.raw) : a.order < b.order ? -1 : 1;
 
 /**
- * The files of a folder in the order of their times, however many there are: a page of the oldest and the newest few. Going
- * through all of a hundred thousand costs most of a second, so that is done once a page; in between only names are read, to
- * find what came in. Memory and the time between two breaths are bounded.
+ * The files of a folder in the order of their times, however many there are: a page of the oldest and the newest few.
+ * Going through all of a hundred thousand costs most of a second, so that is done once a page; in between only names
+ * are read, to find what came in. Memory and the time between two breaths are bounded.
  */
 export function openInboxListing(elapsed: () => number, now: () => Date) {
   let page: InboxEntry[] = [];

@@ -138,7 +138,8 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
         }
       }
       if (ahead && (more || listing.behind())) pending = (await readUrgent(inbox, drops, ahead)) || pending;
-      // Who drops with `echo` syncs nothing. Were it taken like that, a power cut could leave a part of it in the inbox: a message
+      // Who drops with `echo` syncs nothing. Were it taken like that, a power cut could leave a part of it in the
+      // inbox: a message
       // that nobody sent, since it is not the one on record.
       const read = drops.filter((drop) => drop.identity.sha256 !== '');
       await Promise.all(read.map((drop) => syncFile(inbox.bytePath(rawNameOf(drop.handle)))));
@@ -181,8 +182,9 @@ function statCandidate(
 const MAX_STAGING_NAMES = 10_000;
 
 /**
- * A sender links its file into the inbox and then unlinks the name it wrote under. One that died in between left two names;
- * taking the first away is all it had left to do. The answer does that for a file; the folder is listed once for all of them.
+ * A sender links its file into the inbox and then unlinks the name it wrote under. One that died in between left two
+ * names; taking the first away is all it had left to do. The answer does that for a file; the folder is listed once for
+ * all of them.
  */
 function createLeftoverLinkRemover(paths: SessionPaths): (ino: bigint) => void {
   let names: Map<bigint, string> | undefined;

@@ -46,7 +46,8 @@ export function openProcessedFiles(paths: SessionPaths, now: () => Date) {
       withFolder(paths.folder, [{ path: paths.done, make: true }], (done) => {
         const name = freeNameIn(done, `${seq}-${safeName(drop.name)}`);
         if (!move(inbox.bytePath(raw), done.bytePath(name), `${paths.done}/${name}`, drop)) return;
-        // Somebody may have renamed a new message onto the name since we looked, or written to this one: it goes back, under a free name.
+        // Somebody may have renamed a new message onto the name since we looked, or written to this one: it goes back,
+        // under a free name.
         if (statInFolder(done, name) && !isUnchangedSinceRead(done, name, drop, true)) {
           fs.renameSync(done.bytePath(name), inbox.bytePath(freeNameIn(inbox, safeName(drop.name))));
         }
@@ -61,7 +62,8 @@ export function openProcessedFiles(paths: SessionPaths, now: () => Date) {
         const name = freeName(safeName(drop.name), isTaken);
         const reason = JSON.stringify({ name: drop.name, why, at: now().toISOString() }, null, 2);
         const staged = stagingName();
-        // The reason first: a crash in between leaves a reason without its file, and the next look finds the file again.
+        // The reason first: a crash in between leaves a reason without its file, and the next look finds the file
+        // again.
         wrapDiskErrors('refuse a message into', `${paths.rejected}/${name}`, () => {
           fs.writeFileSync(rejected.bytePath(staged), `${reason}\n`, { flag: 'wx', mode: 0o600 });
           fs.renameSync(rejected.bytePath(staged), rejected.bytePath(`${name}.why.json`));

@@ -19,8 +19,9 @@ export const isSameContent = (a: fs.BigIntStats, b: fs.BigIntStats) =>
   a.ino === b.ino && a.size === b.size && a.mtimeNs === b.mtimeNs && a.ctimeNs === b.ctimeNs;
 
 /**
- * Asks /proc, once for all files together. Exact for processes of this user; closing a file cannot be observed otherwise,
- * since Node's watchers do not carry that event, and waiting for a stable size takes half a file for a whole one.
+ * Asks /proc, once for all files together. Exact for processes of this user; closing a file cannot be observed
+ * otherwise, since Node's watchers do not carry that event, and waiting for a stable size takes half a file for a whole
+ * one.
  */
 export const findWritersInProc: FindWriters = async (files) => {
   if (!fs.existsSync('/proc/self/fd')) return undefined;
@@ -49,7 +50,10 @@ function listFolderUnlessScarce(folder: string): string[] {
   }
 }
 
-/** Where this process may open no more files nothing was answered, and a file that is being written must not be taken for whole. */
+/**
+ * Where this process may open no more files nothing was answered, and a file that is being written must not be taken
+ * for whole.
+ */
 function rethrowIfScarce<T>(error: unknown, answer: T): T {
   if (['EMFILE', 'ENFILE'].includes(errorCode(error) ?? '')) throw error;
   return answer;
@@ -91,8 +95,8 @@ export function isRecentlyEmpty(stat: fs.BigIntStats, now: Date): boolean {
 export type Readiness = 'ready' | 'empty' | 'pending';
 
 /**
- * Judges files of the plain way. Ready: not empty, and nobody holds it open for writing; where that cannot be asked, unchanged
- * for 2 s. Empty: nobody has written to it for 10 s. One question serves all files; then each is judged.
+ * Judges files of the plain way. Ready: not empty, and nobody holds it open for writing; where that cannot be asked,
+ * unchanged for 2 s. Empty: nobody has written to it for 10 s. One question serves all files; then each is judged.
  */
 export function openReadinessCheck(elapsed: () => number, now: () => Date, ask: FindWriters) {
   const watched = new Map<string, { stat: fs.BigIntStats; since: number }>();

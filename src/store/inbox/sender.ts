@@ -9,7 +9,8 @@ import { freeName, safeName } from '../layout/file-names.ts';
 import { sessionPaths } from '../layout/layout.ts';
 
 /**
- * Drops a message the safe way: when this returns, the file is in the inbox, whole and durable, and the sender may forget it.
+ * Drops a message the safe way: when this returns, the file is in the inbox, whole and durable, and the sender may
+ * forget it.
  * `name` should hold `.msg.`, so that it is taken at once. Throws UserError where the name is taken; the other sender's
  * message is left as it is.
  */
@@ -38,7 +39,8 @@ export async function dropMessage(
 }
 
 /**
- * Puts a copy of a file into `inbox/.files/`, whole and durable, for a message that is dropped after it. Answers what its
+ * Puts a copy of a file into `inbox/.files/`, whole and durable, for a message that is dropped after it. Answers what
+ * its
  * `attachments` say, `.files/<name>`. Throws UserError where `source` is no regular file.
  */
 export async function attachFile(sessionFolder: string, source: string): Promise<string> {

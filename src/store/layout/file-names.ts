@@ -39,7 +39,9 @@ export function supersededName(name: string): string {
   return `${truncateToBytes(stem, MAX_NAME_BYTES - Buffer.byteLength(extension))}.earlier${extension}`;
 }
 
-/** Where a name stands in the inbox: time in ns, from a ULID at the beginning of a `.msg.` name, else the file's own. */
+/**
+ * Where a name stands in the inbox: time in ns, from a ULID at the beginning of a `.msg.` name, else the file's own.
+ */
 export function inboxOrderOf(raw: Buffer, mtimeNs: bigint): bigint {
   const ulid = isCompleteByName(raw) && /^[0-7][0-9A-HJKMNP-TV-Z]{25}(?=\.)/i.exec(raw.toString('latin1'))?.[0];
   return ulid ? ulidTime(ulid.slice(0, 10)) * 1_000_000n : mtimeNs;

@@ -33,7 +33,10 @@ export const workspacePaths = (root: string) => ({
 });
 export type WorkspacePaths = ReturnType<typeof workspacePaths>;
 
-/** Every path of one session. Pure: nothing is looked at or made. Asked for often: a path is put together only where it is used. */
+/**
+ * Every path of one session. Pure: nothing is looked at or made. Asked for often: a path is put together only where it
+ * is used.
+ */
 export const sessionPaths = (folder: string) => ({
   folder,
   settings: `${folder}/session.json`,

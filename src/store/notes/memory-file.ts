@@ -18,11 +18,15 @@ export type AddedNote = { line: string; known: boolean };
 
 /** A `MEMORY.md`: lines that people edit and the agent only adds to. */
 export type MemoryFile = {
-  /** Its text, or the whole lines in its last 64 KiB; '' where it is missing. Throws UserError where it is no regular file. */
+  /**
+   * Its text, or the whole lines in its last 64 KiB; '' where it is missing. Throws UserError where it is no regular
+   * file.
+   */
   read(): string;
   /**
-   * Adds `- <text> (<date>)` at the end, durable when it returns. A text that is there already, whatever its date, is not added
-   * again. Nothing else in the file is touched. Throws UserError: no text, over 500 code points, over 64 KiB, no regular file.
+   * Adds `- <text> (<date>)` at the end, durable when it returns. A text that is there already, whatever its date, is
+   * not added again. Nothing else in the file is touched. Throws UserError: no text, over 500 code points, over 64 KiB,
+   * no regular file.
    */
   add(text: string): Promise<AddedNote>;
 };

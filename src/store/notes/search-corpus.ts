@@ -16,8 +16,8 @@ const MAX_FILES = 10_000;
 /** Of one session, the newest. */
 const MAX_SESSION_FILES = 200;
 /**
- * How long it goes on before others have their turn, in ms. Looking at a small file takes microseconds, and five times that with
- * a promise for each of its steps; no single step is longer than one file.
+ * How long it goes on before others have their turn, in ms. Looking at a small file takes microseconds, and five times
+ * that with a promise for each of its steps; no single step is longer than one file.
  */
 const YIELD_AFTER_MS = 8;
 
@@ -40,9 +40,9 @@ type SessionPlace = { name: string; folder: string; home: string; archived: bool
 type ReadBudget = { isOver(): boolean; spend(bytes: number): void; yieldIfDue(): Promise<void> };
 
 /**
- * Reads the plans and replies of sessions, those put away included, and tells each: the session with the newest reply first. In
- * small pieces that let others go on, and within bounds of time, files and bytes; what is not a plan or a reply is passed by, and
- * no link is followed. Throws the signal's reason where it was aborted.
+ * Reads the plans and replies of sessions, those put away included, and tells each: the session with the newest reply
+ * first. In small pieces that let others go on, and within bounds of time, files and bytes; what is not a plan or a
+ * reply is passed by, and no link is followed. Throws the signal's reason where it was aborted.
  */
 export async function readSearchCorpus(
   paths: Pick<WorkspacePaths, 'sessions' | 'archive'>,

@@ -14,7 +14,10 @@ const NAME = /^[\p{L}\p{N}][\p{L}\p{N}._-]{0,63}$/u;
 /** `skills/` of a workspace: a folder for each skill, with a `SKILL.md` in it. */
 export type SkillStore = {
   folder: string;
-  /** The skills that hold, by name, and of each that does not, why. Costs an lstat a skill where nothing changed. Never throws. */
+  /**
+   * The skills that hold, by name, and of each that does not, why. Costs an lstat a skill where nothing changed. Never
+   * throws.
+   */
   list(): { skills: Skill[]; broken: string[] };
 };
 

@@ -20,8 +20,8 @@ export const contentAfterWrite = (stat: fs.BigIntStats, text: string, at: number
 });
 
 /**
- * What is in a file now: one lstat where inode, size and time are those of `last` and were so for a while; undefined where it
- * is missing. Throws UserError where it is no regular file: it is not followed, waited for or replaced.
+ * What is in a file now: one lstat where inode, size and time are those of `last` and were so for a while; undefined
+ * where it is missing. Throws UserError where it is no regular file: it is not followed, waited for or replaced.
  */
 export function readPlanContent(path: string, last: PlanContent | undefined, now: number): PlanContent | undefined {
   const stat = ifExists(() => fs.lstatSync(path, { bigint: true }));

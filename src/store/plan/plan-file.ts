@@ -12,16 +12,20 @@ import type { SessionPaths } from '../layout/layout.ts';
 import { contentAfterWrite, type PlanContent, readPlanContent } from './plan-content.ts';
 import { type HistoryClaim, type HistoryFile, openPlanHistory, repairReplacement } from './plan-versions.ts';
 
-/** How often files that were moved away are looked at for a save that came late, other than before a write and at the end of a run. */
+/**
+ * How often files that were moved away are looked at for a save that came late, other than before a write and at the
+ * end of a run.
+ */
 const HISTORY_CHECK_MS = 500;
 
 /** An earlier `plan.json` that may still change, and the text of it that counts as seen. */
 type MovedPlan = { file: HistoryFile; last: PlanContent | undefined; seen: string | undefined };
 
 /**
- * `plan.json`, which people and the daemon both write, without a lock and without losing a save. The old file is moved away
- * and read under its new name, where no editor that saves by rename can reach it; the new one is linked in, which fails
- * where somebody saved meanwhile. Editors that write in place may still hold a moved file, so the last few are watched.
+ * `plan.json`, which people and the daemon both write, without a lock and without losing a save. The old file is moved
+ * away and read under its new name, where no editor that saves by rename can reach it; the new one is linked in, which
+ * fails where somebody saved meanwhile. Editors that write in place may still hold a moved file, so the last few are
+ * watched.
  *
  * `alone`: no daemon may have the session open, so what an earlier one left half-done is finished.
  */

@@ -4,7 +4,10 @@ import { createFile, linkIfFree } from '../fs/durable-write.ts';
 import { ifExists } from '../fs/store-errors.ts';
 
 const MAX_VERSIONS = 100;
-/** An editor that writes in place may still be writing to a file it opened before we moved it away; this many are watched. */
+/**
+ * An editor that writes in place may still be writing to a file it opened before we moved it away; this many are
+ * watched.
+ */
 export const WATCHED_VERSIONS = 8;
 
 /**
@@ -40,7 +43,8 @@ export function openPlanHistory(folder: string) {
     /** Saves that an earlier daemon had not accepted when it ended. */
     saves,
     /**
-     * A number for the next file, and a staged file with these bytes that holds it: whoever else writes into this folder, such as
+     * A number for the next file, and a staged file with these bytes that holds it: whoever else writes into this
+     * folder, such as
      * `agentctl rebuild` beside a daemon, gets another one, so that no earlier version is replaced.
      */
     async claim(content: string): Promise<HistoryClaim> {

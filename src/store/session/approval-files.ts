@@ -11,7 +11,9 @@ import { addAllowRule } from '../settings/settings-check.ts';
 
 const APPROVAL_NAME = /^([1-9]\d{0,9})\.json$/;
 
-/** A session's `approvals/`, made with the first call that asks. `settings`: the `session.json` that rules are added to. */
+/**
+ * A session's `approvals/`, made with the first call that asks. `settings`: the `session.json` that rules are added to.
+ */
 export function openApprovalFiles(paths: SessionPaths, settings: string): ApprovalFiles {
   const at = (id: number) => join(paths.approvals, `${id}.json`);
   for (const folder of [paths.approvals, paths.approvalsAnswered]) removeStaging(folder);

@@ -5,7 +5,10 @@ import { placeNewFile, stagingName, syncFolder, type WriteBytes } from '../fs/du
 import { sha256Hex } from '../fs/file-reads.ts';
 import { CorruptLogError, ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 
-/** Texts by the hash of their UTF-8 bytes. A file that does not hold what its name says throws CorruptLogError. They are part of the record: `write` may use what is reserved for it. */
+/**
+ * Texts by the hash of their UTF-8 bytes. A file that does not hold what its name says throws CorruptLogError. They are
+ * part of the record: `write` may use what is reserved for it.
+ */
 export function openBlobs(folder: string, write?: WriteBytes): Blobs {
   return {
     async put(text) {

@@ -6,7 +6,9 @@ const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_WRONLY } = fs.constants;
 /** The file of one call; `waiting`: what was written while the text of the call before is still being taken out. */
 type OpenText = { fd: number; waiting: string | null; isOver: boolean };
 
-/** Text of the call in flight, for people who watch. By contract no error of it matters: all of them are swallowed here. */
+/**
+ * Text of the call in flight, for people who watch. By contract no error of it matters: all of them are swallowed here.
+ */
 export function openLiveText(path: string): LiveText & { close(): void } {
   let open: OpenText | undefined;
 

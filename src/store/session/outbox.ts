@@ -9,8 +9,8 @@ import { assertReplyName, freeName, supersededName } from '../layout/file-names.
 import type { SessionPaths } from '../layout/layout.ts';
 
 /**
- * Reply files. A reply is published where its bytes are in place under its name, not where only the name is taken: a record that
- * was put back from a backup gives names again under which answers of its lost part still lie.
+ * Reply files. A reply is published where its bytes are in place under its name, not where only the name is taken: a
+ * record that was put back from a backup gives names again under which answers of its lost part still lie.
  */
 export function openOutbox(paths: SessionPaths): Outbox {
   const inOutbox = (name: string) => join(paths.outbox, name);
@@ -42,7 +42,8 @@ export function openOutbox(paths: SessionPaths): Outbox {
     isReserved,
     async publish(name, content) {
       assertReplyName(name);
-      // In this order: a frontend moves files from outbox/ to read/, never back, so none slips through between the looks.
+      // In this order: a frontend moves files from outbox/ to read/, never back, so none slips through between the
+      // looks.
       const published = hasContent(inOutbox(name), content) || hasContent(join(paths.outboxRead, name), content);
       if (published) await syncFolder(paths.outbox);
       else await replaceReply(name, content);

@@ -23,9 +23,11 @@ const MAX_SEGMENTS_PER_RUN = 64;
 const RetentionFile = z.object({ version: z.literal(1), files_before: z.iso.datetime() });
 
 /**
- * Removes what is old in a session in which nothing is open, a bounded amount at a time; `more`: there is reason to call again.
- * Nothing goes that was not acknowledged: sealed segments only where a snapshot stands for them, replies only from
- * `outbox/read/`, dropped files only once they are on record. A save of `plan.json` that was not taken in is never removed.
+ * Removes what is old in a session in which nothing is open, a bounded amount at a time; `more`: there is reason to
+ * call again. Nothing goes that was not acknowledged: sealed segments only where a snapshot stands for them, replies
+ * only from
+ * `outbox/read/`, dropped files only once they are on record. A save of `plan.json` that was not taken in is never
+ * removed.
  */
 export async function applyRetention(
   paths: SessionPaths,
@@ -43,7 +45,10 @@ export async function applyRetention(
 
 const daysBefore = (now: Date, days: number) => new Date(now.getTime() - days * DAY_MS);
 
-/** Oldest first, so that what stays has no gap; and only below a snapshot that is kept for good, durably, before anything goes. */
+/**
+ * Oldest first, so that what stays has no gap; and only below a snapshot that is kept for good, durably, before
+ * anything goes.
+ */
 async function removeExpiredSegments(paths: SessionPaths, before: Date): Promise<number> {
   const old = listRotatedSegments(paths).slice(0, MAX_SEGMENTS_PER_RUN);
   const young = old.findIndex((number) => fs.statSync(paths.segment(number)).mtime >= before);
@@ -98,7 +103,9 @@ function listOldPlanVersions({ planHistory }: SessionPaths): string[] {
 /** By the time it came to its place, which a rename sets: a copied message may bring an old time of change along. */
 const isOlder = (path: string, before: Date) => (ifExists(() => fs.lstatSync(path).ctime) ?? before) < before;
 
-/** Replies published before this time (ISO 8601, UTC) may have been removed from `outbox/read/`; undefined: none was. */
+/**
+ * Replies published before this time (ISO 8601, UTC) may have been removed from `outbox/read/`; undefined: none was.
+ */
 export function filesRemovedBefore(paths: SessionPaths): string | undefined {
   try {
     return RetentionFile.safeParse(JSON.parse(fs.readFileSync(paths.swept, 'utf8'))).data?.files_before;

@@ -2,12 +2,12 @@ import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import type { SessionStore } from '../../engine/ports/store-ports.ts';
 import { type EventLogOptions, openEventLog } from '../event-log/event-log.ts';
+import type { SessionToken } from '../event-log/session-token.ts';
 import { openSnapshotStore } from '../event-log/snapshots.ts';
 import { ensureFolder, removeOldStaging, removeStaging } from '../fs/durable-write.ts';
 import { type InboxOptions, openInbox } from '../inbox/inbox.ts';
 import { sessionPaths } from '../layout/layout.ts';
 import { openPlanFile } from '../plan/plan-file.ts';
-import type { SessionToken } from '../session-token.ts';
 import { openTemplates } from '../templates/template-store.ts';
 import { openApprovalFiles } from './approval-files.ts';
 import { openBlobs } from './blobs.ts';
@@ -30,8 +30,8 @@ export type SessionFolderOptions = Pick<EventLogOptions, 'now' | 'disk' | 'segme
   };
 
 /**
- * Opens a session's folder for its only writer. Makes the folders that are missing and removes what an earlier writer left
- * half-made; throws UserError where something else stands in a folder's place. Closing gives the token back.
+ * Opens a session's folder for its only writer. Makes the folders that are missing and removes what an earlier writer
+ * left half-made; throws UserError where something else stands in a folder's place. Closing gives the token back.
  */
 export function openSessionFolder(folder: string, token: SessionToken, options: SessionFolderOptions): SessionStore {
   try {

@@ -23,7 +23,8 @@ const ABSENT_CODES: ReadonlySet<string | undefined> = new Set([
 ]);
 
 /**
- * Runs `job` in the folder of a path below `work`, which no link leads to; undefined where that is not there. A path is text with
+ * Runs `job` in the folder of a path below `work`, which no link leads to; undefined where that is not there. A path is
+ * text with
  * `/` between its parts, none of them `..`.
  */
 function inWorkFolder<T>(work: string, path: string, job: (folder: OpenFolder, name: string) => T): T | undefined {

@@ -7,7 +7,10 @@ import { readTextFile } from '../fs/file-reads.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { CheckedSettings } from './settings-check.ts';
 
-/** A file that is gone is believed gone after this long: some editors take the old one away before they put the new one there. */
+/**
+ * A file that is gone is believed gone after this long: some editors take the old one away before they put the new one
+ * there.
+ */
 const REMOVED_AFTER_MS = 1000;
 
 /** Settings that are in force, and how it stands with the file they come from. */
@@ -49,8 +52,8 @@ type HotReloadOptions<T> = {
 };
 
 /**
- * The settings of one file. They fail closed: what protects is not dropped because its file is broken, but holds as it held last,
- * through restarts too; where nothing ever held, `from` is `nothing`.
+ * The settings of one file. They fail closed: what protects is not dropped because its file is broken, but holds as it
+ * held last, through restarts too; where nothing ever held, `from` is `nothing`.
  */
 export function hotReloadSettings<T>({
   label,

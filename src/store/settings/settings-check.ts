@@ -47,7 +47,9 @@ function checkText<T extends Config | Settings>(
   }
 }
 
-/** JSON.parse keeps the last of two equal keys: an empty `permissions` further down would drop all rules without a word. */
+/**
+ * JSON.parse keeps the last of two equal keys: an empty `permissions` further down would drop all rules without a word.
+ */
 function parsedSettings(source: string, file: string): unknown {
   const parsed = parseJson(source);
   if (!parsed.ok) throw new UserError(`${file} is not JSON: ${parsed.why}.`);
@@ -112,8 +114,9 @@ function removeAtPath(value: unknown, path: PropertyKey[]): void {
 }
 
 /**
- * The text of a `session.json` with one more rule that allows: behind the last one that denies, so that it lifts none, and before
- * those that ask. All else stays. Throws UserError where the file does not hold as it is: it is a person's to mend.
+ * The text of a `session.json` with one more rule that allows: behind the last one that denies, so that it lifts none,
+ * and before those that ask. All else stays. Throws UserError where the file does not hold as it is: it is a person's
+ * to mend.
  */
 export function addAllowRule(text: string | undefined, pattern: string): string {
   const { value } = checkSettings(text, 'session.json');

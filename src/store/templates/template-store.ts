@@ -75,8 +75,8 @@ function readTemplateText(path: string): string | undefined {
 }
 
 /**
- * Puts a template into the folder, whole, and answers its path. Throws UserError for a name that is none, and where there is one of
- * that name already, unless `force`.
+ * Puts a template into the folder, whole, and answers its path. Throws UserError for a name that is none, and where
+ * there is one of that name already, unless `force`.
  */
 export async function saveTemplate(
   folder: string,

@@ -76,8 +76,8 @@ function readReplyText({ outbox, outboxRead }: SessionPaths, name: string): stri
 }
 
 /**
- * What became of a message whose reply is not in the outbox. Undefined while it is waited for; a session in which nothing is open has
- * answered it, and the record knows how, or never heard of it.
+ * What became of a message whose reply is not in the outbox. Undefined while it is waited for; a session in which
+ * nothing is open has answered it, and the record knows how, or never heard of it.
  */
 async function replyFromLog(child: string, id: string, paths: SessionPaths): Promise<Reply | undefined> {
   if (fs.existsSync(join(paths.inbox, messageFileName(id)))) return undefined;

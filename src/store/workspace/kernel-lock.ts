@@ -6,9 +6,9 @@ import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { WorkspacePaths } from '../layout/layout.ts';
 
 /**
- * Node has no flock(2), and these programs have. Each locks the open file it inherits as descriptor 3 and ends with 0, or with
- * 1 where somebody else has the lock. It belongs to the open file, so it outlives the program and dies with us. util-linux
- * and busybox bring `flock`; macOS has none, but perl (6 is LOCK_EX | LOCK_NB there and on Linux).
+ * Node has no flock(2), and these programs have. Each locks the open file it inherits as descriptor 3 and ends with 0,
+ * or with 1 where somebody else has the lock. It belongs to the open file, so it outlives the program and dies with us.
+ * util-linux and busybox bring `flock`; macOS has none, but perl (6 is LOCK_EX | LOCK_NB there and on Linux).
  */
 const LOCK_PROGRAMS = [
   { by: 'flock', args: ['-n', '3'] },
@@ -30,8 +30,8 @@ export function openLockFile(paths: WorkspacePaths): number {
 }
 
 /**
- * Tries to lock an open file, without waiting. Node opens files close-on-exec, so no tool inherits the lock. Throws UserError
- * where the file system has no locks.
+ * Tries to lock an open file, without waiting. Node opens files close-on-exec, so no tool inherits the lock. Throws
+ * UserError where the file system has no locks.
  */
 export function tryLockFile(fd: number): KernelLock {
   // A person may be in a `work/`, with a PATH that begins there.

@@ -80,15 +80,18 @@ function readProc(path: string): string | undefined {
 export const MAX_EPOCH = 1_000_000_000;
 
 /**
- * `.agentd/owner.json`: who owns the workspace, or owned it last. The file stays when its owner goes, with `ended_at`: the next
- * epoch counts on from it, and one file is more easily kept true than two (docs/decisions/0003-epochs.md).
+ * `.agentd/owner.json`: who owns the workspace, or owned it last. The file stays when its owner goes, with `ended_at`:
+ * the next epoch counts on from it, and one file is more easily kept true than two (docs/decisions/0003-epochs.md).
  */
 const WorkspaceOwner = ProcessIdentity.extend({
   /** How many owners there were, this one included. Every event it writes carries it. */
   epoch: z.int().min(1).max(MAX_EPOCH),
   /** What keeps a second owner out: the kernel, asked through one of two programs, or a folder with a heartbeat. */
   lock: z.enum(['flock', 'perl', 'folder']),
-  /** The folder it owns. A copy of that folder, such as a backup put back elsewhere, brings this file along and has no owner. */
+  /**
+   * The folder it owns. A copy of that folder, such as a backup put back elsewhere, brings this file along and has no
+   * owner.
+   */
   folder: z.object({ dev: z.string(), ino: z.string() }).optional(),
   /** When it gave the workspace back in good order. */
   ended_at: z.string().optional(),
@@ -106,7 +109,10 @@ export function readOwner(paths: WorkspacePaths): WorkspaceOwner | undefined {
   return readIdentityFile(paths.owner, WorkspaceOwner);
 }
 
-/** The owner on file if its process lives, has not given the workspace back, and owns this folder, not the one this is a copy of. */
+/**
+ * The owner on file if its process lives, has not given the workspace back, and owns this folder, not the one this is a
+ * copy of.
+ */
 export function readLiveOwner(paths: WorkspacePaths): WorkspaceOwner | undefined {
   const owner = readOwner(paths);
   return owner && owner.ended_at === undefined && isProcessAlive(owner) && ownsFolder(owner, paths) ? owner : undefined;

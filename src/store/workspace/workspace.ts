@@ -5,13 +5,13 @@ import type { SessionStore } from '../../engine/ports/store-ports.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import { isSessionFolder } from '../../protocol/workspace/session-names.ts';
 import { readEventLog, readLastEvent } from '../event-log/log-reader.ts';
+import { sessionTokens } from '../event-log/session-token.ts';
 import { ensureFolder, ensureFolderDurably, stagingName, syncFolder } from '../fs/durable-write.ts';
 import { cachedRead, statIfExists, useIfExists } from '../fs/file-reads.ts';
 import { wrapDiskErrors } from '../fs/store-errors.ts';
 import { freeName, rootSessionOf } from '../layout/file-names.ts';
 import { type SessionPaths, sessionPaths, type WorkspacePaths, workspacePaths } from '../layout/layout.ts';
 import { foldersOfSession, openSessionFolder, type SessionFolderOptions } from '../session/session-folder.ts';
-import { sessionTokens } from '../session-token.ts';
 
 const MAX_SETTINGS_BYTES = 1024 * 1024;
 
@@ -21,9 +21,15 @@ export type Workspace = {
   listSessions(): string[];
   /** Whether there is a session of that name. */
   has(name: string): boolean;
-  /** Opens a session for its only writer, which writes as `epoch`. Throws UserError where there is none of that name, and `SessionInUse` where it is open. */
+  /**
+   * Opens a session for its only writer, which writes as `epoch`. Throws UserError where there is none of that name,
+   * and `SessionInUse` where it is open.
+   */
   openSession(name: string, epoch?: number): SessionStore;
-  /** The last event of a session's record, read from the end of the file alone; undefined where there is none, or no such session. */
+  /**
+   * The last event of a session's record, read from the end of the file alone; undefined where there is none, or no
+   * such session.
+   */
   lastEvent(name: string): Promise<Event | undefined>;
   /** Reads a record as anybody may, while its writer is at work: an unfinished last line is left alone and not told. */
   readEvents(name: string, each: (event: Event) => void): Promise<void>;

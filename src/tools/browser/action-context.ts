@@ -51,7 +51,10 @@ const QUIET_MS = 2000;
 const BANNER_ANSWERED_MS = 8000;
 const POLL_MS = 50;
 
-/** A new document came: waits until it is loaded and the cookie banner that may come with it is answered, each for a limited time. */
+/**
+ * A new document came: waits until it is loaded and the cookie banner that may come with it is answered, each for a
+ * limited time.
+ */
 export async function waitForLoad(tab: Tab, { browser: { tabs }, signal, patience }: ActionContext): Promise<void> {
   await Promise.all([
     tab.page.waitForLoadState('load', { timeout: LOAD_MS, signal }).catch(() => undefined),

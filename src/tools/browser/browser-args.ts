@@ -41,8 +41,8 @@ export type BrowserAction = z.infer<typeof BrowserAction>;
 export type BrowserActionOf<Action extends BrowserAction['action']> = Extract<BrowserAction, { action: Action }>;
 
 /**
- * The arguments as models are told of them: one flat object, since some endpoints take no choice of objects at the top, and some
- * make the model name every key.
+ * The arguments as models are told of them: one flat object, since some endpoints take no choice of objects at the top,
+ * and some make the model name every key.
  */
 const BrowserArgs = z.strictObject({
   action: z.enum([
@@ -83,7 +83,8 @@ export const BROWSER_HEAD = {
     'Cookie banners are dismissed by themselves. Files go to work/downloads/, pictures to work/screenshots/.',
   args: BrowserArgs,
   replay: 'never' as const,
-  // An address is asked about. What is done on a page that was allowed is not asked about again: a question for every click gets no answers.
+  // An address is asked about. What is done on a page that was allowed is not asked about again: a question for every
+  // click gets no answers.
   touches: ({ url }: BrowserArgs): CallEffects => ({
     touches: ['network'],
     ...(url === undefined && { granted: ['network'] }),

@@ -22,7 +22,9 @@ export type BrowserLease = { folder: string; settings: () => BrowserSettings; si
 
 /** A browser for each session, while it is used. */
 export type BrowserPool = {
-  /** Runs `use` with the session's browser, started where it is not open; the calls of a session wait for each other. */
+  /**
+   * Runs `use` with the session's browser, started where it is not open; the calls of a session wait for each other.
+   */
   use<T>(lease: BrowserLease, use: (browser: Browser) => Promise<T>): Promise<T>;
   /** Ends all of them. */
   close(): Promise<void>;
@@ -36,7 +38,10 @@ export type BrowserPoolOptions = {
   mostBytes?: number | undefined;
 };
 
-/** Keeps one browser a session, by its profile's folder, while it is used; the rest are closed after a while, or for another. */
+/**
+ * Keeps one browser a session, by its profile's folder, while it is used; the rest are closed after a while, or for
+ * another.
+ */
 export function openBrowserPool({ env, log, resolve = resolveWithSystem, mostBytes }: BrowserPoolOptions): BrowserPool {
   const entries = new Map<string, PoolEntry>();
   let isClosed = false;

@@ -38,9 +38,9 @@ export async function prepareProfile(paths: ProfilePaths): Promise<void> {
 }
 
 /**
- * Chromium locks its profile by a link `SingletonLock -> <host>-<pid>`, which stays behind where it is killed, and which it
- * believes for ever where the host has another name by now. The daemon is the only one who uses the profile, so whoever holds it
- * is a browser that an earlier daemon left: it is ended, and the lock goes.
+ * Chromium locks its profile by a link `SingletonLock -> <host>-<pid>`, which stays behind where it is killed, and
+ * which it believes for ever where the host has another name by now. The daemon is the only one who uses the profile,
+ * so whoever holds it is a browser that an earlier daemon left: it is ended, and the lock goes.
  */
 async function endOldBrowser(data: string): Promise<void> {
   const lock = await readlink(join(data, 'SingletonLock')).catch(() => undefined);
@@ -52,8 +52,9 @@ async function endOldBrowser(data: string): Promise<void> {
 }
 
 /**
- * Takes away what a browser wrote after its session's folder had been removed or moved, so that no session comes back that is
- * nothing but a profile. A folder with anything else in it is left as it is, also where that comes at this very moment.
+ * Takes away what a browser wrote after its session's folder had been removed or moved, so that no session comes back
+ * that is nothing but a profile. A folder with anything else in it is left as it is, also where that comes at this very
+ * moment.
  */
 export async function removeOrphanedProfile({ folder }: ProfilePaths): Promise<void> {
   const session = dirname(folder);
@@ -84,7 +85,10 @@ const Cookie = z.object({
 });
 type Cookie = z.infer<typeof Cookie>;
 
-/** The cookies of a session, kept beside the profile: Chromium forgets those without a date at its end, and syncs all others late. */
+/**
+ * The cookies of a session, kept beside the profile: Chromium forgets those without a date at its end, and syncs all
+ * others late.
+ */
 export type CookieJar = {
   /** Puts back what the profile lost. What it has by itself is newer, and stays. */
   restore(): Promise<void>;

@@ -25,7 +25,9 @@ export type BrowserToolOptions = {
   patience?: Partial<Patience> | undefined;
 };
 
-/** `browser`: a real browser of one session, with its own cookies, that the model sees as a tree of numbered elements. */
+/**
+ * `browser`: a real browser of one session, with its own cookies, that the model sees as a tree of numbered elements.
+ */
 export function browserTool({ pool, folder, settings, actionMs = ACTION_MS, patience }: BrowserToolOptions): Tool {
   return defineTool({
     ...BROWSER_HEAD,

@@ -13,7 +13,10 @@ const BannerMessage = z.discriminatedUnion('type', [
 ]);
 
 const BINDING = '__consentTold';
-/** A banner that has no button to refuse has its settings opened, and what follows is a matter of another frame or of nobody. */
+/**
+ * A banner that has no button to refuse has its settings opened, and what follows is a matter of another frame or of
+ * nobody.
+ */
 const SETTINGS_MS = 3000;
 /** What is heard of one page; more is no banner. */
 const MAX_MESSAGES = 200;
@@ -30,8 +33,8 @@ const BANNER_NAMES: Record<string, string> = {
 };
 
 /**
- * Opt out where a rule knows the banner, or where it has a plain button to refuse; nothing is ever accepted. Nothing is hidden
- * beforehand: what could not be answered must be seen.
+ * Opt out where a rule knows the banner, or where it has a plain button to refuse; nothing is ever accepted. Nothing is
+ * hidden beforehand: what could not be answered must be seen.
  */
 const AUTOCONSENT_CONFIG: ConstructorParameters<typeof AutoConsent.default>[1] = {
   enabled: true,
@@ -50,7 +53,10 @@ export type CookieBanners = {
 
 let script: Promise<string> | undefined;
 
-/** Has the banners of all pages of a context answered by the rules of autoconsent; `tell` gets what became of each, in words. */
+/**
+ * Has the banners of all pages of a context answered by the rules of autoconsent; `tell` gets what became of each, in
+ * words.
+ */
 export async function answerCookieBanners(
   context: BrowserContext,
   tell: (page: Page, text: string) => void,
@@ -112,7 +118,9 @@ function bannerName(cmp: string): string {
   return getOwn(BANNER_NAMES, cmp) ?? cmp.replace(/[^\w .:/-]/g, '').slice(0, 60);
 }
 
-/** The library and its rules as one script, which takes the way to us out of the page's reach before the page begins. */
+/**
+ * The library and its rules as one script, which takes the way to us out of the page's reach before the page begins.
+ */
 async function loadConsentScript(): Promise<string> {
   const { resolve } = createRequire(import.meta.url);
   const library = await readFile(resolve('@duckduckgo/autoconsent'), 'utf8');

@@ -41,7 +41,10 @@ export type Downloads = {
   saveFinished(work: string): Promise<{ texts: string[]; saved: number }>;
 };
 
-/** `incoming` is the folder Chromium writes to: all in there is on its way, which is how its size is known before its end. */
+/**
+ * `incoming` is the folder Chromium writes to: all in there is on its way, which is how its size is known before its
+ * end.
+ */
 export function trackDownloads(incoming: string, mostBytes: number = MAX_DOWNLOAD_BYTES): Downloads {
   const all = new Set<DownloadProgress>();
   let last = { size: 0, at: 0 };
@@ -147,7 +150,9 @@ async function folderSize(folder: string): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0);
 }
 
-/** What a server called its file, as a name that is harmless: no path, not hidden, nothing a shell would take for more. */
+/**
+ * What a server called its file, as a name that is harmless: no path, not hidden, nothing a shell would take for more.
+ */
 export function safeFileName(suggested: string): string {
   const plain = basename(suggested.replaceAll('\\', '/'))
     .normalize('NFC')

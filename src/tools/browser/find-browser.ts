@@ -22,7 +22,10 @@ const INSTALL_ADVICE =
   'A person can install it (Debian and Ubuntu: `apt-get install chromium`; Fedora: `dnf install chromium`; macOS: ' +
   '`brew install --cask chromium`) or name one with `browser.executable` in agentd.json. Until then web_fetch reads pages.';
 
-/** Absolute path of the Chromium to be used: the one a person named, else the first of the usual names in PATH. Throws UserError. */
+/**
+ * Absolute path of the Chromium to be used: the one a person named, else the first of the usual names in PATH. Throws
+ * UserError.
+ */
 export function findBrowser(named: string | undefined, env: NodeJS.ProcessEnv): string {
   if (named !== undefined) {
     if (isAbsolute(named) && canRun(named)) return named;

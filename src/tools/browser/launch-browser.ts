@@ -94,7 +94,8 @@ async function openBrowser(
   const group = await processGroupOf(context);
   const endGuard = group === undefined ? () => undefined : guardGroup(group);
   const jar = openCookieJar(context, paths.cookies);
-  // Somebody may remove or move the session's folder. What Chromium writes at an end in order would bring a part of it back.
+  // Somebody may remove or move the session's folder. What Chromium writes at an end in order would bring a part of it
+  // back.
   const place = inodeOf(paths.data);
   const watch = setInterval(() => {
     if (inodeOf(paths.data) === place) return;
@@ -147,8 +148,8 @@ async function openBrowser(
 }
 
 /**
- * The network is only to be had through the gate: for names and numbers, for this machine too, and not by UDP, which no proxy
- * carries. A page's own memory is bounded, and so is what is kept of pages.
+ * The network is only to be had through the gate: for names and numbers, for this machine too, and not by UDP, which no
+ * proxy carries. A page's own memory is bounded, and so is what is kept of pages.
  */
 function chromiumFlags(proxy: string): string[] {
   return [

@@ -10,7 +10,9 @@ import { openWorkPaths } from '../files/work-paths.ts';
 import { findFreePath, writeWorkFile } from '../files/write-file.ts';
 import type { Tab } from './tabs.ts';
 
-/** How much of a page is shown at once, in code points: below what an answer may have before it is cut in its middle. */
+/**
+ * How much of a page is shown at once, in code points: below what an answer may have before it is cut in its middle.
+ */
 const MAX_SHOWN = 12_000;
 /** More lines than this that are new are no change, but another page. */
 const MAX_CHANGED = 60;
@@ -133,8 +135,8 @@ const MOST_OF_TEXT = 2000;
 const MOST_OF_URL = 300;
 
 /**
- * A page as lines: `[e12] button "Accept"`, indented by what holds what. Wrappers that say nothing are left out, and a row of a
- * table that only holds text is one line. `numberOf` gives an element's ref its number for the model.
+ * A page as lines: `[e12] button "Accept"`, indented by what holds what. Wrappers that say nothing are left out, and a
+ * row of a table that only holds text is one line. `numberOf` gives an element's ref its number for the model.
  */
 function renderTree(tree: AriaNode[], numberOf: (ref: string) => string): string[] {
   const lines: string[] = [];
@@ -222,8 +224,8 @@ type ScreenshotOptions = { work: string; signal: AbortSignal; found: Locator | u
 export type Screenshot = { says: string; images: ImageFile[] };
 
 /**
- * Takes a picture of what is in view, of the whole page or of one element, into `work/screenshots/`; says where it lies. A model that
- * sees is shown it.
+ * Takes a picture of what is in view, of the whole page or of one element, into `work/screenshots/`; says where it
+ * lies. A model that sees is shown it.
  */
 export async function takeScreenshot(
   page: Page,

@@ -151,7 +151,10 @@ export async function openTabs(
   };
 }
 
-/** A dialog holds up the whole page until it is answered. Leaving a page is what the model asked for; all else is refused. */
+/**
+ * A dialog holds up the whole page until it is answered. Leaving a page is what the model asked for; all else is
+ * refused.
+ */
 async function answerDialog(dialog: Dialog, note: (text: string) => void): Promise<void> {
   const leaves = dialog.type() === 'beforeunload';
   if (!leaves) {
@@ -193,8 +196,8 @@ function trackTraffic({ page, refs, traffic }: Tab, failed: (url: string) => voi
 }
 
 /**
- * The numbers a model knows elements by. One is never given twice in the life of a browser: one of a page that is gone, or of
- * another tab, is told apart from all others, and never hits something else that came in its place.
+ * The numbers a model knows elements by. One is never given twice in the life of a browser: one of a page that is gone,
+ * or of another tab, is told apart from all others, and never hits something else that came in its place.
  */
 type ElementNumbers = {
   /** `e12` for Playwright's own ref, which begins anew with every document. */
@@ -234,8 +237,8 @@ const TRY_MS = 1000;
 const TRIES = 3;
 
 /**
- * Closes a page, or gives up. Chromium sometimes loses the wish of a page that is just coming (seen in one of ten closings right
- * after the commit), and a page whose scripts are busy may never agree.
+ * Closes a page, or gives up. Chromium sometimes loses the wish of a page that is just coming (seen in one of ten
+ * closings right after the commit), and a page whose scripts are busy may never agree.
  */
 export async function closePage(page: Page): Promise<void> {
   for (let tried = 0; tried < TRIES && !page.isClosed(); tried++) {

@@ -20,7 +20,9 @@ const URL_MS = 30_000;
 const SHOWN_LINES = 20;
 /** Code points of one line of output, and of a command or a pattern, that are shown. */
 const SHOWN_CHARACTERS = 200;
-/** Its form is `parseCheck`'s to check. One for all sessions: what the model is told of a schema is made once for each. */
+/**
+ * Its form is `parseCheck`'s to check. One for all sessions: what the model is told of a schema is made once for each.
+ */
 const ANY_ARGS = z.looseObject({});
 
 export type CheckOptions = {
@@ -37,8 +39,9 @@ type FileCheck = Extract<StepCheck, { file: string }>;
 type CommandCheck = Extract<StepCheck, { command: string }>;
 
 /**
- * `check`: tries one entry of a step's `done_when`. `ok` says whether it holds, the text in one sentence what was wanted and
- * what came; of a command also the end of its output. Hidden: the engine calls it. What is for a person to say never holds.
+ * `check`: tries one entry of a step's `done_when`. `ok` says whether it holds, the text in one sentence what was
+ * wanted and what came; of a command also the end of its output. Hidden: the engine calls it. What is for a person to
+ * say never holds.
  */
 export function checkTool(options: CheckOptions): Tool {
   const tool = defineTool({

@@ -7,7 +7,9 @@ import type { WebSettings } from '../web/web-tool-heads.ts';
 
 type UrlCheck = { url: string; status: number };
 
-/** Tries an address of `done_when`, in the way of `web_fetch`: the public network, and what a person allowed besides. */
+/**
+ * Tries an address of `done_when`, in the way of `web_fetch`: the public network, and what a person allowed besides.
+ */
 export async function checkUrl(
   { url: asked, status }: UrlCheck,
   settings: WebSettings,

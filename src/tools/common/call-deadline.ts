@@ -1,4 +1,6 @@
-/** A signal that aborts when another does or when its time is over, whichever is first. `clear` gives the timer back. */
+/**
+ * A signal that aborts when another does or when its time is over, whichever is first. `clear` gives the timer back.
+ */
 export type Deadline = { signal: AbortSignal; hasPassed(): boolean; clear(): void };
 
 export function startDeadline(outer: AbortSignal, ms: number): Deadline {

@@ -34,11 +34,16 @@ export type Tool = {
   replay: 'safe' | 'never';
   /** The engine's own: the model is not told of it. */
   hidden?: boolean | undefined;
-  /** What a call with these arguments is. Throws UserError where they do not parse or do not fit: then the call runs nothing. */
+  /**
+   * What a call with these arguments is. Throws UserError where they do not parse or do not fit: then the call runs
+   * nothing.
+   */
   describeCall(args: string): CallDescription;
   /** Throws UserError where the arguments do not parse or do not fit. */
   call(args: string, context: ToolContext): Promise<ToolResult>;
-  /** What became of a call that was begun by a daemon that is no more; null where nobody knows. Never begins it again. */
+  /**
+   * What became of a call that was begun by a daemon that is no more; null where nobody knows. Never begins it again.
+   */
   resume?: ((args: string, context: ToolContext) => Promise<ToolResult | null>) | undefined;
 };
 
@@ -50,7 +55,10 @@ export type ToolHead<Args extends z.ZodObject> = {
   replay: 'safe' | 'never';
   /** What its calls reach; [] where they only read. A function is asked at each call. */
   touches: readonly CallEffect[] | ((args: z.output<Args>) => CallEffects);
-  /** The text that patterns of `permissions` are held against, a command, an address, a path; left out: the arguments as JSON. */
+  /**
+   * The text that patterns of `permissions` are held against, a command, an address, a path; left out: the arguments as
+   * JSON.
+   */
   subject?: (args: z.output<Args>) => string;
   /** How patterns read that text; 'text' where this is left out. */
   kind?: CallDescription['kind'];
@@ -139,5 +147,7 @@ export function optional<Schema extends z.ZodType>(schema: Schema) {
     .transform((value) => value ?? undefined);
 }
 
-/** Tools that come from elsewhere and may be others at each call of the model. None takes the place of a built-in one. */
+/**
+ * Tools that come from elsewhere and may be others at each call of the model. None takes the place of a built-in one.
+ */
 export type DynamicTools = { readonly tools: readonly Tool[]; ready: Toolbox['refresh'] };

@@ -83,8 +83,9 @@ function readLinkTarget(real: string, paths: WorkPaths): string {
 type FolderEntry = { real: string; kind: 'file' | 'folder' | 'link' | 'other' };
 
 /**
- * What is in a folder and `depth` - 1 levels below it, each folder before its content, sorted by name. Links are entries
- * and never followed. A folder that is gone, closed or not where it was has no content. `enter` may keep it out of one.
+ * What is in a folder and `depth` - 1 levels below it, each folder before its content, sorted by name. Links are
+ * entries and never followed. A folder that is gone, closed or not where it was has no content. `enter` may keep it out
+ * of one.
  */
 export async function* walkFolder(
   folder: string,

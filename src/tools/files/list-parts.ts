@@ -25,8 +25,9 @@ const MATCH_MS = 10_000;
 const PAGE_CHARACTERS = MAX_INLINE_CHARS - 1000;
 
 /**
- * `parts`: a page of what a step with `each` is done for, as a `PartsPage` in JSON. Hidden: the engine calls it. What comes or goes in
- * the folder between two pages is found or not, but nothing is listed twice and nothing that stays is missed.
+ * `parts`: a page of what a step with `each` is done for, as a `PartsPage` in JSON. Hidden: the engine calls it. What
+ * comes or goes in the folder between two pages is found or not, but nothing is listed twice and nothing that stays is
+ * missed.
  */
 export function listPartsTool(readAlso: string[]): Tool {
   const tool = defineTool({
@@ -79,7 +80,10 @@ async function linesIn(path: string, readAlso: string[], { work }: ToolContext):
   });
 }
 
-/** Paths of the files in and below a folder, sorted by their code units; relative to the work folder where they are in it. */
+/**
+ * Paths of the files in and below a folder, sorted by their code units; relative to the work folder where they are in
+ * it.
+ */
 async function filesIn(
   folder: string,
   match: string | undefined,

@@ -45,8 +45,8 @@ export function openPatternThread(signal: AbortSignal): PatternThread {
 }
 
 /**
- * A pattern as a person or a model wrote it: with `u`, for \p{…}; without it where only that makes the pattern wrong, as for a
- * needless backslash. `what` names it in the complaint.
+ * A pattern as a person or a model wrote it: with `u`, for \p{…}; without it where only that makes the pattern wrong,
+ * as for a needless backslash. `what` names it in the complaint.
  */
 export function compilePattern(source: string, what: string): RegExp {
   try {
@@ -63,8 +63,9 @@ export function compilePattern(source: string, what: string): RegExp {
 const TOKEN = /\*\*\/|\*\*|\*|\?|\{[^{}]*\}|[^*?{]+|\{/g;
 
 /**
- * A glob as a regular expression over whole paths: `*` and `?` stay within a name, `**` crosses folders, `{a,b}` chooses.
- * Without a slash it is about the name alone, in whatever folder. Only for a thread that can be stopped: many stars are slow.
+ * A glob as a regular expression over whole paths: `*` and `?` stay within a name, `**` crosses folders, `{a,b}`
+ * chooses. Without a slash it is about the name alone, in whatever folder. Only for a thread that can be stopped: many
+ * stars are slow.
  */
 export function globToRegExp(glob: string): RegExp {
   const body = (glob.match(TOKEN) ?? []).map(tokenPattern).join('');

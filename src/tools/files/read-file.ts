@@ -20,7 +20,10 @@ const ARGS = z.strictObject({
   limit: optional(z.int().min(1).describe('How many lines.')),
 });
 
-/** `read_file`: a page of a text file, or of an output that was too long to show. `told`: folders it is said to read besides. */
+/**
+ * `read_file`: a page of a text file, or of an output that was too long to show. `told`: folders it is said to read
+ * besides.
+ */
 export function readFileTool(readAlso: string[], advertised = readAlso): Tool {
   return defineTool({
     name: 'read_file',
@@ -52,7 +55,10 @@ export function readFileTool(readAlso: string[], advertised = readAlso): Tool {
 
 type ImageRead = { resolved: ResolvedPath; paths: WorkPaths; kind: string; type: ImageType };
 
-/** An image is shown behind the results, where the model sees; only one below `work/`, where it can be found again later. */
+/**
+ * An image is shown behind the results, where the model sees; only one below `work/`, where it can be found again
+ * later.
+ */
 async function imageResult(file: OpenFile, { resolved, paths, kind, type }: ImageRead): Promise<ToolResult> {
   const { size } = file;
   const what = `\`${resolved.displayName}\` is ${kind}, ${formatBytes(size)}`;
@@ -101,7 +107,8 @@ type Page = { text: string; first: number; last: number; total: number; cut: boo
 const NEWLINE = 10;
 
 /**
- * A page of a text that comes in pieces, in memory bounded by the page: from line `first` on, at most `lines` of them and
+ * A page of a text that comes in pieces, in memory bounded by the page: from line `first` on, at most `lines` of them
+ * and
  * `characters` code points. Only whole lines, except that a first line longer than the page is `cut`.
  */
 export async function readPage(

@@ -23,9 +23,10 @@ export type OpenFile = {
 };
 
 /**
- * Opens a regular file for reading, through no link, and hands it to `use`. Where there is no /proc a folder can be swapped for a
- * link meanwhile, so what was opened is asked where it lies. Never hangs on a pipe. Throws UserError. Opening and the start
- * of a file take no thread of the pool: going there and back took longer than they do. The rest of a long one does.
+ * Opens a regular file for reading, through no link, and hands it to `use`. Where there is no /proc a folder can be
+ * swapped for a link meanwhile, so what was opened is asked where it lies. Never hangs on a pipe. Throws UserError.
+ * Opening and the start of a file take no thread of the pool: going there and back took longer than they do. The rest
+ * of a long one does.
  */
 export async function withOpenFile<T>(
   resolved: ResolvedPath,
@@ -120,7 +121,9 @@ export function formatFileSize(real: string, paths: WorkPaths): string {
   }
 }
 
-/** The real path of an open file: the kernel's word where it gives one; else its path, if that still names this file. */
+/**
+ * The real path of an open file: the kernel's word where it gives one; else its path, if that still names this file.
+ */
 export function realPathOfDescriptor(fd: number, path: string): string | undefined {
   try {
     return fs.readlinkSync(`/proc/self/fd/${fd}`);
@@ -146,9 +149,10 @@ export type FolderHandle = {
 type OpenFolder = FolderHandle & { close(): void };
 
 /**
- * Opens a folder and those on its way one after the other, each through the one before it and none through a link: who swaps one of
- * them for a link gets an error, not a way out. Node has no openat, but Linux reaches what is in a folder as /proc/self/fd/N/name. Where
- * there is no /proc, paths serve, and a swap between two calls can lead astray. Throws UserError, or what the disk says.
+ * Opens a folder and those on its way one after the other, each through the one before it and none through a link: who
+ * swaps one of them for a link gets an error, not a way out. Node has no openat, but Linux reaches what is in a folder
+ * as /proc/self/fd/N/name. Where there is no /proc, paths serve, and a swap between two calls can lead astray. Throws
+ * UserError, or what the disk says.
  */
 function openFolder({ trusted, folder, make = false }: FolderRequest): OpenFolder {
   const parts = relative(trusted, folder).split('/').filter(Boolean);

@@ -152,7 +152,10 @@ const SKIPPED_FOLDERS = new Set(['.git', 'node_modules']);
 /** Files given on at a time. */
 const BATCH_FILES = 200;
 
-/** The real paths of the files in and below a folder, or of the one file, some at a time. Throws once the signal is aborted. */
+/**
+ * The real paths of the files in and below a folder, or of the one file, some at a time. Throws once the signal is
+ * aborted.
+ */
 async function* filesToSearch(resolved: ResolvedPath, paths: WorkPaths, signal: AbortSignal): AsyncGenerator<string[]> {
   const { real } = resolved;
   if (!statOrThrow(resolved, paths).isDirectory()) {

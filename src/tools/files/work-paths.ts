@@ -23,14 +23,14 @@ export type WorkPaths = {
 };
 
 /**
- * A folder by the name it was given and by its real one: a model may use either, after a `pwd` for instance. `trusted` is on the way to
- * it, and no command can put a link there.
+ * A folder by the name it was given and by its real one: a model may use either, after a `pwd` for instance. `trusted`
+ * is on the way to it, and no command can put a link there.
  */
 type AllowedFolder = { named: string; real: string; trusted: string };
 
 /**
- * Paths are resolved without the thread pool: three short questions, each of which took longer to get there and back than to be
- * answered. Between them a call waits for nothing, so less can be swapped.
+ * Paths are resolved without the thread pool: three short questions, each of which took longer to get there and back
+ * than to be answered. Between them a call waits for nothing, so less can be swapped.
  */
 export async function openWorkPaths(work: string, readAlso: string[]): Promise<WorkPaths> {
   const home = workFolderAt(work);
@@ -97,8 +97,8 @@ function allowedFolderAt(folder: string): AllowedFolder | undefined {
 }
 
 /**
- * A session's `work/`, or a folder in it. The workspace may be reached over links, but below it there is none: a command in a `work/`
- * that others share could lead them out by one. Throws UserError.
+ * A session's `work/`, or a folder in it. The workspace may be reached over links, but below it there is none: a
+ * command in a `work/` that others share could lead them out by one. Throws UserError.
  */
 function workFolderAt(work: string): AllowedFolder {
   const named = resolve(work);
@@ -161,5 +161,8 @@ export function toFileError(error: unknown, shown: string): unknown {
   return new UserError(`\`${escapeControlChars(shown)}\` ${words ?? `cannot be used: ${errorText(error)}`}.`);
 }
 
-/** Which folder is wanted: below `trusted`, on the way to which nothing can be replaced by a command. Both are real paths. */
+/**
+ * Which folder is wanted: below `trusted`, on the way to which nothing can be replaced by a command. Both are real
+ * paths.
+ */
 export type FolderRequest = { trusted: string; folder: string; make?: boolean | undefined };

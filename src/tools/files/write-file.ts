@@ -40,8 +40,9 @@ export function writeFileTool(readAlso: string[]): Tool {
 const CREATE_FLAGS = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
 /**
- * Puts a file in place, whole and durable: a crash leaves the old one or the new one. Makes missing folders and keeps the
- * mode of a file it replaces. All of it happens in the folder as it was opened, wherever its path leads by then. Throws UserError.
+ * Puts a file in place, whole and durable: a crash leaves the old one or the new one. Makes missing folders and keeps
+ * the mode of a file it replaces. All of it happens in the folder as it was opened, wherever its path leads by then.
+ * Throws UserError.
  */
 export async function writeWorkFile(
   resolved: ResolvedPath,

@@ -9,14 +9,17 @@ import { commandLine, type Job, jobFiles, jobStatus } from './job-folder.ts';
 /** A look with its headline is shown to the model whole, never cut again. */
 const MAX_CHARACTERS = MAX_INLINE_CHARS - 1000;
 
-/** `seen.json`: the last look, by which call, and the bytes it showed. A call that is repeated after a crash shows them again. */
+/**
+ * `seen.json`: the last look, by which call, and the bytes it showed. A call that is repeated after a crash shows them
+ * again.
+ */
 const LastView = z.object({ call: z.string(), from: z.number(), to: z.number() });
 
 export type JobView = { text: string; isEnded: boolean; code: number | null };
 
 /**
- * How a job stands and what it said: from byte `offset` on, or what came since the last look. The newest is shown where that is too
- * much, with the place from which the rest can be read.
+ * How a job stands and what it said: from byte `offset` on, or what came since the last look. The newest is shown where
+ * that is too much, with the place from which the rest can be read.
  */
 export function viewJob(job: Job, call: string, offset?: number): JobView {
   const status = jobStatus(job);
@@ -95,7 +98,10 @@ type OutputPart = {
   total: number;
 };
 
-/** The end of what came from byte `from` on, at most `most` characters. `open`: more may come, also of the last character. */
+/**
+ * The end of what came from byte `from` on, at most `most` characters. `open`: more may come, also of the last
+ * character.
+ */
 function outputTail(folder: string, from: number, most: number, open: boolean): OutputPart {
   const stretch = readStretches(folder).at(-1) ?? { at: 0, bytes: Buffer.alloc(0) };
   const end = stretch.bytes.length;

@@ -28,13 +28,19 @@ const JOB_NAME = /^job_([1-9]\d{0,8})$/;
 
 export type JobRequest = { call: string; timeoutS: number; most: number };
 
-/** The jobs of one session, as they lie in its folder. Only their names are kept in memory: any daemon finds the same ones. */
+/**
+ * The jobs of one session, as they lie in its folder. Only their names are kept in memory: any daemon finds the same
+ * ones.
+ */
 export type JobStore = Jobs & {
   /** All that are kept, the oldest first. */
   list(): Job[];
   /** Begins a command and waits a moment. Throws UserError where too many run, or where it could not be begun. */
   start(command: ShellCommand, fence: SandboxedCommand | null, request: JobRequest, signal: AbortSignal): Promise<Job>;
-  /** The job that a call began for a daemon that is no more; 'not begun' where it never will be, null where nobody knows. */
+  /**
+   * The job that a call began for a daemon that is no more; 'not begun' where it never will be, null where nobody
+   * knows.
+   */
   startedBy(call: string): Promise<Job | 'not begun' | null>;
   /** Ends a job with all its processes; `by` is kept as the reason. A second time changes nothing. */
   stop(job: Job, by: 'model' | 'person' | 'cancel', hurry: AbortSignal): Promise<void>;
@@ -218,15 +224,18 @@ const BLOCK_BYTES = 4096;
 const PIECE_BLOCKS = PIECE_BYTES / BLOCK_BYTES;
 
 /**
- * Runs a job: a command that goes on after the call that began it, whether or not there is a daemon. Its arguments are those of
- * `SUPERVISOR_SCRIPT`, but in place of whether a daemon listens the seconds that the job may take. Four processes in a group of their own.
- * The first and the second are those of a call.
+ * Runs a job: a command that goes on after the call that began it, whether or not there is a daemon. Its arguments are
+ * those of
+ * `SUPERVISOR_SCRIPT`, but in place of whether a daemon listens the seconds that the job may take. Four processes in a
+ * group of their own. The first and the second are those of a call.
  *
- * The third keeps the output, as it comes (`head` and `cat` would hold it back, or know no bound): pieces named after the byte that they begin
- * with, of which the first and the last two are kept. What finds no room on the disk is thrown away, so that the command goes on.
+ * The third keeps the output, as it comes (`head` and `cat` would hold it back, or know no bound): pieces named after
+ * the byte that they begin with, of which the first and the last two are kept. What finds no room on the disk is thrown
+ * away, so that the command goes on.
  *
- * The fourth ends the group: when the time is over, when somebody put a file `stop` there, when the job's folder is gone or was moved
- * away, and, a moment after the command has ended, what that left in the background. It outlives the SIGTERM it sends.
+ * The fourth ends the group: when the time is over, when somebody put a file `stop` there, when the job's folder is
+ * gone or was moved away, and, a moment after the command has ended, what that left in the background. It outlives the
+ * SIGTERM it sends.
  */
 const JOB_SCRIPT = `${IDENTIFY_SCRIPT}
 exec 3>"$1/ended"

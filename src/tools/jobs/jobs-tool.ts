@@ -91,7 +91,9 @@ function jobResult(
   return { ok: true, text: look.text };
 }
 
-/** A command begins as a job of the session. The answer comes after a moment: what has ended by then is told as an end. */
+/**
+ * A command begins as a job of the session. The answer comes after a moment: what has ended by then is told as an end.
+ */
 export async function startJob(
   store: JobStore,
   command: ShellCommand,

@@ -35,7 +35,10 @@ export type ConnectionOptions = {
 /** A server as it is reached: an endpoint, or a program with all it is started with. */
 export type ConnectTarget = HttpEndpoint | { by: 'program'; start: ServerLaunch };
 
-/** Connects to a server. Throws where that fails; nothing is left of it then. No text that comes out of here has a secret in it. */
+/**
+ * Connects to a server. Throws where that fails; nothing is left of it then. No text that comes out of here has a
+ * secret in it.
+ */
 export async function connectServer(
   target: ConnectTarget,
   scrub: ResolvedEntry['scrub'],

@@ -23,8 +23,8 @@ export const ServerResult = z.looseObject({
 export type ServerResult = z.infer<typeof ServerResult>;
 
 /**
- * A call that brought no result. `ran`: whether the server may have done what was asked; `refused` is its own word. `isLost`: this
- * connection is of no more use.
+ * A call that brought no result. `ran`: whether the server may have done what was asked; `refused` is its own word.
+ * `isLost`: this connection is of no more use.
  */
 export class CallFault extends Error {
   readonly ran: 'no' | 'maybe' | 'refused';

@@ -13,8 +13,8 @@ const TRAILING_MS = 500;
 const GOODBYE_MS = 500;
 
 /**
- * A transport over streamable HTTP. A request whose stream ends before its answer came fails at once instead of by its time
- * limit, and no message may be larger than that of a program.
+ * A transport over streamable HTTP. A request whose stream ends before its answer came fails at once instead of by its
+ * time limit, and no message may be larger than that of a program.
  */
 export function httpTransport({ url, headers }: HttpEndpoint): Transport {
   const open = new Set<RequestId>();
@@ -93,8 +93,8 @@ function boundedFetch(ended: (id: RequestId) => void): FetchLike {
 const MAX_REDIRECTS = 5;
 
 /**
- * The address is a person's word, and so is what is sent there: headers of theirs, tokens among them, go to no other origin. A
- * redirect on the same one that keeps the method is followed.
+ * The address is a person's word, and so is what is sent there: headers of theirs, tokens among them, go to no other
+ * origin. A redirect on the same one that keeps the method is followed.
  */
 async function fetchSameOrigin(address: string | URL, init: RequestInit | undefined): Promise<Response> {
   let url = new URL(address);

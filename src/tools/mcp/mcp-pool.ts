@@ -12,7 +12,9 @@ import { mcpToolName, toMcpTool } from './mcp-tool.ts';
 const MAX_SESSIONS = 16;
 const AUTO_SANDBOX = (): SandboxSettings => ({ mode: 'auto', network: false });
 
-/** The MCP servers of all sessions. They outlast a session's worker, so that a browser stays open between two messages. */
+/**
+ * The MCP servers of all sessions. They outlast a session's worker, so that a browser stays open between two messages.
+ */
 export type McpPool = {
   /** Those of one session; `settings` are asked at each use, `wish` at each start. */
   toolsFor(session: string, settings: () => McpServers, wish?: () => SandboxSettings): DynamicTools;

@@ -56,8 +56,8 @@ const FILE_EXTENSIONS: Record<string, string> = {
 };
 
 /**
- * What a server answered, as the model reads it. Images, sound and other files go to `work/mcp/`, named after tool and content,
- * so that the same file twice is one; the text says where each is, and images are shown.
+ * What a server answered, as the model reads it. Images, sound and other files go to `work/mcp/`, named after tool and
+ * content, so that the same file twice is one; the text says where each is, and images are shown.
  */
 export async function toToolResult(result: ServerResult, tool: string, work: string): Promise<ToolResult> {
   const images: ImageFile[] = [];
@@ -78,7 +78,9 @@ export async function toToolResult(result: ServerResult, tool: string, work: str
   return { ok: result.isError !== true, text, ...(images.length > 0 && { images }) };
 }
 
-/** Servers give what they have as JSON as a text too, for clients that know no better: as it is, or as its only value. */
+/**
+ * Servers give what they have as JSON as a text too, for clients that know no better: as it is, or as its only value.
+ */
 function isAlreadyInText(value: unknown, texts: string[]): boolean {
   const [only, ...others] = typeof value === 'object' && value !== null ? Object.values(value) : [];
   if (typeof only === 'string' && others.length === 0 && only === texts.join('\n')) return true;
@@ -120,7 +122,10 @@ function describeUnknownPart(part: unknown): string {
 
 const clipToLine = (text: string) => truncate(escapeControlChars(text), 500);
 
-/** Puts base64 into a file. Answers with its path, size and kind, or with why that failed: the rest of the result still counts. */
+/**
+ * Puts base64 into a file. Answers with its path, size and kind, or with why that failed: the rest of the result still
+ * counts.
+ */
 type SaveFile = (data: string, mime: string | undefined, uri: string) => Promise<string>;
 
 function fileSaver(tool: string, work: string, shows: (image: ImageFile) => void): SaveFile {

@@ -23,7 +23,10 @@ const SANDBOX_HINT = '. It runs in a sandbox: `read`, `write` and `network` of i
 /** Where a call comes from. */
 export type CallOrigin = { work: () => Promise<string>; signal: AbortSignal };
 
-/** One server as one session uses it: started when it is needed, again when it has ended, closed when nobody asks for long. */
+/**
+ * One server as one session uses it: started when it is needed, again when it has ended, closed when nobody asks for
+ * long.
+ */
 export type ManagedServer = {
   /** Brings it up and its list up to date, so far as that goes in the time. Throws only the signal's reason. */
   ready(caller: CallOrigin): Promise<void>;

@@ -20,8 +20,8 @@ const GUARD_SCRIPT =
   'read -r _; sleep 1; kill -TERM "-$1" 2>/dev/null || exit 0; sleep 2; kill -KILL "-$1" 2>/dev/null';
 
 /**
- * A transport over stdin and stdout of a program in a process group of its own. When it is closed, when the program ends, and
- * when the daemon is killed, the whole group ends. `heard` gets what it writes to stderr.
+ * A transport over stdin and stdout of a program in a process group of its own. When it is closed, when the program
+ * ends, and when the daemon is killed, the whole group ends. `heard` gets what it writes to stderr.
  */
 export function stdioTransport(started: ServerLaunch, heard: (text: string) => void): Transport {
   const child = serverProcess(started);

@@ -50,14 +50,17 @@ export function toMcpTool(listed: ListedTool, name: string, { server, settings, 
 export type ToolOrigin = { server: ManagedServer; settings: McpServer; of: string };
 
 /**
- * A hint is the server's word, and a wrong one would do a thing twice after a crash. It counts only where a person said that
- * this server may be believed.
+ * A hint is the server's word, and a wrong one would do a thing twice after a crash. It counts only where a person said
+ * that this server may be believed.
  */
 function isReplaySafe({ annotations }: ListedTool, { trust_hints }: McpServer): boolean {
   return trust_hints === true && (annotations?.readOnlyHint === true || annotations?.idempotentHint === true);
 }
 
-/** Only that it is an object and has what it must have: the rest is checked by the server, which knows its schema in full. */
+/**
+ * Only that it is an object and has what it must have: the rest is checked by the server, which knows its schema in
+ * full.
+ */
 function argumentSchema(parameters: Record<string, unknown>): z.ZodObject {
   const { keys, required } = argumentKeys(parameters);
   const present = z.unknown().refine((value) => value !== undefined, 'it is missing');
@@ -95,8 +98,9 @@ const PLAIN_TOOL = /^[a-zA-Z0-9_-]+$/;
 const MARKED_NAME = new RegExp(`_[0-9a-f]{${MARK_CHARS}}$`);
 
 /**
- * The name the model knows a server's tool by: `mcp__<server>__<tool>`. Two tools never share one: where a part has other
- * characters, is too long or could be read in two ways, the name ends in a mark made of both. No plain name ends like a mark.
+ * The name the model knows a server's tool by: `mcp__<server>__<tool>`. Two tools never share one: where a part has
+ * other characters, is too long or could be read in two ways, the name ends in a mark made of both. No plain name ends
+ * like a mark.
  */
 export function mcpToolName(server: string, tool: string): string {
   const plain = `mcp__${server}__${tool}`;
@@ -123,9 +127,9 @@ const TOP_LEVEL_REFUSED = new Set(['oneOf', 'anyOf', 'allOf', 'enum', 'not', 'co
 const DROPPED_KEYS = new Set(['$schema', '$id', '$anchor', '$defs', 'definitions', '$comment']);
 
 /**
- * The schema of a tool's arguments as an endpoint takes it: an object, local `$ref`s written out, nothing that is fetched. What
- * is recursive, too deep, or points elsewhere may be anything; one that is too large leaves the arguments open. Undefined where
- * it does not describe an object.
+ * The schema of a tool's arguments as an endpoint takes it: an object, local `$ref`s written out, nothing that is
+ * fetched. What is recursive, too deep, or points elsewhere may be anything; one that is too large leaves the arguments
+ * open. Undefined where it does not describe an object.
  */
 function toToolParameters(schema: unknown): JsonObject | undefined {
   if (schema === undefined || schema === null) return { type: 'object', properties: {} };

@@ -25,8 +25,8 @@ const MIN_SECRET_CHARS = 6;
 const INHERITED_VARIABLES = /^(?:PATH|HOME|TMPDIR|LANG|LC_\w+)$/;
 
 /**
- * Fills in what the settings leave to the environment. Throws UserError naming the server and the variable that is missing, the
- * address that is none, or the folder that cannot be given to it.
+ * Fills in what the settings leave to the environment. Throws UserError naming the server and the variable that is
+ * missing, the address that is none, or the folder that cannot be given to it.
  */
 export function resolveEntry(name: string, server: McpServer, given: NodeJS.ProcessEnv, work: string): ResolvedEntry {
   const env: NodeJS.ProcessEnv = { ...given, [WORK_VARIABLE]: realPathOrNone(work) ?? work };
@@ -126,8 +126,9 @@ const LEADS_TO_CODE =
   /^(?:PATH|HOME|ENV|BASH_ENV|CLASSPATH|PERL5LIB|RUBYLIB|NODE_PATH|NODE_OPTIONS|(?:GIT|XDG|LD|DYLD|PIP|UV|NPM)_.*|PYTHON.*|npm_.*)$/;
 
 /**
- * Looks at the folders of a server's entry. A model writes to `work/`: a server that was started there, or found its programs or
- * settings there, would run what the model wrote, with what the entry grants. Throws UserError that names the key.
+ * Looks at the folders of a server's entry. A model writes to `work/`: a server that was started there, or found its
+ * programs or settings there, would run what the model wrote, with what the entry grants. Throws UserError that names
+ * the key.
  */
 function checkFolders(
   name: string,

@@ -28,7 +28,10 @@ const ASK_REASONS: Record<CallEffect, string> = {
   outside: 'it runs outside of the sandbox',
 };
 
-/** Whether a call may run, with all it does: what is denied wins over what is asked about, and that over what is allowed. */
+/**
+ * Whether a call may run, with all it does: what is denied wins over what is asked about, and that over what is
+ * allowed.
+ */
 export function decidePermission(
   call: CallDescription,
   permissions: Permissions,
@@ -77,8 +80,8 @@ function defaultAskReason({ touches, granted = [], unheld }: CallDescription, mo
 }
 
 /**
- * A call as rules see it: the tool, and the text their patterns are held against. `kind`: how that text is read. `names`: of a path,
- * of any path of this call.
+ * A call as rules see it: the tool, and the text their patterns are held against. `kind`: how that text is read.
+ * `names`: of a path, of any path of this call.
  */
 type RuleSubject = { tool: string; text: string } & (
   | { kind: 'command' | 'address' | 'text' }
@@ -92,8 +95,8 @@ type RuleEffect = 'allow' | 'ask' | 'deny';
 type MatchedRule = { word: RuleEffect; pattern: string };
 
 /**
- * What the rules say of a call; null where none speaks of it. What the workspace denies, no session allows; and what the root of a
- * family asks about or denies, no child session allows.
+ * What the rules say of a call; null where none speaks of it. What the workspace denies, no session allows; and what
+ * the root of a family asks about or denies, no child session allows.
  */
 function findRule({ session, workspace, children = [] }: Permissions, subject: RuleSubject): MatchedRule | null {
   const workspaceRule = firstMatchingRule(workspace, subject);
@@ -143,7 +146,9 @@ function matchesAddressForms(word: RuleEffect, pattern: string, address: string)
     : forms.some((form) => matchesAddress(wanted, form));
 }
 
-/** A host as addresses have it: lower case, without the port that is meant anyway and a dot at its end, IPv4 as IPv4. */
+/**
+ * A host as addresses have it: lower case, without the port that is meant anyway and a dot at its end, IPv4 as IPv4.
+ */
 function normalizePatternHost(pattern: string): string {
   const [, scheme = '', host = '', rest = ''] = /^([a-z*]+:\/\/)([^/?#]*)([\s\S]*)$/i.exec(pattern) ?? [];
   if (scheme === '') return pattern;
@@ -174,8 +179,8 @@ function parsePattern(pattern: string): PatternPart[] {
 }
 
 /**
- * A pattern in which `*` stands for any text, held against all of a text; `\*` and `\\` stand for themselves. Without a regular
- * expression: the text is the model's, and some expressions take for ever.
+ * A pattern in which `*` stands for any text, held against all of a text; `\*` and `\\` stand for themselves. Without a
+ * regular expression: the text is the model's, and some expressions take for ever.
  */
 export function matchesWildcard(pattern: string, text: string): boolean {
   const [parts, chars] = [parsePattern(pattern), [...text]];
@@ -202,8 +207,8 @@ export function matchesWildcard(pattern: string, text: string): boolean {
 const hasWildcard = (pattern: string): boolean => parsePattern(pattern).includes('any');
 
 /**
- * The same for addresses: before the path a `*` stands for no slash and no user, so that `https://*.example.com/*` is no other
- * host that has the name somewhere in its path.
+ * The same for addresses: before the path a `*` stands for no slash and no user, so that `https://*.example.com/*` is
+ * no other host that has the name somewhere in its path.
  */
 function matchesAddress(pattern: string, address: string): boolean {
   const [wanted, came] = [splitAddress(pattern), splitAddress(address)];

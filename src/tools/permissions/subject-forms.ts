@@ -10,15 +10,17 @@ const CONTROL_OPERATORS = /[;&|<>`\n\r]|\$[({]/;
 const QUOTE_BREAKERS = /[\\"#$`]/;
 
 /**
- * Whether a command is one plain command, so that a pattern which fits its beginning fits all it does. Text in single quotes is
- * text only where nothing else in the command may turn a quote into something else; in doubt it is not plain.
+ * Whether a command is one plain command, so that a pattern which fits its beginning fits all it does. Text in single
+ * quotes is text only where nothing else in the command may turn a quote into something else; in doubt it is not plain.
  */
 export function isPlainCommand(command: string): boolean {
   if (!CONTROL_OPERATORS.test(command)) return true;
   return !QUOTE_BREAKERS.test(command) && !CONTROL_OPERATORS.test(command.replace(/'[^']*'/g, ''));
 }
 
-/** Where one command of a line may end and the next begin; and the same inside of quotes: `bash -c "a; b"` runs both. */
+/**
+ * Where one command of a line may end and the next begin; and the same inside of quotes: `bash -c "a; b"` runs both.
+ */
 const COMMAND_SEPARATORS = [
   /(?:[;&|\n\r(){}`<>]|\s-(?:exec|execdir|ok|okdir)\s)+|\$(?=[({])/,
   /(?:[;&|\n\r(){}`<>"']|\s-(?:exec|execdir|ok|okdir)\s)+|\$(?=[({])/,
@@ -29,7 +31,10 @@ const WRAPPER_PROGRAMS =
   /^(?:builtin|busybox|chroot|chrt|command|doas|env|eval|exec|flock|ionice|nice|nohup|nsenter|parallel|runuser|script|setarch|setpriv|setsid|stdbuf|su|sudo|taskset|time|timeout|toybox|unshare|watch|xargs|(?:ba|da|k|z|a)?sh)$/;
 const REDIRECTION = /(?:\d*|&)(?:>>|>\||>&|<&|<<<|<>|>|<)\s*[^\s;&|()<>]+/g;
 
-/** All that may be a command in it, and the whole: what a rule that holds something back is tried on. Rather too many than too few. */
+/**
+ * All that may be a command in it, and the whole: what a rule that holds something back is tried on. Rather too many
+ * than too few.
+ */
 export function possibleCommands(command: string): string[] {
   const joined = command.replace(/\\\r?\n/g, '');
   const lines = [joined, joined.replace(REDIRECTION, ' '), joined.replace(/\$\{?IFS\}?/g, ' '), expandBraces(joined)];
@@ -95,9 +100,9 @@ export function plainIp(host: string): string {
 }
 
 /**
- * Other ways to write the same address, one of which a server may take it for: without what stands behind `#`, with the percent
- * signs of its path decoded as often as that changes anything, and without doubled slashes. Null where it is encoded so many times
- * that it cannot be said what it stands for.
+ * Other ways to write the same address, one of which a server may take it for: without what stands behind `#`, with the
+ * percent signs of its path decoded as often as that changes anything, and without doubled slashes. Null where it is
+ * encoded so many times that it cannot be said what it stands for.
  */
 export function equivalentAddresses(address: string): string[] | null {
   if (!URL.canParse(address)) return [];
@@ -150,8 +155,8 @@ export type BaseFolders = { work: string; top?: string | undefined };
 export type PathNames = { real: readonly string[]; asked: readonly string[] };
 
 /**
- * The names of what a path leads to, as rules may name it: relative to `work/`, and absolute. `x`, `./x`, `work/x`, `a/../x`, its
- * absolute path and a link to it are one file.
+ * The names of what a path leads to, as rules may name it: relative to `work/`, and absolute. `x`, `./x`, `work/x`,
+ * `a/../x`, its absolute path and a link to it are one file.
  */
 export function namesOfPath(path: string, { work, top }: BaseFolders): PathNames {
   const roots = [

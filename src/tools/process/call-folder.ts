@@ -20,7 +20,10 @@ export function readSupervisorIdentity(folder: string): SupervisorIdentity | nul
   return end === '' && pid > 1 && start && boot && isSameFolder(folder, id) ? { pid, start, boot } : null;
 }
 
-/** What a supervisor is told to say of this start of the machine and of its folder: a copy of the folder is not where it runs. */
+/**
+ * What a supervisor is told to say of this start of the machine and of its folder: a copy of the folder is not where it
+ * runs.
+ */
 export const bootAndFolderId = (folder: string): string => `${currentBootId()} ${folderId(folder)}`;
 
 /** Whether a folder was made ready since the machine was started, and is not the copy of one that was. */
@@ -105,7 +108,10 @@ function outputOf(program: string, args: string[]): string {
   }
 }
 
-/** What lies in the folder of a call. `boot` and `exit` are there from the start; `cut` where part of the output was not kept. */
+/**
+ * What lies in the folder of a call. `boot` and `exit` are there from the start; `cut` where part of the output was not
+ * kept.
+ */
 export const callFiles = (folder: string) => ({
   boot: join(folder, 'boot'),
   pid: join(folder, 'pid'),
@@ -137,7 +143,9 @@ export function readExit(folder: string): CommandExit | null {
   return { code: signal ? null : code, signal, whole: lines[at + 1] === 'whole' };
 }
 
-/** A fence that ended and did not tell how its command did; its own complaint, where it has one, came before that began. */
+/**
+ * A fence that ended and did not tell how its command did; its own complaint, where it has one, came before that began.
+ */
 function readSandboxFault(lines: string[]): CommandExit | null {
   if (!lines.some((line) => /^fence \d+$/.test(line))) return null;
   const fault = lines.find((line) => /^(?:bwrap|fault|env): /.test(line));

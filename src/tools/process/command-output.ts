@@ -71,7 +71,10 @@ function isContinuationByte(byte: number | undefined): boolean {
   return byte !== undefined && byte >> 6 === 0b10;
 }
 
-/** Puts what a daemon heard into the folder of the call as it comes, for a daemon after it; as much as would be shown first. */
+/**
+ * Puts what a daemon heard into the folder of the call as it comes, for a daemon after it; as much as would be shown
+ * first.
+ */
 export type OutputRecorder = { write(chunk: Buffer): void; close(): void };
 
 export function recordOutput(folder: string): OutputRecorder {

@@ -27,13 +27,14 @@ const FOLDER_NOT_ENTERED = 9;
 const BASH_BLOCK = 1024;
 
 /**
- * A small shell that has read the supervisor's script once and forks for the daemon, one command at a time. A fork by the daemon
- * takes 1 ms and 3 more for each 100 MiB of its memory, in which all its sessions stand still; asking takes 0.1 ms.
+ * A small shell that has read the supervisor's script once and forks for the daemon, one command at a time. A fork by
+ * the daemon takes 1 ms and 3 more for each 100 MiB of its memory, in which all its sessions stand still; asking takes
+ * 0.1 ms.
  *
- * On descriptor 3 it is told a line (`call`, a number, a size) and so many bytes: words in single quotes, which are the folder to run
- * in, the environment, `--` and the supervisor's arguments. Half a request is none: who wrote it died. `set -m` gives what is forked a
- * process group of its own, without a terminal only in bash. Meanwhile the supervisor has descriptor 3; afterwards its end is
- * told here. The environment begins empty: a command has what it is given.
+ * On descriptor 3 it is told a line (`call`, a number, a size) and so many bytes: words in single quotes, which are the
+ * folder to run in, the environment, `--` and the supervisor's arguments. Half a request is none: who wrote it died.
+ * `set -m` gives what is forked a process group of its own, without a terminal only in bash. Meanwhile the supervisor
+ * has descriptor 3; afterwards its end is told here. The environment begins empty: a command has what it is given.
  */
 export const FORK_SERVER_SCRIPT = `
 unset OLDPWD
@@ -159,8 +160,8 @@ function removeFromPool(server: ForkServer): void {
 }
 
 /**
- * A nursery was killed. What it began goes on and still tells of its end; whether its supervisor is there must be looked up. Throws where nothing
- * was begun, which then never is.
+ * A nursery was killed. What it began goes on and still tells of its end; whether its supervisor is there must be
+ * looked up. Throws where nothing was begun, which then never is.
  */
 async function waitForOrphan(folder: string): Promise<ProcessExit> {
   const life = await awaitSupervisorIdentity(folder);

@@ -6,9 +6,9 @@ let inherited: number[] | undefined;
 let devNullFd: number | undefined;
 
 /**
- * What a child is given in place of descriptors that this process was itself started with, from number `from` on, as the rest of
- * its `stdio`: nothing to read. Node opens its own so that no child gets them, but cannot close others' for a child. A folder that
- * came this way would lead out of any fence.
+ * What a child is given in place of descriptors that this process was itself started with, from number `from` on, as
+ * the rest of its `stdio`: nothing to read. Node opens its own so that no child gets them, but cannot close others' for
+ * a child. A folder that came this way would lead out of any fence.
  */
 export function coverInheritedDescriptors(from: number): Array<'ignore' | number> {
   inherited ??= inheritableDescriptors().filter((fd) => fd >= from);

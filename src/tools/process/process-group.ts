@@ -3,7 +3,9 @@ import * as fs from 'node:fs';
 import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** How long processes may take to end after SIGTERM, before SIGKILL. After an abort the whole end takes under a second. */
+/**
+ * How long processes may take to end after SIGTERM, before SIGKILL. After an abort the whole end takes under a second.
+ */
 const GRACE_MS = 2000;
 const ABORT_GRACE_MS = 500;
 /** How long what the first process left behind may take to end by itself. */
@@ -18,8 +20,8 @@ export type CommandEnd =
   | { how: 'exit'; code: number | null; signal: NodeJS.Signals | null; leftBehind: LeftBehind };
 
 /**
- * Ends what the first process left behind. `closed` comes once nobody holds the output open; one that does not (`isClosedGroup`)
- * gets a moment to end by itself.
+ * Ends what the first process left behind. `closed` comes once nobody holds the output open; one that does not
+ * (`isClosedGroup`) gets a moment to end by itself.
  */
 export async function endLeftBehind(group: number, closed: Promise<unknown>, isClosed: boolean): Promise<LeftBehind> {
   const runs = isClosed ? !(await waitUntil(() => !isGroupRunning(group), LINGER_MS)) : isGroupRunning(group);
@@ -64,7 +66,10 @@ export function isGroupRunning(group: number): boolean {
   return readdirSync('/proc').some((name) => /^\d+$/.test(name) && isRunningMember(name, group));
 }
 
-/** Longer than a line of `stat` is; kept, as there may be hundreds to read at once (in half the time that `readFileSync` takes). */
+/**
+ * Longer than a line of `stat` is; kept, as there may be hundreds to read at once (in half the time that `readFileSync`
+ * takes).
+ */
 const statBuffer = Buffer.alloc(2048);
 
 function readProcStat(pid: string): string {
@@ -106,8 +111,8 @@ const GUARD_SCRIPT =
   'read -r _; sleep 1; kill -TERM "-$1" 2>/dev/null || exit 0; sleep 2; kill -KILL "-$1" 2>/dev/null';
 
 /**
- * Has a process group ended should this process be killed. Chromium ends by itself when its pipe closes; this is for one that
- * hangs. The answer sends the guard away, to be called once the group has ended.
+ * Has a process group ended should this process be killed. Chromium ends by itself when its pipe closes; this is for
+ * one that hangs. The answer sends the guard away, to be called once the group has ended.
  */
 export function guardGroup(group: number): () => void {
   const guard = spawn('/bin/sh', ['-c', GUARD_SCRIPT, 'guard', String(group)], {

@@ -22,9 +22,10 @@ const POLL_MS = 25;
 const IDENTIFY_MS = 1000;
 
 /**
- * What became of a command that this process does not listen to: its recorded end, or, where it still runs, its end when it
- * comes, at the latest `timeoutMs` after it began. Null where nobody knows: its supervisor was killed, the machine was
- * started anew, or it never began (and now never will). Throws the signal's reason on abort, once the group has ended.
+ * What became of a command that this process does not listen to: its recorded end, or, where it still runs, its end
+ * when it comes, at the latest `timeoutMs` after it began. Null where nobody knows: its supervisor was killed, the
+ * machine was started anew, or it never began (and now never will). Throws the signal's reason on abort, once the group
+ * has ended.
  */
 export async function recoverCommand(
   folder: string,
@@ -42,8 +43,9 @@ export async function recoverCommand(
 }
 
 /**
- * Whether a command was made ready while this system runs, never began, and now never will: its folder is gone then, and it may be begun
- * anew. After a start of the machine nobody knows that: what tells who ran it may not have reached the disk.
+ * Whether a command was made ready while this system runs, never began, and now never will: its folder is gone then,
+ * and it may be begun anew. After a start of the machine nobody knows that: what tells who ran it may not have reached
+ * the disk.
  */
 export function discardIfNeverStarted(folder: string): boolean {
   if (!isPreparedThisBoot(folder) || readSupervisorIdentity(folder) || !claimCall(folder)) return false;
@@ -88,7 +90,10 @@ async function followUntilEnd(
   return exit && { how: 'exit', code: exit.code, signal: exit.signal, leftBehind: isEnded ? 'ended' : 'nothing' };
 }
 
-/** Whether anything of its group runs. A number that went to another process is out of bounds: its group is another's too. */
+/**
+ * Whether anything of its group runs. A number that went to another process is out of bounds: its group is another's
+ * too.
+ */
 function isStillRunning(identity: SupervisorIdentity): boolean {
   return processState(identity) !== 'replaced' && isGroupRunning(identity.pid);
 }

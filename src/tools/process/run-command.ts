@@ -15,9 +15,10 @@ import { outputPipePath, type ProcessExit, type SupervisorProcess, spawnSupervis
 export type RunLimits = { signal: AbortSignal; timeoutMs: number };
 
 /**
- * Runs a command, behind its fence where it has one, in a process group of its own, stdin empty, both outputs in one pipe, under a supervisor that outlives
- * this process and leaves what came of it in `folder`, which must be new. The whole group has ended when this returns or
- * throws. Throws the signal's reason on abort, and whatever keeps the command from starting.
+ * Runs a command, behind its fence where it has one, in a process group of its own, stdin empty, both outputs in one
+ * pipe, under a supervisor that outlives this process and leaves what came of it in `folder`, which must be new. The
+ * whole group has ended when this returns or throws. Throws the signal's reason on abort, and whatever keeps the
+ * command from starting.
  */
 export async function runSupervised(
   command: ShellCommand,
@@ -69,7 +70,10 @@ async function runAndListen(
   throw new Error('How the command ended is not known: its supervisor was killed.');
 }
 
-/** More than every core together can spend within the timeout, so that it is never what ends a command of a living daemon. */
+/**
+ * More than every core together can spend within the timeout, so that it is never what ends a command of a living
+ * daemon.
+ */
 const cpuSeconds = (timeoutMs: number): string => String(Math.ceil(timeoutMs / 1000) * availableParallelism() + 60);
 
 /** A call begins once; where its folder is there already, somebody began it. */
@@ -121,7 +125,9 @@ const sandboxFaultMessage = (fault: string): string =>
 
 /** The daemon's side of a supervisor. */
 type SupervisorConnection = {
-  /** The command has ended, or its supervisor has; what it wrote can be heard to its end. Rejects where nothing began. */
+  /**
+   * The command has ended, or its supervisor has; what it wrote can be heard to its end. Rejects where nothing began.
+   */
   ended: Promise<unknown>;
   /** Its pipe cannot be opened here; the supervisor keeps what it says. */
   pipeUnreadable: Promise<void>;

@@ -4,7 +4,9 @@ import { totalmem } from 'node:os';
 import { HEAD_BYTES, TAIL_BYTES } from './command-output.ts';
 import { coverInheritedDescriptors } from './inherited-descriptors.ts';
 
-/** What the fence says of itself, in lines and in memory, is bounded: a command can reach the pipe it says it through. */
+/**
+ * What the fence says of itself, in lines and in memory, is bounded: a command can reach the pipe it says it through.
+ */
 const MAX_SANDBOX_LINES = 9;
 const SANDBOX_READER_KIB = 65_536;
 /** A file of a fenced command may have this size. */
@@ -20,9 +22,9 @@ const MAX_UNREAD_BYTES = 1024 ** 3;
 export const IGNORED_SIGNALS = 'HUP INT QUIT PIPE ALRM TERM USR1 USR2';
 
 /**
- * The first process of a supervisor, which says who it is: the beginning of its script. `$$` would be the shell that it was
- * forked from, where that is a nursery. It ignores signals rather than trapping them, so that the third, forked from it, is never without:
- * a command can signal its group before that one has said so itself.
+ * The first process of a supervisor, which says who it is: the beginning of its script. `$$` would be the shell that it
+ * was forked from, where that is a nursery. It ignores signals rather than trapping them, so that the third, forked
+ * from it, is never without: a command can signal its group before that one has said so itself.
  */
 export const IDENTIFY_SCRIPT = `
 SIGNALS='${IGNORED_SIGNALS}'
@@ -35,7 +37,9 @@ else
 fi && printf '%s\\n%s\\n' "$stat" "$5" >"$1/pid" || exit 1
 `;
 
-/** The second, which runs the command and tells its end and exit code by descriptor 3; its output goes on into a pipe. */
+/**
+ * The second, which runs the command and tells its end and exit code by descriptor 3; its output goes on into a pipe.
+ */
 export const RUN_SCRIPT = `
 {
   trap : $SIGNALS
@@ -81,20 +85,22 @@ export const RUN_SCRIPT = `
 }`;
 
 /**
- * Outlives the daemon. Its arguments: the folder of the call, a shell, the command, whether a daemon listens, the system's boot, and
- * the seconds of processor time a process of the command may use (should no daemon come back, nobody else ends a loop). Three
- * processes in a group of their own: the first says who it is, and runs nothing where it cannot (`set -C`: nor where somebody
- * else did). The second runs the command and puts its exit code into `exit`, behind what the shell says of a signal. The
- * third holds the command's pipe open. A daemon that lives reads it, and says `done` once the command has ended; where it dies
- * before that, the third puts what comes into files: a beginning and an end, as the daemon would have kept. All survive a signal to the group
- * that can be survived. Descriptor 3 is the daemon's; the command gets none but 0, 1 and 2. What is said there begins with `$call`, the
- * number that a nursery gave it, which forks this for the daemon where there is one.
+ * Outlives the daemon. Its arguments: the folder of the call, a shell, the command, whether a daemon listens, the
+ * system's boot, and the seconds of processor time a process of the command may use (should no daemon come back, nobody
+ * else ends a loop). Three processes in a group of their own: the first says who it is, and runs nothing where it
+ * cannot (`set -C`: nor where somebody else did). The second runs the command and puts its exit code into `exit`,
+ * behind what the shell says of a signal. The third holds the command's pipe open. A daemon that lives reads it, and
+ * says `done` once the command has ended; where it dies before that, the third puts what comes into files: a beginning
+ * and an end, as the daemon would have kept. All survive a signal to the group that can be survived. Descriptor 3 is
+ * the daemon's; the command gets none but 0, 1 and 2. What is said there begins with `$call`, the number that a nursery
+ * gave it, which forks this for the daemon where there is one.
  *
- * A fenced command has more arguments: whether its fence tells of its end or becomes the command, the real path of its folder (a command beside it may have
- * put a link there since it was looked at; then nothing runs), a control group or nothing, and the words that run it behind its fence. Those keep the group's signals off
- * the fence itself, which ends only with what is in it or by SIGKILL. The end of the command is told through the fence's stderr,
- * before the fence ends: what the command left in the background is in there with it. Only limits that every process
- * inherits are set out here; how many there may be counts from inside.
+ * A fenced command has more arguments: whether its fence tells of its end or becomes the command, the real path of its
+ * folder (a command beside it may have put a link there since it was looked at; then nothing runs), a control group or
+ * nothing, and the words that run it behind its fence. Those keep the group's signals off the fence itself, which ends
+ * only with what is in it or by SIGKILL. The end of the command is told through the fence's stderr, before the fence
+ * ends: what the command left in the background is in there with it. Only limits that every process inherits are set
+ * out here; how many there may be counts from inside.
  */
 export const SUPERVISOR_SCRIPT = `${IDENTIFY_SCRIPT}${RUN_SCRIPT} | {
   trap '' $SIGNALS
@@ -135,7 +141,9 @@ export type SupervisorProcess = {
   detach(): void;
 };
 
-/** What the lines on descriptor 3 are to a reader: whole ones, as they come. `call` is the number before each, if any. */
+/**
+ * What the lines on descriptor 3 are to a reader: whole ones, as they come. `call` is the number before each, if any.
+ */
 export function readControlLines(control: Socket, line: (call: number, word: string, numbers: number[]) => void): void {
   let said = '';
   control.on('data', (data: Buffer) => {
@@ -158,7 +166,10 @@ export function controlSocket(stdio: ReadonlyArray<unknown>): Socket {
 
 const STDIO: Array<'ignore' | 'pipe'> = ['ignore', 'ignore', 'ignore', 'pipe'];
 
-/** What every process is started with that waits for words on descriptor 3: a session of its own and nothing of this process. */
+/**
+ * What every process is started with that waits for words on descriptor 3: a session of its own and nothing of this
+ * process.
+ */
 export const detachedStdio = () => ({ detached: true, stdio: [...STDIO, ...coverInheritedDescriptors(STDIO.length)] });
 
 /** A supervisor that this process forks itself, where there is no nursery. */

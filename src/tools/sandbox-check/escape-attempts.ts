@@ -16,9 +16,9 @@ const TIMEOUT_S = 20;
 export type EscapeOutcome = { attempt: EscapeAttempt; isPrevented: boolean; output: string };
 
 /**
- * Tries every escape for real, in folders made for it and removed after: no workspace is touched. `mode: none` shows what those that are
- * harmless (`free`) do unheld. The others mount, make devices and fill the machine: without a fence none of them is ever run, not even
- * where "auto" would run a command. Throws UserError where there is no fence.
+ * Tries every escape for real, in folders made for it and removed after: no workspace is touched. `mode: none` shows
+ * what those that are harmless (`free`) do unheld. The others mount, make devices and fill the machine: without a fence
+ * none of them is ever run, not even where "auto" would run a command. Throws UserError where there is no fence.
  */
 export async function* runEscapeAttempts(
   env: NodeJS.ProcessEnv,
@@ -100,7 +100,9 @@ function startBaitServer(bait: string): Promise<Server> {
   return new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server)));
 }
 
-/** What is out of bounds for a command, laid out to be reached for. `bait` is a word that stands in every file of it. */
+/**
+ * What is out of bounds for a command, laid out to be reached for. `bait` is a word that stands in every file of it.
+ */
 type EscapeStage = {
   root: string;
   mine: string;

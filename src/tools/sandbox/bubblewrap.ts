@@ -32,8 +32,8 @@ type BackendOptions = { env: NodeJS.ProcessEnv; hidden: string[] };
 type HasOption = (option: string) => boolean;
 
 /**
- * bubblewrap: a mount, process, network, IPC, host name and user namespace of the command's own. Its root is empty and read-only
- * but for what is listed here.
+ * bubblewrap: a mount, process, network, IPC, host name and user namespace of the command's own. Its root is empty and
+ * read-only but for what is listed here.
  */
 export function bubblewrapBackend(ground: BackendOptions): BackendProbe {
   const path = ground.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin';
@@ -223,8 +223,8 @@ function maskPath(path: string): string[] {
 type ProcessLimit = { ulimit: string; gaps: string[]; group(): ReturnType<typeof createControlGroup> };
 
 /**
- * How processes are counted. RLIMIT_NPROC counts them for each user namespace since Linux 5.14; before, it would count all of the
- * user's. It never holds the user 0, not even in a namespace, so there a control group counts.
+ * How processes are counted. RLIMIT_NPROC counts them for each user namespace since Linux 5.14; before, it would count
+ * all of the user's. It never holds the user 0, not even in a namespace, so there a control group counts.
  */
 function processLimit(): ProcessLimit {
   const [major = 0, minor = 0] = release().split('.').map(Number);
@@ -242,8 +242,8 @@ function processLimit(): ProcessLimit {
 }
 
 /**
- * The first process behind a fence. Its arguments: how many processes there may be, a shell, and the command. It tells the end of
- * the command by its stderr, and stays until nothing else is left in there.
+ * The first process behind a fence. Its arguments: how many processes there may be, a shell, and the command. It tells
+ * the end of the command by its stderr, and stays until nothing else is left in there.
  */
 const SANDBOX_INIT_SCRIPT = `
 exec 4<&-

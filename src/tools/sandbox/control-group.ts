@@ -9,7 +9,10 @@ export type ControlGroup = { folder: string; release(): void };
 
 let groupCount = 0;
 
-/** The folder in which control groups that count processes can be made; undefined where there is none. Removes what daemons before left. */
+/**
+ * The folder in which control groups that count processes can be made; undefined where there is none. Removes what
+ * daemons before left.
+ */
 export function findControlGroupParent(): string | undefined {
   const parent = candidateParents().find((folder) => {
     const group = createControlGroup(folder, 16);

@@ -10,8 +10,8 @@ import type { BackendProbe, ServerLaunch, ServerProgram } from './sandbox-backen
 import { seatbeltBackend } from './seatbelt.ts';
 
 /**
- * Whether a command is held. Where it is not: why, in words for a person, and whether a person chose so (`sandbox: none`), in
- * which case nobody need be asked. `refused`: a person wants a fence or nothing, so no command runs.
+ * Whether a command is held. Where it is not: why, in words for a person, and whether a person chose so (`sandbox:
+ * none`), in which case nobody need be asked. `refused`: a person wants a fence or nothing, so no command runs.
  */
 export type SandboxStatus =
   | { held: true; gaps: string[] }
@@ -42,7 +42,10 @@ export type SandboxOptions = {
   retryMs?: number;
 };
 
-/** The fence of this system, tried when it is first asked for, and again where none was found or it is gone: it may be installed any time. */
+/**
+ * The fence of this system, tried when it is first asked for, and again where none was found or it is gone: it may be
+ * installed any time.
+ */
 export function openSandbox({ env, hidden, warn = () => undefined, retryMs = RETRY_MS }: SandboxOptions): Sandbox {
   let found: BackendProbe | undefined;
   let lookedAt = 0;
@@ -101,8 +104,9 @@ function homeFolder(env: Record<string, string>): string {
 }
 
 /**
- * What a command reaches behind its fence, or without one. What a person chose (`sandbox: "none"`, `network.shell`) is granted; where
- * no sandbox works and nobody chose that, each command is asked about. One that will be refused reaches nothing.
+ * What a command reaches behind its fence, or without one. What a person chose (`sandbox: "none"`, `network.shell`) is
+ * granted; where no sandbox works and nobody chose that, each command is asked about. One that will be refused reaches
+ * nothing.
  */
 export function effectsOfCommand(hold: SandboxStatus, { network }: SandboxSettings): CallEffects {
   if (hold.held) return network ? { touches: ['work', 'network'], granted: ['network'] } : { touches: ['work'] };

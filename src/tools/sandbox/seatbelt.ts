@@ -18,8 +18,8 @@ const SANDBOX_EXEC = '/usr/bin/sandbox-exec';
 const PRIVATE_FOLDERS = ['/Users', '/Volumes', '/private/tmp', '/private/var/folders', '/private/var/root'];
 
 /**
- * macOS: a command is refused what the profile denies. Unlike on Linux, what it may not read is still there, its processes are
- * seen by and see others, and nothing counts them.
+ * macOS: a command is refused what the profile denies. Unlike on Linux, what it may not read is still there, its
+ * processes are seen by and see others, and nothing counts them.
  */
 export function seatbeltBackend({ env, hidden }: { env: NodeJS.ProcessEnv; hidden: string[] }): BackendProbe {
   const paths = findSandboxPaths(env, hidden);

@@ -53,8 +53,8 @@ export function findSandboxPaths(env: NodeJS.ProcessEnv, hide: string[]): Sandbo
 }
 
 /**
- * Folders to be shown, none of them within another (on the way to it there might be a link that leads nowhere in a sandbox).
- * What a person allows to be read and is outside of the hidden ones comes first, before those are covered.
+ * Folders to be shown, none of them within another (on the way to it there might be a link that leads nowhere in a
+ * sandbox). What a person allows to be read and is outside of the hidden ones comes first, before those are covered.
  */
 export function extraReadablePaths(
   { hidden, programs }: SandboxPaths,
@@ -73,8 +73,8 @@ const outermost = (paths: string[]): string[] =>
   paths.filter((path) => !paths.some((one) => one !== path && isWithin(one, path)));
 
 /**
- * The real path of a session's `work/` (or a folder in it). The workspace may be reached over links; below it there must be none,
- * or a command in a `work/` that others share could lead the next one out. Throws UserError.
+ * The real path of a session's `work/` (or a folder in it). The workspace may be reached over links; below it there
+ * must be none, or a command in a `work/` that others share could lead the next one out. Throws UserError.
  */
 export function realWorkFolder(work: string, hidden: HiddenFolder[]): string {
   const at = fs.realpathSync(work);
@@ -156,9 +156,9 @@ type CachedSearch = { at: number; found: Promise<string[]>; next?: Promise<strin
 const searchCache = new Map<string, CachedSearch>();
 
 /**
- * Files, folders and sockets below some folders of the system that this process may use and an ordinary user may not. Under a daemon run
- * by root these are its own in a sandbox, too: the user 0 owns them without any power. Some 150,000 files take `find` half a second, several
- * on a cold disk, so it runs beside the daemon, once for all sessions.
+ * Files, folders and sockets below some folders of the system that this process may use and an ordinary user may not.
+ * Under a daemon run by root these are its own in a sandbox, too: the user 0 owns them without any power. Some 150,000
+ * files take `find` half a second, several on a cold disk, so it runs beside the daemon, once for all sessions.
  */
 export async function findPrivatePaths(folders: string[], path: string): Promise<string[]> {
   const key = folders.join(':');

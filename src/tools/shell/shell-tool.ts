@@ -61,8 +61,9 @@ const shellArgs = (defaultS: number) =>
 const ARGS = shellArgs(DEFAULT_TIMEOUT_MS / 1000);
 
 /**
- * `shell`: runs a command in `work/`, behind a fence where it has one. Whatever it started has ended when it answers. A command that a
- * killed daemon left open is taken up again. With `background` it goes on as a job, which `jobs` looks after.
+ * `shell`: runs a command in `work/`, behind a fence where it has one. Whatever it started has ended when it answers. A
+ * command that a killed daemon left open is taken up again. With `background` it goes on as a job, which `jobs` looks
+ * after.
  */
 export function shellTool(options: ShellOptions = {}): Tool {
   const defaultMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;

@@ -19,8 +19,8 @@ const describeUnknownCall = (tool: string, args: string): CallDescription => ({
 });
 
 /**
- * The Toolbox port over a list of tools, whose names must differ, and those of `more`. A hidden one runs like any other, but is
- * not offered. `permissions` are asked for at each call.
+ * The Toolbox port over a list of tools, whose names must differ, and those of `more`. A hidden one runs like any
+ * other, but is not offered. `permissions` are asked for at each call.
  */
 export function createToolbox(
   tools: Tool[],

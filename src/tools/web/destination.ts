@@ -27,8 +27,9 @@ export function parseFetchUrl(asked: string, base?: URL): URL {
 }
 
 /**
- * The addresses a URL leads to, each of them checked: the connection is to be made to these and no others, so that a name that
- * answers differently a moment later changes nothing. Throws UserError where one is not public and nobody allowed it.
+ * The addresses a URL leads to, each of them checked: the connection is to be made to these and no others, so that a
+ * name that answers differently a moment later changes nothing. Throws UserError where one is not public and nobody
+ * allowed it.
  */
 export async function resolveAllowedAddresses(
   url: URL,
@@ -106,8 +107,9 @@ function parseRange(entry: string): [ipaddr.IPv4 | ipaddr.IPv6, number] {
 const normalizeHostName = (name: string): string => name.toLowerCase().replace(/\.$/, '');
 
 /**
- * Whether an address belongs to the public network. IPv4 inside of IPv6 (`::ffff:127.0.0.1`) is judged as the IPv4 it is; what
- * tunnels or translates to IPv4 otherwise (6to4, NAT64, Teredo) is not public, since its other end is not seen here.
+ * Whether an address belongs to the public network. IPv4 inside of IPv6 (`::ffff:127.0.0.1`) is judged as the IPv4 it
+ * is; what tunnels or translates to IPv4 otherwise (6to4, NAT64, Teredo) is not public, since its other end is not seen
+ * here.
  */
 export function isPublicAddress(text: string): boolean {
   if (!ipaddr.isValid(text)) return false;

@@ -37,9 +37,9 @@ export type EgressProxy = {
 };
 
 /**
- * Opens a gate. Every connection is looked up once, all its addresses are checked, and it is made to these: a name that answers
- * differently a moment later changes nothing. This holds for pages, what they load, redirects, WebSockets and workers alike,
- * since the browser has no other way.
+ * Opens a gate. Every connection is looked up once, all its addresses are checked, and it is made to these: a name that
+ * answers differently a moment later changes nothing. This holds for pages, what they load, redirects, WebSockets and
+ * workers alike, since the browser has no other way.
  */
 export async function startEgressProxy(may: () => AllowedHosts, resolve: ResolveHost): Promise<EgressProxy> {
   const faults = new Map<string, string>();

@@ -33,8 +33,8 @@ export type FetchedPage = HttpResponse & { url: URL; hops: readonly URL[] };
 const ACCEPT = 'text/html,application/xhtml+xml,text/markdown;q=0.9,text/plain;q=0.8,*/*;q=0.7';
 
 /**
- * The one way out of our own tools: the host is looked up once, each of its addresses is checked, and the connection is made to
- * these and no others.
+ * The one way out of our own tools: the host is looked up once, each of its addresses is checked, and the connection is
+ * made to these and no others.
  */
 export async function requestChecked(url: URL, { may, resolve, ...asked }: CheckedRequest): Promise<HttpResponse> {
   const to = await raceAbort(resolveAllowedAddresses(url, may, resolve), asked.signal);
@@ -63,8 +63,8 @@ export async function fetchWithRedirects(from: URL, way: FetchOptions): Promise<
 }
 
 /**
- * What the rules say of each hop of a call that was let through for its first address: a redirect on the same host needs no new leave
- * where only a default would ask, and none gets past a rule.
+ * What the rules say of each hop of a call that was let through for its first address: a redirect on the same host
+ * needs no new leave where only a default would ask, and none gets past a rule.
  */
 export function redirectPolicy(permits: ToolContext['permits'], from: URL): FetchOptions['refuses'] {
   return (url) => {
@@ -139,8 +139,8 @@ type HttpRequest = {
 };
 
 /**
- * One request, without redirects, cookies or a proxy, on a connection of its own. Rejects with the signal's reason where that
- * aborts, with what went wrong on the way otherwise.
+ * One request, without redirects, cookies or a proxy, on a connection of its own. Rejects with the signal's reason
+ * where that aborts, with what went wrong on the way otherwise.
  */
 async function sendRequest(url: URL, ask: HttpRequest): Promise<HttpResponse> {
   try {

@@ -27,13 +27,16 @@ const ThreadReply = z.union([
 /** An article of 1 MB takes 2 s, one of 10 MB takes 7 s, and one made to be slow takes for ever. */
 const TIME_MS = 20_000;
 const HEAP_MB = 384;
-/** A thread's buffers are in no heap, so what the whole process gained is looked at: a PDF of 2 kB can unfold to gigabytes. */
+/**
+ * A thread's buffers are in no heap, so what the whole process gained is looked at: a PDF of 2 kB can unfold to
+ * gigabytes.
+ */
 const MAX_GAIN_BYTES = 512 * 1024 * 1024;
 const POLL_MS = 50;
 
 /**
- * Turns a page or a PDF into text in a thread of its own, which is ended where it takes too long or too much memory. Throws
- * UserError with why nothing came of it, the signal's reason where that aborts.
+ * Turns a page or a PDF into text in a thread of its own, which is ended where it takes too long or too much memory.
+ * Throws UserError with why nothing came of it, the signal's reason where that aborts.
  */
 export async function convertToText(job: ConvertJob, outer: AbortSignal, ms = TIME_MS): Promise<ConvertedPage> {
   outer.throwIfAborted();
@@ -75,7 +78,10 @@ export async function convertToText(job: ConvertJob, outer: AbortSignal, ms = TI
 /** What a body is: `html` and `pdf` are converted, `text` is shown as it came, `binary` is only named. */
 export type ContentKind = { is: 'html' | 'pdf' | 'text' } | { is: 'binary'; kind: string };
 
-/** Judged by its beginning where that is plain, by the server's word otherwise; `type` is the header, which may be empty. */
+/**
+ * Judged by its beginning where that is plain, by the server's word otherwise; `type` is the header, which may be
+ * empty.
+ */
 export function detectContent(bytes: Buffer, type: string): ContentKind {
   const mime = type.split(';')[0]?.trim().toLowerCase() ?? '';
   const start = bytes.subarray(0, SNIFF_BYTES);
@@ -91,7 +97,10 @@ export function detectContent(bytes: Buffer, type: string): ContentKind {
   return isUtf8(bytes) ? { is: 'text' } : { is: 'binary', kind: mime || 'of an unknown type' };
 }
 
-/** Types that are text by their name: the `text` family, and what is written in JSON, XML, YAML or a programming language. */
+/**
+ * Types that are text by their name: the `text` family, and what is written in JSON, XML, YAML or a programming
+ * language.
+ */
 function isTextType(mime: string): boolean {
   return (
     mime.startsWith('text/') ||
@@ -104,8 +113,8 @@ function isTextType(mime: string): boolean {
 const META_BYTES = 1024;
 
 /**
- * The text of a body. In this order: its byte order mark, the header's charset, the page's own word (`<meta charset>`, an XML
- * declaration), UTF-8 where it is that, and windows-1252, as browsers do.
+ * The text of a body. In this order: its byte order mark, the header's charset, the page's own word (`<meta charset>`,
+ * an XML declaration), UTF-8 where it is that, and windows-1252, as browsers do.
  */
 export function decodeText(bytes: Buffer, contentType: string): string {
   const said = [

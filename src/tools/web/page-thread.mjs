@@ -59,8 +59,8 @@ function settleLinks(/** @type {any} */ document, /** @type {string} */ url) {
 }
 
 /**
- * Markdown has tables of lines of text and no others. One that holds tables was there for the layout and is taken apart; in the
- * others what is a block (a heading, a list) becomes words in its cell.
+ * Markdown has tables of lines of text and no others. One that holds tables was there for the layout and is taken
+ * apart; in the others what is a block (a heading, a list) becomes words in its cell.
  */
 function settleTables(/** @type {any} */ document) {
   for (const table of document.querySelectorAll('table')) {

@@ -28,7 +28,10 @@ export type WebFetchOptions = {
 
 type ReadOptions = { whole: boolean; signal: AbortSignal; convertMs: number };
 
-/** `web_fetch`: a page, a PDF or a text of the web as text. It keeps what it fetched for a while, so make one for each session. */
+/**
+ * `web_fetch`: a page, a PDF or a text of the web as text. It keeps what it fetched for a while, so make one for each
+ * session.
+ */
 export function webFetchTool({ settings, resolve = resolveWithSystem, limits = {} }: WebFetchOptions): Tool {
   const cache = createPageCache(() => performance.now());
   const { bytes: maxBytes = MAX_BYTES, ms = TIME_MS, convertMs = CONVERT_MS } = limits;

@@ -147,7 +147,9 @@ function unresponsiveNote(engines: string[]): string {
   return engines.length === 0 ? '' : `(No answer from: ${truncate([...new Set(engines)].join(', '), 200)}.)`;
 }
 
-/** The engine that the settings name. Throws UserError where there is none, or its key is not there: the words say how. */
+/**
+ * The engine that the settings name. Throws UserError where there is none, or its key is not there: the words say how.
+ */
 function openSearchEngine(settings: SearchSettings | undefined, env: NodeJS.ProcessEnv): SearchEngine {
   if (!settings) {
     throw new UserError(

@@ -93,8 +93,8 @@ function isOrder(action: PlanOrder | (typeof LOCAL_ACTIONS)[number] | undefined)
 }
 
 /**
- * The text of the message that gives an order, such as `done step_2 All five are there`. Throws a usage error (exit 2) where
- * words are missing or too many; whether there is such a step the daemon says.
+ * The text of the message that gives an order, such as `done step_2 All five are there`. Throws a usage error (exit 2)
+ * where words are missing or too many; whether there is such a step the daemon says.
  */
 export function formatOrder(order: PlanOrder, words: readonly string[], after: string | undefined): string {
   if (after !== undefined && order !== 'add') throw usageError('--after goes with add only.', order);
@@ -140,8 +140,8 @@ function usageError(message: string, order: PlanOrder): UserError {
 }
 
 /**
- * Lets a person edit `plan.json` in the editor of their choice and saves it back. What cannot be read is never saved: on a
- * terminal they may edit it again, else it is said where their text is.
+ * Lets a person edit `plan.json` in the editor of their choice and saves it back. What cannot be read is never saved:
+ * on a terminal they may edit it again, else it is said where their text is.
  */
 async function editPlanInEditor(client: Client, session: string): Promise<void> {
   const { openPlanWorkingCopy } = await import('../../../client/actions/plan-working-copy.ts');

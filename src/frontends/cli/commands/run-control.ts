@@ -89,7 +89,10 @@ function addApprovalOptions<T>(cli: Argv<T>) {
 
 type ApprovalArgs = GlobalOptions & Parameters<typeof sendAndWait>[3] & { session: string; id: number | undefined };
 
-/** Finds the call first, since it may wait in a session that works for the one that is named, and sends that one the answer. */
+/**
+ * Finds the call first, since it may wait in a session that works for the one that is named, and sends that one the
+ * answer.
+ */
 async function answerApproval(args: ApprovalArgs, says: (id: number) => string): Promise<ExitName> {
   const client = await openWorkspaceClient(args);
   const { session, id } = await client.approvalRequest(args.session, args.id);

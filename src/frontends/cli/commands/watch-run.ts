@@ -103,7 +103,10 @@ type EventUpdate = Extract<SessionUpdate, { is: 'event' }>;
 const MAX_LINE_CHARS = 120;
 const BAR_WIDTH = 20;
 
-/** What somebody who watches is told of an event, in lines; of most nothing. `heard`: the text of the call that was streamed. */
+/**
+ * What somebody who watches is told of an event, in lines; of most nothing. `heard`: the text of the call that was
+ * streamed.
+ */
 function formatUpdateLines({ event, session }: EventUpdate, heard: string): string[] {
   switch (event.type) {
     case 'message.received':

@@ -77,7 +77,9 @@ export function formatTable(rows: string[][]): string {
 /** Back to the beginning of the line, and the line emptied. */
 const CLEAR_LINE = '\r\x1b[2K';
 
-/** A terminal with lines that stay and one status line below them that changes. Off a terminal there is no status line. */
+/**
+ * A terminal with lines that stay and one status line below them that changes. Off a terminal there is no status line.
+ */
 export type Screen = {
   /** A line that stays. */
   line(text: string): void;

@@ -6,8 +6,8 @@ import type { ExitName } from '../common/exit-codes.ts';
 type PlainCommandLine = { words: string[]; json: boolean | undefined; wait: boolean | undefined } & GlobalOptions;
 
 /**
- * Reads a command line that holds nothing but words, `--json`, `--wait` and one `--workspace <folder>`; undefined where there is
- * anything else, or a word that yargs would not take as it is.
+ * Reads a command line that holds nothing but words, `--json`, `--wait` and one `--workspace <folder>`; undefined where
+ * there is anything else, or a word that yargs would not take as it is.
  */
 export function parsePlainLine(argv: readonly string[]): PlainCommandLine | undefined {
   const line: PlainCommandLine = { words: [], json: undefined, wait: undefined, workspace: undefined };
@@ -29,8 +29,9 @@ export function parsePlainLine(argv: readonly string[]): PlainCommandLine | unde
 const isAfterCommand = ({ words }: PlainCommandLine): boolean => words.length > 0;
 
 /**
- * The commands people and scripts use most, in their plainest form, without yargs: loading it and building every command's options
- * takes longer than the commands themselves. Undefined: yargs reads this line, and finds what is wrong with it.
+ * The commands people and scripts use most, in their plainest form, without yargs: loading it and building every
+ * command's options takes longer than the commands themselves. Undefined: yargs reads this line, and finds what is
+ * wrong with it.
  */
 export function findQuickCommand(
   argv: readonly string[],

@@ -123,8 +123,8 @@ function formatUsageError(message: string, usage: string | undefined): string {
 }
 
 /**
- * Every command's help as `--help` prints it, 100 wide, for the docs. The first one is that of agentctl itself; `completion`
- * is yargs' own and has no page.
+ * Every command's help as `--help` prints it, 100 wide, for the docs. The first one is that of agentctl itself;
+ * `completion` is yargs' own and has no page.
  */
 export async function renderCommandHelp(): Promise<Array<{ command: string; help: string }>> {
   const setting = {
