@@ -17,12 +17,12 @@ import { type CrashLoopGuard, openCrashLoopGuard } from './crashes/crash-loop-gu
 import type { DiskMonitor } from './host/disk-space.ts';
 import { fileSystemAt, type ReadFsType } from './host/file-system.ts';
 import { takeOwnership, type WorkspaceOwnership } from './host/ownership.ts';
+import { GRACE_MS } from './host/times.ts';
 import { startWatchdog } from './host/watchdog.ts';
 import { scheduleRetention } from './sessions/retention-sweep.ts';
 import { type OpenedSession, openSessionPool } from './sessions/session-pool.ts';
 import { startStatusFile } from './sessions/status-file.ts';
 import { openUnfinishedSessions } from './sessions/unfinished-sessions.ts';
-import { GRACE_MS } from './host/times.ts';
 import type { WatchFolder } from './watch/folder-watches.ts';
 import { watchWorkspace } from './watch/workspace-watch.ts';
 
