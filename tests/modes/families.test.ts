@@ -176,8 +176,9 @@ test('a step that a person blocked stays blocked when they say "continue", and t
   await on.settle();
   await ends('done');
   expect(on.plan()?.steps.map(({ status }) => status)).toEqual(['completed', 'blocked']);
+  expect(on.reply('3.md')).toMatch(/status: waiting\n.*reason: blocked/);
   expect(on.reply('3.md')).toContain('Blocked by you: b (find b)');
-  on.store.hands.edit(on.store.hands.planText()?.replace('"blocked"', '"pending"') ?? '');
+  on.store.hands.edit(on.store.hands.planText()?.replace('"status": "blocked"', '"status": "pending"') ?? '');
   on.drop('4.md', 'continue');
   await on.settle();
   await ends('done');

@@ -6,6 +6,7 @@ import { cascadeEvents } from '../plan/step-cascade.ts';
 import { dependencyNodes, findCycle, isGroup, rollbackStepAround, stepGraph } from '../plan/step-graph.ts';
 import { adaptationAction } from '../planner/plan-adaptation.ts';
 import {
+  blockedRunEnd,
   DEFAULT_FIRST_PLAN,
   type FirstPlanRules,
   fallbackSteps,
@@ -105,10 +106,7 @@ function strandedAction(session: Session, rules: Rules): ModeAction | null {
   if (plan.steps.some((step) => step.status === 'running' && !isGroup(plan.steps, step.id))) return null;
   const words = REPLY_WORDING[sessionLanguage(session, rules)];
   const blocked = plan.steps.filter((step) => step.status === 'blocked');
-  if (blocked.length > 0) {
-    const text = blocked.map(({ description, error }) => `${description}${error ? `: ${error}` : ''}`).join('\n');
-    return { rest: { status: 'waiting', reason: 'blocked', text } };
-  }
+  if (blocked.length > 0) return { rest: blockedRunEnd(blocked) };
   return { rest: { status: 'waiting', reason: 'stuck', text: words.stranded(describeDeadlock(plan)) } };
 }
 

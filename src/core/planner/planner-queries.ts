@@ -164,6 +164,9 @@ export function summaryAction(session: Session, rules: Rules): ModeAction | null
   const plan = activePlan(session);
   if (!run || !plan || plan.steps.length === 0 || session.turn?.isBlocked || openSteps(plan).length > 0) return null;
   const lost = unreachedStepIds(plan, session.replacedSteps);
+  const blocked = plan.steps.filter(({ id }) => lost.includes(id) && session.editedByPerson.includes(`${id}:status`));
+  // Nothing was tried and failed: a person holds these steps back, and what is to become of them is theirs to say.
+  if (blocked.length > 0 && blocked.length === lost.length) return { rest: blockedRunEnd(blocked) };
   const said = run.plannerQuery?.ask === 'summary' ? run.plannerQuery.text.trim() : undefined;
   const gaveUp = run.failure !== null && run.failure.last.retry_at === null;
   if (said === undefined && !gaveUp) return { ask: 'summary' };
@@ -174,6 +177,12 @@ export function summaryAction(session: Session, rules: Rules): ModeAction | null
   return lost.length > 0
     ? { rest: { status: 'failed', reason: `not reached: ${lost.join(', ')}`, text } }
     : { rest: { status: 'done', reason: 'completed', text } };
+}
+
+/** The run waits for a person to give what these steps lack. */
+export function blockedRunEnd(blocked: readonly Step[]): RunEndReason {
+  const text = blocked.map(({ description, error }) => `${description}${error ? `: ${error}` : ''}`).join('\n');
+  return { status: 'waiting', reason: 'blocked', text };
 }
 
 const FALLBACK_STEPS: Record<Language, readonly string[]> = {

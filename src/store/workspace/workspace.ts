@@ -94,12 +94,15 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
     async readEvents(name, each) {
       await readEventLog(sessionPaths(existingFolder(name)), each);
     },
-    configText: cachedRead(paths.config, clocks, () => readSettingsFile(paths.config, 0)),
-    instructionsText: cachedRead(paths.instructions, clocks, () => readSettingsFile(paths.instructions, 0)),
-    settingsText: (name) => readSettingsFile(sessionPaths(existingFolder(name)).settings, fs.constants.O_NOFOLLOW),
+    configText: cachedRead(paths.config, clocks, () => readSmallFile(paths.config, 0, 'settings as JSON')),
+    instructionsText: cachedRead(paths.instructions, clocks, () =>
+      readSmallFile(paths.instructions, 0, 'instructions for the model as text'),
+    ),
+    settingsText: (name) =>
+      readSmallFile(sessionPaths(existingFolder(name)).settings, fs.constants.O_NOFOLLOW, 'settings as JSON'),
     settingsReader(name) {
       const path = sessionPaths(paths.session(name)).settings;
-      const text = cachedRead(path, clocks, () => readSettingsFile(path, fs.constants.O_NOFOLLOW));
+      const text = cachedRead(path, clocks, () => readSmallFile(path, fs.constants.O_NOFOLLOW, 'settings as JSON'));
       return () => {
         existingFolder(name);
         return text();
@@ -154,16 +157,15 @@ function prepareFolders(paths: WorkspacePaths): void {
   for (const folder of [paths.sessions, paths.own, paths.schemas]) ensureFolder(folder);
 }
 
-function readSettingsFile(path: string, flags: number): string | undefined {
+/** The text of a file of at most 1 MiB; undefined where there is none. Throws UserError where it is anything else. */
+function readSmallFile(path: string, flags: number, content: string): string | undefined {
   return wrapDiskErrors('read', path, () =>
     useIfExists(path, () => {
       const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK | flags);
       try {
         const stat = fs.fstatSync(fd);
         if (stat.isFile() && stat.size <= MAX_SETTINGS_BYTES) return fs.readFileSync(fd, 'utf8');
-        throw new UserError(
-          `${path} must be a file of at most 1 MiB with settings as JSON. Put one there, or remove it.`,
-        );
+        throw new UserError(`${path} must be a file of at most 1 MiB with ${content}. Put one there, or remove it.`);
       } finally {
         fs.closeSync(fd);
       }
