@@ -62,12 +62,15 @@ function createBuiltInModel(name: string): Model {
 }
 
 function createEndpointModel(settings: ModelSettings, env: Environment, name: string | undefined): Model {
-  const keyName = settings.api_key_env ?? 'OPENAI_API_KEY';
-  const apiKey = env[keyName] || undefined;
+  const apiKey = env[settings.api_key_env ?? 'OPENAI_API_KEY'] || undefined;
+  // The setting may hold the key itself by mistake.
+  const keyName = settings.api_key_env ? 'the variable named in model.api_key_env' : 'OPENAI_API_KEY';
   const baseUrl = settings.base_url || env['OPENAI_BASE_URL'] || (apiKey && OPENAI_URL);
   if (!baseUrl) return unconfiguredModel(NO_ENDPOINT);
   if (settings.api_key_env && !apiKey)
-    return unconfiguredModel(`model.api_key_env names ${keyName}, which is not set.`);
+    return unconfiguredModel(
+      'The environment variable named in model.api_key_env is not set. Set it where the daemon starts, or name another.',
+    );
   const timeoutMs = Math.min(MAX_TIMER_MS, Math.ceil((settings.timeout_s ?? DEFAULT_TIMEOUT_S) * 1000));
   const { prices, images } = settings;
   const model = lazyModel({ baseUrl, apiKey, keyName, name: name ?? '', timeoutMs, prices, images });

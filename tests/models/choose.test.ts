@@ -34,7 +34,22 @@ describe('no model', () => {
     const nameless = await fault(chooseModel({}, { OPENAI_API_KEY: 'k' }));
     expect(nameless).toMatchObject({ kind: 'unconfigured', message: expect.stringContaining('no model is named') });
     const keyless = await fault(chooseModel({ base_url: 'http://x.invalid', name: 'm', api_key_env: 'MY_KEY' }, {}));
-    expect(keyless).toMatchObject({ kind: 'unconfigured', message: expect.stringContaining('MY_KEY') });
+    expect(keyless).toMatchObject({
+      kind: 'unconfigured',
+      message: expect.stringContaining('named in model.api_key_env is not set'),
+    });
+  });
+
+  test('never repeats what stands where the name of a variable belongs, also where the endpoint refuses the key', async () => {
+    const pasted = 'q7w8e9r0t1y2';
+    const server = await startOpenAI({ status: 401, text: 'no' });
+    servers.push(server);
+    const settings = { base_url: server.url, name: 'm', api_key_env: pasted };
+    for (const env of [{}, { [pasted]: 'k' }]) {
+      const { message } = await fault(chooseModel(settings, env));
+      expect(message).toContain('named in model.api_key_env');
+      expect(message).not.toContain(pasted);
+    }
   });
 });
 

@@ -86,7 +86,7 @@ test('without an engine, or without its key, the answer says how to get one', as
   expect(none).toMatchObject({ ok: false, text: expect.stringContaining('"search": {"engine": "searxng"') });
   const bare = await searchDesk({ engine: 'brave' }, {}).use('web_search', { query: 'x' });
   expect(bare.text).toBe(
-    "Brave Search needs a key: the daemon's environment has no BRAVE_API_KEY. A person can set it.",
+    "Brave Search needs a key: BRAVE_API_KEY is not set in the daemon's environment. A person can set it.",
   );
   const lost = await searchDesk({ engine: 'searxng' }).use('web_search', { query: 'x' });
   expect(lost.text).toContain('without its `base_url`');

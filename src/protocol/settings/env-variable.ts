@@ -1,21 +1,13 @@
 import { z } from 'zod';
 
-const MAX_NAME_LENGTH = 64;
-/** A run of letters and digits this long, with both in it, is part of a key rather than a word. */
-const MIN_KEY_PART_LENGTH = 16;
-const MAX_WORD_LENGTH = 24;
+const MAX_NAME_LENGTH = 255;
 
 /**
- * Whether a text looks like the name of an environment variable, and not like the key that should be in one:
- * `OPENAI_API_KEY`, not
- * `sk-4f…`, `gsk_Ab3…` or `AIzaSy…`.
+ * Whether a text can be the name of an environment variable. A key that was put there by mistake may look like one, so
+ * the value of a setting that names a variable is never repeated.
  */
-export function isEnvVariableName(text: string): boolean {
-  if (text.length > MAX_NAME_LENGTH || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(text)) return false;
-  const isMixed = /[a-z]/.test(text) && /[A-Z]/.test(text);
-  if (isMixed && /\d/.test(text)) return false;
-  return text.split('_').every((part) => part.length < (/\d/.test(part) ? MIN_KEY_PART_LENGTH : MAX_WORD_LENGTH));
-}
+export const isEnvVariableName = (text: string): boolean =>
+  text.length <= MAX_NAME_LENGTH && /^[A-Za-z_][A-Za-z0-9_]*$/.test(text);
 
 /** Said in place of what came, which may be a secret. */
 export const NOT_A_VARIABLE_NAME =

@@ -163,14 +163,18 @@ function openSearchEngine(settings: SearchSettings | undefined, env: NodeJS.Proc
   const base = settings.base_url ?? api.base;
   if (base === '') throw new UserError(`\`search\` in agentd.json names ${api.name} without its \`base_url\`.`);
   const keyEnv = settings.api_key_env ?? api.keyEnv;
+  // The setting may hold the key itself by mistake.
+  const keyName = settings.api_key_env === undefined ? keyEnv : 'the variable named in search.api_key_env';
   const key = keyEnv === undefined ? '' : (env[keyEnv]?.trim() ?? '');
   if (keyEnv !== undefined && key === '') {
-    throw new UserError(`${api.name} needs a key: the daemon's environment has no ${keyEnv}. A person can set it.`);
+    throw new UserError(
+      `${api.name} needs a key: ${keyName} is not set in the daemon's environment. A person can set it.`,
+    );
   }
-  return (query) => queryEngine(api, { base: base.replace(/\/+$/, ''), key, keyEnv }, query);
+  return (query) => queryEngine(api, { base: base.replace(/\/+$/, ''), key, keyName }, query);
 }
 
-type EngineAccess = { base: string; key: string; keyEnv: string | undefined };
+type EngineAccess = { base: string; key: string; keyName: string | undefined };
 
 async function queryEngine(
   api: EngineApi,
@@ -202,7 +206,7 @@ async function queryEngine(
 
 function engineError(
   { name, refused }: EngineApi,
-  { base, key, keyEnv }: EngineAccess,
+  { base, key, keyName }: EngineAccess,
   answer: HttpResponse,
 ): UserError {
   const { status, headers } = answer;
@@ -213,7 +217,7 @@ function engineError(
   const said = truncate(key === '' ? body : body.replaceAll(key, '[the key]'), 200);
   const quoted = said === '' ? '' : ` It says: ${said}`;
   if (status === 401 || status === 403) {
-    const from = keyEnv === undefined ? '' : ` The key is taken from ${keyEnv}.`;
+    const from = keyName === undefined ? '' : ` The key is taken from ${keyName}.`;
     return new UserError(`${name} at ${base} refused (${status}). ${refused}${from}${quoted}`);
   }
   if (status === 429) {
