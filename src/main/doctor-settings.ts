@@ -1,4 +1,4 @@
-import { accessSync, constants } from 'node:fs';
+import { accessSync, constants, existsSync } from 'node:fs';
 import { delimiter, resolve } from 'node:path';
 import { errorText } from '../base/user-error.ts';
 import type { Client } from '../client/index.ts';
@@ -7,7 +7,7 @@ import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts'
 import { chooseModel } from '../models/choose-model.ts';
 import type { Config, ModelSettings } from '../protocol/settings/config.ts';
 import type { McpServer, McpServers } from '../protocol/settings/mcp-config.ts';
-import { checkConfig, checkSettings, sessionPaths } from '../store/index.ts';
+import { checkConfig, checkSettings, familyRootOf, sessionPaths } from '../store/index.ts';
 import { resolveEntry } from '../tools/mcp/server-entry.ts';
 import { readTextIfThere } from './doctor-machine.ts';
 
@@ -30,8 +30,11 @@ export function checkConfiguration(
 }
 
 export function checkSessionSettingsFiles(client: Client, env: NodeJS.ProcessEnv): Finding[] {
-  return client.sessions().flatMap((name): Finding[] => {
+  const sessions = new Set(client.sessions());
+  return [...sessions].flatMap((name): Finding[] => {
     const file = sessionPaths(client.paths.session(name)).settings;
+    const root = familyRootOf(name, (session) => sessions.has(session));
+    if (root !== name) return existsSync(file) ? [ignoredFileFinding(file, root)] : [];
     try {
       const { value, warnings } = checkSettings(readTextIfThere(file), file);
       const odd = warnings.map((text): Finding => ({ what: 'settings', is: 'warning', text }));
@@ -41,6 +44,12 @@ export function checkSessionSettingsFiles(client: Client, env: NodeJS.ProcessEnv
     }
   });
 }
+
+const ignoredFileFinding = (file: string, root: string): Finding => ({
+  what: 'settings',
+  is: 'warning',
+  text: `${file} is ignored: a child session goes by the settings of ${root}`,
+});
 
 /** Stands for the `work/` of whatever session starts it. */
 const PLACEHOLDER_WORK = '/work';

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { UserError } from '../base/user-error.ts';
 import type { SessionPorts } from '../engine/ports/session-ports.ts';
 import type { Config, ModelSettings, Settings } from '../protocol/settings/config.ts';
@@ -7,10 +8,11 @@ import { type DaemonStatus, MAX_LISTED } from '../protocol/workspace/daemon-file
 import {
   checkConfig,
   checkSettings,
+  familyRootOf,
   type HotReloadedSettings,
   hotReloadSettings,
   openSettingsBackup,
-  sessionLineage,
+  type SettingsState,
   sessionPaths,
   type Workspace,
   watchFolderIdentity,
@@ -48,8 +50,8 @@ export type LiveSettings = {
   /** Reads `agentd.json` again where it changed. */
   reload(): void;
   /**
-   * Of one session; its files and those it goes by are read again where they changed, each time this is asked. Wakes
-   * nobody.
+   * Of one session: a family goes by the `session.json` of its root. The files are read again where they changed, each
+   * time this is asked. Wakes nobody.
    */
   forSession(name: string): () => SessionSettings;
   /** How it stands with the files, for whoever asks the daemon. */
@@ -70,6 +72,8 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
   const { lastGood, lastGoodOf } = workspace.paths;
   const files = new Map<string, SettingsEntry>();
   const waiting = new Map<string, () => SessionSettings>();
+  /** Children whose own file was found and named in the log. */
+  const ignored = new Set<string>();
   const config = hotReloadSettings<Config>({
     ...{
       label: configFile,
@@ -85,7 +89,7 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
   const first = config.reload();
   if (first.from === 'nothing') throw new UserError(first.fault ?? configFile);
 
-  /** One for each session, for all of its family. */
+  /** One for each family. */
   function entryOf(name: string): SettingsEntry {
     const known = files.get(name);
     if (known) return known;
@@ -110,33 +114,32 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
   }
 
   function of(name: string): () => SessionSettings {
-    for (const one of sessionLineage(name)) forgetGone(one);
+    forgetGone(familyRootOf(name, workspace.has));
     let last: { from: readonly unknown[]; value: SessionSettings } | undefined;
     const now = (): SessionSettings => {
-      const entries = sessionLineage(name).map(entryOf);
-      for (const entry of entries) entry.used = clock.elapsed();
-      const held = [config.reload(), ...entries.map(({ file }) => file.reload())] as const;
+      const root = familyRootOf(name, workspace.has);
+      if (root !== name) warnIfIgnored(name, root);
+      const entry = entryOf(root);
+      entry.used = clock.elapsed();
+      const held = [config.reload(), entry.file.reload()] as const;
       if (!last || held.some((one, place) => one !== last?.from[place])) {
-        const [above, ...sessions] = held;
-        const value = resolveSettings({
-          ...{ flags, env, workspace: above.value },
-          sessions: sessions.map((one) => one.value),
-        });
-        const waits = held.find((one) => one.from === 'nothing')?.fault ?? null;
-        last = { from: held, value: waits === null ? { ...value, waits } : lockedDown(value, waits) };
-        const { workspace: top, session, children = [] } = value.permissions;
-        const rules = [...top, ...session, ...children.flat()];
-        const odd = findUnknownMcpServers({ agents: value.settings.agents, permissions: rules }, value.mcpServers);
-        tellOdd(name, [
-          ...value.leftOut.map((key) => ignoredKeyWarning(name, key)),
-          ...odd.map((one) => `${name}: ${one}`),
-        ]);
+        const [workspaceFile, rootFile] = held;
+        const value = resolveSettings({ flags, env, workspace: workspaceFile.value, session: rootFile.value });
+        last = { from: held, value: withFaults(value, held) };
+        tellOdd(root, unknownServers(root, value));
       }
       // Nobody is woken from here: it may be the session's own loop that asks, in the middle of something.
       if (last.value.waits !== null) waiting.set(name, now);
       return last.value;
     };
     return now;
+  }
+
+  /** A person may expect something of a file that a child session does not go by. */
+  function warnIfIgnored(child: string, root: string): void {
+    if (ignored.has(child) || !existsSync(sessionPaths(workspace.paths.session(child)).settings)) return;
+    ignored.add(child);
+    log('warn', `${child}/session.json is ignored: a child session goes by the settings of ${root}`);
   }
 
   /** What holds, but not as it was probably meant. */
@@ -169,6 +172,7 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
     const couldGoOn = config.current.from !== 'nothing';
     config.reload();
     if (couldGoOn && config.current.from === 'nothing') for (const name of files.keys()) wake(name);
+    for (const name of ignored) if (!workspace.has(name)) ignored.delete(name);
     for (const [name, { used, file, odd }] of files) {
       if (!workspace.has(name)) files.delete(name);
       else if (clock.elapsed() - used < IN_USE_MS) {
@@ -203,8 +207,23 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
   };
 }
 
-const ignoredKeyWarning = (name: string, key: string): string =>
-  `${name}/session.json: ${key} is left out: a child session can only tighten what its root says`;
+/** Settings with what is wrong with the files they come from. */
+function withFaults(
+  value: EffectiveSettings,
+  files: ReadonlyArray<Pick<SettingsState<unknown>, 'from' | 'fault'>>,
+): SessionSettings {
+  const waits = files.find(({ from }) => from === 'nothing')?.fault ?? null;
+  if (waits !== null) return lockedDown(value, waits);
+  const faults = files.flatMap(({ fault }) => fault ?? []);
+  const settingsWarning = faults.length > 0 ? faults.join('\n') : null;
+  return { ...value, waits, rules: { ...value.rules, settingsWarning } };
+}
+
+function unknownServers(session: string, { settings, permissions, mcpServers }: EffectiveSettings): string[] {
+  const rules = [...permissions.workspace, ...permissions.session];
+  const unknown = findUnknownMcpServers({ agents: settings.agents, permissions: rules }, mcpServers);
+  return unknown.map((one) => `${session}: ${one}`);
+}
 
 /** Nobody knows what was to be allowed, so nothing is. */
 function lockedDown(value: EffectiveSettings, waits: string): SessionSettings {

@@ -6,6 +6,7 @@ import type { EffectiveSettings } from '../protocol/settings/effective-settings.
 import type { Notes } from '../protocol/workspace/memory-notes.ts';
 import {
   checkSettings,
+  familyRootOf,
   openMemoryFile,
   readSearchCorpus,
   rootSessionOf,
@@ -37,8 +38,8 @@ export function openSessionNotes(
   name: string,
   { workspace, effective, config, skills, clock, complain }: SessionNotesOptions,
 ): { told: () => Notes; tools: NonNullable<BuiltinOptions['notes']> } {
-  // A family has one memory, as it has one work folder: that of its root, as long as there is one.
-  const family = workspace.has(rootSessionOf(name)) ? rootSessionOf(name) : name;
+  // A family has one memory, as it has one work folder.
+  const family = familyRootOf(name, workspace.has);
   const own = openMemoryFile(sessionPaths(workspace.paths.session(family)).memory, clock.now);
   const shared = openMemoryFile(workspace.paths.memory, clock.now);
   const reach = (topic: ScopedSetting): SharingScope => effective().settings[topic] ?? 'workspace';
@@ -89,7 +90,7 @@ export function openSessionNotes(
           throw new UserError('Wanted words that say what it was about; came none that are rare enough.');
         const ours = (session: string) => session === name || rootSessionOf(session) === family;
         const among = (session: string) => how === 'workspace' || ours(session);
-        const may = (session: string, settings: Array<string | undefined>) =>
+        const may = (session: string, settings: string | undefined) =>
           ours(session) || isSearchable(settings, config().recall);
         const searched = await readSearchCorpus(
           workspace.paths,
@@ -116,13 +117,9 @@ function scopeIn(settings: string | undefined, topic: ScopedSetting): SharingSco
   }
 }
 
-/**
- * Whether others may search a session: where neither it nor its root says otherwise, nor, if both are silent, the
- * workspace.
- */
-function isSearchable(settings: Array<string | undefined>, standing: SharingScope = 'workspace'): boolean {
-  const said = settings.map((text) => scopeIn(text, 'recall')).filter((one) => one !== undefined);
-  return (said.length > 0 ? said : [standing]).every((one) => one === 'workspace');
+/** Whether others may search a session: its settings say so, or where they are silent, the workspace's do. */
+function isSearchable(settings: string | undefined, standing: SharingScope = 'workspace'): boolean {
+  return (scopeIn(settings, 'recall') ?? standing) === 'workspace';
 }
 
 /** Says each thing once, whoever of the sessions notices it. */

@@ -5,7 +5,7 @@ export { replaceFile } from './fs/replace-file.ts';
 export { CorruptLogError, FencedError } from './fs/store-errors.ts';
 export { dropMessage } from './inbox/sender.ts';
 export { createUlidGenerator } from './inbox/ulid.ts';
-export { parentSessionOf, rootSessionOf, sessionLineage } from './layout/file-names.ts';
+export { familyRootOf, parentSessionOf, rootSessionOf } from './layout/file-names.ts';
 export { type SessionPaths, sessionPaths, type WorkspacePaths } from './layout/layout.ts';
 export { openMemoryFile } from './notes/memory-file.ts';
 export { readSearchCorpus } from './notes/search-corpus.ts';
@@ -13,7 +13,12 @@ export { openSkillStore, type SkillStore } from './notes/skills.ts';
 export { listApprovalIds } from './session/approval-files.ts';
 export { applyRetention } from './session/retention.ts';
 export { openSessionFolder, type SessionFolderOptions } from './session/session-folder.ts';
-export { type HotReloadedSettings, hotReloadSettings, openSettingsBackup } from './settings/hot-reload.ts';
+export {
+  type HotReloadedSettings,
+  hotReloadSettings,
+  openSettingsBackup,
+  type SettingsState,
+} from './settings/hot-reload.ts';
 export { checkConfig, checkSettings } from './settings/settings-check.ts';
 export { openChildSessions } from './workspace/child-sessions.ts';
 export { openWorkspace, type Workspace } from './workspace/workspace.ts';

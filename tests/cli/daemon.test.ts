@@ -141,8 +141,12 @@ test('doctor finds a bad configuration, says that no sandbox is wanted, and ends
     text: expect.stringMatching(/line 2, column \d+: mode/),
   });
   writeFileSync(at.path('agentd.json'), '{ "sandbox": "none" }');
+  mkdirSync(at.path('.sessions/demo~step_1'));
+  writeFileSync(at.path('.sessions/demo~step_1/session.json'), '{ "sandbox": ');
   const unheld: unknown = JSON.parse((await at.ctl(['doctor', '--model', 'runbook', '--json'])).out);
   expect(unheld).toContainEqual({ what: 'sandbox', is: 'note', text: expect.stringContaining('without a sandbox') });
+  const ignored = /demo~step_1\/session\.json is ignored: a child session goes by the settings of demo/;
+  expect(unheld).toContainEqual({ what: 'settings', is: 'warning', text: expect.stringMatching(ignored) });
 });
 
 test.runIf(isHeldHere)('doctor tries to get out of the sandbox and tells what became of each try', async () => {

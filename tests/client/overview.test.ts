@@ -44,6 +44,25 @@ test('a session whose record cannot be trusted can still be put away', async () 
   expect(at.client.sessions()).toEqual([]);
 });
 
+test('a broken session.json is told at its session and its children; that of a child counts for nothing', async () => {
+  const at = rig();
+  for (const name of ['demo', 'demo~step_1']) {
+    fs.mkdirSync(at.session(name).folder, { recursive: true });
+    await record(at.session(name), [opened, received('1.md'), started('1.md')]);
+  }
+  const shown = () => Promise.all(['demo', 'demo~step_1'].map((name) => at.client.show(name)));
+  const told = async () => (await shown()).map(({ settingsProblem }) => settingsProblem);
+  fs.writeFileSync(at.session('demo~step_1').settings, '{ "title": "Mine", "sandbox": "none" }');
+  expect((await shown()).map(({ title }) => title)).not.toContain('Mine');
+  expect(await told()).toEqual([null, null]);
+  fs.writeFileSync(at.session('demo~step_1').settings, '{');
+  expect(await told()).toEqual([null, null]);
+  fs.writeFileSync(at.session('demo').settings, '{');
+  const fault = expect.stringContaining('demo/session.json is not JSON: line 1');
+  expect(await told()).toEqual([fault, fault]);
+  for await (const { settings } of at.client.list()) expect(settings).toEqual(fault);
+});
+
 test('a plan.json that cannot be read is told with line and column, from the file that is there now', async () => {
   const at = rig();
   await at.client.send('demo', { text: 'x' });

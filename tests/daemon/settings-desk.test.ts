@@ -107,14 +107,59 @@ test('a session made anew under an old name has nothing of the settings before i
   expect(settings.forSession('demo')()).toMatchObject({ waits: null, permissions: { mode: 'ask' } });
 });
 
-test('what a child session says in vain, and names of servers that are not there, stand in log and status', () => {
+test('names of servers that are not there stand in log and status, once for a family', () => {
   const { settings, save, logged } = desk();
-  save('demo', '{ "sandbox": "bwrap", "permissions": [{ "deny": "mcp__mail__*" }] }');
-  save('demo~step_1', '{ "sandbox": "none" }');
-  settings.forSession('demo~step_1')();
+  save('demo', '{ "permissions": [{ "deny": "mcp__mail__*" }] }');
+  save('demo~step_1', '{}');
+  for (const name of ['demo', 'demo~step_1']) settings.forSession(name)();
   const told = settings.status().sessions.flatMap(({ warnings }) => warnings);
-  for (const said of [told.join('\n'), logged.join('\n')]) {
-    expect(said).toContain('demo~step_1/session.json: sandbox is left out');
-    expect(said).toContain('"mcp__mail__*" names a tool of an MCP server that is not configured');
+  for (const said of [told, logged.filter((line) => line.includes('mcp__'))])
+    expect(said).toEqual([
+      expect.stringContaining('"mcp__mail__*" names a tool of an MCP server that is not configured'),
+    ]);
+});
+
+test.each([
+  ['would loosen them', '{ "approvals": "auto", "permissions": [{ "allow": "shell" }], "title": "Mine" }'],
+  ['would tighten them', '{ "sandbox": "bwrap", "permissions": [{ "deny": "shell" }], "limits": { "iterations": 1 } }'],
+  ['is broken', '{ "permissions": '],
+])('a child goes by the settings of its root, and its session.json is ignored where it %s', (_, own) => {
+  const { settings, save, pass, logged } = desk();
+  save('demo', '{ "approvals": "safe", "permissions": [{ "ask": "shell" }], "model": { "name": "root" } }');
+  save('demo~step_1', own);
+  save('demo~step_1~step_2', own);
+  const root = settings.forSession('demo')();
+  for (const name of ['demo~step_1', 'demo~step_1~step_2', 'demo~step_1']) {
+    const now = settings.forSession(name);
+    expect(now()).toEqual(root);
+    pass(2000);
+    expect(now()).toMatchObject({ waits: null, permissions: { mode: 'safe' } });
   }
+  expect(logged.filter((line) => line.includes('~'))).toEqual([
+    'demo~step_1/session.json is ignored: a child session goes by the settings of demo',
+    'demo~step_1~step_2/session.json is ignored: a child session goes by the settings of demo',
+  ]);
+  expect(settings.status().sessions).toEqual([]);
+});
+
+test('a child whose root is gone goes by its own session.json, as it has a work/ and a memory of its own then', () => {
+  const { settings, save, logged } = desk();
+  save('gone~step_1', '{ "approvals": "safe" }');
+  expect(settings.forSession('gone~step_1')().permissions.mode).toBe('safe');
+  expect(logged).toEqual([]);
+});
+
+test('while settings that held last are in force, the rules of the whole family say what is wrong with the file', () => {
+  const { settings, save, config } = desk();
+  save('demo', '{ "approvals": "safe" }');
+  config('{ "language": "en" }');
+  const now = settings.forSession('demo');
+  expect(now().rules.settingsWarning).toBeNull();
+  save('demo', '{ "approvals": ');
+  config('{ "language": ');
+  expect(now()).toMatchObject({ waits: null, permissions: { mode: 'safe' } });
+  expect(now().rules.settingsWarning).toMatch(/agentd\.json is not JSON.*\n.*demo\/session\.json is not JSON/s);
+  save('demo', '{}');
+  config('{}');
+  expect(now().rules.settingsWarning).toBeNull();
 });

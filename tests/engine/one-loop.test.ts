@@ -65,6 +65,25 @@ test('a session that waited for its settings goes on once, though reading them w
   ]);
 });
 
+test.each([
+  ['demo', true],
+  ['demo~step_1', false],
+])(
+  'the reply of %s names a settings file that does not hold while earlier settings are in force: %s',
+  async (name, does) => {
+    const settingsWarning = 'demo/session.json is not JSON: line 1, column 3';
+    const it = await rig({
+      name,
+      script: moves({ text: 'Hello.' }),
+      rules: () => ({ ...resolveRules(), settingsWarning }),
+    });
+    it.drop('1.md', 'Say hello.');
+    await it.settle();
+    expect(it.reply('1.md')).toContain('status: done');
+    expect(it.reply('1.md')?.includes(settingsWarning)).toBe(does);
+  },
+);
+
 test('a wake runs nothing before it returns', async () => {
   let asked = 0;
   const it = await rig({

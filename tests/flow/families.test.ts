@@ -147,7 +147,7 @@ test('a session made anew under an old name takes nothing from the child session
   await server.close();
 });
 
-test('a child is held to what its root denies, whatever its own session.json allows', async () => {
+test('a child is held to what its root denies: its own session.json, broken or not, is ignored, and the log says so once', async () => {
   const { server, on, flags } = await family((task, request) =>
     request === 0
       ? { text: 'I look.', calls: [{ name: 'shell', args: JSON.stringify({ command: 'echo it ran > ran.txt' }) }] }
@@ -157,12 +157,12 @@ test('a child is held to what its root denies, whatever its own session.json all
   on.sh('demo~step_1', 'mkdir inbox');
   const ended = () => on.events('demo~step_1').find((event) => event.type === 'tool.finished');
   writeFileSync(`${on.session('demo')}/session.json`, '{ "permissions": [{ "deny": "shell" }] }');
-  writeFileSync(`${on.session('demo~step_1')}/session.json`, '{ "permissions": [{ "allow": "shell" }] }');
-  await on.start(flags);
+  writeFileSync(`${on.session('demo~step_1')}/session.json`, '{ "permissions": [{ "allow": "shell" }], ');
+  const daemon = await on.start(flags);
   on.sh('demo', 'echo "find x" > inbox/1.md');
-  await on.file('demo', 'outbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('done: find x');
   expect(ended()).toMatchObject({ ok: false, output: { text: expect.stringContaining('denied') } });
-
+  expect(daemon.stderr().match(/demo~step_1\/session\.json/g)).toHaveLength(1);
   expect(existsSync(`${on.session('demo')}/work/ran.txt`)).toBe(false);
   await server.close();
 });

@@ -42,7 +42,9 @@ test('a session.json that breaks while nobody is there drops no protection: what
   settings(`${DENY},`);
   await on.start(flags);
   on.sh('demo', 'echo "touch two" > inbox/2.md');
-  expect(await on.file('demo', 'outbox/2.md')).toContain('denied');
+  const reply = await on.file('demo', 'outbox/2.md');
+  expect(reply).toContain('denied');
+  expect(reply).toMatch(/settings that held last are in force.*demo\/session\.json is not JSON: line 1, column 50/s);
   expect(inFolder(`${on.session('demo')}/work`)).toEqual([]);
   for (const words of [['list'], ['show', 'demo'], ['status']])
     expect(ctl(...words)).toMatch(/demo\/session\.json is not JSON: line 1, column 50: .*settings that held last/s);
@@ -150,6 +152,12 @@ test('a daemon starts with the last good agentd.json where the file is broken by
       }),
     ).toMatch(/agentd\.json is not JSON: line 1, column 14/);
   expect(ctl('status')).toContain('those that held last');
+  // The file counts, not what the daemon wrote of it up to a second ago.
+  on.sh('../', `echo '{ "sandbox": "none", "permissions": [{ "deny": "shell" }] }' > agentd.json`);
+  expect(ctl('status')).not.toContain('Broken:');
+  await until(() => on.status()?.settings.fault === null, 'the daemon took it');
+  on.sh('../', `printf '{ "sandbox": ' > agentd.json`);
+  expect(ctl('status')).toContain('Broken:    agentd.json is not JSON');
   second.process.kill('SIGKILL');
   await second.ended;
   on.sh('../', 'rm .agentd/agentd.last-good.json');

@@ -140,6 +140,13 @@ test('a session that keeps to itself is not read by others either, nor are its c
   expect(await seen({ recall: 'session' }, 'ann', { ann: '{ "recall": "workspace" }' })).toEqual(['of ann']);
 });
 
+test("a child is read as its root's settings say, whatever its own session.json does", async () => {
+  for (const own of ['{ "recall": "off" }', '{ "recall": '])
+    expect(await seen({}, 'ann', { 'bob~step_1': own })).toEqual(['of ann', 'of bob', 'of the child']);
+  const settings = { bob: '{ "recall": "off" }', 'bob~step_1': '{ "recall": "workspace" }' };
+  expect(await seen({}, 'ann', settings)).toEqual(['of ann']);
+});
+
 test('settings that are there and cannot be read hide a session', async () => {
   const on = desk();
   past(on, WALRUS);

@@ -6,84 +6,80 @@ import { resolveSettings } from '../../src/protocol/settings/effective-settings.
 
 type Value = string | number | boolean | null | readonly unknown[] | object;
 
-/** How a child session comes by a key: with a value of its root and one of its own. */
+/** What becomes of a key that both files may have. */
 type Way =
-  /** its own file alone says it */
-  | { own: Value }
-  /** that of its root, unless its own file says otherwise */
-  | { inherits: [root: Value, child: Value] }
-  /** the stricter of both: looser, then tighter */
-  | { tightens: [loose: Value, tight: Value] }
-  /** that of its root, whatever its own file says */
-  | { fixed: [root: Value, child: Value] }
+  /** the session's stands before the workspace's */
+  | { wins: [workspace: Value, session: Value] }
   /** both together */
-  | { unites: [root: Value, child: Value, both: Value] }
+  | { unites: [workspace: Value, session: Value, both: Value] }
+  /** only the session's stands here */
+  | { own: Value }
   /** only `agentd.json` has it */
   | { workspace: Value };
 
-/** Every key of both settings files. A key that is missing here fails the test below: say how a family inherits it. */
+/** Every key of both settings files. A key that is missing here fails the test below. */
 const WAYS: Record<string, Way> = {
-  $schema: { inherits: ['a', 'b'] },
-  version: { inherits: [1, 1] },
+  $schema: { wins: ['a', 'b'] },
+  version: { wins: [1, 1] },
   title: { own: 'Mine' },
-  'model.base_url': { inherits: ['http://127.0.0.1:1/v1', 'http://127.0.0.1:2/v1'] },
-  'model.name': { inherits: ['local', 'other'] },
-  'model.api_key_env': { inherits: ['ROOT_KEY', 'CHILD_KEY'] },
-  'model.timeout_s': { inherits: [10, 20] },
-  'model.context_window': { inherits: [8000, 9000] },
-  'model.prices.input': { inherits: [1, 2] },
-  'model.prices.output': { inherits: [1, 2] },
-  'model.images': { inherits: [true, false] },
-  mode: { inherits: ['todo', 'dag'] },
-  modes: { inherits: [['todo'], ['dag']] },
-  'limits.iterations': { tightens: [40, 4] },
-  'limits.step_iterations': { tightens: [40, 4] },
-  'limits.repeats': { tightens: [0, 2] },
-  'limits.tokens': { tightens: [null, 1000] },
-  'limits.cost': { tightens: [null, 2] },
-  'limits.minutes': { tightens: [null, 2] },
-  'limits.outage_minutes': { tightens: [100, 0] },
-  'limits.jobs': { tightens: [4, 0] },
-  'limits.steps': { tightens: [4, 1] },
-  'limits.step_minutes': { tightens: [null, 2] },
-  'limits.approval_minutes': { tightens: [60, 0] },
-  'agents.*.description': { inherits: ['a', 'b'] },
-  'agents.*.instructions': { inherits: ['a', 'b'] },
-  'agents.*.tools': { tightens: [['shell', 'read_file'], ['read_file']] },
-  'agents.*.model': { inherits: ['a', 'b'] },
-  'agents.*.mode': { inherits: ['todo', 'dag'] },
-  unknown_agent: { tightens: ['self', 'fail'] },
-  on_limit: { tightens: ['extend', 'pause'] },
-  sandbox: { tightens: ['none', 'bwrap'] },
-  approvals: { tightens: ['auto', 'safe'] },
+  'model.base_url': { wins: ['http://127.0.0.1:1/v1', 'http://127.0.0.1:2/v1'] },
+  'model.name': { wins: ['local', 'other'] },
+  'model.api_key_env': { wins: ['ROOT_KEY', 'CHILD_KEY'] },
+  'model.timeout_s': { wins: [10, 20] },
+  'model.context_window': { wins: [8000, 9000] },
+  'model.prices.input': { wins: [1, 2] },
+  'model.prices.output': { wins: [1, 2] },
+  'model.images': { wins: [true, false] },
+  mode: { wins: ['todo', 'dag'] },
+  modes: { wins: [['todo'], ['dag']] },
+  'limits.iterations': { wins: [40, 4] },
+  'limits.step_iterations': { wins: [40, 4] },
+  'limits.repeats': { wins: [0, 2] },
+  'limits.tokens': { wins: [null, 1000] },
+  'limits.cost': { wins: [null, 2] },
+  'limits.minutes': { wins: [null, 2] },
+  'limits.outage_minutes': { wins: [100, 0] },
+  'limits.jobs': { wins: [4, 0] },
+  'limits.steps': { wins: [4, 1] },
+  'limits.step_minutes': { wins: [null, 2] },
+  'limits.approval_minutes': { wins: [60, 0] },
+  'agents.*.description': { wins: ['a', 'b'] },
+  'agents.*.instructions': { wins: ['a', 'b'] },
+  'agents.*.tools': { wins: [['shell', 'read_file'], ['read_file']] },
+  'agents.*.model': { wins: ['a', 'b'] },
+  'agents.*.mode': { wins: ['todo', 'dag'] },
+  unknown_agent: { wins: ['self', 'fail'] },
+  on_limit: { wins: ['extend', 'pause'] },
+  sandbox: { wins: ['none', 'bwrap'] },
+  approvals: { wins: ['auto', 'safe'] },
   // What comes of rules is tested in tests/tools/permissions.test.ts.
-  permissions: { fixed: [[{ deny: 'shell' }], [{ allow: 'shell' }]] },
-  'network.shell': { tightens: [true, false] },
+  permissions: { own: [{ allow: 'shell' }] },
+  'network.shell': { wins: [true, false] },
   'network.allow_private': { workspace: ['10.0.0.0/8'] },
-  language: { inherits: ['en', 'zh'] },
+  language: { wins: ['en', 'zh'] },
   instructions: { unites: ['Be kind.', 'Be short.', 'Be kind.\n\nBe short.'] },
-  read_also: { tightens: [['/srv', '/data'], ['/data/public']] },
-  senders: { tightens: [['ann', 'bob'], ['ann']] },
+  read_also: { unites: [['/srv'], ['/data'], ['/srv', '/data']] },
+  senders: { wins: [['ann', 'bob'], ['ann']] },
   secrets: { unites: [['A'], ['B'], ['A', 'B']] },
-  'retention.record_days': { inherits: [1, 2] },
-  'retention.files_days': { inherits: [1, 2] },
-  'mcpServers.*.type': { fixed: ['stdio', 'stdio'] },
-  'mcpServers.*.command': { fixed: ['a', 'b'] },
-  'mcpServers.*.args': { fixed: [['a'], ['b']] },
-  'mcpServers.*.env.*': { fixed: ['a', 'b'] },
-  'mcpServers.*.cwd': { fixed: ['/a', '/b'] },
-  'mcpServers.*.sandbox': { fixed: ['bwrap', 'none'] },
-  'mcpServers.*.network': { fixed: [false, true] },
-  'mcpServers.*.read': { fixed: [['/a'], ['/b']] },
-  'mcpServers.*.write': { fixed: [['/a'], ['/b']] },
-  'mcpServers.*.url': { fixed: ['http://a', 'http://b'] },
-  'mcpServers.*.headers.*': { fixed: ['a', 'b'] },
-  'mcpServers.*.timeout_s': { fixed: [1, 2] },
-  'mcpServers.*.tools': { tightens: [['a', 'b'], ['a']] },
-  'mcpServers.*.trust_hints': { fixed: [false, true] },
-  'mcpServers.*.disabled': { tightens: [false, true] },
-  memory: { tightens: ['workspace', 'off'] },
-  recall: { tightens: ['workspace', 'off'] },
+  'retention.record_days': { wins: [1, 2] },
+  'retention.files_days': { wins: [1, 2] },
+  'mcpServers.*.type': { wins: ['stdio', 'stdio'] },
+  'mcpServers.*.command': { wins: ['a', 'b'] },
+  'mcpServers.*.args': { wins: [['a'], ['b']] },
+  'mcpServers.*.env.*': { wins: ['a', 'b'] },
+  'mcpServers.*.cwd': { wins: ['/a', '/b'] },
+  'mcpServers.*.sandbox': { wins: ['bwrap', 'none'] },
+  'mcpServers.*.network': { wins: [false, true] },
+  'mcpServers.*.read': { wins: [['/a'], ['/b']] },
+  'mcpServers.*.write': { wins: [['/a'], ['/b']] },
+  'mcpServers.*.url': { wins: ['http://a', 'http://b'] },
+  'mcpServers.*.headers.*': { wins: ['a', 'b'] },
+  'mcpServers.*.timeout_s': { wins: [1, 2] },
+  'mcpServers.*.tools': { wins: [['a', 'b'], ['a']] },
+  'mcpServers.*.trust_hints': { wins: [false, true] },
+  'mcpServers.*.disabled': { wins: [false, true] },
+  memory: { wins: ['workspace', 'off'] },
+  recall: { wins: ['workspace', 'off'] },
   'disk.floor_mb': { workspace: 1 },
   'disk.reserve_mb': { workspace: 1 },
   allow_network_fs: { workspace: true },
@@ -132,67 +128,33 @@ function settingsWith(path: string, value: Value): Record<string, unknown> {
 }
 
 const at = (whole: unknown, path: string): unknown => named(path).reduce<unknown>(propertyOf, whole);
-const session = (path: string, value: Value) => Settings.parse(settingsWith(path, value));
-const settings = (path: string, sessions: Settings[]) => at(resolveSettings({ sessions }).settings, path);
+const holds = (path: string, workspace: Config, session: Settings) =>
+  at(resolveSettings({ workspace, session }).settings, path);
+const inWorkspace = (path: string, value: Value) => Config.parse(settingsWith(path, value));
+const inSession = (path: string, value: Value) => Settings.parse(settingsWith(path, value));
 
-test('every key of the settings says how a family inherits it', () => {
+test('every key of the settings says what becomes of it', () => {
   const keys = [...new Set([...keysOf(Config), ...keysOf(Settings)])].sort();
   expect(keys.length).toBeGreaterThan(60);
   expect(Object.keys(WAYS).sort()).toEqual(keys);
 });
 
-describe.each(Object.entries(WAYS))('%s', (path, way) => {
-  if ('own' in way) {
-    test('is a session’s own', () => {
-      expect(settings(path, [session(path, way.own)])).toEqual(way.own);
-      expect(settings(path, [session(path, way.own), {}])).toBeUndefined();
-      expect(settings(path, [{}, session(path, way.own)])).toEqual(way.own);
-    });
-  } else if ('inherits' in way) {
-    const [root, child] = way.inherits;
-    test('is that of the root, unless the child says otherwise; a grandchild has it too', () => {
-      expect(settings(path, [session(path, root), {}])).toEqual(root);
-      expect(settings(path, [session(path, root), {}, {}])).toEqual(root);
-      expect(settings(path, [session(path, root), session(path, child)])).toEqual(child);
-      expect(settings(path, [session(path, root), session(path, child), {}])).toEqual(child);
-    });
-  } else if ('tightens' in way) {
-    const [loose, tight] = way.tightens;
-    test('is tightened by a child, and never loosened', () => {
-      expect(settings(path, [session(path, tight), {}])).toEqual(tight);
-      expect(settings(path, [session(path, tight), {}, {}])).toEqual(tight);
-      expect(settings(path, [session(path, loose), session(path, tight)])).toEqual(tight);
-      expect(settings(path, [session(path, loose), session(path, tight), session(path, loose)])).toEqual(
-        Array.isArray(tight) ? tight.filter((one) => Array.isArray(loose) && loose.includes(one)) : tight,
-      );
-    });
-    test('is left out of a child’s file where it would loosen its root’s, and that is said', () => {
-      const { settings: holds, leftOut } = resolveSettings({
-        sessions: [session(path, tight), session(path, loose)],
-      });
-      const isList = Array.isArray(tight) && path === 'read_also';
-      expect(at(holds, path)).toEqual(isList ? [] : tight);
-      expect(leftOut).toContain(path.startsWith('mcpServers') ? 'mcpServers.one' : named(path).join('.'));
-    });
-  } else if ('fixed' in way) {
-    const [root, child] = way.fixed;
-    test('is that of the root, whatever the child says', () => {
-      expect(settings(path, [session(path, root), {}])).toEqual(root);
-      expect(settings(path, [session(path, root), session(path, child)])).toEqual(root);
-    });
+test.each(Object.entries(WAYS))('%s holds for a session where its files say it', (path, way) => {
+  if ('wins' in way) {
+    const [workspace, session] = way.wins;
+    expect(holds(path, inWorkspace(path, workspace), {})).toEqual(workspace);
+    expect(holds(path, {}, inSession(path, session))).toEqual(session);
+    expect(holds(path, inWorkspace(path, workspace), inSession(path, session))).toEqual(session);
   } else if ('unites' in way) {
-    const [root, child, both] = way.unites;
-    test('is that of the root and the child’s own', () => {
-      expect(settings(path, [session(path, root), {}])).toEqual(root);
-      expect(settings(path, [session(path, root), session(path, child)])).toEqual(both);
-    });
+    const [workspace, session, both] = way.unites;
+    expect(holds(path, inWorkspace(path, workspace), {})).toEqual(workspace);
+    expect(holds(path, inWorkspace(path, workspace), inSession(path, session))).toEqual(both);
+  } else if ('own' in way) {
+    expect(holds(path, {}, inSession(path, way.own))).toEqual(way.own);
+    expect(holds(path, {}, {})).toBeUndefined();
   } else {
-    test('is the workspace’s, for roots and children alike', () => {
-      expect(Settings.safeParse(settingsWith(path, way.workspace)).success).toBe(false);
-      const workspace = Config.parse(settingsWith(path, way.workspace));
-      expect(at(resolveSettings({ workspace }).settings, path)).toEqual(way.workspace);
-      expect(at(resolveSettings({ workspace, sessions: [{}, {}] }).settings, path)).toEqual(way.workspace);
-    });
+    expect(Settings.safeParse(settingsWith(path, way.workspace)).success).toBe(false);
+    expect(holds(path, inWorkspace(path, way.workspace), {})).toEqual(way.workspace);
   }
 });
 
@@ -203,11 +165,10 @@ describe('what wins', () => {
   const flags = { base_url: 'http://flag/v1', name: 'flag' };
 
   test.each([
-    ['flag', { flags, env, workspace, sessions: [root] }],
-    ['environment', { env, workspace, sessions: [root] }],
-    ['session', { workspace, sessions: [root] }],
-    ['session', { workspace, sessions: [root, {}] }],
-    ['workspace', { workspace, sessions: [{}] }],
+    ['flag', { flags, env, workspace, session: root }],
+    ['environment', { env, workspace, session: root }],
+    ['session', { workspace, session: root }],
+    ['workspace', { workspace, session: {} }],
   ])('is the %s', (who, sources) => {
     const { model, rules } = resolveSettings(sources);
     expect([model.base_url, model.name, rules.model]).toEqual([`http://${who}/v1`, who, who]);
@@ -219,11 +180,11 @@ describe('what wins', () => {
   });
 
   test('each other key of the session stands before that of the workspace', () => {
-    const { settings: holds } = resolveSettings({
+    const { settings } = resolveSettings({
       workspace: { sandbox: 'bwrap', network: { shell: true, allow_private: ['::1'] }, limits: { jobs: 1, steps: 2 } },
-      sessions: [{ network: { shell: false }, limits: { jobs: 3 } }],
+      session: { network: { shell: false }, limits: { jobs: 3 } },
     });
-    expect(holds).toMatchObject({
+    expect(settings).toMatchObject({
       sandbox: 'bwrap',
       network: { shell: false, allow_private: ['::1'] },
       limits: { jobs: 3, steps: 2 },
@@ -241,21 +202,14 @@ test('a key that was named for one endpoint is not sent to another that somebody
 });
 
 test('names like those of Object.prototype find no agent and no server', () => {
-  for (const sessions of [[{}], [{}, {}], [{ agents: { a: {} } }, { agents: { b: {} } }]]) {
-    const { rules, mcpServers } = resolveSettings({ workspace: { agents: { c: {} } }, sessions });
+  for (const session of [{}, { agents: { a: {} } }]) {
+    const { rules, mcpServers } = resolveSettings({ workspace: { agents: { c: {} } }, session });
     expect([rules.agents['constructor'], rules.agents['toString'], mcpServers['valueOf']]).toEqual([
       undefined,
       undefined,
       undefined,
     ]);
   }
-});
-
-test('a child that names no MCP server of its family starts none of its own', () => {
-  const sessions: Settings[] = [{ mcpServers: { a: { command: 'a' } } }, { mcpServers: { b: { command: 'b' } } }];
-  const { mcpServers, leftOut } = resolveSettings({ sessions });
-  expect(mcpServers).toEqual({ a: { command: 'a' } });
-  expect(leftOut).toEqual(['mcpServers.b']);
 });
 
 test('~ in read_also is the home folder', () => {
@@ -271,6 +225,5 @@ test('where nothing is said, the defaults hold', () => {
     sandbox: { mode: 'auto', network: false },
     permissions: { mode: 'ask', session: [], workspace: [] },
     retention: { recordDays: 90, filesDays: 30 },
-    leftOut: [],
   });
 });

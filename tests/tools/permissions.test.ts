@@ -339,19 +339,3 @@ test('without a working sandbox each command asks, whatever approvals say, unles
   for (const fine of [chosen, held, online, refused]) expect(is(shell('ls', fine), rules([], [], 'ask'))).toBe('allow');
   for (const changes of [chosen, held, online]) expect(is(shell('ls', changes), rules([], [], 'safe'))).toBe('ask');
 });
-
-test.each([
-  ['an allow of a child does not lift what its root denies', { deny: 'shell' }, { allow: 'shell' }, 'deny'],
-  ['nor what its root asks about', { ask: 'shell' }, { allow: 'shell' }, 'ask'],
-  ['a child denies what its root allows', { allow: 'shell' }, { deny: 'shell(rm *)' }, 'deny'],
-  ['and asks about it', { allow: 'shell' }, { ask: 'shell(rm *)' }, 'ask'],
-  ['what a child asks about stays denied', { deny: 'shell' }, { ask: 'shell' }, 'deny'],
-] satisfies Array<[string, PermissionRule, PermissionRule, string]>)('%s', (_, root, child, wanted) => {
-  expect(is(shell('rm x'), { ...rules([root]), children: [[child]] })).toBe(wanted);
-  expect(is(shell('rm x'), { ...rules([], [root]), children: [[], [child]] })).toBe(wanted);
-});
-
-test('an allow of a child is no answer to a question that comes by default', () => {
-  const permissions = { ...rules([], [], 'safe'), children: [[{ allow: 'shell' }]] };
-  expect(is(shell('ls'), permissions)).toBe('ask');
-});

@@ -24,7 +24,7 @@ export type SessionDetails = {
   summary: string;
   /** Why the `plan.json` on disk cannot be read, or what of it was not taken over. */
   planProblem: string | null;
-  /** Why the `session.json` on disk does not hold: the line and what was expected. */
+  /** Why the `session.json` it goes by does not hold: the line and what was expected. */
   settingsProblem: string | null;
   inbox: number;
   /** The call that waits for a person. */

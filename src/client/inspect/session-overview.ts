@@ -7,7 +7,7 @@ import type { Plan, PlanStatus } from '../../protocol/session/plan.ts';
 import type { UserQuestion } from '../../protocol/session/reply.ts';
 import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
-import { isIgnoredName, parentSessionOf, sessionLineage } from '../../store/layout/file-names.ts';
+import { familyRootOf, isIgnoredName, parentSessionOf } from '../../store/layout/file-names.ts';
 import { type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
 import { readLiveOwner } from '../../store/workspace/owner-file.ts';
 import { readSession } from '../sessions/read-session.ts';
@@ -73,30 +73,32 @@ export function countWaitingMessages(paths: SessionPaths): number {
 }
 
 /**
- * A person's title of a session, which wins over the one made from the first message, and why a `session.json` it goes
- * by does not hold: its own, or one of those it works for. Most sessions have no such file: then the schema of settings
- * is not loaded.
+ * A person's title of a session, which wins over the one made from the first message, and why the `session.json` it
+ * goes by does not hold. Most sessions have no such file: then the schema of settings is not loaded.
  */
 export async function checkSessionSettings(
   paths: NamedSession,
 ): Promise<{ title: string | undefined; problem: string | null }> {
-  const folder = dirname(paths.folder);
-  const problems: string[] = [];
-  let title: string | undefined;
-  for (const name of sessionLineage(paths.name)) {
-    const at = sessionPaths(`${folder}/${name}`);
-    const own = await checkSettingsFile(at.settings, `${name}/session.json`);
-    if (own.fault !== null) problems.push(`${own.fault}\n${fallbackNotice(at.lastGood)}`);
-    title = own.title;
-  }
-  return { title, problem: problems.length > 0 ? problems.join('\n') : null };
+  const at = (name: string) => sessionPaths(`${dirname(paths.folder)}/${name}`);
+  const root = familyRootOf(paths.name, (name) => fs.existsSync(at(name).folder));
+  const { settings, lastGood } = at(root);
+  const { title, fault } = await checkSettingsFile(settings, `${root}/session.json`);
+  return {
+    title: root === paths.name ? title : undefined,
+    problem: fault === null ? null : `${fault}\n${fallbackNotice(lastGood)}`,
+  };
 }
 
-/** Why the workspace's settings do not hold; those of a daemon that runs may come from another file. */
+/**
+ * Why the workspace's settings do not hold, from the file as it is now: what the daemon says of it is up to a second
+ * old. Only the daemon knows where it finds a file that `--config` named.
+ */
 export async function workspaceSettingsProblem(paths: WorkspacePaths): Promise<string | null> {
-  const told = readDaemonStatus(paths);
-  const fault = told ? told.settings.fault : await configProblem(paths);
-  return fault === null ? null : `${fault}\n${fallbackNotice(paths.lastGood)}`;
+  const told = readDaemonStatus(paths)?.settings;
+  const hasOwnFile = told !== undefined && told.file !== 'agentd.json';
+  const fault = hasOwnFile ? told.fault : await configProblem(paths);
+  const lastGood = hasOwnFile ? paths.lastGoodOf(told.file) : paths.lastGood;
+  return fault === null ? null : `${fault}\n${fallbackNotice(lastGood)}`;
 }
 
 /** What the daemon does about a file that does not hold. */

@@ -31,6 +31,8 @@ const en = {
   goOn: 'Say "continue" to go on from here.',
   settingsWait: (why: string) =>
     `Nothing is done: a settings file does not hold, and there are no earlier settings to go by.\n\n${why}\n\nMend or remove the file; the work goes on by itself as soon as it holds.`,
+  settingsNote: (why: string) =>
+    `Note: a settings file does not hold; the settings that held last are in force.\n\n${why}\n\nCorrect the file; it is taken at once.`,
   ceiling: (value: number, setting: string) =>
     `Ended: the limit was extended as far as it goes (${value} iterations, five times ${setting}). Raise ${setting} in agentd.json or session.json.`,
   outage: (minutes: number, why: string) =>
@@ -114,6 +116,8 @@ const zh: typeof en = {
   limit: (setting, value) => `已暂停：达到 ${setting} = ${value}。`,
   settingsWait: (why) =>
     `什么都没有做：设置文件无效，也没有之前有效的设置可用。\n\n${why}\n\n请改正或删除该文件；文件一旦有效，工作会自动继续。`,
+  settingsNote: (why) =>
+    `注意：设置文件无效，目前仍按上一次有效的设置工作。\n\n${why}\n\n请改正该文件；改正后立即生效。`,
   goOn: '回复“继续”（continue）即可从这里接着做。',
   ceiling: (value, setting) =>
     `已结束：限额已延长到上限（${value} 次迭代，即 ${setting} 的五倍）。请在 agentd.json 或 session.json 中提高 ${setting}。`,

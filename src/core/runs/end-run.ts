@@ -106,6 +106,11 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
     rules.jobs.length > 0 && !endsBackgroundJobs(session.name, why.status)
       ? [words.jobsRun(rules.jobs.join(', '))]
       : [];
+  // A child goes by the same files; its parent's reply is the one a person reads.
+  const settings =
+    rules.settingsWarning !== null && sessionDepth(session.name) === 0
+      ? [words.settingsNote(rules.settingsWarning)]
+      : [];
   return [
     said,
     ...assumed,
@@ -115,6 +120,7 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
     ...how,
     ...jobs,
     ...aside,
+    ...settings,
   ].join('\n\n');
 }
 

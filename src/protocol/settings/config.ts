@@ -184,7 +184,7 @@ export const sharedSettings = {
   ),
 };
 
-/** `session.json`: one session's own settings, written by people. */
+/** `session.json`: the settings of one session and its child sessions, written by people. */
 export const Settings = z.strictObject({
   ...sharedSettings,
   title: z.string().optional().describe('A title a person gave; never replaced.'),

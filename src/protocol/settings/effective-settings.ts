@@ -3,20 +3,22 @@ import type { AgentProfile, Config, ModelSettings, Settings, sharedSettings } fr
 import type { McpServers } from './mcp-config.ts';
 import type { Permissions } from './permissions.ts';
 import { MODES, type Mode, type ResolvedLimits, resolveLimits } from './run-options.ts';
-import { type LayeredSettings, mergeModelSettings, overlaySettings, tightenForChild } from './settings-layers.ts';
 
 /**
- * What settings are made of. What is named here first wins: flags, environment, files of the session, file of the
- * workspace.
+ * What settings are made of. What is named here first wins: flags, environment, the session's file, the workspace's
+ * file.
  */
 export type SettingsSources = {
   flags?: ModelSettings | undefined;
   env?: Readonly<Record<string, string | undefined>> | undefined;
   /** `agentd.json`. */
   workspace?: Config | undefined;
-  /** `session.json` of the root of the family, then of each session below it, the session itself last. */
-  sessions?: ReadonlyArray<Settings | undefined> | undefined;
+  /** `session.json`: of a child session, that of the root of its family. */
+  session?: Settings | undefined;
 };
+
+/** Every key of both files, with what holds for one session; undefined where the default does. */
+export type LayeredSettings = { [K in keyof Required<Config & Settings>]: (Config & Settings)[K] | undefined };
 
 /** The settings one session goes by. */
 export type EffectiveSettings = {
@@ -29,28 +31,11 @@ export type EffectiveSettings = {
   retention: { recordDays: number; filesDays: number };
   mcpServers: McpServers;
   readAlso: readonly string[];
-  /** Settings of a child session that would loosen what its root says: they do not hold. */
-  leftOut: string[];
 };
 
-/**
- * The one place where settings are laid over each other. Pure. How a family inherits each key: see `tightenForChild`.
- */
-export function resolveSettings({
-  flags,
-  env = {},
-  workspace = {},
-  sessions = [],
-}: SettingsSources): EffectiveSettings {
-  const [root = {}, ...children] = sessions;
-  const leftOut: string[] = [];
-  let settings = overlaySettings(workspace, root);
-  for (const child of children) {
-    if (!child) continue;
-    const next = tightenForChild(settings, child);
-    settings = next.settings;
-    leftOut.push(...next.leftOut);
-  }
+/** The one place where settings are laid over each other. Pure. */
+export function resolveSettings({ flags, env = {}, workspace = {}, session = {} }: SettingsSources): EffectiveSettings {
+  const settings = overlaySettings(workspace, session);
   settings.model = mergeModelSettings([settings.model, modelFromEnvironment(env), flags]);
   const home = env['HOME'];
   return {
@@ -60,16 +45,72 @@ export function resolveSettings({
     sandbox: resolveSandbox(settings),
     permissions: {
       mode: settings.approvals ?? 'ask',
-      session: root.permissions ?? [],
+      session: session.permissions ?? [],
       workspace: workspace.permissions ?? [],
-      children: children.flatMap((child) => (child?.permissions ? [child.permissions] : [])),
     },
     retention: resolveRetention(settings),
     mcpServers: settings.mcpServers ?? {},
     readAlso: (settings.read_also ?? []).map((folder) => (home ? folder.replace(/^~(?=\/|$)/, home) : folder)),
-    leftOut,
   };
 }
+
+/** The workspace's settings with those of a session laid over them. */
+function overlaySettings(workspace: Config, session: Settings): LayeredSettings {
+  return {
+    $schema: session.$schema ?? workspace.$schema,
+    version: session.version ?? workspace.version,
+    title: session.title,
+    model: mergeModelSettings([workspace.model, session.model]),
+    mode: session.mode ?? workspace.mode,
+    modes: session.modes ?? workspace.modes,
+    limits: { ...workspace.limits, ...session.limits },
+    agents: mergeByName<AgentProfile>(workspace.agents, session.agents),
+    unknown_agent: session.unknown_agent ?? workspace.unknown_agent,
+    on_limit: session.on_limit ?? workspace.on_limit,
+    sandbox: session.sandbox ?? workspace.sandbox,
+    approvals: session.approvals ?? workspace.approvals,
+    permissions: session.permissions,
+    network: { ...workspace.network, ...session.network },
+    language: session.language ?? workspace.language,
+    instructions: joinParagraphs(workspace.instructions, session.instructions),
+    read_also: [...(workspace.read_also ?? []), ...(session.read_also ?? [])],
+    senders: session.senders ?? workspace.senders,
+    secrets: [...(workspace.secrets ?? []), ...(session.secrets ?? [])],
+    retention: { ...workspace.retention, ...session.retention },
+    mcpServers: mergeByName(workspace.mcpServers, session.mcpServers),
+    memory: session.memory ?? workspace.memory,
+    recall: session.recall ?? workspace.recall,
+    disk: workspace.disk,
+    allow_network_fs: workspace.allow_network_fs,
+    search: workspace.search,
+    browser: workspace.browser,
+    concurrency: workspace.concurrency,
+  };
+}
+
+const joinParagraphs = (...texts: Array<string | undefined>): string => texts.filter(Boolean).join('\n\n');
+
+/** Later ones win. Names are foreign: nothing is found under one of `Object.prototype`. */
+function mergeByName<T>(...layers: Array<Readonly<Record<string, T>> | undefined>): Record<string, T> {
+  const all: Record<string, T> = Object.create(null);
+  for (const layer of layers) Object.assign(all, layer);
+  return all;
+}
+
+/** Later layers win key by key. A key that was named for one address is not sent to another. */
+function mergeModelSettings(layers: ReadonlyArray<ModelSettings | undefined>): ModelSettings {
+  let model: ModelSettings = {};
+  for (const layer of layers) {
+    const { api_key_env: key, ...others } = model;
+    const goesElsewhere =
+      layer?.base_url !== undefined && model.base_url !== undefined && !isSameOrigin(layer.base_url, model.base_url);
+    model = { ...others, ...(key !== undefined && !goesElsewhere && { api_key_env: key }), ...layer };
+  }
+  return model;
+}
+
+const isSameOrigin = (one: string, other: string): boolean =>
+  one === other || (URL.canParse(one) && URL.canParse(other) && new URL(one).origin === new URL(other).origin);
 
 function modelFromEnvironment(env: NonNullable<SettingsSources['env']>): ModelSettings {
   const { OPENAI_BASE_URL: url, OPENAI_MODEL: name } = env;
@@ -110,6 +151,8 @@ export type Rules = {
   senders: readonly string[] | undefined;
   /** Why nothing may be done: a settings file does not hold, and none did before. Null: they hold. */
   settingsFault: string | null;
+  /** What is wrong with a settings file while the settings that held before are in force in its place. */
+  settingsWarning: string | null;
   /** Filled in by the engine for a run, and the same as long as it goes on. */
   notes: Notes;
 };
@@ -134,6 +177,7 @@ export function resolveRules(settings: Pick<Config & Settings, keyof typeof shar
     jobs: [],
     senders: settings.senders,
     settingsFault: null,
+    settingsWarning: null,
     notes: NO_NOTES,
   };
 }

@@ -36,8 +36,6 @@ export type Permissions = {
   session: readonly PermissionRule[];
   /** Rules of the workspace, looked at after those; what it denies stays denied. */
   workspace: readonly PermissionRule[];
-  /** Of a child session, the rules of each session below the root: they ask and deny besides, and allow nothing. */
-  children?: ReadonlyArray<readonly PermissionRule[]>;
 };
 
 /** A rule's one word and pattern, taken apart. `text` is null where the pattern names a tool alone. */

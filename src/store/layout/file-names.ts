@@ -80,8 +80,8 @@ export function parentSessionOf(name: string): string | undefined {
   return at > 0 ? name.slice(0, at) : undefined;
 }
 
-/** The session at the top of a family, and each one below it down to this one. */
-export function sessionLineage(name: string): string[] {
-  const parent = parentSessionOf(name);
-  return parent === undefined ? [name] : [...sessionLineage(parent), name];
+/** The session whose settings, `work/` and memory this one goes by: the root of its family, as long as that exists. */
+export function familyRootOf(name: string, exists: (session: string) => boolean): string {
+  const root = rootSessionOf(name);
+  return root !== '' && (root === name || exists(root)) ? root : name;
 }

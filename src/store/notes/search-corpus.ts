@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { parseFrontMatter } from '../../base/front-matter.ts';
 import { Reply } from '../../protocol/session/reply.ts';
 import type { SearchDocument } from '../../protocol/workspace/memory-notes.ts';
-import { rootSessionOf } from '../layout/file-names.ts';
+import { familyRootOf, rootSessionOf } from '../layout/file-names.ts';
 import { sessionPaths, type WorkspacePaths } from '../layout/layout.ts';
 import { parseJson } from '../settings/schema-errors.ts';
 
@@ -22,8 +22,8 @@ const MAX_SESSION_FILES = 200;
 const YIELD_AFTER_MS = 8;
 
 export type CorpusOptions = {
-  /** Whose files may be read, given the session's name and the text of its `session.json` and of its root's. */
-  may: (session: string, settings: Array<string | undefined>) => boolean;
+  /** Whose files may be read, given the session's name and the text of the `session.json` it goes by. */
+  may: (session: string, settings: string | undefined) => boolean;
   /** Names this session alone, or everything, before any file is looked at. */
   among: (session: string) => boolean;
   signal: AbortSignal;
@@ -116,14 +116,11 @@ async function readSessionTexts(
   budget: ReadBudget,
   each: (writing: SearchDocument) => void,
 ): Promise<void> {
-  const root = join(place.home, rootSessionOf(place.name));
-  const isChild = root !== place.folder;
+  const isThere = (session: string) => ignoreFsErrors(() => fs.lstatSync(join(place.home, session))) !== undefined;
   // A child that was put away under another root than its own: nobody knows any more whom it served.
-  if (isChild && place.archived && !ignoreFsErrors(() => fs.lstatSync(root))) return;
-  const settings = [place.folder, ...(isChild ? [root] : [])].map((folder) =>
-    readSettingsText(sessionPaths(folder).settings),
-  );
-  if (!may(place.name, settings)) return;
+  if (place.archived && !isThere(rootSessionOf(place.name))) return;
+  const family = sessionPaths(join(place.home, familyRootOf(place.name, isThere)));
+  if (!may(place.name, readSettingsText(family.settings))) return;
   for (const file of listCorpusFiles(place.folder)) {
     await budget.yieldIfDue();
     if (budget.isOver()) return;

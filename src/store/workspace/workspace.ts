@@ -9,7 +9,7 @@ import { sessionTokens } from '../event-log/session-token.ts';
 import { ensureFolder, ensureFolderDurably, stagingName, syncFolder } from '../fs/durable-write.ts';
 import { cachedRead, statIfExists, useIfExists } from '../fs/file-reads.ts';
 import { wrapDiskErrors } from '../fs/store-errors.ts';
-import { freeName, rootSessionOf } from '../layout/file-names.ts';
+import { familyRootOf, freeName } from '../layout/file-names.ts';
 import { type SessionPaths, sessionPaths, type WorkspacePaths, workspacePaths } from '../layout/layout.ts';
 import { foldersOfSession, openSessionFolder, type SessionFolderOptions } from '../session/session-folder.ts';
 
@@ -84,9 +84,8 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
     listSessions: sessions,
     has: isThere,
     openSession(name, epoch = options.epoch ?? 1) {
-      // A family works in one folder and by one set of rules: those of its root, as long as there is one.
-      const root = rootSessionOf(name);
-      const work = root !== name && isThere(root) ? sharedWithRoot(sessionPaths(paths.session(root))) : {};
+      // A family works in one folder and by one set of rules: those of its root.
+      const work = sharedWithRoot(sessionPaths(paths.session(familyRootOf(name, isThere))));
       const folder = existingFolder(name);
       return openSessionFolder(folder, tokens.take(name), { ...options, epoch, templates: paths.templates, ...work });
     },

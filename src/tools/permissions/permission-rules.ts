@@ -94,17 +94,10 @@ const FILE_TOOLS = { read: 'read_file', write: 'write_file' } as const;
 type RuleEffect = 'allow' | 'ask' | 'deny';
 type MatchedRule = { word: RuleEffect; pattern: string };
 
-/**
- * What the rules say of a call; null where none speaks of it. What the workspace denies, no session allows; and what
- * the root of a family asks about or denies, no child session allows.
- */
-function findRule({ session, workspace, children = [] }: Permissions, subject: RuleSubject): MatchedRule | null {
+/** What the rules say of a call; null where none speaks of it. What the workspace denies, no session allows. */
+function findRule({ session, workspace }: Permissions, subject: RuleSubject): MatchedRule | null {
   const workspaceRule = firstMatchingRule(workspace, subject);
-  const family =
-    workspaceRule?.word === 'deny' ? workspaceRule : (firstMatchingRule(session, subject) ?? workspaceRule);
-  const tighter = children.flatMap((rules) => firstMatchingRule(rules, subject) ?? []);
-  const found = (word: MatchedRule['word']) => [family, ...tighter].find((rule) => rule?.word === word);
-  return found('deny') ?? found('ask') ?? family;
+  return workspaceRule?.word === 'deny' ? workspaceRule : (firstMatchingRule(session, subject) ?? workspaceRule);
 }
 
 function firstMatchingRule(rules: readonly PermissionRule[], subject: RuleSubject): MatchedRule | null {

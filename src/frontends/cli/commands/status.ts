@@ -20,7 +20,8 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
   const problems: Array<{ name: string; problem: string }> = [];
   const faults: Array<{ name: string; fault: string }> = [];
   for await (const { name, standing, inbox, problem, settings } of client.list()) {
-    if (settings !== null) faults.push({ name, fault: settings });
+    // Child sessions go by the file of their root, which is told once.
+    if (settings !== null && !faults.some(({ fault }) => fault === settings)) faults.push({ name, fault: settings });
     if (problem !== null) problems.push({ name, problem });
     counts[standing] = (counts[standing] ?? 0) + 1;
     waitingMessages += inbox;
