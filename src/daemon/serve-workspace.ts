@@ -5,14 +5,8 @@ import type { DaemonStatus } from '../protocol/workspace/daemon-files.ts';
 import { ifExists } from '../store/fs/store-errors.ts';
 import { sessionPaths, type Workspace } from '../store/index.ts';
 import { describeLock } from '../store/workspace/owner-file.ts';
-import {
-  assessBlame,
-  openActivityFile,
-  readActivityFile,
-  readLosses,
-  readStallReport,
-  writeLosses,
-} from './crashes/crash-blame.ts';
+import { assessBlame, readCrashNote, readLosses, writeLosses } from './crashes/crash-blame.ts';
+import { startCrashHandler } from './crashes/crash-handler.ts';
 import { type CrashLoopGuard, openCrashLoopGuard } from './crashes/crash-loop-guard.ts';
 import type { DiskMonitor } from './host/disk-space.ts';
 import { fileSystemAt, type ReadFsType } from './host/file-system.ts';
@@ -39,6 +33,8 @@ export type DaemonHooks = {
   quarantineReason(name: string): string | undefined;
   /** A call of it waits for a person, whose answer may come as a save in `approvals/`. */
   onApprovalAsked(name: string): void;
+  /** Runs what does not give way, as a step of that session. */
+  runGuarded<T>(name: string, what: string, run: () => T): T;
 };
 
 export type ServeOptions = {
@@ -91,9 +87,10 @@ export async function serveWorkspace(
     const parent = options.parentOf?.(name);
     if (parent !== undefined) sessions.wake(parent);
   };
-  const trial = await openCrashLoopGuardFor(workspace, owner, options);
+  const crashLoop = await openCrashLoopGuardFor(workspace, owner, options);
+  const crashHandler = startCrashHandler(workspace.paths.crashNote, owner.since);
   const guard = startWatchdog({
-    path: workspace.paths.stoodStill,
+    path: workspace.paths.crashNote,
     of: { owner_since: owner.since },
     slow: (session, what, seconds) =>
       log('warn', `${session}: ${what} took ${seconds.toFixed(1)} s, in which nothing else was served`),
@@ -106,8 +103,9 @@ export async function serveWorkspace(
     logFingerprint: (name) => logFingerprintOf(sessionPaths(workspace.paths.session(name)).events),
     onDiskFull: disk.reportFull,
     onQuarantine: wakeParent,
-    crashLoop: trial,
+    crashLoop,
     runGuarded: guard.runGuarded,
+    runInSession: crashHandler.runInSession,
   });
   /** Sessions whose calls were found waiting before there was a watch for them. */
   const early = new Set<string>();
@@ -116,6 +114,7 @@ export async function serveWorkspace(
     wake: sessions.wake,
     quarantineReason: sessions.quarantineReason,
     onApprovalAsked: (name) => asks(name),
+    runGuarded: guard.runGuarded,
   });
   const begun = openUnfinishedSessions(workspace, clock, sessions.wake);
   const found = (name: string): void => {
@@ -137,7 +136,7 @@ export async function serveWorkspace(
   );
   asks = watch.watchApprovals;
   for (const name of early) asks(name);
-  trial.start(sessions);
+  crashLoop.start({ waiting: sessions.waitingNames, isComplete: begun.isDone, openWaiting: sessions.openWaiting });
   const unsweep = scheduleRetention(workspace.listSessions, sessions.isAsleep, options.sweep, log);
   disk.start(() => {
     sessions.onDiskSpace();
@@ -161,37 +160,42 @@ export async function serveWorkspace(
       disk.stop();
       await sessions.stop(options.graceMs ?? GRACE_MS);
       await status.stop();
-      trial.stop();
+      crashLoop.stop();
+      crashHandler.stop();
       await owner.release();
       await guard.stop();
     },
   };
 }
 
-/** What the end of the last daemon says of the sessions; what it left is read before this one writes its own. */
+/** What the end of the last daemon says of the sessions, read before this one leaves a note of its own. */
 async function openCrashLoopGuardFor(
   { paths }: Workspace,
-  { since, previous }: WorkspaceOwnership,
+  { previous }: WorkspaceOwnership,
   { clock, log }: ServeOptions,
 ): Promise<CrashLoopGuard> {
   const losses = readLosses(paths.losses);
-  const found = readActivityFile(paths.atWork);
-  const result = assessBlame(losses, {
-    ended: previous?.ended ?? 'in order',
-    found: found?.ownerSince === previous?.since ? found : undefined,
-    still: readStallReport(paths.stoodStill, previous?.since),
-    now: clock.now(),
-  });
+  const note = readCrashNote(paths.crashNote, previous?.since);
+  const assessed = assessBlame(losses, previous?.ended ?? 'in order', note);
   // Before anything is opened: what is lost next is counted on from here.
-  if (JSON.stringify(result.losses) !== JSON.stringify(losses))
-    await writeLosses(paths.losses, result.losses).catch((error) => log('warn', errorText(error)));
+  if (JSON.stringify(assessed.losses) !== JSON.stringify(losses))
+    await writeLosses(paths.losses, assessed.losses).catch((error) => log('warn', errorText(error)));
   return openCrashLoopGuard({
-    assessed: result,
-    atWork: openActivityFile(paths.atWork, since, clock),
+    assessed,
     write: (next) => writeLosses(paths.losses, next),
+    lastWritten: (name) => lastWritten(sessionPaths(paths.session(name)).events),
     clock,
     log,
   });
+}
+
+/** When a file was last written, in ms since 1970; 0 where it cannot be told. */
+function lastWritten(path: string): number {
+  try {
+    return fs.lstatSync(path).mtimeMs;
+  } catch {
+    return 0;
+  }
 }
 
 function testSeamsOf({ watch, typeOf }: ServeOptions): { watch?: WatchFolder; typeOf?: ReadFsType } {

@@ -37,6 +37,8 @@ export type LiveSettingsOptions = {
   learn: (settings: Config | Settings) => void;
   /** Settings a session waited for hold now. Called by timers alone, never by whoever asks for settings. */
   wake: (name: string) => void;
+  /** Runs what does not give way, as a step of that session. */
+  runGuarded: <T>(name: string, what: string, run: () => T) => T;
 };
 
 /**
@@ -107,6 +109,9 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
     return entry;
   }
 
+  const reload = (owner: string, { file }: SettingsEntry): SettingsState<Settings> =>
+    options.runGuarded(owner, 'reading session.json', () => file.reload());
+
   /** A session that was made anew under an old name has nothing of the one before it. */
   function forgetGone(name: string): void {
     const entry = files.get(name);
@@ -121,7 +126,7 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
       if (root !== name) warnIfIgnored(name, root);
       const entry = entryOf(root);
       entry.used = clock.elapsed();
-      const held = [config.reload(), entry.file.reload()] as const;
+      const held = [config.reload(), reload(name, entry)] as const;
       if (!last || held.some((one, place) => one !== last?.from[place])) {
         const [workspaceFile, rootFile] = held;
         const value = resolveSettings({ flags, env, workspace: workspaceFile.value, session: rootFile.value });
@@ -152,10 +157,10 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
 
   function again(): void {
     if (config.needsReload) config.reload();
-    for (const [name, { file }] of files) {
-      if (!file.needsReload) continue;
+    for (const [name, entry] of files) {
+      if (!entry.file.needsReload) continue;
       forgetGone(name);
-      if (files.has(name)) file.reload();
+      if (files.has(name)) reload(name, entry);
     }
     for (const [name, now] of waiting) {
       if (workspace.has(name) && now().waits !== null) continue;
@@ -173,11 +178,12 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
     config.reload();
     if (couldGoOn && config.current.from === 'nothing') for (const name of files.keys()) wake(name);
     for (const name of ignored) if (!workspace.has(name)) ignored.delete(name);
-    for (const [name, { used, file, odd }] of files) {
+    for (const [name, entry] of files) {
+      const { used, file, odd } = entry;
       if (!workspace.has(name)) files.delete(name);
       else if (clock.elapsed() - used < IN_USE_MS) {
         const before = file.current.from;
-        if (file.reload().from !== before) wake(name);
+        if (reload(name, entry).from !== before) wake(name);
       } else if (!file.needsReload && file.current.warnings.length + odd.length === 0) files.delete(name);
     }
   }

@@ -5,7 +5,7 @@ import type { WorkspaceOwnership } from '../daemon/host/ownership.ts';
 import type { DaemonHooks } from '../daemon/serve-workspace.ts';
 import type { OpenedSession } from '../daemon/sessions/session-pool.ts';
 import { type Model, ModelError } from '../engine/ports/model-port.ts';
-import type { SessionPorts } from '../engine/ports/session-ports.ts';
+import type { RunGuarded, SessionPorts } from '../engine/ports/session-ports.ts';
 import type { SessionStore } from '../engine/ports/store-ports.ts';
 import type { ModelSettings } from '../protocol/settings/config.ts';
 import { openChildSessions, parentSessionOf, rootSessionOf, sessionPaths, type Workspace } from '../store/index.ts';
@@ -61,10 +61,11 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
   }));
   const servers = deps.mcp.toolsFor(name, () => effective().mcpServers, sandbox.wish);
   const tools = deps.secrets.tools(createToolbox([...builtin, browser], servers, () => effective().permissions));
+  const runGuarded: RunGuarded = (what, run) => deps.hands().runGuarded(name, what, run);
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
   const world: SessionPorts = {
     store: withApprovalHook(
-      withReplyHook(deps.secrets.store(withFencingToken(workspace.openSession(name, epoch), owner)), () => {
+      withReplyHook(deps.secrets.store(withFencingToken(workspace.openSession(name, epoch, runGuarded), owner)), () => {
         const parent = deps.parents.get(name) ?? parentSessionOf(name);
         if (parent !== undefined) deps.hands().wake(parent);
       }),

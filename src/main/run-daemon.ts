@@ -58,13 +58,19 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     disk: writeWithReserve(() => disk),
   });
   const { flags, env } = options;
-  let hands: DaemonHooks = { wake: () => {}, quarantineReason: () => undefined, onApprovalAsked: () => {} };
+  let hands: DaemonHooks = {
+    wake: () => {},
+    quarantineReason: () => undefined,
+    onApprovalAsked: () => {},
+    runGuarded: (_name, _what, run) => run(),
+  };
   const settings = openLiveSettings({
     ...{ workspace, flags, env, log },
     configFile: options.configFile,
     readConfig: options.readConfig,
     ...{ learn: secrets.learn, clock: realClock },
     wake: (name) => hands.wake(name),
+    runGuarded: (name, what, run) => hands.runGuarded(name, what, run),
   });
   const config = settings.config();
   const disk = openDiskMonitor({

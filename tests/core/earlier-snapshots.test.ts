@@ -42,7 +42,7 @@ test('what a snapshot of layout 1 knows is there under the names of today', () =
   expect(shelved?.fanOut).toMatchObject({ step: 'step_2', addedParts: 1, listedItems: 2, hasMore: true });
   expect(session.approvals).toMatchObject({ lastId: 2, denials: { 'shell\n{"command":"rm x"}': 1 } });
   expect(session.approvals.open).toMatchObject({ id: 2, queuedBefore: ['3.md'], run: { besidePlan: 'plan_0' } });
-  expect(session.crashes).toMatchObject({ count: 1, lastError: 'broke again', madeProgress: false });
+  expect(session.crashes).toMatchObject({ count: 1, lastError: 'broke again', hadOpenCall: false });
   expect(mapGet(session.messages, '3.md')).toMatchObject({ arrivedDuringRun: true, isReplied: false });
   expect(listItems(session.conversation).length).toBeGreaterThan(5);
 });

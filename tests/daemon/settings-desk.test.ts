@@ -18,6 +18,7 @@ function desk() {
     ...{ workspace, flags: {}, env: {}, clock, configFile: 'agentd.json', learn: () => {} },
     log: (_, text) => logged.push(text),
     wake: (name) => woken.push(name),
+    runGuarded: (_name, _what, run) => run(),
   });
   onTestFinished(() => {
     settings.close();

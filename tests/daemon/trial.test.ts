@@ -1,19 +1,21 @@
 import { expect, test } from 'vitest';
-import type { ActivityFile } from '../../src/daemon/crashes/crash-blame.ts';
+import type { BlamedSession } from '../../src/daemon/crashes/crash-blame.ts';
 import { openCrashLoopGuard } from '../../src/daemon/crashes/crash-loop-guard.ts';
-import type { CrashCulprit, CrashRecord } from '../../src/protocol/workspace/daemon-files.ts';
+import type { CrashRecord } from '../../src/protocol/workspace/daemon-files.ts';
 
 const NOW = Date.parse('2026-01-05T08:00:00.000Z');
-const NONE: CrashRecord = { version: 1, in_a_row: 0, ran_ms: 0, suspects: [], culprits: [] };
-const alone = (session: string, times: number): CrashCulprit => ({ session, times, how: 'alone' });
 
-/** A daemon after these losses, with a clock that stands still unless told. */
-function after(losses: CrashRecord) {
+/** A daemon after these losses, with a clock that stands still unless told; `written`: sessions with something to do. */
+function after(
+  losses: Partial<CrashRecord>,
+  written: Record<string, number> = {},
+  blamed: BlamedSession | null = null,
+) {
   let ms = 0;
   let timers: Array<{ at: number; run: () => void }> = [];
-  const woken: string[] = [];
-  const atWork: ActivityFile = { markBusy: () => {}, markIdle: () => {}, close: () => {} };
-  let kept = losses;
+  let kept: CrashRecord = { in_a_row: 0, against: {}, ...losses };
+  const waiting = new Set(Object.keys(written));
+  const opened: string[] = [];
   const clock = {
     now: () => new Date(NOW + ms),
     elapsed: () => ms,
@@ -25,111 +27,142 @@ function after(losses: CrashRecord) {
       };
     },
   };
-  const assessed = { losses, verdict: () => ({ after: 'crash' as const }), told: null };
   const write = async (next: CrashRecord) => {
     kept = next;
   };
-  const trial = openCrashLoopGuard({ assessed, atWork, write, clock, log: () => {} });
-  trial.start({ wake: (name) => woken.push(name), openWaiting: () => woken.push('all') });
-  /** What is put on file on the way to the next one takes a few turns. */
-  const settle = () => new Promise((done) => setImmediate(done));
-  const pass = async (by: number) => {
-    ms += by;
-    for (const timer of timers.filter(({ at }) => at <= ms)) {
-      timers = timers.filter((one) => one !== timer);
-      timer.run();
+  const lastWritten = (name: string) => written[name] ?? 0;
+  const guard = openCrashLoopGuard({ assessed: { losses: kept, blamed }, write, lastWritten, clock, log: () => {} });
+  let isComplete = true;
+  const openWaiting = () => {
+    for (const name of waiting) {
+      if (!guard.mayOpen(name)) continue;
+      waiting.delete(name);
+      opened.push(name);
     }
-    await settle();
   };
-  const admitted = (...names: string[]) => names.filter(trial.mayOpen);
-  return { trial, pass, settle, admitted, woken, kept: () => kept };
+  guard.start({ waiting: () => waiting, isComplete: () => isComplete, openWaiting });
+  openWaiting();
+  const pass = async (by: number) => {
+    const end = ms + by;
+    for (;;) {
+      const next = timers.sort((a, b) => a.at - b.at)[0];
+      if (!next || next.at > end) break;
+      ms = Math.max(ms, next.at);
+      timers = timers.filter((one) => one !== next);
+      next.run();
+    }
+    ms = end;
+    await new Promise((done) => setImmediate(done));
+  };
+  return {
+    guard,
+    pass,
+    opened,
+    kept: () => kept,
+    add: (name: string) => void waiting.add(name),
+    found: (complete: boolean) => {
+      isComplete = complete;
+    },
+  };
 }
 
 test('after one loss all are served at once', () => {
-  expect(after({ ...NONE, in_a_row: 1, suspects: ['a'] }).admitted('a', 'b')).toEqual(['a', 'b']);
+  expect(after({ in_a_row: 1 }, { a: 2, b: 1 }).opened).toEqual(['a', 'b']);
 });
 
-test('after two nothing is opened for a moment, then one suspect at a time, then all', async () => {
-  const it = after({ ...NONE, in_a_row: 2, suspects: ['a', 'b'] });
-  await it.pass(999);
-  expect(it.admitted('a', 'b', 'c')).toEqual([]);
+test('from the second on nothing is opened for 2^n seconds, then one after the other, the one written last going last', async () => {
+  const it = after({ in_a_row: 2 }, { last: 9, first: 1, second: 5 });
+  await it.pass(1999);
+  expect(it.opened).toEqual([]);
   await it.pass(1);
-  expect(it.admitted('a', 'b', 'c')).toEqual(['a']);
-  expect(it.kept().trying).toBe('a');
-  it.trial.onActivity('a', 'got on');
-  await it.settle();
-  expect(it.admitted('a', 'b', 'c')).toEqual(['b']);
-  it.trial.onActivity('b', 'quiet');
-  await it.settle();
-  expect(it.admitted('a', 'b', 'c')).toEqual(['a', 'b', 'c']);
-  expect(it.kept()).toMatchObject({ in_a_row: 2, suspects: [] });
-  expect(it.woken).toEqual(['a', 'b', 'all']);
-  await it.pass(10 * 60_000);
+  expect(it.opened).toEqual(['first']);
+  await it.pass(2000);
+  expect(it.opened).toEqual(['first', 'second']);
+  await it.pass(2000);
+  expect(it.opened).toEqual(['first', 'second', 'last']);
+  it.add('new');
+  await it.pass(4000);
+  expect(it.opened).toEqual(['first', 'second', 'last', 'new']);
+  expect(it.guard.mayOpen('any')).toBe(true);
+});
+
+test('the wait is doubled with each loss, half a minute at most', async () => {
+  for (const [losses, ms] of [
+    [3, 4000],
+    [5, 16_000],
+    [6, 32_000],
+    [500, 32_000],
+  ] as const) {
+    const it = after({ in_a_row: losses }, { a: 1 });
+    await it.pass(ms - 1);
+    expect(it.opened).toEqual([]);
+    await it.pass(1);
+    expect(it.opened).toEqual(['a']);
+  }
+});
+
+test('the next one follows at once where the one before has come to rest, or cannot be opened', async () => {
+  const it = after({ in_a_row: 2 }, { a: 1, b: 2, c: 3 });
+  await it.pass(2000);
+  it.guard.onIdle('a');
+  await it.pass(0);
+  it.guard.onClose('b');
+  await it.pass(0);
+  expect(it.opened).toEqual(['a', 'b', 'c']);
+});
+
+test('however many there are, all are opened within a minute', async () => {
+  const many = Object.fromEntries(Array.from({ length: 600 }, (_, n) => [`s${n}`, n]));
+  const it = after({ in_a_row: 2 }, many);
+  await it.pass(2000 + 61_000);
+  expect(it.opened).toHaveLength(600);
+});
+
+test('while it is not known who has something to do, nobody else is let in', async () => {
+  const it = after({ in_a_row: 2 });
+  it.found(false);
+  await it.pass(10_000);
+  expect(it.guard.mayOpen('a')).toBe(false);
+  it.found(true);
+  await it.pass(2000);
+  expect(it.guard.mayOpen('a')).toBe(true);
+});
+
+test('a daemon that has lived ten minutes ends the row', async () => {
+  const it = after({ in_a_row: 2 });
+  await it.pass(600_000);
   expect(it.kept().in_a_row).toBe(0);
 });
 
-test('the pause is doubled with each loss, and longer than what was at work had lasted', async () => {
-  const third = after({ ...NONE, in_a_row: 4, suspects: ['a'] });
-  await third.pass(3999);
-  expect(third.admitted('a')).toEqual([]);
-  const long = after({ ...NONE, in_a_row: 2, ran_ms: 7000, suspects: ['a'] });
-  await long.pass(13_999);
-  expect(long.admitted('a')).toEqual([]);
-  await long.pass(1);
-  expect(long.admitted('a')).toEqual(['a']);
+test('what was counted against a session is forgiven once it comes to rest', async () => {
+  const it = after({ against: { a: 2, b: 1 } });
+  it.guard.onIdle('a');
+  await it.pass(0);
+  expect(it.kept().against).toEqual({ b: 1 });
 });
 
-test('one that gets nowhere keeps the others waiting for some seconds only', async () => {
-  const it = after({ ...NONE, in_a_row: 2, suspects: ['a', 'b'] });
-  await it.pass(1000);
-  await it.pass(5000);
-  expect(it.admitted('a', 'b')).toEqual(['b']);
-});
-
-test('with proof against it a session comes first, and getting further is not enough for the next one to begin', async () => {
-  const it = after({ ...NONE, in_a_row: 2, suspects: ['a'], culprits: [alone('p', 2)] });
-  await it.pass(1000);
-  expect(it.admitted('a', 'p')).toEqual(['p']);
-  it.trial.onActivity('p', 'got on');
-  await it.settle();
-  expect(it.admitted('a', 'p')).toEqual(['p']);
-  it.trial.onActivity('p', 'quiet');
-  await it.settle();
-  expect(it.admitted('a', 'p')).toEqual(['a']);
-  expect(it.kept().culprits).toEqual([]);
-});
-
-test('one that cannot be opened makes way', async () => {
-  const it = after({ ...NONE, in_a_row: 2, suspects: ['a', 'b'] });
-  await it.pass(1000);
-  it.trial.onClose('a');
-  await it.settle();
-  expect(it.admitted('a', 'b')).toEqual(['b']);
-});
-
-test('one that is held is told of, and opened by itself when its time has come', async () => {
-  const until = new Date(NOW + 120_000).toISOString();
-  const it = after({ ...NONE, culprits: [{ ...alone('p', 4), until }] });
-  expect(it.admitted('p', 'a')).toEqual(['a']);
-  expect(it.trial.listHeld()).toMatchObject([
-    { session: 'p', is: 'set aside', why: expect.stringContaining('4 daemons') },
+test('after the third loss a session with nothing to give up is held; after the fourth any is, and then opened by itself', async () => {
+  const third = after({ against: { p: 3, q: 2 } });
+  const { guard } = third;
+  expect([guard.holdIfBlamed('q', false), guard.holdIfBlamed('p', true), guard.holdIfBlamed('p', false)]).toEqual([
+    ...[false, false, true],
   ]);
-  await it.pass(120_000);
-  expect(it.admitted('p')).toEqual(['p']);
-  expect(it.trial.listHeld()).toEqual([]);
+  expect(guard.mayOpen('p')).toBe(false);
+  const fourth = after({ against: { p: 4 } }, {}, { session: 'p', times: 4, why: 'it stood still' });
+  expect(fourth.guard.mayOpen('p')).toBe(false);
+  expect(fourth.guard.mayOpen('q')).toBe(true);
+  expect(fourth.guard.listHeld()).toMatchObject([
+    { session: 'p', is: 'set aside', why: expect.stringMatching(/^4 daemons.*08:02:00.*it stood still$/) },
+  ]);
+  await fourth.pass(120_000);
+  expect(fourth.guard.mayOpen('p')).toBe(true);
+  expect(fourth.guard.listHeld()).toEqual([]);
+  expect(fourth.guard.holdIfBlamed('p', false)).toBe(false);
 });
 
-test('after the third loss one with nothing on record that could be set aside is held', async () => {
-  const it = after({ ...NONE, culprits: [alone('p', 3), alone('q', 2)] });
-  expect([
-    it.trial.holdIfCulprit('q', false),
-    it.trial.holdIfCulprit('p', true),
-    it.trial.holdIfCulprit('p', false),
-  ]).toEqual([false, false, true]);
-  expect(it.admitted('p', 'q')).toEqual(['q']);
-});
-
-test('how the last daemon ended is told a session once', () => {
-  const { trial } = after(NONE);
-  expect([trial.takePreviousFailure('a'), trial.takePreviousFailure('a')]).toEqual([{ after: 'crash' }, undefined]);
+test('the one that is blamed hears of it once, the others that a daemon was lost', () => {
+  const { guard } = after({ against: { a: 2 } }, {}, { session: 'a', times: 2, why: 'it stood still' });
+  expect(guard.takePreviousFailure('a')).toEqual({ after: 'crash', against: 2, error: 'it stood still' });
+  expect(guard.takePreviousFailure('a')).toBeUndefined();
+  expect(guard.takePreviousFailure('b')).toEqual({ after: 'crash' });
 });

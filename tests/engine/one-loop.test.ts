@@ -20,7 +20,7 @@ function wakingPorts(world: SessionPorts, wake: () => void): SessionPorts {
   const { eventLog, inbox, outbox, plan } = store;
   return {
     ...world,
-    reportActivity: wake,
+    reportIdle: wake,
     runSemaphore: { acquire: waking(world.runSemaphore.acquire) },
     model: { ...model, ask: waking(model.ask) },
     tools: { ...tools, checkPermission: waking(tools.checkPermission), run: waking(tools.run) },

@@ -24,6 +24,7 @@ export function desk(config: Config = {}) {
     ...{ workspace, flags: {}, env: {}, log: () => {}, learn: () => {}, wake: () => {}, clock },
     configFile: 'agentd.json',
     readConfig: () => JSON.stringify(config),
+    runGuarded: (_name, _what, run) => run(),
   });
 
   const put = (path: string, text: string) => {

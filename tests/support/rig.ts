@@ -231,7 +231,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     async restart(how) {
       store = store.hands.restart(how);
       timers = [];
-      worker = await open(how?.last ?? { after: 'crash', alone: ++lost });
+      worker = await open(how?.last ?? { after: 'crash', against: ++lost, error: 'it stood still' });
       worker.wake();
       await self.settle();
     },

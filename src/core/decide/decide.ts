@@ -32,7 +32,7 @@ import {
   endRunEvents,
   planEndEvent,
 } from '../runs/end-run.ts';
-import { deadLetterEvents, resumeAfterSettings, scheduleRetry, waitForSettings } from '../runs/run-faults.ts';
+import { deadLetterEvents, resumeAfterSettings, waitForSettings } from '../runs/run-faults.ts';
 import { sessionDepth } from '../session/child-session.ts';
 import { isAskUserCall, isPlanCall, isSpawnCall } from '../session/internal-calls.ts';
 import type { StepClaim, TurnCall } from '../session/run-state.ts';
@@ -80,7 +80,7 @@ function nextDecision(session: Session, rules: Rules): Decision {
   if (begun.length > 0) return { do: 'record', events: begun };
   const again = resumeAfterSettings(session, rules);
   if (again.length > 0) return { do: 'record', events: again };
-  return { do: 'rest', ...scheduleRetry(session, rules), ...approvalTimeout(session) };
+  return { do: 'rest', ...approvalTimeout(session) };
 }
 
 /** What may be done while a call is in flight: replies, and answers that need no run. Null: nothing. */

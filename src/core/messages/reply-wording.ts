@@ -66,10 +66,8 @@ const en = {
   stalled:
     'Ended: the run would never have come to an end by itself. This is an error in agentd; its log has the details.',
   byPerson: 'asked by a person',
-  lost: (times: number, error: string | null) =>
-    `The daemon was lost ${times} times in a row over this, and nothing came of it in between. ${error === null ? 'It died without a word.' : `The last time its own code failed: ${error}`}\nIt is put aside, so that other messages go on.`,
-  triedAgain: (minutes: number) =>
-    `It is tried again by itself in ${minutes < 120 ? `${minutes} minutes` : `${Math.round(minutes / 60)} hours`}.`,
+  lost: (times: number, error: string) =>
+    `The daemon was lost ${times} times in a row over this, and nothing came of it in between. The last time: ${error}\nIt is put aside, so that other messages go on.`,
   sendAgain: 'Send it again to have it tried again.',
   asks: (id: number, tool: string, why: string) => `May this be done? Call ${id}, ${tool}; ${why}.`,
   asksCut: (id: number) => `[cut here; all of it is in approvals/${id}.json]`,
@@ -148,8 +146,7 @@ const zh: typeof en = {
   stalled: '已结束：这次运行自己永远不会结束。这是 agentd 的错误，详情见日志。',
   byPerson: '由用户要求',
   lost: (times, error) =>
-    `守护进程在处理这件事时连续 ${times} 次中断，其间没有任何进展。${error === null ? '它没有留下任何说明。' : `最后一次是程序自身出错：${error}`}\n这件事已放到一边，其他消息照常处理。`,
-  triedAgain: (minutes) => `${minutes < 120 ? `${minutes} 分钟` : `${Math.round(minutes / 60)} 小时`}后会自动再试。`,
+    `守护进程在处理这件事时连续 ${times} 次中断，其间没有任何进展。最后一次：${error}\n这件事已放到一边，其他消息照常处理。`,
   sendAgain: '重新发送即可再试。',
   asks: (id, tool, why) => `可以这样做吗？调用 ${id}，${tool}；${why}。`,
   asksCut: (id) => `[此处截断；全文见 approvals/${id}.json]`,

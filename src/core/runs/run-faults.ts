@@ -6,72 +6,29 @@ import { replyEvent, standInReplyName } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { isChildBusy, sessionDepth } from '../session/child-session.ts';
 import { sessionLanguage } from '../session/session-queries.ts';
-import type { Session } from '../session/session-state.ts';
-import type { Decision, DueEvents } from './decision.ts';
+import { CRASH_LIMIT, type Session } from '../session/session-state.ts';
+import type { Decision } from './decision.ts';
 import { endRunEvents } from './end-run.ts';
 
 const DAEMON_LOST = 'the daemon ended while it ran';
-const MINUTE_MS = 60_000;
 /**
- * What was set aside is tried again after so long, twice as long after each time that it was in vain, a day at most.
- */
-const FIRST_RETRY_MINUTES = 10;
-const LONGEST_RETRY_MINUTES = 24 * 60;
-
-/**
- * What is set aside after too many setbacks: the run, else the message that is owed a reply or is the next one. The
- * session and the daemon go on with the others.
+ * What becomes a dead letter after too many crashes: the run, else the message that is owed a reply or is the next one.
+ * The session and the daemon go on with the others; "continue" tries a run again.
  */
 export function deadLetterEvents(session: Session, rules: Rules): EventBody[] {
   const { run, runEnd, crashes } = session;
-  if (crashes.count < crashes.limit) return [];
+  if (crashes.count < CRASH_LIMIT) return [];
   const language = sessionLanguage(session, rules);
   const words = REPLY_WORDING[language];
-  const text = words.lost(crashes.count, crashes.lastError);
-  if (run) {
-    const again = isRootSession(session)
-      ? `${text}\n${words.triedAgain(retryDelayMinutes(crashes.timesShelved + 1))}`
-      : text;
-    return endRunEvents(session, rules, {
-      status: 'failed',
-      reason: 'crashes',
-      text: again,
-      whyInterrupted: DAEMON_LOST,
-    });
-  }
+  const text = words.lost(crashes.count, crashes.lastError ?? '');
+  if (run)
+    return endRunEvents(session, rules, { status: 'failed', reason: 'crashes', text, whyInterrupted: DAEMON_LOST });
   const owed = runEnd && mapGet(session.messages, runEnd.message);
   const message = owed && !owed.isReplied ? owed.id : session.queue[0];
   if (message === undefined) return [];
   const said = `${text}\n\n${words.sendAgain}`;
   return [replyEvent(session, message, { status: 'failed', reason: 'crashes', text: said, plan: null }, language)];
 }
-
-/**
- * A run that was set aside is tried again by itself, when its time has come and nothing else was said since. Its reply
- * was given, so what it comes to is told in one of its own. Of a child session its parent tries again.
- */
-export function scheduleRetry(session: Session, rules: Rules): { due?: DueEvents } {
-  const { runEnd, crashes, run } = session;
-  if (run || runEnd?.reason !== 'crashes' || runEnd.at === undefined || !isRootSession(session)) return {};
-  const at = new Date(Date.parse(runEnd.at) + retryDelayMinutes(crashes.timesShelved) * MINUTE_MS).toISOString();
-  const asked = mapGet(session.messages, runEnd.message);
-  const name = standInReplyName(session, 'retry', asked?.name ?? '');
-  const model = rules.model;
-  const limits = resolveLimits(rules.limits, session.limitsByPerson ?? undefined);
-  return {
-    due: {
-      at,
-      events: [
-        { type: 'run.resumed', message: name, name, by: 'daemon', limits, ...(model !== undefined && { model }) },
-      ],
-    },
-  };
-}
-
-const isRootSession = ({ name }: Session): boolean => sessionDepth(name) === 0;
-
-const retryDelayMinutes = (shelved: number): number =>
-  Math.min(LONGEST_RETRY_MINUTES, FIRST_RETRY_MINUTES * 2 ** Math.min(Math.max(0, shelved - 1), 20));
 
 const SETTINGS_REASON = 'settings';
 

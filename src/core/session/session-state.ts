@@ -136,29 +136,20 @@ export type Session = PlanProgress & {
 
 /** What is known of daemons that were lost over the work at hand. */
 export type CrashCounts = {
-  /** How many in a row are proven to be its doing: nothing else was at work, and it got no further in between. */
+  /** How many in a row, with evidence for each, and without any progress in between. */
   count: number;
   /** What was said of the last one. */
   lastError: string | null;
-  /** So many and it is set aside. */
-  limit: number;
-  /** How often in a row runs were set aside. */
-  timesShelved: number;
-  /** Anything got further since the last recovery. */
-  madeProgress: boolean;
   /** At the last recovery a call was open: the model asking for another one is no progress yet. */
   hadOpenCall: boolean;
 };
 
-/** Daemons a message may cost before it is set aside (rule R20; mail systems call it a poison message). */
-export const DEFAULT_CRASH_LIMIT = 3;
+/** Daemons a message may cost before it becomes a dead letter (rule R20). */
+export const CRASH_LIMIT = 3;
 
 export const NO_CRASHES: CrashCounts = {
   count: 0,
   lastError: null,
-  limit: DEFAULT_CRASH_LIMIT,
-  timesShelved: 0,
-  madeProgress: true,
   hadOpenCall: false,
 };
 

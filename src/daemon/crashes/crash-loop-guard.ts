@@ -1,169 +1,184 @@
+import { getOwn } from '../../base/dictionary.ts';
 import { errorText } from '../../base/user-error.ts';
 import type { PreviousFailure } from '../../engine/loop/recovery.ts';
 import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';
-import type { CrashCulprit, CrashRecord } from '../../protocol/workspace/daemon-files.ts';
-import type { ActivityFile } from './crash-blame.ts';
-import { type BlameResult, holdUntil, MAX_CRASHES } from './crash-blame.ts';
+import type { CrashRecord } from '../../protocol/workspace/daemon-files.ts';
+import type { BlameResult } from './crash-blame.ts';
 import type { UnservedSession } from './session-trouble.ts';
 
-/** After so many losses in a row sessions are opened one at a time. */
+/** Evidence of so many daemons lost in a row, and a session that has no message to give up is not opened at once. */
+const MAX_CRASHES = 3;
+const HOLD_FIRST_MS = 60_000;
+const HOLD_MAX_MS = 24 * 3_600_000;
+/** From this many losses in a row without a note on, the daemon waits, and opens sessions one at a time. */
 const CRASH_LOOP_LENGTH = 2;
-/**
- * Nothing is opened for this long first, twice as long after each loss, and longer than what was at work had lasted.
- */
-const PAUSE_MS = 1000;
-const PAUSE_MAX_MS = 60_000;
-/** A session that gets nowhere is alone for this long, twice as long after each loss. */
-const ALONE_MS = 5000;
-const ALONE_MAX_MS = 10 * 60_000;
+const PAUSE_MAX_MS = 32_000;
+/** The next session is opened after this long at the latest; sooner where so many wait that it would take a minute. */
+const GAP_MS = 2000;
+const ALL_OPENED_MS = 60_000;
 /** A daemon that has lived for so long is not the next of a row. */
 const STABLE_AFTER_MS = 10 * 60_000;
 
-/** Who may be opened after daemons were lost, and what became of it. */
+/** The sessions that want to be opened, as the guard sees them. */
+export type OpeningQueue = {
+  waiting(): Iterable<string>;
+  /** Every session that has something to do is waiting or open by now. */
+  isComplete(): boolean;
+  openWaiting(): void;
+};
+
+/** Who may be opened after daemons were lost. */
 export type CrashLoopGuard = {
-  start(sessions: { wake(name: string): void; openWaiting(): void }): void;
+  start(queue: OpeningQueue): void;
   mayOpen(name: string): boolean;
-  /** How the last daemon ended for this session; asked when it is opened, and told once. */
+  /** How the last daemon ended for this session; asked when it is opened, and answered once. */
   takePreviousFailure(name: string): PreviousFailure | undefined;
-  /** A worker of it begins to open; it does something, gets further, or rests; its worker is closed. */
-  onOpen(name: string): void;
-  onActivity(name: string, is: 'busy' | 'got on' | 'quiet'): void;
+  /** Its loop came to rest: what was counted against it is forgiven. */
+  onIdle(name: string): void;
   onClose(name: string): void;
-  /** It has cost daemons before anything of it was on record that could be set aside: it is held for a while. */
-  holdIfCulprit(name: string, begun: boolean): boolean;
+  /** With evidence against it and nothing on record that could be given up, a session is held for a while. */
+  holdIfBlamed(name: string, hasOpenWork: boolean): boolean;
   listHeld(): UnservedSession[];
   stop(): void;
 };
 
 type CrashLoopOptions = {
   assessed: BlameResult;
-  atWork: ActivityFile;
   /** Puts the losses on file, for the next daemon. */
   write: (losses: CrashRecord) => Promise<void>;
+  /** When the session's event log was last written, in ms; 0 where there is none. */
+  lastWritten: (name: string) => number;
   clock: Clock;
   log: SessionPorts['log'];
 };
 
 /**
- * After two losses in a row nothing is opened for a moment: a daemon that is lost then was not lost over a session.
- * Then come the sessions that were at work, alone, until each rests, gets further than before, or has lasted; what is
- * lost then is lost over the one that was open. After that all are served, except those that cost too many: they are
- * tried again by themselves.
+ * After losses that nothing explains, the daemon waits 2^n seconds and opens sessions one at a time. The one whose event
+ * log was written last goes last: should it be what costs the memory, the others were served before. Nobody is blamed.
  */
-export function openCrashLoopGuard({ assessed, atWork, write, clock, log }: CrashLoopOptions): CrashLoopGuard {
+export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }: CrashLoopOptions): CrashLoopGuard {
+  const { blamed } = assessed;
+  const since = clock.now().toISOString();
+  const heldUntil = new Map<string, number>();
+  const informed = new Set<string>();
   let losses = assessed.losses;
-  const told = new Set<string>();
   let phase: 'pause' | 'one at a time' | 'all' = losses.in_a_row >= CRASH_LOOP_LENGTH ? 'pause' : 'all';
-  const culprit = (name: string): CrashCulprit | undefined => losses.culprits.find(({ session }) => session === name);
-  const primes = losses.culprits.map(({ session }) => session);
-  const order = [...new Set([...primes, ...losses.suspects])].filter((name) => !isHeld(name));
-  let trying: string | undefined;
-  let off = (): void => {};
+  let queue: OpeningQueue = { waiting: () => [], isComplete: () => true, openWaiting: () => {} };
+  let order: string[] = [];
+  let gapMs = GAP_MS;
+  let current: string | undefined;
+  let cancelNext = (): void => {};
+  let cancelStable = (): void => {};
+  let isStopped = false;
   let writing: Promise<void> = Promise.resolve();
-  let sessions: Parameters<CrashLoopGuard['start']>[0] = { wake: () => {}, openWaiting: () => {} };
-  let isOver = false;
+
+  const against = (name: string): number => getOwn(losses.against, name) ?? 0;
 
   /** One after the other; a file that cannot be written is no reason to serve nobody. */
-  function keep(next: CrashRecord): Promise<void> {
+  function save(next: CrashRecord): void {
     losses = next;
     writing = writing.then(() => write(next)).catch((error) => log('warn', errorText(error)));
-    return writing;
   }
 
-  function isHeld(name: string): boolean {
-    const until = culprit(name)?.until;
-    return until !== undefined && clock.now().toISOString() < until;
+  /** Twice as long for each daemon more. */
+  function hold(name: string): void {
+    const ms = Math.min(HOLD_MAX_MS, HOLD_FIRST_MS * 2 ** Math.min(20, against(name) - MAX_CRASHES));
+    heldUntil.set(name, clock.elapsed() + ms);
   }
 
-  const doubled = (ms: number, most: number): number =>
-    Math.min(most, ms * 2 ** Math.min(20, losses.in_a_row - CRASH_LOOP_LENGTH));
+  const heldForMs = (name: string): number => Math.max(0, (heldUntil.get(name) ?? 0) - clock.elapsed());
+
+  function describeHold(name: string): string {
+    const until = new Date(clock.now().getTime() + heldForMs(name)).toISOString();
+    const last = blamed?.session === name ? ` The last time: ${blamed.why}` : '';
+    return `${against(name)} daemons in a row were lost over it. It is opened again at ${until}; to have it tried now, remove it from .agentd/losses.json and restart the daemon.${last}`;
+  }
+
+  // After the third it is opened once, so that its message is given up with a reply; after more of them it is held.
+  for (const name of Object.keys(losses.against)) if (against(name) > MAX_CRASHES) hold(name);
 
   function pause(): void {
-    const ms = Math.min(PAUSE_MAX_MS, Math.max(doubled(PAUSE_MS, PAUSE_MAX_MS), 2 * losses.ran_ms));
-    const what = `${losses.in_a_row} daemons were lost in a row. Nothing is opened for ${Math.ceil(ms / 1000)} s`;
-    log('warn', `${what}, then one session at a time: ${order.join(', ') || 'none is left'}`);
-    off = clock.after(ms, () => {
+    const ms = Math.min(PAUSE_MAX_MS, 1000 * 2 ** Math.min(20, losses.in_a_row - 1));
+    const what = `${losses.in_a_row} daemons in a row were lost, and nothing says over what`;
+    log('warn', `${what}. Nothing is opened for ${ms / 1000} s, then one session at a time`);
+    cancelNext = clock.after(ms, () => {
       phase = 'one at a time';
-      next();
+      openNext();
     });
   }
 
-  function next(): void {
-    off();
-    if (isOver) return;
-    trying = undefined;
-    const name = order.shift();
-    if (name === undefined) {
-      phase = 'all';
-      log('info', 'every session that was at work has been tried; all are served');
-      const { trying: _, ...rest } = losses;
-      void keep({ ...rest, suspects: [] });
-      off = clock.after(STABLE_AFTER_MS, () => void keep({ ...losses, in_a_row: 0 }));
-      sessions.openWaiting();
-      return;
+  function openNext(): void {
+    cancelNext();
+    if (isStopped || phase !== 'one at a time') return;
+    const waiting = new Set(queue.waiting());
+    if (!order.some((name) => waiting.has(name))) {
+      const found = [...waiting].filter((name) => heldForMs(name) === 0);
+      if (found.length === 0 && queue.isComplete()) {
+        serveAll();
+        return;
+      }
+      const written = new Map(found.map((name) => [name, lastWritten(name)]));
+      order = found.sort((a, b) => (written.get(a) ?? 0) - (written.get(b) ?? 0));
+      gapMs = Math.min(GAP_MS, ALL_OPENED_MS / Math.max(1, order.length));
     }
-    // Whom it was tried on is known before it is.
-    void keep({ ...losses, trying: name }).then(() => {
-      if (isOver) return;
-      trying = name;
-      off = clock.after(doubled(ALONE_MS, ALONE_MAX_MS), next);
-      sessions.wake(name);
-    });
+    while (order[0] !== undefined && !waiting.has(order[0])) order.shift();
+    current = order.shift();
+    cancelNext = clock.after(gapMs, openNext);
+    queue.openWaiting();
   }
 
-  function clear(name: string): void {
-    if (!culprit(name)) return;
-    void keep({ ...losses, culprits: losses.culprits.filter(({ session }) => session !== name) });
+  function serveAll(): void {
+    phase = 'all';
+    current = undefined;
+    log('info', 'every session with something to do has been opened; all are served');
+    queue.openWaiting();
+  }
+
+  /** The next one follows at once, but not within the turn of whoever tells us. */
+  function advance(name: string): void {
+    if (name !== current || phase !== 'one at a time') return;
+    cancelNext();
+    cancelNext = clock.after(0, openNext);
   }
 
   return {
     start(given) {
-      sessions = given;
-      if (assessed.told !== null) log('warn', assessed.told);
+      queue = given;
+      if (blamed) log('warn', `The last daemon was lost over the session ${blamed.session}: ${blamed.why}`);
       if (phase === 'pause') pause();
-      else off = clock.after(STABLE_AFTER_MS, () => void keep({ ...losses, in_a_row: 0 }));
+      cancelStable = clock.after(STABLE_AFTER_MS, () => {
+        if (losses.in_a_row > 0) save({ ...losses, in_a_row: 0 });
+      });
     },
-    mayOpen: (name) => !isHeld(name) && (phase === 'all' || name === trying),
+    mayOpen: (name) => heldForMs(name) === 0 && (phase === 'all' || name === current),
     takePreviousFailure(name) {
-      if (told.has(name)) return undefined;
-      told.add(name);
-      return assessed.verdict(name);
+      if (informed.has(name)) return undefined;
+      informed.add(name);
+      return blamed?.session === name
+        ? { after: 'crash', against: blamed.times, error: blamed.why }
+        : { after: 'crash' };
     },
-    onOpen: (name) => atWork.markBusy(name),
-    onActivity(name, is) {
-      if (is === 'busy') atWork.markBusy(name);
-      if (is === 'quiet') {
-        atWork.markIdle(name);
-        clear(name);
+    onIdle(name) {
+      if (against(name) > 0) {
+        const { [name]: _, ...others } = losses.against;
+        save({ ...losses, against: others });
       }
-      const hasPassed = is === 'quiet' || (is === 'got on' && !primes.includes(name));
-      if (name === trying && hasPassed) next();
+      advance(name);
     },
-    onClose(name) {
-      atWork.markIdle(name);
-      if (name === trying) next();
-    },
-    holdIfCulprit(name, begun) {
-      const one = culprit(name);
-      if (!one || one.times < MAX_CRASHES || begun || one.until !== undefined) return false;
-      const until = holdUntil(clock.now(), one.times);
-      void keep({ ...losses, culprits: losses.culprits.map((other) => (other === one ? { ...one, until } : other)) });
+    onClose: advance,
+    holdIfBlamed(name, hasOpenWork) {
+      if (hasOpenWork || against(name) !== MAX_CRASHES || heldUntil.has(name)) return false;
+      hold(name);
       return true;
     },
     listHeld: () =>
-      losses.culprits
-        .filter(({ session }) => isHeld(session))
-        .map((one) => ({ session: one.session, is: 'set aside', why: describeHold(one), since: losses.at ?? '' })),
+      [...heldUntil.keys()]
+        .filter((name) => heldForMs(name) > 0)
+        .map((name) => ({ session: name, is: 'set aside', why: describeHold(name), since })),
     stop() {
-      isOver = true;
-      off();
-      atWork.close();
+      isStopped = true;
+      cancelNext();
+      cancelStable();
     },
   };
-}
-
-function describeHold({ times, how, what, until }: CrashCulprit): string {
-  const over =
-    how === 'alone' ? 'while nothing else was at work' : `that stood still in a step of it${what ? ` (${what})` : ''}`;
-  return `It has cost ${times} daemons in a row, ${over}. It is opened again at ${until}; to have it tried now, remove it from .agentd/losses.json and restart the daemon.`;
 }

@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads';
-import type { StallReport } from '../../protocol/workspace/daemon-files.ts';
+import type { CrashNote } from '../../protocol/workspace/daemon-files.ts';
 
 const STALL_LIMIT_MS = 60_000;
 const TICKS_PER_LIMIT = 60;
@@ -41,14 +41,15 @@ const WATCHDOG_THREAD = `
     const seconds = Math.round((ticks * tickMs) / 1000);
     const whose = session ? ' in a step of the session ' + session + ' (' + what + ')' : '';
     const words = 'The daemon stood still for ' + seconds + ' s' + whose + ' and ends itself. Nothing is lost; start agentd again.\\n';
-    const left = JSON.stringify({ version: 1, ...told.of, seconds, ...(session && { session, what }) }, null, 2);
+    const why = 'it stood still for ' + seconds + ' s' + (session ? ' while ' + what : '');
+    const left = JSON.stringify({ ...told.of, ...(session && { session }), why }, null, 2);
     const say = () => write(2, words, kill);
     told.path ? writeFile(told.path, left + '\\n', { mode: 0o600 }, say) : say();
   }, tickMs);
 `;
 
 export type Watchdog = {
-  /** Runs what does not give way, as the step of a session; one that takes long is told. */
+  /** Runs what does not give way, as the step of a session; one that takes long is told. Within a step it is that one's. */
   runGuarded<T>(session: string, what: string, run: () => T): T;
   stop(): Promise<void>;
 };
@@ -58,7 +59,7 @@ export type WatchdogOptions = {
   patienceMs?: number;
   /** Where it leaves why it ended the process, and for whom. */
   path?: string;
-  of?: Pick<StallReport, 'owner_since'>;
+  of?: Pick<CrashNote, 'owner_since'>;
   slow?: (session: string, what: string, seconds: number) => void;
 };
 
@@ -88,6 +89,7 @@ export function startWatchdog({ patienceMs = STALL_LIMIT_MS, path, of, slow }: W
   timer.unref();
   return {
     runGuarded(session, what, run) {
+      if (Atomics.load(beat, 1) > 0) return run();
       Atomics.store(beat, 1, mark.write(`${session}\n${what}`));
       const began = performance.now();
       try {

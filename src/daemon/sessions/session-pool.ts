@@ -28,9 +28,11 @@ export type SessionPool = {
   wake(name: string): void;
   /** Opens those that wait and may be opened by now. */
   openWaiting(): void;
+  /** Names of those that wait to be opened. */
+  waitingNames(): Iterable<string>;
   /** The folder is gone: its worker ends without a word. */
   drop(name: string): void;
-  /** Nobody works in it, and nothing is known against its record. */
+  /** Nobody works in it, it might be opened, and nothing is known against its record. */
   isAsleep(name: string): boolean;
   /** There is room on the disk again. */
   onDiskSpace(): void;
@@ -58,6 +60,8 @@ export type SessionPoolOptions = {
   crashLoop: CrashLoopGuard;
   /** Runs what does not give way, as a step of that session. */
   runGuarded: <T>(session: string, what: string, run: () => T) => T;
+  /** Runs work of that session: an error that nobody catches in what it starts is told with its name. */
+  runInSession: <T>(session: string, run: () => T) => T;
 };
 
 type PoolEntry = {
@@ -110,8 +114,11 @@ export function openSessionPool(
     entry.lastUsed = clock.elapsed();
     live.delete(name);
     live.set(name, entry);
-    entry.worker?.wake();
+    wakeWorker(name, entry);
   }
+
+  /** Whoever wakes it may be another session. */
+  const wakeWorker = (name: string, { worker }: PoolEntry): void => options.runInSession(name, () => worker?.wake());
 
   function wakeClosed(name: string): void {
     const trouble = failing.get(name);
@@ -166,12 +173,13 @@ export function openSessionPool(
     };
     live.set(name, entry);
     cancelWake(name);
-    crashLoop.onOpen(name);
     opening += 1;
-    entry.opening = openWorkerOf(name, entry).finally(() => {
-      opening -= 1;
-      openWhereRoom();
-    });
+    entry.opening = options
+      .runInSession(name, () => openWorkerOf(name, entry))
+      .finally(() => {
+        opening -= 1;
+        openWhereRoom();
+      });
   }
 
   async function openWorkerOf(name: string, entry: PoolEntry): Promise<SessionWorker | null> {
@@ -195,7 +203,7 @@ export function openSessionPool(
       );
       if (faults.get(name) === last) faults.delete(name);
       entry.since = clock.elapsed();
-      if (crashLoop.holdIfCulprit(name, entry.worker.hadUnfinishedWork)) return postpone(name, entry.worker);
+      if (crashLoop.holdIfBlamed(name, entry.worker.hadUnfinishedWork)) return postpone(name, entry.worker);
       entry.worker.wake();
       return entry.worker;
     } catch (error) {
@@ -209,12 +217,12 @@ export function openSessionPool(
     return {
       ...world,
       runGuarded: (what, run) => options.runGuarded(name, what, run),
-      reportActivity: (is) => live.get(name) === entry && crashLoop.onActivity(name, is),
+      reportIdle: () => live.get(name) === entry && crashLoop.onIdle(name),
       reportTrouble: (error: unknown) => handleIntakeTrouble(name, entry, error),
     };
   }
 
-  /** Nothing of it is on record that could be set aside: all of it waits. */
+  /** Nothing of it is on record that could be given up: all of it waits. */
   function postpone(name: string, worker: SessionWorker): SessionWorker {
     waiting.add(name);
     void close(name);
@@ -337,13 +345,15 @@ export function openSessionPool(
   return {
     wake,
     openWaiting: openWhereRoom,
+    waitingNames: () => waiting,
     drop(name) {
       cancelWake(name);
       waiting.delete(name);
       failing.delete(name);
       void close(name, 0, "the session's folder was removed or renamed");
     },
-    isAsleep: (name) => !live.has(name) && !waiting.has(name) && failing.get(name)?.is !== 'quarantined',
+    isAsleep: (name) =>
+      crashLoop.mayOpen(name) && !live.has(name) && !waiting.has(name) && failing.get(name)?.is !== 'quarantined',
     quarantineReason(name) {
       const trouble = failing.get(name);
       return trouble?.is === 'quarantined' && trouble.mark !== '' ? trouble.why : undefined;

@@ -8,6 +8,8 @@ export type UnfinishedSessions = {
   /** Wakes this session where its record tells of something begun: soon, but not before `start`. */
   check(name: string): void;
   start(): void;
+  /** All that were asked for so far have been looked at. */
+  isDone(): boolean;
   close(): void;
 };
 
@@ -51,6 +53,7 @@ export function openUnfinishedSessions(
       state = 'idle';
       begin();
     },
+    isDone: () => state === 'idle' && names.size === 0,
     close() {
       state = 'closed';
     },

@@ -5,12 +5,11 @@ import type { SessionLog } from '../state/session-log.ts';
 
 /**
  * How the last worker of a session ended: in this daemon, by an error of the code or by the disk; or with a daemon that
- * was lost. `alone`: how many were lost in a row while nothing else was at work; 0: what was counted turned out to be
- * nobody's doing.
+ * was lost. `against`: how many were lost in a row with evidence against this session; without it there is none.
  */
 export type PreviousFailure =
   | { after: 'error' | 'trouble'; error: string }
-  | { after: 'crash'; alone?: number; error?: string };
+  | { after: 'crash'; against?: number; error?: string };
 
 /**
  * What the last daemon left open is put on record; the beat then goes on from there like from anywhere else. Durable

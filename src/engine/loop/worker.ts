@@ -7,7 +7,7 @@ import { shouldAbortCall } from '../../core/messages/message-actions.ts';
 import { formatReplyFile } from '../../core/messages/replies.ts';
 import type { Decision } from '../../core/runs/decision.ts';
 import { deadLetterEvents, endStalledRunEvents, isStalled, isWaitingForSettings } from '../../core/runs/run-faults.ts';
-import { DEFAULT_CRASH_LIMIT, type Session } from '../../core/session/session-state.ts';
+import { CRASH_LIMIT, type Session } from '../../core/session/session-state.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { NO_NOTES } from '../../protocol/workspace/memory-notes.ts';
@@ -104,13 +104,8 @@ export async function openSessionWorker(
   let isIntakeScheduled = false;
   /** The last look beside a call in flight failed, and was told of. */
   let hasIntakeFailed = false;
-  /** Nothing got further yet than where the last daemon was lost. */
-  let isWithoutProgress = false;
-  /**
-   * What is set aside is so, with its reply, before `plan.json` is looked at: that may be what the last daemons were
-   * lost over.
-   */
-  let isShelvingFirst = last?.after === 'crash' && (last.alone ?? 0) >= DEFAULT_CRASH_LIMIT;
+  /** A message is given up, with its reply, before any file is read: that may be what the last daemons were lost over. */
+  let isShelvingFirst = false;
   let closing: Promise<void> | null = null;
   let stopReason = STOP_REASON;
   /** `patient`: whoever closes the worker may keep the time for it. */
@@ -140,7 +135,6 @@ export async function openSessionWorker(
     if (isStopping || hasFailed) return;
     if (loop.running === null) {
       loop.start();
-      ports.reportActivity?.('busy');
     } else if (inFlight && !isIntakeScheduled) {
       // One glance sees all that came in before it: a hundred thousand wakes must not line up for one each.
       isIntakeScheduled = true;
@@ -151,7 +145,7 @@ export async function openSessionWorker(
   function afterLoop(): void {
     leaveSemaphore();
     if (isWoken && !isStopping && !hasFailed) wake();
-    else if (!isStopping && !hasFailed) ports.reportActivity?.('quiet');
+    else if (!isStopping && !hasFailed) ports.reportIdle?.();
   }
 
   function leaveSemaphore(): void {
@@ -188,10 +182,6 @@ export async function openSessionWorker(
       );
       const decision = await inOrder(() => iterate(runRules));
       if (sessionLog.sinceSnapshot === 'due') await inOrder(takeSnapshot);
-      if (isWithoutProgress && sessionLog.session.crashes.madeProgress) {
-        isWithoutProgress = false;
-        ports.reportActivity?.('got on');
-      }
       if (!isWoken) clearIntakeTrouble();
       if (isStopping || decision.do === 'rest') return;
       if (decision.do === 'think' || decision.do === 'act') {
@@ -434,8 +424,8 @@ export async function openSessionWorker(
 
   const begun = describeOpenWork(sessionLog.session).length > 0;
   await recordRecovery(sessionLog, last);
+  isShelvingFirst = sessionLog.session.crashes.count >= CRASH_LIMIT;
   if (begun && !isShelvingFirst) await planSync.readEdits();
-  isWithoutProgress = !sessionLog.session.crashes.madeProgress;
   await cleanUpCalls(ports, sessionLog);
   return {
     wake,
@@ -458,7 +448,7 @@ export async function openSessionWorker(
   };
 }
 
-/** Something is set aside here, or its reply is still to be told. */
+/** A message is given up here, or its reply is still to be published. */
 function isShelving(session: Session, rules: Rules): boolean {
   const { run, runEnd, unpublishedReplies } = session;
   if (deadLetterEvents(session, rules).length > 0 || Object.keys(unpublishedReplies).length > 0) return true;

@@ -27,10 +27,8 @@ export type SessionPorts = {
   jobs?: Jobs;
   /** Twelve hex digits that nobody can foresee: what marks data in the requests of a slice of work. */
   createNonce: () => string;
-  /**
-   * Whether the session has anything going on; `got on`: it got further than where the last daemon was lost over it.
-   */
-  reportActivity?: (is: 'busy' | 'got on' | 'quiet') => void;
+  /** The session's loop came to rest. */
+  reportIdle?: () => void;
   /** Runs something that does not give way: should the daemon stand still in it, this is whose it was, and what. */
   runGuarded?: RunGuarded;
   /** What keeps this session from being heard while a call of it is in flight; null once that is over. */

@@ -97,12 +97,7 @@ const EVENT_SCHEMAS = [
   }),
   eventSchema('run.resumed', {
     message: z.string(),
-    name: z
-      .string()
-      .optional()
-      .describe(
-        'Name of the reply of a run that goes on by itself: what was set aside is tried again, or settings hold again.',
-      ),
+    name: z.string().optional().describe('Name of the reply of a run that goes on by itself: settings hold again.'),
     by: Actor,
     limits: Limits,
     plan: z.string().optional().describe('A plan that had been set aside and is taken up again.'),
@@ -273,12 +268,12 @@ const EVENT_SCHEMAS = [
       .optional()
       .describe('How it was left: a daemon that died, an error of its code, trouble with the disk, a stop in order.'),
     error: z.string().optional(),
-    alone: z
+    against: z
       .int()
-      .min(0)
+      .min(1)
       .optional()
       .describe(
-        "Daemons lost in a row while nothing but this session was at work, or standing still in a step of it; 0: what was counted before turned out to be nobody's doing. Without it nothing is proven.",
+        'Daemons lost in a row with evidence against this session: the event loop stood still in a step of it, or an error in its work was not caught. Without it there is no evidence.',
       ),
   }),
   eventSchema('daemon.stopped', {

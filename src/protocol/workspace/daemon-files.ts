@@ -68,48 +68,19 @@ export const DaemonStatus = z.object({
 });
 export type DaemonStatus = z.infer<typeof DaemonStatus>;
 
-/** A session that is proven to have cost daemons. */
-export const CrashCulprit = z.object({
-  session: z.string(),
-  times: z.int().min(1).describe('Daemons lost in a row over it.'),
-  how: z
-    .enum(['alone', 'stood still'])
-    .describe('Nothing else was at work; or the daemon stood still in a step of it.'),
-  what: z.string().optional().describe('The step it stood still in.'),
-  until: z.string().optional().describe('It is not opened before this time, ISO 8601, UTC.'),
-});
-export type CrashCulprit = z.infer<typeof CrashCulprit>;
-
-/**
- * `.agentd/losses.json`: daemons that ended without a word, and what that says of the sessions. Deleting it forgives
- * all.
- */
+/** `.agentd/losses.json`: daemons that ended without a word. Deleting it while no daemon runs forgives all. */
 export const CrashRecord = z.object({
-  version: z.literal(1),
-  in_a_row: z.int().min(0).describe('Daemons lost one after the other while sessions were at work.'),
-  at: z.string().optional().describe('When the last of them was found, ISO 8601, UTC.'),
-  ran_ms: z.number().min(0).describe('How long the youngest work had gone on when it was lost.'),
-  suspects: z
-    .array(z.string())
-    .describe('Sessions that were at work then; after two losses they are tried one at a time.'),
-  trying: z.string().optional().describe('The one that was being tried, alone.'),
-  culprits: z.array(CrashCulprit),
+  in_a_row: z.int().min(0).describe('Daemons lost one after the other, with no note of a session.'),
+  against: z
+    .record(z.string(), z.int().min(1))
+    .describe('Daemons lost in a row over a session, by its name, each with a note that names it.'),
 });
 export type CrashRecord = z.infer<typeof CrashRecord>;
 
-/** A line of `.agentd/at-work`: a session that has something going on, since so many ms after the daemon began. */
-export const ActiveSession = z.object({ session: z.string(), since_ms: z.number() });
-export type ActiveSession = z.infer<typeof ActiveSession>;
-
-/** The first line of `.agentd/at-work`: whose it is, and when that was last alive, in ms after it began. */
-export const ActiveSessionsHeader = z.object({ owner_since: z.string(), alive_ms: z.number() });
-
-/** `.agentd/stood-still.json`: what the watchdog left of a daemon that it ended. */
-export const StallReport = z.object({
-  version: z.literal(1),
+/** `.agentd/crash-note.json`: what the watchdog or the crash handler left of a daemon as it ended. */
+export const CrashNote = z.object({
   owner_since: z.string(),
-  seconds: z.number(),
-  session: z.string().optional().describe('Whose step it stood still in; without it nobody knows.'),
-  what: z.string().optional(),
+  session: z.string().optional().describe('In whose work it happened; without it nobody knows.'),
+  why: z.string(),
 });
-export type StallReport = z.infer<typeof StallReport>;
+export type CrashNote = z.infer<typeof CrashNote>;

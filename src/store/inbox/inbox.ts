@@ -1,5 +1,6 @@
 import * as fs from 'node:fs';
 import { errorCode } from '../../base/user-error.ts';
+import type { RunGuarded } from '../../engine/ports/session-ports.ts';
 import type { DroppedFile, Inbox } from '../../engine/ports/store-ports.ts';
 import { syncFile } from '../fs/durable-write.ts';
 import { openChangeDetector } from '../fs/file-reads.ts';
@@ -27,7 +28,13 @@ const MAX_BATCH_BYTES = 32 * 1024 * 1024;
 /** A message that does not wait its turn is a few words. */
 const MAX_URGENT_BYTES = 64n * 1024n;
 
-export type InboxOptions = { now: () => Date; elapsed: () => number; askWriters?: FindWriters };
+export type InboxOptions = {
+  now: () => Date;
+  elapsed: () => number;
+  askWriters?: FindWriters;
+  /** Should the daemon stand still while a message is read, this says whose it was. */
+  runGuarded?: RunGuarded;
+};
 type JudgedFile = { one: InboxEntry; seen: SeenFile; drop: DroppedFile | 'gone' | 'pending' };
 
 /** The folder where anyone drops messages. Nothing in it is trusted, followed, waited for or deleted. */
@@ -35,6 +42,7 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
   const held = keepFolderOpen(paths.folder, [{ path: paths.inbox }]);
   const isSame = watchFolderIdentity(paths.folder);
   const judgeReadiness = openReadinessCheck(options.elapsed, options.now, options.askWriters ?? findWritersInProc);
+  const runGuarded: RunGuarded = options.runGuarded ?? ((_what, run) => run());
   const listing = openInboxListing(options.elapsed, options.now);
   const processed = openProcessedFiles(paths, options.now);
   /** The folder with nothing in it to be taken. A beat looks here before each step of a run, and mostly in vain. */
@@ -73,7 +81,8 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
         for (const { one, seen } of batch) {
           const isWhole = isCompleteByName(seen.raw) && seen.stat.size > 0n;
           const looking = { at: options.now().getTime(), tellsBirth: tells };
-          const drop = readDroppedFile(inbox, seen, isWhole ? 'ready' : judge(seen.stat), looking);
+          const readiness = isWhole ? 'ready' : judge(seen.stat);
+          const drop = runGuarded('reading a message', () => readDroppedFile(inbox, seen, readiness, looking));
           if (drop === 'gone') gone.add(one);
           yield { one, seen, drop };
         }

@@ -25,8 +25,7 @@ export const workspacePaths = (root: string) => ({
   status: join(root, '.agentd', 'status.json'),
   /** Daemons that were lost, and what that says of sessions; who is at work now; and what the watchdog left. */
   losses: join(root, '.agentd', 'losses.json'),
-  atWork: join(root, '.agentd', 'at-work'),
-  stoodStill: join(root, '.agentd', 'stood-still.json'),
+  crashNote: join(root, '.agentd', 'crash-note.json'),
   /** Room kept for the last records on a full disk. */
   reserve: join(root, '.agentd', 'reserve'),
   schemas: join(root, '.agentd', 'schemas'),

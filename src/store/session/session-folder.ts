@@ -16,7 +16,7 @@ import { openOutbox } from './outbox.ts';
 import { listExistingFiles, openCallFolders, readImage } from './work-files.ts';
 
 export type SessionFolderOptions = Pick<EventLogOptions, 'now' | 'disk' | 'segmentBytes'> &
-  Pick<InboxOptions, 'askWriters'> & {
+  Pick<InboxOptions, 'askWriters' | 'runGuarded'> & {
     /** Which owner of the workspace writes; 1 where ownership is not counted. */
     epoch?: number;
     /** Milliseconds of a clock that never goes back. */

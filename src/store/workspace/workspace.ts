@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../../base/user-error.ts';
+import type { RunGuarded } from '../../engine/ports/session-ports.ts';
 import type { SessionStore } from '../../engine/ports/store-ports.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import { isSessionFolder } from '../../protocol/workspace/session-names.ts';
@@ -25,7 +26,7 @@ export type Workspace = {
    * Opens a session for its only writer, which writes as `epoch`. Throws UserError where there is none of that name,
    * and `SessionInUse` where it is open.
    */
-  openSession(name: string, epoch?: number): SessionStore;
+  openSession(name: string, epoch?: number, runGuarded?: RunGuarded): SessionStore;
   /**
    * The last event of a session's record, read from the end of the file alone; undefined where there is none, or no
    * such session.
@@ -83,11 +84,12 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
     paths,
     listSessions: sessions,
     has: isThere,
-    openSession(name, epoch = options.epoch ?? 1) {
+    openSession(name, epoch = options.epoch ?? 1, runGuarded) {
       // A family works in one folder and by one set of rules: those of its root.
       const work = sharedWithRoot(sessionPaths(paths.session(familyRootOf(name, isThere))));
       const folder = existingFolder(name);
-      return openSessionFolder(folder, tokens.take(name), { ...options, epoch, templates: paths.templates, ...work });
+      const extra = { epoch, templates: paths.templates, ...work, ...(runGuarded && { runGuarded }) };
+      return openSessionFolder(folder, tokens.take(name), { ...options, ...extra });
     },
     lastEvent: async (name) => readLastEvent(sessionPaths(paths.session(name))),
     async readEvents(name, each) {
