@@ -10,8 +10,8 @@ export type CrashHandler = {
 };
 
 /**
- * Leaves a note where an error that nobody caught ends the daemon, with the session in whose work it was thrown. It only
- * observes: the process still ends with Node's own message and exit code.
+ * Leaves a note where an error that nobody caught ends the daemon, with the session in whose work it was thrown. It
+ * only observes: the process still ends with Node's own message and exit code.
  */
 export function startCrashHandler(path: string, ownerSince: string): CrashHandler {
   const current = new AsyncLocalStorage<string>();

@@ -53,8 +53,9 @@ type CrashLoopOptions = {
 };
 
 /**
- * After losses that nothing explains, the daemon waits 2^n seconds and opens sessions one at a time. The one whose event
- * log was written last goes last: should it be what costs the memory, the others were served before. Nobody is blamed.
+ * After losses that nothing explains, the daemon waits 2^n seconds and opens sessions one at a time. The one whose
+ * event log was written last goes last: should it be what costs the memory, the others were served before. Nobody is
+ * blamed.
  */
 export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }: CrashLoopOptions): CrashLoopGuard {
   const { blamed } = assessed;
