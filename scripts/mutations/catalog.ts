@@ -46,16 +46,16 @@ export const patches: Patch[] = [
     code: ' && !isCaughtUp && isWoken) return iterate(runRules);',
     replacement: ' && false) return iterate(runRules);',
   },
-  // A child by its own rules alone.
+  // A child by its own settings.
   {
-    file: 'src/protocol/settings/effective-settings.ts',
-    code: 'session: root.permissions ?? [],',
-    replacement: 'session: [],',
+    file: 'src/main/live-settings.ts',
+    code: 'const root = familyRootOf(name, workspace.has);',
+    replacement: 'const root = name;',
   },
   {
-    file: 'src/tools/permissions/permission-rules.ts',
-    code: "found('deny') ?? found('ask') ?? family",
-    replacement: 'family',
+    file: 'src/protocol/settings/effective-settings.ts',
+    code: 'session: session.permissions ?? [],',
+    replacement: 'session: [],',
   },
   {
     file: 'src/tools/permissions/permission-rules.ts',
