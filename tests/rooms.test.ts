@@ -33,7 +33,11 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
     node: true,
   },
   client: { ours: ['store', 'core', 'protocol', 'base'], packages: [], node: true },
-  frontends: { ours: ['client', 'protocol', 'base'], packages: ['yargs'], node: true },
+  frontends: {
+    ours: ['client', 'protocol', 'base'],
+    packages: ['@hono/node-server', 'hono', 'yargs', 'zod'],
+    node: true,
+  },
   main: {
     ours: ['frontends', 'client', 'daemon', 'tools', 'models', 'store', 'engine', 'core', 'protocol', 'base'],
     packages: [],

@@ -10,11 +10,13 @@ import { readLiveOwner, type WorkspaceOwner } from '../store/workspace/owner-fil
 import type { Workspace } from '../store/workspace/workspace.ts';
 import type { DaemonLaunch, TakeoverResult } from './actions/daemon-control.ts';
 import type { OutgoingMessage, SentMessage, WaitOptions } from './actions/messaging.ts';
+import type { PlanSaveResult } from './actions/plan-save.ts';
 import type { RebuiltFile } from './actions/rebuild-files.ts';
 import type { TemplateSummary } from './actions/saved-templates.ts';
 import type { FollowOptions, LogLine, SessionUpdate } from './inspect/follow-log.ts';
 import type { ApprovalRequest, SessionDetails } from './inspect/session-details.ts';
 import { readDaemonStatus, type SessionOverview } from './inspect/session-overview.ts';
+import type { StreamOptions, StreamUpdate } from './inspect/stream-session.ts';
 import { DaemonState } from './sessions/client-errors.ts';
 import { openSessionFolders } from './sessions/session-folders.ts';
 
@@ -31,6 +33,15 @@ export type Client = {
   folder(key: string): string;
   /** Drops a message, durably. A session that is not there is made unless `mustExist` is set. */
   send(key: string, message: OutgoingMessage, options?: { mustExist?: boolean }): Promise<SentMessage>;
+  /**
+   * Drops a message, durably, under the id its sender gave it, unless it was sent before. Throws `MessageConflict`
+   * where that id belongs to another message. For messages without files.
+   */
+  sendOnce(
+    key: string,
+    message: OutgoingMessage & { id: string },
+    options?: { mustExist?: boolean },
+  ): Promise<SentMessage>;
   waitForReply(key: string, name: string, options?: WaitOptions): Promise<Reply>;
   /** A line about each session, one by one: each costs a reading of its record. */
   list(): AsyncGenerator<SessionOverview>;
@@ -41,6 +52,8 @@ export type Client = {
   /** The number of the last event, from the end of the record alone; 0 where there is none. */
   lastSeq(key: string): Promise<number>;
   watch(key: string, signal?: AbortSignal): AsyncGenerator<SessionUpdate>;
+  /** The record from a place on and the model's words, for readers that come back. */
+  stream(key: string, options?: StreamOptions): AsyncGenerator<StreamUpdate>;
   /** Throws `DaemonState` while a daemon is at work in the session. */
   rebuild(key: string): Promise<RebuiltFile[]>;
   /** The session and its child sessions. */
@@ -57,9 +70,15 @@ export type Client = {
    * one.
    */
   approvalRequest(key: string, id?: number): Promise<ApprovalRequest>;
+  /** The calls that wait in the session and in those that work for it. */
+  approvalRequests(key: string): Promise<ApprovalRequest[]>;
+  /** Saves an edited plan (JSON, as in `plan.json`): merged with what has happened since its revision. */
+  savePlan(key: string, text: string): Promise<PlanSaveResult>;
   templates(): Promise<TemplateSummary[]>;
   /** Keeps the completed plan of a session as a template of that name; answers the path of its file. */
   saveTemplate(key: string, name: string, options?: { force?: boolean }): Promise<string>;
+  /** What a program shows to a server of this workspace; made where there is none, and the workspace with it. */
+  accessToken(): Promise<string>;
   /** The daemon that runs now. */
   daemon(): WorkspaceOwner | undefined;
   /** What that daemon watches and cannot serve, from its status file. */
@@ -84,6 +103,12 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
   };
   const folded = async (session: KnownSession) => (await import('./sessions/read-session.ts')).readSession(session);
 
+  /** The folder's name of the session with this key, which is made where it is not there. */
+  const ensureSession = async (key: string): Promise<string> => {
+    const session = folders.folderName(key);
+    if (!folders.names().includes(session)) await createSession(await workspace(), session);
+    return session;
+  };
   /** Children before their parent: what is left half-way is a family that can be told again what to do. */
   const familyAtRest = async (key: string, doing: string): Promise<string[]> => {
     const names = folders.family(folders.get(key).name).reverse();
@@ -115,10 +140,16 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       if (mustExist) folders.get(key);
       const { validateOutgoing, dropIntoInbox } = await import('./actions/messaging.ts');
       validateOutgoing(message);
-      const session = folders.folderName(key);
-      if (!folders.names().includes(session)) await createSession(await workspace(), session);
+      const session = await ensureSession(key);
       const id = nextId();
       return { session, id, name: await dropIntoInbox(paths.session(session), id, message) };
+    },
+    async sendOnce(key, message, { mustExist = false } = {}) {
+      if (mustExist) folders.get(key);
+      (await import('./actions/messaging.ts')).validateOutgoing(message);
+      const session = await ensureSession(key);
+      const { dropOnce } = await import('./actions/message-once.ts');
+      return { session, id: message.id, name: await dropOnce(folders.get(session), message) };
     },
     async waitForReply(key, name, options = {}) {
       const session = folders.get(key);
@@ -143,6 +174,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       return (await import('../store/event-log/log-reader.ts')).readLastEvent(session)?.seq ?? 0;
     },
     watch: (key, signal) => streamUpdates(folders.get(key), signal),
+    stream: (key, options = {}) => streamFrom(folders.get(key), options),
     async rebuild(key) {
       const session = folders.get(key);
       const isServed = readLiveOwner(paths) !== undefined;
@@ -181,11 +213,23 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
         folders.family(folders.get(key).name).map(folders.get),
         id,
       ),
+    approvalRequests: async (key) =>
+      (await import('./inspect/session-details.ts')).listApprovalRequests(
+        folders.family(folders.get(key).name).map(folders.get),
+      ),
+    async savePlan(key, text) {
+      const session = folders.get(key);
+      return (await import('./actions/plan-save.ts')).savePlan(session, text);
+    },
     templates: async () => (await import('./actions/saved-templates.ts')).listTemplates(paths.templates),
     async saveTemplate(key, name, options = {}) {
       const { plan } = await folded(folders.get(key));
       const { savePlanAsTemplate } = await import('./actions/saved-templates.ts');
       return savePlanAsTemplate(paths.templates, plan, name, options);
+    },
+    async accessToken() {
+      await workspace();
+      return (await import('./actions/access-token.ts')).readAccessToken(paths);
     },
     daemon: () => readLiveOwner(paths),
     status: () => readDaemonStatus(paths),
@@ -216,6 +260,10 @@ async function* streamEvents(session: KnownSession, options: FollowOptions): Asy
 
 async function* streamUpdates(session: KnownSession, signal: AbortSignal | undefined): AsyncGenerator<SessionUpdate> {
   yield* (await import('./inspect/follow-log.ts')).watchSession(session, signal);
+}
+
+async function* streamFrom(session: KnownSession, options: StreamOptions): AsyncGenerator<StreamUpdate> {
+  yield* (await import('./inspect/stream-session.ts')).streamSession(session, options);
 }
 
 export type { SentMessage } from './actions/messaging.ts';

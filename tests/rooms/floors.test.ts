@@ -21,7 +21,8 @@ const FLOORS: Record<string, readonly string[]> = {
   ],
   daemon: ['host', 'crashes', 'watch', 'sessions', 'serve-workspace.ts'],
   client: ['sessions', 'inspect', 'actions', 'index.ts'],
-  frontends: ['command-line.ts', 'agentd', 'cli'],
+  frontends: ['command-line.ts', 'agentd', 'http', 'cli'],
+  'frontends/http': ['common', 'access', 'routes', 'server', 'index.ts'],
   'frontends/cli': ['common', 'commands', 'parser', 'index.ts'],
 };
 /** Rooms and floors without folders. */

@@ -13,6 +13,8 @@ import { WaitedTooLong } from '../sessions/client-errors.ts';
 
 /** A message as a frontend has it. `files` are paths of files anywhere; copies of them go along. */
 export type OutgoingMessage = {
+  /** Given by a sender who may send it twice: the same id with the same content is one message. */
+  id?: string | undefined;
   text?: string | undefined;
   command?: string | undefined;
   options?: MessageOptions | undefined;
@@ -40,21 +42,21 @@ export async function dropIntoInbox(
   { files = [], ...message }: OutgoingMessage,
 ): Promise<string> {
   const attachments: string[] = [];
-  const name = `${id}.msg.json`;
+  const name = messageFileName(id);
   try {
     for (const file of files) attachments.push(await attachFile(folder, file));
-    const content: MessageFile = MessageFile.parse({
-      id,
-      ...message,
-      ...(attachments.length > 0 && { attachments }),
-    });
-    await dropMessage(folder, { name, content: `${JSON.stringify(content, null, 2)}\n` });
+    const content = formatMessageFile({ ...message, id, ...(attachments.length > 0 && { attachments }) });
+    await dropMessage(folder, { name, content });
     return name;
   } catch (error) {
     for (const path of attachments) fs.rmSync(join(sessionPaths(folder).inbox, path), { force: true });
     throw error;
   }
 }
+
+export const messageFileName = (id: string): string => `${id}.msg.json`;
+export const formatMessageFile = (message: object): string =>
+  `${JSON.stringify(MessageFile.parse(message), null, 2)}\n`;
 
 /** Milliseconds; without `timeoutMs` it waits for ever. */
 export type WaitOptions = { timeoutMs?: number | undefined; signal?: AbortSignal | undefined };

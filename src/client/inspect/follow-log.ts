@@ -86,7 +86,7 @@ export async function* watchSession(
 }
 
 /** What is in `live` was said before that time: the call is over. */
-function wasWrittenBefore(path: string, at: string): boolean {
+export function wasWrittenBefore(path: string, at: string): boolean {
   const mtime = fs.statSync(path, { throwIfNoEntry: false })?.mtime;
   return mtime === undefined || (at !== '' && mtime.toISOString() <= at);
 }
@@ -108,7 +108,7 @@ export type LogLine = { event: Event; line: string; supersedes: boolean };
  * The growing end of a record, for readers beside its writer. Throws CorruptLogError where the record cannot be
  * trusted.
  */
-function openLogTail(paths: SessionPaths, first = 1): LogTail {
+export function openLogTail(paths: SessionPaths, first = 1): LogTail {
   let mark: LogPosition | undefined;
   let told = { seq: 0, epoch: 0 };
 
@@ -145,7 +145,7 @@ export type LiveTail = {
 };
 
 /** The text of the call in flight. The file is emptied when a call begins, so one that shrank is another call's. */
-function openLiveTail(path: string): LiveTail {
+export function openLiveTail(path: string): LiveTail {
   let offset = 0;
   let decoder = new StringDecoder();
   return {

@@ -80,6 +80,56 @@ async function readChildren(
   return children;
 }
 
+/** A session as programs read it. */
+export function detailsAsJson({
+  name,
+  title,
+  standing,
+  session,
+  planProblem,
+  settingsProblem,
+  inbox,
+  asked,
+  children,
+}: SessionDetails): object {
+  const { plan, runEnd, run, unanswered, shelvedPlans, question } = session;
+  return {
+    name,
+    title,
+    standing,
+    changed: session.at || null,
+    plan,
+    plan_problem: planProblem,
+    settings_problem: settingsProblem,
+    set_aside: Object.keys(shelvedPlans),
+    run: run && {
+      message: run.message,
+      since: run.startedAt,
+      mode: run.mode,
+      model: run.model ?? null,
+      spent: run.spent,
+      limits: run.limits,
+    },
+    rest: runEnd && {
+      message: runEnd.message,
+      status: runEnd.status,
+      reason: runEnd.reason,
+      text: runEnd.text,
+      spent: runEnd.spent,
+    },
+    question: question && { text: question.text, choices: question.choices },
+    approval: asked,
+    unanswered,
+    inbox,
+    children: children.map((one) => ({
+      step: one.step,
+      child: one.child,
+      standing: one.standing,
+      session: one.shown && detailsAsJson(one.shown),
+    })),
+  };
+}
+
 /** A call that waits for a person. */
 export type ApprovalRequest = {
   session: string;
@@ -91,6 +141,8 @@ export type ApprovalRequest = {
   always: string | null;
   /** ISO 8601, UTC. */
   expires_at: string;
+  /** Of the call: an answer that carries it is meant for this call and no other. */
+  hash: string;
   /** Why what is in its file is no answer. */
   problem: string | null;
 };
@@ -98,11 +150,22 @@ export type ApprovalRequest = {
 /** The call that waits in this session, as its record has it. */
 function approvalRequestOf(paths: NamedSession, { approvals: { open } }: Session): ApprovalRequest | null {
   if (!open) return null;
-  const { id, name: tool, shows, why, always, expires_at } = open;
+  const { id, name: tool, shows, why, always, expires_at, hash } = open;
   const text = readTextFile(`${paths.approvals}/${id}.json`);
   const answer = text === undefined ? null : parseApprovalFile(text, open);
   const problem = answer && 'fault' in answer ? `approvals/${id}.json is no answer: ${answer.fault}` : null;
-  return { session: paths.name, id, tool, shows, why, always, expires_at, problem };
+  return { session: paths.name, id, tool, shows, why, always, expires_at, hash, problem };
+}
+
+/** The calls that wait in a session and in those that work for it. */
+export async function listApprovalRequests(family: readonly NamedSession[]): Promise<ApprovalRequest[]> {
+  const open: ApprovalRequest[] = [];
+  for (const paths of family) {
+    if (paths !== family[0] && listApprovalIds(paths).length === 0) continue;
+    const asked = approvalRequestOf(paths, await readSession(paths));
+    if (asked) open.push(asked);
+  }
+  return open;
 }
 
 /** The call that is meant by a session, and perhaps a number: its own, or one of a session that works for it. */
@@ -110,12 +173,7 @@ export async function findApprovalRequest(
   family: readonly NamedSession[],
   id: number | undefined,
 ): Promise<ApprovalRequest> {
-  const open: ApprovalRequest[] = [];
-  for (const paths of family) {
-    if (paths !== family[0] && listApprovalIds(paths).length === 0) continue;
-    const asked = approvalRequestOf(paths, await readSession(paths));
-    if (asked) open.push(asked);
-  }
+  const open = await listApprovalRequests(family);
   const meant = id === undefined ? open : open.filter((one) => one.id === id);
   const own = meant.find((one) => one.session === family[0]?.name);
   const only = meant.length === 1 ? meant[0] : id === undefined ? undefined : own;

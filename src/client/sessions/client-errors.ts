@@ -31,3 +31,22 @@ export class NoSuchApproval extends UserError {
     this.name = 'NoSuchApproval';
   }
 }
+
+/** A message with this id was sent before, with other content. */
+export class MessageConflict extends UserError {
+  constructor(message: string) {
+    super(message);
+    this.name = 'MessageConflict';
+  }
+}
+
+/** An edited plan cannot be saved: there is no plan, another one is current, or what came is none. */
+export class PlanConflict extends UserError {
+  readonly why: 'none' | 'other' | 'unknown' | 'invalid';
+
+  constructor(message: string, why: PlanConflict['why']) {
+    super(message);
+    this.name = 'PlanConflict';
+    this.why = why;
+  }
+}

@@ -21,6 +21,8 @@ export const workspacePaths = (root: string) => ({
   lock: join(root, '.agentd', 'lock'),
   owner: join(root, '.agentd', 'owner.json'),
   log: join(root, '.agentd', 'daemon.log'),
+  /** What programs show to `agentctl serve`. */
+  token: join(root, '.agentd', 'token'),
   /** What the daemon sees and cannot serve, for whoever asks. */
   status: join(root, '.agentd', 'status.json'),
   /** Daemons that were lost, and what that says of sessions; who is at work now; and what the watchdog left. */

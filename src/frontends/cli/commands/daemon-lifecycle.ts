@@ -2,7 +2,7 @@ import { errorText, UserError } from '../../../base/user-error.ts';
 import { addDaemonOptions, daemonArgv } from '../../command-line.ts';
 import { defineCommand, JSON_OPTION, openWorkspaceClient } from '../common/command.ts';
 import { EXIT_CODES } from '../common/exit-codes.ts';
-import { print, printJson } from '../common/terminal.ts';
+import { print, printJson, printNote } from '../common/terminal.ts';
 
 export const start = defineCommand({
   usage: 'start',
@@ -77,3 +77,36 @@ export const takeover = defineCommand({
     return 'ok';
   },
 });
+
+const DEFAULT_PORT = 8377;
+const MAX_PORT = 65_535;
+
+export const serve = defineCommand({
+  usage: 'serve',
+  describe: 'Serve the workspace over HTTP on 127.0.0.1, until SIGTERM or SIGINT',
+  builder: (cli) =>
+    cli.option('port', {
+      type: 'number',
+      requiresArg: true,
+      default: DEFAULT_PORT,
+      coerce: parsePort,
+      describe: 'Port to listen on; 0 takes a free one',
+    }),
+  async run(args) {
+    const client = await openWorkspaceClient(args);
+    const stopped = new Promise<void>((stop) => {
+      for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop());
+    });
+    const { serveHttp } = await import('../../http/index.ts');
+    const server = await serveHttp(client, { port: args.port, complain: printNote });
+    print(`SERVING ${server.url}`);
+    await stopped;
+    await server.close();
+    return 'ok';
+  },
+});
+
+function parsePort(value: number): number {
+  if (Number.isSafeInteger(value) && value >= 0 && value <= MAX_PORT) return value;
+  throw new Error(`--port wants a whole number from 0 to ${MAX_PORT}.`);
+}

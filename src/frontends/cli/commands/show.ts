@@ -25,8 +25,10 @@ export async function showSession(
   const client = await openWorkspaceClient(args);
   const shown = await client.show(args.session);
   const running = (await jobs(client.folder(args.session))).filter((job) => job.running);
-  if (args.json) printJson({ ...detailsAsJson(shown), jobs: running });
-  else {
+  if (args.json) {
+    const { detailsAsJson } = await import('../../../client/inspect/session-details.ts');
+    printJson({ ...detailsAsJson(shown), jobs: running });
+  } else {
     const fault = await client.settingsFault();
     const lines = [await formatDetails(shown, client.daemon() !== undefined), ...formatRunningJobs(running)];
     print([...lines, ...(fault === null ? [] : ['', colorize('yellow', stripControls(fault))])].join('\n'));
@@ -96,52 +98,3 @@ function formatChild(
 /** A child waits without a reply: here is where a person finds out for what. */
 const formatApproval = ({ session, id, tool, shows, why }: ApprovalRequest): string =>
   `${colorize('yellow', 'asks')}: ${toSingleLine(`${tool} ${shows}`, 200)} (${toSingleLine(why, 80)}); agentctl approve ${stripControls(session)} ${id}`;
-
-function detailsAsJson({
-  name,
-  title,
-  standing,
-  session,
-  planProblem,
-  settingsProblem,
-  inbox,
-  asked,
-  children,
-}: SessionDetails): object {
-  const { plan, runEnd, run, unanswered, shelvedPlans, question } = session;
-  return {
-    name,
-    title,
-    standing,
-    changed: session.at || null,
-    plan,
-    plan_problem: planProblem,
-    settings_problem: settingsProblem,
-    set_aside: Object.keys(shelvedPlans),
-    run: run && {
-      message: run.message,
-      since: run.startedAt,
-      mode: run.mode,
-      model: run.model ?? null,
-      spent: run.spent,
-      limits: run.limits,
-    },
-    rest: runEnd && {
-      message: runEnd.message,
-      status: runEnd.status,
-      reason: runEnd.reason,
-      text: runEnd.text,
-      spent: runEnd.spent,
-    },
-    question: question && { text: question.text, choices: question.choices },
-    approval: asked,
-    unanswered,
-    inbox,
-    children: children.map((one) => ({
-      step: one.step,
-      child: one.child,
-      standing: one.standing,
-      session: one.shown && detailsAsJson(one.shown),
-    })),
-  };
-}

@@ -1,0 +1,45 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { mapGet } from '../../base/persistent-collections.ts';
+import { sha256Hex } from '../../store/fs/file-reads.ts';
+import { ifExists } from '../../store/fs/store-errors.ts';
+import type { SessionPaths } from '../../store/layout/layout.ts';
+import { MessageConflict } from '../sessions/client-errors.ts';
+import { readSession } from '../sessions/read-session.ts';
+import { dropIntoInbox, formatMessageFile, messageFileName, type OutgoingMessage } from './messaging.ts';
+
+type NamedSession = SessionPaths & { name: string };
+
+/**
+ * Drops a message under the id its sender gave it, unless it was sent before: then that is all there is to do. Answers
+ * the name of its reply. Throws `MessageConflict` where the id belongs to another message. For messages without files.
+ */
+export async function dropOnce(
+  paths: NamedSession,
+  { files: _, id = '', ...message }: OutgoingMessage,
+): Promise<string> {
+  const content = formatMessageFile({ ...message, id });
+  const earlier = await findSent(paths, id, content);
+  if (earlier !== undefined) return earlier;
+  try {
+    return await dropIntoInbox(paths.folder, id, message);
+  } catch (error) {
+    // Somebody may have sent the same at this very moment.
+    const same = await findSent(paths, id, content);
+    if (same === undefined) throw error;
+    return same;
+  }
+}
+
+/** The name of the reply to a message that was sent before. The inbox comes first: what leaves it is on record. */
+async function findSent(paths: NamedSession, id: string, content: string): Promise<string | undefined> {
+  const name = messageFileName(id);
+  const waiting = ifExists(() => fs.readFileSync(join(paths.inbox, name), 'utf8'));
+  const { messages, replyNames } = await readSession(paths);
+  const known = mapGet(messages, id);
+  const isOther = known ? known.sha256 !== sha256Hex(content) : waiting !== undefined && waiting !== content;
+  if (isOther) throw new MessageConflict(`The id ${JSON.stringify(id)} was used for another message. Use a new id.`);
+  if (!known && waiting === undefined && mapGet(replyNames, name))
+    throw new MessageConflict(`A reply has the name ${name} already. Use another id.`);
+  return known?.name ?? (waiting === undefined ? undefined : name);
+}

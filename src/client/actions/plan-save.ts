@@ -1,0 +1,77 @@
+import { lastSaveOf, parseEditedPlan } from '../../core/plan/edited-plan.ts';
+import { mergePlanEdit } from '../../core/plan/merge-edit.ts';
+import { applyPlanChanges, describePlanChanges } from '../../core/plan/plan-changes.ts';
+import { formatPlanFile } from '../../core/plan/plan-steps.ts';
+import type { Session } from '../../core/session/session-state.ts';
+import type { Plan } from '../../protocol/session/plan.ts';
+import type { PlanSave } from '../../protocol/session/plan-edit.ts';
+import { sha256Hex } from '../../store/fs/file-reads.ts';
+import { replaceFile } from '../../store/fs/replace-file.ts';
+import type { SessionPaths } from '../../store/layout/layout.ts';
+import { readPlanContent } from '../../store/plan/plan-content.ts';
+import { PlanConflict } from '../sessions/client-errors.ts';
+import { readSession } from '../sessions/read-session.ts';
+import { replayLog } from '../sessions/replay.ts';
+
+type NamedSession = SessionPaths & { name: string };
+
+/** What becomes of a saved plan. The daemon records it before it does anything else in the session. */
+export type PlanSaveResult = {
+  /** The plan as it will be, under the id and the revision that are on record now. */
+  plan: Plan;
+  /** What is taken over, and what is not and why: a sentence each. */
+  taken: string[];
+  ignored: string[];
+};
+
+/**
+ * Merges an edited plan (JSON, as in `plan.json`) with what has happened since its revision and with edits that the
+ * daemon has not read yet, and puts the result in the place of `plan.json`. Throws UserError where the text is no plan,
+ * `PlanConflict` where it is another plan than the current one or its revision is not known.
+ */
+export async function savePlan(paths: NamedSession, text: string): Promise<PlanSaveResult> {
+  const read = parseEditedPlan(text);
+  if ('fault' in read) throw new PlanConflict(`Not saved: ${read.fault}`, 'invalid');
+  const session = await readSession(paths);
+  const { plan } = session;
+  if (!plan) throw new PlanConflict(`Not saved: ${paths.name} has no plan.`, 'none');
+  const { id = plan.id, revision } = read.edit;
+  if (id !== plan.id)
+    throw new PlanConflict(`Not saved: the plan of ${paths.name} is ${plan.id}, and ${id} came.`, 'other');
+  // An edit that the daemon has not read yet would be lost under this one.
+  const current = await withUnreadEdit(paths, session, plan);
+  const base = revision === undefined ? current : await planOnRecord(paths, plan, revision);
+  if (!base) {
+    const known = `revision ${revision} of ${id} is not known, the current one is ${plan.revision}`;
+    throw new PlanConflict(`Not saved: ${known}.`, 'unknown');
+  }
+  const { changes, ignored } = mergePlanEdit(base, read.edit, current, session.lastStepNumber, read.raw);
+  const merged = { ...applyPlanChanges(current, changes, session.at), revision: plan.revision };
+  if (changes.length > 0) await replaceFile(paths.plan, formatPlanFile(merged), { durable: true });
+  return { plan: merged, taken: describePlanChanges(changes), ignored };
+}
+
+/** The plan as it will be once the daemon has read the `plan.json` that is there now. */
+async function withUnreadEdit(paths: NamedSession, session: Session, plan: Plan): Promise<Plan> {
+  const text = readPlanContent(paths.plan, undefined, 0)?.text;
+  if (text === undefined || text === formatPlanFile(plan)) return plan;
+  const read = parseEditedPlan(text);
+  if ('fault' in read || (read.edit.id ?? plan.id) !== plan.id) return plan;
+  const last = lastSaveOf(session.planSaves, read.edit.revision);
+  if (last?.sha256 === sha256Hex(text)) return plan;
+  // The daemon writes the file a little later than the record: what it wrote differs in nothing from its own revision.
+  const base: Plan | PlanSave = last ?? (await planOnRecord(paths, plan, read.edit.revision ?? plan.revision)) ?? plan;
+  const { changes } = mergePlanEdit(base, read.edit, plan, session.lastStepNumber, read.raw);
+  return applyPlanChanges(plan, changes, session.at);
+}
+
+/** The current plan as it was at a revision, from all of the record; undefined where that does not have it. */
+async function planOnRecord(paths: NamedSession, now: Plan, revision: number): Promise<Plan | undefined> {
+  if (now.revision === revision) return now;
+  let found: Plan | undefined;
+  if (revision < now.revision)
+    await replayLog(paths, (_, __, { plan }) => {
+      if (plan?.id === now.id && plan.revision === revision) found = plan;
+    });
+  return found;
+}

@@ -1,0 +1,105 @@
+import { z } from 'zod';
+import { getOwn } from '../../../base/dictionary.ts';
+import { errorCode, errorText, isDiskFull, UserError } from '../../../base/user-error.ts';
+
+const TITLES = {
+  400: 'Bad request',
+  401: 'Token wanted',
+  403: 'Not allowed',
+  404: 'Not found',
+  405: 'Method not allowed',
+  409: 'Conflict',
+  412: 'Another plan is current',
+  413: 'Too large',
+  415: 'Wrong content type',
+  422: 'Not accepted',
+  500: 'Internal error',
+  503: 'Not available',
+} as const;
+export type ProblemStatus = keyof typeof TITLES;
+
+/** The parts of every message to a person: what was wanted, what came, what to do. */
+export type ProblemParts = { wanted: string; came: string; todo: string };
+
+/** A request that is answered with a problem (RFC 9457). */
+export class HttpProblem extends Error {
+  readonly status: ProblemStatus;
+  readonly parts: ProblemParts;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(status: ProblemStatus, parts: ProblemParts, headers: Readonly<Record<string, string>> = {}) {
+    super(`Wanted: ${parts.wanted}. Came: ${parts.came.replace(/\.$/, '')}. ${parts.todo}`);
+    this.name = 'HttpProblem';
+    this.status = status;
+    this.parts = parts;
+    this.headers = headers;
+  }
+}
+
+type Fault = { status: ProblemStatus; wanted: string; todo: string };
+
+/** Errors of the client by name: the client is loaded where it is used, and its classes with it. */
+const FAULTS: Readonly<Record<string, Fault>> = {
+  NoSuchSession: { status: 404, wanted: 'a session that is there', todo: 'GET /api/sessions lists them.' },
+  NoSuchApproval: {
+    status: 409,
+    wanted: 'a call that waits for an answer',
+    todo: 'GET /api/sessions/{session}/approvals lists them.',
+  },
+  MessageConflict: {
+    status: 409,
+    wanted: 'an Idempotency-Key of its own for each message',
+    todo: 'Send it again under a new key.',
+  },
+  DaemonState: { status: 409, wanted: 'a daemon that can do it', todo: 'See: agentctl status' },
+};
+
+/** Why a plan was not saved, as the client says it. */
+const PLAN_FAULTS: Readonly<Record<string, Fault>> = {
+  none: { status: 404, wanted: 'a plan', todo: 'Send a message: a task makes a plan.' },
+  other: { status: 412, wanted: 'an edit of the plan that is current', todo: 'Read the plan again.' },
+  unknown: { status: 409, wanted: 'a revision that is on record', todo: 'Read the plan again.' },
+  invalid: { status: 422, wanted: 'a plan, as in plan.json', todo: 'Correct it and send it again.' },
+};
+
+/** Any error as a problem. A fault of the server is told to `complain`, and its text is kept from the caller. */
+export function problemOf(error: unknown, complain: (text: string) => void): HttpProblem {
+  if (error instanceof HttpProblem) return error;
+  if (error instanceof UserError) {
+    const why = 'why' in error && typeof error.why === 'string' ? getOwn(PLAN_FAULTS, error.why) : undefined;
+    const other: Fault = isDiskFull(error)
+      ? { status: 503, wanted: 'room on the disk', todo: 'Make room, then try again.' }
+      : { status: 422, wanted: 'a request that can be done', todo: 'What came says what is in the way.' };
+    const { status, wanted, todo } = why ?? getOwn(FAULTS, error.name) ?? other;
+    return new HttpProblem(status, { wanted, came: error.message, todo });
+  }
+  complain(`A request failed: ${error instanceof Error ? (error.stack ?? error.message) : errorText(error)}`);
+  return new HttpProblem(500, {
+    wanted: 'an answer',
+    came: `a fault of the server${errorCode(error) ? ` (${errorCode(error)})` : ''}`,
+    todo: 'See what the server wrote to its standard error, and report it.',
+  });
+}
+
+/** The fields of RFC 9457, and the parts of `detail` one by one. */
+export const ProblemBody = z.object({
+  type: z.string(),
+  title: z.string(),
+  status: z.int(),
+  detail: z.string().describe('All of it in words for a person.'),
+  wanted: z.string(),
+  came: z.string(),
+  do: z.string(),
+});
+
+export function problemBody({ status, message, parts }: HttpProblem): z.infer<typeof ProblemBody> {
+  const { wanted, came, todo } = parts;
+  return { type: 'about:blank', title: TITLES[status], status, detail: message, wanted, came, do: todo };
+}
+
+export function problemResponse(problem: HttpProblem): Response {
+  return new Response(`${JSON.stringify(problemBody(problem))}\n`, {
+    status: problem.status,
+    headers: { ...problem.headers, 'content-type': 'application/problem+json', 'cache-control': 'no-store' },
+  });
+}

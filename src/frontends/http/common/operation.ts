@@ -1,0 +1,150 @@
+import type { Context } from 'hono';
+import { z } from 'zod';
+import type { Client } from '../../../client/index.ts';
+import { HttpProblem, type ProblemStatus } from './http-problem.ts';
+
+/** What every operation is given. */
+export type HttpServices = {
+  client: Client;
+  /** Aborted when the server closes: streams end then. */
+  closing: AbortSignal;
+  /** Reports what went wrong on our side to the owner of the server. */
+  complain: (text: string) => void;
+};
+
+/** What an operation answers with one status. */
+export type AnswerSpec = { describe: string; schema: z.ZodType; type?: string };
+
+type Inputs = { params: z.ZodObject; query: z.ZodObject; headers: z.ZodObject; body: z.ZodType };
+
+/** An operation: what it takes and answers, which is also its part of `/openapi.json`, and what it does. */
+type OperationSpec<I extends Inputs> = {
+  method: 'get' | 'post' | 'put';
+  /** As in OpenAPI: `/api/sessions/{session}/plan`. */
+  path: `/api/${string}`;
+  /** Unique. */
+  id: string;
+  summary: string;
+  params?: I['params'];
+  query?: I['query'];
+  headers?: I['headers'];
+  /** Checked as JSON; left out where the request has no body. */
+  body?: I['body'];
+  answers: Partial<Record<200 | 202, AnswerSpec>>;
+  problems?: readonly ProblemStatus[];
+  run: (given: OperationInput<I>) => Promise<Response> | Response;
+};
+
+type OperationInput<I extends Inputs> = {
+  params: z.infer<I['params']>;
+  query: z.infer<I['query']>;
+  headers: z.infer<I['headers']>;
+  body: z.infer<I['body']>;
+  /** The body before its schema left out what it does not know. */
+  raw: unknown;
+  services: HttpServices;
+  client: Client;
+  /** Aborted when the caller goes away or the server closes. */
+  signal: AbortSignal;
+};
+
+const NOTHING = z.object({});
+/** Query parameters nobody knows are most likely a slip. */
+const NO_QUERY = z.strictObject({});
+
+/** An operation whose inputs are checked and whose types are forgotten, for the table of all. */
+export type HttpOperation = Omit<OperationSpec<Inputs>, 'run'> & {
+  run: (c: Context, services: HttpServices) => Promise<Response>;
+};
+
+/** Checks parameters and body before `run` sees them. */
+export function defineOperation<
+  P extends z.ZodObject = typeof NOTHING,
+  Q extends z.ZodObject = typeof NO_QUERY,
+  H extends z.ZodObject = typeof NOTHING,
+  B extends z.ZodType = z.ZodUndefined,
+>(spec: OperationSpec<{ params: P; query: Q; headers: H; body: B }>): HttpOperation {
+  const { run, ...described } = spec;
+  return {
+    ...described,
+    async run(c, services) {
+      const raw = c.req.method === 'GET' ? undefined : await readJson(c);
+      const given = {
+        params: validate(spec.params ?? NOTHING, c.req.param(), 'path'),
+        query: validate(spec.query ?? NO_QUERY, c.req.query(), 'query'),
+        headers: validate(spec.headers ?? NOTHING, c.req.header(), 'header'),
+        body: spec.body ? validate(spec.body, raw, 'body') : undefined,
+        ...{ raw, services, client: services.client },
+        signal: AbortSignal.any([c.req.raw.signal, services.closing]),
+      };
+      return run(given as Parameters<typeof run>[0]);
+    },
+  };
+}
+
+/** The value as its schema reads it. */
+function validate<T extends z.ZodType>(schema: T, value: unknown, place: string): z.infer<T> {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const [issue] = result.error.issues;
+  const path = issue?.path ?? [];
+  throw new HttpProblem(400, {
+    wanted: `${[place, ...path.map(String)].join('.')}: ${issue?.message ?? 'something else'}`,
+    came: shorten(path.reduce<unknown>((at, key) => Object(at)[key], value)),
+    todo: 'GET /openapi.json says what every operation takes.',
+  });
+}
+
+const MAX_SHOWN = 200;
+
+function shorten(value: unknown): string {
+  const text = value === undefined ? 'nothing' : JSON.stringify(value);
+  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text;
+}
+
+/** As much as a message file in an inbox may hold. */
+const MAX_BODY_BYTES = 10 * 1024 * 1024;
+
+/** The body as JSON; undefined where there is none. Throws a problem where it is too large or no JSON. */
+async function readJson(c: Context): Promise<unknown> {
+  const bytes = await readBytes(c);
+  if (bytes.length === 0) return undefined;
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch (error) {
+    throw new HttpProblem(400, {
+      wanted: 'a body of JSON in UTF-8',
+      came: error instanceof Error ? error.message : 'something else',
+      todo: 'Send valid JSON.',
+    });
+  }
+}
+
+async function readBytes(c: Context): Promise<Buffer> {
+  const promised = Number(c.req.header('content-length') ?? 0);
+  if (promised > MAX_BODY_BYTES) throw tooLarge(`${promised} bytes`);
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  const body: AsyncIterable<Uint8Array> | null = c.req.raw.body;
+  for await (const piece of body ?? []) {
+    size += piece.length;
+    if (size > MAX_BODY_BYTES) throw tooLarge('more than that');
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
+}
+
+const tooLarge = (came: string): HttpProblem =>
+  new HttpProblem(413, {
+    wanted: `a body of at most ${MAX_BODY_BYTES} bytes`,
+    came,
+    todo: 'Put large texts into files, and attach them with: agentctl send --file',
+  });
+
+/** A JSON answer that nobody keeps. */
+export function jsonAnswer(body: unknown, status: 200 | 202 = 200, headers: Record<string, string> = {}): Response {
+  return new Response(`${JSON.stringify(body)}\n`, {
+    status,
+    headers: { ...headers, 'content-type': 'application/json', 'cache-control': 'no-store' },
+  });
+}

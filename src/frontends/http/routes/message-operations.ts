@@ -1,0 +1,134 @@
+import { z } from 'zod';
+import type { Client } from '../../../client/index.ts';
+import { ApprovalDecision } from '../../../protocol/session/approval.ts';
+import { MessageOptions } from '../../../protocol/session/message.ts';
+import { Reply } from '../../../protocol/session/reply.ts';
+import { HttpProblem } from '../common/http-problem.ts';
+import { defineOperation, type HttpOperation, jsonAnswer } from '../common/operation.ts';
+import { FileName, IdempotencyKey, InSession, wholeNumber } from '../common/path-schemas.ts';
+
+/** Below the 60 s after which many clients and proxies give up. */
+const MAX_WAIT_S = 50;
+
+const Sent = z.object({
+  session: z.string(),
+  id: z.string().describe('The id of the message.'),
+  reply: z.string().describe('The name its reply will have: GET /api/sessions/{session}/replies/{name}.'),
+});
+
+const Pending = z.object({ status: z.literal('pending').describe('There is no reply yet; ask again.') });
+
+const Text = z.string().regex(/\S/, 'wanted some words');
+const MessageBody = z.strictObject({
+  text: Text.optional().describe('What you say; the argument of `command` where there is one.'),
+  command: z
+    .string()
+    .regex(/^[a-z][a-z-]{0,40}$/, 'wanted a command without its slash, such as "status"')
+    .optional(),
+  from: z.string().min(1).max(200).optional().describe('Who says it; shown to the model and in the record.'),
+  options: MessageOptions.optional(),
+});
+
+const ContinueBody = z
+  .strictObject({
+    note: Text.optional().describe('A note for the model, or the id of a plan that was set aside.'),
+    options: MessageOptions.optional(),
+  })
+  .optional();
+
+const AnswerBody = z.strictObject({
+  hash: z.string().regex(/^[0-9a-f]{64}$/, 'wanted the hash of the call, 64 hex digits'),
+  decision: ApprovalDecision.describe('"always" also adds the rule to session.json.'),
+});
+
+const EmptyBody = z.strictObject({}).optional();
+
+/** Commands that take nothing; each is one operation. */
+const RUN_COMMANDS = [
+  { command: 'pause', id: 'pauseRun', summary: 'Finish the call in flight, then rest' },
+  { command: 'stop', id: 'stopRun', summary: 'Abort the call in flight and rest' },
+  { command: 'cancel', id: 'cancelRun', summary: 'Abort the call in flight and end the plan' },
+  { command: 'undo', id: 'undoStep', summary: 'Open the step that was closed last' },
+] as const;
+
+const ACCEPTED = { 202: { describe: 'It lies durably in the inbox.', schema: Sent } };
+
+/** What is said to a session, and what it answers. */
+export const MESSAGE_OPERATIONS: readonly HttpOperation[] = [
+  defineOperation({
+    ...{ method: 'post', path: '/api/sessions/{session}/messages', id: 'sendMessage' },
+    summary: 'Send a message; makes the session if it is not there',
+    ...{ params: InSession, headers: IdempotencyKey, body: MessageBody, answers: ACCEPTED, problems: [409, 422] },
+    run: ({ client, params, headers, body }) => send(client, params.session, body, headers),
+  }),
+  defineOperation({
+    ...{ method: 'get', path: '/api/sessions/{session}/replies/{name}', id: 'getReply' },
+    summary: 'The reply of this name, waited for if wanted',
+    params: InSession.extend({ name: FileName }),
+    query: z.strictObject({
+      wait: wholeNumber(0, MAX_WAIT_S).optional().describe('Longest wait in seconds; without it none.'),
+    }),
+    answers: {
+      200: { describe: 'The reply.', schema: Reply },
+      202: { describe: 'It is not there yet.', schema: Pending },
+    },
+    problems: [404],
+    async run({ client, params, query: { wait = 0 }, signal }) {
+      try {
+        return jsonAnswer(await client.waitForReply(params.session, params.name, { timeoutMs: wait * 1000, signal }));
+      } catch (error) {
+        const isPending = signal.aborted || (error instanceof Error && error.name === 'WaitedTooLong');
+        if (!isPending) throw error;
+        return jsonAnswer({ status: 'pending' }, 202);
+      }
+    },
+  }),
+  defineOperation({
+    ...{ method: 'post', path: '/api/sessions/{session}/continue', id: 'continueRun' },
+    summary: 'Go on where the run rests, with a note and options if wanted',
+    ...{ params: InSession, headers: IdempotencyKey, body: ContinueBody, answers: ACCEPTED, problems: [404, 409] },
+    run: ({ client, params, headers, body: { note: text, options } = {} }) =>
+      send(client, params.session, { command: 'continue', text, options }, headers, { mustExist: true }),
+  }),
+  ...RUN_COMMANDS.map(({ command, id, summary }) =>
+    defineOperation({
+      ...{ method: 'post', path: `/api/sessions/{session}/${command}`, id, summary },
+      ...{ params: InSession, headers: IdempotencyKey, body: EmptyBody, answers: ACCEPTED, problems: [404, 409] },
+      run: ({ client, params, headers }) => send(client, params.session, { command }, headers, { mustExist: true }),
+    }),
+  ),
+  defineOperation({
+    ...{ method: 'post', path: '/api/sessions/{session}/approvals/{number}', id: 'answerApproval' },
+    summary: 'Answer the call that waits',
+    params: InSession.extend({ number: wholeNumber(1, 9_999_999_999) }),
+    ...{ headers: IdempotencyKey, body: AnswerBody, answers: ACCEPTED, problems: [404, 409] },
+    async run({ client, params, headers, body: { hash, decision } }) {
+      const asked = await client.approvalRequest(params.session, params.number);
+      if (asked.hash !== hash)
+        throw new HttpProblem(409, {
+          wanted: `the hash of the call that waits as number ${asked.id} in ${asked.session}`,
+          came: `that of another call: ${hash}`,
+          todo: 'Look at the call that waits now: GET /api/sessions/{session}/approvals.',
+        });
+      const command = decision === 'deny' ? `deny ${asked.id}` : `approve ${asked.id}`;
+      const message = { command: decision === 'always' ? `${command} always` : command };
+      return send(client, asked.session, message, headers, { mustExist: true });
+    },
+  }),
+];
+
+type Message = Parameters<Client['send']>[1];
+
+async function send(
+  client: Client,
+  session: string,
+  message: Message,
+  { 'idempotency-key': id }: z.infer<typeof IdempotencyKey>,
+  options: { mustExist?: boolean } = {},
+): Promise<Response> {
+  const sent =
+    id === undefined
+      ? await client.send(session, message, options)
+      : await client.sendOnce(session, { ...message, id }, options);
+  return jsonAnswer({ session: sent.session, id: sent.id, reply: sent.name }, 202);
+}

@@ -1,0 +1,53 @@
+import { Hono } from 'hono';
+import { packageVersion } from '../../command-line.ts';
+import { checkContentType, checkSource, checkToken } from '../access/request-checks.ts';
+import { HttpProblem, problemOf, problemResponse } from '../common/http-problem.ts';
+import { type HttpOperation, type HttpServices, jsonAnswer } from '../common/operation.ts';
+import { STREAM_OPERATION } from '../routes/event-stream.ts';
+import { MESSAGE_OPERATIONS } from '../routes/message-operations.ts';
+import { SESSION_OPERATIONS } from '../routes/session-operations.ts';
+import { openApiDocument } from './openapi.ts';
+
+/** Every operation, in the order of `/openapi.json`. */
+export const OPERATIONS: readonly HttpOperation[] = [...SESSION_OPERATIONS, ...MESSAGE_OPERATIONS, STREAM_OPERATION];
+
+/** The whole server as one function from request to response, without a socket. */
+export function createHttpApp(services: HttpServices, token: string): Hono {
+  const app = new Hono();
+  app.onError((error) => problemResponse(problemOf(error, services.complain)));
+  app.notFound((c) => problemResponse(noSuchPath(c.req.method, c.req.path)));
+  app.use(async (c, next) => {
+    await next();
+    c.header('x-content-type-options', 'nosniff');
+  });
+  app.use(checkSource, checkToken(token), checkContentType);
+  app.get('/healthz', () => jsonAnswer({ status: 'ok' }));
+  app.get('/readyz', () => readiness(services));
+  app.get('/openapi.json', () => jsonAnswer(openApiDocument(OPERATIONS, packageVersion())));
+  for (const one of OPERATIONS) app.on(one.method, honoPath(one.path), (c) => one.run(c, services));
+  for (const path of new Set(OPERATIONS.map((one) => one.path)))
+    app.all(honoPath(path), ({ req }) => refuse(req, path));
+  return app;
+}
+
+const honoPath = (path: string): string => path.replace(/\{(\w+)\}/g, ':$1');
+
+/** Sessions are not named here: this is answered without a token. */
+function readiness({ client }: HttpServices): Response {
+  if (client.daemon()) return jsonAnswer({ status: 'ready' });
+  const todo = 'Start one: agentctl start';
+  throw new HttpProblem(503, { wanted: 'a daemon at work', came: 'none is running', todo });
+}
+
+function refuse({ method }: { method: string }, path: string): never {
+  const allow = OPERATIONS.filter((one) => one.path === path).map((one) => one.method.toUpperCase());
+  const wanted = allow.join(', ');
+  throw new HttpProblem(405, { wanted, came: method, todo: 'See GET /openapi.json.' }, { allow: wanted });
+}
+
+const noSuchPath = (method: string, path: string): HttpProblem =>
+  new HttpProblem(404, {
+    wanted: 'a path of /openapi.json',
+    came: `${method} ${path}`,
+    todo: 'See GET /openapi.json for every path.',
+  });

@@ -1,0 +1,195 @@
+import { getEventListeners } from 'node:events';
+import * as fs from 'node:fs';
+import { createServer, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { EventSource } from 'eventsource';
+import { expect, onTestFinished, test } from 'vitest';
+import { openClient } from '../../src/client/index.ts';
+import { serveHttp } from '../../src/frontends/http/index.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import { sessionPaths } from '../../src/store/index.ts';
+import { record } from '../client/rig.ts';
+
+const opened: EventBody = { type: 'session.opened', format: 1, key: 'demo' };
+const progress = (count: number): EventBody[] =>
+  Array.from({ length: count }, (_, n) => ({
+    type: 'step.progressed',
+    step: '第一步',
+    progress: { current: n, total: count },
+  }));
+const upTo = (count: number) => Array.from({ length: count }, (_, n) => n + 1);
+
+/** A workspace with one session, its server in this process, and what the server said of its own faults. */
+async function servedSession() {
+  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-stream-'));
+  const client = openClient(join(folder, 'ws'));
+  await client.send('demo', { text: 'x' });
+  const paths = sessionPaths(client.paths.session('demo'));
+  const complaints: string[] = [];
+  const server = await serveHttp(client, { port: 0, complain: (text) => complaints.push(text) });
+  onTestFinished(async () => {
+    await server.close();
+    fs.rmSync(folder, { recursive: true, force: true });
+  });
+  const headers = { authorization: `Bearer ${await client.accessToken()}` };
+  return { client, server, paths, complaints, headers, url: `${server.url}/api/sessions/demo/events` };
+}
+
+/** Opens a stream; `until` resolves with all that came once it holds this. */
+function openStream(url: string, headers: Record<string, string>) {
+  const asked = request(url, { headers, agent: false });
+  let came = '';
+  let look = () => {};
+  const arrived = new Promise<void>((done, failed) => {
+    asked.once('error', failed);
+    asked.once('response', (answer) => {
+      answer.on('error', () => {});
+      answer.setEncoding('utf8').on('data', (text: string) => {
+        came += text;
+        look();
+      });
+      done();
+    });
+  });
+  asked.end();
+  const until = async (piece: string): Promise<string> => {
+    await arrived;
+    await new Promise<void>((done) => {
+      look = () => {
+        if (came.includes(piece)) done();
+      };
+      look();
+    });
+    return came;
+  };
+  return { until, cut: () => asked.destroy() };
+}
+
+test('a stream begins with the pause to come back after, tells each event by its seq, live text and heartbeats without', async () => {
+  const { url, headers, paths } = await servedSession();
+  await record(paths, [opened, ...progress(3)]);
+  const stream = openStream(url, { ...headers, 'last-event-id': '2' });
+  const first = await stream.until('id: 4\n');
+  expect(first).toMatch(/^retry: 1000\n\nid: 3\nevent: step\.progressed\ndata: \{.*"seq":3.*\}\n\nid: 4\n/);
+  fs.writeFileSync(paths.live, 'Hello');
+  await stream.until('"Hello"');
+  fs.appendFileSync(paths.live, ' world');
+  const live = await stream.until('world');
+  expect(live).toContain('\n\nevent: live\ndata: {"from":0,"text":"Hello"}\n\n');
+  expect(live).toContain('event: live\ndata: {"from":5,"text":" world"}\n\n');
+  expect(await stream.until('heartbeat')).toContain('\n\nevent: heartbeat\ndata: {}\n\n');
+  await record(paths, progress(1));
+  const all = await stream.until('id: 5\n');
+  expect([...all.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id))).toEqual([3, 4, 5]);
+  stream.cut();
+});
+
+test('EventSource gets everything once and in order over connections that are cut every few events', async () => {
+  const { server, headers, paths, complaints } = await servedSession();
+  await record(paths, [opened, ...progress(99)]);
+  const proxy = await cuttingProxy(server.url, 17);
+  const seen: number[] = [];
+  const source = new EventSource(`${proxy.url}/api/sessions/demo/events`, {
+    fetch: (url, init) => fetch(url, { ...init, headers: { ...init.headers, ...headers } }),
+  });
+  onTestFinished(() => source.close());
+  let look = () => {};
+  const take = ({ lastEventId, data }: MessageEvent) => {
+    seen.push(JSON.parse(String(data)).seq);
+    expect(String(seen.at(-1))).toBe(lastEventId);
+    look();
+  };
+  for (const type of ['session.opened', 'step.progressed']) source.addEventListener(type, take);
+  const until = (count: number) =>
+    new Promise<void>((done) => {
+      look = () => {
+        if (seen.length >= count) done();
+      };
+      look();
+    });
+  await until(60);
+  await record(paths, progress(50));
+  await until(150);
+  expect(seen).toEqual(upTo(150));
+  expect(proxy.cuts()).toBeGreaterThanOrEqual(6);
+  expect(complaints).toEqual([]);
+});
+
+test('200 streams that are opened and killed leave no listener, descriptor or watch behind', async () => {
+  const { url, headers, paths, complaints, client } = await servedSession();
+  await record(paths, [opened, ...progress(3)]);
+  const signals = new Set<AbortSignal>();
+  const { stream } = client;
+  client.stream = (key, options = {}) => {
+    if (options.signal) signals.add(options.signal);
+    return stream(key, options);
+  };
+  const round = async (count: number) => {
+    const streams = upTo(count).map(() => openStream(url, headers));
+    await Promise.all(streams.map((one) => one.until('id: 4\n')));
+    for (const one of streams) one.cut();
+  };
+  await round(5);
+  const before = await atRest({ descriptors: Number.POSITIVE_INFINITY, watches: 0 });
+  for (let n = 0; n < 4; n++) await round(50);
+  await atRest(before);
+  expect(signals.size).toBe(205);
+  expect([...signals].filter((one) => !one.aborted || getEventListeners(one, 'abort').length > 0)).toEqual([]);
+  expect(complaints).toEqual([]);
+});
+
+type Held = { descriptors: number; watches: number };
+
+/** What this process holds, once it is no more than that. */
+async function atRest(most: Held): Promise<Held> {
+  for (;;) {
+    const now = heldByProcess();
+    if (now.descriptors <= most.descriptors && now.watches <= most.watches) return now;
+    await new Promise((later) => setTimeout(later, 20));
+  }
+}
+
+/** Open descriptors and inotify watches. */
+function heldByProcess(): Held {
+  const names = fs.readdirSync('/proc/self/fd');
+  const infos = names.map((name) => {
+    try {
+      return fs.readFileSync(`/proc/self/fdinfo/${name}`, 'utf8');
+    } catch {
+      return '';
+    }
+  });
+  return { descriptors: names.length, watches: infos.join('\n').split('\ninotify ').length - 1 };
+}
+
+/** Passes answers on, and cuts each connection in the middle of the event after so many. */
+async function cuttingProxy(to: string, most: number): Promise<{ url: string; cuts(): number }> {
+  let cuts = 0;
+  const proxy = createServer((asked, answer) => {
+    const passed = request(to + asked.url, { headers: asked.headers, agent: false }, (source) => {
+      answer.writeHead(source.statusCode ?? 0, source.headers);
+      let [rest, count] = ['', 0];
+      source.setEncoding('utf8').on('data', (text: string) => {
+        const frames = (rest + text).split('\n\n');
+        rest = frames.pop() ?? '';
+        for (const frame of frames) {
+          if (frame.startsWith('id: ') && ++count > most) {
+            cuts++;
+            passed.destroy();
+            answer.write(frame.slice(0, 20), () => answer.destroy());
+            return;
+          }
+          answer.write(`${frame}\n\n`);
+        }
+      });
+      source.on('error', () => {}).on('close', () => answer.destroy());
+    });
+    passed.on('error', () => answer.destroy()).end();
+    answer.on('close', () => passed.destroy());
+  });
+  await new Promise<void>((done) => proxy.listen(0, '127.0.0.1', done));
+  onTestFinished(() => void proxy.close());
+  const address = proxy.address();
+  return { url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`, cuts: () => cuts };
+}

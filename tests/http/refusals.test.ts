@@ -1,0 +1,90 @@
+import { statSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { OPERATIONS } from '../../src/frontends/http/server/http-app.ts';
+import { desk } from '../support/agentctl.ts';
+import { type Asked, serveWorkspace } from './serving.ts';
+
+test('what is refused says so in problem JSON, with what was wanted, what came and what to do', async () => {
+  const place = desk();
+  await place.ctl(['send', 'demo', 'hello']);
+  const { ask, token, child, ended } = await serveWorkspace(place);
+  const { port } = new URL((await serveWorkspace(place)).url);
+  expect(statSync(place.path('.agentd', 'token')).mode & 0o777).toBe(0o600);
+  expect(Buffer.from(token, 'base64url')).toHaveLength(32);
+
+  const message = '/api/sessions/demo/messages';
+  const text = { text: 'x' };
+  const cases: Array<[status: number, method: string, path: string, asked?: Asked]> = [
+    [401, 'GET', '/api/sessions', { headers: { authorization: undefined } }],
+    [401, 'GET', '/api/sessions', { headers: { authorization: 'Bearer wrong' } }],
+    [401, 'GET', '/api/sessions', { headers: { authorization: `Basic ${token}` } }],
+    [401, 'GET', '/nothing', { headers: { authorization: undefined } }],
+    [403, 'GET', '/api/sessions', { headers: { host: 'evil.example' } }],
+    [403, 'GET', '/healthz', { headers: { host: `127.0.0.1.evil.example:${port}` } }],
+    [403, 'GET', '/api/sessions', { headers: { origin: 'https://evil.example' } }],
+    [403, 'GET', '/api/sessions', { headers: { origin: 'null' } }],
+    [403, 'GET', '/api/sessions', { headers: { host: `localhost:${port}`, origin: 'http://localhost:1' } }],
+    [405, 'DELETE', '/api/sessions/demo'],
+    [405, 'POST', '/api/sessions'],
+    [415, 'POST', message, { body: text, headers: { 'content-type': 'text/plain' } }],
+    [415, 'POST', message, { body: text, headers: { 'content-type': undefined } }],
+    [415, 'POST', '/api/sessions/demo/pause', { headers: { 'content-type': undefined } }],
+    [413, 'POST', message, { raw: Buffer.alloc(10 * 1024 * 1024 + 1, ' ') }],
+    [413, 'POST', message, { raw: Buffer.alloc(11e6, ' '), headers: { 'transfer-encoding': 'chunked' } }],
+    [400, 'POST', message, { raw: '{"text":' }],
+    [400, 'POST', message, { raw: Buffer.from([0x22, 0xff, 0x22]) }],
+    [400, 'POST', message, { body: { text: 'x', shout: true } }],
+    [400, 'POST', message, { body: text, headers: { 'idempotency-key': '../x' } }],
+    [422, 'POST', message, { body: {} }],
+    [400, 'GET', '/api/sessions?limit=3'],
+    [400, 'GET', '/api/sessions/demo/replies/x.msg.json?wait=51'],
+    [400, 'GET', '/api/sessions/demo/replies/..%2F..%2Fplan.json'],
+    [400, 'GET', '/api/sessions/demo/events?after=-1'],
+    [404, 'GET', '/nothing'],
+    [404, 'GET', '/api/sessions/nobody'],
+    [404, 'GET', '/api/sessions/nobody/events'],
+    [404, 'POST', '/api/sessions/nobody/pause'],
+    [404, 'GET', '/api/sessions/nobody/replies/x.msg.json'],
+    [404, 'PUT', '/api/sessions/demo/plan', { body: { steps: [] } }],
+    [409, 'POST', '/api/sessions/demo/approvals/1', { body: { hash: '0'.repeat(64), decision: 'allow' } }],
+  ];
+  for (const [status, method, path, asked] of cases) {
+    const answer = await ask(method, path, asked).catch((error: Error) => error);
+    const what = `${method} ${path} ${JSON.stringify(asked?.headers ?? {})}`;
+    // A server may close the connection before a body that is too large has been sent.
+    if (answer instanceof Error) expect([what, status]).toEqual([what, 413]);
+    else {
+      expect([what, answer.status, answer.text]).toEqual([what, status, expect.any(String)]);
+      expect(answer.headers['content-type'], what).toBe('application/problem+json');
+      const part = expect.stringMatching(/./);
+      expect(answer.json, what).toMatchObject({
+        status,
+        title: part,
+        detail: part,
+        wanted: part,
+        came: part,
+        do: part,
+      });
+    }
+  }
+  const own = { headers: { host: `localhost:${port}`, origin: `http://localhost:${port}` } };
+  expect((await ask('GET', '/api/sessions', own)).status).toBe(200);
+  expect((await ask('GET', '/api/sessions', { headers: { host: `[::1]:${port}` } })).status).toBe(200);
+  child.kill('SIGINT');
+  expect(await ended).toMatchObject({ code: 0, err: '' });
+});
+
+test('openapi.json describes every operation and is not behind the token; a port that is taken is said', async () => {
+  const place = desk();
+  const { ask, url } = await serveWorkspace(place);
+  const { status, json } = await ask('GET', '/openapi.json', { headers: { authorization: undefined } });
+  expect(status).toBe(200);
+  const described = Object.entries(json['paths'] as Record<string, object>).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method} ${path}`),
+  );
+  expect(described.sort()).toEqual(OPERATIONS.map(({ method, path }) => `${method} ${path}`).sort());
+  const taken = await place.ctl(['serve', '--port', new URL(url).port]);
+  expect(taken).toMatchObject({ code: 1, out: '' });
+  expect(taken.err).toContain('is taken by another process');
+  expect(await place.ctl(['serve', '--port', '70000'])).toMatchObject({ code: 2, out: '' });
+});

@@ -1,0 +1,112 @@
+import * as fs from 'node:fs';
+import { expect, test } from 'vitest';
+import { desk, script } from '../support/agentctl.ts';
+import { serveWorkspace } from './serving.ts';
+
+const TASK = { text: '1. Count: `echo 1 2 3 | wc -w`' };
+const KEYED = { headers: { 'idempotency-key': 'order-1' } };
+
+test('a message becomes a reply, a plan that can be edited, and an explanation; sent twice it runs once', async () => {
+  const place = desk();
+  const { ask, child, ended, url } = await serveWorkspace(place);
+  expect((await ask('GET', '/readyz')).status).toBe(503);
+  expect(await ask('GET', '/healthz')).toMatchObject({ status: 200, json: { status: 'ok' } });
+  const sent = { status: 202, json: { session: 'demo', id: 'order-1', reply: 'order-1.msg.json' } };
+  expect(await ask('POST', '/api/sessions/demo/messages', { ...KEYED, body: TASK })).toMatchObject(sent);
+  expect(await ask('GET', '/api/sessions/demo/replies/order-1.msg.json')).toMatchObject({
+    status: 202,
+    json: { status: 'pending' },
+  });
+  // The same key while it waits in the inbox, before a daemon has seen it.
+  expect(await ask('POST', '/api/sessions/demo/messages', { ...KEYED, body: TASK })).toMatchObject(sent);
+  const other = await ask('POST', '/api/sessions/demo/messages', { ...KEYED, body: { text: 'other' } });
+  expect(other).toMatchObject({ status: 409, json: { wanted: expect.stringContaining('Idempotency-Key') } });
+
+  await place.serve('--model', 'runbook');
+  expect((await ask('GET', '/readyz')).status).toBe(200);
+  const reply = await ask('GET', '/api/sessions/demo/replies/order-1.msg.json?wait=30');
+  expect(reply).toMatchObject({ status: 200, json: { status: 'done', in_reply_to: 'order-1' } });
+  expect(await ask('POST', '/api/sessions/demo/messages', { ...KEYED, body: TASK })).toMatchObject(sent);
+  const late = await ask('POST', '/api/sessions/demo/messages', { ...KEYED, body: { text: 'other' } });
+  expect(late.status).toBe(409);
+
+  expect(JSON.parse((await ask('GET', '/api/sessions')).text)).toMatchObject([{ name: 'demo', standing: 'completed' }]);
+  expect((await ask('GET', '/api/sessions/demo')).json).toMatchObject({ name: 'demo', plan: { status: 'completed' } });
+  const why = await ask('GET', '/api/sessions/demo/why?step=1');
+  expect(JSON.parse(why.text)).toMatchObject([{ id: 'step_1', closed: { by: 'marker' } }]);
+  expect((await ask('GET', '/api/sessions/demo/why?step=9')).status).toBe(422);
+  expect((await ask('GET', '/api/sessions/demo/approvals')).text).toBe('[]\n');
+  for (const command of ['pause', 'stop', 'cancel', 'undo', 'continue']) {
+    const told = await ask('POST', `/api/sessions/demo/${command}`);
+    const answer = await ask('GET', `/api/sessions/demo/replies/${String(told.json['reply'])}?wait=30`);
+    expect([command, told.status, answer.status]).toEqual([command, 202, 200]);
+  }
+  child.kill('SIGTERM');
+  expect(await ended).toEqual({ code: 0, out: `SERVING ${url}\n`, err: '' });
+});
+
+test('an edit of the plan is merged with what happened since; 412 only where another plan is current', async () => {
+  const place = desk();
+  const { ask } = await serveWorkspace(place);
+  const plan = '/api/sessions/demo/plan';
+  await ask('POST', '/api/sessions/demo/messages', { ...KEYED, body: { text: '1. Wait: `false`\n2. Next: `true`' } });
+  expect((await ask('GET', plan)).status).toBe(404);
+  const { child } = await place.serve('--model', 'runbook');
+  await ask('GET', '/api/sessions/demo/replies/order-1.msg.json?wait=30');
+  const read = await ask('GET', plan);
+  const etag = String(read.headers['etag']);
+  expect(etag).toBe(`"${String(read.json['id'])}.${String(read.json['revision'])}"`);
+
+  const steps = [...(read.json['steps'] as object[]), { description: 'Mail it' }];
+  const first = await ask('PUT', plan, { headers: { 'if-match': etag }, body: { status: 'completed', steps } });
+  expect(first).toMatchObject({
+    status: 200,
+    json: {
+      taken: expect.arrayContaining([expect.stringContaining('was added: Mail it')]),
+      ignored: [expect.stringContaining('"status" is the daemon')],
+    },
+  });
+  // A second edit from the same version, whether or not the daemon has taken in the first by now.
+  const again = [...(read.json['steps'] as object[]), { description: 'Print it' }];
+  const second = await ask('PUT', plan, { headers: { 'if-match': etag }, body: { steps: again } });
+  expect(second.status).toBe(200);
+  const settled = async () => {
+    for (;;) {
+      const { text } = await ask('GET', plan);
+      if (text.includes('Mail it') && text.includes('Print it')) return text;
+      await new Promise((later) => setTimeout(later, 50));
+    }
+  };
+  expect(await settled()).toContain('Mail it');
+  const foreign = await ask('PUT', plan, { headers: { 'if-match': '"plan_1.3"' }, body: { steps } });
+  expect(foreign).toMatchObject({ status: 412, json: { do: 'Read the plan again.' } });
+  expect((await ask('PUT', plan, { body: { id: 'plan_1', steps } })).status).toBe(412);
+  const unknown = etag.replace(/\d+"$/, '9999"');
+  expect((await ask('PUT', plan, { headers: { 'if-match': unknown }, body: { steps } })).status).toBe(409);
+  child.kill('SIGKILL');
+});
+
+test('a call that waits is answered by its number and hash; another hash, or one that is over, is refused', async () => {
+  const place = desk();
+  fs.mkdirSync(place.root, { mode: 0o700 });
+  fs.writeFileSync(place.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
+  const call = { calls: [{ name: 'shell', args: { command: 'echo hi' } }] };
+  await place.serve('--model', script(place, [call, { text: 'Done.' }]));
+  const { ask } = await serveWorkspace(place);
+  await ask('POST', '/api/sessions/demo/messages', { ...KEYED, body: { text: 'say it' } });
+  await place.has('.sessions/demo/approvals/1.json');
+  const [waiting] = JSON.parse((await ask('GET', '/api/sessions/demo/approvals')).text);
+  expect(waiting).toMatchObject({ session: 'demo', id: 1, tool: 'shell', shows: 'echo hi' });
+  const path = '/api/sessions/demo/approvals/1';
+  const body = { hash: waiting.hash, decision: 'allow' };
+  expect((await ask('POST', path, { body: { ...body, hash: '0'.repeat(64) } })).status).toBe(409);
+  expect((await ask('POST', '/api/sessions/demo/approvals/2', { body })).status).toBe(409);
+  const allowed = await ask('POST', path, { body });
+  expect(allowed.status).toBe(202);
+  const reply = await ask('GET', `/api/sessions/demo/replies/${String(allowed.json['reply'])}?wait=30`);
+  expect(reply).toMatchObject({ status: 200, json: { text: 'Done.' } });
+  expect(await ask('POST', path, { body })).toMatchObject({
+    status: 409,
+    json: { came: 'No call waits for an answer in demo.' },
+  });
+});

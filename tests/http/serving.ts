@@ -1,0 +1,65 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { request as httpRequest } from 'node:http';
+import { resolve } from 'node:path';
+import { onTestFinished } from 'vitest';
+import type { Desk } from '../support/agentctl.ts';
+
+/** `agentctl serve` of a workspace in a process of its own, and how to ask it. */
+export type Serving = {
+  url: string;
+  child: ChildProcess;
+  token: string;
+  ended: Promise<{ code: number | null; out: string; err: string }>;
+  /** Asks with the token, unless `headers` say otherwise. `body` goes as JSON, `raw` as it is. */
+  ask(method: string, path: string, asked?: Asked): Promise<Answer>;
+};
+export type Asked = { headers?: Record<string, string | undefined>; body?: unknown; raw?: string | Buffer };
+export type Answer = { status: number; headers: Record<string, unknown>; text: string; json: Record<string, unknown> };
+
+/** Starts a server and waits until it says where it is; it is gone after the test. */
+export async function serveWorkspace({ root }: Desk): Promise<Serving> {
+  const words = [resolve('dist/agentctl.js'), '--workspace', root, 'serve', '--port', '0'];
+  const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'pipe'] });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  let [out, err] = ['', ''];
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    err += text;
+  });
+  const ended = new Promise<{ code: number | null; out: string; err: string }>((done) =>
+    child.once('close', (code) => done({ code, out, err })),
+  );
+  const url = await new Promise<string>((said, failed) => {
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      out += text;
+      const found = /^SERVING (\S+)\n$/.exec(out)?.[1];
+      if (found !== undefined) said(found);
+    });
+    void ended.then(({ code }) => failed(new Error(`agentctl serve ended (${code}): ${err}`)));
+  });
+  const token = readFileSync(`${root}/.agentd/token`, 'utf8').trim();
+  return { url, child, token, ended, ask: (method, path, asked) => ask(url, token, method, path, asked) };
+}
+
+/** By `node:http`, since `fetch` sets Host and Origin itself. A header that is undefined is left out. */
+export function ask(url: string, token: string, method: string, path: string, asked: Asked = {}): Promise<Answer> {
+  const { headers = {}, body, raw } = asked;
+  const bytes = raw ?? (body === undefined ? undefined : JSON.stringify(body));
+  const type = method === 'GET' ? {} : { 'content-type': 'application/json' };
+  const all = Object.entries({ authorization: `Bearer ${token}`, ...type, ...headers });
+  const given = Object.fromEntries(all.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
+  return new Promise((done, failed) => {
+    const { hostname, port } = new URL(url);
+    const sent = httpRequest({ method, path, hostname, port, headers: given, agent: false }, (answer) => {
+      const pieces: Buffer[] = [];
+      answer.on('data', (piece: Buffer) => pieces.push(piece));
+      answer.on('end', () => {
+        const text = Buffer.concat(pieces).toString();
+        const json: Record<string, unknown> = /json/.test(answer.headers['content-type'] ?? '') ? JSON.parse(text) : {};
+        done({ status: answer.statusCode ?? 0, headers: answer.headers, text, json });
+      });
+    });
+    sent.once('error', failed);
+    sent.end(bytes);
+  });
+}
