@@ -7,8 +7,11 @@ import { save, textOf } from '../../tests/model/person.ts';
 import { type Life, perform } from './perform.ts';
 import { openIn, type Recorded, type recordsOf } from './sessions.ts';
 
-/** A family in which nothing was recorded for so long, though something is open and nothing is due, hangs. */
-const HANG_MS = 30_000;
+/**
+ * A family in which nothing was recorded for so long, though something is open and nothing is due, hangs. After kills in
+ * a row the daemon waits some seconds and opens sessions one at a time.
+ */
+const HANG_MS = 45_000;
 const SETTLE_MS = 240_000;
 const LOOK_MS = 400;
 /** How often a person goes on with a run that rests before it is cancelled. */

@@ -13,8 +13,7 @@ export type BlameResult = { losses: CrashRecord; blamed: BlamedSession | null };
 
 /**
  * Only a note names a session: that of the watchdog, or that of the crash handler. A loss without one (`kill -9`,
- * power, memory) says nothing about the sessions that were open, however few they were; it only counts towards
- * `in_a_row`.
+ * power, memory) says nothing about the sessions that were open, however few; it only counts towards `in_a_row`.
  */
 export function assessBlame(before: CrashRecord, ended: PreviousEnd, note: CrashNote | undefined): BlameResult {
   if (ended === 'in order') return { losses: { ...before, in_a_row: 0 }, blamed: null };

@@ -12,7 +12,7 @@ const HOLD_FIRST_MS = 60_000;
 const HOLD_MAX_MS = 24 * 3_600_000;
 /** From this many losses in a row without a note on, the daemon waits, and opens sessions one at a time. */
 const CRASH_LOOP_LENGTH = 2;
-const PAUSE_MAX_MS = 32_000;
+const PAUSE_MAX_MS = 8000;
 /** The next session is opened after this long at the latest; sooner where so many wait that it would take a minute. */
 const GAP_MS = 2000;
 const ALL_OPENED_MS = 60_000;

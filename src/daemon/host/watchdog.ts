@@ -49,9 +49,7 @@ const WATCHDOG_THREAD = `
 `;
 
 export type Watchdog = {
-  /**
-   * Runs what does not give way, as the step of a session; one that takes long is told. Within a step it is that one's.
-   */
+  /** Runs what does not give way, as the step of a session, with the steps in it; one that takes long is logged. */
   runGuarded<T>(session: string, what: string, run: () => T): T;
   stop(): Promise<void>;
 };

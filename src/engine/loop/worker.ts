@@ -104,9 +104,7 @@ export async function openSessionWorker(
   let isIntakeScheduled = false;
   /** The last look beside a call in flight failed, and was told of. */
   let hasIntakeFailed = false;
-  /**
-   * A message is given up, with its reply, before any file is read: that may be what the last daemons were lost over.
-   */
+  /** A message is given up, with its reply, before any file is read: a file may be what the daemons were lost over. */
   let isShelvingFirst = false;
   let closing: Promise<void> | null = null;
   let stopReason = STOP_REASON;
