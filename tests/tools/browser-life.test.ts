@@ -124,7 +124,7 @@ browserTest('a browser whose session folder is removed ends, and does not bring 
   const web = await server({ '/': says('<p>here</p>') });
   const { run, home, pool } = browserDesk();
   await run({ action: 'navigate', url: web.url('/') });
-  rmSync(join(home, 'session'), { recursive: true, force: true, maxRetries: 5 });
+  rmSync(join(home, 'session'), { recursive: true, force: true, maxRetries: 50, retryDelay: 20 });
   await eventually(() => chromiums(home).length === 0);
   await pool.close();
   expect(existsSync(join(home, 'session'))).toBe(false);
