@@ -1,7 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { savePlan } from '../../src/client/actions/plan-save.ts';
 import { openPlanWorkingCopy } from '../../src/client/actions/plan-working-copy.ts';
 import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
 import { bootId } from '../../src/store/workspace/owner-file.ts';
@@ -15,7 +16,7 @@ async function withPlan() {
   const { session } = await at.client.show('demo');
   if (session.plan) fs.writeFileSync(paths.plan, formatPlanFile(session.plan));
   return {
-    paths,
+    paths: { ...paths, name: 'demo' },
     open: () => openPlanWorkingCopy(paths.folder, now()),
     lock: join(paths.folder, '.plan.edit.lock'),
   };
@@ -80,4 +81,39 @@ test('where there is no plan.json there is nothing to edit, and no lock is left'
   fs.rmSync(paths.plan);
   await expect(open()).rejects.toThrow('There is no plan to edit');
   expect(fs.existsSync(lock)).toBe(false);
+});
+
+test('two edits saved at once are both in the file', async () => {
+  const { paths } = await withPlan();
+  const plan = JSON.parse(fs.readFileSync(paths.plan, 'utf8'));
+  const withStep = (description: string) => JSON.stringify({ ...plan, steps: [...plan.steps, { description }] });
+  await Promise.all(['Mail it', 'Print it'].map((description) => savePlan(paths, withStep(description))));
+  const text = fs.readFileSync(paths.plan, 'utf8');
+  expect(text).toContain('Mail it');
+  expect(text).toContain('Print it');
+});
+
+test('an edit that was saved before is kept although plan.json is away for an instant', async () => {
+  const { paths } = await withPlan();
+  const plan = JSON.parse(fs.readFileSync(paths.plan, 'utf8'));
+  const withStep = (description: string) => JSON.stringify({ ...plan, steps: [...plan.steps, { description }] });
+  await savePlan(paths, withStep('Mail it'));
+  const away = `${paths.plan}.away`;
+  fs.renameSync(paths.plan, away);
+  const saved = savePlan(paths, withStep('Print it'));
+  setTimeout(() => fs.renameSync(away, paths.plan), 15);
+  expect((await saved).plan.steps.map(({ description }) => description)).toEqual(
+    expect.arrayContaining(['Mail it', 'Print it']),
+  );
+});
+
+test('a save has the daemon look at the session, and leaves nothing in its inbox', async () => {
+  const { paths } = await withPlan();
+  const heard = new Set<string | null>();
+  const watcher = fs.watch(paths.inbox, (_, file) => heard.add(file));
+  onTestFinished(() => watcher.close());
+  const plan = JSON.parse(fs.readFileSync(paths.plan, 'utf8'));
+  await savePlan(paths, JSON.stringify({ ...plan, steps: [...plan.steps, { description: 'Mail it' }] }));
+  await vi.waitFor(() => expect(heard).toContain('.wake'));
+  expect(fs.readdirSync(paths.inbox)).not.toContain('.wake');
 });

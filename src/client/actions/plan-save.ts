@@ -1,3 +1,4 @@
+import { createMutex } from '../../base/mutex.ts';
 import { lastSaveOf, parseEditedPlan } from '../../core/plan/edited-plan.ts';
 import { mergePlanEdit } from '../../core/plan/merge-edit.ts';
 import { applyPlanChanges, describePlanChanges } from '../../core/plan/plan-changes.ts';
@@ -12,6 +13,11 @@ import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { PlanConflict } from '../sessions/client-errors.ts';
 import { readSession } from '../sessions/read-session.ts';
 import { replayLog } from '../sessions/replay.ts';
+import { wakeDaemon } from './wake-daemon.ts';
+
+/** How often, and after how many ms, a `plan.json` that is missing is looked for again. */
+const MISSING_TRIES = 5;
+const MISSING_RETRY_MS = 10;
 
 type NamedSession = SessionPaths & { name: string };
 
@@ -29,7 +35,14 @@ export type PlanSaveResult = {
  * daemon has not read yet, and puts the result in the place of `plan.json`. Throws UserError where the text is no plan,
  * `PlanConflict` where it is another plan than the current one or its revision is not known.
  */
-export async function savePlan(paths: NamedSession, text: string): Promise<PlanSaveResult> {
+export function savePlan(paths: NamedSession, text: string): Promise<PlanSaveResult> {
+  return oneAtATime(() => mergeAndSave(paths, text));
+}
+
+/** Two edits at once would both begin from the same file, and the second would replace the first. */
+const oneAtATime = createMutex();
+
+async function mergeAndSave(paths: NamedSession, text: string): Promise<PlanSaveResult> {
   const read = parseEditedPlan(text);
   if ('fault' in read) throw new PlanConflict(`Not saved: ${read.fault}`, 'invalid');
   const session = await readSession(paths);
@@ -47,13 +60,16 @@ export async function savePlan(paths: NamedSession, text: string): Promise<PlanS
   }
   const { changes, ignored } = mergePlanEdit(base, read.edit, current, session.lastStepNumber, read.raw);
   const merged = { ...applyPlanChanges(current, changes, session.at), revision: plan.revision };
-  if (changes.length > 0) await replaceFile(paths.plan, formatPlanFile(merged), { durable: true });
+  if (changes.length > 0) {
+    await replaceFile(paths.plan, formatPlanFile(merged), { durable: true });
+    wakeDaemon(paths);
+  }
   return { plan: merged, taken: describePlanChanges(changes), ignored };
 }
 
 /** The plan as it will be once the daemon has read the `plan.json` that is there now. */
 async function withUnreadEdit(paths: NamedSession, session: Session, plan: Plan): Promise<Plan> {
-  const text = readPlanContent(paths.plan, undefined, 0)?.text;
+  const text = await readPlanText(paths.plan);
   if (text === undefined || text === formatPlanFile(plan)) return plan;
   const read = parseEditedPlan(text);
   if ('fault' in read || (read.edit.id ?? plan.id) !== plan.id) return plan;
@@ -63,6 +79,15 @@ async function withUnreadEdit(paths: NamedSession, session: Session, plan: Plan)
   const base: Plan | PlanSave = last ?? (await planOnRecord(paths, plan, read.edit.revision ?? plan.revision)) ?? plan;
   const { changes } = mergePlanEdit(base, read.edit, plan, session.lastStepNumber, read.raw);
   return applyPlanChanges(plan, changes, session.at);
+}
+
+/** The text of `plan.json`. The daemon moves the file away for an instant while it replaces it. */
+async function readPlanText(path: string): Promise<string | undefined> {
+  for (let tries = 1; ; tries++) {
+    const text = readPlanContent(path, undefined, 0)?.text;
+    if (text !== undefined || tries === MISSING_TRIES) return text;
+    await new Promise((later) => setTimeout(later, MISSING_RETRY_MS));
+  }
 }
 
 /** The current plan as it was at a revision, from all of the record; undefined where that does not have it. */

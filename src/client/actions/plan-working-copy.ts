@@ -10,6 +10,7 @@ import { sessionPaths } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { currentProcess, isProcessAlive, ProcessIdentity, readIdentityFile } from '../../store/workspace/owner-file.ts';
 import { planFileProblem } from '../inspect/session-details.ts';
+import { wakeDaemon } from './wake-daemon.ts';
 
 /** A copy of `plan.json` for an editor to work on. One at a time for each session. */
 export type PlanWorkingCopy = {
@@ -46,6 +47,7 @@ export async function openPlanWorkingCopy(folder: string, now: Date): Promise<Pl
         const text = wrapDiskErrors('read', path, () => fs.readFileSync(path, 'utf8'));
         if (text === before) return false;
         await replaceFile(plan, text, { durable: true });
+        wakeDaemon(sessionPaths(folder));
         return true;
       },
       close({ keep }) {

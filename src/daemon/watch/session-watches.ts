@@ -1,10 +1,12 @@
 import * as fs from 'node:fs';
+import { basename } from 'node:path';
 import { errorCode } from '../../base/user-error.ts';
 import type { Clock } from '../../engine/ports/session-ports.ts';
 import { isSessionFolder } from '../../protocol/workspace/session-names.ts';
 import { createFolderId, sessionPaths, type WorkspacePaths } from '../../store/index.ts';
 import type { FolderWatcher, FolderWatches } from './folder-watches.ts';
 
+const WAKE_NAME = basename(sessionPaths('').wakeFile);
 /** A watch is taken from a session only where nothing has come in for this long. */
 const QUIET_MS = 60_000;
 
@@ -63,7 +65,7 @@ export function openSessionWatches({ paths, watches, lookAt, hear, clock }: Sess
             known.lastUsed = clock.elapsed();
             // A folder's own end is told under its own name.
             if (event === 'rename' && (file === null || file === 'inbox')) see(name);
-            if (file === null || !file.startsWith('.')) hear.session(name);
+            if (file === null || !file.startsWith('.') || file === WAKE_NAME) hear.session(name);
           })
         : watches.watch(paths.session(name), () => see(name));
     known.on = known.watcher ? on : 'nothing';

@@ -59,6 +59,8 @@ export const sessionPaths = (folder: string) => ({
   /** Where a sender writes before it links: on the same file system, out of sight. */
   inboxStaging: `${folder}/inbox/.tmp`,
   inboxFiles: `${folder}/inbox/.files`,
+  /** Made and removed by whoever changed a file outside the inbox, so that the daemon looks at the session. */
+  wakeFile: `${folder}/inbox/.wake`,
   outbox: `${folder}/outbox`,
   outboxStaging: `${folder}/outbox/.tmp`,
   outboxRead: `${folder}/outbox/read`,
