@@ -42,9 +42,9 @@ export const patches: Patch[] = [
   },
   // A stop that was dropped while no daemon ran, and that only a later round of the inbox finds.
   {
-    file: 'src/engine/loop/worker.ts',
-    code: ' && !isCaughtUp && isWoken) return iterate(runRules);',
-    replacement: ' && false) return iterate(runRules);',
+    file: 'src/engine/loop/iteration.ts',
+    code: ' && !intake.isCaughtUp && intake.isDue)',
+    replacement: ' && false)',
   },
   // A child by its own settings.
   {

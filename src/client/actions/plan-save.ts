@@ -1,3 +1,4 @@
+import * as fs from 'node:fs';
 import { createMutex } from '../../base/mutex.ts';
 import { lastSaveOf, parseEditedPlan } from '../../core/plan/edited-plan.ts';
 import { mergePlanEdit } from '../../core/plan/merge-edit.ts';
@@ -13,7 +14,6 @@ import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { PlanConflict } from '../sessions/client-errors.ts';
 import { readSession } from '../sessions/read-session.ts';
 import { replayLog } from '../sessions/replay.ts';
-import { wakeDaemon } from './wake-daemon.ts';
 
 /** How often, and after how many ms, a `plan.json` that is missing is looked for again. */
 const MISSING_TRIES = 5;
@@ -99,4 +99,17 @@ async function planOnRecord(paths: NamedSession, now: Plan, revision: number): P
       if (plan?.id === now.id && plan.revision === revision) found = plan;
     });
   return found;
+}
+
+/**
+ * Has the daemon look at a session now, after a change of a file that it does not watch (`plan.json` at rest). Nothing
+ * depends on it: what is not noticed now is read before anything else happens in the session.
+ */
+export function wakeDaemon({ wakeFile }: Pick<SessionPaths, 'wakeFile'>): void {
+  try {
+    fs.closeSync(fs.openSync(wakeFile, 'w', 0o600));
+    fs.rmSync(wakeFile, { force: true });
+  } catch {
+    // What was saved is saved.
+  }
 }

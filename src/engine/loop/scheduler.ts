@@ -1,6 +1,97 @@
 import type { Decision } from '../../core/runs/decision.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
-import type { Clock } from '../ports/session-ports.ts';
+import type { Clock, RunSemaphore } from '../ports/session-ports.ts';
+
+/** Rung by whoever wants the loop to look; however often it is rung, one look answers all that came before it. */
+export type WakeSignal = {
+  /** Costs nothing, is never lost, and runs nothing before it returns. */
+  ring(): void;
+  /** Resolves at once where it was rung since the last call. One waiter at a time. */
+  next(): Promise<void>;
+};
+
+export function createWakeSignal(): WakeSignal {
+  let isRung = false;
+  let release = () => {};
+  return {
+    ring() {
+      isRung = true;
+      release();
+    },
+    async next() {
+      if (!isRung) await new Promise<void>((done) => (release = done));
+      isRung = false;
+    },
+  };
+}
+
+/** One timer, set to the earliest of the times that were asked for. */
+export type Alarm = {
+  /** `canSleep`: whoever closes the session may keep the time in its place. */
+  wakeIn(ms: number, canSleep?: boolean): void;
+  /** Nothing is due for which the session would have to stay open. */
+  readonly canSleep: boolean;
+  /** Milliseconds until it rings, where somebody else may keep the time. */
+  readonly dueInMs: number | null;
+  cancel(): void;
+};
+
+export function createAlarm(clock: Clock, ring: () => void): Alarm {
+  let set: { at: number; cancel: () => void; canSleep: boolean } | null = null;
+  return {
+    wakeIn(ms, canSleep = false) {
+      const at = clock.elapsed() + ms;
+      if (set) set.canSleep &&= canSleep;
+      // A retry must not put off a file that is about to be ready.
+      if (set && set.at <= at) return;
+      const both = canSleep && (set?.canSleep ?? true);
+      set?.cancel();
+      const cancel = clock.after(ms, () => {
+        set = null;
+        ring();
+      });
+      set = { at, cancel, canSleep: both };
+    },
+    get canSleep() {
+      return set?.canSleep ?? true;
+    },
+    get dueInMs() {
+      return set?.canSleep ? Math.max(0, set.at - clock.elapsed()) : null;
+    },
+    cancel: () => set?.cancel(),
+  };
+}
+
+/** The session's place among the runs that may be at work: taken before its first call, given back when it is idle. */
+export type RunSlot = {
+  acquire(since: number, signal: AbortSignal): Promise<void>;
+  release(): void;
+  /** It waits for a place; no call has begun. */
+  readonly isQueued: boolean;
+};
+
+export function createRunSlot(semaphore: RunSemaphore): RunSlot {
+  let release: (() => void) | null = null;
+  let isQueued = false;
+  return {
+    async acquire(since, signal) {
+      if (release) return;
+      isQueued = true;
+      try {
+        release = await semaphore.acquire(since, signal);
+      } finally {
+        isQueued = false;
+      }
+    },
+    release() {
+      release?.();
+      release = null;
+    },
+    get isQueued() {
+      return isQueued;
+    },
+  };
+}
 
 /**
  * How long is left to a time, in ms, and at most `longest`: a clock that was set back while we were down cannot make it

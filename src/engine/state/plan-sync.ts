@@ -31,19 +31,17 @@ export type PlanSync = {
   readEdits(how?: { final: boolean }): Promise<{ settling: boolean }>;
   /** Brings the file up to the record, unless a save that cannot be read is in it. */
   writePlan(): Promise<void>;
-  /** The same in the background of a call, within 200 ms, or five seconds where writing is slow. */
+  /** Has a write be due within 200 ms, or five seconds where writing is slow; `onWriteDue` is called then. */
   scheduleWrite(): void;
+  /** Writes where that is due. */
+  writePlanIfDue(): Promise<void>;
 };
 
-export function openPlanSync(
-  file: PlanFile,
-  sessionLog: SessionLog,
-  clock: Clock,
-  guard: (task: () => Promise<void>) => Promise<void>,
-): PlanSync {
+export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Clock, onWriteDue: () => void): PlanSync {
   let written: string | null = null;
   let unreadableSave: { bytes: string; since: number; told: boolean } | null = null;
   let timer: (() => void) | null = null;
+  let isWriteDue = false;
   /**
    * Plans on their way out of `plan.json`: one that the disk refused to put away is tried again with the next flush.
    */
@@ -124,6 +122,7 @@ export function openPlanSync(
   const flush = async (): Promise<void> => {
     timer?.();
     timer = null;
+    isWriteDue = false;
     plansToArchive.push(...sessionLog.takeRemovedPlans());
     for (let plan = plansToArchive[0]; plan; plan = plansToArchive[0]) {
       await sessionLog.sync();
@@ -156,8 +155,12 @@ export function openPlanSync(
       const due = Math.min(lag, Math.max(0, last + lag - clock.elapsed()));
       timer ??= clock.after(due, () => {
         timer = null;
-        void guard(flush);
+        isWriteDue = true;
+        onWriteDue();
       });
+    },
+    async writePlanIfDue() {
+      if (isWriteDue) await flush();
     },
   };
   return self;

@@ -1,0 +1,141 @@
+import { mapGet } from '../../base/persistent-collections.ts';
+import { errorText } from '../../base/user-error.ts';
+import { decide } from '../../core/decide/decide.ts';
+import type { Decision } from '../../core/runs/decision.ts';
+import { deadLetterEvents, endStalledRunEvents, isStalled } from '../../core/runs/run-faults.ts';
+import type { Session } from '../../core/session/session-state.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { checkCallsBegunBy } from '../calls/permission-gate.ts';
+import { cleanUpCalls } from '../calls/tool-call.ts';
+import { sendToChild } from '../intake/child-replies.ts';
+import { attachOfferedFiles } from '../state/session-log.ts';
+import { performCall } from './call-in-flight.ts';
+import { publishReply } from './publish.ts';
+import { clearIntakeTrouble, MAX_TIMER_MS, type SessionLoop, takeIn } from './session-loop.ts';
+
+/** How soon a run that waits for child sessions looks at them again, whether it was woken or not. */
+const CHILDREN_POLL_MS = 30_000;
+
+/** Takes in, decides, acts and records, until nothing is left to do, a time is waited for, or it is to stop. */
+export async function runUntilIdle(loop: SessionLoop): Promise<void> {
+  for (;;) {
+    // Read each time: what a person has just forbidden holds for the next call.
+    const rules = await loop.readRules();
+    const decision = await iterate(loop, rules);
+    if (loop.sessionLog.sinceSnapshot === 'due') await takeSnapshot(loop);
+    if (!loop.intake.isDue) clearIntakeTrouble(loop);
+    if (loop.stopReason !== null || decision.do === 'rest') return;
+    if (decision.do === 'record' || decision.do === 'publish' || decision.do === 'send') continue;
+    if ((await performCall(loop, decision, rules)) === 'wait') return;
+    // What could not be read beside the call stops the work here if it still cannot be.
+    if (loop.hasIntakeFailed) await loop.readRules();
+  }
+}
+
+/** One decision, and all of it that is no call. `areEditsIn`: the last edits of the plan were taken in just before. */
+async function iterate(loop: SessionLoop, rules: Rules, areEditsIn = false): Promise<Decision> {
+  const { sessionLog, intake } = loop;
+  loop.isShelvingFirst &&= isShelving(sessionLog.session, rules);
+  if (!loop.isShelvingFirst && intake.isWorthwhile) await takeIn(loop, rules);
+  const decision = nextDecision(loop, rules);
+  // A stop that was dropped while nobody was there outranks what a recovery would go on with.
+  if ((decision.do === 'think' || decision.do === 'act') && !intake.isCaughtUp && intake.isDue)
+    return iterate(loop, rules);
+  if (decision.do === 'record') {
+    if (!areEditsIn && !loop.isShelvingFirst && endsRun(decision) && (await takeInLastEdits(loop)))
+      return iterate(loop, rules, true);
+    await recordDecision(loop, decision.events, rules);
+  } else if (decision.do === 'publish') await publishReply(loop, decision.message, rules);
+  else if (decision.do === 'send') await sendToChild(decision, loop.ports, sessionLog);
+  else if (decision.do === 'rest') {
+    await bringFilesUpToDate(loop);
+    if (intake.isDue) return iterate(loop, rules);
+  }
+  if (!sessionLog.session.run) loop.runSlot.release();
+  return decision;
+}
+
+const nextDecision = (loop: SessionLoop, rules: Rules): Decision => {
+  const { sessionLog } = loop;
+  const decision = sessionLog.runGuarded('deciding', () => decide(sessionLog.session, rules));
+  return waitIfNotDue(loop, endIfStalled(loop, decision, rules));
+};
+
+async function recordDecision(loop: SessionLoop, decided: EventBody[], rules: Rules): Promise<void> {
+  const { ports, sessionLog, approvalSync } = loop;
+  const events = await checkCallsBegunBy(decided, ports, sessionLog, rules);
+  const withFiles = await attachOfferedFiles(ports.store, sessionLog.session, events);
+  await sessionLog.record(await approvalSync.saveAllowRules(withFiles));
+  await approvalSync.writeFiles();
+}
+
+async function bringFilesUpToDate({ planSync, approvalSync, sessionLog, ports }: SessionLoop): Promise<void> {
+  await planSync.writePlan();
+  await approvalSync.writeFiles();
+  await sessionLog.sync();
+  await cleanUpCalls(ports, sessionLog);
+}
+
+/** Ends a run that would never go on, and logs it. Child sessions it waits for are looked at now and then. */
+function endIfStalled(loop: SessionLoop, decision: Decision, rules: Rules): Decision {
+  const { session } = loop.sessionLog;
+  if (loop.isRepeating(decision)) return endIfRepeating(loop, decision, rules);
+  // A child session waits for settings without a word; whoever reads them wakes it.
+  if (decision.do !== 'rest' || !session.run || rules.settingsFault !== null) return decision;
+  if (!isStalled(session, decision)) {
+    loop.alarm.wakeIn(CHILDREN_POLL_MS);
+    return decision;
+  }
+  loop.ports.log('error', `the run of ${session.run.message} waits for nothing, at event ${session.seq}: it is ended`);
+  return { do: 'record', events: endStalledRunEvents(session, rules) };
+}
+
+/** What was decided again and again is not recorded once more: its run ends, or the session fails where none is on. */
+function endIfRepeating({ sessionLog: { session }, ports }: SessionLoop, decision: Decision, rules: Rules): Decision {
+  const types = decision.do === 'record' ? decision.events.map(({ type }) => type).join(', ') : decision.do;
+  const what = `the same is decided again and again at event ${session.seq}: ${types}`;
+  if (!session.run) throw new Error(what);
+  ports.log('error', `${what}: the run of ${session.run.message} is ended`);
+  return { do: 'record', events: endStalledRunEvents(session, rules) };
+}
+
+/** Sets the alarm for what is not due yet, and has happen what a rest waited for once its time has come. */
+function waitIfNotDue({ pauses, deadlines, alarm, sessionLog }: SessionLoop, decision: Decision): Decision {
+  if (decision.do === 'send') {
+    const wait = pauses.left(decision.notBefore);
+    if (wait > 0) alarm.wakeIn(wait);
+    return wait > 0 ? { do: 'rest' } : decision;
+  }
+  if (decision.do !== 'rest' || !decision.due) return decision;
+  const wait = deadlines.left(decision.due.at);
+  if (wait <= 0) return { do: 'record', events: decision.due.events };
+  // Timers of many days do not exist: it is set again when this one rings.
+  alarm.wakeIn(Math.min(wait, MAX_TIMER_MS), sessionLog.session.run === null);
+  return decision;
+}
+
+/** What was saved until now belongs to this run, and what is wrong with it into its reply. */
+async function takeInLastEdits({ sessionLog, planSync }: SessionLoop): Promise<boolean> {
+  const before = sessionLog.session.seq;
+  await planSync.readEdits({ final: true });
+  return sessionLog.session.seq !== before;
+}
+
+/** A snapshot is taken where `plan.json` is up to date, so that a save that began from it finds its version. */
+async function takeSnapshot({ planSync, sessionLog, ports }: SessionLoop): Promise<void> {
+  await planSync.writePlan();
+  await sessionLog
+    .saveSnapshot()
+    .catch((error) => ports.log('warn', `no snapshot; the next start reads more of the log: ${errorText(error)}`));
+}
+
+/** A message is given up here, or its reply is still to be published. */
+function isShelving(session: Session, rules: Rules): boolean {
+  const { run, runEnd, unpublishedReplies } = session;
+  if (deadLetterEvents(session, rules).length > 0 || Object.keys(unpublishedReplies).length > 0) return true;
+  return run === null && runEnd?.reason === 'crashes' && mapGet(session.messages, runEnd.message)?.isReplied === false;
+}
+
+const endsRun = (decision: Decision): boolean =>
+  decision.do === 'record' && decision.events.some((event) => event.type === 'run.rested');

@@ -1,0 +1,25 @@
+import { getOwn } from '../../base/dictionary.ts';
+import { decide } from '../../core/decide/decide.ts';
+import { formatReplyFile } from '../../core/messages/replies.ts';
+import { isWaitingForSettings } from '../../core/runs/run-faults.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import type { SessionLoop } from './session-loop.ts';
+
+/** Puts the reply to `message` into the outbox. What it says is on disk first: the record, the plan, the approvals. */
+export async function publishReply(loop: SessionLoop, message: string, rules: Rules): Promise<void> {
+  const { ports, sessionLog } = loop;
+  const reply = getOwn(sessionLog.session.unpublishedReplies, message);
+  if (!reply) return;
+  if (!loop.isShelvingFirst) await loop.planSync.writePlan();
+  await loop.approvalSync.writeFiles();
+  await sessionLog.sync();
+  await ports.store.outbox.publish(reply.id, formatReplyFile(reply));
+  await sessionLog.record([{ type: 'reply.published', message, idle: willBeIdle(loop, message, rules) }]);
+}
+
+/** Whether nothing is left to do once that reply is out. What is due later must be known after a restart. */
+function willBeIdle({ sessionLog: { session } }: SessionLoop, message: string, rules: Rules): boolean {
+  const { [message]: _, ...unpublishedReplies } = session.unpublishedReplies;
+  const next = decide({ ...session, unpublishedReplies }, rules);
+  return next.do === 'rest' && next.due === undefined && !isWaitingForSettings(session);
+}
