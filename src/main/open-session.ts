@@ -3,7 +3,7 @@ import { errorText } from '../base/user-error.ts';
 import { realClock } from '../daemon/host/clock.ts';
 import type { WorkspaceOwnership } from '../daemon/host/ownership.ts';
 import type { DaemonHooks } from '../daemon/serve-workspace.ts';
-import type { OpenedSession } from '../daemon/sessions/session-pool.ts';
+import type { OpenedSession } from '../daemon/sessions/pool-options.ts';
 import { type Model, ModelError } from '../engine/ports/model-port.ts';
 import type { RunGuarded, SessionPorts } from '../engine/ports/session-ports.ts';
 import type { SessionStore } from '../engine/ports/store-ports.ts';

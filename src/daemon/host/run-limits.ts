@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import PQueue from 'p-queue';
-import type { RunSemaphore } from '../../engine/ports/session-ports.ts';
+import type { Clock, RunSemaphore } from '../../engine/ports/session-ports.ts';
 
 /** An open session holds its record, its inbox and the text of its call. */
 const FDS_PER_SESSION = 3;
@@ -51,6 +51,32 @@ export function createRunSemaphore(runs: number): RunSemaphore {
         );
         held.catch(reject);
       });
+    },
+  };
+}
+
+const PAUSE_FIRST_MS = 250;
+const PAUSE_MAX_MS = 30_000;
+/** Where no file was short for this long after a pause, the next one is as short as the first. */
+const PAUSE_RELAX_MS = 2000;
+
+/** Keeps sessions from being opened for a while where files are short: doubled each time, up to half a minute. */
+export type OpeningPause = { readonly isOn: boolean; begin(): void; relax(): void };
+
+export function createOpeningPause(clock: Clock): OpeningPause {
+  let until = 0;
+  let nextMs = PAUSE_FIRST_MS;
+  return {
+    get isOn() {
+      return clock.elapsed() < until;
+    },
+    begin() {
+      if (clock.elapsed() < until) return;
+      until = clock.elapsed() + nextMs;
+      nextMs = Math.min(nextMs * 2, PAUSE_MAX_MS);
+    },
+    relax() {
+      if (clock.elapsed() > until + PAUSE_RELAX_MS) nextMs = PAUSE_FIRST_MS;
     },
   };
 }
