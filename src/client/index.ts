@@ -13,6 +13,7 @@ import type { OutgoingMessage, SentMessage, WaitOptions } from './actions/messag
 import type { PlanSaveResult } from './actions/plan-save.ts';
 import type { RebuiltFile } from './actions/rebuild-files.ts';
 import type { TemplateSummary } from './actions/saved-templates.ts';
+import type { MessageProgress } from './actions/sent-messages.ts';
 import type { FollowOptions, LogLine, SessionUpdate } from './inspect/follow-log.ts';
 import type { ApprovalRequest, SessionDetails } from './inspect/session-details.ts';
 import { readDaemonStatus, type SessionOverview } from './inspect/session-overview.ts';
@@ -29,6 +30,8 @@ export type Client = {
   paths: WorkspacePaths;
   /** Folder names of all sessions, sorted. */
   sessions(): string[];
+  /** The sessions that changed last, children left out, the newest first. */
+  newestSessions(most: number): string[];
   /** The folder of the session with this key. */
   folder(key: string): string;
   /** Drops a message, durably. A session that is not there is made unless `mustExist` is set. */
@@ -42,7 +45,11 @@ export type Client = {
     message: OutgoingMessage & { id: string },
     options?: { mustExist?: boolean },
   ): Promise<SentMessage>;
+  /** Messages whose id begins like this and what became of them, the newest last. */
+  sentMessages(key: string, prefix: string): Promise<MessageProgress[]>;
   waitForReply(key: string, name: string, options?: WaitOptions): Promise<Reply>;
+  /** Moves a reply that was consumed to `outbox/read/`. */
+  markReplyRead(key: string, name: string): Promise<void>;
   /** A line about each session, one by one: each costs a reading of its record. */
   list(): AsyncGenerator<SessionOverview>;
   show(key: string): Promise<SessionDetails>;
@@ -135,6 +142,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
   return {
     paths,
     sessions: folders.names,
+    newestSessions: folders.newest,
     folder: (key) => folders.get(key).folder,
     async send(key, message, { mustExist = false } = {}) {
       if (mustExist) folders.get(key);
@@ -148,8 +156,16 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       if (mustExist) folders.get(key);
       (await import('./actions/messaging.ts')).validateOutgoing(message);
       const session = await ensureSession(key);
-      const { dropOnce } = await import('./actions/message-once.ts');
+      const { dropOnce } = await import('./actions/sent-messages.ts');
       return { session, id: message.id, name: await dropOnce(folders.get(session), message) };
+    },
+    async sentMessages(key, prefix) {
+      const session = folders.get(key);
+      return (await import('./actions/sent-messages.ts')).listSentMessages(session, prefix);
+    },
+    async markReplyRead(key, name) {
+      const session = folders.get(key);
+      (await import('./actions/sent-messages.ts')).markReplyRead(session, name);
     },
     async waitForReply(key, name, options = {}) {
       const session = folders.get(key);
@@ -268,6 +284,7 @@ async function* streamFrom(session: KnownSession, options: StreamOptions): Async
 
 export type { SentMessage } from './actions/messaging.ts';
 export type { PlanWorkingCopy } from './actions/plan-working-copy.ts';
+export type { MessageProgress } from './actions/sent-messages.ts';
 export type { StepExplanation } from './inspect/explain-steps.ts';
 export type { SessionUpdate } from './inspect/follow-log.ts';
 export type { FieldChange, PlanDiff, PlanHistoryEntry } from './inspect/plan-history.ts';

@@ -9,6 +9,8 @@ export type SessionFolders = {
    * nothing.
    */
   names(): string[];
+  /** Sessions that work for no other, those whose record changed last first; `most` at most. */
+  newest(most: number): string[];
   /** This session and those that work for it, at any depth: parents before their children. */
   family(name: string): string[];
   /** The folder a key has; where it has none, the one it would get. */
@@ -34,6 +36,13 @@ export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
   };
   return {
     names,
+    newest(most) {
+      const changed = (name: string) =>
+        fs.statSync(sessionPaths(paths.session(name)).events, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+      const roots = names().filter((name) => !name.includes('~'));
+      const times = new Map(roots.map((name) => [name, changed(name)]));
+      return roots.sort((one, other) => (times.get(other) ?? 0) - (times.get(one) ?? 0)).slice(0, most);
+    },
     family: (name) => names().filter((other) => other === name || other.startsWith(`${name}~`)),
     folderName: nameOf,
     get(key) {

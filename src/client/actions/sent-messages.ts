@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { mapGet } from '../../base/persistent-collections.ts';
+import { mapEntries, mapGet } from '../../base/persistent-collections.ts';
 import { sha256Hex } from '../../store/fs/file-reads.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
@@ -42,4 +42,40 @@ async function findSent(paths: NamedSession, id: string, content: string): Promi
   if (!known && waiting === undefined && mapGet(replyNames, name))
     throw new MessageConflict(`A reply has the name ${name} already. Use another id.`);
   return known?.name ?? (waiting === undefined ? undefined : name);
+}
+
+/**
+ * A message and what became of it: it waits in the inbox, the daemon has taken it, its reply is in `outbox/`, or a
+ * frontend has read that. `at`: when it was taken, ISO 8601; `readAt`: when its reply was read, ms since 1970; 0 where
+ * that is not known.
+ */
+export type MessageProgress =
+  | { id: string; name: string; at: string; state: 'waiting' | 'taken' | 'replied' }
+  | { id: string; name: string; at: string; state: 'read'; readAt: number };
+
+/** Messages whose id begins like this, in the order in which they were taken; those that still wait come last. */
+export async function listSentMessages(paths: NamedSession, prefix: string): Promise<MessageProgress[]> {
+  // The inbox comes first: what leaves it is on record.
+  const inbox = ifExists(() => fs.readdirSync(paths.inbox)) ?? [];
+  const { messages } = await readSession(paths);
+  const taken = mapEntries(messages)
+    .filter(([id]) => id.startsWith(prefix))
+    .map(([, { id, name, at, isReplied }]): MessageProgress => {
+      if (!isReplied) return { id, name, at, state: 'taken' };
+      if (fs.existsSync(join(paths.outbox, name))) return { id, name, at, state: 'replied' };
+      const read = fs.statSync(join(paths.outboxRead, name), { throwIfNoEntry: false });
+      return { id, name, at, state: 'read', readAt: read?.ctimeMs ?? 0 };
+    })
+    .sort((one, other) => (one.at < other.at ? -1 : one.at > other.at ? 1 : 0));
+  const known = new Set(taken.map(({ name }) => name));
+  const ending = messageFileName('');
+  const waiting = inbox
+    .filter((name) => name.startsWith(prefix) && name.endsWith(ending) && !known.has(name))
+    .map((name) => ({ id: name.slice(0, -ending.length), name, at: '', state: 'waiting' as const }));
+  return [...taken, ...waiting];
+}
+
+/** Moves a reply to `outbox/read/`, as a frontend does that has consumed it. One that is not in `outbox/` stays. */
+export function markReplyRead(paths: SessionPaths, name: string): void {
+  ifExists(() => fs.renameSync(join(paths.outbox, name), join(paths.outboxRead, name)));
 }
