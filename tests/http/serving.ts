@@ -18,8 +18,8 @@ export type Asked = { headers?: Record<string, string | undefined>; body?: unkno
 export type Answer = { status: number; headers: Record<string, unknown>; text: string; json: Record<string, unknown> };
 
 /** Starts a server and waits until it says where it is; it is gone after the test. */
-export async function serveWorkspace({ root }: Desk): Promise<Serving> {
-  const words = [resolve('dist/agentctl.js'), '--workspace', root, 'serve', '--port', '0'];
+export async function serveWorkspace({ root }: Desk, ...flags: string[]): Promise<Serving> {
+  const words = [resolve('dist/agentctl.js'), '--workspace', root, 'serve', '--port', '0', ...flags];
   const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'pipe'] });
   onTestFinished(() => void child.kill('SIGKILL'));
   let [out, err] = ['', ''];

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { createAdaptorServer, type ServerType } from '@hono/node-server';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 import type { Client } from '../../client/index.ts';
-import { createHttpApp } from './server/http-app.ts';
+import { createHttpApp, type HttpProtocol } from './server/http-app.ts';
 
 const HOST = '127.0.0.1';
 /** Requests that are under way when the server closes have this long. */
@@ -20,17 +20,19 @@ export type HttpServerOptions = {
   port: number;
   /** Is told what went wrong on our side. */
   complain: (text: string) => void;
+  /** What else is served on the port. */
+  protocols?: readonly HttpProtocol[];
 };
 
 /**
  * Serves a workspace over HTTP on the loopback address until `close`. All of it goes through `client`, that is through
  * files, so several servers may serve one workspace. Throws UserError where it cannot listen.
  */
-export async function serveHttp(client: Client, { port, complain }: HttpServerOptions): Promise<HttpServer> {
+export async function serveHttp(client: Client, { port, complain, protocols }: HttpServerOptions): Promise<HttpServer> {
   const closing = new AbortController();
   // Each open stream listens to it.
   setMaxListeners(0, closing.signal);
-  const { fetch } = createHttpApp({ client, closing: closing.signal, complain }, await client.accessToken());
+  const { fetch } = createHttpApp({ client, closing: closing.signal, complain }, await client.accessToken(), protocols);
   const server = createAdaptorServer({ fetch });
   const taken = await listen(server, port);
   // Too many open files, for one: a fault that nobody listens for would end the process.

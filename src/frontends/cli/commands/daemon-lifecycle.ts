@@ -85,20 +85,23 @@ export const serve = defineCommand({
   usage: 'serve',
   describe: 'Serve the workspace over HTTP on 127.0.0.1, until SIGTERM or SIGINT',
   builder: (cli) =>
-    cli.option('port', {
-      type: 'number',
-      requiresArg: true,
-      default: DEFAULT_PORT,
-      coerce: parsePort,
-      describe: 'Port to listen on; 0 takes a free one',
-    }),
+    cli
+      .option('port', {
+        type: 'number',
+        requiresArg: true,
+        default: DEFAULT_PORT,
+        coerce: parsePort,
+        describe: 'Port to listen on; 0 takes a free one',
+      })
+      .option('openai', { type: 'boolean', default: false, describe: 'Serve clients of OpenAI too, below /v1' }),
   async run(args) {
     const client = await openWorkspaceClient(args);
     const stopped = new Promise<void>((stop) => {
       for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop());
     });
     const { serveHttp } = await import('../../http/index.ts');
-    const server = await serveHttp(client, { port: args.port, complain: printNote });
+    const protocols = args.openai ? [(await import('../../openai/openai-routes.ts')).OPENAI_PROTOCOL] : [];
+    const server = await serveHttp(client, { port: args.port, complain: printNote, protocols });
     print(`SERVING ${server.url}`);
     await stopped;
     await server.close();

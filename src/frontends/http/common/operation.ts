@@ -106,7 +106,7 @@ function shorten(value: unknown): string {
 const MAX_BODY_BYTES = 10 * 1024 * 1024;
 
 /** The body as JSON; undefined where there is none. Throws a problem where it is too large or no JSON. */
-async function readJson(c: Context): Promise<unknown> {
+export async function readJson(c: Context): Promise<unknown> {
   const bytes = await readBytes(c);
   if (bytes.length === 0) return undefined;
   try {

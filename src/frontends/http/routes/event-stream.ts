@@ -3,6 +3,7 @@ import type { Client } from '../../../client/index.ts';
 import { problemBody, problemOf } from '../common/http-problem.ts';
 import { defineOperation, type HttpOperation } from '../common/operation.ts';
 import { InSession, wholeNumber } from '../common/path-schemas.ts';
+import { sseResponse } from '../common/sse-response.ts';
 
 /** How often a stream shows that it is alive, in ms. It is an event, since pages do not see comments. */
 const HEARTBEAT_MS = 10_000;
@@ -23,7 +24,7 @@ export const STREAM_OPERATION: HttpOperation = defineOperation({
     // A session that is not there is a problem now, and not in the stream.
     client.folder(params.session);
     const after = headers['last-event-id'] ?? query.after;
-    return streamResponse((ends) => sessionFrames(client, params.session, { after, signal: ends, complain }), signal);
+    return sseResponse((ends) => sessionFrames(client, params.session, { after, signal: ends, complain }), signal);
   },
 });
 
@@ -36,16 +37,17 @@ async function* sessionFrames(
   client: Client,
   session: string,
   { complain, ...options }: FrameOptions,
-): AsyncGenerator<StreamFrame> {
-  yield { retry: RETRY_MS.cut };
+): AsyncGenerator<string> {
+  yield formatFrame({ retry: RETRY_MS.cut });
   try {
     for await (const update of client.stream(session, { ...options, heartbeatMs: HEARTBEAT_MS })) {
       const { is, ...data } = update;
-      if (update.is === 'event') yield { id: update.event.seq, event: update.event.type, data: update.event };
-      else yield { event: is === 'text' ? 'live' : is, data };
+      if (update.is === 'event')
+        yield formatFrame({ id: update.event.seq, event: update.event.type, data: update.event });
+      else yield formatFrame({ event: is === 'text' ? 'live' : is, data });
     }
   } catch (error) {
-    yield { retry: RETRY_MS.fault, event: 'problem', data: problemBody(problemOf(error, complain)) };
+    yield formatFrame({ retry: RETRY_MS.fault, event: 'problem', data: problemBody(problemOf(error, complain)) });
   }
 }
 
@@ -53,42 +55,4 @@ async function* sessionFrames(
 function formatFrame({ data, ...head }: StreamFrame): string {
   const lines = Object.entries(head).map(([name, value]) => `${name}: ${value}`);
   return `${[...lines, ...(data === undefined ? [] : [`data: ${JSON.stringify(data)}`])].join('\n')}\n\n`;
-}
-
-const encoder = new TextEncoder();
-
-/**
- * Frames as the answer to a request. A frame is made when there is room for it and not before, so a slow reader costs
- * one frame. It ends with the frames, with the connection or with the signal, and what `frames` holds is let go then.
- */
-function streamResponse(frames: (ends: AbortSignal) => AsyncGenerator<StreamFrame>, signal: AbortSignal): Response {
-  const control = new AbortController();
-  const source = frames(control.signal);
-  let isRead = true;
-  const end = () => {
-    control.abort();
-    // Of a reader that has stopped reading nobody asks for the next frame.
-    void source.return(undefined);
-    signal.removeEventListener('abort', end);
-  };
-  signal.addEventListener('abort', end);
-  if (signal.aborted) end();
-  const body = new ReadableStream<Uint8Array>(
-    {
-      async pull(sink) {
-        const { done, value } = await source.next();
-        if (value) sink.enqueue(encoder.encode(formatFrame(value)));
-        if (done) end();
-        if (done && isRead) sink.close();
-      },
-      cancel() {
-        isRead = false;
-        end();
-      },
-    },
-    { highWaterMark: 0 },
-  );
-  // Proxies such as nginx would hold events back to send many at once.
-  const headers = { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' };
-  return new Response(body, { headers });
 }

@@ -11,11 +11,21 @@ import { openApiDocument } from './openapi.ts';
 /** Every operation, in the order of `/openapi.json`. */
 export const OPERATIONS: readonly HttpOperation[] = [...SESSION_OPERATIONS, ...MESSAGE_OPERATIONS, STREAM_OPERATION];
 
+/** Another protocol on the same port: its routes, all below one path, and the form its clients expect errors in. */
+export type HttpProtocol = {
+  /** Such as `/v1/`. */
+  below: `/${string}/`;
+  addRoutes(app: Hono, services: HttpServices): void;
+  problemResponse(problem: HttpProblem): Response;
+};
+
 /** The whole server as one function from request to response, without a socket. */
-export function createHttpApp(services: HttpServices, token: string): Hono {
+export function createHttpApp(services: HttpServices, token: string, protocols: readonly HttpProtocol[] = []): Hono {
   const app = new Hono();
-  app.onError((error) => problemResponse(problemOf(error, services.complain)));
-  app.notFound((c) => problemResponse(noSuchPath(c.req.method, c.req.path)));
+  const respond = (problem: HttpProblem, path: string) =>
+    (protocols.find(({ below }) => path.startsWith(below))?.problemResponse ?? problemResponse)(problem);
+  app.onError((error, c) => respond(problemOf(error, services.complain), c.req.path));
+  app.notFound((c) => respond(noSuchPath(c.req.method, c.req.path), c.req.path));
   app.use(async (c, next) => {
     await next();
     c.header('x-content-type-options', 'nosniff');
@@ -27,6 +37,7 @@ export function createHttpApp(services: HttpServices, token: string): Hono {
   for (const one of OPERATIONS) app.on(one.method, honoPath(one.path), (c) => one.run(c, services));
   for (const path of new Set(OPERATIONS.map((one) => one.path)))
     app.all(honoPath(path), ({ req }) => refuse(req, path));
+  for (const one of protocols) one.addRoutes(app, services);
   return app;
 }
 

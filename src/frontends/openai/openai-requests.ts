@@ -1,0 +1,198 @@
+import { z } from 'zod';
+import { HttpProblem, type ProblemParts, type ProblemStatus } from '../http/common/http-problem.ts';
+import type { ChatTurn } from './conversation.ts';
+
+const Part = z.looseObject({ type: z.string(), text: z.string().optional() });
+const Content = z.union([z.string(), z.array(Part)]).nullish();
+type Content = z.infer<typeof Content>;
+
+const Role = z.enum(['system', 'developer', 'user', 'assistant', 'tool', 'function']);
+const ROLES: Record<z.infer<typeof Role>, ChatTurn['role']> = {
+  system: 'system',
+  developer: 'system',
+  user: 'user',
+  assistant: 'assistant',
+  tool: 'tool',
+  function: 'tool',
+};
+
+const common = {
+  model: z.string().min(1),
+  stream: z.boolean().nullish(),
+  metadata: z.record(z.string(), z.string()).nullish(),
+  user: z.string().min(1).max(200).nullish(),
+  tools: z.array(z.unknown()).nullish(),
+  tool_choice: z.unknown().optional(),
+};
+
+/** What is read of a request for a chat completion; OpenAI's other keys are let pass and change nothing. */
+const ChatBody = z.looseObject({
+  ...common,
+  messages: z.array(z.looseObject({ role: Role, content: Content })).min(1),
+  n: z.int().nullish(),
+  stream_options: z.looseObject({ include_usage: z.boolean().optional() }).nullish(),
+  response_format: z.looseObject({ type: z.string() }).nullish(),
+});
+
+const InputItem = z.looseObject({
+  type: z.string().optional(),
+  role: Role.optional(),
+  content: Content,
+  output: z.union([z.string(), z.array(Part)]).optional(),
+});
+
+/** The same of a request for a response. */
+const ResponseBody = z.looseObject({
+  ...common,
+  input: z.union([z.string().min(1), z.array(InputItem).min(1)]),
+  instructions: z.string().nullish(),
+  previous_response_id: z.string().min(1).nullish(),
+  conversation: z.union([z.string().min(1), z.looseObject({ id: z.string().min(1) })]).nullish(),
+  background: z.boolean().nullish(),
+  text: z.looseObject({ format: z.looseObject({ type: z.string() }).nullish() }).nullish(),
+});
+
+/** Either request, as this server goes by it. */
+export type OpenAiRequest = {
+  model: string;
+  /** The whole conversation; the last one is what the user says now. */
+  turns: ChatTurn[];
+  stream: boolean;
+  /** Usage is wanted as a last chunk of the stream. */
+  usage: boolean;
+  /** The answer is only begun here, and retrieved later. */
+  background: boolean;
+  /** It offers tools of the client, as main requests of agents do. */
+  hasTools: boolean;
+  previous: string | null;
+  conversation: string | null;
+  metadata: Record<string, string>;
+  user: string | null;
+};
+
+/** Reads the body of `POST /v1/chat/completions`. Throws OpenAiProblem for what cannot be done. */
+export function readChatRequest(json: unknown): OpenAiRequest {
+  const body = validate(ChatBody, json);
+  if ((body.n ?? 1) !== 1) throw unsupported('n', 'one answer (n: 1)', String(body.n));
+  checkFormat(body.response_format?.type, 'response_format');
+  return {
+    ...commonParts(body),
+    turns: checkTurns(body.messages.map(({ role, content }) => ({ role: ROLES[role], text: textOf(content) }))),
+    usage: body.stream_options?.include_usage ?? false,
+    background: false,
+    previous: null,
+    conversation: null,
+  };
+}
+
+/** Reads the body of `POST /v1/responses`, likewise. */
+export function readResponseRequest(json: unknown): OpenAiRequest {
+  const body = validate(ResponseBody, json);
+  checkFormat(body.text?.format?.type, 'text.format');
+  if (body.previous_response_id && body.conversation)
+    throw unsupported('conversation', 'previous_response_id or conversation', 'both');
+  const input = typeof body.input === 'string' ? [{ role: 'user' as const, text: body.input }] : body.input.map(turnOf);
+  const instructions = body.instructions ? [{ role: 'system' as const, text: body.instructions }] : [];
+  const { conversation } = body;
+  return {
+    ...commonParts(body),
+    turns: checkTurns([...instructions, ...input.filter((turn) => turn !== undefined)]),
+    usage: true,
+    background: body.background ?? false,
+    previous: body.previous_response_id ?? null,
+    conversation: typeof conversation === 'string' ? conversation : (conversation?.id ?? null),
+  };
+}
+
+function commonParts({ model, stream, metadata, user, tools, tool_choice }: z.infer<z.ZodObject<typeof common>>) {
+  if (tool_choice === 'required' || (typeof tool_choice === 'object' && tool_choice !== null))
+    throw unsupported('tool_choice', '"auto" or "none": agentd runs its own tools', 'a choice of one of yours');
+  return {
+    ...{ model, stream: stream ?? false, metadata: metadata ?? {}, user: user ?? null },
+    hasTools: (tools ?? []).length > 0,
+  };
+}
+
+function validate<T>(schema: z.ZodType<T>, json: unknown): T {
+  const result = schema.safeParse(json);
+  if (result.success) return result.data;
+  const [issue] = result.error.issues;
+  const param = issue?.path.map(String).join('.') || 'body';
+  const parts = { wanted: 'a request as OpenAI describes it', came: `${param}: ${issue?.message}` };
+  throw new OpenAiProblem(400, { ...parts, todo: 'Correct it and send it again.' }, { param, code: 'invalid_request' });
+}
+
+/** Nobody here promises an answer in a given form, so it is refused rather than given by chance. */
+function checkFormat(type: string | undefined, param: string): void {
+  if (type !== undefined && type !== 'text') throw unsupported(param, 'text', JSON.stringify(type));
+}
+
+const unsupported = (param: string, wanted: string, came: string): OpenAiProblem =>
+  new OpenAiProblem(400, { wanted, came, todo: `Leave out ${param}.` }, { param, code: 'unsupported_value' });
+
+/** The text of either API; a refusal says nothing. Images, files and audio are refused. */
+function textOf(content: Content): string {
+  if (typeof content === 'string') return content;
+  const words = (content ?? []).map(({ type, text }) => {
+    if (/^(?:input_|output_|summary_)?text$/.test(type)) return text ?? '';
+    if (type === 'refusal') return '';
+    throw unsupported('content', 'text', `a part of type ${JSON.stringify(type)}`);
+  });
+  return words.join('\n');
+}
+
+/** Reasoning of earlier answers comes back too, and is ours. */
+function turnOf({ type = 'message', role, content, output }: z.infer<typeof InputItem>): ChatTurn | undefined {
+  if (type === 'message') return { role: ROLES[role ?? 'user'], text: textOf(content) };
+  if (/^(?:function|custom_tool)_call_output$/.test(type)) return { role: 'tool', text: textOf(output) };
+  return undefined;
+}
+
+function checkTurns(turns: ChatTurn[]): ChatTurn[] {
+  const last = turns.at(-1);
+  if (last?.role === 'user' && last.text.trim() !== '') return turns;
+  const came = last ? `one of the role "${last.role}"${last.text.trim() === '' ? ' without text' : ''}` : 'none';
+  const parts = { wanted: 'a last message of the user, with text', came };
+  throw new OpenAiProblem(
+    400,
+    { ...parts, todo: 'End the conversation with what the user says.' },
+    { param: 'messages', code: 'invalid_request' },
+  );
+}
+
+const SERVER_FAULT = 500;
+const TYPES: Partial<Record<ProblemStatus, string>> = { 403: 'permission_error', 429: 'rate_limit_error' };
+const CODES: Partial<Record<ProblemStatus, string>> = {
+  401: 'invalid_api_key',
+  404: 'not_found',
+  409: 'conflict',
+  413: 'request_too_large',
+  429: 'rate_limit_exceeded',
+};
+
+/** A request that OpenAI's own server would refuse with a `param` or a `code` of its own. */
+export class OpenAiProblem extends HttpProblem {
+  readonly param: string | null;
+  readonly code: string | null;
+
+  constructor(status: ProblemStatus, parts: ProblemParts, { param, code }: { param?: string; code?: string } = {}) {
+    super(status, parts, status === 429 ? { 'retry-after': '5' } : {});
+    this.name = 'OpenAiProblem';
+    this.param = param ?? null;
+    this.code = code ?? null;
+  }
+}
+
+/** The `error` object in which clients of OpenAI look for what went wrong. */
+export function openAiError(problem: HttpProblem) {
+  const { status, message } = problem;
+  const own = problem instanceof OpenAiProblem ? problem : { param: null, code: null };
+  const type = TYPES[status] ?? (status >= SERVER_FAULT ? 'server_error' : 'invalid_request_error');
+  return { message, type, param: own.param, code: own.code ?? CODES[status] ?? null };
+}
+
+export const openAiErrorResponse = (problem: HttpProblem): Response =>
+  new Response(`${JSON.stringify({ error: openAiError(problem) })}\n`, {
+    status: problem.status,
+    headers: { ...problem.headers, 'content-type': 'application/json', 'cache-control': 'no-store' },
+  });

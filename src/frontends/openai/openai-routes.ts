@@ -1,0 +1,174 @@
+import type { Context, Hono } from 'hono';
+import type { Client } from '../../client/index.ts';
+import type { Reply } from '../../protocol/session/reply.ts';
+import { HttpProblem, problemOf } from '../http/common/http-problem.ts';
+import { type HttpServices, jsonAnswer, readJson } from '../http/common/operation.ts';
+import { sseResponse } from '../http/common/sse-response.ts';
+import type { HttpProtocol } from '../http/server/http-app.ts';
+import { type CompletionHead, chatCompletion, chatFrames } from './chat-completions.ts';
+import { type AnswerPiece, collectAnswer, type WholeAnswer } from './follow-answer.ts';
+import { type OpenAiAnswer, sendRequest } from './openai-answer.ts';
+import {
+  OpenAiProblem,
+  type OpenAiRequest,
+  openAiError,
+  openAiErrorResponse,
+  readChatRequest,
+  readResponseRequest,
+} from './openai-requests.ts';
+import { parseResponseId, type ResponseHead, responseFrames, responseIdOf, wholeResponse } from './responses.ts';
+import { chooseSession, MODEL, SIDE_PREFIX, sentMessages } from './session-choice.ts';
+
+const MAX_MODELS = 50;
+/** An answer that is not streamed comes after this time at the latest, in ms, and says how far the run is. */
+const ANSWER_WITHIN_MS = 100_000;
+/** As nginx has it. */
+const CLIENT_GONE = 499;
+/** A message that joined a run has its answer in the record, unless that run goes on. In ms. */
+const FIND_WITHIN_MS = 1000;
+
+/** What `agentctl serve --openai` serves below `/v1`. */
+export const OPENAI_PROTOCOL: HttpProtocol = openAiProtocol();
+
+/** `answerWithinMs` is for tests. */
+export function openAiProtocol({ answerWithinMs = ANSWER_WITHIN_MS } = {}): HttpProtocol {
+  return {
+    below: '/v1/',
+    problemResponse: openAiErrorResponse,
+    addRoutes: (app, services) => addRoutes(app, services, answerWithinMs),
+  };
+}
+
+function addRoutes(app: Hono, services: HttpServices, answerWithinMs: number): void {
+  const { client } = services;
+  app.get('/v1/models', () => jsonAnswer({ object: 'list', data: modelNames(client, MAX_MODELS).map(modelObject) }));
+  app.get('/v1/models/:id{.+}', (c) => {
+    const id = c.req.param('id');
+    if (modelNames(client, Number.POSITIVE_INFINITY).includes(id)) return jsonAnswer(modelObject(id));
+    throw new OpenAiProblem(
+      404,
+      { wanted: 'a model of GET /v1/models', came: JSON.stringify(id), todo: `Use ${MODEL}, or ${MODEL}/<session>.` },
+      { param: 'model', code: 'model_not_found' },
+    );
+  });
+  app.post('/v1/chat/completions', async (c) => {
+    const request = readChatRequest(await readJson(c));
+    const head = ({ sent }: OpenAiAnswer): CompletionHead => ({
+      ...{ id: `chatcmpl-${sent.id}`, created: secondsNow(), model: request.model },
+    });
+    return respond(c, services, request, {
+      answerWithinMs,
+      whole: (answer, said) => chatCompletion(head(answer), said),
+      frames: (answer, pieces) => chatFrames(head(answer), pieces, request),
+    });
+  });
+  app.post('/v1/responses', async (c) => {
+    const request = readResponseRequest(await readJson(c));
+    const { model, previous, metadata } = request;
+    const head = ({ sent: { session, id: message } }: OpenAiAnswer): ResponseHead => ({
+      ...{ id: responseIdOf({ session, message }), created: secondsNow(), model, previous, metadata },
+    });
+    return respond(c, services, request, {
+      answerWithinMs,
+      whole: (answer, said) => wholeResponse(head(answer), said),
+      frames: (answer, pieces) => responseFrames(head(answer), pieces),
+    });
+  });
+  app.get('/v1/responses/:id', async (c) =>
+    jsonAnswer(await storedResponse(client, c.req.param('id'), c.req.raw.signal)),
+  );
+}
+
+const secondsNow = (): number => Math.floor(Date.now() / 1000);
+
+/** What one of the two APIs makes of an answer. */
+type AnswerForm = {
+  answerWithinMs: number;
+  whole(answer: OpenAiAnswer, said: WholeAnswer): object;
+  frames(answer: OpenAiAnswer, pieces: AsyncGenerator<AnswerPiece, Reply>): AsyncGenerator<string>;
+};
+
+/** Answers a request at once, or as a stream. A client that goes away ends nothing but its stream. */
+async function respond(
+  c: Context,
+  services: HttpServices,
+  request: OpenAiRequest,
+  form: AnswerForm,
+): Promise<Response> {
+  const chosen = await chooseSession(services.client, { request, header: (name) => c.req.header(name) });
+  const answer = await sendRequest(services, chosen);
+  const signal = AbortSignal.any([c.req.raw.signal, services.closing]);
+  const headers: Record<string, string> = chosen.isSide
+    ? {}
+    : { 'x-agentd-session': encodeURIComponent(answer.sent.session) };
+  if (request.stream && !request.background)
+    return sseResponse((ends) => streamed(services, answer, form, ends), signal, headers);
+  try {
+    const waitMs = request.background ? 0 : form.answerWithinMs;
+    const said = await answer.whole({ waitMs, signal });
+    void answer.finish(said.reply !== undefined && !signal.aborted);
+    return jsonAnswer(form.whole(answer, said), 200, headers);
+  } catch (error) {
+    void answer.finish(false);
+    if (services.closing.aborted) throw serverEnds();
+    // Nobody is there to be told.
+    if (signal.aborted) return new Response(null, { status: CLIENT_GONE });
+    throw error;
+  }
+}
+
+/** The frames of a stream. What goes wrong after it has begun is its last frame. */
+async function* streamed(
+  { closing, complain }: HttpServices,
+  answer: OpenAiAnswer,
+  form: AnswerForm,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  let isDelivered = false;
+  try {
+    yield* form.frames(answer, answer.pieces(signal));
+    isDelivered = !signal.aborted;
+  } catch (error) {
+    if (signal.aborted && !closing.aborted) return;
+    const fault = openAiError(closing.aborted ? serverEnds() : problemOf(error, complain));
+    // Chat completions have no events with a name; clients of either API look for `error`.
+    yield `data: ${JSON.stringify({ ...fault, type: 'error', error: fault })}\n\n`;
+  } finally {
+    void answer.finish(isDelivered);
+  }
+}
+
+const serverEnds = (): HttpProblem =>
+  new HttpProblem(503, {
+    wanted: 'an answer',
+    came: 'the end of the server; the run goes on',
+    todo: 'Send the same again: it is the same message, and gets its reply.',
+  });
+
+/** `GET /v1/responses/{id}`: the reply that the id names, or that there is none yet. */
+async function storedResponse(client: Client, id: string, signal: AbortSignal): Promise<object> {
+  const place = parseResponseId(id);
+  const sent = place ? await sentMessages(client, place.session, place.message) : [];
+  const message = sent.find((one) => one.id === place?.message);
+  if (!place || !message)
+    throw new OpenAiProblem(
+      404,
+      { wanted: 'the id of a response of this server', came: JSON.stringify(id), todo: 'It may have been removed.' },
+      { code: 'response_not_found' },
+    );
+  const isReplied = message.state === 'replied' || message.state === 'read';
+  const said = isReplied
+    ? await collectAnswer(client, { ...message, session: place.session, after: 0 }, { waitMs: FIND_WITHIN_MS, signal })
+    : { reply: undefined, text: '', activity: [] };
+  const created = message.at === '' ? secondsNow() : Math.floor(Date.parse(message.at) / 1000);
+  const head = { id, created, model: `${MODEL}/${place.session}`, previous: null, metadata: {} };
+  return wholeResponse(head, said);
+}
+
+const modelObject = (id: string): object => ({ id, object: 'model', created: 0, owned_by: MODEL });
+
+/** agentd itself, and its sessions, those that changed last first. */
+function modelNames(client: Client, most: number): string[] {
+  const names = client.newestSessions(most).filter((name) => !name.startsWith(SIDE_PREFIX));
+  return [MODEL, ...names.map((name) => `${MODEL}/${name}`)];
+}

@@ -1,0 +1,159 @@
+import type { Reply } from '../../protocol/session/reply.ts';
+import { KEEP_ALIVE } from './chat-completions.ts';
+import type { AnswerPiece, WholeAnswer } from './follow-answer.ts';
+import { isCutShort } from './openai-answer.ts';
+
+/** What is said of one response whatever became of it. `created`: Unix seconds. */
+export type ResponseHead = {
+  id: string;
+  created: number;
+  model: string;
+  previous: string | null;
+  metadata: Record<string, string>;
+};
+
+const ID_PREFIX = 'resp_';
+
+/** A message as the id of a response names it, so that the response is found again without a table. */
+export type AnsweredMessage = { session: string; message: string };
+
+export const responseIdOf = ({ session, message }: AnsweredMessage): string =>
+  ID_PREFIX + Buffer.from(`${message}/${session}`).toString('base64url');
+
+/** Undefined for an id that is not ours. */
+export function parseResponseId(id: string): AnsweredMessage | undefined {
+  if (!id.startsWith(ID_PREFIX)) return undefined;
+  const text = Buffer.from(id.slice(ID_PREFIX.length), 'base64url').toString();
+  const [, message, session] = /^(chat-[\w-]+)\/([^/]+)$/.exec(text) ?? [];
+  return message === undefined || session === undefined ? undefined : { session, message };
+}
+
+type ReasoningItem = { id: string; type: 'reasoning'; summary: Array<{ type: 'summary_text'; text: string }> };
+type TextItem = { id: string; type: 'message'; status: string; role: 'assistant'; content: object[] };
+type OutputItem = ReasoningItem | TextItem;
+
+const textPart = (text: string): object => ({ type: 'output_text', text, annotations: [], logprobs: [] });
+
+const textItem = (id: string, text: string): TextItem => ({
+  ...{ id, type: 'message', role: 'assistant', status: 'completed' },
+  content: [textPart(text)],
+});
+
+const reasoningItem = (id: string, text: string): ReasoningItem => ({
+  ...{ id, type: 'reasoning', summary: [{ type: 'summary_text', text }] },
+});
+
+/** The answer to a request that is not streamed, and to `GET /v1/responses/{id}`. */
+export function wholeResponse(head: ResponseHead, { reply, text, activity }: WholeAnswer): object {
+  const done = activity.length === 0 ? [] : [reasoningItem(`rs_${head.id}_0`, activity.join('\n'))];
+  const said = text === '' ? [] : [textItem(`msg_${head.id}_${done.length}`, text)];
+  return responseObject(head, [...done, ...said], reply);
+}
+
+/** Without a reply the run goes on. The record counts all tokens of a run together; they are told as input. */
+function responseObject(
+  { id, created, model, previous, metadata }: ResponseHead,
+  output: OutputItem[],
+  reply: Reply | undefined,
+) {
+  const isCut = reply !== undefined && isCutShort(reply);
+  const tokens = reply?.usage?.tokens ?? 0;
+  const usage = {
+    ...{ input_tokens: tokens, output_tokens: 0, total_tokens: tokens },
+    input_tokens_details: { cached_tokens: 0 },
+    output_tokens_details: { reasoning_tokens: 0 },
+  };
+  return {
+    ...{ id, object: 'response', created_at: created, model, output, metadata, previous_response_id: previous },
+    status: reply === undefined ? 'in_progress' : isCut ? 'incomplete' : 'completed',
+    incomplete_details: isCut ? { reason: 'max_output_tokens' } : null,
+    usage: reply ? usage : null,
+    ...{ error: null, instructions: null, max_output_tokens: null, parallel_tool_calls: true, temperature: null },
+    ...{ text: { format: { type: 'text' } }, tool_choice: 'auto', tools: [], top_p: null, truncation: 'disabled' },
+  };
+}
+
+/**
+ * The same as a stream: what the agent does as `reasoning` items, one for each step, and its text as `message` items.
+ */
+export async function* responseFrames(
+  head: ResponseHead,
+  pieces: AsyncGenerator<AnswerPiece, Reply>,
+): AsyncGenerator<string> {
+  let number = 0;
+  const event = (type: string, rest: object) =>
+    `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: number++, ...rest })}\n\n`;
+  const output = openOutput(head, event);
+  yield event('response.created', { response: responseObject(head, [], undefined) });
+  yield event('response.in_progress', { response: responseObject(head, [], undefined) });
+  for (;;) {
+    const { done, value } = await pieces.next();
+    if (done) {
+      yield* output.close();
+      const response = responseObject(head, output.items, value);
+      yield event(`response.${response.status}`, { response });
+      return;
+    }
+    if (value.is === 'silence') yield KEEP_ALIVE;
+    else yield* value.is === 'text' ? output.text(value.text) : output.activity(value);
+  }
+}
+
+/** The items of a response, each as the events that tell of it. */
+function openOutput(head: ResponseHead, event: (type: string, rest: object) => string) {
+  const items: OutputItem[] = [];
+  let open: { is: 'reasoning' | 'message'; id: string; text: string } | undefined;
+  const at = (place: object) => ({ item_id: open?.id, output_index: items.length, ...place });
+
+  function* begin(is: 'reasoning' | 'message'): Generator<string> {
+    yield* close();
+    const id = `${is === 'message' ? 'msg' : 'rs'}_${head.id}_${items.length}`;
+    open = { is, id, text: '' };
+    const isMessage = is === 'message';
+    const item = isMessage
+      ? { ...textItem(id, ''), status: 'in_progress', content: [] }
+      : { id, type: is, summary: [] };
+    yield event('response.output_item.added', { output_index: items.length, item });
+    yield isMessage
+      ? event('response.content_part.added', at({ content_index: 0, part: textPart('') }))
+      : event(
+          'response.reasoning_summary_part.added',
+          at({ summary_index: 0, part: { type: 'summary_text', text: '' } }),
+        );
+  }
+
+  function* close(): Generator<string> {
+    if (!open) return;
+    const { is, id, text } = open;
+    const item: OutputItem = is === 'message' ? textItem(id, text) : reasoningItem(id, text);
+    if (is === 'message') {
+      yield event('response.output_text.done', at({ content_index: 0, text, logprobs: [] }));
+      yield event('response.content_part.done', at({ content_index: 0, part: textPart(text) }));
+    } else {
+      yield event('response.reasoning_summary_text.done', at({ summary_index: 0, text }));
+      yield event(
+        'response.reasoning_summary_part.done',
+        at({ summary_index: 0, part: { type: 'summary_text', text } }),
+      );
+    }
+    yield event('response.output_item.done', { output_index: items.length, item });
+    items.push(item);
+    open = undefined;
+  }
+
+  return {
+    items,
+    close,
+    *text(delta: string): Generator<string> {
+      if (open?.is !== 'message') yield* begin('message');
+      if (open) open.text += delta;
+      yield event('response.output_text.delta', at({ content_index: 0, delta, logprobs: [] }));
+    },
+    *activity({ text, begins }: Extract<AnswerPiece, { is: 'activity' }>): Generator<string> {
+      if (open?.is !== 'reasoning' || begins) yield* begin('reasoning');
+      const delta = `${open?.text === '' ? '' : '\n'}${text}`;
+      if (open) open.text += delta;
+      yield event('response.reasoning_summary_text.delta', at({ summary_index: 0, delta }));
+    },
+  };
+}

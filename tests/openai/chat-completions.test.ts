@@ -1,0 +1,140 @@
+import { existsSync, writeFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { serveWorkspace } from '../http/serving.ts';
+import { ask, clientOf, openAiDesk, says, waitForFile } from './openai-desk.ts';
+
+const LOOK = { text: 'Let me look.', calls: [{ name: 'shell', args: { command: 'echo found it' } }] };
+
+test('a completion is the text of the reply, and a header names the session', async () => {
+  const place = await openAiDesk([LOOK, { text: 'Here it is.\nAll of it.' }]);
+  const { text, finish, session } = await ask(place, says('Where is it?'));
+  expect([text, finish]).toEqual(['Here it is.\nAll of it.', 'stop']);
+  expect(place.names()).toEqual([session]);
+});
+
+test('a streamed completion has the text as content, and what the agent does as reasoning', async () => {
+  const { openai } = await openAiDesk([LOOK, { text: 'Here it is.' }]);
+  const stream = openai.chat.completions.stream({
+    model: 'agentd',
+    messages: says('Where is it?'),
+    stream_options: { include_usage: true },
+  });
+  let reasoning = '';
+  for await (const { choices } of stream) reasoning += Object(choices[0]?.delta).reasoning_content ?? '';
+  expect(await stream.finalContent()).toBe('Let me look.\n\nHere it is.');
+  expect(reasoning).toBe('shell: echo found it\n');
+  expect((await stream.totalUsage()).total_tokens).toBeGreaterThan(0);
+});
+
+test('a stream holds chunks and comments and nothing else, a comment every 10 s', async () => {
+  const { serving, path, has } = await openAiDesk([{ text: 'I wait.', calls: [waitForFile('go')] }, { text: 'Done.' }]);
+  const body = { model: 'agentd/demo', stream: true, messages: says('Wait') };
+  const answer = serving.ask('POST', '/v1/chat/completions', { body });
+  await has('.sessions/demo/work');
+  await new Promise((later) => setTimeout(later, 11_000));
+  writeFileSync(path('.sessions', 'demo', 'work', 'go'), '');
+  const { text, headers } = await answer;
+  expect(headers['content-type']).toBe('text/event-stream');
+  const lines = text.split('\n').filter(Boolean);
+  expect(lines.pop()).toBe('data: [DONE]');
+  const [comments, chunks] = [
+    lines.filter((line) => line.startsWith(':')),
+    lines.filter((line) => !line.startsWith(':')),
+  ];
+  expect(comments.length).toBeGreaterThan(0);
+  expect(new Set(comments)).toEqual(new Set([': keepalive']));
+  for (const line of chunks)
+    expect(JSON.parse(line.replace(/^data: /, ''))).toMatchObject({ object: 'chat.completion.chunk', choices: [{}] });
+});
+
+test('steps are told by their names', async () => {
+  const { openai } = await openAiDesk([
+    { text: '[Step] Fetch\n[Step] Read', calls: [{ name: 'shell', args: { command: 'true' } }] },
+    { text: '[Done: Fetch] Fetched.', calls: [{ name: 'shell', args: { command: 'true' } }] },
+    { text: '[Done: Read] Read it all.' },
+  ]);
+  const stream = await openai.chat.completions.create({ model: 'agentd', messages: says('Do both'), stream: true });
+  let reasoning = '';
+  for await (const { choices } of stream) reasoning += Object(choices[0]?.delta).reasoning_content ?? '';
+  expect(reasoning).toContain('step: Fetch\n');
+  expect(reasoning).toContain('step: Read\n');
+});
+
+test('a plan that the planner answers as JSON is not heard', async () => {
+  const { openai, ctl, names } = await openAiDesk(
+    [
+      { asked: 'Make the plan for the last message', text: '{"steps": ["Fetch it", "Read it"]}' },
+      { text: '[Done] Fetched.' },
+      { text: '[Done] Read it all.' },
+    ],
+    { mode: 'plan-act' },
+  );
+  const stream = openai.chat.completions.stream({ model: 'agentd', messages: says('Do both') });
+  let reasoning = '';
+  for await (const { choices } of stream) reasoning += Object(choices[0]?.delta).reasoning_content ?? '';
+  expect(await stream.finalContent()).toMatch(/^\[Done\] Fetched\.\n\n\[Done\] Read it all\./);
+  expect(reasoning).toContain('step: Fetch it\n');
+  expect((await ctl(['log', names()[0] ?? '', '--json'])).out).toContain('"consult":"plan"');
+});
+
+test('a question, an approval and a pause are messages that say what to answer', async () => {
+  const place = await openAiDesk(
+    [
+      {
+        when: 'paint',
+        text: '',
+        calls: [{ name: 'ask_user', args: { question: 'Which?', choices: ['red', 'blue'] } }],
+      },
+      { when: 'run it', text: '', calls: [{ name: 'shell', args: { command: 'echo ran > ran.txt' } }] },
+      { when: 'long', text: 'On.', calls: [{ name: 'shell', args: { command: 'true' } }] },
+      { text: 'That was all.' },
+    ],
+    { permissions: [{ ask: 'shell(echo *)' }], limits: { iterations: 1 } },
+  );
+  const say = (session: string, text: string) => ask(place, says(text), { model: `agentd/${session}` });
+  const question = await say('one', 'paint it');
+  expect(question).toMatchObject({ text: expect.stringMatching(/Which\?[\s\S]*red[\s\S]*blue/), finish: 'stop' });
+  expect((await say('one', 'red')).text).toBe('That was all.');
+  const ran = place.path('.sessions', 'two', 'work', 'ran.txt');
+  expect((await say('two', 'run it')).text).toMatch(/May this be done\?[\s\S]*To answer: "yes" or "no"/);
+  expect(existsSync(ran)).toBe(false);
+  await say('two', 'yes');
+  expect(existsSync(ran)).toBe(true);
+  const paused = await say('three', 'a long one');
+  expect(paused).toMatchObject({ text: expect.stringContaining('Say "continue" to go on'), finish: 'length' });
+});
+
+test('a client that goes away, with a stream or without, ends nothing, and the server takes no offence', async () => {
+  const { openai, path, ctl, has, serving } = await openAiDesk([
+    { text: 'I wait.', calls: [waitForFile('go')] },
+    { text: 'It is done.' },
+  ]);
+  const stream = await openai.chat.completions.create({ model: 'agentd/demo', messages: says('Wait'), stream: true });
+  for await (const { choices } of stream) if (choices[0]?.delta.content) break;
+  stream.controller.abort();
+  const gone = new AbortController();
+  const other = { model: 'agentd/other', messages: says('Wait') };
+  const whole = openai.chat.completions.create(other, { signal: gone.signal });
+  await has('.sessions/other/work');
+  gone.abort();
+  await expect(whole).rejects.toThrow('aborted');
+  writeFileSync(path('.sessions', 'demo', 'work', 'go'), '');
+  expect((await ctl(['watch', 'demo'])).code).toBe(0);
+  expect((await ctl(['show', 'demo', '--json'])).out).toContain('It is done.');
+  serving.child.kill('SIGTERM');
+  expect(await serving.ended).toMatchObject({ code: 0, err: '' });
+});
+
+test('when the server ends, a stream says so, and the same request to the next server gets the answer', async () => {
+  const place = await openAiDesk([{ text: 'I wait.', calls: [waitForFile('go')] }, { text: 'It is done.' }]);
+  const request = { model: 'agentd/demo', messages: says('Wait') };
+  const stream = await place.openai.chat.completions.create({ ...request, stream: true });
+  const read = async () => {
+    for await (const { choices } of stream) if (choices[0]?.delta.content) place.serving.child.kill('SIGTERM');
+  };
+  await expect(read()).rejects.toThrow(/the end of the server; the run goes on/);
+  writeFileSync(place.path('.sessions', 'demo', 'work', 'go'), '');
+  const next = clientOf(await serveWorkspace(place, '--openai'));
+  expect((await ask({ openai: next }, says('Wait'), { model: 'agentd/demo' })).text).toBe('It is done.');
+  expect(await place.received('demo')).toEqual(['Wait']);
+});

@@ -1,0 +1,68 @@
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import OpenAI from 'openai';
+import { type Serving, serveWorkspace } from '../http/serving.ts';
+import { type Desk, desk, script } from '../support/agentctl.ts';
+
+export type OpenAiDesk = Desk & {
+  serving: Serving;
+  /** The npm client of OpenAI; it tries nothing again by itself. */
+  openai: OpenAI;
+  /** Names of the sessions, sorted. */
+  names(): string[];
+  /** The texts of all messages that the daemon took in a session, in order. */
+  received(session: string): Promise<string[]>;
+};
+
+/** A workspace with a daemon whose model plays `answers`, and `agentctl serve --openai` beside it. */
+export async function openAiDesk(answers: object[], settings: object = {}): Promise<OpenAiDesk> {
+  const place = desk();
+  mkdirSync(place.root, { recursive: true, mode: 0o700 });
+  writeFileSync(place.path('agentd.json'), JSON.stringify({ sandbox: 'none', ...settings }));
+  await place.serve('--model', script(place, answers));
+  const serving = await serveWorkspace(place, '--openai');
+  return {
+    ...place,
+    serving,
+    openai: clientOf(serving),
+    names: () => readdirSync(place.path('.sessions')).sort(),
+    async received(session) {
+      const { out } = await place.ctl(['log', session, '--json']);
+      const events = out
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line));
+      return events.filter(({ type }) => type === 'message.received').map(({ body }) => String(body.text));
+    },
+  };
+}
+
+export const clientOf = ({ url, token }: Pick<Serving, 'url' | 'token'>, maxRetries = 0): OpenAI =>
+  new OpenAI({ apiKey: token, baseURL: `${url}/v1`, maxRetries });
+
+export type Messages = OpenAI.ChatCompletionMessageParam[];
+
+/** What a user says, as messages. */
+export const says = (content: string): Messages => [{ role: 'user', content }];
+
+/** The text of a completion and the session that its header names. */
+export async function ask(
+  { openai }: Pick<OpenAiDesk, 'openai'>,
+  messages: Messages,
+  { headers = {}, ...more }: { headers?: Record<string, string>; [key: string]: unknown } = {},
+) {
+  const { data, response } = await openai.chat.completions
+    .create({ model: 'agentd', messages, ...more, stream: false }, { headers })
+    .withResponse();
+  const [choice] = data.choices;
+  return {
+    text: choice?.message.content ?? '',
+    finish: choice?.finish_reason,
+    session: response.headers.get('x-agentd-session'),
+  };
+}
+
+/** A call of the model that ends once a file is in the session's `work/`. */
+export const waitForFile = (name: string) => ({
+  name: 'shell',
+  args: { command: `while [ ! -e ${name} ]; do sleep 0.05; done; echo found` },
+});

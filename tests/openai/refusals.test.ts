@@ -1,0 +1,77 @@
+import OpenAI from 'openai';
+import { expect, test } from 'vitest';
+import { openClient } from '../../src/client/index.ts';
+import { serveHttp } from '../../src/frontends/http/index.ts';
+import { openAiProtocol } from '../../src/frontends/openai/openai-routes.ts';
+import { serveWorkspace } from '../http/serving.ts';
+import { desk } from '../support/agentctl.ts';
+import { ask, clientOf, openAiDesk, says } from './openai-desk.ts';
+
+test('what cannot be done is refused in the form of OpenAI, and makes no session', async () => {
+  const { openai, serving, names } = await openAiDesk([{ text: 'ok', repeat: true }]);
+  const stranger = new OpenAI({ apiKey: 'wrong', baseURL: `${serving.url}/v1`, maxRetries: 0 });
+  await expect(stranger.models.list()).rejects.toMatchObject({ status: 401, code: 'invalid_api_key' });
+  const create = (more: object) => openai.chat.completions.create({ model: 'agentd', messages: says('hi'), ...more });
+  const cases: Array<[more: object, expected: object]> = [
+    [{ model: 'gpt-5' }, { status: 404, code: 'model_not_found', param: 'model' }],
+    [{ model: 'agentd/' }, { status: 404, code: 'model_not_found' }],
+    [{ model: 7 }, { status: 400, param: 'model' }],
+    [{ n: 2 }, { status: 400, param: 'n' }],
+    [{ response_format: { type: 'json_object' } }, { status: 400, param: 'response_format' }],
+    [{ tool_choice: 'required' }, { status: 400, param: 'tool_choice' }],
+    [{ messages: [] }, { status: 400, param: 'messages' }],
+    [{ messages: [{ role: 'assistant', content: 'x' }] }, { status: 400, param: 'messages' }],
+    [{ messages: [{ role: 'user', content: ' ' }] }, { status: 400, param: 'messages' }],
+    [{ messages: [{ role: 'user', content: [{ type: 'file', file: { file_id: 'x' } }] }] }, { status: 400 }],
+    [{ messages: [{ role: 'wizard', content: 'x' }] }, { status: 400, param: 'messages.0.role' }],
+  ];
+  for (const [more, expected] of cases)
+    await expect(create(more), JSON.stringify(more)).rejects.toMatchObject(expected);
+  const post = (raw: string, headers = {}) => serving.ask('POST', '/v1/chat/completions', { raw, headers });
+  const error = { type: 'invalid_request_error', message: expect.stringContaining('Wanted: ') };
+  expect(await post('{"model":')).toMatchObject({ status: 400, json: { error } });
+  expect(await post('')).toMatchObject({ status: 400, json: { error } });
+  expect(await post('{}', { 'content-type': 'text/plain' })).toMatchObject({ status: 415, json: { error } });
+  expect(await post(' '.repeat(10 * 1024 * 1024 + 1)).catch(() => ({ status: 413 }))).toMatchObject({ status: 413 });
+  expect(await serving.ask('POST', '/v1/embeddings', { body: {} })).toMatchObject({ status: 404, json: { error } });
+  const page = await serving.ask('GET', '/v1/models', { headers: { origin: 'https://evil.example' } });
+  expect(page).toMatchObject({ status: 403, json: { error: { type: 'permission_error' } } });
+  const unknown = await serving.ask('GET', '/api/sessions/nobody');
+  expect(unknown.headers['content-type']).toBe('application/problem+json');
+  expect(names()).toEqual([]);
+});
+
+test('without --openai nothing is served below /v1', async () => {
+  const { ask } = await serveWorkspace(desk());
+  expect((await ask('GET', '/v1/models')).status).toBe(404);
+});
+
+test('models are agentd and its sessions, the one that changed last first', async () => {
+  const { openai, ctl } = await openAiDesk([{ text: 'ok', repeat: true }]);
+  for (const name of ['one', 'two']) await ctl(['send', name, 'hi', '--wait']);
+  const names: string[] = [];
+  for await (const { id } of openai.models.list()) names.push(id);
+  expect(names).toEqual(['agentd', 'agentd/two', 'agentd/one']);
+  expect(await openai.models.retrieve('agentd/one')).toMatchObject({ id: 'agentd/one', object: 'model' });
+  await expect(openai.models.retrieve('agentd/other')).rejects.toMatchObject({ status: 404 });
+});
+
+/** Without a daemon nothing is answered, so what the server says of itself is seen. */
+test('an answer that is late says how far the run is; a full inbox sends clients away for a while', async () => {
+  const place = desk();
+  const client = openClient(place.root);
+  const complaints: string[] = [];
+  const protocols = [openAiProtocol({ answerWithinMs: 50 })];
+  const server = await serveHttp(client, { port: 0, complain: (text) => complaints.push(text), protocols });
+  const openai = clientOf({ url: server.url, token: await client.accessToken() });
+  const late = await ask({ openai }, says('hi'), { model: 'agentd/demo' });
+  expect(late.text).toMatch(/The run goes on in the session "demo"\. Say "\/status"/);
+  for (let n = 0; n < 256; n++) await client.send('demo', { text: String(n) });
+  const more = ask({ openai }, says('one more'), { model: 'agentd/demo' });
+  await expect(more).rejects.toMatchObject({ status: 429, type: 'rate_limit_error' });
+  const same = await ask({ openai }, says('hi'), { model: 'agentd/demo' });
+  expect(same.text).toContain('The run goes on');
+  expect(client.sessions()).toEqual(['demo']);
+  await server.close();
+  expect(complaints).toEqual([]);
+});

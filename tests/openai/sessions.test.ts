@@ -1,0 +1,139 @@
+import { writeFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { ask, clientOf, type Messages, openAiDesk, says, waitForFile } from './openai-desk.ts';
+
+const COUNT = [{ text: 'One.' }, { text: 'Two.' }, { text: 'Three.' }, { text: 'More.', repeat: true }];
+const OK = [{ text: 'ok', repeat: true }];
+
+test('the session is named by header, then by the front end, then by the body, then by the model', async () => {
+  const place = await openAiDesk(OK);
+  const all = { model: 'agentd/by-model', user: 'by-user', metadata: { session: 'by-metadata' } };
+  const headers = { 'x-agentd-session': 'by-header', 'X-OpenWebUI-Chat-Id': 'by-front-end' };
+  const hi = says('hi');
+  expect((await ask(place, hi, { ...all, headers })).session).toBe('by-header');
+  expect((await ask(place, hi, { ...all, headers: { 'session-id': 'by-front-end' } })).session).toBe('by-front-end');
+  expect((await ask(place, hi, all)).session).toBe('by-metadata');
+  expect((await ask(place, hi, { ...all, metadata: null })).session).toBe('by-user');
+  expect((await ask(place, hi, { model: 'agentd/by-model' })).session).toBe('by-model');
+});
+
+test('a name that no header can hold is percent-encoded, both ways', async () => {
+  const place = await openAiDesk(OK);
+  const { session } = await ask(place, says('hi'), { model: 'agentd/数据' });
+  expect(decodeURIComponent(session ?? '')).toBe('数据');
+  const headers = { 'x-agentd-session': session ?? '' };
+  expect((await ask(place, says('on'), { headers })).session).toBe(session);
+  expect(place.names()).toEqual(['数据']);
+});
+
+test('a client that only sends its history goes on in its session, which is sent only what is new', async () => {
+  const place = await openAiDesk(COUNT);
+  const messages: Messages = [{ role: 'system', content: 'You are terse.' }, ...says('Count')];
+  const first = await ask(place, messages);
+  messages.push({ role: 'assistant', content: ` ${first.text}\n` }, ...says('On'));
+  const second = await ask(place, messages);
+  messages.push({ role: 'assistant', content: second.text }, ...says('On'));
+  const third = await ask(place, messages);
+  expect([first, second, third].map(({ text }) => text)).toEqual(['One.', 'Two.', 'Three.']);
+  expect(place.names()).toEqual([first.session]);
+  const [began, ...others] = await place.received(first.session ?? '');
+  expect(began).toMatch(/^Count\n\nContext of the program[\s\S]*> You are terse\.$/);
+  expect(others).toEqual(['On', 'On']);
+});
+
+test('two conversations that begin with the same words are two sessions, and each goes on by itself', async () => {
+  const place = await openAiDesk([{ text: 'Hello.' }, { text: 'Yes.', repeat: true }]);
+  const [one, two] = [await ask(place, says('hi')), await ask(place, says('hi'))];
+  expect(one.session).not.toBe(two.session);
+  const on = (more: string): Messages => [...says('hi'), { role: 'assistant', content: 'Hello.' }, ...says(more)];
+  const [tea, coffee] = [await ask(place, on('tea?')), await ask(place, on('coffee?'))];
+  expect([tea.session, coffee.session].sort()).toEqual([one.session, two.session].sort());
+});
+
+test('an edited message or answer is a new session that is told the history', async () => {
+  const place = await openAiDesk(OK);
+  const first = await ask(place, says('Count'));
+  const edited = await ask(place, [...says('Count'), { role: 'assistant', content: 'Never said.' }, ...says('On')]);
+  expect(edited.session).not.toBe(first.session);
+  const [text] = await place.received(edited.session ?? '');
+  expect(text).toMatch(/^On\n\nContext[\s\S]*\[user\]\n> Count[\s\S]*\[assistant\]\n> Never said\.$/);
+});
+
+test('an answer to a pause goes on, and a command is sent as it is', async () => {
+  const call = { name: 'shell', args: { command: 'true' } };
+  const place = await openAiDesk([{ text: 'On it.', calls: [call] }, { text: 'All done.' }], {
+    limits: { iterations: 1 },
+  });
+  const messages: Messages = [{ role: 'system', content: 'You are terse.' }, ...says('Do it')];
+  const paused = await ask(place, messages);
+  expect(paused.finish).toBe('length');
+  messages.push({ role: 'assistant', content: paused.text }, ...says('/status'));
+  const status = await ask(place, messages);
+  expect(status.text).toContain('paused');
+  messages.push({ role: 'assistant', content: status.text }, ...says('continue'));
+  const done = await ask(place, messages);
+  expect(done).toMatchObject({ text: 'All done.', session: paused.session });
+  expect((await place.received(paused.session ?? '')).slice(1)).toEqual(['/status', 'continue']);
+});
+
+test('what is sent again while it is worked on, or as a retry of an SDK, runs once', async () => {
+  const place = await openAiDesk([
+    { text: 'I wait.', calls: [waitForFile('go')] },
+    { text: 'Done.' },
+    { text: 'Again.' },
+  ]);
+  const demo = { model: 'agentd/demo' };
+  const [first, second] = [ask(place, says('Do it'), demo), ask(place, says('Do it'), demo)];
+  await place.has('.sessions/demo/work');
+  writeFileSync(place.path('.sessions', 'demo', 'work', 'go'), '');
+  expect([(await first).text, (await second).text]).toEqual(['Done.', 'Done.']);
+  const headers = { 'x-stainless-retry-count': '1' };
+  expect((await ask(place, says('Do it'), { ...demo, headers })).text).toBe('Done.');
+  expect(await place.received('demo')).toEqual(['Do it']);
+  expect((await ask(place, says('Do it'), demo)).text).toBe('Again.');
+  expect(await place.received('demo')).toEqual(['Do it', 'Do it']);
+});
+
+test('the retries of the SDK itself, over connections that are cut, run once', async () => {
+  const place = await openAiDesk(COUNT);
+  let cuts = 0;
+  const client = clientOf(place.serving, 2).withOptions({
+    fetch: async (url, init) => {
+      const answer = await fetch(url, init);
+      await answer.arrayBuffer();
+      if (cuts++ < 2) throw new TypeError('fetch failed');
+      return fetch(url, init);
+    },
+  });
+  expect((await ask({ openai: client }, says('Count'))).text).toBe('One.');
+  expect(place.names()).toHaveLength(1);
+  expect(await place.received(place.names()[0] ?? '')).toEqual(['Count']);
+});
+
+test('an Idempotency-Key makes one message of any number of requests', async () => {
+  const place = await openAiDesk(COUNT);
+  const keyed = (key: string) => ask(place, says('Count'), { headers: { 'idempotency-key': key } });
+  expect((await keyed('order-4711')).text).toBe('One.');
+  expect((await keyed('order-4711')).text).toBe('One.');
+  await keyed('order-4712');
+  expect(place.names()).toHaveLength(2);
+  for (const name of place.names()) expect(await place.received(name)).toEqual(['Count']);
+});
+
+test('a request for a title under the id of a chat is answered and leaves nothing behind, before and after it began', async () => {
+  const place = await openAiDesk([{ when: 'title', text: 'Counting' }, { text: 'One.' }, { text: 'Two.' }]);
+  const headers = { 'x-session-id': 'a-chat' };
+  const title: Messages = [
+    { role: 'system', content: 'You are a title generator. Output only a title for the thread.' },
+    ...says('Count'),
+  ];
+  expect(await ask(place, title, { headers })).toMatchObject({ text: 'Counting', session: null });
+  expect(await ask(place, says('Count'), { headers })).toMatchObject({ text: 'One.', session: 'a-chat' });
+  const later = says('Generate a title for this chat: Count');
+  expect((await ask(place, later, { headers })).text).toBe('Counting');
+  const on: Messages = [...says('Count'), { role: 'assistant', content: 'One.' }, ...says('On')];
+  expect((await ask(place, on, { headers })).text).toBe('Two.');
+  while (place.names().length > 1) await new Promise((later) => setTimeout(later, 20));
+  expect(place.names()).toEqual(['a-chat']);
+  expect(await place.received('a-chat')).toEqual(['Count', 'On']);
+});

@@ -1,0 +1,62 @@
+import { expect, test } from 'vitest';
+import { openSpokenText } from '../../src/frontends/openai/follow-answer.ts';
+
+test('words are told once as they come, and a reply that was said is not said again', () => {
+  const spoken = openSpokenText();
+  expect([spoken.live(0, 'Hel'), spoken.live(3, 'lo'), spoken.answered('Hello.'), spoken.end('Hello.')]).toEqual([
+    ...['Hel', 'lo', '.', ''],
+  ]);
+});
+
+test('each call is a paragraph, and what the reply adds comes behind its last one', () => {
+  const spoken = openSpokenText();
+  expect(spoken.answered('Let me look.')).toBe('Let me look.');
+  expect(spoken.answered(' ')).toBe('');
+  expect(spoken.live(0, 'Found')).toBe('\n\nFound');
+  expect(spoken.answered('Found it.')).toBe(' it.');
+  expect(spoken.end('Found it.\n\nNote: two files are missing.')).toBe('\n\nNote: two files are missing.');
+});
+
+test('a reply in other words is a paragraph of its own', () => {
+  const spoken = openSpokenText();
+  spoken.answered('On it.');
+  expect(spoken.end('Paused: limits.iterations = 1 is reached.')).toBe('\n\nPaused: limits.iterations = 1 is reached.');
+  expect(openSpokenText().end('Cancelled.')).toBe('Cancelled.');
+});
+
+test('words that come after the event that ended their call are not told again', () => {
+  const spoken = openSpokenText();
+  expect(spoken.answered('Hello.')).toBe('Hello.');
+  expect(spoken.live(0, 'Hello.')).toBe('');
+  expect(spoken.live(0, 'Hello again.')).toBe('\n\nHello again.');
+  expect(spoken.answered('Hello again.')).toBe('');
+});
+
+test('the same answer twice is told twice', () => {
+  const spoken = openSpokenText();
+  expect([spoken.answered('Yes.'), spoken.live(0, 'Y'), spoken.answered('Yes.')]).toEqual(['Yes.', '', '\n\nYes.']);
+});
+
+test('a call that is tried again goes on where it said the same, and begins anew where it did not', () => {
+  const same = openSpokenText();
+  expect([same.live(0, 'One, two'), same.live(0, 'One'), same.live(3, ', two, three')]).toEqual([
+    ...['One, two', '', ', three'],
+  ]);
+  const other = openSpokenText();
+  expect([other.live(0, 'One'), other.live(0, 'Uno')]).toEqual(['One', '\n\nUno']);
+});
+
+test('what may be the JSON of a planner waits for its event', () => {
+  const spoken = openSpokenText();
+  for (const text of [' ', '``', '```js', '```json\n{ "steps"', '{'])
+    expect(spoken.live(0, text), JSON.stringify(text)).toBe('');
+  expect(spoken.dropped()).toBe('');
+  expect(spoken.live(0, '{"an": "answer"')).toBe('');
+  expect(spoken.answered('{"an": "answer"}')).toBe('{"an": "answer"}');
+});
+
+test('words whose beginning was not seen wait for the event that has all of them', () => {
+  const spoken = openSpokenText();
+  expect(spoken.live(5, 'world')).toBe('');
+  expect(spoken.answered('Hello world')).toBe('Hello world');
+});
