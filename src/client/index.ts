@@ -149,7 +149,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       const { validateOutgoing, dropIntoInbox } = await import('./actions/messaging.ts');
       validateOutgoing(message);
       const session = await ensureSession(key);
-      const id = nextId();
+      const id = message.id ?? nextId();
       return { session, id, name: await dropIntoInbox(paths.session(session), id, message) };
     },
     async sendOnce(key, message, { mustExist = false } = {}) {

@@ -7,7 +7,7 @@ import { desk } from '../support/agentctl.ts';
 
 /** What only some need, and what takes longer to load than the rest of a short command takes. */
 const HEAVY =
-  /node_modules\/(?:yargs|openai|playwright-core|linkedom|turndown|unpdf|@modelcontextprotocol|hono|@hono)\//;
+  /node_modules\/(?:yargs|openai|playwright-core|linkedom|turndown|unpdf|@modelcontextprotocol|@agentclientprotocol|hono|@hono)\//;
 /** What reads events and reduces them to a session's state; a session that has gone on since shows that these paths exist. */
 const REDUCERS = /^src\/core\/reducers\//;
 const EVENT_FORMATS = /^src\/protocol\/session\/event\.ts$/;

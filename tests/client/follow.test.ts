@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
-import type { SessionUpdate } from '../../src/client/inspect/follow-log.ts';
+import { openLiveTail, type SessionUpdate } from '../../src/client/inspect/follow-log.ts';
 import { openSessionFolder, sessionTokens } from '../../src/store/index.ts';
 import { now, opened, planned, received, record, rested, rig, started } from './rig.ts';
 
@@ -142,4 +142,20 @@ const answered = (text: string) => ({
   ms: 1,
   carried: ['1.md'],
   seen: 3,
+});
+
+test('a call whose words outgrew those of the call before between two looks is read from its beginning', () => {
+  const at = rig();
+  fs.mkdirSync(at.root);
+  const path = `${at.root}/live`;
+  const tail = openLiveTail(path);
+  fs.writeFileSync(path, 'Hello.');
+  expect(tail.readNew()).toEqual({ text: 'Hello.', began: false });
+  fs.writeFileSync(path, 'Written: héllo. [Done]');
+  expect(tail.readNew()).toEqual({ text: 'Written: héllo. [Done]', began: true });
+  fs.appendFileSync(path, ' Next.');
+  expect(tail.readNew()).toEqual({ text: ' Next.', began: false });
+  tail.skipToEnd();
+  fs.writeFileSync(path, 'Short.');
+  expect(tail.readNew()).toEqual({ text: 'Short.', began: true });
 });

@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../../base/user-error.ts';
+import type { ApprovalDecision } from '../../protocol/session/approval.ts';
 import { MessageFile, type MessageOptions } from '../../protocol/session/message.ts';
 import { Reply } from '../../protocol/session/reply.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
@@ -9,7 +10,8 @@ import { assertAttachable, attachFile, dropMessage } from '../../store/inbox/sen
 import { type SessionPaths, sessionPaths } from '../../store/layout/layout.ts';
 import { parseJson } from '../../store/settings/schema-errors.ts';
 import { watchFolders } from '../inspect/folder-watch.ts';
-import { WaitedTooLong } from '../sessions/client-errors.ts';
+import type { ApprovalRequest } from '../inspect/session-details.ts';
+import { NoSuchApproval, WaitedTooLong } from '../sessions/client-errors.ts';
 
 /** A message as a frontend has it. `files` are paths of files anywhere; copies of them go along. */
 export type OutgoingMessage = {
@@ -35,6 +37,18 @@ export function validateOutgoing({ files = [], ...message }: OutgoingMessage): v
   }
 }
 
+/**
+ * The message that answers a call which waits. Throws `NoSuchApproval` where another call waits than the one whose hash
+ * the answer has: it was decided about something else.
+ */
+export function approvalMessage(asked: ApprovalRequest, hash: string, decision: ApprovalDecision): OutgoingMessage {
+  const { id, session } = asked;
+  if (asked.hash !== hash)
+    throw new NoSuchApproval(`Call ${id} of ${session} is another one by now: the answer has the hash ${hash}.`);
+  const command = decision === 'deny' ? `deny ${id}` : `approve ${id}`;
+  return { command: decision === 'always' ? `${command} always` : command };
+}
+
 /** Attachments first, then the message that names them. A drop that fails leaves no attachment behind. */
 export async function dropIntoInbox(
   folder: string,
@@ -52,6 +66,20 @@ export async function dropIntoInbox(
     for (const path of attachments) fs.rmSync(join(sessionPaths(folder).inbox, path), { force: true });
     throw error;
   }
+}
+
+/**
+ * Takes a message back that nobody has taken yet, with its attachments; false where there is none of that name any
+ * more. Only while no daemon is running: one may have read it already.
+ */
+export function withdrawFromInbox(folder: string, name: string): boolean {
+  const { inbox } = sessionPaths(folder);
+  const text = ifExists(() => fs.readFileSync(join(inbox, name), 'utf8'));
+  if (text === undefined) return false;
+  fs.rmSync(join(inbox, name), { force: true });
+  const message = MessageFile.safeParse(parseJsonOrUndefined(text));
+  for (const path of message.data?.attachments ?? []) fs.rmSync(join(inbox, path), { force: true });
+  return true;
 }
 
 export const messageFileName = (id: string): string => `${id}.msg.json`;

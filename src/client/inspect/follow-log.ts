@@ -144,34 +144,48 @@ export type LiveTail = {
   skipToEnd(): void;
 };
 
-/** The text of the call in flight. The file is emptied when a call begins, so one that shrank is another call's. */
+/** By so many bytes at its beginning the text of one call is told from that of another. */
+const HEAD_BYTES = 256;
+
+/**
+ * The text of the call in flight. The file is emptied when a call begins, so one that shrank, or begins differently, is
+ * another call's.
+ */
 export function openLiveTail(path: string): LiveTail {
   let offset = 0;
+  let head = Buffer.alloc(0);
   let decoder = new StringDecoder();
-  return {
-    readNew() {
-      const fd = openForReading(path);
-      if (fd === undefined) return { text: '', began: false };
-      try {
-        const { size } = fs.fstatSync(fd);
-        const began = size < offset;
-        if (began) {
-          offset = 0;
-          decoder = new StringDecoder();
-        }
-        const bytes = Buffer.alloc(size - offset);
-        const count = fs.readSync(fd, bytes, 0, bytes.length, offset);
-        offset += count;
-        return { text: decoder.write(bytes.subarray(0, count)), began };
-      } finally {
-        fs.closeSync(fd);
+  const readNew = () => {
+    const fd = openForReading(path);
+    if (fd === undefined) return { text: '', began: false };
+    try {
+      const { size } = fs.fstatSync(fd);
+      const began = size < offset || !readBytes(fd, 0, head.length).equals(head);
+      if (began) {
+        offset = 0;
+        head = Buffer.alloc(0);
+        decoder = new StringDecoder();
       }
-    },
+      const bytes = readBytes(fd, offset, size - offset);
+      if (head.length < HEAD_BYTES) head = Buffer.concat([head, bytes.subarray(0, HEAD_BYTES - head.length)]);
+      offset += bytes.length;
+      return { text: decoder.write(bytes), began };
+    } finally {
+      fs.closeSync(fd);
+    }
+  };
+  return {
+    readNew,
     skipToEnd() {
-      offset = ifExists(() => fs.statSync(path).size) ?? 0;
+      readNew();
       decoder = new StringDecoder();
     },
   };
+}
+
+function readBytes(fd: number, offset: number, length: number): Buffer {
+  const bytes = Buffer.alloc(length);
+  return bytes.subarray(0, fs.readSync(fd, bytes, 0, length, offset));
 }
 
 function openForReading(path: string): number | undefined {

@@ -162,8 +162,10 @@ export async function listApprovalRequests(family: readonly NamedSession[]): Pro
   const open: ApprovalRequest[] = [];
   for (const paths of family) {
     if (paths !== family[0] && listApprovalIds(paths).length === 0) continue;
-    const asked = approvalRequestOf(paths, await readSession(paths));
-    if (asked) open.push(asked);
+    const session = await readSession(paths);
+    const asked = approvalRequestOf(paths, session);
+    // For the moment until its run rests nobody can answer.
+    if (asked && !session.run) open.push(asked);
   }
   return open;
 }
@@ -205,6 +207,8 @@ export function planFileProblem(path: string): string | null {
   return 'fault' in read ? read.fault : null;
 }
 
+/** The commands of a message, with what each does. */
+export { SESSION_COMMANDS } from '../../core/messages/commands.ts';
 export { formatPlanSummary, formatStepLine } from '../../core/messages/status-report.ts';
 /** A plan for people and for `plan.json`: what the core says, for frontends, which may not ask it. */
 export { formatPlanFile } from '../../core/plan/plan-steps.ts';

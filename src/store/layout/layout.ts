@@ -79,6 +79,8 @@ export const sessionPaths = (folder: string) => ({
   jobs: `${folder}/jobs`,
   live: `${folder}/live`,
   memory: `${folder}/MEMORY.md`,
+  /** The project an editor opened the session for. */
+  editor: `${folder}/editor.json`,
   done: `${folder}/done`,
   rejected: `${folder}/rejected`,
 });

@@ -113,3 +113,15 @@ function parsePort(value: number): number {
   if (Number.isSafeInteger(value) && value >= 0 && value <= MAX_PORT) return value;
   throw new Error(`--port wants a whole number from 0 to ${MAX_PORT}.`);
 }
+
+export const acp = defineCommand({
+  usage: 'acp',
+  describe: 'Be an agent for an editor, over stdin and stdout (Agent Client Protocol)',
+  builder: (cli) => cli.epilogue('The editor starts it. It starts no daemon: agentctl start'),
+  async run(args) {
+    const client = await openWorkspaceClient(args);
+    const { serveAcp } = await import('../../acp/index.ts');
+    await serveAcp(client, { input: process.stdin, output: process.stdout, complain: printNote });
+    return 'ok';
+  },
+});

@@ -2,7 +2,7 @@ import type { Argv } from 'yargs';
 import yargs from 'yargs';
 import { UserError } from '../../../base/user-error.ts';
 import { DOCS_WIDTH, packageVersion, rejectRepeatedFlags, WORKSPACE_OPTION } from '../../command-line.ts';
-import { serve, start, stop, takeover } from '../commands/daemon-lifecycle.ts';
+import { acp, serve, start, stop, takeover } from '../commands/daemon-lifecycle.ts';
 import { list } from '../commands/list.ts';
 import { archive, doctor, rebuild, remove, rename } from '../commands/maintenance.ts';
 import { plan } from '../commands/plan-actions.ts';
@@ -147,6 +147,6 @@ const COMMANDS: readonly CliCommand[] = [
   ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approve, deny],
   ...[list, show, plan, why, jobs, watch, log],
   ...[templates, saveTemplate],
-  serve,
+  ...[serve, acp],
   ...[archive, remove, rename, rebuild, doctor],
 ];

@@ -1,9 +1,9 @@
 import { z } from 'zod';
+import { approvalMessage } from '../../../client/actions/messaging.ts';
 import type { Client } from '../../../client/index.ts';
 import { ApprovalDecision } from '../../../protocol/session/approval.ts';
 import { MessageOptions } from '../../../protocol/session/message.ts';
 import { Reply } from '../../../protocol/session/reply.ts';
-import { HttpProblem } from '../common/http-problem.ts';
 import { defineOperation, type HttpOperation, jsonAnswer } from '../common/operation.ts';
 import { FileName, IdempotencyKey, InSession, wholeNumber } from '../common/path-schemas.ts';
 
@@ -104,14 +104,7 @@ export const MESSAGE_OPERATIONS: readonly HttpOperation[] = [
     ...{ headers: IdempotencyKey, body: AnswerBody, answers: ACCEPTED, problems: [404, 409] },
     async run({ client, params, headers, body: { hash, decision } }) {
       const asked = await client.approvalRequest(params.session, params.number);
-      if (asked.hash !== hash)
-        throw new HttpProblem(409, {
-          wanted: `the hash of the call that waits as number ${asked.id} in ${asked.session}`,
-          came: `that of another call: ${hash}`,
-          todo: 'Look at the call that waits now: GET /api/sessions/{session}/approvals.',
-        });
-      const command = decision === 'deny' ? `deny ${asked.id}` : `approve ${asked.id}`;
-      const message = { command: decision === 'always' ? `${command} always` : command };
+      const message = approvalMessage(asked, hash, decision);
       return send(client, asked.session, message, headers, { mustExist: true });
     },
   }),

@@ -1,0 +1,241 @@
+import { randomUUID } from 'node:crypto';
+import {
+  type AgentContext,
+  type ContentBlock,
+  methods,
+  type PromptResponse,
+  type SessionModeState,
+  type SessionUpdate,
+} from '@agentclientprotocol/sdk';
+import { UserError } from '../../base/user-error.ts';
+import { withdrawFromInbox } from '../../client/actions/messaging.ts';
+import type { Client } from '../../client/index.ts';
+import type { Event } from '../../protocol/session/event.ts';
+import type { Reply } from '../../protocol/session/reply.ts';
+import { type Conversation, followConversation, textChunk } from './conversation.ts';
+import { openPersonRequests, type PersonRequests } from './person-requests.ts';
+import { promptMessage } from './prompt-message.ts';
+import { openPromptTurns, type PromptTurns } from './prompt-turns.ts';
+import { COMMANDS_UPDATE, type SessionState, sessionModes, trackFacts } from './session-updates.ts';
+import { withFinalCalls } from './tool-calls.ts';
+
+/** A session that an editor has open. */
+export type EditorSession = {
+  /** Resolves once its state is known and, where that was wanted, the conversation so far was told. */
+  ready: Promise<void>;
+  /** From here on the editor knows the session, and is told what happens. */
+  go(): void;
+  prompt(prompt: readonly ContentBlock[]): Promise<PromptResponse>;
+  /** Stops the run; prompts that wait end as cancelled. */
+  cancel(): Promise<void>;
+  modes(): SessionModeState;
+  /** Sends the order that sets the mode for the tasks to come. */
+  setMode(mode: string): Promise<void>;
+  /** Tells nothing more. The run goes on. */
+  close(): void;
+};
+
+export type SessionSetup = {
+  client: Client;
+  editor: AgentContext;
+  /** Name of the session. */
+  name: string;
+  showsForms: boolean;
+  /** Whether the conversation so far is told. */
+  replay: boolean;
+  /** Is told what went wrong on our side. */
+  complain: (text: string) => void;
+};
+
+type OpenSession = SessionSetup & {
+  folder: string;
+  end: AbortController;
+  turns: PromptTurns;
+  requests: PersonRequests;
+  conversation: Conversation;
+  facts: (session: SessionState) => SessionUpdate[];
+  tell: (updates: readonly SessionUpdate[]) => Promise<void>;
+  state: SessionState | undefined;
+  /** Messages the editor shows itself. */
+  own: Set<string>;
+  /** Names of messages that were taken back before any daemon took them, by id. */
+  withdrawn: Set<string>;
+  /** A reply that is not told, since the editor asks the same. */
+  held: Reply | null;
+};
+
+export function openEditorSession(setup: SessionSetup): EditorSession {
+  const it = openParts(setup);
+  let go: () => void = () => {};
+  const isKnown = new Promise<void>((resolve) => {
+    go = resolve;
+  });
+  const ready = new Promise<void>((resolve, reject) => {
+    follow(it, resolve, isKnown).catch(reject);
+  });
+  ready.catch(() => undefined);
+  const timer = setInterval(() => void askForChildren(it).catch(() => undefined), CHILDREN_POLL_MS);
+  return {
+    ready,
+    go,
+    prompt: (prompt) => sendPrompt(it, prompt),
+    cancel: () => cancelRun(it),
+    modes: () => sessionModes(it.state ?? { mode: null }),
+    async setMode(mode) {
+      await it.client.send(it.name, { command: `mode ${mode}` }, { mustExist: true });
+    },
+    close() {
+      clearInterval(timer);
+      it.end.abort();
+      it.requests.withdrawAll();
+      it.turns.markCancelled();
+      it.turns.endCancelled();
+    },
+  };
+}
+
+function openParts(setup: SessionSetup): OpenSession {
+  const { client, editor, name, showsForms, complain } = setup;
+  const folder = client.folder(name);
+  const own = new Set<string>();
+  const it: OpenSession = {
+    ...{ ...setup, folder, own, end: new AbortController(), turns: openPromptTurns(), facts: trackFacts() },
+    conversation: followConversation(folder, (id) => own.has(id)),
+    requests: openPersonRequests({
+      ...{ client, editor, sessionId: name, folder, showsForms },
+      onUnanswered: () => void leaveUnanswered(it),
+      onError: (error) => complain(`The answer of the editor was not sent: ${String(error)}`),
+    }),
+    async tell(updates) {
+      for (const update of updates) await editor.notify(methods.client.session.update, { sessionId: name, update });
+    },
+    ...{ state: undefined, withdrawn: new Set(), held: null },
+  };
+  return it;
+}
+
+/** The person dismissed what they were asked: the turn is over, and what waits can be answered elsewhere. */
+async function leaveUnanswered(it: OpenSession): Promise<void> {
+  await it.tell(it.held ? it.conversation.reply(it.held) : []);
+  it.held = null;
+  if (it.state) it.turns.settle(it.state, it.requests.isOpen());
+}
+
+/** Tells what happens until the session is closed or gone. It ends with an error, so that nobody waits for ever. */
+async function follow(it: OpenSession, onReady: () => void, isKnown: Promise<void>): Promise<never> {
+  const { client, name, end, conversation, tell } = it;
+  try {
+    for await (const seen of client.watch(name, end.signal)) {
+      if (seen.is === 'text') {
+        await tell(conversation.live(seen.text));
+        continue;
+      }
+      const isFirst = it.state === undefined;
+      it.state = seen.session;
+      if (seen.is === 'event') await tellEvent(it, seen.event, seen.session);
+      else {
+        if (isFirst && it.replay) await tellPast(it, seen.session.seq);
+        const facts = it.facts(seen.session);
+        if (it.replay) await tell(facts);
+        onReady();
+        await isKnown;
+        await tell([...(isFirst ? [COMMANDS_UPDATE] : []), ...(it.replay ? [] : facts)]);
+        await askPerson(it, seen.session);
+      }
+    }
+    throw new UserError(`The session ${name} is not open any more. It was closed, removed, archived or renamed.`);
+  } catch (error) {
+    it.turns.fail(error);
+    throw error;
+  }
+}
+
+/** The conversation up to an event, each call once. What waits is not told, since it is asked again. */
+async function tellPast({ client, name, conversation, tell }: OpenSession, seq: number): Promise<void> {
+  const updates: SessionUpdate[] = [];
+  for await (const { event } of client.events(name)) {
+    if (event.seq > seq) break;
+    updates.push(...conversation.event(event));
+    if (event.type === 'reply.committed' && event.reply.reason !== 'approval')
+      updates.push(...conversation.reply(event.reply));
+  }
+  await tell(withFinalCalls(updates));
+}
+
+async function tellEvent(it: OpenSession, event: Event, session: SessionState): Promise<void> {
+  const { turns, requests, conversation, tell } = it;
+  if (event.type === 'message.received' && it.withdrawn.has(event.id)) await sendStop(it);
+  await tell([...conversation.event(event), ...it.facts(session)]);
+  await askPerson(it, session);
+  if (event.type === 'reply.committed') {
+    const { reply } = event;
+    const isError = reply.status === 'failed' || reply.status === 'rejected';
+    it.held = reply.status === 'waiting' && requests.isOpen() ? reply : null;
+    if (!it.held && !(isError && turns.ids().includes(event.message))) await tell(conversation.reply(reply));
+  }
+  turns.event(event, session, requests.isOpen());
+}
+
+/** How often calls of child sessions are looked for, in ms: their parent's record does not tell of them. */
+const CHILDREN_POLL_MS = 500;
+
+async function askPerson(it: OpenSession, session: SessionState): Promise<void> {
+  const mayHaveChildren = Object.keys(session.children).length > 0;
+  const found = mayHaveChildren ? await it.client.approvalRequests(it.name) : [];
+  const children = found.filter((one) => one.session !== it.name);
+  // A later event may have been told meanwhile.
+  if (it.state === session && !it.end.signal.aborted) it.requests.update(session, children);
+}
+
+async function askForChildren(it: OpenSession): Promise<void> {
+  if (it.state && Object.keys(it.state.children).length > 0) await askPerson(it, it.state);
+}
+
+async function sendPrompt(it: OpenSession, prompt: readonly ContentBlock[]): Promise<PromptResponse> {
+  const { client, name, turns, own } = it;
+  const isServed = client.daemon() !== undefined;
+  const { text, files, discard } = promptMessage(prompt);
+  const id = randomUUID();
+  own.add(id);
+  const { response, isCancelled } = turns.begin(id);
+  response.catch(() => undefined);
+  try {
+    await client.send(name, { id, ...(text !== '' && { text }), files }, { mustExist: true });
+    // A cancel that came before the message was in the inbox found nothing to stop.
+    if (isCancelled()) await sendStop(it);
+  } catch (error) {
+    turns.fail(error, id);
+  } finally {
+    discard();
+  }
+  const note = `No daemon is running for ${client.paths.root}. The message waits; start one with: agentctl start\n`;
+  if (!isServed && turns.ids().includes(id)) await it.tell([textChunk('agent_thought_chunk', note)]);
+  return response;
+}
+
+/** Longest time that a cancelled prompt waits for its run to stop, in ms. The order to stop is in the inbox by then. */
+const STOP_MS = 5000;
+
+async function cancelRun(it: OpenSession): Promise<void> {
+  const { client, name, folder, turns, requests, state } = it;
+  const isAsking = requests.isOpen();
+  turns.markCancelled();
+  requests.withdrawAll();
+  const isServed = client.daemon() !== undefined;
+  const left = turns.ids().filter((id) => {
+    const isTaken = isServed || !withdrawFromInbox(folder, `${id}.msg.json`);
+    if (!isTaken) it.withdrawn.add(id);
+    return isTaken;
+  });
+  if (state?.run || isAsking || left.length > 0) {
+    const sent = await sendStop(it);
+    const timeout = { timeoutMs: STOP_MS, signal: it.end.signal };
+    if (isServed) await client.waitForReply(name, sent, timeout).catch(() => undefined);
+  }
+  turns.endCancelled();
+}
+
+/** Sends the order to stop; answers the name of its reply. */
+async function sendStop({ client, name }: OpenSession): Promise<string> {
+  return (await client.send(name, { command: 'stop' }, { mustExist: true })).name;
+}

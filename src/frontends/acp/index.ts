@@ -1,0 +1,152 @@
+import { Readable, Writable } from 'node:stream';
+import {
+  type AgentApp,
+  type AgentContext,
+  agent,
+  type ClientCapabilities,
+  methods,
+  ndJsonStream,
+  PROTOCOL_VERSION,
+  RequestError,
+} from '@agentclientprotocol/sdk';
+import { errorText, UserError } from '../../base/user-error.ts';
+import type { Client } from '../../client/index.ts';
+import { packageVersion } from '../command-line.ts';
+import { type EditorSession, openEditorSession } from './editor-session.ts';
+import { createSession, listSessions, refuseForeignServers, requireAbsolute, sessionName } from './session-requests.ts';
+
+/**
+ * Speaks ACP v1 over two streams until the editor closes its end, or SIGTERM. Everything goes through `client`, that is
+ * through files: what runs goes on when the editor is gone.
+ */
+export async function serveAcp(
+  client: Client,
+  { input, output, complain }: { input: Readable; output: Writable; complain: (text: string) => void },
+): Promise<void> {
+  const open = new Map<string, EditorSession>();
+  const app = createAgent({ client, open, capabilities: {}, complain });
+  const connection = app.connect(ndJsonStream(Writable.toWeb(output), Readable.toWeb(input)));
+  // Editors end their agent by a signal right after the last word; an order to stop is sent all the same.
+  const hangUp = () => connection.close();
+  process.once('SIGTERM', hangUp);
+  await connection.closed.catch(() => undefined);
+  process.off('SIGTERM', hangUp);
+  for (const session of open.values()) session.close();
+  input.destroy();
+}
+
+type Sessions = {
+  client: Client;
+  /** Those the editor has open, by name. */
+  open: Map<string, EditorSession>;
+  /** What the editor can do. */
+  capabilities: ClientCapabilities;
+  complain: (text: string) => void;
+};
+
+function createAgent(sessions: Sessions): AgentApp {
+  const { client, open } = sessions;
+  const { session } = methods.agent;
+  const answer = <T>(job: () => Promise<T> | T) => withPlainErrors(job, sessions.complain);
+  return agent({ name: 'agentd' })
+    .onRequest(methods.agent.initialize, ({ params }) => {
+      sessions.capabilities = params.clientCapabilities ?? {};
+      return initialized();
+    })
+    .onRequest(session.new, ({ params: { cwd, mcpServers }, client: editor }) =>
+      answer(async () => {
+        refuseForeignServers(client, mcpServers);
+        const sessionId = await createSession(client, cwd);
+        return { sessionId, ...(await openSession(sessions, editor, sessionId, false)) };
+      }),
+    )
+    .onRequest(session.load, ({ params: { cwd, mcpServers, sessionId }, client: editor }) =>
+      answer(() => {
+        requireAbsolute(cwd);
+        refuseForeignServers(client, mcpServers);
+        return openSession(sessions, editor, sessionId, true);
+      }),
+    )
+    .onRequest(session.resume, ({ params: { cwd, mcpServers = [], sessionId }, client: editor }) =>
+      answer(() => {
+        requireAbsolute(cwd);
+        refuseForeignServers(client, mcpServers);
+        return openSession(sessions, editor, sessionId, false);
+      }),
+    )
+    .onRequest(session.list, ({ params }) => answer(() => listSessions(client, params)))
+    .onRequest(session.close, ({ params: { sessionId } }) => {
+      opened(sessions, sessionId).close();
+      open.delete(sessionId);
+      return {};
+    })
+    .onRequest(session.setMode, ({ params: { sessionId, modeId } }) =>
+      answer(async () => {
+        await setMode(opened(sessions, sessionId), modeId);
+        return {};
+      }),
+    )
+    .onRequest(session.prompt, ({ params: { sessionId, prompt } }) =>
+      answer(() => opened(sessions, sessionId).prompt(prompt)),
+    )
+    .onNotification(session.cancel, ({ params: { sessionId } }) => open.get(sessionId)?.cancel());
+}
+
+const initialized = () => ({
+  protocolVersion: PROTOCOL_VERSION,
+  agentInfo: { name: 'agentd', title: 'agentd', version: packageVersion() },
+  authMethods: [],
+  agentCapabilities: {
+    loadSession: true,
+    promptCapabilities: { image: true, audio: false, embeddedContext: true },
+    mcpCapabilities: { http: false, sse: false },
+    sessionCapabilities: { list: {}, resume: {}, close: {} },
+  },
+});
+
+/** Opens a session for the editor, again where it was open. Throws `NoSuchSession`. */
+async function openSession(
+  { client, open, capabilities, complain }: Sessions,
+  editor: AgentContext,
+  id: string,
+  replay: boolean,
+) {
+  const name = sessionName(client, id);
+  open.get(id)?.close();
+  const showsForms = capabilities.elicitation?.form !== undefined && capabilities.elicitation.form !== null;
+  const session = openEditorSession({ client, editor, name, showsForms, replay, complain });
+  open.set(id, session);
+  await session.ready;
+  // What comes next is told after the answer to this request: before that the editor does not know the session.
+  setImmediate(session.go);
+  return { modes: session.modes() };
+}
+
+function opened({ open }: Sessions, id: string): EditorSession {
+  const session = open.get(id);
+  if (session) return session;
+  throw RequestError.sessionNotFound(id);
+}
+
+async function setMode(session: EditorSession, mode: string): Promise<void> {
+  const known = session.modes().availableModes.map(({ id }) => id);
+  if (!known.includes(mode))
+    throw new UserError(`Wanted one of the modes ${known.join(', ')}. ${JSON.stringify(mode)} came.`);
+  await session.setMode(mode);
+}
+
+const NOT_FOUND = -32_002;
+
+/** What a person can mend reaches the editor in its own words, and what is wrong on our side is told on stderr too. */
+async function withPlainErrors<T>(job: () => Promise<T> | T, complain: (text: string) => void): Promise<T> {
+  try {
+    return await job();
+  } catch (error) {
+    if (error instanceof RequestError) throw error;
+    if (!(error instanceof UserError))
+      complain(error instanceof Error ? (error.stack ?? error.message) : String(error));
+    else if (error.name === 'NoSuchSession') throw new RequestError(NOT_FOUND, error.message);
+    else throw RequestError.invalidParams(undefined, error.message);
+    throw RequestError.internalError(undefined, errorText(error));
+  }
+}

@@ -1,0 +1,175 @@
+import { join } from 'node:path';
+import {
+  type AgentContext,
+  type CreateElicitationResponse,
+  methods,
+  type PermissionOption,
+  type RequestPermissionRequest,
+} from '@agentclientprotocol/sdk';
+import { propertyOf } from '../../base/dictionary.ts';
+import { escapeInvisible } from '../../base/strings.ts';
+import { approvalMessage } from '../../client/actions/messaging.ts';
+import type { ApprovalRequest, Client } from '../../client/index.ts';
+import type { ApprovalDecision } from '../../protocol/session/approval.ts';
+import type { UserQuestion } from '../../protocol/session/reply.ts';
+import type { SessionState } from './session-updates.ts';
+import { describeCall } from './tool-calls.ts';
+
+/** What a person in the editor is asked. Whoever answers first wins, here, by a file or in another chat. */
+export type PersonRequests = {
+  /** Asks what waits by now and was not asked; withdraws what waits no longer. `children`: calls of child sessions. */
+  update(session: SessionState, children: readonly ApprovalRequest[]): void;
+  /** Whether an answer may still come from here. */
+  isOpen(): boolean;
+  /** Withdraws everything, unanswered. */
+  withdrawAll(): void;
+};
+
+export type RequestContext = {
+  client: Client;
+  editor: AgentContext;
+  sessionId: string;
+  folder: string;
+  /** The editor can show a form for a question. */
+  showsForms: boolean;
+  /** The person left a request without an answer, or it could not be asked. */
+  onUnanswered: () => void;
+  onError: (error: unknown) => void;
+};
+
+/** `key` names what is asked for good: an answer is for that alone. */
+type PersonRequest = { key: string; ask(signal: AbortSignal): Promise<(() => Promise<void>) | null> };
+
+export function openPersonRequests(context: RequestContext): PersonRequests {
+  const open = new Map<string, { isOver: boolean; withdrawn: AbortController }>();
+
+  const ask = async (request: PersonRequest): Promise<void> => {
+    const entry = { isOver: false, withdrawn: new AbortController() };
+    open.set(request.key, entry);
+    // An editor that does not know the method, or is gone: what waits may be answered elsewhere.
+    const answer = await request.ask(entry.withdrawn.signal).catch(() => null);
+    if (open.get(request.key) !== entry || entry.isOver) return;
+    if (answer) return answer();
+    entry.isOver = true;
+    context.onUnanswered();
+  };
+
+  return {
+    update(session, children) {
+      const wanted = requestsFor(context, session, children);
+      for (const [key, { withdrawn }] of open) {
+        if (wanted.some((one) => one.key === key)) continue;
+        open.delete(key);
+        withdrawn.abort();
+      }
+      for (const request of wanted) if (!open.has(request.key)) ask(request).catch(context.onError);
+    },
+    isOpen: () => [...open.values()].some(({ isOver }) => !isOver),
+    withdrawAll() {
+      for (const entry of open.values()) {
+        entry.isOver = true;
+        entry.withdrawn.abort();
+      }
+    },
+  };
+}
+
+/** Everything that can be answered now. A call can be once its run has come to rest over it. */
+function requestsFor(
+  context: RequestContext,
+  { run, runEnd, approvals: { open }, question }: SessionState,
+  children: readonly ApprovalRequest[],
+): PersonRequest[] {
+  const isAtRest = run === null;
+  const own = isAtRest && open ? [{ ...open, session: context.sessionId, tool: open.name }] : [];
+  return [
+    ...own.map((one) => permissionRequest(context, one, one)),
+    ...children.map((one) => permissionRequest(context, one)),
+    ...(isAtRest && question && runEnd?.status === 'waiting' && context.showsForms
+      ? [questionRequest(context, question.call, question)]
+      : []),
+  ];
+}
+
+type AskedCall = Omit<ApprovalRequest, 'problem'>;
+
+/** `call`: the call, where it is of the session that the editor has open. */
+function permissionRequest(
+  { client, editor, sessionId, folder }: RequestContext,
+  { session, id, hash, tool, shows, why, always, expires_at }: AskedCall,
+  call?: { call: string; name: string; args: string },
+): PersonRequest {
+  const key = `approval ${session} ${id} ${hash}`;
+  const shown = call
+    ? describeCall(call, join(folder, 'work'))
+    : { ...describeCall({ call: key, name: tool, args: '{}' }, ''), title: `${session}: ${shows}`, rawInput: shows };
+  const words = escapeInvisible(`${why}\n\n${shows}`);
+  const params: RequestPermissionRequest = {
+    sessionId,
+    toolCall: {
+      ...{ ...shown, title: escapeInvisible(shown.title) },
+      content: [...(shown.content ?? []), { type: 'content', content: { type: 'text', text: words } }],
+    },
+    options: permissionOptions(always),
+    _meta: { 'agentd/approval': { session, id, hash, why, always, expires_at } },
+  };
+  return {
+    key,
+    async ask(signal) {
+      const { outcome } = await editor.request(methods.client.session.requestPermission, params, untilAborted(signal));
+      if (outcome.outcome !== 'selected') return null;
+      const decision = DECISIONS.find((one) => one === outcome.optionId) ?? 'deny';
+      return async () => {
+        try {
+          const asked = await client.approvalRequest(session, id);
+          await client.send(session, approvalMessage(asked, hash, decision), { mustExist: true });
+        } catch (error) {
+          // It was decided elsewhere a moment ago, or its session is gone.
+          if (!(error instanceof Error && /^NoSuch/.test(error.name))) throw error;
+        }
+      };
+    },
+  };
+}
+
+const DECISIONS: readonly ApprovalDecision[] = ['allow', 'always'];
+
+const permissionOptions = (always: string | null): PermissionOption[] => [
+  { optionId: 'allow', name: 'Allow once', kind: 'allow_once' },
+  ...(always === null ? [] : [{ optionId: 'always', name: `Always allow ${always}`, kind: 'allow_always' as const }]),
+  { optionId: 'deny', name: 'Deny', kind: 'reject_once' },
+];
+
+/** The request is taken back when the signal is aborted, and its answer is not waited for then. */
+const untilAborted = (signal: AbortSignal) => ({ cancellationSignal: signal, stopWaitingOnCancel: true });
+
+function questionRequest(
+  { client, editor, sessionId }: RequestContext,
+  call: string,
+  { text, choices }: UserQuestion,
+): PersonRequest {
+  const words = { type: 'string' as const, title: choices.length > 0 ? 'Or in your own words' : 'Answer' };
+  const choice = { type: 'string' as const, title: 'Answer', enum: [...choices] };
+  const schema = {
+    type: 'object' as const,
+    properties: choices.length > 0 ? { choice, words } : { words },
+    ...(choices.length === 0 && { required: ['words'] }),
+  };
+  return {
+    key: `question ${call}`,
+    async ask(signal) {
+      const form = { mode: 'form', sessionId, message: text, requestedSchema: schema } as const;
+      const said = wordsOf(await editor.request(methods.client.elicitation.create, form, untilAborted(signal)));
+      if (said === undefined) return null;
+      return async () => void (await client.send(sessionId, { text: said }, { mustExist: true }));
+    },
+  };
+}
+
+/** What a person said in a form: in their own words, else by a choice. */
+function wordsOf(response: CreateElicitationResponse): string | undefined {
+  if (response.action !== 'accept') return undefined;
+  const content = propertyOf(response, 'content');
+  const given = ['words', 'choice'].map((key) => propertyOf(content, key));
+  return given.find((one): one is string => typeof one === 'string' && one.trim() !== '')?.trim();
+}

@@ -1,0 +1,229 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { methods } from '@agentclientprotocol/sdk';
+import { expect, test } from 'vitest';
+import { type Ground, ground, until } from '../support/daemon.ts';
+import { startOpenAI } from '../support/openai-server.ts';
+import { ask, cancel, load, openEditor, openNew, textOf } from './editor.ts';
+
+/** A daemon whose model gives these answers. */
+async function serving(answers: object[], settings: object = {}): Promise<Ground> {
+  const on = ground();
+  on.config(settings);
+  await on.start(scripted(on, answers));
+  return on;
+}
+
+function scripted({ root }: Ground, answers: object[]): string[] {
+  writeFileSync(join(root, 'script.json'), JSON.stringify(answers));
+  return ['--model', `scripted:${join(root, 'script.json')}`];
+}
+
+test('a prompt becomes a message; its plan, calls and words come as updates', async () => {
+  const on = await serving([
+    {
+      text: '[Step] Count the words\n[Step] Write them down\nI begin.',
+      calls: [{ name: 'write_file', args: { path: 'notes.txt', content: 'one two\n' } }],
+    },
+    { text: 'Counted. [Done]', calls: [{ name: 'shell', args: { command: 'wc -w notes.txt' } }] },
+    { text: 'Two words, written down. [Done]' },
+  ]);
+  const editor = await openEditor(on.root);
+  const sessionId = await openNew(editor);
+  expect(sessionId).toMatch(/^atlas-[0-9a-f]{8}$/);
+  expect(await ask(editor, sessionId, 'count the words')).toBe('end_turn');
+
+  const plan = editor.updates('plan').at(-1);
+  expect(plan?.entries.map(({ content, status }) => [content, status])).toEqual([
+    ['Count the words', 'completed'],
+    ['Write them down', 'completed'],
+  ]);
+  expect(plan?.entries[0]?._meta).toMatchObject({ 'agentd/step': { id: 'step_1', completed_by: 'marker' } });
+  expect(plan?._meta).toMatchObject({ 'agentd/plan': { id: on.plan(sessionId)?.id, goal: 'count the words' } });
+  const calls = editor.updates('tool_call').map(({ title, kind, status }) => [title, kind, status]);
+  expect(calls).toEqual([
+    ['write_file notes.txt', 'edit', 'pending'],
+    ['wc -w notes.txt', 'execute', 'pending'],
+  ]);
+  const path = join(on.session(sessionId), 'work/notes.txt');
+  const changes = editor.updates('tool_call_update').map(({ status, content }) => [status, content]);
+  expect(changes[1]).toEqual(['completed', [{ type: 'diff', path, newText: 'one two\n' }]]);
+  expect(JSON.stringify(changes[3])).toContain('2 notes.txt');
+  expect(editor.words()).toBe(
+    '[Step] Count the words\n[Step] Write them down\nI begin.\n\nCounted. [Done]\n\nTwo words, written down. [Done]',
+  );
+  expect(editor.updates('session_info_update').at(-1)?.title).toBe('count the words');
+  expect(editor.updates('available_commands_update')[0]?.availableCommands.map(({ name }) => name)).toContain('status');
+  expect(editor.updates('user_message_chunk')).toEqual([]);
+  expect(readFileSync(join(on.session(sessionId), 'editor.json'), 'utf8')).toContain(editor.project);
+});
+
+test('a command in a prompt is answered; an unknown one is an error in the words of its reply', async () => {
+  const on = await serving([{ text: 'Done.' }]);
+  const editor = await openEditor(on.root);
+  const sessionId = await openNew(editor);
+  expect(await ask(editor, sessionId, '/help')).toBe('end_turn');
+  expect(editor.words()).toContain('/continue');
+  await expect(ask(editor, sessionId, '/nonsense')).rejects.toThrow('/help');
+});
+
+test('a run that pauses at a limit says so by its stop reason and in words; one that fails is an error', async () => {
+  const on = await serving([
+    { text: '[Step] A\n[Step] B\n[Step] C\nWorking.' },
+    { text: 'Still. [Done]' },
+    { text: 'not allowed', status: 400 },
+  ]);
+  on.sh('demo', `echo '{"limits":{"iterations":2}}' > session.json`);
+  const editor = await openEditor(on.root);
+  await editor.agent.request(methods.agent.session.resume, { sessionId: 'demo', cwd: '/', mcpServers: [] });
+  expect(await ask(editor, 'demo', 'do it')).toBe('max_turn_requests');
+  expect(editor.words()).toContain('limits.iterations = 2');
+  expect(editor.words()).toContain('continue');
+  await expect(ask(editor, 'demo', '/continue')).rejects.toThrow(/not allowed/);
+});
+
+test('a prompt during a run joins it, and both turns end with the run', async () => {
+  const server = await startOpenAI([
+    { text: 'First.', calls: [{ name: 'shell', args: '{"command":"true"}' }], delayMs: 300 },
+    { text: 'Both.' },
+  ]);
+  const on = ground();
+  await on.start(['--base-url', server.url, '--model', 'm']);
+  const editor = await openEditor(on.root);
+  const sessionId = await openNew(editor);
+  const first = ask(editor, sessionId, 'one');
+  await until(() => on.events(sessionId).some(({ type }) => type === 'run.started'), 'the run');
+  const second = ask(editor, sessionId, 'two');
+  expect(await Promise.all([first, second])).toEqual(['end_turn', 'end_turn']);
+  const replies = on
+    .events(sessionId)
+    .flatMap((event) => (event.type === 'reply.committed' ? [event.reply.status] : []));
+  expect(replies.sort()).toEqual(['done', 'joined']);
+  await server.close();
+});
+
+test('files, images and resources of a prompt are attachments of the message', async () => {
+  const on = await serving([{ text: 'Seen.' }]);
+  const file = join(on.root, 'table.csv');
+  writeFileSync(file, 'a,b\n');
+  const editor = await openEditor(on.root);
+  const sessionId = await openNew(editor);
+  const { stopReason } = await editor.agent.request(methods.agent.session.prompt, {
+    sessionId,
+    prompt: [
+      { type: 'text', text: 'Look at ' },
+      { type: 'resource_link', name: 'table.csv', uri: pathToFileURL(file).href },
+      { type: 'text', text: ', ' },
+      { type: 'resource', resource: { uri: 'file:///home/ada/main.c', text: 'int main;' } },
+      { type: 'text', text: ' and ' },
+      { type: 'resource_link', name: 'the page', uri: 'https://example.com/x' },
+      { type: 'image', mimeType: 'image/png', data: 'iVBORw0KGgo=' },
+    ],
+  });
+  expect(stopReason).toBe('end_turn');
+  const uploads = join(on.session(sessionId), 'work/uploads');
+  expect(readdirSync(uploads).sort()).toEqual(['image.png', 'main.c', 'table.csv']);
+  expect(readFileSync(join(uploads, 'main.c'), 'utf8')).toBe('int main;');
+  const received = on.events(sessionId).find((event) => event.type === 'message.received');
+  expect(received).toMatchObject({
+    body: { text: 'Look at `table.csv`, `main.c` and [the page](https://example.com/x)`image.png`' },
+  });
+});
+
+test('the mode is an order on record, and its reply is no part of the conversation', async () => {
+  const on = await serving([{ text: 'Hi.' }]);
+  const editor = await openEditor(on.root);
+  const opened = await editor.agent.request(methods.agent.session.new, { cwd: editor.project, mcpServers: [] });
+  const { sessionId } = opened;
+  expect(opened.modes).toMatchObject({ currentModeId: 'default' });
+  await editor.agent.request(methods.agent.session.setMode, { sessionId, modeId: 'todo' });
+  await editor.sees('the mode', (one) => one.sessionUpdate === 'current_mode_update' && one.currentModeId === 'todo');
+  expect(on.events(sessionId).some((event) => event.type === 'mode.set' && event.mode === 'todo')).toBe(true);
+  const wrong = editor.agent.request(methods.agent.session.setMode, { sessionId, modeId: 'fast' });
+  await expect(wrong).rejects.toThrow(/Wanted one of the modes default, linear.*"fast" came/);
+  expect(editor.words()).toBe('');
+  expect((await load(editor, sessionId)).modes?.currentModeId).toBe('todo');
+});
+
+test('words of the model come while it still speaks, and once', async () => {
+  const pieces = Array.from({ length: 200 }, (_, n) => `word${n} `);
+  const server = await startOpenAI([{ text: pieces, hang: 'first' }]);
+  const on = ground();
+  await on.start(['--base-url', server.url, '--model', 'm']);
+  const editor = await openEditor(on.root);
+  const sessionId = await openNew(editor);
+  const turn = ask(editor, sessionId, 'speak');
+  await editor.sees('the first words', (update) => textOf(update).includes('word0'));
+  expect(on.events(sessionId).some((event) => event.type === 'model.answered')).toBe(false);
+  server.release();
+  expect(await turn).toBe('end_turn');
+  expect(editor.words().trim()).toBe(pieces.join('').trim());
+  await server.close();
+});
+
+test("a planner's JSON is no part of the conversation; the plan it made is", async () => {
+  const plan = JSON.stringify({ title: 'Greet', steps: [{ description: 'Write hello' }] });
+  const on = await serving([
+    { asked: 'Make the plan', text: plan },
+    { text: 'Hello.', calls: [{ name: 'write_file', args: { path: 'a.txt', content: 'hello' } }] },
+    { text: 'Written. [Done]' },
+    { text: 'Greeted.', repeat: true },
+  ]);
+  const editor = await openEditor(on.root);
+  const sessionId = await openNew(editor);
+  await editor.agent.request(methods.agent.session.setMode, { sessionId, modeId: 'plan-act' });
+  expect(await ask(editor, sessionId, 'greet me')).toBe('end_turn');
+  expect(editor.words()).toBe('Hello.\n\nWritten. [Done]\n\nGreeted.');
+  expect(
+    editor
+      .updates('plan')
+      .at(-1)
+      ?.entries.map(({ content }) => content),
+  ).toEqual(['Write hello']);
+});
+
+test('what the daemon adds to the last words of the model is told, and those words once', async () => {
+  const on = await serving([{ text: '[Step] Deploy it\nI look.' }, { text: 'No key here. [Blocked: no key]' }]);
+  const editor = await openEditor(on.root);
+  const sessionId = await openNew(editor);
+  expect(await ask(editor, sessionId, 'deploy')).toBe('end_turn');
+  expect(editor.words().match(/No key here/g)).toHaveLength(1);
+});
+
+test('without a daemon a prompt waits in the inbox, and the editor is told what to start', async () => {
+  const on = ground();
+  const flags = scripted(on, [{ text: 'At last.' }]);
+  const editor = await openEditor(on.root);
+  const sessionId = await openNew(editor);
+  const answer = ask(editor, sessionId, 'hello');
+  const told = await editor.sees('the note', (one) => one.sessionUpdate === 'agent_thought_chunk');
+  expect(textOf(told)).toContain('start one with: agentctl start');
+  await on.start(flags);
+  expect(await answer).toBe('end_turn');
+  expect(editor.words()).toBe('At last.');
+});
+
+test('an endpoint that cannot be reached is told while a prompt waits, and the prompt can be cancelled', async () => {
+  const on = ground();
+  await on.start(['--base-url', 'http://127.0.0.1:9/v1', '--model', 'm']);
+  const editor = await openEditor(on.root);
+  const sessionId = await openNew(editor);
+  const answer = ask(editor, sessionId, 'hello');
+  await editor.sees('the note', (one) => one.sessionUpdate === 'agent_thought_chunk');
+  await cancel(editor, sessionId);
+  expect(await answer).toBe('cancelled');
+});
+
+test('a session that was closed takes no prompt until it is opened again; its run goes on', async () => {
+  const on = await serving([{ text: 'Late.', delay_ms: 1500 }]);
+  const editor = await openEditor(on.root);
+  const sessionId = await openNew(editor);
+  const answer = ask(editor, sessionId, 'hello');
+  await until(() => on.events(sessionId).some(({ type }) => type === 'run.started'), 'the run');
+  await editor.agent.request(methods.agent.session.close, { sessionId });
+  expect(await answer).toBe('cancelled');
+  await expect(ask(editor, sessionId, 'more')).rejects.toThrow(/not found/i);
+  await until(() => on.events(sessionId).some(({ type }) => type === 'run.rested'), 'the end of the run');
+  expect(on.events(sessionId).find(({ type }) => type === 'run.rested')).toMatchObject({ status: 'done' });
+});

@@ -1,0 +1,126 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { Readable, Writable } from 'node:stream';
+import {
+  type ClientContext,
+  type ContentBlock,
+  type CreateElicitationResponse,
+  client,
+  methods,
+  ndJsonStream,
+  PROTOCOL_VERSION,
+  type RequestPermissionRequest,
+  type SessionUpdate,
+} from '@agentclientprotocol/sdk';
+import { onTestFinished } from 'vitest';
+import { propertyOf } from '../../src/base/dictionary.ts';
+import { until } from '../support/daemon.ts';
+
+/** The option that is chosen; `hold`: none until the request is withdrawn; `late deny`: a no after that. */
+type Choice = 'allow' | 'always' | 'deny' | 'dismiss' | 'hold' | 'late deny';
+
+export type Editor = {
+  agent: ClientContext;
+  process: ChildProcess;
+  /** A project on disk. */
+  project: string;
+  /** Every update, in the order it came. */
+  told: SessionUpdate[];
+  /** What the person was asked, and which of it was withdrawn. */
+  permissions: RequestPermissionRequest[];
+  withdrawn: string[];
+  questions: string[];
+  /** What the person says to what is asked next. */
+  says: { permission: Choice; question: CreateElicitationResponse };
+  updates<K extends SessionUpdate['sessionUpdate']>(kind: K): Extract<SessionUpdate, { sessionUpdate: K }>[];
+  /** All words of the agent so far. */
+  words(): string;
+  /** Waits until an update fits. */
+  sees(what: string, fits: (update: SessionUpdate) => boolean): Promise<SessionUpdate>;
+  ended: Promise<number | null>;
+};
+
+/** Starts `agentctl acp` in a process of its own, which ends with the test. */
+export function spawnAcp(root: string): { child: ChildProcess; ended: Promise<number | null>; stderr(): string } {
+  const child = spawn(process.execPath, [resolve('dist/agentctl.js'), 'acp', '--workspace', root], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+    env: { PATH: process.env['PATH'], HOME: process.env['HOME'] },
+  });
+  let stderr = '';
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  const ended = new Promise<number | null>((done) => child.once('close', done));
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await ended;
+  });
+  return { child, ended, stderr: () => stderr };
+}
+
+/** An editor that has started `agentctl acp` and initialized it. */
+export async function openEditor(root: string, { forms = false } = {}): Promise<Editor> {
+  const { child, ended } = spawnAcp(root);
+  if (!child.stdin || !child.stdout) throw new Error('no pipes');
+  const project = join(root, 'atlas');
+  mkdirSync(project, { recursive: true });
+  const it: Omit<Editor, 'agent'> = {
+    ...{ process: child, project, told: [], permissions: [], withdrawn: [], questions: [], ended },
+    says: { permission: 'hold', question: { action: 'cancel' } },
+    updates: (kind) =>
+      it.told.flatMap((update) =>
+        update.sessionUpdate === kind ? [update as Extract<SessionUpdate, { sessionUpdate: typeof kind }>] : [],
+      ),
+    words: () => it.updates('agent_message_chunk').map(textOf).join(''),
+    sees: (what, fits) => until(() => it.told.find(fits), what),
+  };
+  const app = client({ name: 'test' })
+    .onNotification(methods.client.session.update, ({ params }) => void it.told.push(params.update))
+    .onRequest(methods.client.session.requestPermission, async ({ params, signal }) => {
+      it.permissions.push(params);
+      const choice = it.says.permission;
+      if (choice === 'dismiss') return { outcome: { outcome: 'cancelled' } };
+      if (choice !== 'hold' && choice !== 'late deny') return { outcome: { outcome: 'selected', optionId: choice } };
+      await new Promise((withdrawn) => signal.addEventListener('abort', withdrawn));
+      it.withdrawn.push(params.toolCall.toolCallId);
+      if (choice === 'late deny') return { outcome: { outcome: 'selected', optionId: 'deny' } };
+      return { outcome: { outcome: 'cancelled' } };
+    })
+    .onRequest(methods.client.elicitation.create, ({ params }) => {
+      it.questions.push(params.message);
+      return it.says.question;
+    });
+  const connection = app.connect(ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout)));
+  connection.closed.catch(() => undefined);
+  const clientCapabilities = forms ? { elicitation: { form: {} } } : {};
+  await connection.agent.request(methods.agent.initialize, { protocolVersion: PROTOCOL_VERSION, clientCapabilities });
+  return { ...it, agent: connection.agent };
+}
+
+/** Opens a session for the project. */
+export async function openNew({ agent, project }: Editor): Promise<string> {
+  return (await agent.request(methods.agent.session.new, { cwd: project, mcpServers: [] })).sessionId;
+}
+
+export const load = ({ agent, project }: Editor, sessionId: string) =>
+  agent.request(methods.agent.session.load, { sessionId, cwd: project, mcpServers: [] });
+
+/** Prompts with a text and answers why the turn ended. */
+export async function ask({ agent }: Editor, sessionId: string, text: string): Promise<string> {
+  const prompt: ContentBlock[] = [{ type: 'text', text }];
+  return (await agent.request(methods.agent.session.prompt, { sessionId, prompt })).stopReason;
+}
+
+export const cancel = ({ agent }: Editor, sessionId: string) =>
+  agent.notify(methods.agent.session.cancel, { sessionId });
+
+/** Waits until the person was asked so many times. */
+export const asked = ({ permissions }: Editor, count = 1) =>
+  until(() => permissions.length >= count, `request ${count}`);
+
+/** The words of an update that has any. */
+export const textOf = (update: object): string => {
+  const content: unknown = propertyOf(update, 'content');
+  return String(propertyOf(content, 'text') ?? '');
+};

@@ -1,0 +1,71 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { SessionUpdate } from '@agentclientprotocol/sdk';
+import { expect, test } from 'vitest';
+import { ask, openEditor, openNew, textOf } from '../acp/editor.ts';
+import { ground } from '../support/daemon.ts';
+
+const ANSWERS = [
+  {
+    text: '[Step] Count the words\nI count them.',
+    calls: [{ name: 'shell', args: { command: 'echo one two | wc -w' } }],
+  },
+  { text: 'notes.txt has two words. [Done]' },
+];
+
+/** An update in a line, as the page shows it. */
+function lineOf(update: SessionUpdate): string {
+  switch (update.sessionUpdate) {
+    case 'plan':
+      return `plan ${update.entries.map(({ status, content }) => `[${status}] ${content}`).join(', ')}`;
+    case 'tool_call':
+      return `tool_call ${update.status} ${update.kind} "${update.title}"`;
+    case 'tool_call_update':
+      return `tool_call_update ${update.status}`;
+    case 'session_info_update':
+      return `session_info_update "${update.title}"`;
+    default:
+      return `${update.sessionUpdate} "${textOf(update).trim().replace(/\n/g, ' / ')}"`;
+  }
+}
+
+/** Words come in pieces of any length. */
+function joinChunks(updates: readonly SessionUpdate[]): SessionUpdate[] {
+  const joined: SessionUpdate[] = [];
+  for (const update of updates) {
+    const last = joined.at(-1);
+    if (last?.sessionUpdate === 'agent_message_chunk' && update.sessionUpdate === last.sessionUpdate)
+      joined[joined.length - 1] = { ...last, content: { type: 'text', text: textOf(last) + textOf(update) } };
+    else joined.push(update);
+  }
+  return joined;
+}
+
+test('the transcript of docs/editors.md comes out as it is shown', async () => {
+  const page = readFileSync('docs/editors.md', 'utf8');
+  const [, shown] = /<!-- transcript -->\n```\n([\s\S]*?)```\n<!-- \/transcript -->/.exec(page) ?? [];
+  const on = ground();
+  writeFileSync(join(on.root, 'script.json'), JSON.stringify(ANSWERS));
+  on.config({ permissions: [{ ask: 'shell' }] });
+  await on.start(['--model', `scripted:${join(on.root, 'script.json')}`]);
+  const editor = await openEditor(on.root);
+  editor.says.permission = 'allow';
+  const sessionId = await openNew(editor);
+  await editor.sees('the commands', ({ sessionUpdate }) => sessionUpdate === 'available_commands_update');
+  const before = editor.told.length;
+  const question = 'How many words has notes.txt?';
+  const end = await ask(editor, sessionId, question);
+  const told = joinChunks(editor.told.slice(before));
+  // Asked once the run has come to rest over it, and answered before the call begins.
+  const began = told.findIndex((one) => one.sessionUpdate === 'tool_call_update' && one.status === 'in_progress');
+  const lines = (updates: SessionUpdate[]) => updates.map((one) => `← ${lineOf(one)}`);
+  const whole = [
+    `→ session/prompt "${question}"`,
+    ...lines(told.slice(0, began)),
+    `← session/request_permission ${editor.permissions[0]?.options.map(({ name }) => name).join(' | ')}`,
+    '→ Allow once',
+    ...lines(told.slice(began)),
+    `← ${end}`,
+  ];
+  expect(`${whole.join('\n')}\n`).toBe(shown);
+});
