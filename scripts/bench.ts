@@ -13,9 +13,10 @@ import { overhead } from './bench/overhead.ts';
 import { pickup } from './bench/pickup.ts';
 import { recovery } from './bench/recovery.ts';
 import type { Setting } from './bench/setting.ts';
+import { stall } from './bench/stall.ts';
 import { start } from './bench/start.ts';
 
-const USAGE = `npm run bench -- [pickup | overhead | start | load | growth | recovery | cli | detection [corpus]] [options]
+const USAGE = `npm run bench -- [pickup | overhead | start | load | growth | stall | recovery | cli | detection [corpus]] [options]
   --quick             fewer repetitions and sessions: everything within a minute on a quiet machine
   --all               also what takes very long: 50,000 idle sessions, 100 MB of history
   --profile <folder>  the daemon writes its CPU profiles there, for the browser's developer tools
@@ -40,6 +41,7 @@ const benches: Record<string, (setting: Setting) => Promise<string> | string> = 
   start,
   load,
   growth,
+  stall,
   recovery,
   cli,
   detection: ({ size }) => detectionTable(corpus, { refits: size !== 'quick' }),

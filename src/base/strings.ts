@@ -5,6 +5,12 @@ export function truncate(text: string, max: number): string {
   return points.length <= max ? text : `${points.slice(0, max - 1).join('')}…`;
 }
 
+/** The first of many, and how many more there are: a text that lists all of ten thousand is read by nobody. */
+export function firstFew(items: readonly string[], most = 20): string[] {
+  const more = items.length - most;
+  return more > 0 ? [...items.slice(0, most), `… +${more}`] : [...items];
+}
+
 /** Beginning and end of a long text around a note that says what was left out and where the whole is. */
 export function truncateMiddle(text: string, max: number, whole: string): string {
   const points = [...text];

@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
 import { decide } from '../../src/core/decide/decide.ts';
+import { replyEvent } from '../../src/core/messages/replies.ts';
 import { formatPlanSummary } from '../../src/core/messages/status-report.ts';
 import { parseEditedPlan } from '../../src/core/plan/edited-plan.ts';
 import { mergePlanEdit } from '../../src/core/plan/merge-edit.ts';
-import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
+import { formatPlanFile, readySteps } from '../../src/core/plan/plan-steps.ts';
 import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
@@ -85,3 +86,106 @@ for (const mode of MODES)
       }
     },
   );
+
+const base = () => givenPlan({ plan: { status: 'paused', steps: [{ id: 'step_1', status: 'pending' }] } });
+const needing = (count: number, needs: number) =>
+  Array.from({ length: count }, (_, n) => ({
+    id: `s${n}`,
+    description: `Do ${n}`,
+    needs: Array.from({ length: Math.min(needs, n) }, (_, k) => `s${n - 1 - k}`),
+  }));
+const wordy = (count: number) =>
+  Array.from({ length: count }, (_, n) => ({
+    id: `s${n}`,
+    description: 'x'.repeat(PLAN_BOUNDS.description),
+    status: 'pending' as const,
+  }));
+
+test.each([
+  ['of 4,900 steps that need 300 others each', needing(4900, 300)],
+  ['of 1,500 steps with 10,000 characters each', wordy(1500)],
+  ['with more steps than there may be', needing(N + 1, 0)],
+])('a save %s is refused, with what was wanted and what came', (_what, steps) => {
+  const read = parseEditedPlan(JSON.stringify({ steps }));
+  expect('fault' in read ? read.fault : '').toMatch(
+    /^plan\.json is not a plan: line 1, column \d+, at steps: wanted at most \d+ (characters in all steps|steps), came \d+/,
+  );
+});
+
+const taken = (steps: EditedPlan['steps']) => {
+  const read = parseEditedPlan(JSON.stringify({ steps }));
+  if ('fault' in read) throw new Error(read.fault);
+  const { changes, ignored } = mergePlanEdit(base(), read.edit, base(), 1, read.raw);
+  const session = play(
+    { ...emptySession('demo'), plan: base() },
+    { type: 'plan.edited', by: 'person', changes, ignored },
+  );
+  return session.plan ?? base();
+};
+
+test.each([
+  ['of the most text there may be', wordy(Math.floor(PLAN_BOUNDS.text / (PLAN_BOUNDS.description + 10)))],
+  ['of the most steps', needing(N, 1)],
+  [
+    'in which one step needs all others',
+    [...needing(N - 1, 0), { id: 'end', needs: needing(N - 1, 0).map(({ id }) => id), description: 'x' }],
+  ],
+  [
+    'with a hundred checks',
+    [{ description: 'x', done_when: Array.from({ length: 100 }, (_, n) => ({ file: `work/${n}` })) }],
+  ],
+])('a plan %s is taken, and taken again as the daemon wrote it back', (_what, steps) => {
+  const plan = taken(steps);
+  expect(parseEditedPlan(formatPlanFile(plan), plan.steps)).toHaveProperty('edit');
+});
+
+test('a plan that has outgrown the bounds is taken again as it is and smaller, and not larger', () => {
+  const grown = { ...base(), steps: wordy(1500) };
+  const text = (steps: readonly object[]) => JSON.stringify({ ...grown, steps });
+  expect(parseEditedPlan(formatPlanFile(grown), grown.steps)).toHaveProperty('edit');
+  expect(parseEditedPlan(text(grown.steps.slice(1)), grown.steps)).toHaveProperty('edit');
+  expect(parseEditedPlan(text([...grown.steps, ...wordy(1)]), grown.steps)).toHaveProperty('fault');
+});
+
+test.each(['en', 'zh'] as const)(
+  'a summary in %s shows a hundred steps around the one at work, and says how many more',
+  (language) => {
+    const steps = wordy(N).map((step, n) => ({ ...step, status: n < 2500 ? ('completed' as const) : step.status }));
+    const text = formatPlanSummary({ ...base(), steps }, language);
+    expect(text.length).toBeLessThan(100_000);
+    expect(text).toContain('\n2501. ○');
+    expect(text).toMatch(/… 2480 |另有 2480 /);
+    expect(text).toMatch(/… 2420 |另有 2420 /);
+    expect(formatPlanSummary({ ...base(), steps: wordy(100) }, language)).toContain('\n100. ○');
+  },
+);
+
+test('no reply is longer than a million characters', () => {
+  const { reply } = replyEvent(emptySession('demo'), 'm', { status: 'done', text: 'x'.repeat(2_000_000) }, 'en');
+  expect(reply.text.length).toBeLessThan(1_000_100);
+  expect(reply.text).toMatch(/x\n\[… cut here: 2000000 characters\]$/);
+});
+
+test('what a thousand needs of fifty groups mean for four thousand steps in them is found out once', () => {
+  const groups = Array.from({ length: 50 }, (_, n) => ({
+    ...{ id: `g${n}`, description: 'x', status: 'pending' as const },
+    ...(n > 0 && { parent: `g${n - 1}` }),
+    needs: Array.from({ length: 1000 }, (_, k) => `s${k}`),
+  }));
+  let looks = 0;
+  const counted = wordy(1000).map(({ id, description }) => ({
+    ...{ id, description },
+    get status() {
+      looks++;
+      return 'completed' as const;
+    },
+  }));
+  const parts = Array.from({ length: 3950 }, (_, n) => ({
+    id: `p${n}`,
+    description: 'x',
+    status: 'pending' as const,
+    parent: 'g49',
+  }));
+  expect(readySteps([...groups, ...counted, ...parts])).toHaveLength(parts.length);
+  expect(looks).toBeLessThan(1_000_000);
+});

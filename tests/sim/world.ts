@@ -129,6 +129,7 @@ function gatedStore(store: MemoryStore, gates: Gates, setting: Setting): Session
       detectEdits: () => step('plan look', () => plan.detectEdits()),
       sync: () => step('plan keep', () => plan.sync()),
       markSeen: (bytes) => plan.markSeen(bytes),
+      sha256: (bytes) => plan.sha256(bytes),
       write: (content) => step('plan write', () => keepingSaves(() => plan.write(content))),
       archive: (id, content) => step('archive', () => keepingSaves(() => plan.archive(id, content))),
     },

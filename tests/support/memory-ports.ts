@@ -197,6 +197,7 @@ export function memoryPlan(contents: Contents): SessionStore['plan'] {
   return {
     detectEdits: async () => look(),
     sync: async () => {},
+    sha256: sha256Hex,
     markSeen: (bytes) => {
       const isLate = contents.late.includes(bytes);
       contents.late = contents.late.filter((late) => late !== bytes);

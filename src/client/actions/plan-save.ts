@@ -43,10 +43,10 @@ export function savePlan(paths: NamedSession, text: string): Promise<PlanSaveRes
 const oneAtATime = createMutex();
 
 async function mergeAndSave(paths: NamedSession, text: string): Promise<PlanSaveResult> {
-  const read = parseEditedPlan(text);
-  if ('fault' in read) throw new PlanConflict(`Not saved: ${read.fault}`, 'invalid');
   const session = await readSession(paths);
   const { plan } = session;
+  const read = parseEditedPlan(text, plan?.steps);
+  if ('fault' in read) throw new PlanConflict(`Not saved: ${read.fault}`, 'invalid');
   if (!plan) throw new PlanConflict(`Not saved: ${paths.name} has no plan.`, 'none');
   const { id = plan.id, revision } = read.edit;
   if (id !== plan.id)
@@ -71,7 +71,7 @@ async function mergeAndSave(paths: NamedSession, text: string): Promise<PlanSave
 async function withUnreadEdit(paths: NamedSession, session: Session, plan: Plan): Promise<Plan> {
   const text = await readPlanText(paths.plan);
   if (text === undefined || text === formatPlanFile(plan)) return plan;
-  const read = parseEditedPlan(text);
+  const read = parseEditedPlan(text, plan.steps);
   if ('fault' in read || (read.edit.id ?? plan.id) !== plan.id) return plan;
   const last = lastSaveOf(session.planSaves, read.edit.revision);
   if (last?.sha256 === sha256Hex(text)) return plan;

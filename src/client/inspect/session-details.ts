@@ -4,6 +4,7 @@ import { formatStatus } from '../../core/messages/status-report.ts';
 import { parseEditedPlan } from '../../core/plan/edited-plan.ts';
 import { type SessionStatus, sessionStatus } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
+import type { Step } from '../../protocol/session/plan.ts';
 import { readTextFile } from '../../store/fs/file-reads.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
@@ -56,7 +57,7 @@ export async function readSessionDetails(
     standing: sessionStatus(session),
     session,
     summary: formatStatus(session, 'en'),
-    planProblem: planFileProblem(paths.plan) ?? session.planProblem,
+    planProblem: planFileProblem(paths.plan, session.plan?.steps) ?? session.planProblem,
     settingsProblem: settings.problem,
     inbox: countWaitingMessages(paths),
     asked: approvalRequestOf(paths, session),
@@ -195,7 +196,7 @@ export async function findApprovalRequest(
 }
 
 /** Why the `plan.json` that is there now cannot be read, with line and column; null where it can, or is not there. */
-export function planFileProblem(path: string): string | null {
+export function planFileProblem(path: string, held?: readonly Step[]): string | null {
   let text: string | undefined;
   try {
     text = readPlanContent(path, undefined, 0)?.text;
@@ -203,7 +204,7 @@ export function planFileProblem(path: string): string | null {
     return errorText(error);
   }
   if (text === undefined) return null;
-  const read = parseEditedPlan(text);
+  const read = parseEditedPlan(text, held);
   return 'fault' in read ? read.fault : null;
 }
 

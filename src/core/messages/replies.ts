@@ -44,7 +44,7 @@ export function replyEvent(session: Session, id: string, facts: ReplyFacts, lang
       session: session.name,
       status,
       // What a person answers must not hide anything from them.
-      text: (status === 'waiting' ? legible(text) : text) + note,
+      text: boundedText((status === 'waiting' ? legible(text) : text) + note),
       ...(reason !== undefined && { reason }),
       ...(question && { question: { text: question.text, choices: question.choices } }),
       plan: plan && planFacts(plan),
@@ -55,6 +55,12 @@ export function replyEvent(session: Session, id: string, facts: ReplyFacts, lang
     },
   };
 }
+
+/** Characters of a reply. No answer of a model comes near; whoever polls an outbox reads all of it. */
+const MAX_REPLY_CHARS = 1_000_000;
+
+const boundedText = (text: string): string =>
+  text.length > MAX_REPLY_CHARS ? `${text.slice(0, MAX_REPLY_CHARS)}\n[… cut here: ${text.length} characters]` : text;
 
 /** A free name for a reply that no message asked for, of the same kind as that of the reply `like`. */
 export function standInReplyName(session: Session, about: string, like: string): string {

@@ -32,6 +32,7 @@ const SUMMARY_WORDING = {
     by: 'done by hand',
     planned: 'Planned by',
     undone: 'Undone',
+    more: (count: number) => `… ${count} more steps; plan.json has them all`,
   },
   zh: {
     goal: '目标',
@@ -44,14 +45,21 @@ const SUMMARY_WORDING = {
     by: '手动完成',
     planned: '计划来自',
     undone: '已撤销',
+    more: (count: number) => `…… 另有 ${count} 个步骤；全部见 plan.json`,
   },
 };
 
+/** Steps listed in a text, and characters of what one is to do: a reply is read; `plan.json` has all of it. */
+const MAX_STEPS_SHOWN = 100;
+const MAX_STEP_CHARS = 500;
+/** Of the steps listed, those before the current one. */
+const STEPS_BEFORE_CURRENT = 20;
+
 /**
- * Where a plan stands, for a person: goal, count, current step with its progress, iterations spent, all steps with
- * results.
+ * Where a plan stands, for a person: goal, count, current step with its progress, iterations spent, steps with results;
+ * of more than `most` those around the current one.
  */
-export function formatPlanSummary(plan: Plan, language: Language): string {
+export function formatPlanSummary(plan: Plan, language: Language, most = MAX_STEPS_SHOWN): string {
   const words = SUMMARY_WORDING[language];
   const current = runningStep(plan);
   const back = rolledBackSteps(plan.steps);
@@ -60,14 +68,28 @@ export function formatPlanSummary(plan: Plan, language: Language): string {
   return [
     `${words.goal}: ${shortFirstLine(plan.goal)}`,
     `${words.progress}: ${count}`,
-    ...(current ? [`${words.current}: ${current.description}${progressSuffix(current)}`] : []),
+    ...(current
+      ? [`${words.current}: ${truncate(current.description, MAX_STEP_CHARS)}${progressSuffix(current)}`]
+      : []),
     `${words.spent}: ${plan.iteration_count}`,
     ...(plan.steps.length > 0 ? [''] : []),
-    ...stepsToShow(plan).map((step, place) => formatStepLine(step, place + 1, language)),
+    ...stepLines(plan, language, most),
     ...describeBrokenNeeds(plan, language),
     ...((plan.planned_by ?? 'planner') !== 'planner' ? ['', `${words.planned}: ${plan.planned_by}`] : []),
     ...(back.length > 0 ? [`${words.undone}: ${back.map((step) => step.id).join(', ')}`] : []),
   ].join('\n');
+}
+
+function stepLines(plan: Plan, language: Language, most: number): string[] {
+  const lines = stepsToShow(plan);
+  const current = lines.findIndex(({ status }) => status === 'running' || status === 'pending');
+  const first = Math.max(0, Math.min(current - STEPS_BEFORE_CURRENT, lines.length - most));
+  const more = (count: number) => (count > 0 ? [SUMMARY_WORDING[language].more(count)] : []);
+  return [
+    ...more(first),
+    ...lines.slice(first, first + most).map((step, n) => formatStepLine(step, first + n + 1, language)),
+    ...more(lines.length - first - most),
+  ];
 }
 
 /** One step in a line: number, mark, description, progress, and what came out of it. */
@@ -76,7 +98,7 @@ export function formatStepLine(step: Step, number: number, language: Language): 
   const how =
     step.completed_by === 'timeout' ? ` (${words.assumed})` : step.completed_by === 'person' ? ` (${words.by})` : '';
   const outcome = step.error ?? step.result;
-  return `${number}. ${STATUS_MARKS[step.status]} ${step.description}${step.status === 'completed' ? '' : progressSuffix(step)}${how}${outcome ? ` — ${truncate(oneLine(outcome), 160)}` : ''}`;
+  return `${number}. ${STATUS_MARKS[step.status]} ${truncate(step.description, MAX_STEP_CHARS)}${step.status === 'completed' ? '' : progressSuffix(step)}${how}${outcome ? ` — ${truncate(oneLine(outcome), 160)}` : ''}`;
 }
 
 function progressSuffix(step: Step): string {

@@ -1,3 +1,4 @@
+import { firstFew } from '../../base/strings.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
@@ -112,4 +113,4 @@ function strandedAction(session: Session, rules: Rules): ModeAction | null {
 
 /** The steps that wait for each other, else all that wait. */
 const describeDeadlock = (plan: Plan): string =>
-  (findCycle(dependencyNodes(plan.steps)) ?? openSteps(plan).map((step) => step.id)).join(' → ');
+  firstFew(findCycle(dependencyNodes(plan.steps)) ?? openSteps(plan).map((step) => step.id)).join(' → ');

@@ -1,9 +1,9 @@
 import { truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import { PLAN_BOUNDS } from '../../protocol/session/plan-edit.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { claimStepEvent } from '../detect/step-claims.ts';
+import { planSizeFault } from '../plan/edited-plan.ts';
 import {
   describeParts,
   fanOutStepOf,
@@ -143,8 +143,8 @@ function fanOutAction(session: Session, plan: Plan): ModeAction | null {
   if (fanOut?.fault) return failFanOut(plan, fanOutStep, fanOut.fault);
   if (fanOut && fanOut.state !== 'listed') return { act: nextListingCall(fanOutStep, fanOut) };
   const fresh = fanOut ? missingPartSteps(plan, fanOutStep, fanOut) : [];
-  if (fresh.length > 0 && plan.steps.length + fresh.length > PLAN_BOUNDS.steps)
-    return failFanOut(plan, fanOutStep, describeTooManySteps(plan, fresh));
+  const large = fresh.length > 0 ? planSizeFault([...plan.steps, ...fresh], plan.steps) : undefined;
+  if (large) return failFanOut(plan, fanOutStep, `${large}. Split the task, or give fewer files`);
   if (fresh.length > 0)
     return { record: fresh.slice(0, MAX_CHANGES_AT_ONCE).map((step) => ({ type: 'step.added', by: 'daemon', step })) };
   if (fanOut?.hasMore) return { act: nextListingCall(fanOutStep, fanOut) };
@@ -168,9 +168,6 @@ function failFanOut(plan: Plan, fanOutStep: Step, fault: string): ModeAction {
     record: [...open.map((part) => skipWithParent(part, 'failed')), ...failStepAction(fanOutStep, error).record],
   };
 }
-
-const describeTooManySteps = ({ steps }: Plan, parts: readonly Step[]): string =>
-  `they would make it ${steps.length + parts.length} steps; ${PLAN_BOUNDS.steps} are the most. Split the task, or give fewer files`;
 
 function skipWithParent({ id, parent }: Step, how: 'skipped' | 'failed'): EventBody {
   return { type: 'step.skipped', step: id, reason: `needs ${parent}, which was ${how}`, by: 'daemon' };

@@ -1,4 +1,4 @@
-import { truncate } from '../../base/strings.ts';
+import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
@@ -111,12 +111,17 @@ const MAX_TRIED_SHOWN = 3;
 function stagnationEnd(session: Session, plan: Plan, rules: Rules): RunEndReason {
   const words = REPLY_WORDING[sessionLanguage(session, rules)];
   const items = openSteps(plan).map((step) =>
-    words.stillOpen(step.description, step.attempts ?? 1, step.iterations ?? 0, lastTriesOf(session, plan, step)),
+    words.stillOpen(
+      truncate(step.description, 300),
+      step.attempts ?? 1,
+      step.iterations ?? 0,
+      lastTriesOf(session, plan, step),
+    ),
   );
   return {
     status: 'paused',
     reason: 'stagnation',
-    text: [words.standstill(session.workRounds.idleRounds), ...items].join('\n'),
+    text: [words.standstill(session.workRounds.idleRounds), ...firstFew(items)].join('\n'),
   };
 }
 

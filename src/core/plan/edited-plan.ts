@@ -1,17 +1,26 @@
+import { propertyOf } from '../../base/dictionary.ts';
 import { findJsonSyntaxError, positionOfJsonPath } from '../../base/json-position.ts';
-import type { Plan } from '../../protocol/session/plan.ts';
+import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { EditedPlan, PLAN_BOUNDS, type PlanSave } from '../../protocol/session/plan-edit.ts';
 
 /** A `plan.json` as a person saved it, with all that is in it, or what is wrong with it, where, and what was wanted. */
 export type EditReading = { edit: EditedPlan; raw: Readonly<Record<string, unknown>> } | { fault: string };
 
-export function parseEditedPlan(bytes: string): EditReading {
+/**
+ * Reads a saved `plan.json`. `held`: the steps of the plan as it is, for a plan that the daemon wrote is taken again
+ * whatever its size: only one that grows is held to the bounds of a whole plan.
+ */
+export function parseEditedPlan(bytes: string, held: readonly Step[] = []): EditReading {
   let raw: unknown;
   try {
     raw = JSON.parse(bytes);
   } catch {
     return { fault: `plan.json does not parse: ${describeJsonFault(bytes)}` };
   }
+  const steps = propertyOf(raw, 'steps');
+  // Counted before it is read: a million steps would take their time first.
+  const many = Array.isArray(steps) ? stepsFault(steps.length, held.length) : undefined;
+  if (many) return { fault: faultAt(bytes, ['steps'], many) };
   const parsed = EditedPlan.safeParse(raw);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
@@ -22,7 +31,45 @@ export function parseEditedPlan(bytes: string): EditReading {
     return {
       fault: faultAt(bytes, ['steps', deep, 'parent'], `wanted at most ${PLAN_BOUNDS.depth} groups within each other`),
     };
+  const long = textFault(stepsText(parsed.data.steps), stepsText(held));
+  if (long) return { fault: faultAt(bytes, ['steps'], long) };
   return { edit: parsed.data, raw: Object(raw) };
+}
+
+/** What is too much of a plan that becomes larger; undefined: it may. In words that follow a colon. */
+export const planSizeFault = (steps: readonly Step[], held: readonly Step[]): string | undefined =>
+  stepsFault(steps.length, held.length) ?? textFault(stepsText(steps), stepsText(held));
+
+const stepsFault = (count: number, held: number): string | undefined =>
+  count > Math.max(held, PLAN_BOUNDS.steps) ? `wanted at most ${PLAN_BOUNDS.steps} steps, came ${count}` : undefined;
+
+const textFault = (length: number, held: number): string | undefined =>
+  length > Math.max(held, PLAN_BOUNDS.text)
+    ? `wanted at most ${PLAN_BOUNDS.text} characters in all steps, came ${length} (each entry of "needs" counts with its line)`
+    : undefined;
+
+/** A line of the file: its indentation, quotes and comma. */
+const LINE_CHARS = 12;
+
+/** How many characters of `plan.json` are what people write in these steps: a need stands on a line of its own. */
+function stepsText(steps: ReadonlyArray<Omit<SavedStep, 'id'> & { id?: string | undefined }>): number {
+  let length = 0;
+  for (const {
+    id = '',
+    description,
+    notes = '',
+    needs = [],
+    when,
+    done_when,
+    rollback = '',
+    parent = '',
+    agent = '',
+  } of steps) {
+    length += id.length + description.length + notes.length + rollback.length + parent.length + agent.length;
+    for (const need of needs) length += need.length + LINE_CHARS;
+    if (when || done_when) length += JSON.stringify([when, done_when]).length;
+  }
+  return length;
 }
 
 function describeJsonFault(bytes: string): string {

@@ -1,3 +1,4 @@
+import { firstFew } from '../../base/strings.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import type { EditedPlan, PlanChange, PlanSave } from '../../protocol/session/plan-edit.ts';
 import {
@@ -47,7 +48,7 @@ export function mergePlanEdit(
   if (!isSameJson(limits, now.limits)) changes.push({ what: 'limits', to: limits });
   mergeSteps(was, save, now, { changes, ignored });
   ignored.push(...describeDaemonFields(was, save), ...describeDeadlocks(now, changes));
-  return { changes, ignored, save: isDifferentSave(was, save) ? save : null };
+  return { changes, ignored: firstFew(ignored), save: isDifferentSave(was, save) ? save : null };
 }
 
 type MergeFindings = Pick<MergedEdit, 'changes' | 'ignored'>;
@@ -111,14 +112,6 @@ function describeDeadlocks(now: Plan, changes: readonly PlanChange[]): string[] 
     ...firstFew(unknown),
   ];
 }
-
-/** The first ones; a person mends those first, and the record repeats no thousand of them. */
-function firstFew(items: readonly string[]): string[] {
-  return items.length > MAX_LISTED
-    ? [...items.slice(0, MAX_LISTED), `and ${items.length - MAX_LISTED} more`]
-    : [...items];
-}
-const MAX_LISTED = 20;
 
 function changedLimits(was: SavedPlan, save: SavedPlan): Partial<Plan['limits']> {
   const { iterations, step_iterations } = save.limits ?? {};

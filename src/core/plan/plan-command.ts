@@ -2,6 +2,7 @@ import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import type { PlanChange } from '../../protocol/session/plan-edit.ts';
 import { PLAN_BOUNDS } from '../../protocol/session/plan-edit.ts';
+import { planSizeFault } from './edited-plan.ts';
 import { findStep } from './plan-steps.ts';
 
 /** What a person asked of the plan in a command: the events, and what they are told. */
@@ -104,10 +105,11 @@ function addStepByHand(plan: Plan, lastStepNumber: number, rest: string): PlanCo
   const before = findStep(plan, after);
   const text = before ? behind : rest;
   if (text.trim() === '') return refuse('add wants a text: add [after <step>:] <text>');
-  if (plan.steps.length >= PLAN_BOUNDS.steps) return refuse(`A plan has at most ${PLAN_BOUNDS.steps} steps.`);
   const unfit = refuseTooLong(text.trim());
   if (unfit) return unfit;
   const step: Step = { id: `step_${lastStepNumber + 1}`, description: text.trim(), status: 'pending' };
+  const large = planSizeFault([...plan.steps, step], plan.steps);
+  if (large) return refuse(`The plan would become too large: ${large}.`);
   const at = before ? plan.steps.indexOf(before) + 1 : plan.steps.length;
   return editResult(`${step.id} was added: ${step.description}`, { what: 'added', step, at });
 }

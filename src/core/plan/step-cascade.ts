@@ -1,4 +1,4 @@
-import { truncate } from '../../base/strings.ts';
+import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { omitFields } from './plan-steps.ts';
@@ -61,11 +61,17 @@ function groupEndEvent(
   if (lost.length > 0) return groupFailedEvent(id, lost, 'could not be done');
   const result = parts.flatMap((part) => (part.result ? [`${part.description}: ${part.result}`] : [])).join('\n');
   const done = parts.filter((part) => part.status === 'completed').map((part) => part.id);
-  return { type: 'step.completed', step: id, by: 'parts', evidence: done.join(', '), result: truncate(result, 2000) };
+  return {
+    type: 'step.completed',
+    step: id,
+    by: 'parts',
+    evidence: firstFew(done).join(', '),
+    result: truncate(result, 2000),
+  };
 }
 
 function groupFailedEvent(step: string, parts: readonly Step[], how: string): EventBody {
-  return { type: 'step.failed', step, error: `${parts.map(({ id }) => id).join(', ')} ${how}`, by: 'daemon' };
+  return { type: 'step.failed', step, error: `${firstFew(parts.map(({ id }) => id)).join(', ')} ${how}`, by: 'daemon' };
 }
 
 /**
@@ -73,23 +79,28 @@ function groupFailedEvent(step: string, parts: readonly Step[], how: string): Ev
  * loss. Found from those that failed on, since a chain may be as long as the plan.
  */
 function stepsLostIn(graph: StepGraph, replaced: ReadonlySet<string>): ReadonlySet<string> {
-  const behind = new Map<string, string[]>();
-  for (const step of graph.byId.values()) {
-    if (step.status !== 'skipped' || graph.rollbackTargets.has(step.id)) continue;
-    for (const need of stepWithGroups(step, graph).flatMap(({ needs = [] }) => needs)) {
+  const behind = new Map<string, Step[]>();
+  for (const step of graph.byId.values())
+    for (const need of step.needs ?? []) {
       const others = behind.get(need);
-      if (others) others.push(step.id);
-      else behind.set(need, [step.id]);
+      if (others) others.push(step);
+      else behind.set(need, [step]);
     }
-  }
+  const below = groupStepsBy([...graph.byId.values()], ({ parent }) => parent);
   const lostSteps = new Set<string>();
-  const left = [...graph.byId.values()].flatMap(({ id, status }) =>
-    status === 'failed' && !replaced.has(id) ? [id] : [],
-  );
-  for (let id = left.pop(); id !== undefined; id = left.pop()) {
-    if (lostSteps.has(id)) continue;
-    lostSteps.add(id);
-    left.push(...(behind.get(id) ?? []));
+  const held = new Set<Step>();
+  const left = [...graph.byId.values()].filter(({ id, status }) => status === 'failed' && !replaced.has(id));
+  for (let lost = left.pop(); lost; lost = left.pop()) {
+    if (lostSteps.has(lost.id)) continue;
+    lostSteps.add(lost.id);
+    // What holds a group back holds back each of its parts.
+    for (const line = [...(behind.get(lost.id) ?? [])]; line.length > 0; ) {
+      const step = line.pop();
+      if (!step || held.has(step)) continue;
+      held.add(step);
+      line.push(...(below.get(step.id) ?? []));
+      if (step.status === 'skipped' && !graph.rollbackTargets.has(step.id)) left.push(step);
+    }
   }
   return lostSteps;
 }

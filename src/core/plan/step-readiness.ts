@@ -1,10 +1,11 @@
+import { firstFew } from '../../base/strings.ts';
 import type { Plan, Step, StepCondition } from '../../protocol/session/plan.ts';
 import type { Language } from '../text/language.ts';
 import { assertsPhrase } from '../text/prose.ts';
 import { findCycles, rollbackStepAround, type StepGraph, stepGraph, stepWithGroups } from './step-graph.ts';
 
 /** What a step that has not begun can hope for: it may begin, something else comes first, or it never will, and why. */
-export type StepReadiness = { is: 'ready' } | { is: 'waits'; for: readonly string[] } | { is: 'lost'; why: string };
+export type StepReadiness = { is: 'ready' } | { is: 'waits' } | { is: 'lost'; why: string };
 
 const readinessCache = new WeakMap<readonly Step[], ReadonlyMap<string, StepReadiness>>();
 
@@ -17,45 +18,52 @@ export function readinessOfPending(steps: readonly Step[]): ReadonlyMap<string, 
   if (before) return before;
   const graph = stepGraph(steps);
   const pending = steps.filter((step) => step.status === 'pending' && !graph.parts.has(step.id));
-  const readiness = new Map(pending.map((step) => [step.id, readinessOf(step, graph)]));
+  const judge = stepJudge(graph);
+  const readiness = new Map(pending.map((step) => [step.id, judge(step)]));
   readinessCache.set(steps, readiness);
   return readiness;
 }
 
-function readinessOf(step: Step, graph: StepGraph): StepReadiness {
-  const line = stepWithGroups(step, graph);
-  const closed = line.slice(1).find((group) => isClosedGroup(group, graph));
-  if (closed) return neverReady(`part of ${closed.id}, which was ${closed.status}`);
-  const undo = rollbackStepAround(step, graph);
-  const called = undo ? rollbackReadiness(undo, graph) : null;
-  if (called && called.is !== 'ready') return called;
-  const needed = needsReadiness(line, graph, undo !== undefined);
-  if (needed.is === 'lost') return needed;
-  const asked = conditionReadiness(line, graph);
-  return asked.is === 'ready' ? needed : asked;
+/**
+ * Judges steps one by one. What a group waits for holds for each of its steps and is found out once: a thousand steps
+ * in fifty groups with a thousand needs each are no fifty million.
+ */
+function stepJudge(graph: StepGraph): (step: Step) => StepReadiness {
+  const isClosed = onceForEach((group) => isClosedByPerson(group, graph));
+  const called = onceForEach((undo) => rollbackReadiness(undo, graph));
+  const needed = onceForEach((step) => needsReadiness(step, graph, false));
+  const ordered = onceForEach((step) => needsReadiness(step, graph, true));
+  const asked = onceForEach((step) => conditionReadiness(step, graph));
+  return (step) => {
+    const line = stepWithGroups(step, graph);
+    const closed = line.slice(1).find(isClosed);
+    if (closed) return neverReady(`part of ${closed.id}, which was ${closed.status}`);
+    const undo = rollbackStepAround(step, graph);
+    const first = undo ? called(undo) : READY;
+    return first.is === 'ready' ? worstOf([...line.map(undo ? ordered : needed), ...line.map(asked)]) : first;
+  };
 }
 
+/** The same answer for the same step, found out once. */
+function onceForEach<T>(find: (step: Step) => T): (step: Step) => T {
+  const known = new Map<Step, T>();
+  return (step) => {
+    const before = known.get(step);
+    if (before !== undefined) return before;
+    const found = find(step);
+    known.set(step, found);
+    return found;
+  };
+}
+
+const READY: StepReadiness = { is: 'ready' };
+const WAITS: StepReadiness = { is: 'waits' };
 const neverReady = (why: string): StepReadiness => ({ is: 'lost', why });
-const readyAfter = (ids: readonly string[]): StepReadiness =>
-  ids.length > 0 ? { is: 'waits', for: ids } : { is: 'ready' };
+const worstOf = (all: readonly StepReadiness[]): StepReadiness =>
+  all.find(({ is }) => is === 'lost') ?? all.find(({ is }) => is === 'waits') ?? READY;
 const isStillOpen = ({ status }: Step): boolean => status === 'pending' || status === 'running' || status === 'blocked';
 
-const closedGroupCache = new WeakMap<StepGraph, Map<string, boolean>>();
-
-/**
- * A group that a person closed, and not its parts, takes those that have not begun with it. Each group is looked at
- * once.
- */
-function isClosedGroup(group: Step, graph: StepGraph): boolean {
-  const known = closedGroupCache.get(graph) ?? new Map<string, boolean>();
-  closedGroupCache.set(graph, known);
-  const before = known.get(group.id);
-  if (before !== undefined) return before;
-  const closed = isClosedByPerson(group, graph);
-  known.set(group.id, closed);
-  return closed;
-}
-
+/** A group that a person closed, and not its parts, takes those that have not begun with it. */
 function isClosedByPerson(group: Step, { parts }: StepGraph): boolean {
   if (group.status === 'skipped') return true;
   if (group.status === 'completed') return group.completed_by === 'person';
@@ -66,38 +74,34 @@ function isClosedByPerson(group: Step, { parts }: StepGraph): boolean {
 function rollbackReadiness(undo: Step, { rollbackTargets }: StepGraph): StepReadiness {
   const targets = rollbackTargets.get(undo.id) ?? [];
   if (targets.some(({ status }) => status === 'failed')) return { is: 'ready' };
-  const open = targets.filter(isStillOpen).map(({ id }) => id);
-  return open.length > 0
-    ? readyAfter(open)
-    : neverReady(`undoes ${targets.map(({ id }) => id).join(' and ')}, which did not fail`);
+  if (targets.some(isStillOpen)) return WAITS;
+  const ids = firstFew(targets.map(({ id }) => id));
+  return neverReady(`undoes ${ids.join(' and ')}, which did not fail`);
 }
 
-/** Needs hold for every step in a group. To a step that undoes they are an order: it runs whatever became of them. */
-function needsReadiness(line: readonly Step[], { byId }: StepGraph, undoes: boolean): StepReadiness {
-  const open: string[] = [];
-  for (const { needs = [], when = [] } of line) {
-    // Where `when` asks how a step ended, its end is waited for, and `when` says which one will do.
-    const judged = new Set(when.flatMap(({ step, status }) => (status === undefined ? [] : [step])));
-    for (const need of needs) {
-      const other = byId.get(need);
-      // Only a person writes a need of nothing, and a person mends it.
-      if (!other || isStillOpen(other)) open.push(need);
-      else if (undoes || judged.has(need)) continue;
-      else if (other.status !== 'completed') return neverReady(`needs ${need}, which was ${other.status}`);
-    }
+/** To a step that undoes its needs are an order: it runs whatever became of them. */
+function needsReadiness({ needs = [], when = [] }: Step, { byId }: StepGraph, undoes: boolean): StepReadiness {
+  // Where `when` asks how a step ended, its end is waited for, and `when` says which one will do.
+  const judged = new Set(when.flatMap(({ step, status }) => (status === undefined ? [] : [step])));
+  let readiness = READY;
+  for (const need of needs) {
+    const other = byId.get(need);
+    // Only a person writes a need of nothing, and a person mends it.
+    if (!other || isStillOpen(other)) readiness = WAITS;
+    else if (undoes || judged.has(need)) continue;
+    else if (other.status !== 'completed') return neverReady(`needs ${need}, which was ${other.status}`);
   }
-  return readyAfter(open);
+  return readiness;
 }
 
-function conditionReadiness(line: readonly Step[], { byId }: StepGraph): StepReadiness {
-  const asked = line.flatMap(({ when = [] }) => when);
-  const open: string[] = [];
-  for (const one of asked) {
+function conditionReadiness({ when = [] }: Step, { byId }: StepGraph): StepReadiness {
+  let readiness = READY;
+  for (const one of when) {
     const other = byId.get(one.step);
-    if (!other || !isConditionDecided(one, other)) open.push(one.step);
+    if (!other || !isConditionDecided(one, other)) readiness = WAITS;
     else if (!conditionHolds(one, other)) return neverReady(describeUnmetCondition(one));
   }
-  return readyAfter(open);
+  return readiness;
 }
 
 const describeUnmetCondition = (when: StepCondition): string =>

@@ -1,5 +1,5 @@
 import { mapGet } from '../../base/persistent-collections.ts';
-import { truncate } from '../../base/strings.ts';
+import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody, PlannerQuery } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
@@ -181,7 +181,8 @@ export function summaryAction(session: Session, rules: Rules): ModeAction | null
 
 /** The run waits for a person to give what these steps lack. */
 export function blockedRunEnd(blocked: readonly Step[]): RunEndReason {
-  const text = blocked.map(({ description, error }) => `${description}${error ? `: ${error}` : ''}`).join('\n');
+  const lines = blocked.map(({ description, error }) => `${truncate(description, 500)}${error ? `: ${error}` : ''}`);
+  const text = firstFew(lines).join('\n');
   return { status: 'waiting', reason: 'blocked', text };
 }
 

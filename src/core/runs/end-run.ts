@@ -1,6 +1,6 @@
-import { truncate } from '../../base/strings.ts';
+import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
-import type { Plan } from '../../protocol/session/plan.ts';
+import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { EXTEND_FACTOR, type Rules } from '../../protocol/settings/effective-settings.ts';
 import { answerQuestionEvents } from '../messages/questions.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
@@ -98,10 +98,12 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
     plan && why.status !== 'done' && why.status !== 'cancelled'
       ? stepsBlockedByPerson(plan, session.editedByPerson)
       : [];
-  const blocked = held.length > 0 ? [words.personBlocked(held.join('; '))] : [];
-  const aside = run.shelvedPlan ? [words.aside(run.shelvedPlan.goal, run.shelvedPlan.id)] : [];
+  const blocked = held.length > 0 ? [words.personBlocked(firstFew(held).join('; '))] : [];
+  const aside = run.shelvedPlan
+    ? [words.aside(truncate(run.shelvedPlan.goal, MAX_NAMED_CHARS), run.shelvedPlan.id)]
+    : [];
   const guessed = why.status === 'done' ? (plan?.steps.filter((step) => step.completed_by === 'timeout') ?? []) : [];
-  const assumed = guessed.length > 0 ? [words.assumed(guessed.map((step) => step.description).join('; '))] : [];
+  const assumed = guessed.length > 0 ? [words.assumed(firstFew(guessed.map(shortStep)).join('; '))] : [];
   const jobs =
     rules.jobs.length > 0 && !endsBackgroundJobs(session.name, why.status)
       ? [words.jobsRun(rules.jobs.join(', '))]
@@ -124,20 +126,27 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
   ].join('\n\n');
 }
 
+/** Of a step that is named in a reply. */
+const MAX_NAMED_CHARS = 300;
+const shortStep = ({ description }: Step): string => truncate(description, MAX_NAMED_CHARS);
+
 /** Steps that "continue" leaves alone. */
 const stepsBlockedByPerson = ({ steps }: Plan, editedByPerson: readonly string[]): string[] =>
   steps.flatMap(({ id, status, description }) =>
-    status === 'blocked' && editedByPerson.includes(`${id}:status`) ? [`${id} (${description})`] : [],
+    status === 'blocked' && editedByPerson.includes(`${id}:status`)
+      ? [`${id} (${truncate(description, MAX_NAMED_CHARS)})`]
+      : [],
   );
 
 /** Steps that a tag gave to an agent nobody knows: the person is told who did them. */
 function unknownAgentNotes(plan: Plan | null, rules: Rules, words: (typeof REPLY_WORDING)[Language]): string[] {
   if (!plan?.planned_by || Object.keys(rules.agents).length === 0) return [];
-  return plan.steps.flatMap((step) => {
+  const notes = plan.steps.flatMap((step) => {
     const { agent, unknown } = executorOf(step, rules);
     const did = agent === undefined && step.started_at !== undefined && step.status !== 'failed';
-    return unknown !== undefined && did ? [words.nobody(unknown, step.description)] : [];
+    return unknown !== undefined && did ? [words.nobody(unknown, shortStep(step))] : [];
   });
+  return firstFew(notes);
 }
 
 /** The reason to stop before another model call, if there is one. */

@@ -155,6 +155,8 @@ export type PlanFile = {
   sync(): Promise<void>;
   /** The bytes now in the file are understood (merged, or left alone because they do not parse) and count as seen. */
   markSeen(bytes: string): void;
+  /** SHA-256 in hex, by which a save is known again. By the system's own code: a save may have megabytes. */
+  sha256(bytes: string): string;
   /**
    * Replaces the file without losing a save: the old name is moved to `plans/history/` and read there, the new one
    * linked in. Where somebody saved meanwhile, theirs stays in place, nothing is written and it answers `edited`; so it

@@ -1,4 +1,3 @@
-import { sha256 } from '../../base/sha256.ts';
 import { lastSaveOf, parseEditedPlan } from '../../core/plan/edited-plan.ts';
 import { type MergedEdit, mergePlanEdit } from '../../core/plan/merge-edit.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
@@ -52,10 +51,10 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
   const mergeSave = async (bytes: string, inPlace: boolean, final: boolean): Promise<void> => {
     const now = sessionLog.session.plan;
     if (!now || bytes === formatPlanFile(now)) return markAccepted(bytes, inPlace);
-    const read = sessionLog.runGuarded('reading plan.json', () => parseEditedPlan(bytes));
+    const read = sessionLog.runGuarded('reading plan.json', () => parseEditedPlan(bytes, now.steps));
     if ('fault' in read)
       return inPlace ? handleUnreadable(bytes, read.fault, final) : reportLostSave(bytes, read.fault);
-    const hash = sha256(bytes);
+    const hash = file.sha256(bytes);
     const isOfThis = read.edit.id === undefined || read.edit.id === now.id;
     const last = isOfThis ? lastSaveOf(sessionLog.session.planSaves, read.edit.revision) : undefined;
     // After a crash the save that is on record is still in the file.
@@ -132,8 +131,8 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
     }
     for (let n = 0; n < MAX_WRITE_TRIES && unreadableSave === null; n++) {
       const { plan } = sessionLog.session;
-      if (!plan || formatPlanFile(plan) === written) return;
-      const content = formatPlanFile(plan);
+      const content = plan && formatPlanFile(plan);
+      if (content === null || content === written) return;
       // What a power cut takes out of the record must not stay in the file: it would come back as a person's edit.
       await sessionLog.sync();
       const began = clock.elapsed();

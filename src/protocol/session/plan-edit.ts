@@ -5,13 +5,14 @@ import { EachSource, ReduceInput, Step, StepCheck, StepCondition, StepStatus } f
  * What a `plan.json` may hold at most: beyond it no person reads it, and each change of it would hold up all sessions.
  */
 export const PLAN_BOUNDS = {
-  bytes: 16 * 1024 * 1024,
+  /** Of the file: what all steps of the largest plan may come to, with their results. */
+  bytes: 64 * 1024 * 1024,
   steps: 5000,
+  /** Characters of all steps, as `plan.json` shows what people write in them. */
+  text: 1024 * 1024,
   description: 10_000,
   notes: 20_000,
   id: 200,
-  needs: 1000,
-  checks: 50,
   /** Groups within groups. */
   depth: 50,
 };
@@ -38,18 +39,15 @@ const SavedStep = z.object({
 });
 const SavedLimits = z.object({ iterations: z.int().min(1).optional(), step_iterations: z.int().min(1).optional() });
 
-const { id, description, needs, checks, notes } = PLAN_BOUNDS;
+const { id, description, notes } = PLAN_BOUNDS;
 
 /** What a step is to do, from whoever writes it. */
 export const StepText = z.string().trim().min(1).max(description, tooMany('characters', description));
 const EditedStep = SavedStep.extend({
   id: z.string().min(1).max(id, tooMany('characters', id)).optional(),
   description: StepText,
-  needs: z.array(z.string()).max(needs, tooMany('steps', needs)).optional(),
-  when: z.array(StepCondition).max(checks, tooMany('conditions', checks)).optional(),
   rollback: z.string().min(1).optional(),
   parent: z.string().min(1).optional(),
-  done_when: z.array(StepCheck).max(checks, tooMany('checks', checks)).optional(),
   notes: z.string().max(notes, tooMany('characters', notes)).optional(),
   agent: z.string().min(1).optional(),
 });
@@ -63,7 +61,7 @@ export const EditedPlan = z.object({
   goal: z.string().optional(),
   revision: z.int().optional(),
   limits: SavedLimits.optional(),
-  steps: z.array(EditedStep).max(PLAN_BOUNDS.steps, tooMany('steps', PLAN_BOUNDS.steps)),
+  steps: z.array(EditedStep),
 });
 export type EditedPlan = z.infer<typeof EditedPlan>;
 

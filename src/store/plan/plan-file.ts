@@ -5,6 +5,7 @@ import { createMutex } from '../../base/mutex.ts';
 import { errorText } from '../../base/user-error.ts';
 import type { PlanFile, PlanFileState } from '../../engine/ports/store-ports.ts';
 import { linkIfFree, syncFile, syncFolder } from '../fs/durable-write.ts';
+import { sha256Hex } from '../fs/file-reads.ts';
 import { replaceFile } from '../fs/replace-file.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import { assertReplyName } from '../layout/file-names.ts';
@@ -183,6 +184,7 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     detectEdits: (thorough) => inOrder(async () => look(thorough)),
     sync: () => inOrder(keep),
     markSeen: accept,
+    sha256: sha256Hex,
     write: (content) => inOrder(() => write(content)),
     archive: (id, content) => inOrder(() => archive(id, content)),
   };

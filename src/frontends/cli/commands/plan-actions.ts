@@ -84,7 +84,7 @@ async function printPlan(
 ): Promise<void> {
   const { formatPlanSummary, formatPlanFile } = await import('../../../client/inspect/session-details.ts');
   if (json) print(session.plan ? formatPlanFile(session.plan).trimEnd() : 'null');
-  else if (session.plan) print(stripControls(formatPlanSummary(session.plan, 'en')));
+  else if (session.plan) print(stripControls(formatPlanSummary(session.plan, 'en', Number.POSITIVE_INFINITY)));
   else printNote('There is no plan.');
 }
 
