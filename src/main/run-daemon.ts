@@ -155,18 +155,21 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
 }
 
 /**
- * Writes of the record: what does not fit is tried once more with the room of the reserve, so that work in hand is not
- * lost.
+ * Writes of the record and of replies: what does not fit is tried again with the room of the reserve, so that the end
+ * of work in hand is not lost.
  */
 function writeWithReserve(disk: () => DiskMonitor): NonNullable<SessionFolderOptions['disk']> {
   return {
     write(fd, bytes, offset) {
-      try {
-        return writeSync(fd, bytes, offset);
-      } catch (error) {
-        if (!isDiskFull(error)) throw error;
-        disk().reportFull(error);
-        return writeSync(fd, bytes, offset);
+      for (;;) {
+        try {
+          return writeSync(fd, bytes, offset);
+        } catch (error) {
+          if (!isDiskFull(error)) throw error;
+          disk().reportFull(error);
+          // Somebody else may take what was freed: then there is more of it.
+          if (!disk().freeReserve(bytes.length - offset)) throw error;
+        }
       }
     },
     sync: promisify(fdatasync),

@@ -1,14 +1,15 @@
 import * as fs from 'node:fs';
-import { join } from 'node:path';
-import { UserError } from '../../base/user-error.ts';
+import { dirname, join } from 'node:path';
+import { isDiskFull, UserError } from '../../base/user-error.ts';
 import type { ApprovalDecision } from '../../protocol/session/approval.ts';
 import { MessageFile, type MessageOptions } from '../../protocol/session/message.ts';
 import { Reply } from '../../protocol/session/reply.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import { MAX_MESSAGE_BYTES } from '../../store/inbox/dropped-file.ts';
 import { assertAttachable, attachFile, dropMessage } from '../../store/inbox/sender.ts';
-import { type SessionPaths, sessionPaths } from '../../store/layout/layout.ts';
+import { type SessionPaths, sessionPaths, workspacePaths } from '../../store/layout/layout.ts';
 import { parseJson } from '../../store/settings/schema-errors.ts';
+import { takeFromReserve } from '../../store/workspace/disk-reserve.ts';
 import { watchFolders } from '../inspect/folder-watch.ts';
 import type { ApprovalRequest } from '../inspect/session-details.ts';
 import { NoSuchApproval, WaitedTooLong } from '../sessions/client-errors.ts';
@@ -60,7 +61,7 @@ export async function dropIntoInbox(
   try {
     for (const file of files) attachments.push(await attachFile(folder, file));
     const content = formatMessageFile({ ...message, id, ...(attachments.length > 0 && { attachments }) });
-    await dropMessage(folder, { name, content });
+    await dropOnFullDisk(folder, { name, content });
     return name;
   } catch (error) {
     for (const path of attachments) fs.rmSync(join(sessionPaths(folder).inbox, path), { force: true });
@@ -81,6 +82,21 @@ export function withdrawFromInbox(folder: string, name: string): boolean {
   for (const path of message.data?.attachments ?? []) fs.rmSync(join(inbox, path), { force: true });
   return true;
 }
+
+/** A word to a daemon on a full disk, such as a cancel, finds room in its reserve. */
+async function dropOnFullDisk(folder: string, message: { name: string; content: string }): Promise<void> {
+  for (;;) {
+    try {
+      return await dropMessage(folder, message);
+    } catch (error) {
+      const { reserve } = workspacePaths(dirname(dirname(folder)));
+      const isSmall = message.content.length <= MAX_RESERVED_CHARS;
+      if (!isDiskFull(error) || !isSmall || !takeFromReserve(reserve, message.content.length)) throw error;
+    }
+  }
+}
+/** Longest message for which the reserve is there: a command, not a task. */
+const MAX_RESERVED_CHARS = 2000;
 
 export const messageFileName = (id: string): string => `${id}.msg.json`;
 export const formatMessageFile = (message: object): string =>

@@ -146,6 +146,13 @@ export function overtakesQueue(session: Session, said: Pick<Message, 'text' | 'c
   return kind.kind !== 'run' && ((kind.kind !== 'task' && kind.kind !== 'continue') || parseCommand(said) !== null);
 }
 
+/** Whether a message asks for less work: it is heard on a full disk too. */
+export function stopsWork(session: Session, said: Pick<Message, 'text' | 'command' | 'as'>): boolean {
+  const known = messageKindAt(sessionStatus(session), said);
+  return said.as !== 'data' && 'kind' in known && STOPPING_KINDS.has(known.kind);
+}
+const STOPPING_KINDS: ReadonlySet<unknown> = new Set(['pause', 'stop', 'cancel']);
+
 /** Whether a call in flight must be cut short for a message that has come in. */
 export function shouldAbortCall(session: Session): boolean {
   return urgentMessages(session).some(({ answer }) => ABORTING_ACTIONS.has(answer));

@@ -1,7 +1,11 @@
 import { randomFillSync } from 'node:crypto';
 import * as fs from 'node:fs';
+import { dirname } from 'node:path';
 import { errorText, isDiskFull } from '../../base/user-error.ts';
 import type { Clock, DiskCapacity, SessionPorts } from '../../engine/ports/session-ports.ts';
+
+import { stagingName } from '../../store/fs/durable-write.ts';
+import { takeFromReserve } from '../../store/workspace/disk-reserve.ts';
 
 const MIB = 2 ** 20;
 const CHECK_EVERY_MS = 1000;
@@ -24,9 +28,9 @@ export type FreeSpace = { bavail: number; bsize: number; files: number; ffree: n
 
 export type DiskMonitor = {
   capacity: () => DiskCapacity;
-  /** Frees the reserve after a write did not fit. True where there was one: the write may be tried again. */
-  freeReserve(): boolean;
-  /** A write found no room. Nothing new is begun until there is some. */
+  /** Frees so many bytes of the reserve after a write did not fit. True where it had some: write again. */
+  freeReserve(bytes: number): boolean;
+  /** A write found no room. Nothing new is begun until there is some. The reserve stays, for the record alone. */
   reportFull(error: unknown): void;
   /** Looks and makes the reserve; from then on looks each second and calls `onRoom` when things may go on. */
   start(onRoom: () => void): void;
@@ -105,11 +109,14 @@ export function openDiskMonitor(
   }
 
   function makeReserve(mb: number): boolean {
+    // Beside the one that is there: that must not be lost to find out that there is no room yet.
+    const fresh = `${dirname(reserve)}/${stagingName()}`;
     try {
-      allocateFile(reserve, mb);
+      allocateFile(fresh, mb);
+      fs.renameSync(fresh, reserve);
       return true;
     } catch (error) {
-      removeIfPossible(reserve);
+      removeIfPossible(fresh);
       if (!isDiskFull(error)) log('warn', `no reserve on the disk: ${errorText(error)}`);
       return false;
     }
@@ -135,11 +142,8 @@ export function openDiskMonitor(
 
   return {
     capacity: look,
-    freeReserve() {
-      return fs.existsSync(reserve) && removeIfPossible(reserve);
-    },
+    freeReserve: (bytes) => takeFromReserve(reserve, bytes),
     reportFull(error) {
-      removeIfPossible(reserve);
       full ??= { why: errorText(error), probe: 0, pause: PROBE_FIRST_MS };
       full.probe = clock.elapsed() + full.pause;
       look();
@@ -178,7 +182,6 @@ function removeIfPossible(path: string): boolean {
 /** Writes real bytes: holes take no room, and a run of zeros none where the file system compresses. */
 function allocateFile(path: string, mb: number): void {
   const bytes = randomFillSync(Buffer.alloc(MIB));
-  removeIfPossible(path);
   const fd = fs.openSync(path, 'wx', 0o600);
   try {
     for (let left = mb * MIB; left > 0; ) left -= fs.writeSync(fd, bytes, 0, Math.min(left, MIB));

@@ -4,7 +4,8 @@ import { createMutex } from '../../base/mutex.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import type { SessionPorts } from '../../engine/ports/session-ports.ts';
 import { cachedRead } from '../../store/fs/file-reads.ts';
-import { replaceFile, type Workspace, type WorkspacePaths } from '../../store/index.ts';
+import { replaceOrOverwriteFile } from '../../store/fs/replace-file.ts';
+import type { Workspace, WorkspacePaths } from '../../store/index.ts';
 import { LOCK_FOLDER_STALE_MS, openLockFile, tryLockFile } from '../../store/workspace/kernel-lock.ts';
 import {
   currentProcess,
@@ -176,7 +177,7 @@ async function findPreviousEpoch(workspace: Workspace): Promise<number> {
 }
 
 async function writeOwnerFile(paths: WorkspacePaths, owner: WorkspaceOwner): Promise<void> {
-  await replaceFile(paths.owner, `${JSON.stringify(owner, null, 2)}\n`, { durable: true });
+  await replaceOrOverwriteFile(paths.owner, `${JSON.stringify(owner, null, 2)}\n`);
 }
 
 type WorkspaceLock = { kind: WorkspaceOwner['lock']; release(): Promise<void> };

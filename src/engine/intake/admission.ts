@@ -1,7 +1,7 @@
 import { getOwn } from '../../base/dictionary.ts';
 import { mapGet } from '../../base/persistent-collections.ts';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
-import { overtakesQueue } from '../../core/messages/message-actions.ts';
+import { overtakesQueue, stopsWork } from '../../core/messages/message-actions.ts';
 import { formatReplyFile, freeReplyName, replyEvent } from '../../core/messages/replies.ts';
 import { classifyReappearedDrop, dropKey, type TakenDrop } from '../../core/session/dropped-files.ts';
 import { mayGiveOrders } from '../../core/session/session-messages.ts';
@@ -43,13 +43,18 @@ const countUnanswered = ({ unanswered, unpublishedReplies }: Session): number =>
 
 /**
  * Takes what is ready in the inbox. The commit point is the durable `message.received`; only then does the file leave
- * the inbox, so a crash in between finds it again, knows it by its identity, and only repeats the leaving.
+ * the inbox, so a crash in between finds it again, knows it by its identity, and only repeats the leaving. Without
+ * `room` on the disk only what ends work is taken.
  */
 export async function admitMessages(
   store: SessionStore,
   sessionLog: SessionLog,
-  { held, senders }: { held: boolean; senders: OrderSenders },
+  { held, senders, room = true }: { held: boolean; senders: OrderSenders; room?: boolean },
 ): Promise<AdmissionResult> {
+  if (!room) {
+    const { pending } = await admitBatch(store, sessionLog, true, senders, stopsWork);
+    return { pending, more: false, held };
+  }
   for (let full = held && !canAdmitBatch(sessionLog.session); ; ) {
     const { pending, more } = await admitBatch(store, sessionLog, full, senders);
     full ||= countUnanswered(sessionLog.session) > MAX_UNANSWERED - BATCH_SIZE;
@@ -65,13 +70,14 @@ async function admitBatch(
   sessionLog: SessionLog,
   full: boolean,
   senders: OrderSenders,
+  goesAhead: typeof overtakesQueue = overtakesQueue,
 ): Promise<{ pending: boolean; more: boolean }> {
   const mayGoAhead = countUnanswered(sessionLog.session) < MAX_UNANSWERED + MAX_URGENT;
   const { drops, pending, more } = await store.inbox.listReady({
     max: full ? 0 : BATCH_SIZE,
     ...(mayGoAhead && {
       ahead: ({ text = '', command, from }) =>
-        overtakesQueue(sessionLog.session, {
+        goesAhead(sessionLog.session, {
           text,
           ...(command !== undefined && { command }),
           ...dataFlagOf(sessionLog, from, senders),

@@ -6,8 +6,6 @@ import type { SessionLog } from '../state/session-log.ts';
 import { admitMessages, canAdmitBatch } from './admission.ts';
 import { recordChildReplies } from './child-replies.ts';
 
-const NOTHING_ADMITTED = { pending: false, more: false };
-
 /** Takes in whatever people and child sessions have put into the session's files. */
 export type Intake = {
   /** Something may have come in: the next look is due. */
@@ -51,10 +49,12 @@ export function openIntake(
       isDue = false;
       const senders = settingsFault === null ? named : 'unknown';
       // What is not taken in now stays in the inbox; the daemon wakes every such session when there is room again.
-      const { pending, more, ...admitted } =
-        ports.diskCapacity() === 'plenty'
-          ? await admitMessages(ports.store, sessionLog, { held: isInboxFull, senders })
-          : { ...NOTHING_ADMITTED, held: isInboxFull };
+      const room = ports.diskCapacity() === 'plenty';
+      const { pending, more, ...admitted } = await admitMessages(ports.store, sessionLog, {
+        held: isInboxFull,
+        senders,
+        room,
+      });
       isInboxFull = admitted.held;
       await recordChildReplies(ports, sessionLog);
       await approvalSync.readAnswers();

@@ -1,3 +1,4 @@
+import { isDiskFull } from '../../base/user-error.ts';
 import { lastSaveOf, parseEditedPlan } from '../../core/plan/edited-plan.ts';
 import { type MergedEdit, mergePlanEdit } from '../../core/plan/merge-edit.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
@@ -136,8 +137,15 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
       // What a power cut takes out of the record must not stay in the file: it would come back as a person's edit.
       await sessionLog.sync();
       const began = clock.elapsed();
-      const seen = await file.write(content);
+      const seen = await file.write(content).catch((error: unknown) => {
+        if (!isDiskFull(error)) throw error;
+      });
       last = clock.elapsed();
+      if (!seen) {
+        // The record has the plan; a full disk is no reason not to hear what comes in.
+        lag = MAX_WRITE_LAG_MS;
+        return self.scheduleWrite();
+      }
       lag = Math.min(MAX_WRITE_LAG_MS, Math.max(WRITE_LAG_MS, WRITE_TIME_SHARE * (last - began)));
       if (seen.is !== 'edited' && seen.is !== 'blocked') {
         written = content;

@@ -1,8 +1,9 @@
 import * as fs from 'node:fs';
 import { dirname } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
-import { stagingName, syncFolder } from './durable-write.ts';
-import { DiskError, toDiskError } from './store-errors.ts';
+import { isDiskFull } from '../../base/user-error.ts';
+import { stagingName, syncFolder, writeAll } from './durable-write.ts';
+import { DiskError, toDiskError, wrapDiskErrors } from './store-errors.ts';
 
 /**
  * Replaces a file that only this daemon writes: a reader sees the old or the new content, never a part. `durable`: the
@@ -25,4 +26,29 @@ export async function replaceFile(path: string, content: string, { durable = fal
     throw toDiskError(error, 'write', path);
   }
   if (durable) await syncFolder(dirname(path));
+}
+
+/**
+ * The same for a file that must be written on a full disk too: where there is no room for a new one, the old one is
+ * overwritten in its place. A power cut may leave a mixture then, which its readers must take for no file. The content
+ * is padded with spaces to the length of the old one, so that it needs no byte that is not there.
+ */
+export async function replaceOrOverwriteFile(path: string, content: string): Promise<void> {
+  try {
+    await replaceFile(path, content, { durable: true });
+  } catch (error) {
+    if (!isDiskFull(error)) throw error;
+    wrapDiskErrors('write', path, () => overwriteFile(path, content));
+  }
+}
+
+function overwriteFile(path: string, content: string): void {
+  const fd = fs.openSync(path, fs.constants.O_WRONLY | fs.constants.O_NOFOLLOW);
+  try {
+    const bytes = Buffer.from(content.padEnd(fs.fstatSync(fd).size - Buffer.byteLength(content) + content.length));
+    writeAll(fd, bytes, (to, all, offset) => fs.writeSync(to, all, offset, all.length - offset, offset));
+    fs.fdatasyncSync(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
 }

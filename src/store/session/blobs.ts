@@ -1,22 +1,22 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { Blobs } from '../../engine/ports/store-ports.ts';
-import { placeNewFile, stagingName, syncFolder, type WriteBytes } from '../fs/durable-write.ts';
+import { placeNewFile, stagingName, syncFolder } from '../fs/durable-write.ts';
 import { sha256Hex } from '../fs/file-reads.ts';
 import { CorruptLogError, ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 
 /**
- * Texts by the hash of their UTF-8 bytes. A file that does not hold what its name says throws CorruptLogError. They are
- * part of the record: `write` may use what is reserved for it.
+ * Texts by the hash of their UTF-8 bytes. A file that does not hold what its name says throws CorruptLogError. They
+ * never use what is reserved for the record: a long text would leave nothing for the line that says a call has ended.
  */
-export function openBlobs(folder: string, write?: WriteBytes): Blobs {
+export function openBlobs(folder: string): Blobs {
   return {
     async put(text) {
       const hash = sha256Hex(text);
       const path = join(folder, hash);
       // An earlier process may have died before it synced the folder, so that is done for a blob that is there as well.
       if (ifExists(() => fs.lstatSync(path))) await syncFolder(folder);
-      else await placeNewFile(join(folder, stagingName()), path, text, write);
+      else await placeNewFile(join(folder, stagingName()), path, text);
       return hash;
     },
     async get(hash) {

@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { Outbox } from '../../engine/ports/store-ports.ts';
 import { isReservedOutboxName } from '../../protocol/workspace/session-names.ts';
-import { placeNewFile, stagingName, syncFolder } from '../fs/durable-write.ts';
+import { placeNewFile, stagingName, syncFolder, type WriteBytes } from '../fs/durable-write.ts';
 import { statIfExists } from '../fs/file-reads.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import { assertReplyName, freeName, supersededName } from '../layout/file-names.ts';
@@ -10,9 +10,10 @@ import type { SessionPaths } from '../layout/layout.ts';
 
 /**
  * Reply files. A reply is published where its bytes are in place under its name, not where only the name is taken: a
- * record that was put back from a backup gives names again under which answers of its lost part still lie.
+ * record that was put back from a backup gives names again under which answers of its lost part still lie. `write` may
+ * use what is reserved for the record.
  */
-export function openOutbox(paths: SessionPaths): Outbox {
+export function openOutbox(paths: SessionPaths, write?: WriteBytes): Outbox {
   const inOutbox = (name: string) => join(paths.outbox, name);
   const isReserved = (name: string) =>
     isReservedOutboxName(name) || statIfExists(inOutbox(name))?.isDirectory() === true;
@@ -26,7 +27,7 @@ export function openOutbox(paths: SessionPaths): Outbox {
   const replaceReply = async (wanted: string, content: string) => {
     const name = nameFor(wanted, content);
     const staging = join(paths.outboxStaging, stagingName());
-    while (!(await placeNewFile(staging, inOutbox(name), content))) {
+    while (!(await placeNewFile(staging, inOutbox(name), content, write))) {
       if (hasContent(inOutbox(name), content)) return;
       renameExisting(name);
     }
