@@ -56,13 +56,21 @@ const PLACEHOLDER_WORK = '/work';
 
 /** Whether MCP servers could be reached by their settings: variables, programs, addresses. None is started or asked. */
 export function checkMcpServers(servers: McpServers | undefined, env: NodeJS.ProcessEnv): Finding[] {
-  return Object.entries(servers ?? {}).map(([name, server]) => ({ what: 'mcp', ...checkMcpServer(name, server, env) }));
+  return Object.entries(servers ?? {}).map(([name, server]) => ({
+    what: 'mcp',
+    ...checkMcpServer(name, server, env, servers ?? {}),
+  }));
 }
 
-function checkMcpServer(name: string, server: McpServer, env: NodeJS.ProcessEnv): Pick<Finding, 'is' | 'text'> {
+function checkMcpServer(
+  name: string,
+  server: McpServer,
+  env: NodeJS.ProcessEnv,
+  all: McpServers,
+): Pick<Finding, 'is' | 'text'> {
   if (server.disabled) return { is: 'note', text: `${name} is disabled` };
   try {
-    const { target } = resolveEntry(name, server, env, PLACEHOLDER_WORK);
+    const { target } = resolveEntry(name, server, env, PLACEHOLDER_WORK, all);
     if (target.by === 'endpoint')
       return { is: 'ok', text: `${name} at ${target.url.origin}${target.url.pathname}; not asked` };
     const { command, env: own, cwd } = target.server;

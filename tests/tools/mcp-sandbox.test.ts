@@ -82,6 +82,28 @@ test('a `cwd` where a model writes is refused, however it is written, and so is 
   }
 });
 
+test('a server outside the sandbox names nothing that is writable inside, of its own session or of another entry', async () => {
+  const at = mcpDesk({});
+  const shared = join(at.root, 'shared');
+  mkdirSync(join(shared, 'app'), { recursive: true });
+  symlinkSync(join(shared, 'app'), join(at.root, 'link'));
+  const writer = { ...odd(), write: [shared] };
+  const outside = (more: object) => ({ ...odd(), sandbox: 'none' as const, ...more });
+  for (const [key, more] of [
+    ['args\\.0', { args: [join(variable('AGENTD_WORK'), 's.mjs')] }],
+    ['args\\.1', { args: ['-c', `cd "${shared}" && exec node s.mjs`] }],
+    ['args\\.0', { args: [`--require=${at.root}/link/x.js`] }],
+    ['env\\.W', { env: { W: variable('AGENTD_WORK') } }],
+    ['cwd', { cwd: join(at.root, 'link') }],
+    ['command', { command: join(shared, 'run') }],
+  ] as const) {
+    at.wanted.servers = { x: writer, y: outside(more) };
+    expect((await at.ready()).join('\n'), key).toMatch(new RegExp(`\`y\` is not connected.*mcpServers\\.y\\.${key}`));
+  }
+  at.wanted.servers = { x: { ...writer, write: [] }, y: outside({ cwd: join(at.root, 'link') }) };
+  expect((await at.ready()).join('\n')).not.toContain('`y`');
+});
+
 held('a server sees and reaches only what its entry allows', async () => {
   const heard = createServer((socket) => socket.end('heard\n')).listen(0, '127.0.0.1');
   onTestFinished(() => void heard.close());

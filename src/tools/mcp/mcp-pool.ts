@@ -104,7 +104,12 @@ export function openSessionServers(options: SessionServersOptions): SessionServe
 
   /** Settings changed since: what is not wanted any more is closed, what is new is not yet started. */
   function applySettings(): void {
-    const now = new Map(wanted().map(([name, one]) => [name, { key: JSON.stringify(one), one }]));
+    const now = new Map(
+      wanted().map(([name, one]) => [
+        name,
+        { key: JSON.stringify(one.sandbox === 'none' ? [one, settings()] : one), one },
+      ]),
+    );
     for (const [name, { key, server }] of slots) {
       if (now.get(name)?.key === key) continue;
       slots.delete(name);

@@ -3,7 +3,7 @@ import { truncate } from '../../base/strings.ts';
 import { errorText } from '../../base/user-error.ts';
 import type { SessionPorts } from '../../engine/ports/session-ports.ts';
 import type { SandboxSettings } from '../../protocol/settings/effective-settings.ts';
-import type { McpServer } from '../../protocol/settings/mcp-config.ts';
+import type { McpServer, McpServers } from '../../protocol/settings/mcp-config.ts';
 import { launchUnsandboxed, type Sandbox, type SandboxStatus } from '../sandbox/sandbox.ts';
 import type { ConnectTarget } from './connect-server.ts';
 import { CallFault, type ListedTool, type McpConnection, type ServerResult } from './mcp-connection.ts';
@@ -48,6 +48,8 @@ export type ManagedServerOptions = {
   env: NodeJS.ProcessEnv;
   /** Where programs run; left out: as the daemon's user, held by nothing. */
   sandbox?: { of: Sandbox; wish: () => SandboxSettings } | undefined;
+  /** All servers that are wanted at this moment. */
+  settings?: () => McpServers;
   log: SessionPorts['log'];
   /** Called at each use. */
   onUse?: () => void;
@@ -78,7 +80,7 @@ export function manageServer(name: string, settings: McpServer, options: Managed
     let made: McpConnection | null = null;
     let isHeld = false;
     try {
-      const { target, scrub } = resolveEntry(name, settings, env, work);
+      const { target, scrub } = resolveEntry(name, settings, env, work, options.settings?.());
       isHeld = target.by === 'program' && sandboxStatus()?.held === true;
       // Loaded where there is a server at all: the SDK is large.
       const { connectServer } = await import('./connect-server.ts');

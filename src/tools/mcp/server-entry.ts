@@ -3,10 +3,11 @@ import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
 import { UserError } from '../../base/user-error.ts';
 import { SECRET_NAME_PATTERN, VARIABLE_REFERENCE } from '../../protocol/settings/env-variable.ts';
-import type { McpServer } from '../../protocol/settings/mcp-config.ts';
+import type { McpServer, McpServers } from '../../protocol/settings/mcp-config.ts';
 import { isInSessionFolder, withTrustedPath } from '../../protocol/workspace/session-names.ts';
 import { isInside, realPathOrNone } from '../common/path-lookup.ts';
 import type { ServerProgram } from '../sandbox/sandbox-backend.ts';
+import { checkOutsideSandbox, writableFolders } from './outside-sandbox.ts';
 
 export type HttpEndpoint = { by: 'endpoint'; url: URL; headers: Record<string, string>; usesSse: boolean };
 
@@ -26,9 +27,16 @@ const INHERITED_VARIABLES = /^(?:PATH|HOME|TMPDIR|LANG|LC_\w+)$/;
 
 /**
  * Fills in what the settings leave to the environment. Throws UserError naming the server and the variable that is
- * missing, the address that is none, or the folder that cannot be given to it.
+ * missing, the address that is none, or the folder that cannot be given to it. `all`: every entry of the session, since
+ * what one may write another must not run.
  */
-export function resolveEntry(name: string, server: McpServer, given: NodeJS.ProcessEnv, work: string): ResolvedEntry {
+export function resolveEntry(
+  name: string,
+  server: McpServer,
+  given: NodeJS.ProcessEnv,
+  work: string,
+  all: McpServers = {},
+): ResolvedEntry {
   const env: NodeJS.ProcessEnv = { ...given, [WORK_VARIABLE]: realPathOrNone(work) ?? work };
   const secrets = new Set<string>();
   const addSecret = (text: string) => {
@@ -43,7 +51,7 @@ export function resolveEntry(name: string, server: McpServer, given: NodeJS.Proc
     });
   const fillAll = (key: string, words: Record<string, string> = {}) =>
     Object.fromEntries(Object.entries(words).map(([word, text]) => [word, fillIn(`${key}.${word}`, text)]));
-  const target = resolveTarget(name, server, { env, work, fillIn, fillAll, addSecret });
+  const target = resolveTarget(name, server, { env, work, all, fillIn, fillAll, addSecret });
   // The longest first: one may be a part of another.
   const longest = () => [...secrets].sort((a, b) => b.length - a.length);
   return { target, scrub: (text) => longest().reduce((left, secret) => left.replaceAll(secret, REDACTED), text) };
@@ -52,6 +60,7 @@ export function resolveEntry(name: string, server: McpServer, given: NodeJS.Proc
 type EntryResolver = {
   env: NodeJS.ProcessEnv;
   work: string;
+  all: McpServers;
   fillIn(key: string, text: string): string;
   fillAll(key: string, words?: Record<string, string>): Record<string, string>;
   addSecret(text: string): void;
@@ -60,7 +69,7 @@ type EntryResolver = {
 function resolveTarget(
   name: string,
   server: McpServer,
-  { env, work, fillIn, fillAll, addSecret }: EntryResolver,
+  { env, work, all, fillIn, fillAll, addSecret }: EntryResolver,
 ): ServerTarget {
   if (server.url !== undefined) {
     const headers = fillAll('headers', server.headers);
@@ -80,6 +89,12 @@ function resolveTarget(
     { cwd, read: each('read'), write: each('write') },
     { work, home: env['HOME'] ?? homedir() },
   );
+  if (server.sandbox === 'none') {
+    const home = env['HOME'] ?? homedir();
+    const plain = (text: string) => text.replace(VARIABLE_REFERENCE, (_, key: string, other = '') => env[key] || other);
+    const writable = writableFolders(all, plain, home);
+    checkOutsideSandbox(name, { command, args: each('args'), cwd, env: own }, { work, writable, home });
+  }
   const environment = { ...inheritedEnv(env), ...own };
   return {
     by: 'program',

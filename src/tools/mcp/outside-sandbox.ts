@@ -1,0 +1,60 @@
+import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
+import { UserError } from '../../base/user-error.ts';
+import type { McpServer, McpServers } from '../../protocol/settings/mcp-config.ts';
+import { isInSessionFolder } from '../../protocol/workspace/session-names.ts';
+import { isInside, realPathOrNone } from '../common/path-lookup.ts';
+
+/** What an entry names, with all variables filled in. */
+export type NamedByEntry = { command: string; args: string[]; cwd: string | undefined; env: Record<string, string> };
+
+/** Folders that a server in the sandbox may write, other than a session's `work/`: as all entries say it. */
+export function writableFolders(servers: McpServers, fillIn: (text: string) => string, home: string): string[] {
+  const held = Object.values(servers).filter(({ sandbox, disabled }) => sandbox !== 'none' && disabled !== true);
+  return held
+    .flatMap(({ write = [] }: McpServer) => write)
+    .flatMap((text) => {
+      const path = pathIn(fillIn(text), home);
+      return path === undefined ? [] : [realPathOf(path)];
+    });
+}
+
+/**
+ * A server outside the sandbox names nothing that somebody inside may write: not a program, a word of its arguments,
+ * its folder or a value of its environment. What the model wrote there would run as the daemon's user. Throws UserError
+ * that names the key.
+ */
+export function checkOutsideSandbox(
+  name: string,
+  { command, args, cwd, env }: NamedByEntry,
+  { work, writable, home }: { work: string; writable: readonly string[]; home: string },
+): void {
+  const theirs = [resolve(work), realPathOrNone(work) ?? work, ...writable];
+  const isWritten = (path: string) => isInSessionFolder(path) || theirs.some((folder) => isInside(folder, path));
+  const named: Array<[key: string, text: string]> = [
+    ['command', command],
+    ...args.map((text, n): [string, string] => [`args.${n}`, text]),
+    ...(cwd === undefined ? [] : [['cwd', cwd] as [string, string]]),
+    ...Object.entries(env).map(([key, text]): [string, string] => [`env.${key}`, text]),
+  ];
+  for (const [key, text] of named) {
+    const paths = [text, ...text.split(/[\s:=,;"'`()<>|&]+/)].flatMap((word) => pathIn(word, home) ?? []);
+    const written = paths.find((path) => isWritten(path) || isWritten(realPathOf(path)));
+    if (written === undefined) continue;
+    throw new UserError(
+      `mcpServers.${name}.${key}: \`${written}\` can be written from inside the sandbox, by a session or a server with ` +
+        '`write`; with "sandbox": "none" what is put there could run as you. Name what only you write, or leave out "sandbox": "none".',
+    );
+  }
+}
+
+/** Where a path leads, also one of which the end is not there yet: it can be made. */
+function realPathOf(path: string): string {
+  const real = realPathOrNone(path);
+  if (real !== undefined || dirname(path) === path) return real ?? path;
+  return join(realPathOf(dirname(path)), basename(path));
+}
+
+function pathIn(text: string, home: string): string | undefined {
+  if (text === '~' || text.startsWith('~/')) return join(home, text.slice(1));
+  return isAbsolute(text) ? resolve(text) : undefined;
+}
