@@ -115,7 +115,7 @@ async function projections(there: Place, events: Event[]): Promise<string[]> {
   const invented = words.filter((word) => !word.includes(TOKEN));
   if (invented.length > 0) wrong.push(`said to be edited by hand, but nobody did: ${invented.join('; ')}`);
   for (const one of await rebuildFiles({ ...there, name: there.session }))
-    if (one.is !== 'as it was') wrong.push(`rebuild: ${one.path} ${one.is}${one.why ? ` (${one.why})` : ''}`);
+    if (one.is !== 'unchanged') wrong.push(`rebuild: ${one.path} ${one.is}${one.why ? ` (${one.why})` : ''}`);
   return wrong;
 }
 

@@ -116,7 +116,7 @@ async function plan(root: string, { name, session }: Recorded, wasBroken: boolea
     wrong.push(`plan.json is no plan: ${String(error).slice(0, 300)}`);
   }
   const files = await rebuildFiles({ ...paths, name });
-  const changed = files.filter(({ is, path }) => is !== 'as it was' && !(isLeft && path === 'plan.json'));
+  const changed = files.filter(({ is, path }) => is !== 'unchanged' && !(isLeft && path === 'plan.json'));
   return [...wrong, ...changed.map(({ path, is, why = '' }) => `rebuild: ${path} ${is} ${why}`)];
 }
 

@@ -37,7 +37,7 @@ export async function broken(root: string, scenario: Scenario): Promise<string[]
   wrong.push(...onceOnly(root), ...ending(root, scenario, all));
   for (const name of all.keys())
     for (const one of await rebuildFiles({ ...sessionPaths(join(root, '.sessions', name)), name }))
-      if (one.is !== 'as it was')
+      if (one.is !== 'unchanged')
         wrong.push(`rebuild of ${name}: ${one.path} ${one.is}${one.why ? ` (${one.why})` : ''}`);
   return wrong;
 }

@@ -164,7 +164,7 @@ async function plan(there: Place, events: Event[], found: Map<string, string>): 
   if (saved?.includes(TOKEN) && parses(saved) && !everySave(there, events).includes(TOKEN))
     wrong.push('the hand edit is lost');
   for (const one of await rebuildFiles({ ...there, name: there.session }))
-    if (one.is !== 'as it was' && !(isTorn && one.is === 'left'))
+    if (one.is !== 'unchanged' && !(isTorn && one.is === 'left'))
       wrong.push(`rebuild: ${one.path} ${one.is}${one.why ? ` (${one.why})` : ''}`);
   return wrong;
 }

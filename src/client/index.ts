@@ -126,7 +126,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     if (!(await isRunning(name))) return;
     const start = readLiveOwner(paths) ? '' : ' once a daemon is running (agentctl start)';
     throw new DaemonState(
-      `A run is on in ${name}, so it is not ${doing}. Stop the run first${start}: agentctl stop-run ${name} --wait`,
+      `${name} has an active run, so it is not ${doing}. Stop the run first${start}: agentctl stop-run ${name} --wait`,
     );
   };
   /** A record that cannot be trusted is let alone by the daemon too: nothing is on there. */
@@ -199,7 +199,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
         const { countWaitingMessages } = await import('./inspect/session-overview.ts');
         if (run || unanswered.length > 0 || countWaitingMessages(session) > 0) {
           throw new DaemonState(
-            `The daemon is at work in ${session.name}; it keeps the files up to date itself. Try again when the session rests.`,
+            `The daemon is working in ${session.name} and keeps its files up to date. Try again when the session is idle.`,
           );
         }
       }
@@ -219,7 +219,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       const target = folders.folderName(to);
       const parent = parentSessionOf(name);
       if (parent !== undefined)
-        throw new UserError(`${name} works for ${parent} and is called after it. Rename ${parent}.`);
+        throw new UserError(`${name} is a child session of ${parent} and named after it. Rename ${parent}.`);
       for (const one of await familyAtRest(key, 'renamed'))
         await (await workspace()).rename(one, target + one.slice(name.length));
       return target;

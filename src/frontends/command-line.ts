@@ -27,7 +27,7 @@ export function workspaceRoot(flag: string | undefined, env: NodeJS.ProcessEnv =
 export function addSettingsOptions<T>(cli: Argv<T>) {
   const text = (describe: string) => ({ type: 'string', requiresArg: true, describe }) as const;
   return cli
-    .option('config', text("Configuration file, in place of the workspace's agentd.json"))
+    .option('config', text("Configuration file to use instead of the workspace's agentd.json"))
     .option('model', text('Model name; "runbook" and "scripted:<file>" are built in'))
     .option('base-url', text('OpenAI-compatible endpoint, such as http://127.0.0.1:11434/v1'))
     .option('api-key-env', text('Environment variable that holds the API key'));
@@ -38,12 +38,12 @@ export function addDaemonOptions<T>(cli: Argv<T>) {
   return addSettingsOptions(cli)
     .option('allow-network-fs', {
       type: 'boolean',
-      describe: 'Serve a workspace on a network file system, at your own risk',
+      describe: 'Allow a workspace on a network file system, at your own risk',
     })
     .option('log-level', {
       choices: LOG_LEVELS,
       requiresArg: true,
-      describe: 'Least level that is logged',
+      describe: 'Minimum log level',
       default: 'info' satisfies LogLevel as LogLevel,
     });
 }
@@ -88,7 +88,7 @@ export function daemonArgv({ config, model, baseUrl, apiKeyEnv, logLevel, allowN
 export function rejectRepeatedFlags(args: Record<string, unknown>, lists: readonly string[] = []): void {
   for (const [name, value] of Object.entries(args)) {
     if (Array.isArray(value) && name !== '_' && !lists.includes(name)) {
-      throw new Error(`--${name} was given ${value.length} times; it is wanted once.`);
+      throw new Error(`--${name} was given ${value.length} times; give it once.`);
     }
   }
 }

@@ -28,14 +28,14 @@ test('approve finds the call that waits, and with --wait prints what came of it'
   const { code, out } = await at.ctl(['approve', 'demo', '--wait']);
   expect({ code, out }).toEqual({ code: 0, out: 'Written.\n' });
   const none = await at.ctl(['approve', 'demo']);
-  expect(none).toMatchObject({ code: 8, err: 'No call waits for an answer in demo.\n' });
+  expect(none).toMatchObject({ code: 8, err: 'No call is waiting for approval in demo.\n' });
 });
 
 test('deny is told to the model; a number that does not wait is not sent', async () => {
   const at = await asked();
   const other = await at.ctl(['deny', 'demo', '7']);
   expect(other.code).toBe(8);
-  expect(other.err).toContain('No call 7 waits in demo. These do:\n  demo 1  shell echo a >> ran');
+  expect(other.err).toContain('Call 7 is not waiting in demo. These are:\n  demo 1  shell echo a >> ran');
   const { code, out } = await at.ctl(['deny', 'demo', '1', '--json', '--wait']);
   expect(code).toBe(0);
   expect(JSON.parse(out)).toMatchObject({ status: 'done', text: 'Written.' });
@@ -52,7 +52,9 @@ test('approve --always adds the rule to session.json', async () => {
 test('what keeps the file from being an answer is shown', async () => {
   const at = await asked();
   writeFileSync(at.path('.sessions/demo/approvals/1.json'), '{ "decision": yes }');
-  expect((await at.ctl(['show', 'demo'])).out).toContain('approvals/1.json is no answer: it does not parse as JSON');
+  expect((await at.ctl(['show', 'demo'])).out).toContain(
+    'approvals/1.json is not a valid answer: it does not parse as JSON',
+  );
 });
 
 test('a command that looks like another one by marks that nobody sees is shown with them written out, in every command', async () => {

@@ -10,7 +10,7 @@ test('the daemon is started, looked at and stopped, and each says so when it is 
   expect((await ctl(['stop'])).code).toBe(3);
   expect(existsSync(root)).toBe(false);
   expect(await ctl(['start', '--model', 'runbook'])).toMatchObject({ code: 0, err: '' });
-  expect(await ctl(['start'])).toMatchObject({ code: 3, err: expect.stringContaining('running already') });
+  expect(await ctl(['start'])).toMatchObject({ code: 3, err: expect.stringContaining('already running') });
   const status = await ctl(['status', '--json']);
   expect(status.code).toBe(0);
   expect(JSON.parse(status.out)).toMatchObject({

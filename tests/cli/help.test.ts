@@ -37,8 +37,8 @@ test('what is not understood ends with 2, names the fault and says where to look
   const { ctl } = desk();
   for (const [words, said] of [
     [['bogus'], 'Unknown command: bogus'],
-    [[], 'A command is wanted'],
-    [['send'], 'Wanted: agentctl send <session> [text..]'],
+    [[], 'No command given'],
+    [['send'], 'Usage: agentctl send <session> [text..]'],
     [['list', '--zork'], 'Unknown argument: zork'],
     [['send', 'demo', 'hi', '--limit-iterations', 'x'], '--limit-iterations wants a whole number'],
     [['send', 'demo', 'hi', '--from', 'a', '--from', 'b'], '--from was given 2 times'],

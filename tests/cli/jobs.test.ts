@@ -24,14 +24,14 @@ test('jobs are listed and stopped without a daemon; show and doctor name those t
   expect((await at.ctl(['jobs', 'demo'])).out).toMatch(
     /^JOB +STATE +SECONDS +COMMAND\njob_1 +running +\d+ +echo hi; sleep 300\n$/,
   );
-  expect((await at.ctl(['show', 'demo'])).out).toContain('In the background\n  job_1: echo hi; sleep 300\n');
+  expect((await at.ctl(['show', 'demo'])).out).toContain('Background jobs\n  job_1: echo hi; sleep 300\n');
   expect((await at.ctl(['doctor', '--model', 'runbook'])).out).toContain('demo: job_1 runs: echo hi; sleep 300');
   expect((await at.ctl(['jobs', 'demo', 'stop'])).err).toContain('Which job?');
   expect((await at.ctl(['jobs', 'demo', 'stop', 'job_2'])).err).toContain('There is no job job_2. There are: job_1.');
   expect(runs()).toBe(true);
   expect((await at.ctl(['jobs', 'demo', 'stop', 'job_1'])).out).toContain('stopped by a person');
   expect(runs()).toBe(false);
-  expect((await at.ctl(['show', 'demo'])).out).not.toContain('In the background');
+  expect((await at.ctl(['show', 'demo'])).out).not.toContain('Background jobs');
   expect(JSON.parse((await at.ctl(['jobs', 'demo', '--json'])).out)).toMatchObject([{ id: 'job_1', running: false }]);
 });
 

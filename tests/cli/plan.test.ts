@@ -42,9 +42,9 @@ test('after a run "why" tells what closed each step, and what an open one waits 
     new RegExp(String.raw`^step_1 "Make a folder" was closed by marker at event \d+ ${time}: "\[Done: Make a folder\]`),
   );
   expect(lines[1]).toMatch(
-    new RegExp(String.raw`^step_2 "Look" was said to be blocked by the model at event \d+ ${time}`),
+    new RegExp(String.raw`^step_2 "Look" was reported as blocked by the model at event \d+ ${time}`),
   );
-  expect(lines[2]).toContain('step_3 "Tell" is open and waits its turn');
+  expect(lines[2]).toContain('step_3 "Tell" is open and waiting its turn');
   const [step] = JSON.parse((await at.ctl(['why', 'demo', '1', '--json'])).out);
   const event = JSON.parse((await at.ctl(['log', 'demo', '--json'])).out.split('\n')[step.closed.event - 1] ?? '');
   expect(event).toMatchObject({ type: 'step.completed', step: 'step_1', evidence: step.closed.words });
@@ -104,7 +104,7 @@ test('an order with words missing or too many is refused, and says how it goes',
     ['done', ['2'], '1'],
     ['undo', ['2']],
   ] as const)
-    expect(() => formatOrder(order, words, after), order).toThrow(`Wanted: agentctl plan <session> ${order}`);
+    expect(() => formatOrder(order, words, after), order).toThrow(`Usage: agentctl plan <session> ${order}`);
 });
 
 test('without a daemon an order waits in the inbox, and one that makes no sense is not sent', async () => {
@@ -123,14 +123,14 @@ test('without a daemon an order waits in the inbox, and one that makes no sense 
 test('an edit in an editor is taken in by the daemon', async () => {
   const at = await blocked();
   const { code, out } = await withEditor(at, `sed -i 's/"Tell"/"Tell all"/' "$1"`, ['plan', 'demo', 'edit']);
-  expect([code, out]).toEqual([0, 'Saved. The daemon takes it in before it does anything else here.\n']);
+  expect([code, out]).toEqual([0, 'Saved. The daemon applies it before its next action in this session.\n']);
   expect((await at.ctl(['plan', 'demo', 'reword', '1', 'Make it'])).code).toBe(0);
   const { changes } = JSON.parse((await at.ctl(['plan', 'demo', 'history', '--json'])).out);
   expect(changes.slice(-2)).toMatchObject([
     { by: 'person', what: ['step_3 was changed: description = Tell all'] },
     { by: 'person', what: ['step_1 was changed: description = Make it', 'by: /plan reword 1 Make it'] },
   ]);
-  expect((await withEditor(at, 'true', ['plan', 'demo', 'edit'])).out).toBe('Nothing was changed.\n');
+  expect((await withEditor(at, 'true', ['plan', 'demo', 'edit'])).out).toBe('No changes.\n');
 });
 
 test('an edit that does not parse, or whose editor fails, is not saved and not lost', async () => {
@@ -138,7 +138,7 @@ test('an edit that does not parse, or whose editor fails, is not saved and not l
   const before = fs.readFileSync(at.path('.sessions/demo/plan.json'), 'utf8');
   for (const [line, said] of [
     [`echo '{ "steps": [ ' > "$1"`, 'line 2, column 1'],
-    [`echo mine > "$1"; exit 3`, 'The editor ended with 3'],
+    [`echo mine > "$1"; exit 3`, 'The editor exited with 3'],
   ] as const) {
     const { code, err } = await withEditor(at, line, ['plan', 'demo', 'edit']);
     expect([code, err]).toEqual([1, expect.stringContaining(said)]);

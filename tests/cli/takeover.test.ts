@@ -31,7 +31,7 @@ test('an owner that hears is not killed, and the words say what to do next', asy
   const { child, ended } = await at.serve(...RUNBOOK);
   const { code, out } = await at.ctl(['takeover']);
   expect([code, out]).toEqual([0, expect.stringContaining(`Process ${child.pid}`)]);
-  expect(out).toContain('ended when it was asked to');
+  expect(out).toContain('ended on SIGTERM');
   expect(out).toContain('agentctl start');
   expect((await ended).code).toBe(0);
 });

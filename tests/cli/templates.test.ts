@@ -55,7 +55,7 @@ test('what cannot be run is rejected with the reason, and ends with 1; what is n
   const unknown = await at.ctl(['run', 'demo', 'report', '--param', 'citi=x', '--param', 'weeks=2', '--wait']);
   expect([unknown.code, unknown.out]).toEqual([1, expect.stringContaining('the nearest one is "city"')]);
   const slip = await at.ctl(['run', 'demo', 'report', 'Paris']);
-  expect([slip.code, slip.err]).toEqual([2, expect.stringContaining('Wanted name=value, came "Paris"')]);
+  expect([slip.code, slip.err]).toEqual([2, expect.stringContaining('Expected name=value, got "Paris"')]);
   expect(fs.existsSync(at.path('.sessions', 'demo', 'plan.json'))).toBe(false);
 });
 

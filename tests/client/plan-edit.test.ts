@@ -59,7 +59,7 @@ test('what is wrong with the copy is told with line and column, and the copy can
 test('a second edit of the same plan is refused until the first has ended', async () => {
   const { open, lock } = await withPlan();
   const first = await open();
-  await expect(open()).rejects.toThrow(`edited already, by process ${process.pid}`);
+  await expect(open()).rejects.toThrow(`already being edited by process ${process.pid}`);
   first.close({ keep: false });
   expect(fs.existsSync(lock)).toBe(false);
   (await open()).close({ keep: false });

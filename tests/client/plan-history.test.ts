@@ -27,14 +27,14 @@ test('the history tells every change with who made it, and the revision it led t
     { type: 'plan.ended', plan: 'plan_1', status: 'completed', reason: 'all steps are closed' },
   );
   expect(deeds.map(({ event, by, from, to, what }) => [event, by, `${from}-${to}`, what.join('; ')])).toEqual([
-    [4, 'daemon', '0-1', 'plan_1 began: Do it'],
+    [4, 'daemon', '0-1', 'plan_1 started: Do it'],
     [5, 'model', '1-2', 'step_1 was added: Look'],
     [6, 'model', '2-3', 'step_2 was added: Fetch'],
-    [7, 'daemon', '3-4', 'step_1 began'],
+    [7, 'daemon', '3-4', 'step_1 started'],
     [8, 'model', '4-5', 'step_1 was closed by marker: [Done]'],
     [10, 'person', '5-6', 'step_2 was changed: description = Fetch all; by: /plan reword 2 Fetch all'],
-    [12, 'person', '6-6', 'not taken over: plan.json does not parse'],
-    [13, 'daemon', '6-7', 'step_2 began'],
+    [12, 'person', '6-6', 'ignored: plan.json does not parse'],
+    [13, 'daemon', '6-7', 'step_2 started'],
     [14, 'daemon', '7-8', 'step_2 was closed by timeout'],
     [15, 'daemon', '8-9', 'it ended as completed: all steps are closed'],
   ]);
@@ -48,8 +48,8 @@ test('a plan that was put away and taken up again has one history', () => {
     { type: 'run.resumed', message: '2', by: 'person', limits: {}, plan: 'plan_1' },
   );
   expect(deeds.slice(-2).map(({ from, to, what }) => [from, to, what])).toEqual([
-    [4, 4, ['it was put away']],
-    [4, 5, ['it goes on']],
+    [4, 4, ['it was shelved']],
+    [4, 5, ['it resumed']],
   ]);
 });
 
@@ -85,6 +85,6 @@ test('without revisions a diff is that of the last change; steps that changed pl
 
 test('a diff with a revision that never was, or that goes backwards, is refused', () => {
   const history = historyOf(reworded);
-  expect(() => diffPlanRevisions(history, 2, 99)).toThrow('plan_1 has revisions 1 to 5; there is no 99');
+  expect(() => diffPlanRevisions(history, 2, 99)).toThrow('plan_1 has revisions 1 to 5; there is no revision 99');
   expect(() => diffPlanRevisions(history, 4, 2)).toThrow('4 is not before 2');
 });

@@ -55,7 +55,7 @@ test('what a daemon wrote is rebuilt byte for byte after all of it was deleted',
   for (const name of ['plan.json', 'plans', 'outbox']) fs.rmSync(join(session, name), { recursive: true });
   expect((await at.ctl(['rebuild', 'demo'])).code).toBe(0);
   expect(projections()).toEqual(before);
-  expect((await at.ctl(['rebuild', 'demo'])).out).toBe('4 of 4 files were as the record has them.\n');
+  expect((await at.ctl(['rebuild', 'demo'])).out).toBe('4 of 4 files already matched the event log.\n');
 });
 
 test('the plan that left, the plan that is there and missing replies are written; a reply that was read stays away', async () => {

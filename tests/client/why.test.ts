@@ -29,12 +29,12 @@ describe('a closed step is told with what closed it, when, and the very words', 
     [
       'a transition',
       [done('transition', 'Now let me fetch', 'step_3')],
-      'was closed by transition at event 9 (03:04:08), the answer went on to step_3: "Now let me fetch".',
+      'was closed by transition at event 9 (03:04:08), because the answer moved on to step_3: "Now let me fetch".',
     ],
     [
       'a timeout',
       [{ type: 'step.asked', step: 'step_1', iterations: 6 }, done('timeout', '')],
-      'was assumed done by timeout at event 10 (03:04:09), asked at event 9, no sign in the answer.',
+      'was assumed done by timeout at event 10 (03:04:09), asked at event 9, no signal in the answer.',
     ],
     ['a person who was asked', [done('person', 'yes')], 'was closed by a person at event 9 (03:04:08): "yes".'],
     [
@@ -64,7 +64,7 @@ describe('a closed step is told with what closed it, when, and the very words', 
     [
       'a block',
       [{ type: 'step.blocked', step: 'step_1', error: 'no key', by: 'model' }],
-      'was said to be blocked by the model at event 9 (03:04:08): "no key".',
+      'was reported as blocked by the model at event 9 (03:04:08): "no key".',
     ],
     [
       'a claim with checks',
@@ -100,14 +100,14 @@ test('claims that were refused are kept with the reason', () => {
     done('marker', '[Done]'),
   );
   expect(told(step)).toEqual([
-    'was claimed by marker and refused at event 9 (03:04:08), since a tool had just failed: "[Done] all"',
-    'was claimed by tool and refused at event 10 (03:04:09), since a check failed: "work/a.txt is not there"',
-    'was said to be not done at event 11 (03:04:10): "[Not done]"',
+    'was claimed by marker and rejected at event 9 (03:04:08) because a tool had just failed: "[Done] all"',
+    'was claimed by tool and rejected at event 10 (03:04:09) because a check failed: "work/a.txt is not there"',
+    'was reported as not done at event 11 (03:04:10): "[Not done]"',
     'was closed by marker at event 12 (03:04:11): "[Done]"',
   ]);
 });
 
-test('a step that was opened again is open, and tells who closed and who opened it', () => {
+test('a step that was reopened is open, and tells who closed and who opened it', () => {
   const [step] = of(done('marker', '[Done]'), said('2', 'not done yet'), {
     type: 'step.reopened',
     step: 'step_1',
@@ -118,7 +118,7 @@ test('a step that was opened again is open, and tells who closed and who opened 
   expect(step?.text).toContain('is the current step');
   expect(told(step)).toEqual([
     'was closed by marker at event 9 (03:04:08): "[Done]"',
-    'was opened again by a person at event 11 (03:04:10): "not done yet"',
+    'was reopened by a person at event 11 (03:04:10): "not done yet"',
   ]);
 });
 
@@ -131,22 +131,22 @@ test('a blocked step is opened again by "continue"', () => {
     { type: 'run.resumed', message: '2', by: 'person', limits: {} },
   );
   expect(step).toMatchObject({ status: 'pending', closed: null });
-  expect(told(step)?.at(-1)).toBe('was opened again at event 12 (03:04:11), as a person had the plan go on');
+  expect(told(step)?.at(-1)).toBe('was reopened at event 12 (03:04:11), when a person resumed the plan');
 });
 
 describe('an open step tells what it waits for', () => {
   const spent = { iterations: 1, tokens: 0, cost: null };
   test.each<[string, EventBody[], string]>([
-    ['a sign', [], 'is the current step (0 iterations so far); nothing has said yet that it is done.'],
+    ['a sign', [], 'is the current step (0 iterations so far); nothing has reported it done yet.'],
     [
       'an answer',
       [{ type: 'step.asked', step: 'step_1', iterations: 6 }],
-      'was asked at event 9 (03:04:08) whether it is done; there is no answer yet.',
+      'was asked at event 9 (03:04:08) whether it is done; no answer yet.',
     ],
     [
       'its checks',
       [{ type: 'step.claimed', step: 'step_1', tier: 'marker', evidence: '[Done]' }],
-      'was claimed by marker at event 9 (03:04:08): "[Done]"; its checks are being tried.',
+      'was claimed by marker at event 9 (03:04:08): "[Done]"; its checks are running.',
     ],
     [
       'a person who looks',
@@ -155,7 +155,7 @@ describe('an open step tells what it waits for', () => {
         { type: 'step.claimed', step: 'step_1', tier: 'marker', evidence: '[Done]' },
         { type: 'run.rested', message: '1.md', status: 'waiting', reason: 'check', text: '', spent },
       ],
-      'was claimed by marker at event 10 (03:04:09): "[Done]"; it waits for a person to answer: "Is it red?"; no run is on, the last one ended as waiting (check) at event 11.',
+      'was claimed by marker at event 10 (03:04:09): "[Done]"; waiting for a person to answer: "Is it red?"; no run is active, the last one ended as waiting (check) at event 11.',
     ],
     [
       'nothing any more',
@@ -165,7 +165,7 @@ describe('an open step tells what it waits for', () => {
     [
       'its plan',
       [{ type: 'plan.ended', plan: 'plan_1', status: 'paused', reason: 'set aside' }],
-      'is open: its plan was put away (to take it up again: continue <session> plan_1).',
+      'is open: its plan was shelved (to resume it: continue <session> plan_1).',
     ],
   ])('%s', (_, events, sentence) => {
     expect(text(...events)).toBe(`step_1 "Look" ${sentence}`);
@@ -175,8 +175,8 @@ describe('an open step tells what it waits for', () => {
     const [, second, third] = of(
       edit({ what: 'step', step: 'step_3', set: { needs: ['step_1', 'step_9'] }, unset: [] }),
     );
-    expect(second?.text).toBe('step_2 "Fetch" is open and waits its turn behind step_1.');
-    expect(third?.text).toBe('step_3 "Tell" is open and waits for step_1 (running), step_9 (not in the plan).');
+    expect(second?.text).toBe('step_2 "Fetch" is open and waiting its turn behind step_1.');
+    expect(third?.text).toBe('step_3 "Tell" is open and waiting for step_1 (running), step_9 (not in the plan).');
   });
 });
 
@@ -193,7 +193,7 @@ test('steps are told of the plan at hand, in its order, and not of an earlier on
     ['step_2', 1, 0],
     ['step_1', 2, 0],
   ]);
-  expect(steps[0]?.text).toBe('step_2 "Once more" (number 1) is open and waits its turn.');
+  expect(steps[0]?.text).toBe('step_2 "Once more" (number 1) is open and waiting its turn.');
 });
 
 test('a step is found by id, number or description; an unknown one names the known', () => {

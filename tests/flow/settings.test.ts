@@ -151,7 +151,7 @@ test('a daemon starts with the last good agentd.json where the file is broken by
         encoding: 'utf8',
       }),
     ).toMatch(/agentd\.json is not JSON: line 1, column 14/);
-  expect(ctl('status')).toContain('those that held last');
+  expect(ctl('status')).toContain('the last valid ones');
   // The file counts, not what the daemon wrote of it up to a second ago.
   on.sh('../', `echo '{ "sandbox": "none", "permissions": [{ "deny": "shell" }] }' > agentd.json`);
   expect(ctl('status')).not.toContain('Broken:');

@@ -26,5 +26,5 @@ test("the agent's own shell cannot read the token, and is refused without one", 
   expect(told.out).not.toContain(token);
   expect(outputs[0]).toContain('No such file');
   expect(outputs[1]).toMatch(/found [12]/);
-  expect(outputs[2]).toMatch(/Token wanted|exit [1-9]/);
+  expect(outputs[2]).toMatch(/Token required|exit [1-9]/);
 });

@@ -85,6 +85,6 @@ test('openapi.json describes every operation and is not behind the token; a port
   expect(described.sort()).toEqual(OPERATIONS.map(({ method, path }) => `${method} ${path}`).sort());
   const taken = await place.ctl(['serve', '--port', new URL(url).port]);
   expect(taken).toMatchObject({ code: 1, out: '' });
-  expect(taken.err).toContain('is taken by another process');
+  expect(taken.err).toContain('is in use by another process');
   expect(await place.ctl(['serve', '--port', '70000'])).toMatchObject({ code: 2, out: '' });
 });

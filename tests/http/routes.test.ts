@@ -108,6 +108,6 @@ test('a call that waits is answered by its number and hash; another hash, or one
   expect(reply).toMatchObject({ status: 200, json: { text: 'Done.' } });
   expect(await ask('POST', path, { body })).toMatchObject({
     status: 409,
-    json: { came: 'No call waits for an answer in demo.' },
+    json: { came: 'No call is waiting for approval in demo.' },
   });
 });

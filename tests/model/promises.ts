@@ -150,7 +150,7 @@ async function rebuilt(paths: SessionPaths, name: string): Promise<string[]> {
   const files = await rebuildFiles({ ...paths, name });
   // A reply that somebody deleted is not there, and rebuilding it is what rebuilding is for.
   return files
-    .filter((one) => one.is !== 'as it was' && !(one.is === 'written' && one.path.startsWith('outbox/')))
+    .filter((one) => one.is !== 'unchanged' && !(one.is === 'written' && one.path.startsWith('outbox/')))
     .map((one) => `rebuild: ${one.path} ${one.is}${one.why ? ` (${one.why})` : ''}`);
 }
 

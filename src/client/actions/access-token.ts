@@ -20,8 +20,8 @@ export async function readAccessToken({ token: path }: WorkspacePaths): Promise<
     await placeNewFile(join(dirname(path), stagingName()), path, `${randomBytes(TOKEN_BYTES).toString('base64url')}\n`);
   const stat = statIfExists(path);
   if (!stat?.isFile() || (stat.mode & 0o077) !== 0)
-    throw new UserError(`${path} must be a file that only its owner can read. Make it so: chmod 600 ${path}`);
+    throw new UserError(`${path} must be a file that only its owner can read. Run: chmod 600 ${path}`);
   const token = wrapDiskErrors('read', path, () => fs.readFileSync(path, 'utf8')).trim();
   if (TOKEN.test(token)) return token;
-  throw new UserError(`${path} holds no token of 43 characters or more. Remove it; the next server makes a new one.`);
+  throw new UserError(`${path} holds no token of 43 characters or more. Delete it; the next server creates a new one.`);
 }

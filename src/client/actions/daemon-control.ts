@@ -22,7 +22,7 @@ export type DaemonLaunch = { program: string; args: string[] };
  */
 export async function launchDaemon(paths: WorkspacePaths, { program, args }: DaemonLaunch): Promise<WorkspaceOwner> {
   const there = readLiveOwner(paths);
-  if (there) throw new DaemonState(`A daemon is running already: process ${there.pid}, since ${there.at}.`);
+  if (there) throw new DaemonState(`A daemon is already running: process ${there.pid}, since ${there.at}.`);
   const log = wrapDiskErrors('open', paths.log, () => fs.openSync(paths.log, 'a', 0o600));
   const before = fs.fstatSync(log).size;
   const child = spawn(process.execPath, [program, '--workspace', paths.root, ...args], {
@@ -42,14 +42,14 @@ export async function launchDaemon(paths: WorkspacePaths, { program, args }: Dae
     child.kill('SIGTERM');
     throw new WaitedTooLong(`The daemon was not ready within ${START_MS / 1000} s and was stopped. Log: ${paths.log}`);
   }
-  const said = `The daemon ended at once (exit ${ready.exit}):\n${logSince(paths.log, before)}`;
+  const said = `The daemon exited at once (exit ${ready.exit}):\n${logSince(paths.log, before)}`;
   throw ready.exit === 3 ? new DaemonState(said) : new UserError(said);
 }
 
 function requireOwner(paths: WorkspacePaths): WorkspaceOwner {
   const owner = readLiveOwner(paths);
   if (owner) return owner;
-  throw new DaemonState(`The daemon was ready and has ended since. Log: ${paths.log}`);
+  throw new DaemonState(`The daemon was ready but has exited since. Log: ${paths.log}`);
 }
 
 /** Waits for the one line of the daemon, or its end. */
@@ -74,7 +74,7 @@ function waitUntilReady(child: ChildProcess): Promise<'ready' | 'late' | { exit:
 function logSince(log: string, before: number): string {
   const lines = fs.readFileSync(log).subarray(before).toString().trim().split('\n');
   const words = lines.filter((line) => !line.startsWith('{'));
-  return (words.length > 0 ? words : lines).slice(-20).join('\n') || `It said nothing. Log: ${log}`;
+  return (words.length > 0 ? words : lines).slice(-20).join('\n') || `It logged nothing. Log: ${log}`;
 }
 
 /** Asks the daemon to stop and waits until it has. Throws `DaemonState` where none runs. */
@@ -86,7 +86,7 @@ export async function stopDaemon(paths: WorkspacePaths): Promise<WorkspaceOwner>
   while (isProcessAlive(owner)) {
     if (performance.now() > deadline) {
       throw new WaitedTooLong(
-        `Process ${owner.pid} was asked to stop and has not within ${STOP_MS / 1000} s. If it hangs: agentctl takeover. Nothing is lost by that.`,
+        `Process ${owner.pid} did not stop within ${STOP_MS / 1000} s. If it hangs, run agentctl takeover; nothing is lost.`,
       );
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
@@ -124,7 +124,7 @@ export async function takeOverWorkspace(
   }
   if (!(await waitUntil(KILL_TIMEOUT_MS, () => !isProcessAlive(owner)))) {
     throw new WaitedTooLong(
-      `Process ${owner.pid} was killed and is still there after ${KILL_TIMEOUT_MS / 1000} s: it waits for the kernel, most likely for a disk that does not answer.`,
+      `Process ${owner.pid} was killed but still exists after ${KILL_TIMEOUT_MS / 1000} s: it is blocked in the kernel, most likely on a disk that does not respond.`,
     );
   }
   const isFree = await waitUntil(KILL_TIMEOUT_MS, () => readLiveOwner(paths) !== undefined || isLockFree(paths));
@@ -138,7 +138,7 @@ function ownerToEnd(paths: WorkspacePaths): WorkspaceOwner {
   if (live && live.start_time !== null) return live;
   if (live) {
     throw new UserError(
-      `This system does not tell when process ${live.pid} began, so it may be another program by now. If it is agentd: kill -9 ${live.pid}. Nothing is lost by that.`,
+      `This system does not report when process ${live.pid} started, so it may be another program by now. If it is agentd: kill -9 ${live.pid}. Nothing is lost.`,
     );
   }
   if (isLockFree(paths)) {
@@ -155,7 +155,7 @@ function ownerToEnd(paths: WorkspacePaths): WorkspaceOwner {
 }
 
 const unknownHolderText = ({ lock, owner }: WorkspacePaths) =>
-  `a process that ${owner} does not name holds the lock. If a daemon is starting, try again in a moment; otherwise see who it is with: fuser -v ${lock}`;
+  `a process that is not named in ${owner} holds the lock. If a daemon is starting, try again in a moment; otherwise find the process: fuser -v ${lock}`;
 
 const capitalize = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 

@@ -116,7 +116,9 @@ function readReply(paths: SessionPaths, name: string): Reply | undefined {
     if (text === undefined) continue;
     const reply = Reply.safeParse(/\.json$/i.test(name) ? parseJsonOrUndefined(text) : parseMarkdownReply(text));
     if (reply.success) return reply.data;
-    throw new UserError(`${path} is not a reply of agentd: ${reply.error.issues[0]?.message}. Was it changed by hand?`);
+    throw new UserError(
+      `${path} is not a reply written by agentd: ${reply.error.issues[0]?.message}. Was it changed by hand?`,
+    );
   }
   return undefined;
 }
@@ -143,7 +145,7 @@ export async function waitForReply(
   }
 }
 
-const REPLY_COMES_LATER = 'The message is not lost; its reply will be in outbox/.';
+const REPLY_COMES_LATER = 'The message is not lost; its reply will appear in outbox/.';
 
 const anySignal = (...signals: Array<AbortSignal | undefined>) =>
   AbortSignal.any(signals.filter((one) => one !== undefined));

@@ -49,13 +49,12 @@ async function mergeAndSave(paths: NamedSession, text: string): Promise<PlanSave
   if ('fault' in read) throw new PlanConflict(`Not saved: ${read.fault}`, 'invalid');
   if (!plan) throw new PlanConflict(`Not saved: ${paths.name} has no plan.`, 'none');
   const { id = plan.id, revision } = read.edit;
-  if (id !== plan.id)
-    throw new PlanConflict(`Not saved: the plan of ${paths.name} is ${plan.id}, and ${id} came.`, 'other');
+  if (id !== plan.id) throw new PlanConflict(`Not saved: the plan of ${paths.name} is ${plan.id}, not ${id}.`, 'other');
   // An edit that the daemon has not read yet would be lost under this one.
   const current = await withUnreadEdit(paths, session, plan);
   const base = revision === undefined ? current : await planOnRecord(paths, plan, revision);
   if (!base) {
-    const known = `revision ${revision} of ${id} is not known, the current one is ${plan.revision}`;
+    const known = `revision ${revision} of ${id} is unknown; the current one is ${plan.revision}`;
     throw new PlanConflict(`Not saved: ${known}.`, 'unknown');
   }
   const { changes, ignored } = mergePlanEdit(base, read.edit, current, session.lastStepNumber, read.raw);

@@ -36,13 +36,13 @@ export async function openPlanWorkingCopy(folder: string, now: Date): Promise<Pl
   const unlock = await lockPlanEdit(join(folder, '.plan.edit.lock'), now);
   try {
     const before = readPlanContent(plan, undefined, 0)?.text;
-    if (before === undefined) throw new UserError(`There is no plan to edit: ${plan} is not there.`);
+    if (before === undefined) throw new UserError(`There is no plan to edit: ${plan} does not exist.`);
     const desk = fs.mkdtempSync(join(tmpdir(), 'agentctl-plan-'));
     const path = join(desk, 'plan.json');
     await createFile(path, before);
     return {
       path,
-      problem: () => (fs.existsSync(path) ? planFileProblem(path) : 'the editor left no file behind'),
+      problem: () => (fs.existsSync(path) ? planFileProblem(path) : 'the editor left no file'),
       async save() {
         const text = wrapDiskErrors('read', path, () => fs.readFileSync(path, 'utf8'));
         if (text === before) return false;
@@ -73,11 +73,10 @@ async function lockPlanEdit(path: string, now: Date): Promise<() => void> {
       const holder = readIdentityFile(path, ProcessIdentity);
       if (holder && isProcessAlive(holder))
         throw new UserError(
-          `The plan is being edited already, by process ${holder.pid} since ${holder.at}. Finish that edit first.`,
+          `The plan is already being edited by process ${holder.pid} since ${holder.at}. Finish that edit first.`,
         );
       fs.rmSync(path, { force: true });
-      if (!linkIfFree(staged, path))
-        throw new UserError('Somebody else began to edit the plan at this very moment. Try again.');
+      if (!linkIfFree(staged, path)) throw new UserError('Someone else just started to edit the plan. Try again.');
     }
   } finally {
     fs.rmSync(staged, { force: true });

@@ -20,7 +20,7 @@ import { planFileProblem } from '../inspect/session-details.ts';
 import { replayLog } from '../sessions/replay.ts';
 
 /** What became of one file. `as it was`: its bytes were right. `left`: it is a person's, or its place is taken. */
-export type RebuiltFile = { path: string; is: 'written' | 'removed' | 'as it was' | 'left'; why?: string };
+export type RebuiltFile = { path: string; is: 'written' | 'removed' | 'unchanged' | 'left'; why?: string };
 
 /**
  * Writes every projection of a record anew, byte for byte: `plan.json`, the plans that left it, and replies that are in
@@ -73,7 +73,7 @@ function leaveHandEdit(path: string): RebuiltFile {
   const problem = planFileProblem(path);
   const why = problem
     ? `a hand edit that cannot be read: ${problem}`
-    : 'a hand edit; the daemon takes it in at its next look';
+    : 'a hand edit; the daemon applies it at its next check';
   return { path, is: 'left', why };
 }
 
@@ -88,16 +88,16 @@ async function rebuildPlan(
   if (before.is === 'blocked') return [{ path, is: 'left', why: before.why }];
   const there = readPlanContent(path, undefined, 0)?.text;
   const wanted = plan ? formatPlanFile(plan) : undefined;
-  if (there === wanted) return there === undefined ? [] : [{ path, is: 'as it was' }];
+  if (there === wanted) return there === undefined ? [] : [{ path, is: 'unchanged' }];
   if (unknown.size > 0) return [leaveHandEdit(path)];
   if (wanted !== undefined) {
     const seen = await file.write(wanted);
     return [seen.is === 'edited' || seen.is === 'blocked' ? leaveHandEdit(path) : { path, is: 'written' }];
   }
   const last = [...left.values()].at(-1);
-  if (!last) return [{ path, is: 'left', why: 'the record holds no plan' }];
+  if (!last) return [{ path, is: 'left', why: 'the event log has no plan' }];
   await file.archive(last.id, formatPlanFile(last));
-  return [{ path, is: 'removed', why: `the plan it shows is in plans/${last.id}.json` }];
+  return [{ path, is: 'removed', why: `its plan is in plans/${last.id}.json` }];
 }
 
 async function rebuildEndedPlans(paths: SessionPaths, left: ReadonlyMap<string, Plan>): Promise<RebuiltFile[]> {
@@ -107,7 +107,7 @@ async function rebuildEndedPlans(paths: SessionPaths, left: ReadonlyMap<string, 
     const text = formatPlanFile(plan);
     const isRight = ifExists(() => fs.readFileSync(path, 'utf8')) === text;
     if (!isRight) await replaceFile(path, text, { durable: true });
-    rebuilt.push({ path, is: isRight ? 'as it was' : 'written' });
+    rebuilt.push({ path, is: isRight ? 'unchanged' : 'written' });
   }
   return rebuilt;
 }
@@ -120,7 +120,7 @@ async function rebuildReplies(paths: SessionPaths, published: readonly Published
     const places = [join(paths.outbox, reply.id), join(paths.outboxRead, reply.id)];
     const [place] = places.filter((path) => fs.existsSync(path));
     if (place === undefined && at < removed) {
-      rebuilt.push({ path: places[1] ?? '', is: 'left', why: 'it was read, and is kept no longer' });
+      rebuilt.push({ path: places[1] ?? '', is: 'left', why: 'it was read, and its retention period is over' });
       continue;
     }
     if (place === undefined) await outbox.publish(reply.id, formatReplyFile(reply));
@@ -132,6 +132,6 @@ async function rebuildReplies(paths: SessionPaths, published: readonly Published
 /** A reply that is there stays as it is: whoever reads replies must never find one changed. */
 function replyFileState(place: string | undefined, path: string, reply: Reply): RebuiltFile {
   if (place === undefined) return { path, is: 'written' };
-  if (fs.readFileSync(place, 'utf8') === formatReplyFile(reply)) return { path: place, is: 'as it was' };
-  return { path: place, is: 'left', why: 'it differs from the record; move it away to get the reply again' };
+  if (fs.readFileSync(place, 'utf8') === formatReplyFile(reply)) return { path: place, is: 'unchanged' };
+  return { path: place, is: 'left', why: 'it differs from the event log; move it away to get the reply again' };
 }

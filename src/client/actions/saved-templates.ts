@@ -65,7 +65,7 @@ export async function savePlanAsTemplate(
   if (!plan) throw new UserError('There is no plan to save.');
   if (plan.status !== 'completed')
     throw new UserError(
-      `The plan is ${plan.status}; one that is completed can be saved. Finish it, or close its open steps with agentctl plan.`,
+      `The plan is ${plan.status}; only a completed plan can be saved. Finish it, or close its open steps with agentctl plan.`,
     );
   const template = templateFromPlan(plan);
   if ('why' in template) throw new UserError(template.why);

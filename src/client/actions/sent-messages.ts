@@ -38,9 +38,10 @@ async function findSent(paths: NamedSession, id: string, content: string): Promi
   const { messages, replyNames } = await readSession(paths);
   const known = mapGet(messages, id);
   const isOther = known ? known.sha256 !== sha256Hex(content) : waiting !== undefined && waiting !== content;
-  if (isOther) throw new MessageConflict(`The id ${JSON.stringify(id)} was used for another message. Use a new id.`);
+  if (isOther)
+    throw new MessageConflict(`The id ${JSON.stringify(id)} was already used for another message. Use a new id.`);
   if (!known && waiting === undefined && mapGet(replyNames, name))
-    throw new MessageConflict(`A reply has the name ${name} already. Use another id.`);
+    throw new MessageConflict(`There is already a reply named ${name}. Use another id.`);
   return known?.name ?? (waiting === undefined ? undefined : name);
 }
 

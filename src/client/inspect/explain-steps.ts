@@ -123,14 +123,14 @@ function stepEventOf(
     case 'step.skipped':
       return moment('skipped', event.by, event.reason, `was skipped by ${actorName(event.by)} ${when}`);
     case 'step.blocked':
-      return moment('blocked', event.by, event.error, `was said to be blocked by ${actorName(event.by)} ${when}`);
+      return moment('blocked', event.by, event.error, `was reported as blocked by ${actorName(event.by)} ${when}`);
     case 'step.reopened': {
       const message = event.message === undefined ? undefined : mapGet(after.messages, event.message);
       return moment(
         'reopened',
         event.by,
         message ? messageAsTyped(message) : '',
-        `was opened again by ${actorName(event.by)} ${when}`,
+        `was reopened by ${actorName(event.by)} ${when}`,
       );
     }
     case 'step.claimed':
@@ -141,7 +141,7 @@ function stepEventOf(
       return moment('asked', 'daemon', '', `was asked ${when} whether it is done`);
     case 'run.resumed':
       return after.plan?.steps.find((one) => one.id === step)?.status === 'pending'
-        ? moment('reopened', event.by, '', `was opened again ${when}, as ${actorName(event.by)} had the plan go on`)
+        ? moment('reopened', event.by, '', `was reopened ${when}, when ${actorName(event.by)} resumed the plan`)
         : null;
     case 'plan.edited':
       return stepEventOfEdit(step, beat, event, (is, words, verb) =>
@@ -180,27 +180,27 @@ function describeClosing(
     case 'tool':
       return `was closed by the plan tool ${when}${checked}`;
     case 'transition':
-      return `was closed by transition ${when}${event.to ? `, the answer went on to ${event.to}` : ''}${checked}`;
+      return `was closed by transition ${when}${event.to ? `, because the answer moved on to ${event.to}` : ''}${checked}`;
     case 'timeout': {
       const asked = history.findLast((moment) => moment.is === 'asked');
-      const question = asked ? `asked at event ${asked.event}, no sign in the answer` : 'no sign for too long';
+      const question = asked ? `asked at event ${asked.event}, no signal in the answer` : 'no signal for too long';
       return `was assumed done by timeout ${when}, ${question}${checked}`;
     }
     case 'person':
       return `was closed by a person ${when}`;
     case 'child':
-      return `was closed ${when}, since its child session had done it${checked}`;
+      return `was closed ${when} because its child session completed it${checked}`;
     case 'parts':
-      return `was closed ${when}, since all its parts had ended (${event.evidence})`;
+      return `was closed ${when} because all its parts ended (${event.evidence})`;
     default:
       return event.by satisfies never;
   }
 }
 
 function describeRefusal(tier: CompletedBy, veto: string, when: string): string {
-  if (veto === 'tool_failed') return `was claimed by ${tier} and refused ${when}, since a tool had just failed`;
-  if (veto === 'check_failed') return `was claimed by ${tier} and refused ${when}, since a check failed`;
-  return `was said to be ${veto === 'not_done' ? 'not done' : veto} ${when}`;
+  if (veto === 'tool_failed') return `was claimed by ${tier} and rejected ${when} because a tool had just failed`;
+  if (veto === 'check_failed') return `was claimed by ${tier} and rejected ${when} because a check failed`;
+  return `was reported as ${veto === 'not_done' ? 'not done' : veto} ${when}`;
 }
 
 type StatusOfStep = Step['status'];
@@ -229,7 +229,7 @@ function stepEventOfEdit(
     const to = change.what === 'status' ? change.to : change.step.status;
     const verb = STATUS_VERBS[to];
     if (verb && to !== 'pending' && to !== 'running') return moment(to, words, verb);
-    if (change.what === 'status' && STATUS_VERBS[change.from]) return moment('reopened', words, 'was opened again');
+    if (change.what === 'status' && STATUS_VERBS[change.from]) return moment('reopened', words, 'was reopened');
   }
   return null;
 }
@@ -238,9 +238,10 @@ function stepEventOfEdit(
  * What a step that is not closed waits for: the second half of a sentence about it. `plan` is the last one there was.
  */
 function describeOpenStep(session: Session, plan: Plan, step: Step, moments: readonly StepEvent[]): string {
-  if (step.status !== 'pending' && step.status !== 'running') return `is ${step.status}; the record does not say why`;
+  if (step.status !== 'pending' && step.status !== 'running')
+    return `is ${step.status}; the event log does not say why`;
   if (session.plan?.id !== plan.id)
-    return `is open: its plan was put away (to take it up again: continue <session> ${plan.id})`;
+    return `is open: its plan was shelved (to resume it: continue <session> ${plan.id})`;
   if (plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled')
     return `was open when the plan ended as ${plan.status}${plan.reason ? ` (${plan.reason})` : ''}`;
   return `${describeStanding(session, plan, step, moments)}${describeRunEnd(session)}`;
@@ -249,10 +250,10 @@ function describeOpenStep(session: Session, plan: Plan, step: Step, moments: rea
 function describeStanding(session: Session, plan: Plan, step: Step, moments: readonly StepEvent[]): string {
   if (session.claim?.step === step.id) return describeClaim(session, step, moments);
   const asked = moments.findLast((moment) => moment.is === 'asked');
-  if (session.askedIfDone === step.id && asked) return `${asked.text}; there is no answer yet`;
+  if (session.askedIfDone === step.id && asked) return `${asked.text}; no answer yet`;
   if (step.status === 'running') {
     const count = step.iterations ?? 0;
-    return `is the current step (${count} ${count === 1 ? 'iteration' : 'iterations'} so far); ${lastRefusalOr(moments, 'nothing has said yet that it is done')}`;
+    return `is the current step (${count} ${count === 1 ? 'iteration' : 'iterations'} so far); ${lastRefusalOr(moments, 'nothing has reported it done yet')}`;
   }
   return describeWaiting(plan, step);
 }
@@ -267,8 +268,8 @@ function describeClaim({ runEnd }: Session, step: Step, moments: readonly StepEv
   const claim = moments.findLast((moment) => moment.is === 'claimed')?.text ?? 'was claimed';
   const question = (step.done_when ?? []).find((check) => 'person' in check);
   return runEnd?.reason === 'check' && question && 'person' in question
-    ? `${claim}; it waits for a person to answer: "${question.person}"`
-    : `${claim}; its checks are being tried`;
+    ? `${claim}; waiting for a person to answer: "${question.person}"`
+    : `${claim}; its checks are running`;
 }
 
 function describeWaiting(plan: Plan, step: Step): string {
@@ -276,13 +277,13 @@ function describeWaiting(plan: Plan, step: Step): string {
     const other = plan.steps.find((one) => one.id === need);
     return other?.status === 'completed' ? [] : [`${need} (${other?.status ?? 'not in the plan'})`];
   });
-  if (unmet.length > 0) return `is open and waits for ${unmet.join(', ')}`;
+  if (unmet.length > 0) return `is open and waiting for ${unmet.join(', ')}`;
   const current = runningStep(plan);
-  return `is open and waits its turn${current ? ` behind ${current.id}` : ''}`;
+  return `is open and waiting its turn${current ? ` behind ${current.id}` : ''}`;
 }
 
 function describeRunEnd({ run, runEnd }: Session): string {
   if (run || !runEnd) return '';
   const why = runEnd.reason ? ` (${runEnd.reason})` : '';
-  return `; no run is on, the last one ended as ${runEnd.status}${why} at event ${runEnd.seq}`;
+  return `; no run is active, the last one ended as ${runEnd.status}${why} at event ${runEnd.seq}`;
 }

@@ -58,10 +58,10 @@ function historyEntry(beat: ReplayedEvent): Omit<PlanHistoryEntry, 'from' | 'to'
   const deed = (by: Actor, ...what: string[]) => ({ event: event.seq, at: event.at, by, what });
   switch (event.type) {
     case 'plan.started':
-      return deed('daemon', `${event.id} began: ${event.goal}`);
+      return deed('daemon', `${event.id} started: ${event.goal}`);
     case 'plan.edited': {
       const order = event.by === 'person' ? planOrderBehind(event, beat) : null;
-      const ignored = event.ignored.map((text) => `not taken over: ${text}`);
+      const ignored = event.ignored.map((text) => `ignored: ${text}`);
       return deed(
         event.by,
         ...describePlanChanges(event.changes),
@@ -72,18 +72,18 @@ function historyEntry(beat: ReplayedEvent): Omit<PlanHistoryEntry, 'from' | 'to'
     case 'plan.ended':
       return deed(
         event.reason === 'asked' ? 'person' : 'daemon',
-        event.status === 'paused' ? 'it was put away' : `it ended as ${event.status}: ${event.reason}`,
+        event.status === 'paused' ? 'it was shelved' : `it ended as ${event.status}: ${event.reason}`,
       );
     case 'run.resumed':
-      return changedPlanStatus(beat) ? deed(event.by, 'it goes on') : null;
+      return changedPlanStatus(beat) ? deed(event.by, 'it resumed') : null;
     case 'run.rested': {
       const by = event.reason === 'asked' || event.reason === 'stopped' ? 'person' : 'daemon';
-      return changedPlanStatus(beat) ? deed(by, `it rests as ${event.status}: ${event.reason}`) : null;
+      return changedPlanStatus(beat) ? deed(by, `it stopped as ${event.status}: ${event.reason}`) : null;
     }
     case 'step.added':
       return deed(event.by, `${event.step.id} was added: ${event.step.description}`);
     case 'step.started':
-      return deed('daemon', `${event.step} began`);
+      return deed('daemon', `${event.step} started`);
     case 'step.progressed':
       return deed('model', `${event.step} is at ${event.progress.current} of ${event.progress.total}`);
     case 'step.completed':
@@ -97,7 +97,7 @@ function historyEntry(beat: ReplayedEvent): Omit<PlanHistoryEntry, 'from' | 'to'
     case 'step.reopened': {
       const message = event.message === undefined ? undefined : mapGet(beat.after.messages, event.message);
       const order = message ? [`by: ${messageAsTyped(message)}`] : [];
-      return deed(event.by, `${event.step} was opened again`, ...order);
+      return deed(event.by, `${event.step} was reopened`, ...order);
     }
     default:
       return null;
@@ -151,9 +151,10 @@ export function diffPlanRevisions({ plan, deeds, versions }: PlanHistory, from?:
   const second = to ?? (from === undefined ? last?.to : undefined) ?? plan.revision;
   for (const revision of [first, second]) {
     if (revision <= plan.revision) continue;
-    throw new UserError(`${plan.id} has revisions 1 to ${plan.revision}; there is no ${revision}.`);
+    throw new UserError(`${plan.id} has revisions 1 to ${plan.revision}; there is no revision ${revision}.`);
   }
-  if (first >= second) throw new UserError(`Wanted an earlier and a later revision; ${first} is not before ${second}.`);
+  if (first >= second)
+    throw new UserError(`Expected an earlier and a later revision; ${first} is not before ${second}.`);
   return {
     plan: plan.id,
     from: first,

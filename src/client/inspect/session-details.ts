@@ -154,7 +154,7 @@ function approvalRequestOf(paths: NamedSession, { approvals: { open } }: Session
   const { id, name: tool, shows, why, always, expires_at, hash } = open;
   const text = readTextFile(`${paths.approvals}/${id}.json`);
   const answer = text === undefined ? null : parseApprovalFile(text, open);
-  const problem = answer && 'fault' in answer ? `approvals/${id}.json is no answer: ${answer.fault}` : null;
+  const problem = answer && 'fault' in answer ? `approvals/${id}.json is not a valid answer: ${answer.fault}` : null;
   return { session: paths.name, id, tool, shows, why, always, expires_at, hash, problem };
 }
 
@@ -185,11 +185,11 @@ export async function findApprovalRequest(
   const name = family[0]?.name ?? '';
   throw new NoSuchApproval(
     open.length === 0
-      ? `No call waits for an answer in ${name}.`
+      ? `No call is waiting for approval in ${name}.`
       : [
           id === undefined || meant.length > 1
-            ? 'Several calls wait; say which, by session and number:'
-            : `No call ${id} waits in ${name}. These do:`,
+            ? 'Several calls are waiting; name one by session and number:'
+            : `Call ${id} is not waiting in ${name}. These are:`,
           ...lines,
         ].join('\n'),
   );

@@ -104,9 +104,9 @@ export async function workspaceSettingsProblem(paths: WorkspacePaths): Promise<s
 /** What the daemon does about a file that does not hold. */
 function fallbackNotice(lastGood: string): string {
   const force = fs.existsSync(lastGood)
-    ? `Until it does, the settings that held last are in force: ${lastGood}`
-    : 'Until it does, nothing is done that goes by it.';
-  return `${force} Mend the file; it is taken at once.`;
+    ? `The last valid settings remain in force: ${lastGood}.`
+    : 'There are no earlier valid settings, so nothing that depends on them runs.';
+  return `${force} Fix the file; changes apply immediately.`;
 }
 
 /**
@@ -139,7 +139,7 @@ async function checkSettingsFile(
 
 function readTextFile(path: string): string | undefined {
   if (fs.statSync(path, { throwIfNoEntry: false })?.isDirectory())
-    throw new Error(`${path} is a folder, where a file was expected. Move it away.`);
+    throw new Error(`${path} is a folder; expected a file. Move it away.`);
   return ifExists(() => fs.readFileSync(path, 'utf8'));
 }
 

@@ -30,7 +30,7 @@ export class AlreadyOwnedError extends UserError {
       ? `process ${owner.pid} on ${owner.host}, since ${owner.at}`
       : 'a process that has not said who it is';
     const advice = 'Use that one, or stop it with: agentctl stop (if it hangs: agentctl takeover)';
-    super(`The workspace ${root} has a daemon already: ${who}. ${advice}`, 3);
+    super(`The workspace ${root} already has a daemon: ${who}. ${advice}`, 3);
     this.name = 'AlreadyOwnedError';
   }
 }

@@ -41,12 +41,12 @@ const isFlagName = (word: string): word is keyof typeof FLAG_NAMES => Object.has
 /** Every exit code of agentd, once: the code, `--help` and the docs read this table. */
 export const AGENTD_EXIT_CODES = {
   stopped: { code: 0, when: 'stopped' },
-  error: { code: 1, when: 'something went wrong' },
-  usage: { code: 2, when: 'the command line was not understood' },
-  owned: { code: 3, when: 'the workspace has a daemon already' },
-  lost: { code: 8, when: 'another daemon took the workspace; nothing was written after that was seen' },
-  twice: { code: 130, when: 'a second signal to stop' },
-  stalled: { code: 137, when: 'SIGKILL: it was killed, or stood still for a minute and ended itself' },
+  error: { code: 1, when: 'an error occurred' },
+  usage: { code: 2, when: 'invalid command line' },
+  owned: { code: 3, when: 'the workspace already has a daemon' },
+  lost: { code: 8, when: 'another daemon took over the workspace; this one stopped writing as soon as it noticed' },
+  twice: { code: 130, when: 'a second stop signal' },
+  stalled: { code: 137, when: 'SIGKILL: killed by someone, or by itself because its event loop hung for a minute' },
 } as const;
 
 /** The table in words. */

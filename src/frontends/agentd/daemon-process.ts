@@ -62,7 +62,7 @@ async function parseStartOptions(argv: string[]): Promise<DaemonStartOptions | n
     allowNetwork: args.allowNetworkFs ?? false,
     env: process.env,
     onLost: (why) => {
-      process.stderr.write(`The workspace is no longer ours: ${why.message}. Nothing more is written.\n`);
+      process.stderr.write(`This daemon no longer owns the workspace: ${why.message}. It writes nothing more.\n`);
       process.exit(AGENTD_EXIT_CODES.lost.code);
     },
   };

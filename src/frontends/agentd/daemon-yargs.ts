@@ -33,10 +33,10 @@ function buildDaemonParser(argv: string[]) {
       [
         'Usage: $0 [options]',
         '',
-        'Serves the sessions of a workspace in the foreground: takes the messages dropped into',
-        '.sessions/<session>/inbox/, works on them, and puts one reply for each into outbox/.',
-        'Prints "READY <workspace>" once it serves; logs to stderr, one JSON object a line.',
-        'SIGTERM or SIGINT stops it within seconds; what it was at goes on at the next start.',
+        'Serves the sessions of a workspace in the foreground: reads messages dropped into',
+        '.sessions/<session>/inbox/, works on them, and writes one reply for each to outbox/.',
+        'Prints "READY <workspace>" when it is ready; logs to stderr, one JSON object per line.',
+        'SIGTERM or SIGINT stops it within seconds; its work resumes at the next start.',
         '"agentctl start" runs it in the background.',
       ].join('\n'),
     )

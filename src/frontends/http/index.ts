@@ -61,7 +61,9 @@ function listen(server: ServerType, port: number): Promise<number> {
 
 function listenFault(error: Error, port: number): UserError {
   if (errorCode(error) === 'EADDRINUSE')
-    return new UserError(`${HOST}:${port} is taken by another process. Choose another port, or a free one: --port 0`);
+    return new UserError(
+      `${HOST}:${port} is in use by another process. Choose another port, or let the system pick one: --port 0`,
+    );
   return new UserError(`The server cannot listen on ${HOST}:${port}: ${errorText(error)}`);
 }
 

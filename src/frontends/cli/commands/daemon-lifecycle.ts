@@ -22,13 +22,13 @@ export const start = defineCommand({
 function lostStartRace(error: unknown): UserError | undefined {
   const line = errorText(error)
     .split('\n')
-    .find((one) => one.includes(' has a daemon already: '));
+    .find((one) => one.includes(' already has a daemon: '));
   return line === undefined ? undefined : new UserError(line, EXIT_CODES.daemon.code);
 }
 
 export const stop = defineCommand({
   usage: 'stop',
-  describe: 'Stop the daemon; what it is at goes on at the next start',
+  describe: 'Stop the daemon; its work resumes at the next start',
   // A session after it is most likely a slip for stop-run, and is told so rather than called unknown.
   builder: (cli) => cli.strict(false).strictOptions(),
   async run(args) {
@@ -49,7 +49,7 @@ const DEFAULT_GRACE_S = 10;
 
 export const takeover = defineCommand({
   usage: 'takeover',
-  describe: 'End a daemon that hangs: SIGTERM, then SIGKILL; no other is started',
+  describe: 'End a daemon that hangs: SIGTERM, then SIGKILL; starts no new one',
   builder: (cli) =>
     cli
       .option('grace', {
@@ -58,7 +58,7 @@ export const takeover = defineCommand({
         describe: 'Seconds from SIGTERM to SIGKILL',
         coerce: (seconds: number) => {
           if (seconds >= 0 && seconds <= 3600) return seconds;
-          throw new Error('--grace wants a number of seconds from 0 to 3600.');
+          throw new Error('--grace takes a number of seconds from 0 to 3600.');
         },
       })
       .option('json', JSON_OPTION),
@@ -70,10 +70,10 @@ export const takeover = defineCommand({
       printJson({ pid, since, host, epoch, ended_by: by, next: next ? { pid: next.pid, since: next.at } : null });
       return 'ok';
     }
-    const how = by === 'SIGTERM' ? 'ended when it was asked to' : `did not end within ${args.grace} s and was killed`;
-    print(`Process ${pid}, the owner since ${since}, ${how}.`);
-    if (next) print(`The workspace has its next daemon already: process ${next.pid}, since ${next.at}.`);
-    else print('The workspace is free. What it was at goes on with the next daemon: agentctl start');
+    const how = by === 'SIGTERM' ? 'ended on SIGTERM' : `did not end within ${args.grace} s and was killed`;
+    print(`Process ${pid}, owner since ${since}, ${how}.`);
+    if (next) print(`The workspace already has a new daemon: process ${next.pid}, since ${next.at}.`);
+    else print('The workspace is free. Work resumes with the next daemon: agentctl start');
     return 'ok';
   },
 });
@@ -91,7 +91,7 @@ export const serve = defineCommand({
         requiresArg: true,
         default: DEFAULT_PORT,
         coerce: parsePort,
-        describe: 'Port to listen on; 0 takes a free one',
+        describe: 'Port to listen on; 0 picks a free one',
       })
       .option('openai', { type: 'boolean', default: false, describe: 'Serve clients of OpenAI too, below /v1' }),
   async run(args) {
@@ -111,7 +111,7 @@ export const serve = defineCommand({
 
 function parsePort(value: number): number {
   if (Number.isSafeInteger(value) && value >= 0 && value <= MAX_PORT) return value;
-  throw new Error(`--port wants a whole number from 0 to ${MAX_PORT}.`);
+  throw new Error(`--port takes a whole number from 0 to ${MAX_PORT}.`);
 }
 
 export const acp = defineCommand({

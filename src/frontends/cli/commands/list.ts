@@ -38,7 +38,7 @@ export async function listSessions(args: JsonOptions): Promise<ExitName> {
   for await (const session of client.list()) sessions.push(session);
   if (args.json) printJson(sessions);
   else if (sessions.length === 0)
-    printNote(`No sessions in ${client.paths.root}. Make one with: agentctl send demo "…"`);
+    printNote(`No sessions in ${client.paths.root}. Create one with: agentctl send demo "…"`);
   else print(formatSessions(sessions, client.daemon() !== undefined));
   const fault = await client.settingsFault();
   if (fault !== null) printNote(stripControls(fault));

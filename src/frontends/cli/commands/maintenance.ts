@@ -7,19 +7,21 @@ import { colorize, print, printJson, printNote, stripControls } from '../common/
 
 export const archive = defineCommand({
   usage: 'archive <session>',
-  describe: 'Put a session away into .archive/',
+  describe: 'Move a session to .archive/',
   builder: (cli) => cli.positional('session', SESSION_ARG),
   async run(args) {
-    print(`It is now ${await (await openWorkspaceClient(args)).archive(args.session)}`);
+    print(`Moved to ${await (await openWorkspaceClient(args)).archive(args.session)}`);
     return 'ok';
   },
 });
 
 export const remove = defineCommand({
   usage: 'remove <session>',
-  describe: 'Delete a session with everything in it',
+  describe: 'Delete a session and everything in it',
   builder: (cli) =>
-    cli.positional('session', SESSION_ARG).option('yes', { type: 'boolean', alias: 'y', describe: 'Do not ask' }),
+    cli
+      .positional('session', SESSION_ARG)
+      .option('yes', { type: 'boolean', alias: 'y', describe: 'Do not ask for confirmation' }),
   async run(args) {
     const client = await openWorkspaceClient(args);
     const folder = client.folder(args.session);
@@ -38,13 +40,15 @@ export const remove = defineCommand({
 async function confirmRemoval(what: string): Promise<boolean> {
   if (!process.stdin.isTTY) {
     throw new UserError(
-      `Nobody is there to be asked whether ${what} may be deleted. Add --yes.`,
+      `Cannot ask for confirmation: standard input is not a terminal. Pass --yes to delete ${what}.`,
       EXIT_CODES.usage.code,
     );
   }
   const asking = createInterface({ input: process.stdin, output: process.stderr });
   try {
-    return /^y(es)?$/i.test((await asking.question(`Delete ${what}, with record and files? [y/N] `)).trim());
+    return /^y(es)?$/i.test(
+      (await asking.question(`Delete ${what}, including its event log and files? [y/N] `)).trim(),
+    );
   } finally {
     asking.close();
   }
@@ -52,30 +56,30 @@ async function confirmRemoval(what: string): Promise<boolean> {
 
 export const rename = defineCommand({
   usage: 'rename <session> <name>',
-  describe: 'Give a session another name',
+  describe: 'Rename a session',
   builder: (cli) =>
     cli
       .positional('session', SESSION_ARG)
       .positional('name', { type: 'string', demandOption: true, describe: 'The new name' }),
   async run(args) {
-    print(`It is now ${await (await openWorkspaceClient(args)).rename(args.session, args.name)}`);
+    print(`Renamed to ${await (await openWorkspaceClient(args)).rename(args.session, args.name)}`);
     return 'ok';
   },
 });
 
 export const rebuild = defineCommand({
   usage: 'rebuild <session>',
-  describe: 'Write plan.json, ended plans and missing replies anew from the record',
+  describe: 'Rebuild plan.json, ended plans and missing replies from the event log',
   builder: (cli) => cli.positional('session', SESSION_ARG).option('json', JSON_OPTION),
   async run(args) {
     const files = await (await openWorkspaceClient(args)).rebuild(args.session);
     if (args.json) printJson(files);
     else {
       for (const { path, is, why } of files) {
-        if (is !== 'as it was') print(stripControls(`${is.padEnd(8)} ${path}${why ? ` (${why})` : ''}`));
+        if (is !== 'unchanged') print(stripControls(`${is.padEnd(8)} ${path}${why ? ` (${why})` : ''}`));
       }
-      const same = files.filter((file) => file.is === 'as it was').length;
-      print(`${same} of ${files.length} files were as the record has them.`);
+      const same = files.filter((file) => file.is === 'unchanged').length;
+      print(`${same} of ${files.length} files already matched the event log.`);
     }
     return 'ok';
   },

@@ -28,28 +28,28 @@ const LOCAL_ACTIONS = ['edit', 'history', 'diff'] as const;
 const ACTIONS_HELP = `Actions:
 ${PLAN_ORDERS.map((order) => `  ${ORDER_USAGE[order]}`).join('\n')}
   edit                with $VISUAL or $EDITOR
-  history             who changed what, and when
-  diff [from] [to]    between two revisions; without them, what the last change did`;
+  history             who changed what and when
+  diff [from] [to]    between two revisions; by default, what the last change did`;
 
 export const plan = defineCommand({
   usage: 'plan <session> [action] [args..]',
-  describe: 'Print the plan as the record has it, change it, or see how it was changed',
+  describe: 'Print the plan from the event log, change it, or see how it changed',
   builder: (cli) =>
     addSendOptions(
       cli
         .positional('session', SESSION_ARG)
         .positional('action', {
           choices: [...PLAN_ORDERS, ...LOCAL_ACTIONS],
-          describe: 'What to do; without it the plan is printed',
+          describe: 'What to do; by default the plan is printed',
         })
-        .positional('args', { type: 'string', array: true, describe: 'What the action wants' })
-        .option('after', { type: 'string', requiresArg: true, describe: 'add: put the new step behind this one' }),
+        .positional('args', { type: 'string', array: true, describe: 'Arguments of the action' })
+        .option('after', { type: 'string', requiresArg: true, describe: 'add: insert the new step after this one' }),
     )
       .option('wait', {
         type: 'boolean',
-        describe: `Wait for the reply to a change however long it takes; without it ${REPLY_TIMEOUT_S} s, where a daemon runs`,
+        describe: `Wait for the reply to a change without a time limit; by default ${REPLY_TIMEOUT_S} s if a daemon is running`,
       })
-      .option('json', { type: 'boolean', describe: 'Print JSON; the plan as plan.json holds it, byte for byte' })
+      .option('json', { type: 'boolean', describe: 'Print JSON; the plan exactly as in plan.json, byte for byte' })
       .epilogue(ACTIONS_HELP)
       .example('$0 plan demo done step_2 "All five are there"', '')
       .example('$0 plan demo add Draw the chart --after 2', ''),
@@ -65,7 +65,7 @@ export const plan = defineCommand({
     } else {
       if (words.length > 0 || after !== undefined)
         throw new UserError(
-          `${action ?? 'plan'} takes no more words.\nSee: agentctl plan --help`,
+          `${action ?? 'plan'} takes no further arguments.\nSee: agentctl plan --help`,
           EXIT_CODES.usage.code,
         );
       if (action === 'history') await printHistory(client, session, args);
@@ -97,23 +97,23 @@ function isOrder(action: PlanOrder | (typeof LOCAL_ACTIONS)[number] | undefined)
  * where words are missing or too many; whether there is such a step the daemon says.
  */
 export function formatOrder(order: PlanOrder, words: readonly string[], after: string | undefined): string {
-  if (after !== undefined && order !== 'add') throw usageError('--after goes with add only.', order);
+  if (after !== undefined && order !== 'add') throw usageError('--after works only with add.', order);
   const [step = '', ...rest] = words;
   const text = rest.join(' ').trim();
   switch (order) {
     case 'add':
       return formatAddOrder(words.join(' ').trim(), after?.trim());
     case 'undo':
-      if (words.length > 0) throw usageError(`undo takes nothing, but ${JSON.stringify(step)} came.`, order);
+      if (words.length > 0) throw usageError(`undo takes no arguments; got ${JSON.stringify(step)}.`, order);
       return order;
     case 'done':
     case 'skip':
       return [order, requireStep(step, order), text].filter(Boolean).join(' ');
     case 'move':
-      if (!/^[1-9]\d{0,8}$/.test(text)) throw usageError('move wants a step and a position from 1 on.', order);
+      if (!/^[1-9]\d{0,8}$/.test(text)) throw usageError('move takes a step and a position of 1 or more.', order);
       return `move ${requireStep(step, order)} ${text}`;
     case 'reword':
-      if (text === '') throw usageError('reword wants a step and its new text.', order);
+      if (text === '') throw usageError('reword takes a step and its new text.', order);
       return `reword ${requireStep(step, order)} ${text}`;
     default:
       return order satisfies never;
@@ -121,22 +121,22 @@ export function formatOrder(order: PlanOrder, words: readonly string[], after: s
 }
 
 function formatAddOrder(text: string, after: string | undefined): string {
-  if (text === '') throw usageError('add wants the text of the new step.', 'add');
+  if (text === '') throw usageError('add takes the text of the new step.', 'add');
   if (after === undefined) return `add ${text}`;
-  if (after === '' || /[:：]/.test(after)) throw usageError('--after wants the id or the number of a step.', 'add');
+  if (after === '' || /[:：]/.test(after)) throw usageError('--after takes the id or number of a step.', 'add');
   return `add after ${after}: ${text}`;
 }
 
 /** The daemon takes the first word for the step, so a description of several words cannot name it here. */
 function requireStep(step: string, order: PlanOrder): string {
-  if (step.trim() === '') throw usageError(`${order} wants a step: its id or number.`, order);
+  if (step.trim() === '') throw usageError(`${order} takes a step: its id or number.`, order);
   if (/\s/.test(step.trim()))
-    throw usageError(`${order} wants the id or number of a step, not ${JSON.stringify(step)}.`, order);
+    throw usageError(`${order} takes the id or number of a step, not ${JSON.stringify(step)}.`, order);
   return step.trim();
 }
 
 function usageError(message: string, order: PlanOrder): UserError {
-  return new UserError(`${message}\nWanted: agentctl plan <session> ${ORDER_USAGE[order]}`, EXIT_CODES.usage.code);
+  return new UserError(`${message}\nUsage: agentctl plan <session> ${ORDER_USAGE[order]}`, EXIT_CODES.usage.code);
 }
 
 /**
@@ -151,18 +151,18 @@ async function editPlanInEditor(client: Client, session: string): Promise<void> 
     await editUntilValid(edit);
     const isSaved = await edit.save();
     keep = false;
-    const taken = client.daemon() ? 'before it does anything else here' : 'when one runs (agentctl start)';
-    print(isSaved ? `Saved. The daemon takes it in ${taken}.` : 'Nothing was changed.');
+    const taken = client.daemon() ? 'before its next action in this session' : 'once it runs (agentctl start)';
+    print(isSaved ? `Saved. The daemon applies it ${taken}.` : 'No changes.');
   } finally {
     edit.close({ keep });
   }
 }
 
 async function editUntilValid(edit: PlanWorkingCopy): Promise<void> {
-  const left = `plan.json is as it was. Your text: ${edit.path}`;
+  const left = `plan.json is unchanged. Your text: ${edit.path}`;
   for (;;) {
     const end = await runEditor(edit.path);
-    if (end !== 0) throw new UserError(`The editor ended with ${end}; ${left}`);
+    if (end !== 0) throw new UserError(`The editor exited with ${end}; ${left}`);
     const problem = edit.problem();
     if (problem === null) return;
     if (!process.stdin.isTTY || !(await askToEditAgain(problem))) throw new UserError(`Not saved: ${problem}\n${left}`);

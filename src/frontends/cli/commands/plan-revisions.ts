@@ -35,7 +35,7 @@ export async function printDiff(
   const { diffPlanRevisions } = await import('../../../client/inspect/plan-history.ts');
   if (words.length > 2 || words.some((word) => !/^\d{1,9}$/.test(word)))
     throw new UserError(
-      'diff wants revisions by their numbers.\nWanted: agentctl plan <session> diff [from] [to]',
+      'diff takes revision numbers.\nUsage: agentctl plan <session> diff [from] [to]',
       EXIT_CODES.usage.code,
     );
   const [from, to] = words.map(Number);
@@ -67,7 +67,7 @@ function formatEntries(deeds: readonly PlanHistoryEntry[]): string {
 function formatDiff({ plan, from, to, changes, deeds }: PlanDiff): string {
   return [
     colorize('bold', stripControls(`${plan}, revision ${from} → ${to}`)),
-    ...(changes.length > 0 ? changes.map(formatFieldChange) : ['  Nothing but counters differs.']),
+    ...(changes.length > 0 ? changes.map(formatFieldChange) : ['  Only counters differ.']),
     ...(deeds.length > 0 ? ['', 'What happened in between:', formatEntries(deeds)] : []),
   ].join('\n');
 }

@@ -15,7 +15,7 @@ import { colorize, formatTable, print, printJson, printNote, toSingleLine } from
 
 export const continueRun = defineCommand({
   usage: 'continue <session> [note..]',
-  describe: 'Go on where the run rests; a note goes along',
+  describe: 'Resume the run, with an optional note',
   builder: (cli) =>
     addSendOptions(
       cli
@@ -23,13 +23,13 @@ export const continueRun = defineCommand({
         .positional('note', {
           type: 'string',
           array: true,
-          describe: 'What to mind, or the id of a plan that was set aside',
+          describe: 'A note for the model, or the id of a shelved plan',
         })
         .option('iterations', {
           type: 'number',
           requiresArg: true,
           coerce: parseWholeNumber('iterations'),
-          describe: 'Model calls before it pauses again',
+          describe: 'Model calls before the run pauses again',
         }),
     ),
   async run(args) {
@@ -44,34 +44,34 @@ export const continueRun = defineCommand({
   },
 });
 
-export const pause = defineMessageCommand('pause', 'Finish the call in flight, then rest', 'pause');
+export const pause = defineMessageCommand('pause', 'Finish the call in flight, then pause the run', 'pause');
 
 export const stopRun = defineMessageCommand(
   'stop-run',
-  'Abort the call in flight and rest; "continue" goes on',
+  'Abort the call in flight and pause the run; "continue" resumes it',
   'stop',
 );
 
 export const cancel = defineMessageCommand('cancel', 'Abort the call in flight and end the plan', 'cancel');
 
-export const undo = defineMessageCommand('undo', 'Open the step that was closed last', 'undo');
+export const undo = defineMessageCommand('undo', 'Reopen the step that was closed last', 'undo');
 
-export const newConversation = defineMessageCommand('new', 'Put the plan away and start a fresh conversation', 'new');
+export const newConversation = defineMessageCommand('new', 'Archive the plan and start a new conversation', 'new');
 
 export const approve = defineCommand({
   usage: 'approve <session> [id]',
-  describe: 'Let the call that waits for an answer run, once',
+  describe: 'Allow the call that is waiting for approval, once',
   builder: (cli) =>
     addApprovalOptions(cli).option('always', {
       type: 'boolean',
-      describe: 'Also add a rule to session.json, so that calls like it are not asked about',
+      describe: 'Also add a rule to session.json that allows similar calls',
     }),
   run: (args) => answerApproval(args, (id) => `approve ${id}${args.always ? ' always' : ''}`),
 });
 
 export const deny = defineCommand({
   usage: 'deny <session> [id]',
-  describe: 'Tell the model that the call that waits may not run',
+  describe: 'Deny the call that is waiting for approval, and tell the model',
   builder: (cli) => addApprovalOptions(cli),
   run: (args) => answerApproval(args, (id) => `deny ${id}`),
 });
@@ -82,7 +82,7 @@ function addApprovalOptions<T>(cli: Argv<T>) {
     cli.positional('session', SESSION_ARG).positional('id', {
       type: 'number',
       coerce: parseWholeNumber('id'),
-      describe: 'The number of the call; left out where only one waits',
+      describe: 'Number of the call; optional if only one is waiting',
     }),
   );
 }
@@ -101,12 +101,12 @@ async function answerApproval(args: ApprovalArgs, says: (id: number) => string):
 
 export const jobs = defineCommand({
   usage: 'jobs <session> [action] [job]',
-  describe: 'List the commands a session runs in the background, or stop one',
+  describe: 'List the background commands of a session, or stop one',
   builder: (cli) =>
     cli
       .positional('session', SESSION_ARG)
-      .positional('action', { choices: ['stop'] as const, describe: 'Ends a job with all its processes' })
-      .positional('job', { type: 'string', describe: 'Which one, as in job_1' })
+      .positional('action', { choices: ['stop'] as const, describe: 'stop: end a job and all its processes' })
+      .positional('job', { type: 'string', describe: 'Id of the job, such as job_1' })
       .option('json', JSON_OPTION)
       .example('$0 jobs demo stop job_1', ''),
   async run(args, parts) {

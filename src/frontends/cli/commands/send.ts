@@ -14,7 +14,7 @@ import { printNote } from '../common/terminal.ts';
 
 export const send = defineCommand({
   usage: 'send <session> [text..]',
-  describe: 'Send a message; a session that is not there is made',
+  describe: 'Send a message; creates the session if needed',
   builder: (cli) =>
     addSendOptions(
       cli
@@ -22,9 +22,9 @@ export const send = defineCommand({
         .positional('text', {
           type: 'string',
           array: true,
-          describe: 'What to say; "-" or nothing reads it from standard input',
+          describe: 'Text of the message; read from standard input if it is "-" or missing',
         })
-        .option('file', { type: 'string', array: true, requiresArg: true, describe: 'Send a copy of this file along' })
+        .option('file', { type: 'string', array: true, requiresArg: true, describe: 'Attach a copy of this file' })
         .option('stdin', {
           type: 'boolean',
           describe: 'Read the text from standard input, as "-" does',
@@ -43,9 +43,9 @@ export const send = defineCommand({
         .option('model', { type: 'string', requiresArg: true, describe: 'Model of the run this message starts' })
         .option('after', {
           type: 'boolean',
-          describe: 'Do not join a run that is on, wait for its end',
+          describe: 'Do not join the current run; wait for its end',
         })
-        .option('from', { type: 'string', requiresArg: true, describe: 'Who says it' })
+        .option('from', { type: 'string', requiresArg: true, describe: 'Name of the sender' })
         .example('$0 send demo "Count the words in notes.txt" --wait', '')
         .example('git diff | $0 send review - --file style.md', ''),
     ),
@@ -73,9 +73,9 @@ export async function sendMessage(
 }
 
 async function readTextFromStdin(): Promise<string> {
-  if (process.stdin.isTTY) printNote('Type the message; end it with Ctrl-D.');
+  if (process.stdin.isTTY) printNote('Type the message, then press Ctrl-D.');
   const said = await readAll(process.stdin);
-  if (said.trim() === '') throw nothingToSend('no text was given and standard input is empty');
+  if (said.trim() === '') throw nothingToSend('no text given and standard input is empty');
   return said;
 }
 

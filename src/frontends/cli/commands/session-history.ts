@@ -16,16 +16,16 @@ import {
 
 export const log = defineCommand({
   usage: 'log <session>',
-  describe: 'Print what happened, one line an event',
+  describe: 'Print what happened, one line per event',
   builder: (cli) =>
     cli
       .positional('session', SESSION_ARG)
-      .option('follow', { type: 'boolean', alias: 'f', describe: 'Go on with what comes' })
+      .option('follow', { type: 'boolean', alias: 'f', describe: 'Keep printing new events' })
       .option('from', {
         type: 'number',
         requiresArg: true,
         coerce: parseWholeNumber('from'),
-        describe: 'First event, by its number',
+        describe: 'Number of the first event',
       })
       .option('last', {
         type: 'number',
@@ -33,9 +33,9 @@ export const log = defineCommand({
         requiresArg: true,
         conflicts: 'from',
         coerce: parseWholeNumber('last'),
-        describe: 'Only so many events, from the end',
+        describe: 'Print only this many events, from the end',
       })
-      .option('json', { type: 'boolean', describe: 'Print the lines of the record as they are' }),
+      .option('json', { type: 'boolean', describe: 'Print the lines of the event log unchanged' }),
   async run(args) {
     const { follow } = args;
     const client = await openWorkspaceClient(args);
@@ -80,7 +80,7 @@ function summarizeEvent(event: Event): string {
     case 'model.answered':
       return `${event.usage.tokens} tokens, ${event.ms} ms${formatCalls(event)}: ${event.text}`;
     case 'model.failed':
-      return `${event.kind}, attempt ${event.attempt}${event.retry_at ? `, next try at ${formatLocalTime(event.retry_at)}` : ''}: ${event.error}`;
+      return `${event.kind}, attempt ${event.attempt}${event.retry_at ? `, next attempt at ${formatLocalTime(event.retry_at)}` : ''}: ${event.error}`;
     case 'tool.started':
       return `${event.call} ${event.name} ${event.args}`;
     case 'tool.finished':
@@ -123,7 +123,7 @@ function summarizeEvent(event: Event): string {
     case 'child.replied':
       return `${event.step} from ${event.child}, ${event.reply.status}: ${event.reply.text}`;
     case 'context.compacted':
-      return event.summary === '' ? 'a fresh conversation' : `up to ${event.upto}: ${event.summary}`;
+      return event.summary === '' ? 'a new conversation' : `up to ${event.upto}: ${event.summary}`;
     case 'run.rested':
       return `${event.status} (${event.reason}): ${event.text}`;
     case 'reply.committed':
@@ -149,7 +149,7 @@ function formatCalls({ calls }: { calls: Array<{ name: string }> }): string {
 
 export const why = defineCommand({
   usage: 'why <session> [step]',
-  describe: 'Say what closed each step and in which words, or what it waits for',
+  describe: 'Explain what closed each step and by which words, or what it is waiting for',
   builder: (cli) =>
     cli
       .positional('session', SESSION_ARG)
@@ -176,7 +176,7 @@ function formatExplanation({ text, closed, moments }: StepExplanation): string {
 
 /** What retention has removed of a record, for whoever asks about the past. */
 const removedEventsText = (gone: number): string =>
-  `Events 1 to ${gone} are gone: they were older than retention.record_days. What follows begins after them.`;
+  `Events 1 to ${gone} were removed: older than retention.record_days. The list starts after them.`;
 
 /** All that is kept of a session's record, and the name of its folder. Throws `NoSuchSession`. */
 export async function loadEvents(client: Client, session: string): Promise<{ name: string; events: Event[] }> {

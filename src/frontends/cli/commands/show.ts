@@ -13,7 +13,7 @@ import { colorize, formatLocalTime, print, printJson, stripControls, toSingleLin
 
 export const show = defineCommand({
   usage: 'show <session>',
-  describe: 'Show the plan, how far it is and why it rests',
+  describe: 'Show the plan, its progress and why the run stopped',
   builder: (cli) => cli.positional('session', SESSION_ARG).option('json', JSON_OPTION),
   run: (args, parts) => showSession(args, parts.jobs),
 });
@@ -51,14 +51,12 @@ async function formatDetails(
     '',
     stripControls(summary),
     ...(await formatChildren(children)),
-    ...(asked ? ['', 'It asks:', stripControls(asked)] : []),
+    ...(asked ? ['', 'Waiting for an answer to:', stripControls(asked)] : []),
     ...(approval?.problem ? ['', colorize('yellow', stripControls(approval.problem))] : []),
     ...(planProblem ? ['', colorize('yellow', stripControls(planProblem))] : []),
     ...(settingsProblem ? ['', colorize('yellow', stripControls(settingsProblem))] : []),
-    ...(inbox > 0 ? ['', `Messages not taken yet: ${inbox}`] : []),
-    ...(isServed || (!session.run && inbox === 0)
-      ? []
-      : ['', 'No daemon is running; it goes on after: agentctl start']),
+    ...(inbox > 0 ? ['', `Messages in the inbox: ${inbox}`] : []),
+    ...(isServed || (!session.run && inbox === 0) ? [] : ['', 'No daemon is running. To resume: agentctl start']),
   ].join('\n');
 }
 
@@ -66,7 +64,7 @@ function formatRunningJobs(running: JobListing[]): string[] {
   if (running.length === 0) return [];
   return [
     '',
-    colorize('bold', 'In the background'),
+    colorize('bold', 'Background jobs'),
     ...running.map(({ id, command: said }) => `  ${id}: ${stripControls(said)}`),
   ];
 }

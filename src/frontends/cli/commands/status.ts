@@ -5,7 +5,7 @@ import { formatDuration, print, printJson, stripControls, toSingleLine } from '.
 
 export const status = defineCommand({
   usage: 'status',
-  describe: 'Say whether a daemon is running, what sessions do, and which are polled or blocked, and why',
+  describe: 'Show whether a daemon is running, the state of sessions, and which are polled or blocked and why',
   builder: (cli) => cli.option('json', JSON_OPTION),
   run: (args) => printStatus(args),
 });
@@ -60,8 +60,8 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
     if (owner) print(`Lock:      ${describeLock(owner.lock)}`);
     print(`Sessions:  ${total}${formatCounts(counts)}`);
     for (const line of formatSettings(seen?.settings, fault, faults)) print(line);
-    for (const { name, problem } of problems) print(`Left alone: ${toSingleLine(`${name}: ${problem}`, 1000)}`);
-    if (waitingMessages > 0) print(`Inbox:     ${waitingMessages} not taken yet`);
+    for (const { name, problem } of problems) print(`Not served: ${toSingleLine(`${name}: ${problem}`, 1000)}`);
+    if (waitingMessages > 0) print(`Inbox:     ${waitingMessages} waiting`);
     for (const line of seen ? formatDaemonStatus(seen) : []) print(line);
   }
   return owner ? 'ok' : 'daemon';
@@ -76,8 +76,8 @@ function formatSettings(
   const age = told?.since ? `, in force for ${formatDuration(Math.max(0, Date.now() - Date.parse(told.since)))}` : '';
   const file = told ? stripControls(told.file) : 'agentd.json';
   const is = {
-    file: told?.since ? file : `no ${file}; the defaults are in force`,
-    'last good': 'those that held last',
+    file: told?.since ? file : `no ${file}; using the defaults`,
+    'last good': 'the last valid ones',
     nothing: 'none',
   };
   const mine = told ? `${is[told.from]}${age}` : file;
@@ -93,16 +93,18 @@ function formatSettings(
 /** What the daemon sees, and what keeps it from serving sessions. */
 function formatDaemonStatus({ watching, disk, trouble, sessions }: DaemonStatus): string[] {
   const { watched, polled, why, names } = watching;
-  const room = { plenty: '', little: '; nothing new is taken in', none: '; no further call is begun' }[disk.room];
+  const room = { plenty: '', little: '; no new messages are accepted', none: '; no further calls are started' }[
+    disk.room
+  ];
   return [
-    `Watching:  ${watched} watched${polled > 0 ? `, ${polled} polled: ${why ?? 'they cannot be watched'}` : ''}`,
+    `Watching:  ${watched} watched${polled > 0 ? `, ${polled} polled: ${why ?? 'cannot be watched'}` : ''}`,
     ...(polled > 0 ? [`           ${formatNames(names, polled)}`] : []),
     `Disk:      about ${disk.free_mb} MB free${room && disk.why ? ` (${disk.why})` : ''}${room}`,
-    ...(sessions.waiting > 0 ? [`Waiting:   ${sessions.waiting} to be opened, ${sessions.most_open} at a time`] : []),
-    ...trouble.sessions.map((one) => `${one.is}: ${toSingleLine(one.session, 60)}: ${stripControls(one.why)}`),
-    ...(trouble.total > trouble.sessions.length
-      ? [`… and ${trouble.total - trouble.sessions.length} more like these`]
+    ...(sessions.waiting > 0
+      ? [`Waiting:   ${sessions.waiting} to be opened, at most ${sessions.most_open} open at once`]
       : []),
+    ...trouble.sessions.map((one) => `${one.is}: ${toSingleLine(one.session, 60)}: ${stripControls(one.why)}`),
+    ...(trouble.total > trouble.sessions.length ? [`… and ${trouble.total - trouble.sessions.length} more`] : []),
   ];
 }
 

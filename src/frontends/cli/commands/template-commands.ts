@@ -6,13 +6,13 @@ import { print, printJson, printNote, stripControls } from '../common/terminal.t
 
 export const run = defineCommand({
   usage: 'run <session> <template> [params..]',
-  describe: 'Work through a template of the workspace; a session that is not there is made',
+  describe: 'Run a template of the workspace; creates the session if needed',
   builder: (cli) =>
     addSendOptions(
       cli
         .positional('session', SESSION_ARG)
         .positional('template', { type: 'string', demandOption: true, describe: 'Name of the template' })
-        .positional('params', { type: 'string', array: true, describe: 'Values of its parameters, as in city=Paris' })
+        .positional('params', { type: 'string', array: true, describe: 'Values of its parameters, such as city=Paris' })
         .option('param', { type: 'string', array: true, requiresArg: true, describe: 'The same, as an option' })
         .example('$0 run demo weekly-report city=Paris "title=The week in Paris" --wait', ''),
     ),
@@ -30,7 +30,7 @@ function quoteParameter(word: string): string {
   const [, name = '', value = ''] = /^([^=\s]+)=([\s\S]*)$/.exec(word) ?? [];
   if (name === '')
     throw new UserError(
-      `Wanted name=value, came ${JSON.stringify(word)}.\nSee: agentctl run --help`,
+      `Expected name=value, got ${JSON.stringify(word)}.\nSee: agentctl run --help`,
       EXIT_CODES.usage.code,
     );
   return `${name}="${value.replace(/[\\"]/g, '\\$&')}"`;
@@ -38,7 +38,7 @@ function quoteParameter(word: string): string {
 
 export const templates = defineCommand({
   usage: 'templates',
-  describe: 'List the templates of the workspace, how each is run, and what is wrong with any',
+  describe: 'List the templates of the workspace, how to run each, and their errors',
   builder: (cli) => cli.option('json', JSON_OPTION),
   async run(args) {
     const client = await openWorkspaceClient(args);
@@ -59,18 +59,18 @@ function formatTemplate({ usage, description, parameters, faults }: TemplateEntr
     usage,
     ...(description === null ? [] : [`    ${description}`]),
     ...named,
-    ...faults.map((fault) => `    wrong: ${fault}`),
+    ...faults.map((fault) => `    error: ${fault}`),
   ].join('\n');
 }
 
 export const saveTemplate = defineCommand({
   usage: 'save-template <session> <name>',
-  describe: 'Keep the completed plan of a session as a template',
+  describe: 'Save the completed plan of a session as a template',
   builder: (cli) =>
     cli
       .positional('session', SESSION_ARG)
       .positional('name', { type: 'string', demandOption: true, describe: 'Name of the template' })
-      .option('force', { type: 'boolean', describe: 'Replace a template of that name' })
+      .option('force', { type: 'boolean', describe: 'Replace an existing template of that name' })
       .option('json', { type: 'boolean', describe: 'Print the path as JSON' })
       .example('$0 save-template demo weekly-report', ''),
   async run(args) {
@@ -80,7 +80,7 @@ export const saveTemplate = defineCommand({
     if (args.json) printJson({ path });
     else {
       print(path);
-      printNote('Put parameters into it where a value may differ next time; see docs/templates.md.');
+      printNote('Add parameters for values that may differ next time; see docs/templates.md.');
     }
     return 'ok';
   },

@@ -19,12 +19,12 @@ type WatchArgs = GlobalOptions & { session: string; follow?: boolean | undefined
 
 export const watch = defineCommand({
   usage: 'watch <session>',
-  describe: 'Watch a run: steps, tools, and the text as it comes; ends when the run rests',
+  describe: 'Watch a run: steps, tools and streamed text; exits when the run stops',
   builder: (cli) =>
     cli
       .positional('session', SESSION_ARG)
-      .option('follow', { type: 'boolean', alias: 'f', describe: 'Do not end when the run rests' })
-      .option('json', { type: 'boolean', describe: 'Print each event and each piece of text as a line of JSON' }),
+      .option('follow', { type: 'boolean', alias: 'f', describe: 'Keep watching after the run stops' })
+      .option('json', { type: 'boolean', describe: 'Print each event and each piece of text as one line of JSON' }),
   async run(args) {
     const client = await openWorkspaceClient(args);
     const view = args.json ? jsonView() : screenView(openScreen(process.stdout));
@@ -81,7 +81,7 @@ async function watchUntilEnd(client: Client, view: View, { session, follow }: Wa
     if (follow) continue;
     if (sight.is === 'event' ? isOver(sight) : isIdle(last, last.seq === before.seq ? inbox : 0)) break;
     if (sight.is === 'state' && !client.daemon()) {
-      printNote('No daemon is running; nothing will move before: agentctl start');
+      printNote('No daemon is running, so nothing will happen until: agentctl start');
       return 'daemon';
     }
   }
@@ -117,14 +117,14 @@ function formatUpdateLines({ event, session }: EventUpdate, heard: string): stri
         ),
       ];
     case 'run.resumed':
-      return [colorize('dim', 'goes on')];
+      return [colorize('dim', 'resumed')];
     case 'model.answered':
       return missedAnswerText(event.text, heard);
     case 'model.failed':
       return [
         colorize(
           'yellow',
-          toSingleLine(`model: ${event.error}${event.retry_at ? ' (tried again)' : ''}`, MAX_LINE_CHARS),
+          toSingleLine(`model: ${event.error}${event.retry_at ? ' (will retry)' : ''}`, MAX_LINE_CHARS),
         ),
       ];
     case 'tool.started':

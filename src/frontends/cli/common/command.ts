@@ -78,6 +78,6 @@ export const WAIT_OPTION = {
 export function parseWholeNumber(name: string): (value: number | undefined) => number | undefined {
   return (value) => {
     if (value === undefined || (Number.isSafeInteger(value) && value > 0)) return value;
-    throw new Error(`--${name} wants a whole number from 1 on.`);
+    throw new Error(`--${name} takes a whole number of 1 or more.`);
   };
 }

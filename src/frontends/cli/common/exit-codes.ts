@@ -1,15 +1,15 @@
 /** Every exit code of agentctl, once: the code, `--help` and the docs read this table. */
 export const EXIT_CODES = {
   ok: { code: 0, when: 'done; with --wait: the message was answered, or joined a run' },
-  error: { code: 1, when: 'something went wrong, or the message was rejected' },
-  usage: { code: 2, when: 'the command line was not understood' },
-  daemon: { code: 3, when: 'the daemon is not as it must be: down, up already, or at work' },
-  session: { code: 4, when: 'there is no such session' },
-  paused: { code: 5, when: 'with --wait or watch: the run rests as paused' },
-  waiting: { code: 6, when: 'with --wait or watch: the run waits for an answer' },
+  error: { code: 1, when: 'an error occurred, or the message was rejected' },
+  usage: { code: 2, when: 'invalid command line' },
+  daemon: { code: 3, when: 'wrong daemon state: not running, already running, or busy with the session' },
+  session: { code: 4, when: 'no such session' },
+  paused: { code: 5, when: 'with --wait or watch: the run is paused' },
+  waiting: { code: 6, when: 'with --wait or watch: the run is waiting for an answer' },
   failed: { code: 7, when: 'with --wait or watch: the run failed or was cancelled' },
-  approval: { code: 8, when: 'approve, deny: no call waits, or it is not clear which one is meant' },
-  timeout: { code: 124, when: 'waited too long' },
+  approval: { code: 8, when: 'approve, deny: no call is waiting, or it is unclear which one is meant' },
+  timeout: { code: 124, when: 'timed out waiting' },
 } as const;
 
 export type ExitName = keyof typeof EXIT_CODES;

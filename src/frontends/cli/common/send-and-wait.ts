@@ -29,15 +29,15 @@ export function addSendOptions<T>(cli: Argv<T>) {
       type: 'number',
       requiresArg: true,
       implies: 'wait',
-      describe: 'Longest wait in seconds; without it there is none',
+      describe: 'Longest wait in seconds; by default no limit',
     })
     .option('json', {
       type: 'boolean',
-      describe: 'Print what was sent, or with --wait the reply, as JSON',
+      describe: 'Print the message sent, or with --wait the reply, as JSON',
     })
     .check(({ timeout }) => {
       if (timeout === undefined || timeout > 0) return true;
-      throw new Error('--timeout wants a number of seconds.');
+      throw new Error('--timeout takes a number of seconds.');
     });
 }
 

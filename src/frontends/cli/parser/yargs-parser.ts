@@ -48,7 +48,7 @@ function rejectSwitchValues(argv: string[]): void {
   const end = argv.indexOf('--');
   for (const word of end < 0 ? argv : argv.slice(0, end)) {
     const name = /^--([a-z-]+)=/.exec(word)?.[1] ?? '';
-    if (BOOLEAN_FLAGS.has(name)) throw new Error(`--${name} takes no value; ${word} was given.`);
+    if (BOOLEAN_FLAGS.has(name)) throw new Error(`--${name} takes no value; got ${word}.`);
   }
 }
 
@@ -73,11 +73,11 @@ export function buildAgentctlParser(
     .locale('en')
     .version(packageVersion())
     .usage(
-      'Usage: $0 <command> [options]\n\nTalks to agentd through the files of its workspace. Works while no daemon is running.',
+      'Usage: $0 <command> [options]\n\nTalks to agentd through the files of its workspace. Also works while no daemon is running.',
     )
     .parserConfiguration({ 'greedy-arrays': false, 'parse-positional-numbers': false })
     .option('workspace', { ...WORKSPACE_OPTION, global: true })
-    .demandCommand(1, 'A command is wanted.')
+    .demandCommand(1, 'No command given.')
     .strict()
     .wrap(width)
     .exitProcess(false)
@@ -85,7 +85,7 @@ export function buildAgentctlParser(
       rejectRepeatedFlags(args, REPEATABLE_FLAGS);
       rejectSwitchValues(argv);
       if (typeof args['session'] === 'string' && args['session'].trim() === '')
-        throw new Error('A session wants a name.');
+        throw new Error('The name of the session is empty.');
       return true;
     })
     .fail((message: string | null, error) => {
@@ -103,7 +103,7 @@ type DefaultCompletion = (found: (error: Error | null, words: string[] | undefin
 function addCompletion(cli: Argv<GlobalOptions>, sessions: string[]): void {
   cli.completion(
     'completion',
-    'Print a script that completes agentctl in bash or zsh',
+    'Print a completion script for bash or zsh',
     (current: string, args: { _: string[] }, usual: DefaultCompletion, done: (words: string[]) => void) => {
       const [, name, ...words] = args._;
       const takesSession = COMMANDS.some(({ usage }) => commandName(usage) === name && usage.includes('<session>'));
@@ -118,7 +118,7 @@ const commandName = (usage: string): string => usage.split(' ')[0] ?? usage;
 function formatUsageError(message: string, usage: string | undefined): string {
   const isUnknown = usage === undefined && message.startsWith('Unknown argument: ');
   if (isUnknown) return `Unknown command: ${message.slice('Unknown argument: '.length)}\nSee: agentctl --help`;
-  const words = /^Not enough non-option arguments/.test(message) && usage ? `Wanted: agentctl ${usage}` : message;
+  const words = /^Not enough non-option arguments/.test(message) && usage ? `Usage: agentctl ${usage}` : message;
   return `${words}\nSee: agentctl ${usage ? `${commandName(usage)} ` : ''}--help`;
 }
 

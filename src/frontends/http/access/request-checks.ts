@@ -19,14 +19,14 @@ export const checkSource: MiddlewareHandler = async (c, next) => {
     throw new HttpProblem(403, {
       wanted: `a request to ${LOOPBACK_NAMES.join(', ')}`,
       came: `Host ${JSON.stringify(host)}`,
-      todo: 'Use one of these names.',
+      todo: 'Use one of these host names.',
     });
   const origin = c.req.header('origin');
   if (origin !== undefined && origin.toLowerCase() !== `http://${host}`)
     throw new HttpProblem(403, {
       wanted: 'a request from a program, or from a page of this server',
       came: `Origin ${JSON.stringify(origin)}`,
-      todo: 'Leave Origin out; pages of other sites may not use this server.',
+      todo: 'Omit the Origin header; pages of other sites may not use this server.',
     });
   await next();
 };
@@ -61,7 +61,7 @@ export const checkContentType: MiddlewareHandler = async (c, next) => {
   if (WRITES.has(c.req.method) && !isJson)
     throw new HttpProblem(415, {
       wanted: 'Content-Type application/json',
-      came: type === undefined ? 'a write without a type' : JSON.stringify(type),
+      came: type === undefined ? 'a write without a content type' : JSON.stringify(type),
       todo: 'Send the header Content-Type: application/json.',
     });
   await next();

@@ -4,7 +4,7 @@ import { errorCode, errorText, isDiskFull, UserError } from '../../../base/user-
 
 const TITLES = {
   400: 'Bad request',
-  401: 'Token wanted',
+  401: 'Token required',
   403: 'Not allowed',
   404: 'Not found',
   405: 'Method not allowed',
@@ -29,7 +29,7 @@ export class HttpProblem extends Error {
   readonly headers: Readonly<Record<string, string>>;
 
   constructor(status: ProblemStatus, parts: ProblemParts, headers: Readonly<Record<string, string>> = {}) {
-    super(`Wanted: ${parts.wanted}. Came: ${parts.came.replace(/\.$/, '')}. ${parts.todo}`);
+    super(`Expected: ${parts.wanted}. Got: ${parts.came.replace(/\.$/, '')}. ${parts.todo}`);
     this.name = 'HttpProblem';
     this.status = status;
     this.parts = parts;
@@ -41,25 +41,25 @@ type Fault = { status: ProblemStatus; wanted: string; todo: string };
 
 /** Errors of the client by name: the client is loaded where it is used, and its classes with it. */
 const FAULTS: Readonly<Record<string, Fault>> = {
-  NoSuchSession: { status: 404, wanted: 'a session that is there', todo: 'GET /api/sessions lists them.' },
+  NoSuchSession: { status: 404, wanted: 'an existing session', todo: 'GET /api/sessions lists all sessions.' },
   NoSuchApproval: {
     status: 409,
-    wanted: 'a call that waits for an answer',
+    wanted: 'a call that is waiting for approval',
     todo: 'GET /api/sessions/{session}/approvals lists them.',
   },
   MessageConflict: {
     status: 409,
-    wanted: 'an Idempotency-Key of its own for each message',
-    todo: 'Send it again under a new key.',
+    wanted: 'a different Idempotency-Key for each message',
+    todo: 'Send it again with a new key.',
   },
-  DaemonState: { status: 409, wanted: 'a daemon that can do it', todo: 'See: agentctl status' },
+  DaemonState: { status: 409, wanted: 'a daemon in a suitable state', todo: 'See: agentctl status' },
 };
 
 /** Why a plan was not saved, as the client says it. */
 const PLAN_FAULTS: Readonly<Record<string, Fault>> = {
   none: { status: 404, wanted: 'a plan', todo: 'Send a message: a task makes a plan.' },
-  other: { status: 412, wanted: 'an edit of the plan that is current', todo: 'Read the plan again.' },
-  unknown: { status: 409, wanted: 'a revision that is on record', todo: 'Read the plan again.' },
+  other: { status: 412, wanted: 'an edit of the current plan', todo: 'Read the plan again.' },
+  unknown: { status: 409, wanted: 'a known revision', todo: 'Read the plan again.' },
   invalid: { status: 422, wanted: 'a plan, as in plan.json', todo: 'Correct it and send it again.' },
 };
 
@@ -69,16 +69,16 @@ export function problemOf(error: unknown, complain: (text: string) => void): Htt
   if (error instanceof UserError) {
     const why = 'why' in error && typeof error.why === 'string' ? getOwn(PLAN_FAULTS, error.why) : undefined;
     const other: Fault = isDiskFull(error)
-      ? { status: 503, wanted: 'room on the disk', todo: 'Make room, then try again.' }
-      : { status: 422, wanted: 'a request that can be done', todo: 'What came says what is in the way.' };
+      ? { status: 503, wanted: 'free disk space', todo: 'Free some space, then try again.' }
+      : { status: 422, wanted: 'a request that can be carried out', todo: 'The error above says why it cannot.' };
     const { status, wanted, todo } = why ?? getOwn(FAULTS, error.name) ?? other;
     return new HttpProblem(status, { wanted, came: error.message, todo });
   }
   complain(`A request failed: ${error instanceof Error ? (error.stack ?? error.message) : errorText(error)}`);
   return new HttpProblem(500, {
     wanted: 'an answer',
-    came: `a fault of the server${errorCode(error) ? ` (${errorCode(error)})` : ''}`,
-    todo: 'See what the server wrote to its standard error, and report it.',
+    came: `an internal error${errorCode(error) ? ` (${errorCode(error)})` : ''}`,
+    todo: 'See the standard error of the server, and report it.',
   });
 }
 
@@ -87,7 +87,7 @@ export const ProblemBody = z.object({
   type: z.string(),
   title: z.string(),
   status: z.int(),
-  detail: z.string().describe('All of it in words for a person.'),
+  detail: z.string().describe('The whole problem as text.'),
   wanted: z.string(),
   came: z.string(),
   do: z.string(),

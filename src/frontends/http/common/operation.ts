@@ -91,7 +91,7 @@ function validate<T extends z.ZodType>(schema: T, value: unknown, place: string)
   throw new HttpProblem(400, {
     wanted: `${[place, ...path.map(String)].join('.')}: ${issue?.message ?? 'something else'}`,
     came: shorten(path.reduce<unknown>((at, key) => Object(at)[key], value)),
-    todo: 'GET /openapi.json says what every operation takes.',
+    todo: 'GET /openapi.json describes the input of every operation.',
   });
 }
 
@@ -113,7 +113,7 @@ export async function readJson(c: Context): Promise<unknown> {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch (error) {
     throw new HttpProblem(400, {
-      wanted: 'a body of JSON in UTF-8',
+      wanted: 'a JSON body in UTF-8',
       came: error instanceof Error ? error.message : 'something else',
       todo: 'Send valid JSON.',
     });
@@ -138,7 +138,7 @@ const tooLarge = (came: string): HttpProblem =>
   new HttpProblem(413, {
     wanted: `a body of at most ${MAX_BODY_BYTES} bytes`,
     came,
-    todo: 'Put large texts into files, and attach them with: agentctl send --file',
+    todo: 'Put long texts into files and attach them: agentctl send --file',
   });
 
 /** A JSON answer that nobody keeps. */

@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 /** The path of everything in a session. */
 export const InSession = z.object({
-  session: z.string().min(1).max(500).describe('Name of a session, or the key it was made with.'),
+  session: z.string().min(1).max(500).describe('Name of a session, or the key it was created with.'),
 });
 
 /** A whole number as a path or a query has it; the document says that it is an integer. */
@@ -26,5 +26,5 @@ export const IdempotencyKey = z.object({
     .regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, 'wanted letters, digits, ".", "_" and "-", a letter or digit first')
     .max(200)
     .optional()
-    .describe('The id of the message: sent again with the same content, it is the same message and runs once.'),
+    .describe('Id of the message: if sent again with the same content, it is the same message and runs once.'),
 });

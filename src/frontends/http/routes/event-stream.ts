@@ -15,9 +15,9 @@ const Place = wholeNumber(0, 9_999_999_999).optional();
 /** The record of a session as server-sent events. */
 export const STREAM_OPERATION: HttpOperation = defineOperation({
   ...{ method: 'get', path: '/api/sessions/{session}/events', id: 'streamEvents', params: InSession },
-  summary: 'The record of a session as server-sent events, from a place on',
-  query: z.strictObject({ after: Place.describe('The seq behind which it begins; 0 is the beginning.') }),
-  headers: z.object({ 'last-event-id': Place.describe('As "after", and goes before it.') }),
+  summary: 'The event log of a session as server-sent events, from a given event on',
+  query: z.strictObject({ after: Place.describe('Sends the events after this seq; 0 is the beginning.') }),
+  headers: z.object({ 'last-event-id': Place.describe('Like "after", and takes precedence over it.') }),
   answers: { 200: { describe: 'Server-sent events.', schema: z.string(), type: 'text/event-stream' } },
   problems: [404],
   run({ client, params, query, headers, services: { complain }, signal }) {

@@ -13,31 +13,31 @@ const MAX_WAIT_S = 50;
 const Sent = z.object({
   session: z.string(),
   id: z.string().describe('The id of the message.'),
-  reply: z.string().describe('The name its reply will have: GET /api/sessions/{session}/replies/{name}.'),
+  reply: z.string().describe('Name of its reply: GET /api/sessions/{session}/replies/{name}.'),
 });
 
-const Pending = z.object({ status: z.literal('pending').describe('There is no reply yet; ask again.') });
+const Pending = z.object({ status: z.literal('pending').describe('No reply yet; ask again.') });
 
-const Text = z.string().regex(/\S/, 'wanted some words');
+const Text = z.string().regex(/\S/, 'expected some text');
 const MessageBody = z.strictObject({
-  text: Text.optional().describe('What you say; the argument of `command` where there is one.'),
+  text: Text.optional().describe('Text of the message; the argument of `command` if there is one.'),
   command: z
     .string()
-    .regex(/^[a-z][a-z-]{0,40}$/, 'wanted a command without its slash, such as "status"')
+    .regex(/^[a-z][a-z-]{0,40}$/, 'expected a command without its slash, such as "status"')
     .optional(),
-  from: z.string().min(1).max(200).optional().describe('Who says it; shown to the model and in the record.'),
+  from: z.string().min(1).max(200).optional().describe('The sender; shown to the model and recorded in the event log.'),
   options: MessageOptions.optional(),
 });
 
 const ContinueBody = z
   .strictObject({
-    note: Text.optional().describe('A note for the model, or the id of a plan that was set aside.'),
+    note: Text.optional().describe('A note for the model, or the id of a shelved plan.'),
     options: MessageOptions.optional(),
   })
   .optional();
 
 const AnswerBody = z.strictObject({
-  hash: z.string().regex(/^[0-9a-f]{64}$/, 'wanted the hash of the call, 64 hex digits'),
+  hash: z.string().regex(/^[0-9a-f]{64}$/, 'expected the hash of the call, 64 hex digits'),
   decision: ApprovalDecision.describe('"always" also adds the rule to session.json.'),
 });
 
@@ -45,32 +45,32 @@ const EmptyBody = z.strictObject({}).optional();
 
 /** Commands that take nothing; each is one operation. */
 const RUN_COMMANDS = [
-  { command: 'pause', id: 'pauseRun', summary: 'Finish the call in flight, then rest' },
-  { command: 'stop', id: 'stopRun', summary: 'Abort the call in flight and rest' },
+  { command: 'pause', id: 'pauseRun', summary: 'Finish the call in flight, then pause the run' },
+  { command: 'stop', id: 'stopRun', summary: 'Abort the call in flight and pause the run' },
   { command: 'cancel', id: 'cancelRun', summary: 'Abort the call in flight and end the plan' },
-  { command: 'undo', id: 'undoStep', summary: 'Open the step that was closed last' },
+  { command: 'undo', id: 'undoStep', summary: 'Reopen the step that was closed last' },
 ] as const;
 
-const ACCEPTED = { 202: { describe: 'It lies durably in the inbox.', schema: Sent } };
+const ACCEPTED = { 202: { describe: 'The message is durably in the inbox.', schema: Sent } };
 
 /** What is said to a session, and what it answers. */
 export const MESSAGE_OPERATIONS: readonly HttpOperation[] = [
   defineOperation({
     ...{ method: 'post', path: '/api/sessions/{session}/messages', id: 'sendMessage' },
-    summary: 'Send a message; makes the session if it is not there',
+    summary: 'Send a message; creates the session if needed',
     ...{ params: InSession, headers: IdempotencyKey, body: MessageBody, answers: ACCEPTED, problems: [409, 422] },
     run: ({ client, params, headers, body }) => send(client, params.session, body, headers),
   }),
   defineOperation({
     ...{ method: 'get', path: '/api/sessions/{session}/replies/{name}', id: 'getReply' },
-    summary: 'The reply of this name, waited for if wanted',
+    summary: 'The reply of this name; can wait for it',
     params: InSession.extend({ name: FileName }),
     query: z.strictObject({
-      wait: wholeNumber(0, MAX_WAIT_S).optional().describe('Longest wait in seconds; without it none.'),
+      wait: wholeNumber(0, MAX_WAIT_S).optional().describe('Longest wait in seconds; by default it does not wait.'),
     }),
     answers: {
       200: { describe: 'The reply.', schema: Reply },
-      202: { describe: 'It is not there yet.', schema: Pending },
+      202: { describe: 'No reply yet.', schema: Pending },
     },
     problems: [404],
     async run({ client, params, query: { wait = 0 }, signal }) {
@@ -85,7 +85,7 @@ export const MESSAGE_OPERATIONS: readonly HttpOperation[] = [
   }),
   defineOperation({
     ...{ method: 'post', path: '/api/sessions/{session}/continue', id: 'continueRun' },
-    summary: 'Go on where the run rests, with a note and options if wanted',
+    summary: 'Resume the run, with an optional note and options',
     ...{ params: InSession, headers: IdempotencyKey, body: ContinueBody, answers: ACCEPTED, problems: [404, 409] },
     run: ({ client, params, headers, body: { note: text, options } = {} }) =>
       send(client, params.session, { command: 'continue', text, options }, headers, { mustExist: true }),
@@ -99,7 +99,7 @@ export const MESSAGE_OPERATIONS: readonly HttpOperation[] = [
   ),
   defineOperation({
     ...{ method: 'post', path: '/api/sessions/{session}/approvals/{number}', id: 'answerApproval' },
-    summary: 'Answer the call that waits',
+    summary: 'Approve or deny the waiting call',
     params: InSession.extend({ number: wholeNumber(1, 9_999_999_999) }),
     ...{ headers: IdempotencyKey, body: AnswerBody, answers: ACCEPTED, problems: [404, 409] },
     async run({ client, params, headers, body: { hash, decision } }) {

@@ -10,36 +10,36 @@ import { InSession } from '../common/path-schemas.ts';
 const SessionLine = z.looseObject({
   name: z.string(),
   title: z.string().nullable(),
-  standing: z.string().describe('How it stands, such as "running", "waiting" or "completed".'),
+  standing: z.string().describe('State, such as "running", "waiting" or "completed".'),
   changed: z.string().nullable().describe('ISO 8601, UTC.'),
-  inbox: z.int().describe('Messages that nobody has taken yet.'),
+  inbox: z.int().describe('Messages in the inbox.'),
 });
 
 const SessionView = SessionLine.extend({ plan: Plan.nullable(), run: z.looseObject({}).nullable() });
 
 const WaitingCall = z.object({
-  session: z.string().describe('The session that asks: this one, or one that works for it.'),
-  id: z.int().min(1).describe('Its number, for POST …/approvals/{number}.'),
+  session: z.string().describe('The session that asks: this one or one of its child sessions.'),
+  id: z.int().min(1).describe('Number of the call, for POST …/approvals/{number}.'),
   tool: z.string(),
-  shows: z.string().describe('The call as a person reads it.'),
+  shows: z.string().describe('The call in readable form.'),
   why: z.string(),
   always: z.string().nullable().describe('The rule that the decision "always" adds.'),
   expires_at: z.string(),
-  hash: z.string().describe('Of the call. An answer carries it, and is for this call and no other.'),
+  hash: z.string().describe('Hash of the call. An answer must carry it and applies to this call only.'),
   problem: z.string().nullable(),
 });
 
 const SavedPlan = z.object({
-  plan: Plan.describe('As it will be; the daemon takes it in at its next look.'),
-  taken: z.array(z.string()).describe('What is taken over, a sentence each.'),
-  ignored: z.array(z.string()).describe('What is not, and why.'),
+  plan: Plan.describe('The merged plan; the daemon applies it at its next check.'),
+  taken: z.array(z.string()).describe('Changes that were accepted, one sentence each.'),
+  ignored: z.array(z.string()).describe('Changes that were not, and why.'),
 });
 
 const ExplainedStep = z.looseObject({
   id: z.string(),
   number: z.int(),
   status: z.string(),
-  text: z.string().describe('The answer in a sentence.'),
+  text: z.string().describe('The explanation in one sentence.'),
 });
 
 const PLAN_TAG = /^"(.+)\.(\d{1,15})"$/;
@@ -48,7 +48,7 @@ const planTag = ({ id, revision }: Pick<Plan, 'id' | 'revision'>): string => `"$
 /** What can be seen of sessions, and the plan, which can be edited. */
 export const SESSION_OPERATIONS: readonly HttpOperation[] = [
   defineOperation({
-    ...{ method: 'get', path: '/api/sessions', id: 'listSessions', summary: 'Every session in a line' },
+    ...{ method: 'get', path: '/api/sessions', id: 'listSessions', summary: 'All sessions, in short' },
     answers: { 200: { describe: 'As agentctl list --json.', schema: z.array(SessionLine) } },
     async run({ client }) {
       const sessions: object[] = [];
@@ -58,7 +58,7 @@ export const SESSION_OPERATIONS: readonly HttpOperation[] = [
   }),
   defineOperation({
     ...{ method: 'get', path: '/api/sessions/{session}', id: 'getSession', params: InSession },
-    summary: 'One session: its plan, its run, and what it waits for',
+    summary: 'One session: its plan, its run, and what it is waiting for',
     answers: { 200: { describe: 'As agentctl show --json.', schema: SessionView } },
     problems: [404],
     async run({ client, params }) {
@@ -68,7 +68,7 @@ export const SESSION_OPERATIONS: readonly HttpOperation[] = [
   }),
   defineOperation({
     ...{ method: 'get', path: '/api/sessions/{session}/plan', id: 'getPlan', params: InSession },
-    summary: 'The plan as the record has it; its ETag is "<plan id>.<revision>"',
+    summary: 'The plan from the event log; its ETag is "<plan id>.<revision>"',
     answers: { 200: { describe: 'As in plan.json.', schema: Plan } },
     problems: [404],
     async run({ client, params }) {
@@ -80,16 +80,18 @@ export const SESSION_OPERATIONS: readonly HttpOperation[] = [
   }),
   defineOperation({
     ...{ method: 'put', path: '/api/sessions/{session}/plan', id: 'savePlan', params: InSession },
-    summary: 'Save an edited plan; it is merged with what happened since its revision',
+    summary: 'Save an edited plan; it is merged with changes since its revision',
     headers: z.object({
       'if-match': z
         .string()
-        .regex(PLAN_TAG, 'wanted an ETag of this plan, "<plan id>.<revision>"')
+        .regex(PLAN_TAG, 'expected an ETag of this plan, "<plan id>.<revision>"')
         .optional()
-        .describe('The ETag the edit began from. 412 only where another plan is current; the same plan is merged.'),
+        .describe(
+          'ETag the edit started from. 412 only if another plan is current; edits of the same plan are merged.',
+        ),
     }),
     body: EditedPlan,
-    answers: { 200: { describe: 'What is taken over and what is not.', schema: SavedPlan } },
+    answers: { 200: { describe: 'Which changes were accepted and which were not.', schema: SavedPlan } },
     problems: [404, 409, 412, 422],
     async run({ client, params, headers, body, raw }) {
       const [, id, revision] = PLAN_TAG.exec(headers['if-match'] ?? '') ?? [];
@@ -106,16 +108,18 @@ export const SESSION_OPERATIONS: readonly HttpOperation[] = [
   }),
   defineOperation({
     ...{ method: 'get', path: '/api/sessions/{session}/approvals', id: 'listApprovals', params: InSession },
-    summary: 'The calls that wait for a person, in this session and in those that work for it',
-    answers: { 200: { describe: 'None or more.', schema: z.array(WaitingCall) } },
+    summary: 'Calls waiting for approval, in this session and its child sessions',
+    answers: { 200: { describe: 'The waiting calls; may be empty.', schema: z.array(WaitingCall) } },
     problems: [404],
     run: async ({ client, params }) => jsonAnswer(await client.approvalRequests(params.session)),
   }),
   defineOperation({
     ...{ method: 'get', path: '/api/sessions/{session}/why', id: 'explainSteps', params: InSession },
-    summary: 'What closed each step and in which words, or what it waits for',
-    query: z.strictObject({ step: z.string().min(1).max(500).optional().describe('Its id, number or description.') }),
-    answers: { 200: { describe: 'In the order of the plan.', schema: z.array(ExplainedStep) } },
+    summary: 'What closed each step and by which words, or what it is waiting for',
+    query: z.strictObject({
+      step: z.string().min(1).max(500).optional().describe('Id, number or description of the step.'),
+    }),
+    answers: { 200: { describe: 'The steps in plan order.', schema: z.array(ExplainedStep) } },
     problems: [404, 422],
     async run({ client, params, query: { step } }) {
       const { explainSteps, findStepExplanation } = await import('../../../client/inspect/explain-steps.ts');

@@ -47,7 +47,7 @@ const honoPath = (path: string): string => path.replace(/\{(\w+)\}/g, ':$1');
 function readiness({ client }: HttpServices): Response {
   if (client.daemon()) return jsonAnswer({ status: 'ready' });
   const todo = 'Start one: agentctl start';
-  throw new HttpProblem(503, { wanted: 'a daemon at work', came: 'none is running', todo });
+  throw new HttpProblem(503, { wanted: 'a running daemon', came: 'none is running', todo });
 }
 
 function refuse({ method }: { method: string }, path: string): never {
