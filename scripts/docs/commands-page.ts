@@ -3,31 +3,31 @@ import { MESSAGE_ACTIONS } from '../../src/core/messages/message-actions.ts';
 
 const MEANING: Record<string, string> = {
   start: 'starts a run',
-  start_beside: 'answered beside the plan; its first tool call sets the plan aside',
-  join: 'joins the run: the next model call carries it',
+  start_beside: 'answered beside the plan; its first tool call shelves the plan',
+  join: 'joins the run: delivered with the next model call',
   wait: 'waits its turn: a run of its own after this one',
-  resume: 'resumes the run where it rests',
-  rest_paused: 'rests `paused` after the call in flight',
-  abort_paused: 'aborts the call in flight, rests `paused`',
-  abort_cancelled: 'aborts the call in flight, rests `cancelled`',
-  abort_fresh: 'aborts, then begins afresh',
+  resume: 'resumes the run',
+  rest_paused: 'pauses the run after the call in flight',
+  abort_paused: 'aborts the call in flight, pauses the run',
+  abort_cancelled: 'aborts the call in flight, cancels the run',
+  abort_fresh: 'aborts, then starts a new conversation',
   wait_to_paused: '`waiting` becomes `paused`',
   to_cancelled: 'becomes `cancelled`',
-  reopen: 'opens the step closed last',
-  fresh: 'archives the plan, begins a fresh conversation',
+  reopen: 'reopens the step closed last',
+  fresh: 'archives the plan, starts a new conversation',
   show_status: 'answered at once',
   show_plan: 'answered at once',
   show_help: 'answered at once',
-  about_mode: 'answered at once; holds for the tasks to come',
-  keep_for_later: 'told to the model with the next task',
-  tell_nothing_runs: 'told that nothing runs',
-  tell_paused: 'told that it is paused',
-  tell_ended: 'told that it has ended',
-  tell_nothing_asked: 'told that no call waits; while one does, it is the answer to it',
-  tell_nothing_to_continue: 'a task like any other; the bare command is told there is nothing to continue',
+  about_mode: 'answered at once; applies to new tasks',
+  keep_for_later: 'shown to the model with the next task',
+  tell_nothing_runs: 'reply: nothing is running',
+  tell_paused: 'reply: already paused',
+  tell_ended: 'reply: already ended',
+  tell_nothing_asked: 'answers the waiting call; without one, reply: no call is waiting',
+  tell_nothing_to_continue: 'a task like any other; the bare command gets the reply: nothing to continue',
 };
 
-/** The commands, and what every kind of message does in every state, from the tables the code goes by. */
+/** The commands, and what every kind of message does in every state, from the tables that the code uses. */
 export function commandsPage(): string {
   const commands = Object.values(SESSION_COMMANDS).map(({ usage, description }) => `| \`${usage}\` | ${description} |`);
   const states = Object.keys(MESSAGE_ACTIONS.task) as Array<keyof typeof MESSAGE_ACTIONS.task>;
@@ -35,7 +35,7 @@ export function commandsPage(): string {
     ([kind, row]) => `| **${kind}** | ${states.map((state) => MEANING[row[state]]).join(' | ')} |`,
   );
   return [
-    '# Commands, and what a message does',
+    '# Commands and messages',
     '',
     'Generated from `src/core/messages/commands.ts` and `src/core/messages/message-actions.ts` by `npm run docs`.',
     '',
@@ -52,7 +52,7 @@ export function commandsPage(): string {
     `|---|${states.map(() => '---').join('|')}|`,
     ...rows,
     '',
-    '**told** is a message of a sender who gives no orders here ([setting `senders`](security.md#what-reaches-the-model-and-as-whose-words)).',
+    '**told** is a message of a sender who may not give instructions ([setting `senders`](security.md#what-reaches-the-model-and-as-whose-words)).',
     'Whatever it says, it starts, resumes and stops nothing; a command in it is refused.',
     '',
   ].join('\n');

@@ -37,7 +37,7 @@ test('it comes to rest as failed, with the reason in its reply, and "continue" m
   expect(owed).toMatchObject({
     do: 'record',
     events: [
-      { type: 'reply.committed', reply: { status: 'failed', text: expect.stringContaining('an error in agentd') } },
+      { type: 'reply.committed', reply: { status: 'failed', text: expect.stringContaining('a bug in agentd') } },
     ],
   });
 });

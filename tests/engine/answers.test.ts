@@ -32,15 +32,15 @@ describe('what a message does', () => {
   test.each([
     ['/pause', 'none', 'done', 'Nothing is running'],
     ['stop', 'none', 'done', 'Nothing is running'],
-    ['/continue', 'none', 'done', 'nothing to continue'],
-    ['/continue', 'completed', 'done', 'nothing to continue'],
-    ['/stop', 'paused', 'done', 'paused already'],
-    ['/cancel', 'completed', 'done', 'ended already'],
+    ['/continue', 'none', 'done', 'Nothing to continue'],
+    ['/continue', 'completed', 'done', 'Nothing to continue'],
+    ['/stop', 'paused', 'done', 'already paused'],
+    ['/cancel', 'completed', 'done', 'already ended'],
     ['/status', 'paused', 'done', '1/3 steps done'],
     ['/plan', 'running', 'done', '▶ Fetch'],
     ['/help', 'running', 'done', '/continue [plan id] [note]'],
-    ['/status', 'running', 'done', 'At work on'],
-    ['/nonsense', 'paused', 'rejected', 'no command "/nonsense"'],
+    ['/status', 'running', 'done', 'Working on'],
+    ['/nonsense', 'paused', 'rejected', 'Unknown command "/nonsense"'],
     ['/undo', 'none', 'done', 'No step'],
   ] as const)('%s while the session is %s is answered %s at once', async (text, state, status, part) => {
     const it = await standingAt(state);
@@ -352,7 +352,7 @@ describe('what is asked more gently does not keep a stop waiting', () => {
       await it.settle();
       it.drop('3.md', '/status');
       await it.settle();
-      expect(it.reply('3.md')).toContain('At work on');
+      expect(it.reply('3.md')).toContain('Working on');
       it.drop('4.md', 'stop');
       await it.settle();
       expect(statusOf(it.reply('1.md'))).toBe('paused');

@@ -332,7 +332,7 @@ test('/approve where nothing waits is told so', async () => {
   it.drop('1.md', '/approve 3');
   await it.settle();
   expect(it.reply('1.md')).toContain('status: rejected');
-  expect(it.reply('1.md')).toContain('No call waits');
+  expect(it.reply('1.md')).toContain('No call is waiting');
 });
 
 test('a yes given while the daemon was down is heard, and counters go on as they were', async () => {

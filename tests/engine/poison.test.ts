@@ -27,7 +27,7 @@ test('a message whose model call is never survived is put aside after the third 
   await it.restart();
   await it.pass(300);
   expect(it.reply('1.md')).toContain('status: failed');
-  expect(it.reply('1.md')).toMatch(/lost 3 times in a row[\s\S]*Say "continue" to try again/);
+  expect(it.reply('1.md')).toMatch(/crashed 3 times in a row[\s\S]*Say "continue" to try again/);
   expect(JSON.stringify(it.requests.at(-1)?.messages)).toContain('Second');
   expect(it.faults).toEqual([]);
 });

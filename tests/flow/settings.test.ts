@@ -44,10 +44,10 @@ test('a session.json that breaks while nobody is there drops no protection: what
   on.sh('demo', 'echo "touch two" > inbox/2.md');
   const reply = await on.file('demo', 'outbox/2.md');
   expect(reply).toContain('denied');
-  expect(reply).toMatch(/settings that held last are in force.*demo\/session\.json is not JSON: line 1, column 50/s);
+  expect(reply).toMatch(/last valid settings remain in force.*demo\/session\.json is not JSON: line 1, column 50/s);
   expect(inFolder(`${on.session('demo')}/work`)).toEqual([]);
   for (const words of [['list'], ['show', 'demo'], ['status']])
-    expect(ctl(...words)).toMatch(/demo\/session\.json is not JSON: line 1, column 50: .*settings that held last/s);
+    expect(ctl(...words)).toMatch(/demo\/session\.json is not JSON: line 1, column 50: .*last valid settings/s);
   await server.close();
 });
 
@@ -60,7 +60,7 @@ test('a session whose settings never held serves nothing, says so, and goes on b
   on.sh('demo', `echo '{ "text": "echo no", "from": "mallory" }' > inbox/2.json`);
   const reply = await on.file('demo', 'outbox/1.md');
   expect(statusOf(reply)).toBe('waiting');
-  expect(reply).toMatch(/demo\/session\.json is not JSON: line 4, column 1: .*Mend or remove the file/s);
+  expect(reply).toMatch(/demo\/session\.json is not JSON: line 4, column 1: .*Fix or delete the file/s);
   for (const words of [['list'], ['show', 'demo'], ['status']])
     expect(ctl(...words)).toMatch(/demo\/session\.json is not JSON: line 4, column 1/);
   expect(JSON.parse(ctl('status', '--json')).settings.broken).toMatchObject([{ name: 'demo' }]);
@@ -76,7 +76,7 @@ test('a session whose settings never held serves nothing, says so, and goes on b
   expect(await on.file('demo', 'outbox/settings.md')).toMatch(/^it ran$/m);
   expect(on.plan('demo')?.goal).toBe('echo it ran');
   on.sh('demo', 'mv 2.json inbox/2.json');
-  expect(await on.file('demo', 'outbox/2.json')).toContain('gives no orders here');
+  expect(await on.file('demo', 'outbox/2.json')).toContain('may not give instructions');
   expect(on.events('demo').find((event) => event.type === 'run.resumed')).toMatchObject({ by: 'daemon' });
   await server.close();
 });

@@ -69,9 +69,9 @@ test('an inbox that is removed and made again under a running call is heard, and
   on.sh('demo', 'mkdir inbox && echo "a question" > inbox/1.md');
   await server.arrived(1);
   on.sh('demo', 'rm -rf inbox && sleep 0.3 && mkdir inbox && echo /status > inbox/2.md');
-  expect(await on.file('demo', 'outbox/2.md')).toContain('At work on');
+  expect(await on.file('demo', 'outbox/2.md')).toContain('Working on');
   on.sh('demo', 'mv inbox elsewhere && mkdir inbox && echo /status > inbox/3.md');
-  expect(await on.file('demo', 'outbox/3.md')).toContain('At work on');
+  expect(await on.file('demo', 'outbox/3.md')).toContain('Working on');
   server.release();
   expect(await on.file('demo', 'outbox/1.md')).toContain('Here is the answer.');
   expect(server.requests).toHaveLength(1);
@@ -99,7 +99,7 @@ test('a session that is removed in the middle of a call and made again starts af
   // As long as the daemon still writes there a folder may be filled again while it is emptied.
   await expect.poll(() => isRemoved(on.session('demo')), { timeout: 5000 }).toBe(true);
   make(on, 'demo', '2.md');
-  expect(await on.file('demo', 'outbox/2.md')).not.toContain('At work on');
+  expect(await on.file('demo', 'outbox/2.md')).not.toContain('Working on');
   const received = on.events('demo').filter((event) => event.type === 'message.received');
   expect(received).toMatchObject([{ name: '2.md' }]);
   expect(on.plan('demo')).toBeUndefined();

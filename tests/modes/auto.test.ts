@@ -199,7 +199,7 @@ describe('/mode', () => {
   test('alone tells the mode, where it comes from, and the modes there are', async () => {
     const on = await desk();
     await say(on, '1.md', '/mode');
-    expect(on.reply('1.md')).toContain('The mode is linear, by the settings');
+    expect(on.reply('1.md')).toContain('The mode is linear, from the settings');
     expect(on.reply('1.md')).toContain(`Known: ${[...MODES, 'default'].join(', ')}`);
   });
 
@@ -233,7 +233,7 @@ describe('/mode', () => {
     const on = await desk();
     await say(on, '1.md', '/mode purple do it');
     expect(on.reply('1.md')).toContain('status: rejected');
-    expect(on.reply('1.md')).toContain('There is no mode "purple". Known: linear');
+    expect(on.reply('1.md')).toContain('Unknown mode "purple". Modes: linear');
     expect(started(on)).toEqual([]);
   });
 

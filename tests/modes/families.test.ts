@@ -161,7 +161,7 @@ test('a new conversation ends the children of the one before it', async () => {
     ['demo~a', 'cancel'],
     ['demo~b', 'cancel'],
   ]);
-  expect(on.reply('2.md')).toContain('fresh conversation');
+  expect(on.reply('2.md')).toContain('new conversation');
 });
 
 test('a step that a person blocked stays blocked when they say "continue", and the reply says how to open it', async () => {
@@ -192,7 +192,7 @@ test('a plan that is not there cannot be continued, and the reply says which can
   await on.settle();
   on.drop('3.md', '/continue plan_999');
   await on.settle();
-  expect(on.reply('3.md')).toContain('There is no plan "plan_999" that was set aside. None is.');
+  expect(on.reply('3.md')).toContain('There is no shelved plan "plan_999". No plan is shelved.');
 });
 
 test('after a plan is completed, "continue" with a plan that is not there says so, and starts no task', async () => {
@@ -201,7 +201,7 @@ test('after a plan is completed, "continue" with a plan that is not there says s
   await on.settle();
   on.drop('2.md', '/continue plan_999');
   await on.settle();
-  expect(on.reply('2.md')).toContain('There is no plan "plan_999" that was set aside.');
+  expect(on.reply('2.md')).toContain('There is no shelved plan "plan_999".');
   expect(on.requests).toHaveLength(1);
 });
 

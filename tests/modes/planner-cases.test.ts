@@ -228,7 +228,7 @@ describe('who does a step', () => {
       { agents: { search: {} } },
     );
     expect(it.plan()?.status).toBe('completed');
-    expect(it.reply('m0.md')).toContain('no agent is called "CODE"');
+    expect(it.reply('m0.md')).toContain('there is no agent "CODE"');
   });
 });
 

@@ -307,7 +307,7 @@ describe('/run', () => {
     await on.settle();
     expect(on.reply('1.md')).toContain('status: paused');
     expect(on.reply('2.md')).toContain('written');
-    expect(on.reply('2.md')).toContain('was set aside, still paused');
+    expect(on.reply('2.md')).toContain('was shelved and stays paused');
     expect(on.plan()).toMatchObject({ planned_by: 'template report', status: 'completed' });
     expect(on.archived()).toHaveLength(1);
   });

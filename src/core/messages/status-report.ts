@@ -25,7 +25,7 @@ const SUMMARY_WORDING = {
     goal: 'Goal',
     progress: 'Progress',
     steps: 'steps done',
-    planning: 'planning, no steps declared yet',
+    planning: 'planning, no steps yet',
     current: 'Current step',
     spent: 'Iterations',
     assumed: 'assumed done',

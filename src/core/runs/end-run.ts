@@ -205,7 +205,7 @@ export function checkNothingReady(session: Session, rules: Rules): RunEndReason 
   if (!plan || openSteps(plan).length === 0 || runningStep(plan)) return null;
   const language = sessionLanguage(session, rules);
   const words = REPLY_WORDING[language];
-  const text = [words.nothingReady, ...explainNothingReady(plan, language), words.mendPlan].join('\n');
+  const text = [words.nothingReady, ...explainNothingReady(plan, language), words.fixPlan].join('\n');
   return { status: 'waiting', reason: 'needs', text };
 }
 
