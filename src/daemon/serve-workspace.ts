@@ -81,7 +81,7 @@ export async function serveWorkspace(
   const { log, clock, disk } = options;
   if (!options.allowNetwork) assertLocalFileSystem(workspace, options.typeOf);
   const owner = await takeOwnership(workspace, options.onLost);
-  log('info', `owner of ${workspace.paths.root}, epoch ${owner.epoch}; the lock: ${describeLock(owner.lockKind)}`);
+  log('info', `serving ${workspace.paths.root}, epoch ${owner.epoch}; lock: ${describeLock(owner.lockKind)}`);
   await options.prepare();
   /** Whoever waits for a session that answers no more has to hear of it. */
   const wakeParent = (name: string): void => {
@@ -94,7 +94,7 @@ export async function serveWorkspace(
     path: workspace.paths.crashNote,
     of: { owner_since: owner.since },
     slow: (session, what, seconds) =>
-      log('warn', `${session}: ${what} took ${seconds.toFixed(1)} s, in which nothing else was served`),
+      log('warn', `${session}: ${what} took ${seconds.toFixed(1)} s and blocked everything else`),
     ...(options.patienceMs !== undefined && { patienceMs: options.patienceMs }),
   });
   const sessions = openSessionPool((name) => open(name, owner), {
@@ -208,7 +208,7 @@ function assertLocalFileSystem({ paths }: Workspace, typeOf?: ReadFsType): void 
   const { local, name } = fileSystemAt(paths.own, typeOf);
   if (local) return;
   throw new UserError(
-    `The workspace ${paths.root} is on ${name}, which is not known to be a local file system. Locks and writes there may not hold what agentd promises: two daemons could both run, and a power cut could lose messages. Wanted: a workspace on a local disk. To use it all the same, with one daemon only: --allow-network-fs, or "allow_network_fs": true in agentd.json.`,
+    `The workspace ${paths.root} is on ${name}, which is not known to be a local file system. Locks and writes may be unreliable there: two daemons could run at once, and a power cut could lose messages. Use a workspace on a local disk. To use this one anyway, with one daemon only: --allow-network-fs, or "allow_network_fs": true in agentd.json.`,
   );
 }
 

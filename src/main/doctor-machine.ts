@@ -21,14 +21,14 @@ export function checkDisk({ root, own }: WorkspacePaths): Finding[] {
   const { bavail, bsize } = fs.statfsSync(root);
   const free = Math.floor((bavail * bsize) / MIB);
   const isLow = free < LOW_SPACE_MIB;
-  const text = `${free} MiB free${isLow ? `; below ${LOW_SPACE_MIB} MiB nothing new is taken in, unless disk.floor_mb says otherwise. Free some space` : ''}`;
+  const text = `${free} MiB free${isLow ? `; below ${LOW_SPACE_MIB} MiB no new messages are accepted (unless disk.floor_mb is changed). Free some space` : ''}`;
   return [{ what: 'disk', is: isLow ? 'warning' : 'ok', text }, ...checkFileSystem(root), ...checkWritable(own)];
 }
 
 function checkFileSystem(root: string): Finding[] {
   const { local, name } = fileSystemAt(root);
   if (local) return [];
-  const text = `${name} is not known to be a file system of this machine; a daemon starts there only with --allow-network-fs, and polls`;
+  const text = `${name} is not known to be a local file system; a daemon starts there only with --allow-network-fs, and polls`;
   return [{ what: 'disk', is: 'warning', text }];
 }
 
@@ -36,10 +36,10 @@ function checkWritable(own: string): Finding[] {
   if (!fs.existsSync(own)) return [];
   const file = join(own, `.doctor-${process.pid}`);
   try {
-    fs.writeFileSync(file, 'written to see whether it can be\n', { flag: 'wx', mode: 0o600 });
+    fs.writeFileSync(file, 'written by agentctl doctor\n', { flag: 'wx', mode: 0o600 });
     return [];
   } catch (error) {
-    return [{ what: 'disk', is: 'wrong', text: `a test file could not be written in ${own}: ${errorText(error)}` }];
+    return [{ what: 'disk', is: 'wrong', text: `could not write a test file in ${own}: ${errorText(error)}` }];
   } finally {
     fs.rmSync(file, { force: true });
   }
@@ -55,15 +55,15 @@ export async function checkSandbox({ env }: DoctorOptions, wish: SandboxSettings
     const free = 'commands run as your user, without a sandbox. See docs/security.md';
     if (hold.chosen) return [finding('note', `${hold.why}: ${free}`)];
     return [
-      hold.refused ? finding('wrong', `no command is run: ${hold.why}`) : finding('warning', `${hold.why}: ${free}`),
+      hold.refused ? finding('wrong', `no commands are run: ${hold.why}`) : finding('warning', `${hold.why}: ${free}`),
     ];
   }
-  const found = [finding('ok', `commands are held${wish.network ? ', and may use the network' : ''}`)];
+  const found = [finding('ok', `commands are sandboxed${wish.network ? ' and may use the network' : ''}`)];
   for (const gap of hold.gaps) found.push(finding('note', gap));
   try {
     for await (const { attempt, isPrevented, output } of runEscapeAttempts(env, wish)) {
       if (wish.network && attempt.network) continue;
-      const text = `${attempt.name} (${attempt.tries}): ${isPrevented ? 'held' : `not held. It said: ${output}`}`;
+      const text = `${attempt.name} (${attempt.tries}): ${isPrevented ? 'blocked' : `not blocked. Output: ${output}`}`;
       found.push({ what: 'escape', is: isPrevented ? 'ok' : 'wrong', text });
     }
   } catch (error) {
@@ -75,7 +75,7 @@ export async function checkSandbox({ env }: DoctorOptions, wish: SandboxSettings
 export function checkNode(): Finding {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   const isNew = major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1]);
-  const text = `${process.version}${isNew ? '' : `; wanted: ${OLDEST_NODE.join('.')} or newer`}`;
+  const text = `${process.version}${isNew ? '' : `; required: ${OLDEST_NODE.join('.')} or newer`}`;
   return { what: 'node', is: isNew ? 'ok' : 'wrong', text };
 }
 
@@ -83,7 +83,7 @@ const OLDEST_NODE = [20, 19] as const;
 
 export function checkShell(env: NodeJS.ProcessEnv): Finding {
   if (isProgram('bash', env)) return { what: 'shell', is: 'ok', text: 'bash' };
-  return { what: 'shell', is: 'warning', text: 'no bash here; commands are run with sh' };
+  return { what: 'shell', is: 'warning', text: 'bash not found; commands run with sh' };
 }
 
 export function checkBrowser(named: string | undefined, env: NodeJS.ProcessEnv): Finding {
@@ -105,9 +105,10 @@ export function checkWatches(client: Client): Finding {
   const sessions = client.sessions().length;
   const limit = Number(readTextIfThere(WATCH_LIMIT) ?? Number.NaN);
   if (Number.isNaN(limit))
-    return { what: 'watches', is: 'ok', text: `${sessions} sessions; this system tells no limit` };
+    return { what: 'watches', is: 'ok', text: `${sessions} sessions; this system reports no limit` };
   const isEnough = sessions + SPARE_WATCHES <= limit;
-  const advice = '; inboxes beyond it are polled every second. Raise it: sysctl fs.inotify.max_user_watches=524288';
+  const advice =
+    '; further inboxes are polled every second. To raise the limit: sysctl fs.inotify.max_user_watches=524288';
   const text = `${sessions} sessions, ${limit} watches allowed${isEnough ? '' : advice}`;
   return { what: 'watches', is: isEnough ? 'ok' : 'warning', text };
 }
@@ -121,6 +122,6 @@ const isProgram = (name: string, env: NodeJS.ProcessEnv): boolean =>
 
 export function readTextIfThere(path: string): string | undefined {
   const stat = fs.statSync(path, { throwIfNoEntry: false });
-  if (stat?.isDirectory()) throw new UserError(`${path} is a folder, where a file was expected. Move it away.`);
+  if (stat?.isDirectory()) throw new UserError(`${path} is a folder; expected a file. Move it away.`);
   return stat && fs.readFileSync(path, 'utf8');
 }

@@ -18,10 +18,10 @@ export function checkConfiguration(
   const file = configFile ?? paths.config;
   try {
     const text = readTextIfThere(file);
-    if (text === undefined && configFile !== undefined) throw new Error(`${file} is not there.`);
+    if (text === undefined && configFile !== undefined) throw new Error(`${file} does not exist.`);
     const { value, warnings } = checkConfig(text, file);
     const findings: Finding[] = warnings.map((warning) => ({ what: 'configuration', is: 'warning', text: warning }));
-    const found = text === undefined ? `no ${file}; defaults are in force` : file;
+    const found = text === undefined ? `no ${file}; using the defaults` : file;
     if (findings.length === 0) findings.push({ what: 'configuration', is: 'ok', text: found });
     return { findings, value };
   } catch (error) {
@@ -48,7 +48,7 @@ export function checkSessionSettingsFiles(client: Client, env: NodeJS.ProcessEnv
 const ignoredFileFinding = (file: string, root: string): Finding => ({
   what: 'settings',
   is: 'warning',
-  text: `${file} is ignored: a child session goes by the settings of ${root}`,
+  text: `${file} is ignored: child sessions use the settings of ${root}`,
 });
 
 /** Stands for the `work/` of whatever session starts it. */
@@ -72,13 +72,13 @@ function checkMcpServer(
   try {
     const { target } = resolveEntry(name, server, env, PLACEHOLDER_WORK, all);
     if (target.by === 'endpoint')
-      return { is: 'ok', text: `${name} at ${target.url.origin}${target.url.pathname}; not asked` };
+      return { is: 'ok', text: `${name} at ${target.url.origin}${target.url.pathname}; not contacted` };
     const { command, env: own, cwd } = target.server;
     if (isExecutable(command, own['PATH'] ?? '', cwd ?? '/'))
       return { is: 'ok', text: `${name}; not started${describeSandbox(server)}` };
     return {
       is: 'warning',
-      text: `${name}: the program \`${server.command}\` is not there; its tools will be missing`,
+      text: `${name}: program \`${server.command}\` not found; its tools will be missing`,
     };
   } catch (error) {
     return { is: 'warning', text: errorText(error) };
@@ -87,8 +87,8 @@ function checkMcpServer(
 
 /** What its entry lets it have; where it is held at all is said of commands. */
 function describeSandbox({ sandbox, network, read = [], write = [] }: McpServer): string {
-  if (sandbox === 'none') return ', outside of the sandbox';
-  const given = [...(network ? ['the network'] : []), ...read, ...write.map((path) => `${path} to write`)];
+  if (sandbox === 'none') return ', outside the sandbox';
+  const given = [...(network ? ['the network'] : []), ...read, ...write.map((path) => `${path} (writable)`)];
   return given.length > 0 ? `, in the sandbox with ${given.join(', ')}` : ', in the sandbox';
 }
 
@@ -120,7 +120,7 @@ export async function checkModel(settings: ModelSettings, { env, ask }: DoctorOp
     return { what: 'model', is: 'ok', text: `${answer.model} answers` };
   } catch (error) {
     if (signal.aborted && !(error instanceof ModelError)) {
-      return { what: 'model', is: 'ok', text: `${name} is configured; it was not called (--ask does)` };
+      return { what: 'model', is: 'ok', text: `${name} is configured; not called (use --ask)` };
     }
     return { what: 'model', is: 'wrong', text: errorText(error) };
   }
@@ -129,6 +129,6 @@ export async function checkModel(settings: ModelSettings, { env, ask }: DoctorOp
 /** A daemon that runs may have been started with flags that name a model; only it knows them. */
 export function excuseRunningDaemon(client: Client, { flags, ask }: DoctorOptions, finding: Finding): Finding {
   if (finding.is !== 'wrong' || ask || flags.name !== undefined || !client.daemon()) return finding;
-  const text = `the flags of the running daemon are not known here; without them: ${finding.text}`;
+  const text = `the flags of the running daemon are unknown here; without them: ${finding.text}`;
   return { ...finding, is: 'note', text };
 }

@@ -49,19 +49,19 @@ export async function runDoctor(question: DoctorOptions): Promise<Finding[]> {
 function checkWorkspace({ paths: { root } }: Client): Finding[] {
   const finding = (is: Finding['is'], text: string): Finding[] => [{ what: 'workspace', is, text }];
   const stat = fs.statSync(root, { throwIfNoEntry: false });
-  if (!stat) return finding('note', `${root} is not there yet; it is made at the first use`);
-  if (!stat.isDirectory()) return finding('wrong', `${root} is no folder. Move it away, or name another workspace.`);
+  if (!stat) return finding('note', `${root} does not exist yet; it is created on first use`);
+  if (!stat.isDirectory()) return finding('wrong', `${root} is not a folder. Move it away, or name another workspace.`);
   const mode = (stat.mode & 0o777).toString(8);
   if ((stat.mode & 0o022) !== 0) {
     return finding(
       'wrong',
-      `others may write to ${root} (mode ${mode}), and what is dropped there is run: chmod 700 ${root}`,
+      `others may write to ${root} (mode ${mode}), and messages dropped there are run: chmod 700 ${root}`,
     );
   }
   try {
     fs.accessSync(root, fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK);
   } catch {
-    return finding('wrong', `this user may not write to ${root} (mode ${mode}). Run as its owner.`);
+    return finding('wrong', `this user cannot write to ${root} (mode ${mode}). Run as its owner.`);
   }
   const isOpen = (stat.mode & 0o044) !== 0;
   return finding(
@@ -102,6 +102,6 @@ function checkDaemon(client: Client): Finding {
   const owner = client.daemon();
   const text = owner
     ? `running: process ${owner.pid}, since ${owner.at}`
-    : 'none is running; start one with: agentctl start';
+    : 'not running; start it with: agentctl start';
   return { what: 'daemon', is: owner ? 'ok' : 'note', text };
 }

@@ -144,7 +144,7 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
   function warnIfIgnored(child: string, root: string): void {
     if (ignored.has(child) || !existsSync(sessionPaths(workspace.paths.session(child)).settings)) return;
     ignored.add(child);
-    log('warn', `${child}/session.json is ignored: a child session goes by the settings of ${root}`);
+    log('warn', `${child}/session.json is ignored: child sessions use the settings of ${root}`);
   }
 
   /** What holds, but not as it was probably meant. */

@@ -88,7 +88,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   if (allowed.runs < wished) {
     log(
       'warn',
-      `the limit on open files lets ${allowed.runs} runs work at once, ${wished} were wished for. Raise it: ulimit -n`,
+      `the limit on open files allows ${allowed.runs} runs at once, but ${wished} are configured. Raise it: ulimit -n`,
     );
   }
   const slots = createRunSemaphore(allowed.runs);
@@ -143,7 +143,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   // The daemon itself needs none of them, so nobody waits for this.
   const published = new Promise(setImmediate)
     .then(() => publishSchemas(workspace.paths.schemas))
-    .catch((error) => log('warn', `${workspace.paths.schemas} was not brought up to date: ${errorText(error)}`));
+    .catch((error) => log('warn', `${workspace.paths.schemas} could not be updated: ${errorText(error)}`));
   return {
     async stop() {
       await published;

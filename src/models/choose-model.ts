@@ -69,7 +69,7 @@ function createEndpointModel(settings: ModelSettings, env: Environment, name: st
   if (!baseUrl) return unconfiguredModel(NO_ENDPOINT);
   if (settings.api_key_env && !apiKey)
     return unconfiguredModel(
-      'The environment variable named in model.api_key_env is not set. Set it where the daemon starts, or name another.',
+      'The environment variable named in model.api_key_env is not set. Set it before the daemon starts, or name another variable.',
     );
   const timeoutMs = Math.min(MAX_TIMER_MS, Math.ceil((settings.timeout_s ?? DEFAULT_TIMEOUT_S) * 1000));
   const { prices, images } = settings;
@@ -108,10 +108,10 @@ const HOW_TO_NAME =
   'Start agentd with --model NAME, or set "model": { "name": "NAME" } in agentd.json, or OPENAI_MODEL.';
 
 const NO_ENDPOINT = [
-  'No model is configured. Any one of these helps:',
+  'No model is configured. Use one of these:',
   '- flags: `agentd --base-url http://127.0.0.1:11434/v1 --model NAME` (any OpenAI-compatible endpoint)',
   '- environment: OPENAI_API_KEY for OpenAI, or OPENAI_BASE_URL for another endpoint, with the name in OPENAI_MODEL',
   '- agentd.json: `{ "model": { "base_url": "…", "name": "…", "api_key_env": "OPENAI_API_KEY" } }`',
-  '- `--model runbook`: built in, no network and no AI; it works through a list of commands that you send',
-  'Start agentd again after that and send "continue". More in docs/models.md.',
+  '- `--model runbook`: built in, no network and no AI; runs a list of commands that you send',
+  'Then restart agentd and send "continue". More in docs/models.md.',
 ].join('\n');

@@ -26,7 +26,7 @@ export function toModelFault(error: unknown, at: EndpointInfo): ModelError | und
   }
   if (error instanceof APIError)
     return error.status === undefined ? faultInStream(error, at) : faultForStatus(error, error.status, at);
-  if (error instanceof SyntaxError) return malformedFault(`a piece of it is no JSON (${errorText(error)})`);
+  if (error instanceof SyntaxError) return malformedFault(`a part of it is not JSON (${errorText(error)})`);
   // undici reports a connection that broke inside a body as `TypeError: terminated`, with the reason as its cause.
   if (error instanceof TypeError && error.cause !== undefined) {
     return unreachableFault(at, `the connection broke inside the answer (${networkReason(error)})`);

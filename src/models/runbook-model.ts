@@ -69,9 +69,9 @@ const runStep = ({ command }: RunbookStep, text: string): BuiltInAnswer => ({
  * about.
  */
 function skipReplacedSteps(steps: RunbookStep[], daemonText: string): BuiltInAnswer {
-  const reason = 'a newer list took its place';
+  const reason = 'replaced by a newer list';
   return {
-    text: 'The newer list takes the place of the older one, whose open steps are skipped.',
+    text: 'The newer list replaces the older one, whose open steps are skipped.',
     calls: steps.map((step) => ({
       name: PLAN_TOOL,
       args: JSON.stringify({ command: 'mark_step', step: stepReference(daemonText, step), status: 'skipped', reason }),
@@ -96,7 +96,7 @@ function isCurrentStep(daemonText: string, step: RunbookStep): boolean {
 function reopenedAnswer(number: number, step: RunbookStep, spokenTo: boolean): BuiltInAnswer {
   if (spokenTo) return runStep(step, `Step ${number} again: ${stepTitle(step)}`);
   const advice =
-    'Its command ended well, but a check of it did not pass, or a person opened it again. Mend the cause, then say "continue": the step runs again.';
+    'Its command succeeded, but a check failed or a person reopened it. Fix the cause, then say "continue": the step runs again.';
   return textAnswer(`Step ${number} is open: ${stepTitle(step)}. [Blocked: it is not done yet]\n\n${advice}`);
 }
 
@@ -115,9 +115,13 @@ function outcomesText(outcomes: string[]): string {
 
 function problemsText(problems: string[]): string {
   const list = problems.map((problem) => `- ${problem}`);
-  return ['Nothing was run, since not every item of the list is a step with one command:', '', ...list, '', HELP].join(
-    '\n',
-  );
+  return [
+    'Nothing was run, because not every item of the list is a step with one command:',
+    '',
+    ...list,
+    '',
+    HELP,
+  ].join('\n');
 }
 
 function failureText(number: number, step: RunbookStep, result: string): string {
@@ -127,8 +131,8 @@ function failureText(number: number, step: RunbookStep, result: string): string 
   const reason = exit ?? (unknown ? 'outcome unknown' : clip(headline.replace(/^\[|\]$/g, '')));
   const lines = outputLines(result, exit ? 1 : 0).slice(-FAILURE_LINES);
   const advice = unknown
-    ? 'The command was interrupted: it may have run wholly, partly or not at all, and this model cannot look. Look for yourself, then say "continue": the step runs again.'
-    : 'Mend the cause, then say "continue": the step runs again. To change the commands, send the whole list again: it begins anew, and what is open of this one is skipped.';
+    ? 'The command was interrupted: it may have run completely, partly or not at all, and this model cannot check. Check it yourself, then say "continue": the step runs again.'
+    : 'Fix the cause, then say "continue": the step runs again. To change the commands, send the whole list again: it starts over, and the open steps of this one are skipped.';
   return [`Step ${number} failed: ${stepTitle(step)}. [Blocked: ${reason}]`, ...codeFence(lines), '', advice].join(
     '\n',
   );

@@ -145,7 +145,7 @@ test('doctor finds a bad configuration, says that no sandbox is wanted, and ends
   writeFileSync(at.path('.sessions/demo~step_1/session.json'), '{ "sandbox": ');
   const unheld: unknown = JSON.parse((await at.ctl(['doctor', '--model', 'runbook', '--json'])).out);
   expect(unheld).toContainEqual({ what: 'sandbox', is: 'note', text: expect.stringContaining('without a sandbox') });
-  const ignored = /demo~step_1\/session\.json is ignored: a child session goes by the settings of demo/;
+  const ignored = /demo~step_1\/session\.json is ignored: child sessions use the settings of demo/;
   expect(unheld).toContainEqual({ what: 'settings', is: 'warning', text: expect.stringMatching(ignored) });
 });
 
@@ -153,7 +153,7 @@ test.runIf(isHeldHere)('doctor tries to get out of the sandbox and tells what be
   const { code, out } = await desk().ctl(['doctor', '--model', 'runbook', '--json']);
   expect(code).toBe(0);
   const findings = z.array(z.object({ what: z.string(), is: z.string(), text: z.string() })).parse(JSON.parse(out));
-  expect(findings).toContainEqual({ what: 'sandbox', is: 'ok', text: 'commands are held' });
+  expect(findings).toContainEqual({ what: 'sandbox', is: 'ok', text: 'commands are sandboxed' });
   const tries = findings.filter(({ what }) => what === 'escape');
   expect(tries.length).toBeGreaterThan(15);
   expect(tries.every(({ is, text }) => is === 'ok' && text.endsWith(': held'))).toBe(true);

@@ -40,7 +40,7 @@ test('what is not understood ends with 2, names the fault and says where to look
     [[], 'No command given'],
     [['send'], 'Usage: agentctl send <session> [text..]'],
     [['list', '--zork'], 'Unknown argument: zork'],
-    [['send', 'demo', 'hi', '--limit-iterations', 'x'], '--limit-iterations wants a whole number'],
+    [['send', 'demo', 'hi', '--limit-iterations', 'x'], '--limit-iterations takes a whole number'],
     [['send', 'demo', 'hi', '--from', 'a', '--from', 'b'], '--from was given 2 times'],
     [['send', 'demo', 'hi', '--timeout', '3'], 'timeout -> wait'],
     [['send', 'demo'], 'standard input is empty'],

@@ -103,7 +103,7 @@ test('a grace that is no number of seconds is refused', async () => {
 test('status and doctor say which lock keeps a second daemon out', async () => {
   const at = desk();
   await at.serve(...RUNBOOK);
-  expect((await at.ctl(['status'])).out).toContain("Lock:      the kernel's, by flock");
+  expect((await at.ctl(['status'])).out).toContain('Lock:      kernel lock (flock)');
   expect(JSON.parse((await at.ctl(['status', '--json'])).out).daemon).toMatchObject({ epoch: 1, lock: 'flock' });
-  expect((await at.ctl(['doctor', ...RUNBOOK])).out).toContain("the kernel's, by flock");
+  expect((await at.ctl(['doctor', ...RUNBOOK])).out).toContain('kernel lock (flock)');
 });

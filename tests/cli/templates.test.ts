@@ -36,7 +36,7 @@ test('a template is run, its plan kept as another one, and that one is run again
     '---\ndescription: A report\n---\n1. Look at New "York" \\\n2. Write about 1 weeks\n',
   );
   const again = await at.ctl(['save-template', 'demo', 'mine']);
-  expect([again.code, again.err]).toEqual([1, expect.stringContaining('There is a template mine already')]);
+  expect([again.code, again.err]).toEqual([1, expect.stringContaining('There is already a template mine')]);
   expect((await at.ctl(['save-template', 'demo', 'mine', '--force', '--json'])).out).toContain('mine.md');
   expect((await at.ctl(['save-template', 'demo', '../mine'])).err).toContain('cannot be the name of a template');
   expect((await at.ctl(['save-template', 'nobody', 'x'])).code).toBe(4);
@@ -50,10 +50,10 @@ test('what cannot be run is rejected with the reason, and ends with 1; what is n
   const missing = await at.ctl(['run', 'demo', 'report', '--wait']);
   expect([missing.code, missing.out]).toEqual([
     1,
-    'report wants city (which one). Usage: /run report city=… [weeks=1]\n',
+    'report requires city (which one). Usage: /run report city=… [weeks=1]\n',
   ]);
   const unknown = await at.ctl(['run', 'demo', 'report', '--param', 'citi=x', '--param', 'weeks=2', '--wait']);
-  expect([unknown.code, unknown.out]).toEqual([1, expect.stringContaining('the nearest one is "city"')]);
+  expect([unknown.code, unknown.out]).toEqual([1, expect.stringContaining('did you mean "city"?')]);
   const slip = await at.ctl(['run', 'demo', 'report', 'Paris']);
   expect([slip.code, slip.err]).toEqual([2, expect.stringContaining('Expected name=value, got "Paris"')]);
   expect(fs.existsSync(at.path('.sessions', 'demo', 'plan.json'))).toBe(false);
@@ -67,7 +67,7 @@ test('templates are listed with their parameters, and one with faults ends the l
   const both = await at.ctl(['templates', '--json']);
   expect(both.code).toBe(1);
   expect(JSON.parse(both.out)).toMatchObject([
-    { name: 'bad', faults: ['templates/bad.md, line 2: unknown key "mod"; the nearest known one is "mode"'] },
+    { name: 'bad', faults: ['templates/bad.md, line 2: unknown key "mod"; did you mean "mode"?'] },
     {
       name: 'report',
       faults: [],

@@ -140,5 +140,5 @@ test('where the snapshot for what was removed is damaged, a newer one serves, an
   fs.writeFileSync(paths.base, 'rubbish');
   expect(await whole(paths)).toEqual({ session: all, seqs: upTo(36, 41) });
   fs.rmSync(paths.snapshot);
-  await expect(replayLog(paths, () => {})).rejects.toThrow('Put snapshot.json back');
+  await expect(replayLog(paths, () => {})).rejects.toThrow('Restore snapshot.json');
 });

@@ -137,8 +137,8 @@ test.each([
     expect(now()).toMatchObject({ waits: null, permissions: { mode: 'safe' } });
   }
   expect(logged.filter((line) => line.includes('~'))).toEqual([
-    'demo~step_1/session.json is ignored: a child session goes by the settings of demo',
-    'demo~step_1~step_2/session.json is ignored: a child session goes by the settings of demo',
+    'demo~step_1/session.json is ignored: child sessions use the settings of demo',
+    'demo~step_1~step_2/session.json is ignored: child sessions use the settings of demo',
   ]);
   expect(settings.status().sessions).toEqual([]);
 });

@@ -151,7 +151,7 @@ test('after the third loss a session with nothing to give up is held; after the 
   expect(fourth.guard.mayOpen('p')).toBe(false);
   expect(fourth.guard.mayOpen('q')).toBe(true);
   expect(fourth.guard.listHeld()).toMatchObject([
-    { session: 'p', is: 'set aside', why: expect.stringMatching(/^4 daemons.*08:02:00.*it stood still$/) },
+    { session: 'p', is: 'set aside', why: expect.stringMatching(/^It crashed 4 daemons.*08:02:00.*it stood still$/) },
   ]);
   await fourth.pass(120_000);
   expect(fourth.guard.mayOpen('p')).toBe(true);

@@ -24,11 +24,11 @@ async function under(what: string, patienceMs: number, { reads = true } = {}): P
 test('a process whose event loop stands still ends itself with SIGKILL, says why, and leaves whose step it was', async () => {
   const { said, ended, left } = await under('still', 500);
   expect(await ended).toBe('SIGKILL');
-  expect(said()).toContain('stood still');
+  expect(said()).toContain('hung for');
   expect(said()).toContain('in a step of the session demo (merging plan.json)');
   expect(readCrashNote(left, 'then')).toMatchObject({
     session: 'demo',
-    why: expect.stringMatching(/^it stood still for \d+ s while merging plan.json$/),
+    why: expect.stringMatching(/^its event loop hung for \d+ s while merging plan.json$/),
   });
 });
 

@@ -131,6 +131,6 @@ test('bad rules are named by their line, with what was wanted and what came', as
   const daemon = on.launch(on.flags);
   expect(await daemon.ended).not.toBe(0);
   expect(daemon.stderr()).toMatch(
-    /agentd\.json, line 1, column \d+: permissions\.2\.allow: wanted a tool, such as write_file.*she ll\(/,
+    /agentd\.json, line 1, column \d+: permissions\.2\.allow: expected a tool, such as write_file.*she ll\(/,
   );
 });

@@ -184,7 +184,7 @@ test('a broken agentd.json stops the start with its line, and later leaves the l
   on.config({ version: 1, model: { base_url: server.url, name: 'm' } });
   const daemon = await on.start();
   writeFileSync(join(on.root, 'agentd.json'), '{ "limits": ');
-  await until(() => daemon.stderr().includes('that held last are in force'), 'the complaint');
+  await until(() => daemon.stderr().includes('the last valid settings remain in force'), 'the complaint');
   on.sh('demo', 'mkdir inbox && echo hi > inbox/1.md');
   expect(await on.file('demo', 'outbox/1.md')).toContain('re: hi');
   await server.close();

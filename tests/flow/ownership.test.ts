@@ -52,7 +52,7 @@ test('each owner counts one epoch on, after kill -9 as after an orderly stop, an
   ] as const) {
     const daemon = await on.start(RUNBOOK);
     expect(ownerOf(on)).toMatchObject({ epoch, pid: daemon.process.pid });
-    expect(daemon.stderr()).toContain(`epoch ${epoch}; the lock: the kernel's, by flock`);
+    expect(daemon.stderr()).toContain(`epoch ${epoch}; lock: kernel lock (flock)`);
     await answered(on, 'demo', `${epoch}`);
     await ended(daemon, how);
     expect(ownerOf(on).ended_at === undefined).toBe(how === 'SIGKILL');

@@ -55,7 +55,7 @@ const TABLE: Row[] = [
   ['a folder with files', 'full.md', (path) => { fs.mkdirSync(path); fs.writeFileSync(join(path, 'x'), 'x'); }, 'a folder'],
   ['a file of 11 GB with nothing in it', 'sparse.md', (path) => { fs.writeFileSync(path, ''); fs.truncateSync(path, 11e9); }, 'too large'],
   ['a hole of a megabyte', 'hole.md', (path) => { fs.writeFileSync(path, ''); fs.truncateSync(path, 1e6); }, 'byte 0 is a NUL'],
-  ['a file nobody may read', 'locked.md', (path) => fs.writeFileSync(path, 'hi', { mode: 0 }), isRoot ? MESSAGE : 'may not read it', 'may not read it'],
+  ['a file nobody may read', 'locked.md', (path) => fs.writeFileSync(path, 'hi', { mode: 0 }), isRoot ? MESSAGE : 'cannot read it', 'cannot read it'],
   ['a setuid file', 'suid.md', (path) => { fs.writeFileSync(path, 'hi'); fs.chmodSync(path, 0o4755); }, MESSAGE],
   ['a name that is not UTF-8', 'a\udcffb.md', (path) => fs.writeFileSync(Buffer.concat([Buffer.from(`${dirname(path)}/a`), Buffer.from([0xff]), Buffer.from('b.md')]), 'hi'), 'name is not UTF-8'],
   ['a line break in the name', 'a\nb2.md', text('hi'), MESSAGE],
@@ -71,10 +71,10 @@ const TABLE: Row[] = [
   ['Latin-1', 'latin.md', text(Buffer.from('caf\u00e9', 'latin1')), 'byte 3 cannot be read'],
   ['nothing', 'empty.md', text(''), 'the file is empty'],
   ['a million brackets', 'open.json', text('['.repeat(1e6)), 'not JSON'],
-  ['a million lists in each other', 'deep.json', text(`{"text":${'['.repeat(1e6)}${']'.repeat(1e6)}}`), 'text: wanted string|nested too deeply'],
+  ['a million lists in each other', 'deep.json', text(`{"text":${'['.repeat(1e6)}${']'.repeat(1e6)}}`), 'text: expected string|nested too deeply'],
   ['options nested a million deep', 'deeper.json', text(`{"text":"x","options":${'{"a":'.repeat(1e6)}1${'}'.repeat(1e6)}}`), 'options|nested too deeply'],
   ['a key given twice: the last one counts', 'double.json', text('{"text":"no","text":"hi"}'), MESSAGE],
-  ['a wrong type', 'type.json', text('{"text":5}'), 'text: wanted string, came 5'],
+  ['a wrong type', 'type.json', text('{"text":5}'), 'text: expected string, got 5'],
   ['a key of every object', 'proto.json', text('{"text":"hi","__proto__":{"a":1}}'), 'message: hi|unknown key'],
 ];
 
@@ -97,7 +97,7 @@ const AS_ROOT: Row[] = [
       fs.chownSync(path, other, other);
     },
     MESSAGE,
-    'may not read it',
+    'cannot read it',
   ],
   [
     "another user's folder",

@@ -137,7 +137,7 @@ describe('a corrupt record', () => {
       lineOf(1) + strange(lineOf(2), (t) => t.replace('step.progressed', 'step.danced')),
       'a newer version',
     ],
-    ['a newer format', strange(lineOf(1), (t) => t.replace('"v":1', '"v":2')), 'format 2, which a newer version'],
+    ['a newer format', strange(lineOf(1), (t) => t.replace('"v":1', '"v":2')), 'format 2, written by a newer version'],
     ['an event that does not fit', strange(lineOf(1), (t) => t.replace('"demo"', '7')), 'key'],
   ])('with %s is refused, and every byte of it stays', async (_, content, why) => {
     const { path, torn, rig } = withRecord(content);

@@ -15,11 +15,11 @@ test('servers are written as other programs write them', () => {
 });
 
 test.each([
-  [{}, 'mcpServers.bad: wanted a `command` (a program) or a `url` (an endpoint)'],
-  [{ command: 'x', url: 'http://x' }, 'wanted one of `command` and `url`, not both'],
+  [{}, 'mcpServers.bad: expected a `command` (a program) or a `url` (an endpoint)'],
+  [{ command: 'x', url: 'http://x' }, 'expected one of `command` and `url`, not both'],
   [{ command: 'x', headers: {} }, '`headers` belong to a server with `url`'],
-  [{ url: 'http://x', env: {} }, 'belong to a server with `command`'],
-  [{ type: 'http', command: 'x' }, '`type` does not fit'],
+  [{ url: 'http://x', env: {} }, 'only for a server with `command`'],
+  [{ type: 'http', command: 'x' }, 'wrong `type`'],
   [{ command: 'x', timeout_s: 0 }, 'mcpServers.bad.timeout_s'],
   ['npx', 'mcpServers.bad'],
 ])('a server described wrongly (%j) is named and left out, the others stay', (bad, words) => {
@@ -27,7 +27,7 @@ test.each([
   expect(value).toEqual({ mcpServers: { good } });
   expect(warnings.join('\n')).toMatch(/^agentd\.json, line \d+, column \d+: /);
   expect(warnings.join('\n')).toContain(words);
-  expect(warnings.join('\n')).toContain('the server is left out');
+  expect(warnings.join('\n')).toContain('the server is ignored');
 });
 
 test('an unknown key of a server is an error: it may be a slip of one that holds the server back', () => {
@@ -36,7 +36,7 @@ test('an unknown key of a server is an error: it may be a slip of one that holds
     { ...good, timeout_ss: 3, timeout_s: 0 },
   ])
     expect(() => checked({ one: server })).toThrow(
-      'unknown key "mcpServers.one.timeout_ss"; the nearest known one is "timeout_s"',
+      'unknown key "mcpServers.one.timeout_ss"; did you mean "timeout_s"?',
     );
 });
 

@@ -193,16 +193,21 @@ export function storePromises(where: string, make: () => Rig): void {
       ['white space', 'x.md', ' \n\t\n', 'the file is empty'],
       ['a NUL', 'x.md', 'ab\0c', 'byte 2 is a NUL'],
       ['what is not UTF-8', 'x.md', Buffer.from([0x61, 0xe4, 0xb8, 0x61]), 'byte 1'],
-      ['broken JSON', 'x.json', '{\n  "text": "a"\n  "id": 1}', 'line 3, column 3: wanted "," or "}"'],
-      ['an unknown key', 'x.json', '{"txt":"hi","text":"x"}', 'unknown key "txt"; the nearest known one is "text"'],
-      ['an id that is too long', 'x.json', `{"text":"x","id":"${'i'.repeat(201)}"}`, 'id: wanted string to have <=200'],
-      ['a wrong type', 'x.json', '{"text":5}', 'text: wanted string, came 5'],
-      ['nothing to say', 'x.json', '{}', 'wanted "text", "command" or "attachments"'],
+      ['broken JSON', 'x.json', '{\n  "text": "a"\n  "id": 1}', 'line 3, column 3: expected "," or "}"'],
+      ['an unknown key', 'x.json', '{"txt":"hi","text":"x"}', 'unknown key "txt"; did you mean "text"?'],
+      [
+        'an id that is too long',
+        'x.json',
+        `{"text":"x","id":"${'i'.repeat(201)}"}`,
+        'id: expected string to have <=200',
+      ],
+      ['a wrong type', 'x.json', '{"text":5}', 'text: expected string, got 5'],
+      ['nothing to say', 'x.json', '{}', 'expected "text", "command" or "attachments"'],
       [
         'a path as attachment',
         'x.json',
         '{"text":"x","attachments":["/etc/passwd"]}',
-        'attachments.0: wanted ".files/',
+        'attachments.0: expected ".files/',
       ],
       ['more than 10 MiB', 'x.md', Buffer.alloc(11 * 1024 * 1024, 'a'), 'too large: 11534336 bytes'],
       ['an empty file that came in whole', 'x.msg.md', '', 'the file is empty'],
@@ -348,7 +353,7 @@ export function storePromises(where: string, make: () => Rig): void {
     });
 
     test.each(['', '.', '../x', 'a/b', '.tmp', 'x'.repeat(256)])('takes no name that is a path: %j', async (name) => {
-      await expect(make().store.outbox.publish(name, 'x')).rejects.toThrow('Not a name');
+      await expect(make().store.outbox.publish(name, 'x')).rejects.toThrow('Not a valid reply name');
     });
   });
 

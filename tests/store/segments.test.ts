@@ -138,7 +138,7 @@ describe('a crash while a segment is sealed', () => {
     fs.mkdirSync(paths.sealed);
     fs.writeFileSync(segment(paths), 'another file');
     const next = diskRig(folder, { segmentBytes: 1 }).store;
-    await expect(next.eventLog.append([progressed(1)])).rejects.toThrow('not what is to be sealed');
+    await expect(next.eventLog.append([progressed(1)])).rejects.toThrow('not the segment to be closed');
     expect(await told(paths)).toEqual(upTo(4));
   });
 });
@@ -162,7 +162,7 @@ describe('a sealed record', () => {
         const [head, , ...rest] = lines(paths.segment(2));
         fs.writeFileSync(paths.segment(2), [head, ...rest].join('\n'));
       },
-      /000002\.jsonl: it has \d+ bytes, and had \d+ when it was sealed/,
+      /000002\.jsonl: it has \d+ bytes, expected \d+ \(its size when it was closed\)/,
     ],
     [
       'with two lines swapped',
@@ -170,13 +170,13 @@ describe('a sealed record', () => {
         const [head, one, two, ...rest] = lines(paths.segment(2));
         fs.writeFileSync(paths.segment(2), [head, two, one, ...rest].join('\n'));
       },
-      /000002\.jsonl: line 2 cannot be trusted: it is event \d+, but event \d+ belongs there/,
+      /000002\.jsonl: line 2 cannot be trusted: it is event \d+, but event \d+ was expected/,
     ],
     ['with a torn end', (paths) => fs.truncateSync(paths.segment(2), 500), /000002\.jsonl: it has 500 bytes/],
     [
       'with more behind its end',
       (paths) => fs.appendFileSync(paths.segment(2), `${lines(paths.segment(3)).at(-2)}\n`),
-      /somebody wrote to it after it was sealed/,
+      /it was written to after it was closed/,
     ],
     ['without one from the middle', (paths) => fs.rmSync(paths.segment(2)), /000002\.jsonl: it is missing/],
     ['without the first one', (paths) => fs.rmSync(paths.segment(1)), /000001\.jsonl: it is missing/],

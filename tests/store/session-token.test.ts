@@ -13,7 +13,7 @@ test('a session that is open is not opened a second time, and the first goes on'
   const store = openSession('demo');
   await store.eventLog.append([opened]);
   expect(() => openSession('demo')).toThrow(SessionInUse);
-  expect(() => openSession('demo')).toThrow('The session demo is open already');
+  expect(() => openSession('demo')).toThrow('The session demo is already open');
   expect(await store.eventLog.append([progressed(1)])).toHaveLength(1);
   await openSession('other').close();
   await store.close();

@@ -56,7 +56,7 @@ test('a file that breaks leaves what held last in force, in this daemon and in t
   expect(file.needsReload).toBe(true);
   expect(open().reload()).toMatchObject(broken);
   expect(kept()).toBe(DENY);
-  expect(logged.join('\n')).toContain('the settings that held last are in force');
+  expect(logged.join('\n')).toContain('the last valid settings remain in force');
 });
 
 test('a file that never held leaves nothing to go by, until it holds', () => {
@@ -68,7 +68,7 @@ test('a file that never held leaves nothing to go by, until it holds', () => {
   save(DENY);
   expect(file.reload()).toMatchObject({ value: deny, from: 'file', fault: null });
   expect(file.needsReload).toBe(false);
-  expect(logged.at(-1)).toBe('session.json: changed, and in force from now on');
+  expect(logged.at(-1)).toBe('session.json: changed; the new settings are in force');
 });
 
 test('a file that appears broken where there was none is nothing to go by either', () => {
@@ -108,7 +108,7 @@ test('a file that is away for a moment is not gone; one that stays away is, with
   at.ms += 1500;
   expect(file.reload()).toMatchObject({ value: {}, from: 'file', since: null });
   expect([kept(), file.needsReload]).toEqual([undefined, false]);
-  expect(logged.at(-1)).toBe('session.json: is gone, and holds no longer');
+  expect(logged.at(-1)).toBe('session.json: removed; its settings no longer apply');
 });
 
 test('a change is said once, also one that was made while no daemon ran', () => {
@@ -121,7 +121,7 @@ test('a change is said once, also one that was made while no daemon ran', () => 
   save(ASK);
   file.reload();
   file.reload();
-  expect(logged).toEqual(['session.json: changed, and in force from now on']);
+  expect(logged).toEqual(['session.json: changed; the new settings are in force']);
   save(DENY);
   open().reload();
   expect(logged).toHaveLength(2);
@@ -163,5 +163,5 @@ test.each([
       from: 'last good',
       fault: expect.stringMatching(/line 1, column \d+/),
     });
-  expect(logged.at(-1)).toContain('the settings that held last are in force');
+  expect(logged.at(-1)).toContain('the last valid settings remain in force');
 });

@@ -38,14 +38,14 @@ describe('settings', () => {
       '{\n  "titel": "x",\n  "limits": {\n    "iterations": 3,\n    "iteratoins": 4\n  },\n  "zzzzzzzz": 1\n}';
     const said = faultOf(text).split('\n');
     expect(said.slice(0, -1).sort()).toEqual([
-      'session.json, line 2, column 3: unknown key "titel"; the nearest known one is "title"',
-      'session.json, line 5, column 5: unknown key "limits.iteratoins"; the nearest known one is "iterations"',
+      'session.json, line 2, column 3: unknown key "titel"; did you mean "title"?',
+      'session.json, line 5, column 5: unknown key "limits.iteratoins"; did you mean "iterations"?',
       expect.stringMatching(
-        /^session.json, line 7, column 3: unknown key "zzzzzzzz"; known are \$schema, version, model, /,
+        /^session.json, line 7, column 3: unknown key "zzzzzzzz"; known keys: \$schema, version, model, /,
       ),
     ]);
     expect(said.at(-1)).toBe(
-      'Correct an unknown key, or remove it. A key for notes of your own begins with "x-" or "$", and is not looked at.',
+      'Correct or remove unknown keys. Keys for your own notes begin with "x-" or "$" and are ignored.',
     );
   });
 
@@ -60,14 +60,12 @@ describe('settings', () => {
     ['sandboxMode', 'sandbox'],
     ['mcp_servers', 'mcpServers'],
   ])('a key that other programs use, %s, is answered with ours: %s', (key, ours) => {
-    expect(faultOf(JSON.stringify({ [key]: ['shell'] }))).toContain(
-      `unknown key "${key}"; the nearest known one is "${ours}"`,
-    );
+    expect(faultOf(JSON.stringify({ [key]: ['shell'] }))).toContain(`unknown key "${key}"; did you mean "${ours}"?`);
   });
 
   test('with a key twice do not hold, and both places are named', () => {
     expect(faultOf('{\n  "permissions": [{ "deny": "shell" }],\n  "permissions": []\n}')).toBe(
-      'session.json, line 3, column 3: the key "permissions" is already in line 2, column 3\nOnly one of two equal keys can hold: put both into one, or remove one.',
+      'session.json, line 3, column 3: the key "permissions" is already in line 2, column 3\nA key may appear only once: merge the two, or remove one.',
     );
     expect(faultOf('{ "model": { "name": "a", "name": "b" } }')).toContain('the key "model.name" is already in line 1');
     expect(faultOf('{ "permissions": [{ "deny": "shell", "d\\u0065ny": "jobs" }] }')).toContain('"permissions.0.deny"');
@@ -106,39 +104,39 @@ describe('settings', () => {
 
   test('nested without end do not hold, and the file is named', () => {
     expect(faultOf(`{"x-a": ${'['.repeat(5000)}${']'.repeat(5000)}}`)).toMatch(
-      /^session.json, line 1, column \d+: wanted at most/,
+      /^session.json, line 1, column \d+: expected at most/,
     );
   });
 
   test.each([
     [
       '{\n  "mode": "linear",\n}',
-      'agentd.json is not JSON: line 3, column 1: wanted a key in double quotes, came "}".',
+      'agentd.json is not JSON: line 3, column 1: expected a key in double quotes, got "}".',
     ],
-    ['', 'agentd.json is not JSON: line 1, column 1: wanted a value, came the end of the file.'],
-    ['{"a": "输出\n"}', 'line 1, column 10: wanted no line break or control character inside a string, came "\\n"'],
+    ['', 'agentd.json is not JSON: line 1, column 1: expected a value, got the end of the file.'],
+    ['{"a": "输出\n"}', 'line 1, column 10: expected no line break or control character inside a string, got "\\n"'],
     [
       '{\n "limits": {\n  "iterations": "many" } }',
-      'agentd.json, line 3, column 3: limits.iterations: wanted number, came "many"',
+      'agentd.json, line 3, column 3: limits.iterations: expected number, got "many"',
     ],
     [
       '{\n "limits": { "iterations": 0 } }',
-      'agentd.json, line 2, column 14: limits.iterations: wanted number to be >=1, came 0',
+      'agentd.json, line 2, column 14: limits.iterations: expected number to be >=1, got 0',
     ],
-    ['{ "mode": "fast" }', 'agentd.json, line 1, column 3: mode: wanted '],
+    ['{ "mode": "fast" }', 'agentd.json, line 1, column 3: mode: expected '],
     [
       '{\n "model": { "prices": { "input": 1 } } }',
-      'agentd.json, line 2, column 13: model.prices.output: wanted number',
+      'agentd.json, line 2, column 13: model.prices.output: expected number',
     ],
-    ['{ "on_limit": "stop" }', 'on_limit: wanted one of "pause"|"extend", came "stop"'],
-    ['[]', 'agentd.json: wanted object, came []'],
+    ['{ "on_limit": "stop" }', 'on_limit: expected one of "pause"|"extend", got "stop"'],
+    ['[]', 'agentd.json: expected object, got []'],
   ])('%j cannot be used, and the error says why and where', (text, why) => {
     expect(() => checkConfig(text, 'agentd.json')).toThrow(why);
   });
 
   test('with a wrong and an unknown key name both', () => {
     expect(() => checkConfig('{"mod": 1, "limits": 5}', 'agentd.json')).toThrow('unknown key "mod"');
-    expect(() => checkConfig('{"mod": 1, "limits": 5}', 'agentd.json')).toThrow('limits: wanted object, came 5');
+    expect(() => checkConfig('{"mod": 1, "limits": 5}', 'agentd.json')).toThrow('limits: expected object, got 5');
   });
 
   test.each(['__proto__', 'constructor', 'toString'])('with %s as a key do not hold', (key) => {
@@ -197,23 +195,20 @@ describe('names in settings', () => {
   test.each([
     [
       { agents: { reader: { tools: ['read_flie'] } } },
-      'agents.reader.tools.0: no tool is called "read_flie"; the nearest known one is "read_file"',
+      'agents.reader.tools.0: there is no tool "read_flie"; did you mean "read_file"?',
     ],
     [
       { agents: { reader: { tools: ['shell', 'Bash'] } } },
-      'line 6, column 5: agents.reader.tools.1: no tool is called "Bash"; the nearest known one is "shell"',
+      'line 6, column 5: agents.reader.tools.1: there is no tool "Bash"; did you mean "shell"?',
     ],
-    [
-      { permissions: [{ deny: 'Bash(rm *)' }] },
-      'permissions.0.deny: no tool is called "Bash"; the nearest known one is "shell"',
-    ],
-    [{ permissions: [{ deny: 'Zzzzzzzzzzzz' }] }, 'known are shell, jobs'],
-    [{ permissions: [{ deny: 'writ_*' }] }, 'no tool is called "writ_*"; known are shell'],
+    [{ permissions: [{ deny: 'Bash(rm *)' }] }, 'permissions.0.deny: there is no tool "Bash"; did you mean "shell"?'],
+    [{ permissions: [{ deny: 'Zzzzzzzzzzzz' }] }, 'known tools: shell, jobs'],
+    [{ permissions: [{ deny: 'writ_*' }] }, 'there is no tool "writ_*"; known tools: shell'],
     [{ permissions: [{ deny: 'web_fetch(example.com)' }] }, '"web_fetch(example.com)" can never match'],
-    [{ permissions: [{ allow: 'browser(example.com/*)' }] }, 'wanted one such as browser(https://example.com/*)'],
-    [{ permisions: [{ deny: 'shell' }] }, 'unknown key "permisions"; the nearest known one is "permissions"'],
-    [{ sandbx: 'bwrap' }, 'unknown key "sandbx"; the nearest known one is "sandbox"'],
-    [{ agents: { a: { tool: ['shell'] } } }, 'unknown key "agents.a.tool"; the nearest known one is "tools"'],
+    [{ permissions: [{ allow: 'browser(example.com/*)' }] }, 'write one such as browser(https://example.com/*)'],
+    [{ permisions: [{ deny: 'shell' }] }, 'unknown key "permisions"; did you mean "permissions"?'],
+    [{ sandbx: 'bwrap' }, 'unknown key "sandbx"; did you mean "sandbox"?'],
+    [{ agents: { a: { tool: ['shell'] } } }, 'unknown key "agents.a.tool"; did you mean "tools"?'],
     [{ model: { base_ulr: 'http://127.0.0.1:1/v1' } }, 'unknown key "model.base_ulr"'],
   ])('that can mean nothing are errors: %j', (settings, words) => {
     expect(fault(settings)).toThrow(words);
@@ -313,7 +308,7 @@ describe('a key that was pasted where its name is wanted', () => {
   test.each([{ secrets: 'hunter2' }, { secrets: [{ value: 'hunter2' }] }, { model: { api_key_env: ['hunter2'] } }])(
     'is not repeated where it is short, either: %j',
     (settings) => {
-      expect(() => checkSettings(JSON.stringify(settings), 'session.json')).toThrow('is not repeated');
+      expect(() => checkSettings(JSON.stringify(settings), 'session.json')).toThrow('is not shown');
       expect(() => checkSettings(JSON.stringify(settings), 'session.json')).not.toThrow('hunter2');
     },
   );
@@ -321,7 +316,7 @@ describe('a key that was pasted where its name is wanted', () => {
   test('is not repeated where it is given as a flag', () => {
     for (const key of KEYS.filter((one) => !/^\w+$/.test(one) || /^\d/.test(one))) {
       expect(() => modelSettingsFromFlags({ apiKeyEnv: key })).toThrow(
-        /--api-key-env: wanted the name of an environment variable/,
+        /--api-key-env: expected the name of an environment variable/,
       );
       expect(() => modelSettingsFromFlags({ apiKeyEnv: key })).not.toThrow(key);
     }
@@ -347,7 +342,7 @@ test.each([...new Set([...numbersIn(Config), ...numbersIn(Settings)])])('%s has 
   const nested = (value: number) => path.split('.').reduceRight<unknown>((inner, key) => ({ [key]: inner }), value);
   for (const value of [1e13, 1e300]) {
     expect(() => checkConfig(JSON.stringify(nested(value)), 'agentd.json')).toThrow(
-      new RegExp(`line 1, column \\d+: ${path}: wanted .*(at most|<=|int)`),
+      new RegExp(`line 1, column \\d+: ${path}: expected .*(at most|<=|int)`),
     );
   }
 });
@@ -364,7 +359,7 @@ test.each(['papers', './papers', '', '~ann/papers'])(
   'read_also wants absolute folders, or ones in the home: not %j',
   (folder) => {
     expect(() => checkSettings(JSON.stringify({ read_also: [folder] }), 'session.json')).toThrow(
-      /line 1, column \d+: read_also\.0: wanted an absolute folder, such as \/srv\/papers or ~\/papers/,
+      /line 1, column \d+: read_also\.0: expected an absolute folder, such as \/srv\/papers or ~\/papers/,
     );
     expect(checkSettings('{ "read_also": ["~/papers", "/srv"] }', 'session.json').warnings).toEqual([]);
   },

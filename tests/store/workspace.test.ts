@@ -54,8 +54,8 @@ describe('a workspace', () => {
     const { paths, ...ws } = workspace();
     for (const name of ['a', 'b']) await ws.create(name);
     await ws.openSession('a').eventLog.append([opened]);
-    await expect(ws.create('a')).rejects.toThrow('There is a session a already');
-    await expect(ws.rename('b', 'a')).rejects.toThrow('There is a session a already');
+    await expect(ws.create('a')).rejects.toThrow('There is already a session a');
+    await expect(ws.rename('b', 'a')).rejects.toThrow('There is already a session a');
     await expect(ws.create('../x')).rejects.toThrow('cannot be the name');
     await ws.rename('a', 'c');
     expect([ws.listSessions(), await ws.lastEvent('c')]).toEqual([['b', 'c'], expect.objectContaining({ seq: 1 })]);

@@ -83,14 +83,14 @@ describe('a list of steps', () => {
       ].join('\n'),
     );
     expect(faults.map((fault) => ('line' in fault ? `${fault.line}: ${fault.what}` : fault))).toEqual([
-      '2: needs: wanted numbers of other items, from 1 to 7; came "1"',
-      '4: needs: wanted numbers of other items, from 1 to 7; came "x"',
+      '2: needs: expected numbers of other items, from 1 to 7; got "1"',
+      '4: needs: expected numbers of other items, from 1 to 7; got "x"',
       expect.stringContaining('6: item 3 has a list inside'),
-      expect.stringContaining('8: done when: wanted file <path>, command <command>'),
+      expect.stringContaining('8: done when: expected file <path>, command <command>'),
       expect.stringContaining('9: item 5 is ticked already'),
       '10: item 6 says nothing',
-      '12: rollback: wanted one item; came "1 2"',
-      expect.stringContaining('13: command: wanted "none"'),
+      '12: rollback: expected one item; got "1 2"',
+      expect.stringContaining('13: command: expected "none"'),
     ]);
   });
 

@@ -58,12 +58,12 @@ describe('a template that is filled in', () => {
   });
 
   test.each([
-    ['', 't wants city (which one). Usage: /run t city=… [weeks=1]'],
-    ['citi=Paris', 't has no parameter "citi"; the nearest one is "city". Usage: /run t city=… [weeks=1]'],
+    ['', 't requires city (which one). Usage: /run t city=… [weeks=1]'],
+    ['citi=Paris', 't has no parameter "citi"; did you mean "city"? Usage: /run t city=… [weeks=1]'],
     ['color=red city=x', 't has no parameter "color"; its parameters are city, weeks.'],
     ['city="a\nb"', 'The value of city is not one line'],
-    ['city=a b', 'wanted name=value, with quotes around a value that has spaces; came "b"'],
-    ['city=""', 'wanted'],
+    ['city=a b', 'expected name=value, with quotes around a value that has spaces; got "b"'],
+    ['city=""', 'expected'],
   ])('with %j is refused: %s', (args, fault) => {
     if (args === 'city=""')
       expect(stepsOf(REPORT.replace('Look at {{city}}', '{{city}}'), args)).toContain('item 1 of t says nothing');
@@ -168,10 +168,10 @@ describe('faults of a template are told by their lines', () => {
   test.each([
     ['---\nparameters:\n  Größe: 1\n---\n1. x', 'line 3: '],
     ['---\nmode: purple\n---\n1. x', 'line 2: mode: '],
-    ['---\ndescription: a\nlimit: 3\n---\n1. x', 'line 3: unknown key "limit"; the nearest known one is "limits"'],
+    ['---\ndescription: a\nlimit: 3\n---\n1. x', 'line 3: unknown key "limit"; did you mean "limits"?'],
     [
       '---\nparameters:\n  city:\n    defualt: 1\n---\n1. x',
-      'line 4: unknown key "parameters.city.defualt"; the nearest known one is "default"',
+      'line 4: unknown key "parameters.city.defualt"; did you mean "default"?',
     ],
     ['---\nlimits:\n  iterations: 0\n---\n1. x', 'line 3: limits.iterations: '],
     ['---\na: [1\n---\n1. x', 'not YAML'],
@@ -189,14 +189,14 @@ describe('faults of a template are told by their lines', () => {
   });
 
   test.each([
-    ['---\ndescription: x\n---\n\n1. One\n   - needs: 4\n', 'templates/t.md, line 6: needs: wanted numbers'],
+    ['---\ndescription: x\n---\n\n1. One\n   - needs: 4\n', 'templates/t.md, line 6: needs: expected numbers'],
     [
       '---\nparameters: {city: }\n---\n1. One {{city}}\n2. Two {{citi}}\n',
-      'templates/t.md, line 5: {{citi}} is no parameter; the nearest one is "city"',
+      'templates/t.md, line 5: {{citi}} is not a parameter; did you mean "city"?',
     ],
     [
       '---\nparameters: {city: }\n---\n1. One: `echo {{city}}`\n',
-      'templates/t.md, line 4: {{city}} stands in a command; write "$city" there',
+      'templates/t.md, line 4: {{city}} is in a command; write "$city" there',
     ],
     ['1. One\n   - needs: 2\n2. Two\n   - needs: 1\n', 'the items 1 → 2 need each other in a ring'],
     ['nothing here', 'templates/t.md, line 1: there is no step'],
@@ -262,10 +262,10 @@ describe('/run', () => {
     const on = await rig({ script: working });
     on.store.hands.template('report', REPORT);
     for (const [n, text, said] of [
-      ['1', '/run', 'Wanted: /run <template> [name=value …]. Templates: report.'],
-      ['2', '/run raport', 'There is no template "raport". Is "report" meant? Templates: report.'],
+      ['1', '/run', 'Usage: /run <template> [name=value …]. Templates: report.'],
+      ['2', '/run raport', 'There is no template "raport". Did you mean "report"? Templates: report.'],
       ['3', '/run ../report', 'There is no template "../report".'],
-      ['4', '/run report', 'report wants city (which one). Usage: /run report city=…'],
+      ['4', '/run report', 'report requires city (which one). Usage: /run report city=…'],
       ['5', '/run __proto__', 'There is no template "__proto__".'],
       ['6', `/run ${'x'.repeat(10_000)}`, 'There is no template "xxx'],
     ] as const) {

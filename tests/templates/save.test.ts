@@ -160,7 +160,7 @@ test('a template is saved once; another of its name only by force', async () => 
   const path = folder();
   expect(await saveTemplate(path, { name: 'a', ...simple })).toBe(join(path, 'a.md'));
   await expect(saveTemplate(path, { name: 'a', head: {}, body: '1. y' })).rejects.toThrow(
-    'There is a template a already',
+    'There is already a template a',
   );
   expect((await openTemplates(path).read('a')).ok).toBe(true);
   await saveTemplate(path, { name: 'a', head: {}, body: '1. y' }, { force: true });
@@ -205,6 +205,6 @@ test('what is no text file is no template, and holds nobody up', async () => {
   const templates = openTemplates(path);
   expect(await templates.names()).toEqual(['folder', 'huge', 'pipe']);
   for (const name of ['folder', 'pipe', 'huge'])
-    expect(await templates.read(name)).toMatchObject({ ok: false, why: expect.stringContaining('is no template') });
+    expect(await templates.read(name)).toMatchObject({ ok: false, why: expect.stringContaining('is not a template') });
   expect(await openTemplates(join(path, 'nowhere')).names()).toEqual([]);
 });

@@ -66,7 +66,7 @@ export function sessionBeforeOldest(paths: NamedSession): (seq: number) => Sessi
       if (session && session.seq >= seq - 1) return session;
     }
     throw new UserError(
-      `${paths.events}: the record begins with event ${seq}, and the snapshot that stood for what came before is not there any more. Put snapshot.json back from a backup.`,
+      `${paths.events}: the event log begins with event ${seq}, and the snapshot that replaced earlier events is missing. Restore snapshot.json from a backup.`,
     );
   };
 }

@@ -35,12 +35,12 @@ export function findTemplateFaults({ name, head, body, frontMatterLines }: Templ
   );
   return [
     ...strangers.map((place) =>
-      at(placeholderLine(body, place), `{{${place}}} is no parameter; ${suggestParameter(place, known)}`),
+      at(placeholderLine(body, place), `{{${place}}} is not a parameter; ${suggestParameter(place, known)}`),
     ),
     ...inCommands.map((place) =>
       at(
         placeholderLine(body, place),
-        `{{${place}}} stands in a command; write "$${place}" there: a command gets its parameters as variables`,
+        `{{${place}}} is in a command; write "$${place}" there: a command gets its parameters as variables`,
       ),
     ),
     ...(cycle
@@ -118,7 +118,7 @@ function resolveValues(template: Template, args: string): { values: Map<string, 
   const known = parameters.map(([key]) => key);
   for (const [key, text] of read.values) {
     if (!known.includes(key))
-      return { fault: `${template.name} has no parameter "${key}"; ${suggestParameter(key, known)}. ${usage}` };
+      return { fault: `${template.name} has no parameter "${key}"; ${suggestParameter(key, known)} ${usage}` };
     if (/[\p{Cc}\u2028\u2029]/u.test(text) || text.length > MAX_VALUE_LENGTH)
       return {
         fault: `The value of ${key} is not one line of at most ${MAX_VALUE_LENGTH} characters. Send a longer text as an attachment. ${usage}`,
@@ -131,13 +131,13 @@ function resolveValues(template: Template, args: string): { values: Map<string, 
     if (text === undefined) missing.push(parameter.description ? `${key} (${parameter.description})` : key);
     else values.set(key, text);
   }
-  return missing.length > 0 ? { fault: `${template.name} wants ${missing.join(', ')}. ${usage}` } : { values };
+  return missing.length > 0 ? { fault: `${template.name} requires ${missing.join(', ')}. ${usage}` } : { values };
 }
 
 const suggestParameter = (name: string, known: readonly string[]): string => {
   const near = nearestName(name, known);
-  if (near !== undefined) return `the nearest one is "${near}"`;
-  return known.length > 0 ? `its parameters are ${known.join(', ')}` : 'it has none';
+  if (near !== undefined) return `did you mean "${near}"?`;
+  return known.length > 0 ? `its parameters are ${known.join(', ')}.` : 'it has none.';
 };
 
 const placeholderLine = (body: string, place: string): number =>
@@ -222,7 +222,7 @@ export function parseArguments(text: string): { values: Map<string, string> } | 
     const found = ARGUMENT.exec(given);
     if (!found) {
       const came = given.slice(from).trim().slice(0, 60);
-      return { fault: `wanted name=value, with quotes around a value that has spaces; came ${JSON.stringify(came)}` };
+      return { fault: `expected name=value, with quotes around a value that has spaces; got ${JSON.stringify(came)}` };
     }
     const [, name = '', double, curly, single, bare] = found;
     if (values.has(name)) return { fault: `${name} is given twice` };

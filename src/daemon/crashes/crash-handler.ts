@@ -17,7 +17,7 @@ export function startCrashHandler(path: string, ownerSince: string): CrashHandle
   const current = new AsyncLocalStorage<string>();
   function leaveNote(error: unknown): void {
     const session = current.getStore();
-    const why = `an error was not caught: ${errorText(error)}`;
+    const why = `uncaught error: ${errorText(error)}`;
     const note: CrashNote = { owner_since: ownerSince, why, ...(session !== undefined && { session }) };
     try {
       writeFileSync(path, `${JSON.stringify(note, null, 2)}\n`, { mode: 0o600 });

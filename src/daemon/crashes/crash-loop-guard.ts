@@ -91,8 +91,8 @@ export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }:
 
   function describeHold(name: string): string {
     const until = new Date(clock.now().getTime() + heldForMs(name)).toISOString();
-    const last = blamed?.session === name ? ` The last time: ${blamed.why}` : '';
-    return `${against(name)} daemons in a row were lost over it. It is opened again at ${until}; to have it tried now, remove it from .agentd/losses.json and restart the daemon.${last}`;
+    const last = blamed?.session === name ? ` Last cause: ${blamed.why}` : '';
+    return `It crashed ${against(name)} daemons in a row. It is opened again at ${until}; to retry now, remove it from .agentd/losses.json and restart the daemon.${last}`;
   }
 
   // After the third it is opened once, so that its message is given up with a reply; after more of them it is held.
@@ -100,8 +100,8 @@ export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }:
 
   function pause(): void {
     const ms = Math.min(PAUSE_MAX_MS, 1000 * 2 ** Math.min(20, losses.in_a_row - 1));
-    const what = `${losses.in_a_row} daemons in a row were lost, and nothing says over what`;
-    log('warn', `${what}. Nothing is opened for ${ms / 1000} s, then one session at a time`);
+    const what = `${losses.in_a_row} daemons in a row crashed without a known cause`;
+    log('warn', `${what}. No session is opened for ${ms / 1000} s, then one at a time`);
     cancelNext = clock.after(ms, () => {
       phase = 'one at a time';
       openNext();
@@ -131,7 +131,7 @@ export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }:
   function serveAll(): void {
     phase = 'all';
     current = undefined;
-    log('info', 'every session with something to do has been opened; all are served');
+    log('info', 'every session with pending work has been opened; serving all sessions');
     queue.openWaiting();
   }
 
@@ -145,7 +145,7 @@ export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }:
   return {
     start(given) {
       queue = given;
-      if (blamed) log('warn', `The last daemon was lost over the session ${blamed.session}: ${blamed.why}`);
+      if (blamed) log('warn', `The session ${blamed.session} crashed the last daemon: ${blamed.why}`);
       if (phase === 'pause') pause();
       cancelStable = clock.after(STABLE_AFTER_MS, () => {
         if (losses.in_a_row > 0) save({ ...losses, in_a_row: 0 });

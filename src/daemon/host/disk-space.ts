@@ -65,8 +65,8 @@ export function openDiskMonitor(
       // Some file systems (btrfs) have no fixed number of inodes and tell none.
       const inodes =
         files > 0 ? ffree / Math.max(1, Math.min(MIN_INODES, files * MIN_INODE_SHARE)) : Number.POSITIVE_INFINITY;
-      if (inodes < free / floor) why = `${ffree} inodes are left for new files`;
-      else why = `${Math.floor(free / MIB)} MB are free, ${rules().floorMb} MB are wanted`;
+      if (inodes < free / floor) why = `${ffree} free inodes left`;
+      else why = `${Math.floor(free / MIB)} MB free, at least ${rules().floorMb} MB required`;
       return Math.min(free / floor, inodes);
     } catch (error) {
       why = errorText(error);
@@ -91,11 +91,11 @@ export function openDiskMonitor(
   }
 
   function logChange(before: DiskCapacity): void {
-    if (is === 'plenty') log('info', 'there is room on the disk again; work goes on');
+    if (is === 'plenty') log('info', 'there is disk space again; work resumes');
     else if (before === 'plenty' || is === 'none') {
       const kept =
-        is === 'little' ? 'nothing new is taken in; messages stay in their inboxes' : 'no further call is begun';
-      log('warn', `the disk is full: ${why}; ${kept} until there is room`);
+        is === 'little' ? 'no new messages are accepted; they stay in their inboxes' : 'no further calls are started';
+      log('warn', `the disk is full: ${why}; ${kept} until there is space`);
     }
     if (is === 'plenty') setImmediate(() => onRoom());
   }
@@ -117,7 +117,7 @@ export function openDiskMonitor(
       return true;
     } catch (error) {
       removeIfPossible(fresh);
-      if (!isDiskFull(error)) log('warn', `no reserve on the disk: ${errorText(error)}`);
+      if (!isDiskFull(error)) log('warn', `could not create the disk reserve: ${errorText(error)}`);
       return false;
     }
   }
@@ -136,7 +136,7 @@ export function openDiskMonitor(
     try {
       keepReserve();
     } catch (error) {
-      log('warn', `the reserve on the disk: ${errorText(error)}`);
+      log('warn', `disk reserve: ${errorText(error)}`);
     }
   }
 

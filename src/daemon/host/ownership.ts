@@ -26,9 +26,7 @@ const UNNAMED_LOCK_MS = 10_000;
 /** A workspace has an owner already. Exit code 3, and it names the first. */
 export class AlreadyOwnedError extends UserError {
   constructor(root: string, owner: WorkspaceOwner | undefined) {
-    const who = owner
-      ? `process ${owner.pid} on ${owner.host}, since ${owner.at}`
-      : 'a process that has not said who it is';
+    const who = owner ? `process ${owner.pid} on ${owner.host}, since ${owner.at}` : 'an unknown process';
     const advice = 'Use that one, or stop it with: agentctl stop (if it hangs: agentctl takeover)';
     super(`The workspace ${root} already has a daemon: ${who}. ${advice}`, 3);
     this.name = 'AlreadyOwnedError';
@@ -116,7 +114,7 @@ async function claimWorkspace(
     const now = readOwnerCached();
     if (now === undefined || now.epoch <= lastWrittenEpoch) return;
     const why = new Error(
-      `${paths.owner} names process ${now.pid} on ${now.host}, epoch ${now.epoch}; ours is ${lastWrittenEpoch}`,
+      `${paths.owner} names process ${now.pid} on ${now.host}, epoch ${now.epoch}; this daemon has epoch ${lastWrittenEpoch}`,
     );
     onLost(why);
     throw why;
@@ -125,9 +123,7 @@ async function claimWorkspace(
   const raiseEpoch = async (seen: number) => {
     if (seen <= ours.epoch) return ours.epoch;
     if (seen >= MAX_EPOCH) {
-      throw new UserError(
-        `Its record names epoch ${seen}, which no daemon can have. Put a copy of it from a backup there.`,
-      );
+      throw new UserError(`Its event log names epoch ${seen}, which no daemon can have. Restore a copy from a backup.`);
     }
     check();
     lastWrittenEpoch = seen + 1;

@@ -40,8 +40,8 @@ const WATCHDOG_THREAD = `
     const [session, what] = Buffer.from(mark.slice(0, Atomics.load(beat, 1))).toString().split('\\n');
     const seconds = Math.round((ticks * tickMs) / 1000);
     const whose = session ? ' in a step of the session ' + session + ' (' + what + ')' : '';
-    const words = 'The daemon stood still for ' + seconds + ' s' + whose + ' and ends itself. Nothing is lost; start agentd again.\\n';
-    const why = 'it stood still for ' + seconds + ' s' + (session ? ' while ' + what : '');
+    const words = 'The event loop of the daemon hung for ' + seconds + ' s' + whose + '; the daemon exits. Nothing is lost; start agentd again.\\n';
+    const why = 'its event loop hung for ' + seconds + ' s' + (session ? ' while ' + what : '');
     const left = JSON.stringify({ ...told.of, ...(session && { session }), why }, null, 2);
     const say = () => write(2, words, kill);
     told.path ? writeFile(told.path, left + '\\n', { mode: 0o600 }, say) : say();

@@ -25,13 +25,13 @@ export async function cleanUpCalls(ports: SessionPorts, sessionLog: SessionLog):
     await sessionLog.sync();
     for (const call of ended) {
       const left = await tools.endLeftovers(store.calls.pathOf(call));
-      if (left === 'ended') log('warn', `what still ran of the call ${call} was ended`);
+      if (left === 'ended') log('warn', `ended leftover processes of the call ${call}`);
       if (left === 'runs') log('error', `a process of the call ${call}, which has ended, cannot be ended`);
       else await store.calls.remove(call);
     }
   } catch (error) {
     // Litter is no reason to stop; a journal that cannot be written tells so where something is to be recorded.
-    log('warn', `the folders of calls stay for now: ${errorText(error)}`);
+    log('warn', `could not remove call folders yet: ${errorText(error)}`);
   }
 }
 

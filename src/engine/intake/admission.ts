@@ -109,7 +109,7 @@ async function admitFile(
     if (earlier.sha256 === drop.identity.sha256) return republishReply(drop, earlier.id, store, sessionLog);
     return rejectFile(
       drop,
-      `The id "${id}" was used before for another message. Wanted: a new id, or the same content.`,
+      `The id "${id}" was already used for another message. Use a new id, or send the same content.`,
       store,
       sessionLog,
     );
@@ -132,8 +132,8 @@ function classifyReappeared(
 function describeTakenBefore({ message, seq }: TakenDrop, { messages }: Session): string {
   const reply = mapGet(messages, message)?.name ?? message;
   return (
-    `This very file was taken before, as the message "${message}" (event ${seq}), and nothing shows that it is meant once more; ` +
-    `its reply is outbox/${reply}. Wanted: a new file. To have it done again, drop a copy of it (cp).`
+    `This file was already processed as the message "${message}" (event ${seq}), and nothing indicates that it should run again; ` +
+    `its reply is outbox/${reply}. To run it again, drop a copy of the file (cp).`
   );
 }
 
@@ -191,7 +191,7 @@ const isSenderKnown = (sessionLog: SessionLog, drop: DroppedFile, senders: Order
 async function resolveTemplate({ name, args }: RunCommand, templates: Templates): Promise<RenderedTemplate> {
   if (name === '') {
     const known = (await templates.names()).join(', ') || 'none yet; put one into templates/ of the workspace';
-    return { fault: `Wanted: /run <template> [name=value …]. Templates: ${known}.` };
+    return { fault: `Usage: /run <template> [name=value …]. Templates: ${known}.` };
   }
   const found = await templates.read(name);
   return found.ok ? fillTemplate(found.template, args) : { fault: found.why };
@@ -219,7 +219,7 @@ function finishLeaving(
   const message = mapGet(session.messages, known.message);
   if (!message || !drop.ok) {
     const why = drop.ok ? getOwn(session.unpublishedReplies, known.message)?.text : drop.why;
-    return () => store.inbox.reject(drop, why ?? `It was refused before; outbox/${known.message} says why.`);
+    return () => store.inbox.reject(drop, why ?? `It was already rejected; outbox/${known.message} says why.`);
   }
   return () =>
     store.inbox.moveToDone(drop, known.seq, pairAttachments(drop.message.attachments ?? [], message.attachments ?? []));
@@ -240,7 +240,7 @@ async function republishReply(
   if (!reply && message?.isReplied && !(await store.outbox.restore(message.name))) {
     return rejectFile(
       drop,
-      `The message "${id}" was answered before, and its reply is kept no longer. Wanted: a new id, if it is to be done again.`,
+      `The message "${id}" was already answered, and its reply has been removed. To run it again, use a new id.`,
       store,
       sessionLog,
     );

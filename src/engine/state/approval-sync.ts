@@ -39,7 +39,7 @@ export function openApprovalSync(
         const { always, ...rest } = event;
         const why = await files.addAllowRule(always);
         if (why !== null)
-          log(`the rule { "allow": ${JSON.stringify(always)} } was not added: ${why}. The call runs this once`);
+          log(`the rule { "allow": ${JSON.stringify(always)} } was not added: ${why}. The call runs once`);
         settled.push(why === null ? event : rest);
       }
     }
@@ -66,7 +66,7 @@ export function openApprovalSync(
       if (approvals.open && text === undefined) writtenState = null;
       if (!approvals.open || text === undefined) return;
       const answer = parseApprovalFile(text, approvals.open);
-      if ('fault' in answer) logOnce(`approvals/${approvals.open.id}.json is no answer: ${answer.fault}`);
+      if ('fault' in answer) logOnce(`approvals/${approvals.open.id}.json is not a valid answer: ${answer.fault}`);
       else if (answer.decision !== null) {
         const deny = answer.decision === 'deny';
         const always = answer.decision === 'always' ? answer.always : null;

@@ -95,12 +95,12 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
     if (unreadableSave?.bytes !== bytes) unreadableSave = { bytes, since: at, told: false };
     if (unreadableSave.told || (!final && at - unreadableSave.since < UNREADABLE_GRACE_MS)) return;
     unreadableSave.told = true;
-    await recordProblem(`${fault}. The file stays as it is; work goes on from the last good plan`);
+    await recordProblem(`${fault}. The file is left unchanged; work continues from the last valid plan`);
   };
 
   /** A save that was moved away before it could be read: nobody will mend it there, so it is told once and kept. */
   const reportLostSave = async (bytes: string, fault: string): Promise<void> => {
-    await recordProblem(`${fault}. What was saved is in plans/history/`);
+    await recordProblem(`${fault}. The saved file is in plans/history/`);
     file.markSeen(bytes);
   };
 

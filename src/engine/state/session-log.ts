@@ -176,7 +176,7 @@ async function restoreState(
 function stateBefore(seq: number, held: ReducedState | undefined): ReducedState {
   if (held && held.mark.seq >= seq - 1) return held;
   throw new UserError(
-    `The record begins with event ${seq}: what came before was removed, and the snapshot that stood for it is not there any more. Put snapshot.json back from a backup, or move the session folder away; the daemon leaves this session alone until then.`,
+    `The event log begins with event ${seq}: earlier events were removed, and the snapshot that replaced them is missing. Restore snapshot.json from a backup, or move the session folder away; the daemon does not serve this session until then.`,
   );
 }
 

@@ -9,7 +9,7 @@ export const MessageOptions = z.strictObject({
   agent: z.string().min(1).optional().describe('The profile of `agents` in the settings that does the work.'),
   folder: z
     .string()
-    .regex(/^[^/\u0000.][^/\u0000]*$/, 'wanted one plain name, without "/" and without a dot at its start')
+    .regex(/^[^/\u0000.][^/\u0000]*$/, 'expected one plain name, without "/" and without a dot at its start')
     .optional()
     .describe('A folder under `work/` that the tools of this run see as theirs.'),
   when: z.enum(['now', 'after']).optional().describe('"after": do not join a run that is busy, wait for its end.'),
@@ -34,7 +34,7 @@ export const MessageFile = z
       .optional()
       .describe('A command without its slash, such as "continue"; `text` is its argument.'),
     attachments: z
-      .array(z.string().regex(/^\.files\/[^/]+$/, 'wanted ".files/<name>", a file put into inbox/.files/ first'))
+      .array(z.string().regex(/^\.files\/[^/]+$/, 'expected ".files/<name>", a file put into inbox/.files/ first'))
       .optional()
       .describe('Files put into `inbox/.files/` beforehand; they are moved to `work/uploads/`.'),
     options: MessageOptions.extend({
@@ -44,7 +44,7 @@ export const MessageFile = z
   .refine(
     (message) => (message.text ?? '').trim() !== '' || message.command !== undefined || message.attachments?.length,
     {
-      message: 'wanted "text", "command" or "attachments"; none of them is there',
+      message: 'expected "text", "command" or "attachments"; got none of them',
     },
   );
 export type MessageFile = z.infer<typeof MessageFile>;

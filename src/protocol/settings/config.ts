@@ -59,7 +59,7 @@ const HostOrRange = z
       entry.includes('/')
         ? z.cidrv4().or(z.cidrv6()).safeParse(entry).success
         : !entry.includes(':') || z.ipv6().safeParse(entry).success,
-    'Wanted a host name, an address, or a range such as 10.0.0.0/8, without a port.',
+    'expected a host name, an address, or a range such as 10.0.0.0/8, without a port.',
   );
 
 /** In every settings file. */
@@ -121,7 +121,7 @@ export type BrowserConfig = z.infer<typeof BrowserConfig>;
 /** The home folder is found when the settings are put to use. */
 const AbsoluteFolder = z
   .string()
-  .regex(/^(?:\/|~(?:\/|$))/, 'wanted an absolute folder, such as /srv/papers or ~/papers');
+  .regex(/^(?:\/|~(?:\/|$))/, 'expected an absolute folder, such as /srv/papers or ~/papers');
 
 export const sharedSettings = {
   $schema: z.string().optional(),
@@ -131,7 +131,7 @@ export const sharedSettings = {
   modes: z.array(Mode).optional().describe('Modes `auto` chooses among, besides linear; all of them.'),
   limits: LimitsInput.optional(),
   agents: z
-    .record(z.string().regex(/^[A-Za-z0-9_-]+$/, 'wanted letters, digits, "_" and "-"'), AgentProfile)
+    .record(z.string().regex(/^[A-Za-z0-9_-]+$/, 'expected letters, digits, "_" and "-"'), AgentProfile)
     .optional()
     .describe('Profiles by name. A step whose description begins with [NAME] is done by that one.'),
   unknown_agent: z

@@ -11,7 +11,7 @@ export const isEnvVariableName = (text: string): boolean =>
 
 /** Said in place of what came, which may be a secret. */
 export const NOT_A_VARIABLE_NAME =
-  'wanted the name of an environment variable, such as OPENAI_API_KEY, never the key itself. What came does not look like one and is not repeated';
+  'expected the name of an environment variable, such as OPENAI_API_KEY, never the key itself. The value does not look like one and is not shown';
 
 /** The name of an environment variable. */
 export const EnvVariableName = z.string().refine(isEnvVariableName, NOT_A_VARIABLE_NAME);

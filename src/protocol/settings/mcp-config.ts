@@ -57,14 +57,14 @@ const PROGRAM_ONLY_KEYS = ['args', 'env', 'cwd', 'sandbox', 'network', 'read', '
 function mcpServerProblem(server: Record<string, unknown>): string | undefined {
   const { command, url, headers, type, disabled } = server;
   if (disabled === true) return undefined;
-  if (command === undefined && url === undefined) return 'wanted a `command` (a program) or a `url` (an endpoint)';
-  if (command !== undefined && url !== undefined) return 'wanted one of `command` and `url`, not both';
+  if (command === undefined && url === undefined) return 'expected a `command` (a program) or a `url` (an endpoint)';
+  if (command !== undefined && url !== undefined) return 'expected one of `command` and `url`, not both';
   if (url === undefined && headers !== undefined)
     return '`headers` belong to a server with `url`; a program takes `env`';
   const misplaced = url === undefined ? [] : PROGRAM_ONLY_KEYS.filter((key) => server[key] !== undefined);
   if (misplaced.length > 0)
-    return `${misplaced.map((key) => `\`${key}\``).join(', ')}: these belong to a server with \`command\`; one with \`url\` is not started here`;
+    return `${misplaced.map((key) => `\`${key}\``).join(', ')}: only for a server with \`command\`; a server with \`url\` is not started by agentd`;
   if (type !== undefined && (type === 'stdio') !== (command !== undefined))
-    return '`type` does not fit: "stdio" goes with `command`, the others with `url`';
+    return 'wrong `type`: "stdio" goes with `command`, the others with `url`';
   return undefined;
 }

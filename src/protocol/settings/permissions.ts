@@ -15,7 +15,7 @@ const PERMISSION_PATTERN = /^[A-Za-z0-9_.*-]+(?:\([\s\S]*\))?$/;
 /** `tool`, or `tool(text)`: in both a `*` stands for any text, and in the text `\*` and `\\` for themselves. */
 export const PermissionPattern = z
   .string()
-  .regex(PERMISSION_PATTERN, 'wanted a tool, such as write_file, or a tool and a text, such as shell(git *)');
+  .regex(PERMISSION_PATTERN, 'expected a tool, such as write_file, or a tool and a text, such as shell(git *)');
 
 export const PermissionRule = z
   .strictObject({
@@ -25,7 +25,7 @@ export const PermissionRule = z
   })
   .refine(
     (rule) => Object.values(rule).filter((pattern) => pattern !== undefined).length === 1,
-    'wanted one of "allow", "ask" and "deny", as in { "allow": "shell(git *)" }',
+    'expected one of "allow", "ask" and "deny", as in { "allow": "shell(git *)" }',
   );
 export type PermissionRule = z.infer<typeof PermissionRule>;
 

@@ -64,7 +64,7 @@ export const LimitsInput = Limits.superRefine((limits, context) => {
   for (const [key, value] of Object.entries(limits)) {
     const most = maximumByKey.get(key) ?? Number.POSITIVE_INFINITY;
     if (typeof value === 'number' && value > most)
-      context.addIssue({ code: 'custom', path: [key], message: `wanted at most ${most}, came ${value}` });
+      context.addIssue({ code: 'custom', path: [key], message: `expected at most ${most}, got ${value}` });
   }
 });
 

@@ -10,7 +10,7 @@ export type TemplateFault = { line: number; what: string };
 export function parseSteps(text: string): { steps: TemplateStep[] } | { faults: TemplateFault[] } {
   const items = parseListItems(text);
   if (items.length === 0)
-    return { faults: [{ line: 1, what: 'there is no step; wanted a list, such as "1. Find the figures"' }] };
+    return { faults: [{ line: 1, what: 'there is no step; expected a list, such as "1. Find the figures"' }] };
   if (items.length > MAX_TEMPLATE_STEPS)
     return {
       faults: [
@@ -83,13 +83,13 @@ function parseNote({ key, value }: ItemNote, own: number, count: number): Partia
         exactlyOne(parent, more, { parent: parent ?? '' }),
       );
     case 'agent':
-      return value === '' ? 'agent: wanted the name of an agent' : { agent: value };
+      return value === '' ? 'agent: expected the name of an agent' : { agent: value };
     case 'notes':
-      return value === '' ? 'notes: wanted a text' : { notes: unquoteJsonString(value) };
+      return value === '' ? 'notes: expected a text' : { notes: unquoteJsonString(value) };
     case 'command':
       return value === 'none'
         ? {}
-        : 'command: wanted "none"; a command stands at the end of its item, as code, or in a fenced block';
+        : 'command: expected "none"; a command stands at the end of its item, as code, or in a fenced block';
     case 'done when':
       return parseCheck(value);
     case 'when':
@@ -102,7 +102,7 @@ function parseNote({ key, value }: ItemNote, own: number, count: number): Partia
 }
 
 const exactlyOne = <T>(first: string | undefined, more: string | undefined, found: T): T | string =>
-  first !== undefined && more === undefined ? found : 'wanted one item';
+  first !== undefined && more === undefined ? found : 'expected one item';
 
 function parseStepReferences<T>(
   value: string,
@@ -115,9 +115,9 @@ function parseStepReferences<T>(
   const ids = words.map((word) => stepIdOf(word, own, count));
   const wrong = words.find((_, at) => ids[at] === undefined);
   if (wrong !== undefined || words.length === 0)
-    return `${key}: wanted numbers of other items, from 1 to ${count}; came ${JSON.stringify(wrong ?? value)}`;
+    return `${key}: expected numbers of other items, from 1 to ${count}; got ${JSON.stringify(wrong ?? value)}`;
   const made = make(ids.flatMap((id) => id ?? []));
-  return typeof made === 'string' ? `${key}: ${made}; came ${JSON.stringify(value)}` : made;
+  return typeof made === 'string' ? `${key}: ${made}; got ${JSON.stringify(value)}` : made;
 }
 
 function stepIdOf(word: string, own: number, count: number): string | undefined {
@@ -133,7 +133,7 @@ function parseCheck(value: string): Partial<TemplateStep> | string {
   const [, kind = '', rest = ''] = /^(file|command|url|person)\s*[:：]?\s+(.+)$/i.exec(value) ?? [];
   const given = value.startsWith('{') ? json : { [kind.toLowerCase()]: stripCodeSpan(rest) };
   const read = StepCheck.safeParse(given);
-  return read.success ? { done_when: [read.data] } : `done when: wanted ${CHECK_FORMS}; came ${JSON.stringify(value)}`;
+  return read.success ? { done_when: [read.data] } : `done when: expected ${CHECK_FORMS}; got ${JSON.stringify(value)}`;
 }
 
 /** `{ "step": 1, "status": "failed" }`: a condition of plan.json, the step named by its place. */
@@ -144,7 +144,7 @@ function parseCondition(value: string, own: number, count: number): Partial<Temp
   const read = StepCondition.safeParse(given && { ...given, step });
   return read.success
     ? { when: [read.data] }
-    : `when: wanted JSON such as {"step": 1, "status": "failed"}, the step by its number; came ${JSON.stringify(value)}`;
+    : `when: expected JSON such as {"step": 1, "status": "failed"}, the step by its number; got ${JSON.stringify(value)}`;
 }
 
 function tryParseJson(text: string): unknown {

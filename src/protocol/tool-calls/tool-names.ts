@@ -62,8 +62,8 @@ function canMatchTool(pattern: string): boolean {
 
 function unknownToolText(tool: string): string {
   const near = TOOL_ALIASES.get(tool.toLowerCase().replaceAll('_', '')) ?? nearestName(tool, TOOL_NAMES);
-  const known = near === undefined ? `known are ${TOOL_NAMES.join(', ')}` : `the nearest known one is "${near}"`;
-  return `no tool is called "${tool}"; ${known}. Tools of MCP servers are called mcp__<server>__<tool>`;
+  const known = near === undefined ? `known tools: ${TOOL_NAMES.join(', ')}.` : `did you mean "${near}"?`;
+  return `there is no tool "${tool}"; ${known} Tools of MCP servers are named mcp__<server>__<tool>`;
 }
 
 /** Rules of the web tools are held against whole addresses. */
@@ -79,7 +79,7 @@ function unmatchableRuleText(tool: string, text: string | null): string | undefi
     )
   )
     return undefined;
-  return `"${tool}(${text})" can never match, as addresses are whole: wanted one such as ${tool}(https://example.com/*)`;
+  return `"${tool}(${text})" can never match, because addresses are matched as a whole: write one such as ${tool}(https://example.com/*)`;
 }
 
 /** What names a tool of an MCP server that is not configured, in words: it may come later, so it is no fault. */

@@ -29,7 +29,7 @@ export function decodeEventLine(bytes: Buffer): DecodedLine {
   const end = crcOfLine(bytes);
   const head = checksummedPart(bytes);
   if (end === undefined) return { ok: false, torn: true, why: 'it does not end with a checksum' };
-  if (end !== crc32Hex(head)) return { ok: false, torn: true, why: 'its checksum does not fit its content' };
+  if (end !== crc32Hex(head)) return { ok: false, torn: true, why: 'its checksum does not match its content' };
   try {
     return parseEvent(JSON.parse(`${head.toString()}}`));
   } catch (error) {
@@ -41,13 +41,13 @@ function parseEvent(value: unknown): DecodedLine {
   const [v, type] = [propertyOf(value, 'v'), propertyOf(value, 'type')];
   if (v !== 1 || (typeof type === 'string' && !EVENT_TYPES.has(type))) {
     const what = v !== 1 ? `format ${JSON.stringify(v)}` : `an event of type "${type}"`;
-    return { ok: false, torn: false, why: `it holds ${what}, which a newer version of agentd wrote` };
+    return { ok: false, torn: false, why: `it has ${what}, written by a newer version of agentd` };
   }
   // Its two halves have no key in common; zod's own intersection would compare and merge them key by key.
   const [stamp, body] = [EventStamp.safeParse(value), EventBody.safeParse(value)];
   if (stamp.success && body.success) return { ok: true, event: Object.assign(stamp.data, body.data) };
   const [issue] = [...(stamp.error?.issues ?? []), ...(body.error?.issues ?? [])];
-  return { ok: false, torn: false, why: `its content does not fit: ${issue?.path.join('.')}: ${issue?.message}` };
+  return { ok: false, torn: false, why: `its content is invalid: ${issue?.path.join('.')}: ${issue?.message}` };
 }
 
 /**
@@ -74,6 +74,6 @@ function roundTrip<T>(schema: ZodType<T>, value: unknown): T {
   const read = schema.safeParse(JSON.parse(text));
   if (read.success) return read.data;
   const [issue] = read.error.issues;
-  const why = `its content does not fit: ${issue?.path.join('.')}: ${issue?.message}`;
-  throw new Error(`Not recorded, since it could not be read back: ${why}: ${text.slice(0, 500)}`);
+  const why = `its content is invalid: ${issue?.path.join('.')}: ${issue?.message}`;
+  throw new Error(`Not recorded, because it could not be read back: ${why}: ${text.slice(0, 500)}`);
 }

@@ -97,7 +97,7 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
   const openFile = () => {
     // Else what this session was about to record would begin the record of another one.
     if (fd === undefined && !isSame())
-      throw new DiskError('ENOENT', `${paths.folder} was removed or made again while in use. It is read anew.`);
+      throw new DiskError('ENOENT', `${paths.folder} was removed or recreated while in use. It is read again.`);
     const flags = O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK;
     fd ??= wrapDiskErrors('open', paths.events, () => fs.openSync(paths.events, flags, 0o600));
     return fd;
@@ -195,7 +195,7 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
     }
     throw new CorruptLogError(
       paths.events,
-      `another program wrote to it (${size} bytes, ours were ${at.bytes}). ${REPLACED_LOG_ADVICE}`,
+      `another program wrote to it (${size} bytes, expected ${at.bytes}). ${REPLACED_LOG_ADVICE}`,
     );
   };
 
@@ -227,7 +227,7 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
   const assertUnchangedSince = (file: number, at: LogEnd) => {
     const { bytes } = at;
     assertUntouched(file, at, true);
-    if (at.bytes !== bytes) throw new Error(`${paths.events} grew while it was sealed; it is tried again.`);
+    if (at.bytes !== bytes) throw new Error(`${paths.events} grew while it was being closed; retrying.`);
   };
 
   const undoWrite = (file: number, size: number) => {
@@ -278,4 +278,4 @@ function decodeLines(bytes: Buffer) {
 }
 
 const REPLACED_LOG_ADVICE =
-  'Nothing more is written there. Put the right file back (it is the session, whole), then restart the daemon.';
+  'Nothing more is written to it. Restore the right file (it holds the whole session), then restart the daemon.';

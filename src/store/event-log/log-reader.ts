@@ -197,7 +197,7 @@ async function* scanSegment(
         continue;
       }
       const seq = extent.mark.seq + 1;
-      if (event.seq !== seq) throw fail(at, `it is event ${event.seq}, but event ${seq} belongs there`);
+      if (event.seq !== seq) throw fail(at, `it is event ${event.seq}, but event ${seq} was expected`);
       extent.mark = { seq, segment: number, offset: extent.good, crc: extent.crc };
       turn = openCallsAfter(turn, event);
       told.push({ event, bytes, segment: number, end: extent.good });
@@ -224,12 +224,12 @@ function openTornTail(
 /** A sealed segment ends as the next one says. What a fenced daemon wrote behind that is void; nobody else may have. */
 async function verifyRotated({ file, path, end }: Segment, next: NonNullable<Segment['next']>, extent: LogExtent) {
   if (extent.good !== end || extent.crc !== next.prev_crc) {
-    throw corruptLog(path, 'it does not end as it did when it was sealed');
+    throw corruptLog(path, 'its end differs from when it was closed');
   }
   for await (const batch of readLines(file, end, fs.fstatSync(file).size)) {
     for (const { bytes } of batch) {
       const line = decodeEventLine(bytes);
-      if (line.ok && line.event.epoch >= next.epoch) throw corruptLog(path, 'somebody wrote to it after it was sealed');
+      if (line.ok && line.event.epoch >= next.epoch) throw corruptLog(path, 'it was written to after it was closed');
       extent.voids++;
     }
   }

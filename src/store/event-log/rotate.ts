@@ -45,7 +45,8 @@ async function linkRotated(paths: SessionPaths, file: number, target: string, si
   const there = ifExists(() => fs.lstatSync(target));
   if (there && there.ino === fs.fstatSync(file).ino) return;
   // A copy of an earlier state of ours, as a backup makes of two names of one file, gives way; anything else stays.
-  if (there && !isPrefixOf(target, file)) throw corruptLog(target, 'it is there already, and not what is to be sealed');
+  if (there && !isPrefixOf(target, file))
+    throw corruptLog(target, 'it already exists and is not the segment to be closed');
   const staged = join(paths.sealed, stagingName());
   try {
     if (!tryHardLink(paths.events, staged)) await copySegment(file, staged, size);

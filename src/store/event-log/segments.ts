@@ -105,7 +105,7 @@ export function openSegments(paths: SessionPaths): SegmentFiles | undefined {
         const end = next.header?.prev_bytes ?? 0;
         const size = fs.fstatSync(segment.file).size;
         if (size >= end) return { ...segment, end, next: next.header };
-        throw corruptLog(segment.path, `it has ${size} bytes, and had ${end} when it was sealed`);
+        throw corruptLog(segment.path, `it has ${size} bytes, expected ${end} (its size when it was closed)`);
       },
       close,
     };
@@ -153,8 +153,8 @@ const positionAfterHeader = (header: SegmentHeader, line: Buffer): LogPosition =
 export const corruptLog = (path: string, why: string) => new CorruptLogError(path, `${why}. ${CORRUPT_LOG_ADVICE}`);
 
 const CORRUPT_LOG_ADVICE =
-  'Nothing was changed. Put back a copy of the file from a backup, or move the session folder away; the daemon leaves this ' +
-  'session alone until then.';
+  'Nothing was changed. Restore the file from a backup, or move the session folder away; the daemon does not serve this ' +
+  'session until then.';
 
 /**
  * Whether the record ends with the event at that mark: then whoever knows what it means up to there knows all of it.

@@ -15,7 +15,7 @@ export type SessionTokens = {
 export class SessionInUse extends Error {
   constructor(session: string) {
     super(
-      `The session ${session} is open already, and only one worker may write its record. This is a bug in agentd; the session goes on where it is open.`,
+      `The session ${session} is already open, and only one worker may write its event log. This is a bug in agentd; the session continues where it is open.`,
     );
     this.name = 'SessionInUse';
   }
@@ -30,7 +30,7 @@ export function sessionTokens(): SessionTokens {
       const token: SessionToken = {
         check() {
           if (held.get(session) !== token)
-            throw new Error(`The session ${session} was closed: its record is not written.`);
+            throw new Error(`The session ${session} was closed: its event log is not written.`);
         },
         giveBack() {
           if (held.get(session) === token) held.delete(session);

@@ -15,7 +15,7 @@ export class CorruptLogError extends UserError {
 export class FencedError extends UserError {
   constructor(file: string, theirs: number, ours: number) {
     super(
-      `${file}: a daemon that took the workspace over (epoch ${theirs}) writes there; this one (epoch ${ours}) stops. Nothing of it was overwritten.`,
+      `${file}: a daemon that took over the workspace (epoch ${theirs}) writes there; this one (epoch ${ours}) stops. Nothing was overwritten.`,
     );
     this.name = 'FencedError';
   }
@@ -39,13 +39,13 @@ const ERRNO_ADVICE: Record<string, string> = {
   EROFS: 'the file system is read-only. Mount it writable, then try again',
   EACCES: 'permission denied. Give this user access to it',
   EPERM: 'the operation is not permitted. Check the owner and the mount options',
-  EIO: 'the disk reported an input/output error. Check the disk before going on',
+  EIO: 'the disk reported an input/output error. Check the disk before you continue',
   EMFILE: 'this process has too many files open. Raise the limit (ulimit -n)',
   ENFILE: 'the system has too many files open. Close some programs',
   ENOTDIR: 'a part of the path is not a folder. Move that file away',
-  ELOOP: 'it is a symbolic link, and links are not followed here. Put the real thing in its place',
+  ELOOP: 'it is a symbolic link, and links are not followed here. Replace it by the real file or folder',
   ENAMETOOLONG: 'the name is too long. Use a shorter one',
-  ENOENT: 'it is not there. Was the folder removed or renamed?',
+  ENOENT: 'it does not exist. Was the folder removed or renamed?',
 };
 
 /** A system error in words, with the path and the errno. Anything that is no system error comes back as it was. */

@@ -81,8 +81,8 @@ function failMissing(attachment: string): never {
 
 const missingAttachment = (attachment: string) =>
   new UserError(
-    `The attachment ${JSON.stringify(attachment)} must be a regular file in inbox/.files/ (no link, no folder), but none ` +
-      'of that name is there. Put a copy there first, then drop the message again.',
+    `The attachment ${JSON.stringify(attachment)} must be a regular file in inbox/.files/ (no link, no folder), but there is no ` +
+      'such file. Put a copy there first, then drop the message again.',
   );
 
 /**

@@ -46,7 +46,7 @@ export function readDroppedFile(
     // A link, a socket: it was something else when we looked.
     if (['ELOOP', 'ENXIO'].includes(errorCode(error) ?? '')) return 'pending';
     if (errorCode(error) !== 'EACCES') throw error;
-    return refused('the daemon may not read it; give it read permission (chmod u+r) and drop it again');
+    return refused('the daemon cannot read it; grant read permission (chmod u+r) and drop it again');
   }
 }
 
@@ -101,7 +101,7 @@ function describeBadFile(raw: Buffer, stat: fs.BigIntStats): string | undefined 
   if (!stat.isFile()) return 'not a regular file but a pipe, socket or device; drop a file';
   if (stat.nlink > 1n) return 'a hard link: the file has another name elsewhere; drop a copy (cp)';
   if (stat.size > MAX_MESSAGE_BYTES) {
-    return `too large: ${stat.size} bytes, wanted at most ${MAX_MESSAGE_BYTES}; send it as an attachment`;
+    return `too large: ${stat.size} bytes, at most ${MAX_MESSAGE_BYTES} allowed; send it as an attachment`;
   }
   return undefined;
 }
@@ -134,7 +134,7 @@ export function parseMessage(name: string, bytes: Buffer): ParsedMessage {
   const bad = firstBadUtf8Byte(bytes);
   if (bad !== undefined) return invalidMessage(`not UTF-8 text: byte ${bad} cannot be read; save it as UTF-8`);
   const nul = bytes.indexOf(0);
-  if (nul >= 0) return invalidMessage(`not a text: byte ${nul} is a NUL; send it as an attachment instead`);
+  if (nul >= 0) return invalidMessage(`not text: byte ${nul} is a NUL; send it as an attachment instead`);
   const text = bytes.toString().replace(/^\uFEFF/, '');
   if (text.trim() === '') return invalidMessage(EMPTY_FILE);
   if (!isJsonName(name)) return { ok: true, message: { text }, json: false };

@@ -54,7 +54,7 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
   const openInboxFolder = (): OpenFolder | undefined => {
     if (!isSame()) {
       // The record that is open went with the folder: what is in the new one is not for it.
-      throw new DiskError('ESTALE', `${paths.folder} was removed and made again; it is opened anew.`);
+      throw new DiskError('ESTALE', `${paths.folder} was removed and recreated; it is opened again.`);
     }
     try {
       return held.now();

@@ -21,7 +21,7 @@ export async function dropMessage(
   const paths = sessionPaths(sessionFolder);
   if (name === '' || /^\.|[/\0]/.test(name)) {
     throw new UserError(
-      `A message needs a plain file name that does not begin with a dot; ${JSON.stringify(name)} is none.`,
+      `Expected a plain file name that does not begin with a dot for the message, got ${JSON.stringify(name)}.`,
     );
   }
   const inbox = { path: paths.inbox, make: true };
@@ -32,7 +32,7 @@ export async function dropMessage(
       // An inbox as new as this may be in a session that somebody made with mkdir a moment ago.
       if (isNew) for (const folder of [paths.folder, dirname(paths.folder)]) await syncFolder(folder);
       if (!isPlaced) {
-        throw new UserError(`The inbox already has a message named ${name}. Nothing was sent; use another name.`);
+        throw new UserError(`The inbox already has a message named ${name}. Not sent; use another name.`);
       }
     }),
   );
@@ -81,6 +81,7 @@ async function copyToInboxFiles(source: string, staged: string, files: OpenFolde
 /** Throws UserError where a path is no regular file that can be read. */
 export function assertAttachable(source: string): void {
   const stat = wrapDiskErrors('attach', source, () => fs.statSync(source));
-  if (!stat.isFile()) throw new UserError(`${source} is no regular file. Attach a file; pack a folder into one first.`);
+  if (!stat.isFile())
+    throw new UserError(`${source} is not a regular file. Attach a file; pack a folder into an archive first.`);
   wrapDiskErrors('attach', source, () => fs.accessSync(source, fs.constants.R_OK));
 }

@@ -50,7 +50,7 @@ export function inboxOrderOf(raw: Buffer, mtimeNs: bigint): bigint {
 /** A bug where it throws: names of replies are made from names that were checked. */
 export function assertReplyName(name: string): void {
   const isPlain = name !== '' && !name.startsWith('.') && !/[/\0]/.test(name) && Buffer.byteLength(name) <= 255;
-  if (!isPlain) throw new Error(`Not a name for a reply: ${JSON.stringify(name)}`);
+  if (!isPlain) throw new Error(`Not a valid reply name: ${JSON.stringify(name)}`);
 }
 
 const ulidTime = (text: string) =>

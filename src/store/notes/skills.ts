@@ -49,7 +49,7 @@ function listSkillFolders(folder: string): { names: string[]; broken: string[] }
       .map((entry) => entry.name)
       .sort();
     const left = names.length - MAX_FOLDERS;
-    const broken = left > 0 ? [`${folder} has ${names.length} folders; ${left} of them are left out`] : [];
+    const broken = left > 0 ? [`${folder} has ${names.length} folders; ${left} of them are ignored`] : [];
     return { names: names.slice(0, MAX_FOLDERS), broken };
   } catch (error) {
     return { names: [], broken: [`${folder} cannot be read, so there are no skills: ${errorText(error)}`] };
@@ -61,7 +61,7 @@ function readSkill(parent: string, name: string, known: SkillRead | undefined): 
   let key = '';
   try {
     if (fs.lstatSync(join(parent, name)).isSymbolicLink())
-      throw new UserError('it is a link. Put the folder itself there');
+      throw new UserError('it is a link. Replace it by the folder itself');
     const stat = fs.lstatSync(file, { bigint: true });
     key = `${stat.ino}:${stat.size}:${stat.mtimeNs}:${stat.ctimeNs}`;
     if (known?.key === key) return known;
@@ -73,7 +73,7 @@ function readSkill(parent: string, name: string, known: SkillRead | undefined): 
 }
 
 function readSkillText(file: string, stat: fs.BigIntStats): string {
-  if (!stat.isFile()) throw new UserError('its SKILL.md is no regular file');
+  if (!stat.isFile()) throw new UserError('its SKILL.md is not a regular file');
   if (stat.size > MAX_SKILL_BYTES) {
     throw new UserError(
       `its SKILL.md has ${stat.size} bytes, at most ${MAX_SKILL_BYTES} are read. Move parts of it to other files`,
@@ -92,8 +92,8 @@ function parseSkill(folder: string, text: string): Skill {
   if (!head)
     throw new UserError('its SKILL.md does not begin with front matter (lines of `key: value` between two `---`)');
   const { name = '', description = '' } = head.fields;
-  if (name !== folder) throw new UserError(`its name is ${JSON.stringify(name)}; wanted that of the folder`);
-  if (!NAME.test(name)) throw new UserError('wanted a name of at most 64 letters, digits, `-`, `_` and `.`');
+  if (name !== folder) throw new UserError(`its name is ${JSON.stringify(name)}; expected the name of the folder`);
+  if (!NAME.test(name)) throw new UserError('expected a name of at most 64 letters, digits, `-`, `_` and `.`');
   if (description.trim() === '') throw new UserError('it has no description, so nobody knows when to use it');
   return { name, description };
 }

@@ -36,7 +36,7 @@ function assertPlanFile(path: string, stat: fs.BigIntStats): void {
   if (!stat.isFile() || stat.size > PLAN_BOUNDS.bytes) {
     const what = stat.isFile() ? `${stat.size} bytes large` : 'not a regular file (a link, a folder or a pipe)';
     throw new UserError(
-      `${path} is ${what}. Wanted a plan as a JSON file of at most ${PLAN_BOUNDS.bytes} bytes. Move it away; the daemon writes a fresh one.`,
+      `${path} is ${what}. Expected a plan as a JSON file of at most ${PLAN_BOUNDS.bytes} bytes. Move it away; the daemon writes a new one.`,
     );
   }
 }

@@ -39,7 +39,7 @@ export function openApprovalFiles(paths: SessionPaths, settings: string): Approv
         const before = readTextFile(settings);
         const after = addAllowRule(before, pattern);
         if (after === before) return null;
-        if (readTextFile(settings) !== before) return 'session.json was saved at this very moment';
+        if (readTextFile(settings) !== before) return 'session.json was saved at the same moment';
         await replaceFile(settings, after, { durable: true });
         return null;
       } catch (error) {

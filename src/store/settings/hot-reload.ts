@@ -102,8 +102,9 @@ export function hotReloadSettings<T>({
     const before = goodText ?? backup.read();
     const isNews = text !== before;
     if (isNews || held.fault !== null) saveBackup(text);
-    if (isNews && !(isFirstLook && before === undefined)) log('info', `${label}: changed, and in force from now on`);
-    else if (held.fault !== null) log('info', `${label}: holds again`);
+    if (isNews && !(isFirstLook && before === undefined))
+      log('info', `${label}: changed; the new settings are in force`);
+    else if (held.fault !== null) log('info', `${label}: valid again`);
     apply(checked, text, 'file');
     for (const warning of checked.warnings) log('warn', warning);
   }
@@ -113,7 +114,7 @@ export function hotReloadSettings<T>({
     try {
       backup.save(text);
     } catch (error) {
-      log('warn', `${label}: no copy was kept for the case that it is broken: ${errorText(error)}`);
+      log('warn', `${label}: could not save a copy of the valid settings: ${errorText(error)}`);
     }
   }
 
@@ -135,9 +136,12 @@ export function hotReloadSettings<T>({
     if (held.fault !== fault) {
       const force =
         goodText === undefined
-          ? 'there are none that held before: nothing is done by it until it holds'
-          : `the settings that held last are in force (${backup.path})`;
-      log('error', `${label}: ${fault}\nThe file is left as it is; ${force}. Mend it; it is taken at once.`);
+          ? 'there is no earlier valid version, so nothing that depends on it runs'
+          : `the last valid settings remain in force (${backup.path})`;
+      log(
+        'error',
+        `${label}: ${fault}\nThe file is left unchanged; ${force}. Fix the file; changes apply immediately.`,
+      );
     }
     held = { ...held, from: goodText === undefined ? 'nothing' : 'last good', fault };
   }
@@ -158,7 +162,7 @@ export function hotReloadSettings<T>({
     if (goodText !== undefined) {
       goneAt ??= clock.elapsed();
       if (clock.elapsed() - goneAt < REMOVED_AFTER_MS) return;
-      log('info', `${label}: is gone, and holds no longer`);
+      log('info', `${label}: removed; its settings no longer apply`);
     }
     if (goodText !== undefined || held.fault !== null) {
       backup.remove();

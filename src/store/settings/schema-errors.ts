@@ -42,7 +42,7 @@ export function parseJson(text: string): { ok: true; value: unknown } | { ok: fa
 /** Why a text is not JSON that we take, with line and column; undefined where it is. */
 export function whyNoJson(text: string): string | undefined {
   const fault = findJsonSyntaxError(text);
-  return fault && `line ${fault.line}, column ${fault.column}: wanted ${fault.expected}, came ${fault.found}`;
+  return fault && `line ${fault.line}, column ${fault.column}: expected ${fault.expected}, got ${fault.found}`;
 }
 
 /** zod's issues in words a person can act on; an unknown key is told the nearest known one. */
@@ -68,10 +68,10 @@ const prefixWithPath = (path: PropertyKey[], text: string) =>
   path.length > 0 ? `${maskKeys(path.map(String).join('.'))}: ${text}` : text;
 
 function describeIssue(issue: SchemaIssue, value: unknown): string {
-  const wanted = issue.message.replace(/^[A-Z][a-z ]*: expected /, 'wanted ').replace(/, received .*$/s, '');
+  const wanted = issue.message.replace(/^[A-Z][a-z ]*: expected /, 'expected ').replace(/, received .*$/s, '');
   const came = valueAtPath(value, issue.path);
   if (came === undefined || issue.code === 'custom') return wanted;
-  return mayHoldSecret(issue.path) ? `${wanted}; what came is not repeated` : `${wanted}, came ${shortJson(came)}`;
+  return mayHoldSecret(issue.path) ? `${wanted}; the value is not shown` : `${wanted}, got ${shortJson(came)}`;
 }
 
 /** Where keys are named or given: whatever stands there may be one. */
@@ -93,7 +93,7 @@ function nearestKey(key: string, known: string[]): string | undefined {
 
 function suggestKey(near: string | undefined, known: string[]): string {
   if (known.length === 0) return '';
-  return near === undefined ? `; known are ${known.join(', ')}` : `; the nearest known one is "${near}"`;
+  return near === undefined ? `; known keys: ${known.join(', ')}` : `; did you mean "${near}"?`;
 }
 
 function knownKeys(schema: SchemaLike<unknown>, path: PropertyKey[]): string[] {

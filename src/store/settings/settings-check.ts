@@ -61,7 +61,7 @@ function parsedSettings(source: string, file: string): unknown {
     const key = maskKeys(path.map(String).join('.'));
     return `${file}, line ${place.line}, column ${place.column}: the key "${key}" is already in line ${first.line}, column ${first.column}`;
   });
-  throw new UserError([...lines, 'Only one of two equal keys can hold: put both into one, or remove one.'].join('\n'));
+  throw new UserError([...lines, 'A key may appear only once: merge the two, or remove one.'].join('\n'));
 }
 
 function checkNames(settings: Config | Settings, source: string, file: string): void {
@@ -78,8 +78,7 @@ function faultsInWords(faults: SchemaError[], source: string, file: string): str
   return lines.join('\n');
 }
 
-const HOW_TO_MEND =
-  'Correct an unknown key, or remove it. A key for notes of your own begins with "x-" or "$", and is not looked at.';
+const HOW_TO_MEND = 'Correct or remove unknown keys. Keys for your own notes begin with "x-" or "$" and are ignored.';
 
 /** How many repeated keys are told of. */
 const MOST_REPEATED = 10;
@@ -97,7 +96,7 @@ function describeAtPosition(complaint: SchemaError, source: string, file: string
   const { path } = complaint;
   // What came there may be a secret.
   const text = isMcpServerPath(complaint)
-    ? `${complaint.text.replace(/, came .*$/s, '')}; the server is left out`
+    ? `${complaint.text.replace(/, got .*$/s, '')}; the server is ignored`
     : complaint.text;
   // A key that is missing has no line of its own: its nearest parent that is there has one.
   for (let depth = path.length; depth > 0; depth--) {
@@ -124,7 +123,7 @@ export function addAllowRule(text: string | undefined, pattern: string): string 
   if (text !== undefined && before.some((rule) => rule.allow === pattern)) return text;
   const source = (text ?? '{}').replace(/^\uFEFF/, '');
   const all: unknown = JSON.parse(source);
-  if (typeof all !== 'object' || all === null) throw new UserError('session.json is no object.');
+  if (typeof all !== 'object' || all === null) throw new UserError('session.json is not an object.');
   const after = before.findLastIndex((rule) => rule.deny !== undefined) + 1;
   const permissions = [...before.slice(0, after), { allow: pattern }, ...before.slice(after)];
   const indent = /^([ \t]+)"/m.exec(source)?.[1] ?? 2;

@@ -22,7 +22,7 @@ export function parseTemplate(name: string, text: string): ParsedTemplate {
   });
   const front = FRONT_MATTER.exec(file);
   if (!front && /^---[ \t]*\r?\n/.test(file))
-    return faulty(1, 'the front matter has no end; wanted a line "---" behind it');
+    return faulty(1, 'the front matter has no end; expected a line "---" after it');
   const [whole = '', yaml = ''] = front ?? [];
   const head = parseHead(yaml);
   if ('faults' in head)
@@ -55,7 +55,7 @@ function parseHead(yaml: string): { value: TemplateHead } | HeadFaults {
       })),
     };
   } catch (error) {
-    return { faults: [{ line: 1, what: `not YAML that can be read: ${errorText(error)}` }] };
+    return { faults: [{ line: 1, what: `not YAML: ${errorText(error)}` }] };
   }
 }
 

@@ -45,7 +45,7 @@ export function openTemplates(folder: string | undefined): Templates {
 function describeUnknownTemplate(name: string, known: readonly string[]): string {
   const shown = JSON.stringify(name.slice(0, 80));
   const near = nearestName(name.slice(0, 80), known);
-  const meant = near === undefined ? '' : ` Is "${near}" meant?`;
+  const meant = near === undefined ? '' : ` Did you mean "${near}"?`;
   return `There is no template ${shown}.${meant} Templates: ${known.join(', ') || 'none yet; put one into templates/ of the workspace'}.`;
 }
 
@@ -66,7 +66,7 @@ function readTemplateText(path: string): string | undefined {
       try {
         const stat = fs.fstatSync(fd);
         if (stat.isFile() && stat.size <= MAX_TEMPLATE_BYTES) return fs.readFileSync(fd, 'utf8');
-        throw new UserError(`${path} is no template: wanted a text file of at most 1 MiB.`);
+        throw new UserError(`${path} is not a template: expected a text file of at most 1 MiB.`);
       } finally {
         fs.closeSync(fd);
       }
@@ -85,12 +85,12 @@ export async function saveTemplate(
 ): Promise<string> {
   if (!isTemplateName(name))
     throw new UserError(
-      `${JSON.stringify(name)} cannot be the name of a template. Wanted letters, digits, "_" and "-", at most 80.`,
+      `${JSON.stringify(name)} cannot be the name of a template. Expected letters, digits, "_" and "-", at most 80.`,
     );
   const path = join(ensureFolder(folder), name + EXTENSION);
   const text = (await loadTemplateParser()).formatTemplate(head, body);
   if (force) await replaceFile(path, text, { durable: true });
   else if (!(await placeNewFile(join(folder, stagingName()), path, text)))
-    throw new UserError(`There is a template ${name} already: ${path}. Use another name, or --force to replace it.`);
+    throw new UserError(`There is already a template ${name}: ${path}. Use another name, or --force to replace it.`);
   return path;
 }

@@ -127,7 +127,7 @@ function ownsFolder({ folder }: WorkspaceOwner, paths: WorkspacePaths): boolean 
 
 /** What keeps a second daemon out, for a person. */
 export function describeLock(lock: WorkspaceOwner['lock']): string {
-  if (lock === 'flock') return "the kernel's, by flock";
-  if (lock === 'perl') return "the kernel's, by perl, since there is no flock";
-  return 'a folder with a heartbeat, since there is neither flock nor perl; a daemon that stalls can lose it. Install util-linux';
+  if (lock === 'flock') return 'kernel lock (flock)';
+  if (lock === 'perl') return 'kernel lock (perl, because flock is not installed)';
+  return 'folder with a heartbeat, because neither flock nor perl is installed; a daemon that hangs can lose it. Install util-linux';
 }

@@ -67,11 +67,11 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
   const freeFolder = (name: string): string => {
     if (!isSessionFolder(name)) {
       throw new UserError(
-        `${JSON.stringify(name)} cannot be the name of a session folder. Wanted one plain name of at most 255 bytes that does not begin with a dot.`,
+        `${JSON.stringify(name)} cannot be the name of a session folder. Expected one plain name of at most 255 bytes that does not begin with a dot.`,
       );
     }
     if (statIfExists(paths.session(name))) {
-      throw new UserError(`There is a session ${name} already. Use another name, or archive that one first.`);
+      throw new UserError(`There is already a session ${name}. Use another name, or archive that one first.`);
     }
     return paths.session(name);
   };
@@ -151,7 +151,7 @@ function prepareFolders(paths: WorkspacePaths): void {
   if ((stat.mode & 0o022) !== 0) {
     const mode = (stat.mode & 0o777).toString(8);
     throw new UserError(
-      `Others may write to the workspace ${paths.root} (mode ${mode}), and what is dropped there is run. Run: chmod 700 ${paths.root}`,
+      `Others may write to the workspace ${paths.root} (mode ${mode}), and messages dropped there are run. Run: chmod 700 ${paths.root}`,
     );
   }
   wrapDiskErrors('make a folder in', paths.root, () => ensureFolderDurably(paths.sessions));

@@ -73,7 +73,7 @@ export function openSandbox({ env, hidden, warn = () => undefined, retryMs = RET
       throw new UserError(`The ${what} was not run: \`sandbox\` is "${mode}", and none works here: ${held.why}.`);
     if (!held.chosen && !warned.has(what)) {
       warned.add(what);
-      warn(`${what}s run without a sandbox: ${held.why}. ${remedy} says that this is meant`);
+      warn(`${what}s run without a sandbox: ${held.why}. ${remedy} confirms that this is intended`);
     }
     return false;
   };
