@@ -9,7 +9,7 @@ export type ApprovalDecision = z.infer<typeof ApprovalDecision>;
 export const ApprovalCall = z.object({
   tool: z.string(),
   args: z.string().describe('The arguments as the model wrote them.'),
-  folder: z.string().optional().describe('The folder under `work/` that it sees as its own.'),
+  folder: z.string().optional().describe('The folder under `work/` that the tool sees as its own.'),
 });
 export type ApprovalCall = z.infer<typeof ApprovalCall>;
 
@@ -22,17 +22,19 @@ export const ApprovalFile = z.object({
   $schema: z.string().optional(),
   id: z.int().min(1),
   decision: ApprovalDecision.nullable().describe('Set it to "allow", "deny" or "always".'),
-  always: PermissionPattern.nullable().describe('What "always" adds to `permissions` in session.json; may be changed.'),
+  always: PermissionPattern.nullable().describe(
+    'The rule that "always" adds to `permissions` in session.json; may be edited.',
+  ),
   call: ApprovalCall,
-  shows: z.string().describe('The call as a person reads it: the command, the address, what changes in a file.'),
-  why: z.string().describe('Why it is asked about.'),
+  shows: z.string().describe('The call in readable form: the command, the address, the changes to a file.'),
+  why: z.string().describe('Why approval is needed.'),
   asked_at: z.iso.datetime(),
-  expires_at: z.iso.datetime().describe('Without an answer until then it is denied.'),
-  hash: z.string().describe('Of the call; an answer holds for this call and no other.'),
+  expires_at: z.iso.datetime().describe('Denied if nobody answers by then.'),
+  hash: z.string().describe('Hash of the call; an answer applies to this call only.'),
   answered: z
     .object({ decision: z.enum(['allow', 'deny']), by: ApprovedBy, at: z.iso.datetime(), why: z.string() })
     .optional()
-    .describe('How it came out; in approvals/answered/.'),
+    .describe('The decision; in approvals/answered/.'),
 });
 export type ApprovalFile = z.infer<typeof ApprovalFile>;
 

@@ -4,15 +4,15 @@ import { Limits, LimitsInput, Mode } from '../settings/run-options.ts';
 
 export const MessageOptions = z.strictObject({
   mode: Mode.optional().describe('The planning mode of the run this message starts.'),
-  limits: Limits.optional().describe('Limits of the slice this message starts.'),
+  limits: Limits.optional().describe('Limits of the budget window this message starts.'),
   model: z.string().min(1).optional().describe('The model of the run this message starts.'),
-  agent: z.string().min(1).optional().describe('The profile of `agents` in the settings that does the work.'),
+  agent: z.string().min(1).optional().describe('The agent profile in the settings that does the work.'),
   folder: z
     .string()
     .regex(/^[^/\u0000.][^/\u0000]*$/, 'expected one plain name, without "/" and without a dot at its start')
     .optional()
-    .describe('A folder under `work/` that the tools of this run see as theirs.'),
-  when: z.enum(['now', 'after']).optional().describe('"after": do not join a run that is busy, wait for its end.'),
+    .describe('A folder under `work/` that the tools of this run see as their own.'),
+  when: z.enum(['now', 'after']).optional().describe('"after": do not join an active run; wait for its end.'),
 });
 export type MessageOptions = z.infer<typeof MessageOptions>;
 
@@ -25,9 +25,11 @@ export const MessageFile = z
       .min(1)
       .max(200)
       .optional()
-      .describe('Given by the sender. The same id with the same content is one message, however often it is dropped.'),
-    text: z.string().optional().describe('What the person says.'),
-    from: z.string().max(200).optional().describe('Who says it; shown to the model and in the record, nothing else.'),
+      .describe(
+        'Chosen by the sender. The same id with the same content is the same message, however often it is dropped.',
+      ),
+    text: z.string().optional().describe('Text of the message.'),
+    from: z.string().max(200).optional().describe('The sender; shown to the model and recorded in the event log.'),
     command: z
       .string()
       .min(1)
@@ -36,9 +38,9 @@ export const MessageFile = z
     attachments: z
       .array(z.string().regex(/^\.files\/[^/]+$/, 'expected ".files/<name>", a file put into inbox/.files/ first'))
       .optional()
-      .describe('Files put into `inbox/.files/` beforehand; they are moved to `work/uploads/`.'),
+      .describe('Files put into `inbox/.files/` first; they are moved to `work/uploads/`.'),
     options: MessageOptions.extend({
-      limits: LimitsInput.optional().describe('Limits of the slice this message starts.'),
+      limits: LimitsInput.optional().describe('Limits of the budget window this message starts.'),
     }).optional(),
   })
   .refine(

@@ -14,8 +14,8 @@ export type ReplyStatus = z.infer<typeof ReplyStatus>;
 export const Usage = z.object({
   iterations: z.int().min(0).describe('Model calls since the run started or was resumed.'),
   tokens: z.int().min(0),
-  cost: z.number().nullable().describe('Null unless the endpoint or the configured `prices` tell it.'),
-  ms: z.number().min(0).optional().describe('How long model and tool calls took, those of child sessions included.'),
+  cost: z.number().nullable().describe('Null if neither the endpoint nor the configured `prices` provide it.'),
+  ms: z.number().min(0).optional().describe('Duration of model and tool calls, including those of child sessions.'),
 });
 export type Usage = z.infer<typeof Usage>;
 
@@ -29,9 +29,9 @@ export const Reply = z.object({
   session: z.string(),
   status: ReplyStatus,
   text: z.string(),
-  reason: z.string().optional().describe('Why the run rests, where it does.'),
+  reason: z.string().optional().describe('Why the run stopped, if it did.'),
   question: UserQuestion.optional().describe(
-    'What the run waits to be told, where it asked: the next message is the answer.',
+    'The question the run is waiting for an answer to; the next message is the answer.',
   ),
   plan: z
     .object({
@@ -45,11 +45,13 @@ export const Reply = z.object({
   exit: z
     .int()
     .optional()
-    .describe('Of a child session: exit status of the last command that ran, for conditions of the plan it works for.'),
+    .describe(
+      'In a child session: exit status of the last command that ran, for conditions in the plan of its parent.',
+    ),
   approval: z
     .int()
     .optional()
-    .describe('A call waits for an answer: the number of its file in approvals/, for `/approve` and `/deny`.'),
+    .describe('A call is waiting for approval: the number of its file in approvals/, for `/approve` and `/deny`.'),
   attachments: z.array(z.string()).describe('Paths under `work/`.'),
 });
 export type Reply = z.infer<typeof Reply>;

@@ -23,7 +23,9 @@ export const ModelSettings = z.strictObject({
   images: z
     .boolean()
     .optional()
-    .describe('Whether the model is shown images; without it they are tried, and left out once it refuses them.'),
+    .describe(
+      'Whether images are sent to the model. By default they are tried, and omitted once the endpoint refuses them.',
+    ),
 });
 export type ModelSettings = z.infer<typeof ModelSettings>;
 
@@ -33,20 +35,22 @@ const Retention = z.strictObject({
     .min(0)
     .max(36_500)
     .optional()
-    .describe('Sealed segments of the record; 90, and 0 keeps them for ever.'),
+    .describe('Days to keep closed segments of the event log; default 90, 0 keeps them forever.'),
   files_days: z
     .int()
     .min(0)
     .max(36_500)
     .optional()
-    .describe('done/, rejected/, outbox/read/, plans/history/; 30, and 0 keeps them for ever.'),
+    .describe(
+      'Days to keep files in done/, rejected/, outbox/read/ and plans/history/; default 30, 0 keeps them forever.',
+    ),
 });
 
 /** Who does a step: a name for a set of instructions, tools and a model. */
 export const AgentProfile = z.strictObject({
-  description: z.string().optional().describe('What it is good at; told to the planner.'),
+  description: z.string().optional().describe('What the agent is good at; shown to the planner.'),
   instructions: z.string().optional().describe('Added to the system message of its runs.'),
-  tools: z.array(z.string()).optional().describe('The tools it has; without this, all of them.'),
+  tools: z.array(z.string()).optional().describe('Tools the agent may use; by default all.'),
   model: z.string().min(1).optional(),
   mode: Mode.optional(),
 });
@@ -67,7 +71,7 @@ const ShellNetwork = z.strictObject({
   shell: z
     .boolean()
     .optional()
-    .describe('Sandboxed commands may use the network, the loopback of this machine included; false.'),
+    .describe('Sandboxed commands may use the network, including the loopback of this machine; default false.'),
 });
 
 /** Only the workspace says which private places its web tools may reach. */
@@ -82,13 +86,13 @@ const NetworkSettings = ShellNetwork.extend({
 export type NetworkSettings = z.infer<typeof NetworkSettings>;
 
 const SearchSettings = z.strictObject({
-  engine: z.enum(['searxng', 'brave', 'tavily']).describe('What web_search asks.'),
+  engine: z.enum(['searxng', 'brave', 'tavily']).describe('The search service of web_search.'),
   base_url: z
     .url({ protocol: /^https?$/ })
     .optional()
-    .describe('Where it is; needed for SearXNG, the others have their own.'),
+    .describe('Address of the service; required for SearXNG only.'),
   api_key_env: EnvVariableName.optional().describe(
-    'The environment variable that holds the key; BRAVE_API_KEY, TAVILY_API_KEY.',
+    'The environment variable that holds the key; default BRAVE_API_KEY or TAVILY_API_KEY.',
   ),
 });
 export type SearchSettings = z.infer<typeof SearchSettings>;
@@ -104,13 +108,13 @@ const BrowserConfig = z.strictObject({
     .positive()
     .max(10_080)
     .optional()
-    .describe('A browser nobody used for this long is closed. 10.'),
+    .describe('A browser that is unused for this long is closed; default 10.'),
   most: z
     .int()
     .min(1)
     .max(100)
     .optional()
-    .describe('Browsers open at once; the one unused longest is closed for another. 3.'),
+    .describe('Browsers open at once; the least recently used one is closed to open another; default 3.'),
   cookie_banners: z
     .enum(['dismiss', 'leave'])
     .optional()
@@ -127,28 +131,28 @@ export const sharedSettings = {
   $schema: z.string().optional(),
   version: z.literal(1).optional(),
   model: ModelSettings.optional(),
-  mode: Mode.optional().describe('The planning mode of a run where its message names none; linear.'),
-  modes: z.array(Mode).optional().describe('Modes `auto` chooses among, besides linear; all of them.'),
+  mode: Mode.optional().describe('The planning mode of runs whose message names none; default linear.'),
+  modes: z.array(Mode).optional().describe('Modes that `auto` may choose, besides linear; default all.'),
   limits: LimitsInput.optional(),
   agents: z
     .record(z.string().regex(/^[A-Za-z0-9_-]+$/, 'expected letters, digits, "_" and "-"'), AgentProfile)
     .optional()
-    .describe('Profiles by name. A step whose description begins with [NAME] is done by that one.'),
+    .describe('Agent profiles by name. A step whose description begins with [NAME] is done by that agent.'),
   unknown_agent: z
     .enum(['self', 'first', 'fail'])
     .optional()
     .describe(
-      'A step whose tag names no agent: done by the session "self" (and told so), by the "first" of `agents`, or it fails.',
+      'What happens to a step whose tag names an unknown agent: the session itself does it ("self", with a note), the "first" of `agents` does it, or it fails.',
     ),
-  on_limit: z.enum(['pause', 'extend']).optional().describe('"extend" goes on up to five times `limits.iterations`.'),
+  on_limit: z.enum(['pause', 'extend']).optional().describe('"extend" continues up to five times `limits.iterations`.'),
   sandbox: z
     .enum(['auto', 'bwrap', 'none'])
     .optional()
     .describe(
-      'Where commands run. "auto": in a sandbox where one works; "bwrap": there or not at all; "none": as this user, held by nothing. auto.',
+      'Where commands run. "auto": in a sandbox if one works; "bwrap": in bubblewrap or not at all; "none": as this user, without a sandbox. Default auto.',
     ),
   approvals: ApprovalsMode.optional().describe(
-    'Which calls are asked about where no rule speaks of them. "safe": all that change something; "ask": those that leave the sandbox; "auto": none inside it. ask.',
+    'Which calls need approval if no rule matches. "safe": all that change something; "ask": those that leave the sandbox; "auto": none inside the sandbox. Default ask.',
   ),
   permissions: z
     .array(PermissionRule)
@@ -158,36 +162,36 @@ export const sharedSettings = {
   language: z
     .enum(['en', 'zh'])
     .optional()
-    .describe("Language of the daemon's own words; by default that of the message."),
+    .describe("Language of the daemon's replies; by default that of the message."),
   instructions: z.string().optional().describe('Added to the system message.'),
   read_also: z
     .array(AbsoluteFolder)
     .optional()
-    .describe('Absolute folders, or ones that begin with ~/, the file tools may read besides work/.'),
+    .describe('Absolute folders, or folders that begin with ~/, that the file tools may read besides work/.'),
   senders: z
     .array(z.string().min(1))
     .optional()
     .describe(
-      "Values of `from` whose messages are orders, besides messages without one. Others are told to the model as data. Everybody's are orders.",
+      'Values of `from` that may give instructions; messages without `from` always may. Messages of other senders are shown to the model as data. By default everyone may.',
     ),
   secrets: z
     .array(EnvVariableName)
     .optional()
-    .describe('More environment variables whose values are taken out of what is recorded and told.'),
+    .describe('More environment variables whose values are removed from everything that is recorded or sent.'),
   retention: Retention.optional(),
   mcpServers: McpServers.optional().describe('MCP servers whose tools the model may use, by name.'),
   memory: SharingScope.optional().describe(
-    'Which MEMORY.md is read and written: both, only the session\'s, or none. "workspace".',
+    'Which MEMORY.md is read and written: both, only the session\'s, or none. Default "workspace".',
   ),
   recall: SharingScope.optional().describe(
-    'Whose plans and replies `recall` searches. "session" also hides one\'s own. "workspace".',
+    'Whose plans and replies `recall` searches. "session" also hides this session from others. Default "workspace".',
   ),
 };
 
 /** `session.json`: the settings of one session and its child sessions, written by people. */
 export const Settings = z.strictObject({
   ...sharedSettings,
-  title: z.string().optional().describe('A title a person gave; never replaced.'),
+  title: z.string().optional().describe('A title given by a person; never replaced.'),
 });
 export type Settings = z.infer<typeof Settings>;
 
@@ -201,24 +205,23 @@ export const Config = z.strictObject({
         .min(0)
         .max(1e9)
         .optional()
-        .describe('Below this nothing new is taken in; below a quarter no call is begun. 64.'),
+        .describe(
+          'Free disk space in MB below which no new messages are accepted; below a quarter of it no calls are started. Default 64.',
+        ),
       reserve_mb: z
         .int()
         .min(0)
         .max(100_000)
         .optional()
-        .describe('Kept in .agentd/reserve for the last records; 0: none. 16.'),
+        .describe('MB kept in .agentd/reserve so that last events can be written on a full disk; 0: none. Default 16.'),
     })
     .optional(),
-  allow_network_fs: z
-    .boolean()
-    .optional()
-    .describe('The workspace may be on a network file system. Read at the start.'),
+  allow_network_fs: z.boolean().optional().describe('The workspace may be on a network file system. Read at startup.'),
   network: NetworkSettings.optional().describe('What may use the network.'),
   search: SearchSettings.optional(),
   browser: BrowserConfig.optional(),
   concurrency: z
-    .strictObject({ runs: z.int().min(1).max(10_000).optional().describe('Runs at work at once.') })
+    .strictObject({ runs: z.int().min(1).max(10_000).optional().describe('Maximum number of active runs.') })
     .optional(),
 });
 export type Config = z.infer<typeof Config>;

@@ -9,37 +9,39 @@ export const McpServer = z
     type: z
       .enum(['stdio', 'http', 'streamable-http', 'streamableHttp', 'sse'])
       .optional()
-      .describe('May be left out; "sse" is the older way of an endpoint.'),
-    command: z.string().min(1).optional().describe('The program to start; it is spoken to over its stdin and stdout.'),
+      .describe('Optional; "sse" is the older transport of an endpoint.'),
+    command: z.string().min(1).optional().describe('The program to start; agentd talks to it over stdin and stdout.'),
     args: z.array(z.string()).optional(),
-    env: StringMap.optional().describe('All it gets of the environment, besides PATH, HOME, TMPDIR and the language.'),
+    env: StringMap.optional().describe('Its environment variables, besides PATH, HOME, TMPDIR and the language.'),
     cwd: z
       .string()
       .min(1)
       .optional()
       .describe(
-        'Where it is started: a folder the model cannot write. By default the home folder, which is empty in the sandbox.',
+        'Working folder: one that the model cannot write to. By default the home folder, which is empty in the sandbox.',
       ),
     sandbox: z
       .enum(['auto', 'bwrap', 'none'])
       .optional()
       .describe(
-        'Where it runs. "auto": in a sandbox where one works; "bwrap": there or not at all; "none": as this user, held by nothing. auto.',
+        'Where it runs. "auto": in a sandbox if one works; "bwrap": in bubblewrap or not at all; "none": as this user, without a sandbox. Default auto.',
       ),
-    network: z.boolean().optional().describe('It may use the network from its sandbox, all of it; false.'),
-    read: PathList.optional().describe('Files and folders it sees in its sandbox, besides the system and PATH.'),
-    write: PathList.optional().describe('Files and folders it may also change. A folder that is missing is made.'),
+    network: z.boolean().optional().describe('It may use the whole network from its sandbox; default false.'),
+    read: PathList.optional().describe('Files and folders visible in its sandbox, besides the system and PATH.'),
+    write: PathList.optional().describe('Files and folders it may also change. Missing folders are created.'),
     url: z.string().min(1).optional().describe('An endpoint that speaks streamable HTTP, or the older SSE.'),
     headers: StringMap.optional().describe(
-      'Sent with each request. Variables of the environment are filled in, here and in all other texts.',
+      'Sent with each request. Environment variables are expanded here and in all other texts.',
     ),
-    timeout_s: z.number().positive().max(3600).optional().describe('Longest silence of a call, in seconds; 60.'),
-    tools: z.array(z.string()).optional().describe('Only these of its tools are offered.'),
-    trust_hints: z
-      .boolean()
+    timeout_s: z
+      .number()
+      .positive()
+      .max(3600)
       .optional()
-      .describe('Its word is taken for which tools may run a second time after a crash.'),
-    disabled: z.boolean().optional().describe('Leaves it out, such as one of agentd.json in a session.json.'),
+      .describe('Longest silence of a call, in seconds; default 60.'),
+    tools: z.array(z.string()).optional().describe('Only these tools of the server are offered.'),
+    trust_hints: z.boolean().optional().describe('Trust the server about which tools may run again after a crash.'),
+    disabled: z.boolean().optional().describe('Disables the server, for example one of agentd.json in a session.json.'),
   })
   .superRefine((server, context) => {
     const wrong = mcpServerProblem(server);

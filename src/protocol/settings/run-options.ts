@@ -11,29 +11,35 @@ const positiveInt = z.int().min(1);
 /** What a run may spend. A value of `null` means no limit. */
 export const Limits = z
   .strictObject({
-    iterations: positiveInt.describe('Model calls per slice (from a start or a "continue" to the next rest).'),
-    step_iterations: positiveInt.describe('Iterations in one step without a sign before the model is asked about it.'),
+    iterations: positiveInt.describe(
+      'Model calls per budget window (from the start or a "continue" to the next stop of the run).',
+    ),
+    step_iterations: positiveInt.describe(
+      'Iterations in one step without a signal before the model is asked whether it is done.',
+    ),
     repeats: z
       .int()
       .min(0)
-      .describe('The same call with the same result this often in a row is noticed; 0 turns it off.'),
-    tokens: positiveInt.nullable().describe('Tokens per slice, prompt and answer together.'),
-    cost: z.number().positive().nullable().describe('Cost per slice, in the currency of `prices`.'),
-    minutes: z.number().positive().nullable().describe('Minutes per slice, waiting for the endpoint included.'),
-    outage_minutes: z.number().min(0).describe('How long an endpoint that cannot be reached is tried again.'),
-    jobs: z.int().min(0).describe('Commands in the background that may run at once in a session; 0 allows none.'),
+      .describe('The same call with the same result this many times in a row is treated as a loop; 0 turns this off.'),
+    tokens: positiveInt.nullable().describe('Tokens per budget window, prompt and answer together.'),
+    cost: z.number().positive().nullable().describe('Cost per budget window, in the currency of `prices`.'),
+    minutes: z
+      .number()
+      .positive()
+      .nullable()
+      .describe('Minutes per budget window, including waiting for the endpoint.'),
+    outage_minutes: z.number().min(0).describe('How long an unreachable endpoint is retried, in minutes.'),
+    jobs: z.int().min(0).describe('Background commands that may run at once in a session; 0 allows none.'),
     steps: positiveInt.describe('Steps that may run at once, in modes that run several.'),
     step_minutes: z
       .number()
       .positive()
       .nullable()
-      .describe(
-        'Minutes a child session may take over its step, counted from what it was told last; then the step fails.',
-      ),
+      .describe('Minutes a child session may take for its step, counted from its last message; then the step fails.'),
     approval_minutes: z
       .number()
       .min(0)
-      .describe('How long a call waits for a person to allow it; then it is denied. 0: nobody is asked.'),
+      .describe('How long a call waits for approval, in minutes; then it is denied. 0: nobody is asked.'),
   })
   .partial();
 export type Limits = z.infer<typeof Limits>;

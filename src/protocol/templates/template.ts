@@ -11,13 +11,13 @@ const scalarAsText = z.union([z.string(), z.number(), z.boolean()]).transform(St
 
 const TemplateParameter = z.strictObject({
   description: z.string().optional(),
-  default: scalarAsText.optional().describe('Its value where none is given. Without a default one must be given.'),
+  default: scalarAsText.optional().describe('Value if none is given. A parameter without a default is required.'),
 });
 
 /** The front matter of a template. */
 export const TemplateHead = z.strictObject({
-  description: z.string().optional().describe('What it is for, in a line.'),
-  goal: z.string().optional().describe('The goal of its plans; the description without it.'),
+  description: z.string().optional().describe('What the template is for, in one line.'),
+  goal: z.string().optional().describe('The goal of its plans; default: the description.'),
   parameters: z
     .record(
       z.string().regex(/^[a-z][a-z0-9_]{0,40}$/, 'expected a name of small letters, digits and "_"'),
@@ -27,9 +27,9 @@ export const TemplateHead = z.strictObject({
       ),
     )
     .optional()
-    .describe('What its text has places for: a description and a default, or the default alone, or nothing.'),
-  mode: Mode.optional().describe('The mode its plans are worked through in; linear without it.'),
-  limits: LimitsInput.optional().describe('Limits of a run of it.'),
+    .describe('Parameters of its text: a description and a default, only the default, or nothing.'),
+  mode: Mode.optional().describe('The planning mode of its runs; default linear.'),
+  limits: LimitsInput.optional().describe('Limits of its runs.'),
 });
 export type TemplateHead = z.output<typeof TemplateHead>;
 

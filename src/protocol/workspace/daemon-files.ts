@@ -9,10 +9,12 @@ export const MAX_LISTED = 100;
 const SettingsStatus = z.object({
   from: z
     .enum(['file', 'last good', 'nothing'])
-    .describe('What is in force: the file; what held last, since it does not; "nothing": nothing is done.'),
-  since: z.string().nullable().describe('When that came into force, ISO 8601, UTC; null where there is no file.'),
-  fault: z.string().nullable().describe('Why the file as it is does not hold.'),
-  warnings: z.array(z.string()).describe('What in it was left out.'),
+    .describe(
+      'What is in force: the file; the last valid version, because the file is invalid; "nothing": there is no valid version.',
+    ),
+  since: z.string().nullable().describe('When it came into force, ISO 8601, UTC; null if there is no file.'),
+  fault: z.string().nullable().describe('Why the current file is invalid.'),
+  warnings: z.array(z.string()).describe('What was ignored in it.'),
 });
 
 /**
@@ -22,27 +24,27 @@ const SettingsStatus = z.object({
 export const DaemonStatus = z.object({
   version: z.literal(1),
   at: z.string().describe('When it was written, ISO 8601, UTC.'),
-  pid: z.int().min(1).describe('The daemon that wrote it; where that has ended, it says nothing of now.'),
+  pid: z.int().min(1).describe('The daemon that wrote it; if that has exited, the file is outdated.'),
   sessions: z.object({
     known: z.int(),
     open: z.int().describe('In memory now, with their files open.'),
-    most_open: z.int().describe('That may be open at once, by the limit on open files.'),
-    waiting: z.int().describe('With something to do, waiting for their turn to be opened.'),
+    most_open: z.int().describe('Most sessions that may be open at once, given the limit on open files.'),
+    waiting: z.int().describe('Sessions with pending work that wait to be opened.'),
   }),
   watching: z.object({
     file_system: z.string(),
     watched: z.int(),
-    polled: z.int().describe('Looked at every second in place of a watch.'),
+    polled: z.int().describe('Polled every second instead of watched.'),
     why: z.string().nullable().describe('Why some are polled.'),
     names: z.array(z.string()).describe(`The polled ones, the first ${MAX_LISTED}.`),
   }),
   disk: z.object({
     room: z
       .enum(['plenty', 'little', 'none'])
-      .describe('"little": nothing new is taken in. "none": besides, no further call is begun.'),
+      .describe('"little": no new messages are accepted. "none": also, no further calls are started.'),
     free_mb: z.int(),
     floor_mb: z.number(),
-    reserve: z.boolean().describe('Whether the reserve for the last records is there.'),
+    reserve: z.boolean().describe('Whether the disk reserve exists.'),
     why: z.string().nullable(),
   }),
   settings: SettingsStatus.extend({
@@ -51,7 +53,7 @@ export const DaemonStatus = z.object({
     sessions: z
       .array(SettingsStatus.extend({ session: z.string() }))
       .describe(`These, as far as they were looked at, the first ${MAX_LISTED}.`),
-  }).describe('How it stands with the settings.'),
+  }).describe('State of the settings.'),
   trouble: z.object({
     total: z.int(),
     sessions: z
@@ -70,17 +72,17 @@ export type DaemonStatus = z.infer<typeof DaemonStatus>;
 
 /** `.agentd/losses.json`: daemons that ended without a word. Deleting it while no daemon runs forgives all. */
 export const CrashRecord = z.object({
-  in_a_row: z.int().min(0).describe('Daemons lost one after the other, with no note of a session.'),
+  in_a_row: z.int().min(0).describe('Consecutive crashes of the daemon that name no session.'),
   against: z
     .record(z.string(), z.int().min(1))
-    .describe('Daemons lost in a row over a session, by its name, each with a note that names it.'),
+    .describe('Consecutive crashes of the daemon that name a session, by session.'),
 });
 export type CrashRecord = z.infer<typeof CrashRecord>;
 
 /** `.agentd/crash-note.json`: what the watchdog or the crash handler left of a daemon as it ended. */
 export const CrashNote = z.object({
   owner_since: z.string(),
-  session: z.string().optional().describe('In whose work it happened; without it nobody knows.'),
+  session: z.string().optional().describe('The session in whose work it happened, if known.'),
   why: z.string(),
 });
 export type CrashNote = z.infer<typeof CrashNote>;
