@@ -12,10 +12,10 @@ import { describeLock } from '../store/workspace/owner-file.ts';
 import { findBrowser, openSandbox, runEscapeAttempts } from '../tools/index.ts';
 
 const MIB = 2 ** 20;
-/** Records and replies of a busy day fit; a tool may fill it in a moment. */
+/** Enough for the logs and replies of a busy day; a tool may fill it in a moment. */
 const LOW_SPACE_MIB = 64;
 
-/** Room on the disk of a workspace, and whether a file can be written in it. What is not there yet is not made. */
+/** Free disk space of a workspace, and whether a file can be written in it. Creates nothing that is missing. */
 export function checkDisk({ root, own }: WorkspacePaths): Finding[] {
   if (!fs.existsSync(root)) return [];
   const { bavail, bsize } = fs.statfsSync(root);
@@ -94,7 +94,7 @@ export function checkBrowser(named: string | undefined, env: NodeJS.ProcessEnv):
   }
 }
 
-/** What a daemon that is started now would use, or what the one that runs uses. */
+/** The lock that the running daemon uses, or that a daemon started now would use. */
 export function checkLock(env: NodeJS.ProcessEnv, client: Client): Finding {
   const here = isProgram('flock', env) ? 'flock' : isProgram('perl', env) ? 'perl' : 'folder';
   const is = client.daemon()?.lock ?? here;
@@ -114,7 +114,7 @@ export function checkWatches(client: Client): Finding {
 }
 
 const WATCH_LIMIT = '/proc/sys/fs/inotify/max_user_watches';
-/** Watches of other programs of this user that are left room for. */
+/** File watches reserved for other programs of this user. */
 const SPARE_WATCHES = 1000;
 
 const isProgram = (name: string, env: NodeJS.ProcessEnv): boolean =>

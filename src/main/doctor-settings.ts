@@ -51,10 +51,10 @@ const ignoredFileFinding = (file: string, root: string): Finding => ({
   text: `${file} is ignored: child sessions use the settings of ${root}`,
 });
 
-/** Stands for the `work/` of whatever session starts it. */
+/** Placeholder for the `work/` of the session that starts the server. */
 const PLACEHOLDER_WORK = '/work';
 
-/** Whether MCP servers could be reached by their settings: variables, programs, addresses. None is started or asked. */
+/** Checks variables, programs and addresses of MCP servers. No server is started or contacted. */
 export function checkMcpServers(servers: McpServers | undefined, env: NodeJS.ProcessEnv): Finding[] {
   return Object.entries(servers ?? {}).map(([name, server]) => ({
     what: 'mcp',
@@ -85,7 +85,7 @@ function checkMcpServer(
   }
 }
 
-/** What its entry lets it have; where it is held at all is said of commands. */
+/** What the entry grants the server; whether a sandbox works at all is reported for commands. */
 function describeSandbox({ sandbox, network, read = [], write = [] }: McpServer): string {
   if (sandbox === 'none') return ', outside the sandbox';
   const given = [...(network ? ['the network'] : []), ...read, ...write.map((path) => `${path} (writable)`)];
@@ -106,7 +106,7 @@ function isExecutable(command: string, path: string, cwd: string): boolean {
   });
 }
 
-/** An aborted question is refused before anything is sent, yet only where there is somebody to ask. */
+/** Without `ask` the request is aborted before anything is sent, but still fails if no model is configured. */
 export async function checkModel(settings: ModelSettings, { env, ask }: DoctorOptions): Promise<Finding> {
   const signal = ask ? new AbortController().signal : AbortSignal.abort(new Error('not asked'));
   const request = {
@@ -126,7 +126,7 @@ export async function checkModel(settings: ModelSettings, { env, ask }: DoctorOp
   }
 }
 
-/** A daemon that runs may have been started with flags that name a model; only it knows them. */
+/** A running daemon may have been started with flags that name a model; they are unknown here. */
 export function excuseRunningDaemon(client: Client, { flags, ask }: DoctorOptions, finding: Finding): Finding {
   if (finding.is !== 'wrong' || ask || flags.name !== undefined || !client.daemon()) return finding;
   const text = `the flags of the running daemon are unknown here; without them: ${finding.text}`;

@@ -21,7 +21,7 @@ import {
   excuseRunningDaemon,
 } from './doctor-settings.ts';
 
-/** Looks at everything a daemon would need, and leaves nothing changed. Only with `ask` is anything sent anywhere. */
+/** Checks everything a daemon needs and changes nothing. Only with `ask` is anything sent over the network. */
 export async function runDoctor(question: DoctorOptions): Promise<Finding[]> {
   const client = openClient(question.root);
   const config = checkConfiguration(question, client);
@@ -70,7 +70,7 @@ function checkWorkspace({ paths: { root } }: Client): Finding[] {
   );
 }
 
-/** Nothing is said of a workspace without skills. */
+/** No finding for a workspace without skills. */
 function checkSkills({ paths }: Client): Finding[] {
   const { skills: found, broken } = openSkillStore(paths.skills).list();
   const names = found.map(({ name }) => name).join(', ');
@@ -80,7 +80,7 @@ function checkSkills({ paths }: Client): Finding[] {
   ];
 }
 
-/** A session whose record cannot be trusted is let alone by the daemon. */
+/** The daemon does not serve a session whose event log is damaged. */
 async function checkSessionLogs(client: Client): Promise<Finding[]> {
   const findings: Finding[] = [];
   for await (const { name, problem } of client.list())
@@ -88,7 +88,7 @@ async function checkSessionLogs(client: Client): Promise<Finding[]> {
   return findings;
 }
 
-/** They run whether or not a daemon does, so nobody else may think of them. */
+/** Jobs run with or without a daemon, so they are easy to overlook. */
 function listRunningJobs(client: Client): Finding[] {
   return client.sessions().flatMap((name): Finding[] => {
     const running = inspectJobs(sessionPaths(client.paths.session(name)).jobs)

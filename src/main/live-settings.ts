@@ -18,26 +18,26 @@ import {
   watchFolderIdentity,
 } from '../store/index.ts';
 
-/** How soon a file that does not hold is looked at again. */
+/** How soon an invalid file is read again. */
 const RETRY_MS = 200;
-/** How often a file is looked at that a session at work goes by; and for how long after it was last asked for. */
+/** How often the file of an active session is checked, and for how long after it was last used. */
 const RELOAD_MS = 1000;
 const IN_USE_MS = 60_000;
 
 export type LiveSettingsOptions = {
   workspace: Pick<Workspace, 'paths' | 'has' | 'settingsReader' | 'configText'>;
   configFile: string;
-  /** Reads another file than the workspace's `agentd.json`. */
+  /** Reads a file other than the workspace's `agentd.json`. */
   readConfig?: (() => string | undefined) | undefined;
   flags: ModelSettings;
   env: NodeJS.ProcessEnv;
   log: SessionPorts['log'];
   clock: Pick<SessionPorts['clock'], 'now' | 'elapsed'>;
-  /** Told of all settings that hold, before anything goes by them. */
+  /** Receives all valid settings before they take effect. */
   learn: (settings: Config | Settings) => void;
-  /** Settings a session waited for hold now. Called by timers alone, never by whoever asks for settings. */
+  /** Settings that a session waited for are valid now. Called only by timers, never by code that reads settings. */
   wake: (name: string) => void;
-  /** Runs what does not give way, as a step of that session. */
+  /** Runs blocking code under the watchdog, as a step of that session. */
   runGuarded: <T>(name: string, what: string, run: () => T) => T;
 };
 
@@ -49,14 +49,14 @@ export type SessionSettings = EffectiveSettings & { waits: string | null };
 /** The settings of the workspace and of its sessions, as their files are now. */
 export type LiveSettings = {
   config(): Config;
-  /** Reads `agentd.json` again where it changed. */
+  /** Reads `agentd.json` again if it changed. */
   reload(): void;
   /**
    * Of one session: a family goes by the `session.json` of its root. The files are read again where they changed, each
    * time this is asked. Wakes nobody.
    */
   forSession(name: string): () => SessionSettings;
-  /** How it stands with the files, for whoever asks the daemon. */
+  /** State of the settings files, for the status file. */
   status(): DaemonStatus['settings'];
   close(): void;
 };
@@ -68,13 +68,13 @@ type SettingsEntry = {
   odd: readonly string[];
 };
 
-/** Throws UserError where `agentd.json` does not hold and none did before. */
+/** Throws UserError if `agentd.json` is invalid and there is no earlier valid version. */
 export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
   const { workspace, configFile, flags, env, log, clock, learn, wake } = options;
   const { lastGood, lastGoodOf } = workspace.paths;
   const files = new Map<string, SettingsEntry>();
   const waiting = new Map<string, () => SessionSettings>();
-  /** Children whose own file was found and named in the log. */
+  /** Children whose ignored file has been logged. */
   const ignored = new Set<string>();
   const config = hotReloadSettings<Config>({
     ...{
@@ -91,7 +91,7 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
   const first = config.reload();
   if (first.from === 'nothing') throw new UserError(first.fault ?? configFile);
 
-  /** One for each family. */
+  /** One entry for each root session and its children. */
   function entryOf(name: string): SettingsEntry {
     const known = files.get(name);
     if (known) return known;
@@ -112,7 +112,7 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
   const reload = (owner: string, { file }: SettingsEntry): SettingsState<Settings> =>
     options.runGuarded(owner, 'reading session.json', () => file.reload());
 
-  /** A session that was made anew under an old name has nothing of the one before it. */
+  /** A session recreated under an old name inherits nothing from the earlier one. */
   function forgetGone(name: string): void {
     const entry = files.get(name);
     if (entry && !(workspace.has(name) && entry.isSame())) files.delete(name);
@@ -133,21 +133,21 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
         last = { from: held, value: withFaults(value, held) };
         tellOdd(root, unknownServers(root, value));
       }
-      // Nobody is woken from here: it may be the session's own loop that asks, in the middle of something.
+      // Wakes nobody: the caller may be the session's own loop, in the middle of an iteration.
       if (last.value.waits !== null) waiting.set(name, now);
       return last.value;
     };
     return now;
   }
 
-  /** A person may expect something of a file that a child session does not go by. */
+  /** Warns about a settings file that a child session ignores. */
   function warnIfIgnored(child: string, root: string): void {
     if (ignored.has(child) || !existsSync(sessionPaths(workspace.paths.session(child)).settings)) return;
     ignored.add(child);
     log('warn', `${child}/session.json is ignored: child sessions use the settings of ${root}`);
   }
 
-  /** What holds, but not as it was probably meant. */
+  /** Logs warnings about valid but suspicious settings, each once. */
   function tellOdd(name: string, odd: readonly string[]): void {
     const entry = files.get(name);
     if (!entry || String(entry.odd) === String(odd)) return;
@@ -213,7 +213,7 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
   };
 }
 
-/** Settings with what is wrong with the files they come from. */
+/** Settings together with the faults of the files they come from. */
 function withFaults(
   value: EffectiveSettings,
   files: ReadonlyArray<Pick<SettingsState<unknown>, 'from' | 'fault'>>,
@@ -231,7 +231,7 @@ function unknownServers(session: string, { settings, permissions, mcpServers }: 
   return unknown.map((one) => `${session}: ${one}`);
 }
 
-/** Nobody knows what was to be allowed, so nothing is. */
+/** Without valid settings nothing is allowed. */
 function lockedDown(value: EffectiveSettings, waits: string): SessionSettings {
   return {
     ...value,

@@ -3,7 +3,7 @@ import type { SessionPorts } from '../engine/ports/session-ports.ts';
 export const LOGGER_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LoggerLevel = (typeof LOGGER_LEVELS)[number];
 
-/** Lines for operators on stderr, one JSON object each. The story of a session is its record, not this. */
+/** Log lines for operators on stderr, one JSON object each. What happens in a session is in its event log, not here. */
 export function createLogger(
   least: LoggerLevel,
   write: (line: string) => void = (line) => process.stderr.write(line),

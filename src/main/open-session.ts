@@ -31,7 +31,7 @@ type SessionDeps = {
   models: (settings: ModelSettings) => Model;
   sandbox: Sandbox;
   log: SessionPorts['log'];
-  /** Which session waits for a child, by the child's name. */
+  /** The parent session that waits for a child, by the child's name. */
   parents: Map<string, string>;
   skills: SessionNotesOptions['skills'];
   complain: SessionNotesOptions['complain'];
@@ -83,7 +83,7 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
         try {
           return model().contextWindow?.(asked);
         } catch {
-          // Settings that name no model are told where it is asked.
+          // A missing model is reported when the model is called.
           return undefined;
         }
       },
@@ -122,7 +122,7 @@ function withFencingToken(store: SessionStore, owner: SessionPorts['owner']): Se
   return { ...store, eventLog: { ...store.eventLog, append } };
 }
 
-/** A reply of a child session wakes its parent: an outbox is not watched. */
+/** A reply of a child session wakes its parent, because outboxes are not watched. */
 function withReplyHook(store: SessionStore, hear: () => void): SessionStore {
   const { outbox } = store;
   const told =

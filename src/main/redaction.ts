@@ -13,7 +13,7 @@ import type { McpServer } from '../protocol/settings/mcp-config.ts';
  * taken back.
  */
 export type SecretRedaction = {
-  /** Takes note of what these settings name. */
+  /** Adds the secrets that these settings name. */
   learn(settings: Config | Settings): void;
   text: Redactor['text'];
   log(log: SessionPorts['log']): SessionPorts['log'];
@@ -175,7 +175,7 @@ function isUnredactedKey(key: string, value: unknown, what: unknown): boolean {
   return isText && UNREDACTED_KEYS.has(key);
 }
 
-/** Where keys are looked for when no setting names a variable. */
+/** Environment variables that hold keys if no setting names one. */
 const DEFAULT_KEY_VARIABLES = ['OPENAI_API_KEY', 'BRAVE_API_KEY', 'TAVILY_API_KEY'];
 
 /**
@@ -202,13 +202,13 @@ export function findSecrets(
   return [...named, ...given];
 }
 
-/** Variables with the name of a secret that a server's settings leave to the environment. */
+/** Variables whose names look like secrets and that a server inherits from the environment. */
 function secretVariables(server: McpServer): string[] {
   const found = [...JSON.stringify(server).matchAll(VARIABLE_REFERENCE)].flatMap(([, name]) => name ?? []);
   return found.filter((name) => SECRET_NAME_PATTERN.test(name));
 }
 
-/** Of a header such as "Bearer …" the last word is the secret. */
+/** In a header such as "Bearer …" the last word is the secret. */
 function secretsGivenTo(
   name: string,
   { env: own, headers }: McpServer,

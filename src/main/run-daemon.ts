@@ -36,10 +36,10 @@ const DEFAULT_RESERVE_MB = 16;
 
 export type DaemonOptions = {
   root: string;
-  /** Another file than the workspace's `agentd.json`, with its text read by `readConfig`. */
+  /** A file other than the workspace's `agentd.json`; `readConfig` reads its text. */
   readConfig?: () => string | undefined;
   configFile: string;
-  /** Settings of flags: they win over files and environment. */
+  /** Settings from flags; they take precedence over files and environment. */
   flags: ModelSettings;
   logLevel: LoggerLevel;
   allowNetwork?: boolean;
@@ -47,7 +47,7 @@ export type DaemonOptions = {
   onLost: (why: Error) => void;
 };
 
-/** Plugs the real things together and starts the daemon. Throws UserError for a configuration that does not hold. */
+/** Connects the real parts and starts the daemon. Throws UserError for an invalid configuration. */
 export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace> {
   const secrets = openSecretRedaction(options.env);
   secrets.learn({ model: options.flags });
@@ -140,7 +140,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     },
     parentOf: (name) => parents.get(name) ?? parentSessionOf(name),
   });
-  // The daemon itself needs none of them, so nobody waits for this.
+  // The daemon itself does not need the schemas, so it does not wait for them.
   const published = new Promise(setImmediate)
     .then(() => publishSchemas(workspace.paths.schemas))
     .catch((error) => log('warn', `${workspace.paths.schemas} could not be updated: ${errorText(error)}`));
@@ -176,14 +176,14 @@ function writeWithReserve(disk: () => DiskMonitor): NonNullable<SessionFolderOpt
   };
 }
 
-/** What an earlier daemon left half-written goes. */
+/** Removes files that an earlier daemon left half-written. */
 async function prepareWorkspace({ paths }: Workspace): Promise<void> {
   for (const folder of [paths.own, paths.schemas]) removeStaging(folder);
-  // Whoever made `.sessions/` may have died before its name was durable, and all that is accepted is in there.
+  // The process that created `.sessions/` may have died before its name was durable; all accepted messages are in it.
   await syncFolder(paths.root);
 }
 
-/** Removes what is old in a session, by the settings that are in force. */
+/** Removes old files of a session according to the current settings. */
 async function sweepOneSession(
   name: string,
   workspace: Workspace,
@@ -193,7 +193,7 @@ async function sweepOneSession(
   return (await applyRetention(paths, days, realClock.now())).more;
 }
 
-/** One model for each set of settings: they share connections, and scripted ones their place. */
+/** One model per set of settings, so that sessions share connections, and scripted models their position. */
 function cacheModels(env: NodeJS.ProcessEnv): (settings: ModelSettings) => Model {
   const known = new Map<string, Model>();
   return (settings) => {

@@ -16,9 +16,9 @@ import {
 } from '../store/index.ts';
 import type { BuiltinOptions } from '../tools/index.ts';
 
-/** How long a search may take, in ms; what was found by then is the answer. */
+/** How long a search may take, in ms; it then returns what it has found. */
 const SEARCH_MS = 5000;
-/** Complaints that are remembered, so that each is said once. */
+/** Log messages that are remembered so that each is logged once. */
 const MAX_REMEMBERED = 1000;
 
 type ScopedSetting = 'memory' | 'recall';
@@ -33,18 +33,18 @@ export type SessionNotesOptions = {
   complain: (text: string) => void;
 };
 
-/** Memory, skills and the search of one session: as they are told to the model, and as its tools use them. */
+/** Memory, skills and search of one session: as shown to the model, and as used by its tools. */
 export function openSessionNotes(
   name: string,
   { workspace, effective, config, skills, clock, complain }: SessionNotesOptions,
 ): { told: () => Notes; tools: NonNullable<BuiltinOptions['notes']> } {
-  // A family has one memory, as it has one work folder.
+  // A root and its child sessions share one memory, as they share one work folder.
   const family = familyRootOf(name, workspace.has);
   const own = openMemoryFile(sessionPaths(workspace.paths.session(family)).memory, clock.now);
   const shared = openMemoryFile(workspace.paths.memory, clock.now);
   const reach = (topic: ScopedSetting): SharingScope => effective().settings[topic] ?? 'workspace';
 
-  /** A memory that cannot be read is no reason to stop a run. */
+  /** An unreadable memory file does not stop a run. */
   const read = (notebook: typeof own): string => {
     try {
       return notebook.read();
@@ -95,7 +95,7 @@ export function openSessionNotes(
         const searched = await readSearchCorpus(
           workspace.paths,
           { among, may, signal, elapsed: clock.elapsed, ms: SEARCH_MS },
-          // What this family is at work on is in front of the model anyway.
+          // What these sessions work on is already in front of the model.
           (writing) => (writing.running && ours(writing.session) ? undefined : ranks.add(writing)),
         );
         return { ...searched, found: ranks.top(limit) };
@@ -117,12 +117,12 @@ function scopeIn(settings: string | undefined, topic: ScopedSetting): SharingSco
   }
 }
 
-/** Whether others may search a session: its settings say so, or where they are silent, the workspace's do. */
+/** Whether others may search a session, by its settings or else by those of the workspace. */
 function isSearchable(settings: string | undefined, standing: SharingScope = 'workspace'): boolean {
   return (scopeIn(settings, 'recall') ?? standing) === 'workspace';
 }
 
-/** Says each thing once, whoever of the sessions notices it. */
+/** Logs each message once, whichever session reports it. */
 export function logEachOnce(say: (text: string) => void): (text: string) => void {
   const said = new Set<string>();
   return (text) => {

@@ -49,7 +49,7 @@ export const AGENTD_EXIT_CODES = {
   stalled: { code: 137, when: 'SIGKILL: killed by someone, or by itself because its event loop hung for a minute' },
 } as const;
 
-/** The table in words. */
+/** The table as text for `--help`. */
 export function formatAgentdExitCodes(): string {
   const rows = Object.values(AGENTD_EXIT_CODES).map(({ code, when }) => `  ${String(code).padStart(3)}  ${when}`);
   return ['Exit codes:', ...rows].join('\n');

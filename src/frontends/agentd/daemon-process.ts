@@ -6,15 +6,15 @@ import { isInSessionFolder, trustedPathFolders } from '../../protocol/workspace/
 import { type LogLevel, modelSettingsFromFlags, workspaceRoot } from '../command-line.ts';
 import { AGENTD_EXIT_CODES, parsePlainDaemonLine } from './daemon-flags.ts';
 
-/** What the flags say, for the one who plugs a daemon together. */
+/** Options from the command line, passed to the composition root. */
 export type DaemonStartOptions = {
   root: string;
-  /** Reads the file of `--config`; without it the workspace's own is read. */
+  /** Reads the file named by `--config`; if absent, the workspace's own file is read. */
   readConfig?: () => string;
   configFile: string;
   flags: ModelSettings;
   logLevel: LogLevel;
-  /** A network file system is no reason not to start. */
+  /** Start even if the workspace is on a network file system. */
   allowNetwork: boolean;
   env: NodeJS.ProcessEnv;
   /** Ownership of the workspace was lost: nothing may be written any more. */
@@ -29,7 +29,7 @@ export async function runAgentd(
   argv: string[],
   run: (start: DaemonStartOptions) => Promise<{ stop(): Promise<void> }>,
 ): Promise<number> {
-  // Whoever started us may have closed the other end; that is no reason to end.
+  // The parent process may have closed the other end; that must not end the daemon.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
   try {
     const start = await parseStartOptions(argv);
@@ -77,7 +77,7 @@ function leaveSessionFolders({ root, env }: DaemonStartOptions): void {
   if (env['PATH'] !== undefined) env['PATH'] = trustedPathFolders(env['PATH']).join(':');
 }
 
-/** A folder that was removed has no name. */
+/** The current folder; undefined if it was removed. */
 function currentFolder(): string {
   try {
     return process.cwd();

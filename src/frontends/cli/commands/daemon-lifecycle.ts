@@ -18,7 +18,7 @@ export const start = defineCommand({
   },
 });
 
-/** Several may start one at once; they share a log, and each loser tells of the owner in it. */
+/** Several processes may start a daemon at once; they share a log, and each loser names the owner in it. */
 function lostStartRace(error: unknown): UserError | undefined {
   const line = errorText(error)
     .split('\n')
@@ -29,7 +29,7 @@ function lostStartRace(error: unknown): UserError | undefined {
 export const stop = defineCommand({
   usage: 'stop',
   describe: 'Stop the daemon; its work resumes at the next start',
-  // A session after it is most likely a slip for stop-run, and is told so rather than called unknown.
+  // A session name here is most likely a mistake for stop-run: say so instead of "unknown argument".
   builder: (cli) => cli.strict(false).strictOptions(),
   async run(args) {
     const [, session] = args._;

@@ -22,7 +22,7 @@ const STATE_LABELS: Record<SessionOverview['standing'], string> = {
   unreadable: 'unreadable',
 };
 
-/** Code points of a name that are shown; a key may have up to some 200. */
+/** Most code points of a name that are shown; a key may have about 200. */
 const NAME_WIDTH = 40;
 
 export const list = defineCommand({
@@ -62,14 +62,14 @@ function formatSessions(sessions: SessionOverview[], isServed: boolean): string 
   return [colorize('bold', head), ...lines.map((line) => line.trimEnd())].join('\n');
 }
 
-/** A child is shown by its last part, under its parent; one whose parent is gone by its whole name. */
+/** A child is shown by the last part of its name, under its parent; by its whole name if the parent is gone. */
 function treeLabel({ name, parent }: SessionOverview, all: SessionOverview[]): string {
   if (parent === null || !all.some((one) => one.name === parent)) return toSingleLine(name, NAME_WIDTH);
   const depth = name.split('~').length - 1;
   return `${'  '.repeat(depth - 1)}└ ${toSingleLine(name.slice(parent.length), NAME_WIDTH)}`;
 }
 
-/** A run is only at work where a daemon is; messages nobody took yet are part of how a session stands. */
+/** State of a session: a run is active only while a daemon runs; messages in the inbox are counted after it. */
 function stateLabel({ standing, inbox }: SessionOverview, isServed: boolean): string {
   const state = standing === 'running' && !isServed ? 'running (no daemon)' : STATE_LABELS[standing];
   return inbox > 0 ? `${state} +${inbox}` : state;

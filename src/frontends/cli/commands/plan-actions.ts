@@ -8,7 +8,7 @@ import { addSendOptions, sendAndWait } from '../common/send-and-wait.ts';
 import { print, printNote, stripControls } from '../common/terminal.ts';
 import { printDiff, printHistory } from './plan-revisions.ts';
 
-/** What may be done to a plan by a message to the daemon. */
+/** Plan actions that are sent to the daemon as a message. */
 const PLAN_ORDERS = ['done', 'skip', 'add', 'move', 'reword', 'undo'] as const;
 type PlanOrder = (typeof PLAN_ORDERS)[number];
 
@@ -21,7 +21,7 @@ const ORDER_USAGE: Readonly<Record<PlanOrder, string>> = {
   undo: 'undo',
 };
 
-/** Seconds an order waits for its reply where a daemon runs and nothing else was asked for. */
+/** Seconds to wait for the reply to an action by default, if a daemon runs. */
 const REPLY_TIMEOUT_S = 10;
 const LOCAL_ACTIONS = ['edit', 'history', 'diff'] as const;
 
@@ -127,7 +127,7 @@ function formatAddOrder(text: string, after: string | undefined): string {
   return `add after ${after}: ${text}`;
 }
 
-/** The daemon takes the first word for the step, so a description of several words cannot name it here. */
+/** The daemon reads the first word as the step, so a description of several words cannot name it here. */
 function requireStep(step: string, order: PlanOrder): string {
   if (step.trim() === '') throw usageError(`${order} takes a step: its id or number.`, order);
   if (/\s/.test(step.trim()))
@@ -169,10 +169,10 @@ async function editUntilValid(edit: PlanWorkingCopy): Promise<void> {
   }
 }
 
-/** Through a shell, as others do: `EDITOR` may be a command with flags, such as `code --wait`. */
+/** Runs the editor through a shell, because `EDITOR` may be a command with flags, such as `code --wait`. */
 function runEditor(path: string): Promise<number | string> {
   const editor = process.env['VISUAL'] || process.env['EDITOR'] || 'vi';
-  // Ctrl-C is the editor's while it has the terminal.
+  // Ctrl-C belongs to the editor while it has the terminal.
   const ignore = () => {};
   process.on('SIGINT', ignore);
   return new Promise<number | string>((resolve) => {

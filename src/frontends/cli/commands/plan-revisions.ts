@@ -17,7 +17,7 @@ const MAX_CELL_CHARS = 200;
 
 type PrintOptions = { json?: boolean | undefined };
 
-/** Prints what became of the plan, change by change. */
+/** Prints the history of the plan, change by change. */
 export async function printHistory(client: Client, session: string, { json }: PrintOptions): Promise<void> {
   const history = await loadPlanHistory(client, session);
   if (json) printJson(history ? { plan: history.plan.id, changes: history.deeds } : null);

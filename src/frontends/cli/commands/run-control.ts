@@ -76,7 +76,7 @@ export const deny = defineCommand({
   run: (args) => answerApproval(args, (id) => `deny ${id}`),
 });
 
-/** Options of the commands that answer a call that waits. */
+/** Options of the commands that answer a waiting call. */
 function addApprovalOptions<T>(cli: Argv<T>) {
   return addSendOptions(
     cli.positional('session', SESSION_ARG).positional('id', {

@@ -63,7 +63,7 @@ export const send = defineCommand({
   },
 });
 
-/** Sends it; `args` says where to and what is told of it. */
+/** Sends the message; `args` says where to and what to print. */
 export async function sendMessage(
   message: MessageContent,
   args: GlobalOptions & SendOptions & { session: string },

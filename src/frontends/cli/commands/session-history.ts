@@ -53,10 +53,10 @@ export const log = defineCommand({
 });
 
 const MAX_LINE_CHARS = 160;
-/** Cells before the gist. */
+/** Columns before the summary. */
 const PREFIX_WIDTH = 47;
 
-/** An event in one line: number, time, type, and the gist. */
+/** An event in one line: number, time, type and summary. */
 function formatEventLine(event: Event): string {
   const head = `${String(event.seq).padStart(5)}  ${formatLocalTime(event.at)}  `;
   const line = `${colorize('dim', head)}${event.type.padEnd(17)}  ${toSingleLine(summarizeEvent(event), summaryWidth())}`;
@@ -168,17 +168,17 @@ export const why = defineCommand({
   },
 });
 
-/** The sentence about a step; under it what was refused, and how it was closed and opened before. */
+/** The sentence about a step; below it rejected claims and earlier times it was closed and reopened. */
 function formatExplanation({ text, closed, moments }: StepExplanation): string {
   const before = moments.filter((moment) => moment !== closed && moment.is !== 'asked' && moment.is !== 'claimed');
   return [text, ...before.map((moment) => `    it ${moment.text}.`)].map(stripControls).join('\n');
 }
 
-/** What retention has removed of a record, for whoever asks about the past. */
+/** Note about events that retention has removed. */
 const removedEventsText = (gone: number): string =>
   `Events 1 to ${gone} were removed: older than retention.record_days. The list starts after them.`;
 
-/** All that is kept of a session's record, and the name of its folder. Throws `NoSuchSession`. */
+/** All events that are still kept of a session, and the name of its folder. Throws `NoSuchSession`. */
 export async function loadEvents(client: Client, session: string): Promise<{ name: string; events: Event[] }> {
   const name = basename(client.folder(session));
   const events: Event[] = [];

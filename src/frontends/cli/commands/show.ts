@@ -40,7 +40,7 @@ async function formatDetails(
   { name, title, session, summary, planProblem, settingsProblem, inbox, asked: approval, children }: SessionDetails,
   isServed: boolean,
 ): Promise<string> {
-  // A question of `ask_user` stands in the summary.
+  // A question of `ask_user` is already in the summary.
   const asked =
     session.runEnd?.status === 'waiting' && session.runEnd.reason !== 'settings' && !session.question
       ? session.runEnd.text
@@ -71,7 +71,7 @@ function formatRunningJobs(running: JobListing[]): string[] {
 
 type FormatStepLine = typeof import('../../../client/inspect/session-details.ts').formatStepLine;
 
-/** The child sessions, folded in: how each stands, and its own steps. */
+/** The child sessions, indented: the state of each, and its steps. */
 async function formatChildren(children: ChildDetails[]): Promise<string[]> {
   if (children.length === 0) return [];
   const { formatStepLine } = await import('../../../client/inspect/session-details.ts');
@@ -93,6 +93,6 @@ function formatChild(
   ];
 }
 
-/** A child waits without a reply: here is where a person finds out for what. */
+/** A child that waits sends no reply: this line says what it is waiting for. */
 const formatApproval = ({ session, id, tool, shows, why }: ApprovalRequest): string =>
   `${colorize('yellow', 'asks')}: ${toSingleLine(`${tool} ${shows}`, 200)} (${toSingleLine(why, 80)}); agentctl approve ${stripControls(session)} ${id}`;

@@ -20,7 +20,7 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
   const problems: Array<{ name: string; problem: string }> = [];
   const faults: Array<{ name: string; fault: string }> = [];
   for await (const { name, standing, inbox, problem, settings } of client.list()) {
-    // Child sessions go by the file of their root, which is told once.
+    // Child sessions use the file of their root, which is listed once.
     if (settings !== null && !faults.some(({ fault }) => fault === settings)) faults.push({ name, fault: settings });
     if (problem !== null) problems.push({ name, problem });
     counts[standing] = (counts[standing] ?? 0) + 1;
@@ -67,7 +67,7 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
   return owner ? 'ok' : 'daemon';
 }
 
-/** Which settings are in force and for how long, and which files do not hold. */
+/** Which settings are in force and since when, and which files are invalid. */
 function formatSettings(
   told: DaemonStatus['settings'] | undefined,
   fault: string | null,

@@ -25,7 +25,7 @@ export const run = defineCommand({
   },
 });
 
-/** A word of the shell as `/run` reads it: its quotes are gone here, and come back there. */
+/** An argument of the shell in the syntax of `/run`: the shell removed its quotes, so they are added again. */
 function quoteParameter(word: string): string {
   const [, name = '', value = ''] = /^([^=\s]+)=([\s\S]*)$/.exec(word) ?? [];
   if (name === '')

@@ -36,7 +36,7 @@ export const watch = defineCommand({
   },
 });
 
-/** How a person or a program is told what is seen. */
+/** Prints updates for a person or a program. */
 type View = { begin(summary: string): void; tell(sight: SessionUpdate): void; end(): void };
 
 function jsonView(): View {
@@ -69,7 +69,7 @@ function screenView(screen: Screen): View {
   };
 }
 
-/** Ends as the run does; at once where nothing runs and nothing can. */
+/** Ends with the run; at once if nothing runs and nothing can run. */
 async function watchUntilEnd(client: Client, view: View, { session, follow }: WatchArgs): Promise<ExitName> {
   const { summary, session: before, inbox } = await client.show(session);
   let last: ShownSession = before;
@@ -88,12 +88,12 @@ async function watchUntilEnd(client: Client, view: View, { session, follow }: Wa
   return last.runEnd ? EXIT_OF_STATUS[last.runEnd.status] : 'ok';
 }
 
-/** Nothing runs and nothing waits to be run. */
+/** No run is active and no message is waiting. */
 function isIdle({ run, queue }: ShownSession, inbox: number): boolean {
   return run === null && queue.length === 0 && inbox === 0;
 }
 
-/** The run rests; or what came in was answered without one. */
+/** The run has stopped, or the message was answered without a run. */
 function isOver({ event, session }: Extract<SessionUpdate, { is: 'event' }>): boolean {
   return event.type === 'run.rested' || (event.type === 'reply.published' && event.idle && session.run === null);
 }
@@ -167,7 +167,7 @@ function formatUpdateLines({ event, session }: EventUpdate, heard: string): stri
   }
 }
 
-/** Usually all of it was seen as it came; what was missed is said now. */
+/** The part of the answer that was not streamed; usually none. */
 function missedAnswerText(text: string, heard: string): string[] {
   if (text === heard || text.trim() === '') return [];
   return [stripControls(text.startsWith(heard) ? text.slice(heard.length) : text)];
@@ -187,7 +187,7 @@ function stepLabel({ plan }: ShownSession, id: string): string {
   return step ? `${place + 1}/${plan?.steps.length} ${toSingleLine(step.description, MAX_LINE_CHARS)}` : id;
 }
 
-/** The values alone: a path, a command. The record has them whole. */
+/** The values only: a path, a command. The event log has them in full. */
 function formatArgs(args: string): string {
   try {
     const value: unknown = JSON.parse(args);
@@ -197,7 +197,7 @@ function formatArgs(args: string): string {
   }
 }
 
-/** The status line: bar, count, current step, iterations of the slice. */
+/** The status line: bar, count, current step, iterations of the budget window. */
 function formatStatusLine({ plan, run }: ShownSession): string {
   if (!run) return '';
   const spent = `iterations ${run.spent.iterations}/${run.limits.iterations}`;

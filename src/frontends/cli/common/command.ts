@@ -7,7 +7,7 @@ import type { ExitName } from './exit-codes.ts';
 /** Options every command has. */
 export type GlobalOptions = { workspace: string | undefined };
 
-/** What the CLI is given by the one who plugs things together, since it reaches beyond the client. */
+/** Services injected by the entry point, because frontends may import only the client. */
 export type CliServices = {
   /** Path of the daemon's program. */
   program: string;
@@ -16,7 +16,7 @@ export type CliServices = {
   jobs: (folder: string, stop?: string) => Promise<JobListing[]>;
 };
 
-/** A command in the background. `for_s`: seconds it has run, or since its end where that is known. */
+/** A background command. `for_s`: seconds it has run, or seconds since its end if known. */
 export type JobListing = { id: string; command: string; running: boolean; how: string; for_s: number | null };
 
 export type DoctorOptions = {
@@ -28,10 +28,10 @@ export type DoctorOptions = {
   ask: boolean;
 };
 
-/** One thing that was looked at. `wrong` must be mended, `warning` may matter, `note` is good to know. */
+/** The result of one check. `wrong` must be fixed, `warning` may matter, `note` is for information. */
 export type Finding = { what: string; is: 'ok' | 'note' | 'warning' | 'wrong'; text: string };
 
-/** One command, told from the others only by what it says here. */
+/** One command of agentctl. */
 export type CliCommand = {
   /** The command line, as in `send <session> [text..]`. */
   usage: string;
@@ -42,7 +42,7 @@ type CommandSpec<T> = {
   usage: string;
   describe: string;
   builder: (cli: Argv<GlobalOptions>) => Argv<T>;
-  /** Does it and answers how it went. */
+  /** Runs the command and returns the name of its exit code. */
   run: (args: ArgumentsCamelCase<T>, services: CliServices) => Promise<ExitName>;
 };
 
@@ -59,7 +59,7 @@ export function defineCommand<T extends GlobalOptions>({ usage, describe, builde
   };
 }
 
-/** The client of the workspace that is meant. Loaded only where it is used: `--help` is quick. */
+/** The client of the selected workspace. Loaded on first use, so that `--help` is quick. */
 export async function openWorkspaceClient({ workspace }: GlobalOptions): Promise<Client> {
   const { openClient } = await import('../../../client/index.ts');
   return openClient(workspaceRoot(workspace));
@@ -67,14 +67,14 @@ export async function openWorkspaceClient({ workspace }: GlobalOptions): Promise
 
 export const SESSION_ARG = { type: 'string', demandOption: true, describe: 'Name of the session' } as const;
 export const JSON_OPTION = { type: 'boolean', describe: 'Print JSON' } as const;
-/** Arguments of a command that has it. */
+/** Arguments of a command with `--json`. */
 export type JsonOptions = GlobalOptions & { json: boolean | undefined };
 export const WAIT_OPTION = {
   type: 'boolean',
   describe: 'Wait for the reply and print its text',
 } as const;
 
-/** A whole number from 1 on, as yargs' `coerce` wants it. */
+/** Parses a whole number of 1 or more, as a `coerce` function for yargs. */
 export function parseWholeNumber(name: string): (value: number | undefined) => number | undefined {
   return (value) => {
     if (value === undefined || (Number.isSafeInteger(value) && value > 0)) return value;

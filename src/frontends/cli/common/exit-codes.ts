@@ -14,7 +14,7 @@ export const EXIT_CODES = {
 
 export type ExitName = keyof typeof EXIT_CODES;
 
-/** What the status of a reply or of a run means to a script. */
+/** Exit code for each status of a reply or a run. */
 export const EXIT_OF_STATUS = {
   done: 'ok',
   joined: 'ok',
@@ -25,7 +25,7 @@ export const EXIT_OF_STATUS = {
   rejected: 'error',
 } as const satisfies Record<string, ExitName>;
 
-/** The table in words. */
+/** The table as text for `--help`. */
 export function formatExitCodes(): string {
   const rows = Object.values(EXIT_CODES).map(({ code, when }) => `  ${String(code).padStart(3)}  ${when}`);
   return ['Exit codes:', ...rows].join('\n');

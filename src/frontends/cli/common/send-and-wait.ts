@@ -13,7 +13,7 @@ import { print, printJson, printNote, stripControls } from './terminal.ts';
 
 export type MessageContent = Parameters<Client['send']>[1];
 
-/** What is told of a message that was sent, and whether to wait for its reply. */
+/** What to print about a sent message, and whether to wait for its reply. */
 export type SendOptions = {
   wait?: boolean | undefined;
   json?: boolean | undefined;
@@ -41,7 +41,7 @@ export function addSendOptions<T>(cli: Argv<T>) {
     });
 }
 
-/** Drops a message and, where that is wanted, waits for its reply. Every command that acts is this. */
+/** Drops a message and, if requested, waits for its reply. Every command that acts on a session uses this. */
 export async function sendAndWait(
   client: Client,
   session: string,
@@ -68,13 +68,13 @@ async function waitAndPrint(client: Client, sent: SentMessage, { timeout, json }
   return EXIT_OF_STATUS[reply.status];
 }
 
-/** Said where a message waits for a daemon. */
+/** Printed when a message has to wait for a daemon. */
 function noDaemonText({ workspace }: GlobalOptions, root: string): string {
   const flag = workspace === undefined ? '' : ` --workspace ${workspace}`;
   return `No daemon is running for ${root}. The message waits in the inbox; start one with: agentctl start${flag}`;
 }
 
-/** A command that sends one of the daemon's commands to a session and has nothing else to say. */
+/** A command that only sends one of the daemon's commands to a session. */
 export function defineMessageCommand(usage: string, describe: string, name: string): CliCommand {
   return defineCommand({
     usage: `${usage} <session>`,

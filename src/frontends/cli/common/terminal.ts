@@ -4,33 +4,33 @@ import { escapeInvisible, escapeMisleading } from '../../../base/strings.ts';
 /** C0 and C1 controls but tab and line feed: what a model or a file says must not steer the terminal. */
 const CONTROL_CHARS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
 
-/** What was asked for. Nothing in it that nobody would see, or that turns the order of what they see. */
+/** Prints output. Invisible characters and those that reorder text are escaped. */
 export function print(text: string): void {
   process.stdout.write(`${escapeMisleading(text)}\n`);
 }
 
-/** A line for programs, to the byte, where no terminal shows it. */
+/** Prints a line unchanged, byte for byte, unless the output is a terminal. */
 export function printRawLine(line: string): void {
   if (process.stdout.isTTY) print(line);
   else process.stdout.write(`${line}\n`);
 }
 
-/** As JSON, in which characters that nobody sees are escapes. */
+/** Prints JSON with invisible characters escaped. */
 export function printJson(value: unknown): void {
   print(escapeInvisible(JSON.stringify(value, null, 2)));
 }
 
-/** What a person should know besides; never part of the output. */
+/** Prints a note for a person to standard error; never part of the output. */
 export function printNote(text: string): void {
   process.stderr.write(`${escapeMisleading(text)}\n`);
 }
 
-/** Foreign text, fit for a terminal. */
+/** Untrusted text, safe for a terminal. */
 export function stripControls(text: string): string {
   return text.replace(CONTROL_CHARS, '�');
 }
 
-/** Foreign text in one line. */
+/** Untrusted text in one line. */
 export function toSingleLine(text: string, max: number): string {
   const line = stripControls(text.replace(/\s+/g, ' ').trim());
   const points = [...line];
