@@ -37,7 +37,7 @@ test('a session that has the daemon stand still is blamed by name and set aside;
   expect(statusOf(await on.file('bad', 'outbox/1.md'))).toBe('failed');
   expect(await on.file('bad', 'outbox/1.md')).toMatch(/hung for \d s while reading plan.json/);
   const last = await on.start(flags, patience(6));
-  expect(last.stderr()).toContain('lost over the session bad');
+  expect(last.stderr()).toContain('The session bad crashed the last daemon');
   on.sh('good', 'mkdir inbox && echo hello > inbox/1.md');
   expect(await on.file('good', 'outbox/1.md')).toContain('Hello.');
   const held = await until(() => on.status()?.trouble.sessions.find((one) => one.session === 'bad'), 'the trouble');

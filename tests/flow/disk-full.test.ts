@@ -149,7 +149,7 @@ test.skipIf(none)(
     await on.file('new', 'outbox/1.md');
     oneReplyEach(on, 'old', ['1.md', '2.md']);
     oneReplyEach(on, 'new', ['1.md']);
-    expect(daemon.stderr()).toMatch(/nothing new is taken in/);
+    expect(daemon.stderr()).toMatch(/no new messages are accepted/);
     expect(daemon.stderr()).not.toMatch(/\n\s+at /);
   },
 );

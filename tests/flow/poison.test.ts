@@ -22,7 +22,7 @@ test('a message that ends three daemons by an error nobody caught becomes a dead
   const reply = await on.file('demo', 'outbox/1.md');
   expect(reply).toMatch(/status: failed\nreason: crashes/);
   expect(reply).toMatch(/3 times in a row[\s\S]*THROW-LATER was read[\s\S]*continue/);
-  expect(last.stderr()).toContain('lost over the session demo');
+  expect(last.stderr()).toContain('The session demo crashed the last daemon');
   isFixed = true;
   on.sh('demo', 'echo continue > inbox/2.md');
   expect(await on.file('demo', 'outbox/2.md')).toContain('I am well');

@@ -117,13 +117,13 @@ test('settings saved in place hold for the very next call, and the log and the s
   on.sh('demo', 'echo "touch two" > inbox/2.md');
   expect(await on.file('demo', 'outbox/2.md')).toContain('denied');
   expect(inFolder(`${on.session('demo')}/work`)).toEqual(['one']);
-  await until(() => /demo\/session\.json: changed, and in force/.test(daemon.stderr()), 'the log says so');
+  await until(() => /demo\/session\.json: changed; the new settings are in force/.test(daemon.stderr()), 'the log says so');
   settings('{');
   on.sh(
     '../',
     `: > agentd.json; sleep 0.05; echo '{ "sandbox": "none", "permissions": [{ "deny": "shell" }] }' > agentd.json`,
   );
-  await until(() => /agentd\.json: changed, and in force/.test(daemon.stderr()), 'the log says so');
+  await until(() => /agentd\.json: changed; the new settings are in force/.test(daemon.stderr()), 'the log says so');
   const told = () => on.status()?.settings;
   await until(() => told()?.from === 'file' && told()?.sessions[0]?.fault, 'the status says what is wrong');
   expect(ctl('status')).toMatch(/Settings: {2}agentd\.json, in force for \d+ s/);

@@ -59,7 +59,7 @@ test('skills that hold are listed by name, and each that does not is named with 
   expect(why('mute')).toContain('no description');
   expect(why('odd name')).toContain('at most 64 letters');
   expect(why('huge')).toMatch(/has \d+ bytes/);
-  expect(why('folder')).toContain('no regular file');
+  expect(why('folder')).toContain('not a regular file');
   expect(why('linked')).toContain('it is a link');
   expect(broken).toHaveLength(8);
 });
