@@ -117,7 +117,10 @@ test('settings saved in place hold for the very next call, and the log and the s
   on.sh('demo', 'echo "touch two" > inbox/2.md');
   expect(await on.file('demo', 'outbox/2.md')).toContain('denied');
   expect(inFolder(`${on.session('demo')}/work`)).toEqual(['one']);
-  await until(() => /demo\/session\.json: changed; the new settings are in force/.test(daemon.stderr()), 'the log says so');
+  await until(
+    () => /demo\/session\.json: changed; the new settings are in force/.test(daemon.stderr()),
+    'the log says so',
+  );
   settings('{');
   on.sh(
     '../',
