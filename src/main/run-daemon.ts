@@ -1,11 +1,10 @@
 import { fdatasync, writeSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { errorText, isDiskFull } from '../base/user-error.ts';
-import { realClock } from '../daemon/host/clock.ts';
+import { realClock, timesOf } from '../daemon/host/clock.ts';
 import { type DiskMonitor, openDiskMonitor } from '../daemon/host/disk-space.ts';
 import type { WorkspaceOwnership } from '../daemon/host/ownership.ts';
 import { createRunSemaphore, limitsWithin, readOpenFilesLimit } from '../daemon/host/run-limits.ts';
-import { timesOf } from '../daemon/host/times.ts';
 import { type DaemonHooks, type ServedWorkspace, serveWorkspace } from '../daemon/serve-workspace.ts';
 import type { Model } from '../engine/ports/model-port.ts';
 import { chooseModel } from '../models/choose-model.ts';

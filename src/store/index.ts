@@ -21,5 +21,4 @@ export {
 } from './settings/hot-reload.ts';
 export { checkConfig, checkSettings } from './settings/settings-check.ts';
 export { openChildSessions } from './workspace/child-sessions.ts';
-export { takeFromReserve } from './workspace/disk-reserve.ts';
 export { openWorkspace, type Workspace } from './workspace/workspace.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { GRACE_MS, timesOf } from '../../src/daemon/host/times.ts';
+import { GRACE_MS, timesOf } from '../../src/daemon/host/clock.ts';
 
 test('calls in flight have ten seconds when the daemon is asked to stop; the environment may say another time', () => {
   expect(GRACE_MS).toBe(10_000);

@@ -4,7 +4,7 @@ import { longCommentLines, longFunctions, readSources } from './sources.ts';
 /** What the sources came to when these were counted. A number here may be lowered, and is never raised. */
 const CEILINGS = {
   filesPer1000Lines: 7.8,
-  filesOver300Lines: 2,
+  filesOver300Lines: 0,
   filesUnder20Lines: 10,
   functionsOver80Lines: 24,
   commentLinesOver120Columns: 0,

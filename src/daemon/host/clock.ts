@@ -10,3 +10,17 @@ export const realClock: Clock = {
     return () => clearTimeout(timer);
   },
 };
+
+/** How long the calls in flight may take when the daemon is asked to stop, in ms. */
+export const GRACE_MS = 10_000;
+
+/** Times of the daemon that the environment may set, for whoever tries them; what is no number of seconds sets none. */
+export function timesOf(env: NodeJS.ProcessEnv): { graceMs?: number; patienceMs?: number } {
+  const [graceMs, patienceMs] = [msIn(env['AGENTD_GRACE_S']), msIn(env['AGENTD_WATCHDOG_S'])];
+  return { ...(graceMs !== undefined && { graceMs }), ...(patienceMs !== undefined && { patienceMs }) };
+}
+
+function msIn(seconds: string | undefined): number | undefined {
+  const ms = Number(seconds) * 1000;
+  return ms > 0 && ms < Number.POSITIVE_INFINITY ? ms : undefined;
+}

@@ -12,8 +12,8 @@ type FailingSession = SessionTrouble & TroubleContext & { since: string; triedAt
 /** The sessions that are not served, why, and when each is tried again. */
 export type FailingSessions = {
   /**
-   * Its trouble is now this one; what is new is logged. `logFingerprint`: that of a record that cannot be trusted, which
-   * is not tried again while it stays; '' otherwise.
+   * Its trouble is now this one; what is new is logged. `logFingerprint`: that of a log that cannot be trusted, and
+   * that is not tried again while it stays the same; '' otherwise.
    */
   report(name: string, trouble: SessionTrouble, context: TroubleContext): void;
   /** Whether it may be opened now. One that is not failing may. */

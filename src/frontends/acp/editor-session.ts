@@ -12,11 +12,18 @@ import { withdrawFromInbox } from '../../client/actions/messaging.ts';
 import type { Client } from '../../client/index.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
-import { type Conversation, followConversation, textChunk } from './conversation.ts';
 import { openPersonRequests, type PersonRequests } from './person-requests.ts';
 import { promptMessage } from './prompt-message.ts';
 import { openPromptTurns, type PromptTurns } from './prompt-turns.ts';
-import { COMMANDS_UPDATE, type SessionState, sessionModes, trackFacts } from './session-updates.ts';
+import {
+  COMMANDS_UPDATE,
+  type Conversation,
+  followConversation,
+  type SessionState,
+  sessionModes,
+  textChunk,
+  trackFacts,
+} from './session-updates.ts';
 import { withFinalCalls } from './tool-calls.ts';
 
 /** A session that an editor has open. */

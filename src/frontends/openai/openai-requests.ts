@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { HttpProblem, type ProblemParts, type ProblemStatus } from '../http/common/http-problem.ts';
-import type { ChatTurn } from './conversation.ts';
+import type { ChatTurn } from './chat-identity.ts';
 
 const Part = z.looseObject({ type: z.string(), text: z.string().optional() });
 const Content = z.union([z.string(), z.array(Part)]).nullish();

@@ -1,6 +1,6 @@
 import { sha256 } from '../../base/sha256.ts';
 import type { Client, MessageProgress } from '../../client/index.ts';
-import { CHAT_PREFIX, type ConversationIds, conversationIds, messageText, sessionNameOf } from './conversation.ts';
+import { CHAT_PREFIX, type ConversationIds, conversationIds, messageText, sessionNameOf } from './chat-identity.ts';
 import { findReply } from './follow-answer.ts';
 import { type ChosenSession, folderNameOf, runGoesOn } from './openai-answer.ts';
 import type { OpenAiRequest } from './openai-requests.ts';
