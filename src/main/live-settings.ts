@@ -66,6 +66,8 @@ type SettingsEntry = {
   file: HotReloadedSettings<Settings>;
   used: number;
   odd: readonly string[];
+  /** Where the settings came from when its session was last woken for a change, or first read. */
+  announced?: SettingsState<Settings>['from'];
 };
 
 /** Throws UserError if `agentd.json` is invalid and there is no earlier valid version. */
@@ -89,6 +91,7 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
     backup: openSettingsBackup(options.readConfig ? lastGoodOf(configFile) : lastGood),
   });
   const first = config.reload();
+  let wasUsable = true;
   if (first.from === 'nothing') throw new UserError(first.fault ?? configFile);
 
   /** One entry for each root session and its children. */
@@ -127,6 +130,7 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
       const entry = entryOf(root);
       entry.used = clock.elapsed();
       const held = [config.reload(), reload(name, entry)] as const;
+      entry.announced ??= held[1].from;
       if (!last || held.some((one, place) => one !== last?.from[place])) {
         const [workspaceFile, rootFile] = held;
         const value = resolveSettings({ flags, env, workspace: workspaceFile.value, session: rootFile.value });
@@ -165,25 +169,29 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
     for (const [name, now] of waiting) {
       if (workspace.has(name) && now().waits !== null) continue;
       waiting.delete(name);
-      if (workspace.has(name)) wake(name);
+      if (!workspace.has(name)) continue;
+      const entry = files.get(name);
+      if (entry) entry.announced = entry.file.current.from;
+      wake(name);
     }
   }
 
   /**
-   * A change is taken, and said, while nobody asks for it; a session that has nothing to go by from now on has to say
-   * so.
+   * Takes and reports a change while nobody asks for it; a session that has nothing to go by from now on has to say so.
+   * Compares with what was announced, because another reader, such as a child session, may have seen the change first.
    */
   function everySecond(): void {
-    const couldGoOn = config.current.from !== 'nothing';
-    config.reload();
-    if (couldGoOn && config.current.from === 'nothing') for (const name of files.keys()) wake(name);
+    const isUsable = config.reload().from !== 'nothing';
+    if (wasUsable && !isUsable) for (const name of files.keys()) wake(name);
+    wasUsable = isUsable;
     for (const name of ignored) if (!workspace.has(name)) ignored.delete(name);
     for (const [name, entry] of files) {
       const { used, file, odd } = entry;
       if (!workspace.has(name)) files.delete(name);
       else if (clock.elapsed() - used < IN_USE_MS) {
-        const before = file.current.from;
-        if (reload(name, entry).from !== before) wake(name);
+        const { from } = reload(name, entry);
+        if (from !== (entry.announced ?? from)) wake(name);
+        entry.announced = from;
       } else if (!file.needsReload && file.current.warnings.length + odd.length === 0) files.delete(name);
     }
   }

@@ -22,8 +22,8 @@ test('a cwd must be absolute, and for a new session a folder that is there', asy
   on.sh('demo', 'mkdir inbox');
   const { agent } = await openEditor(on.root);
   const open = (cwd: string) => agent.request(methods.agent.session.new, { cwd, mcpServers: [] });
-  await expect(open('here')).rejects.toThrow(/Wanted a cwd that is an absolute path\. "here" came/);
-  await expect(open('/nowhere/at/all')).rejects.toThrow(/Wanted a cwd that is a folder.*"\/nowhere\/at\/all" came/);
+  await expect(open('here')).rejects.toThrow(/Expected a cwd that is an absolute path, got "here"/);
+  await expect(open('/nowhere/at/all')).rejects.toThrow(/Expected a cwd that is a folder.*got "\/nowhere\/at\/all"/);
   await expect(open(join(on.root, 'agentd.json'))).rejects.toThrow(/is a folder/);
   const loaded = agent.request(methods.agent.session.load, { sessionId: 'demo', cwd: 'here', mcpServers: [] });
   await expect(loaded).rejects.toThrow(/absolute path/);
@@ -46,16 +46,16 @@ test('an empty prompt and audio are refused, and nothing is sent', async () => {
   const on = ground();
   const editor = await openEditor(on.root);
   const sessionId = await openNew(editor);
-  await expect(ask(editor, sessionId, ' ')).rejects.toThrow(/Not sent: wanted "text"/);
+  await expect(ask(editor, sessionId, ' ')).rejects.toThrow(/Not sent: expected "text"/);
   const audio = { type: 'audio' as const, data: 'AAAA', mimeType: 'audio/wav' };
   const spoken = editor.agent.request(methods.agent.session.prompt, { sessionId, prompt: [audio] });
-  await expect(spoken).rejects.toThrow(/Audio came/);
+  await expect(spoken).rejects.toThrow(/got audio/);
   expect(on.sh(sessionId, 'ls inbox 2>/dev/null || true')).toBe('');
 });
 
 test('a cursor that no page gave is refused', async () => {
   const { agent } = await openEditor(ground().root);
-  await expect(agent.request(methods.agent.session.list, { cursor: 'x' })).rejects.toThrow(/nextCursor.*"x" came/);
+  await expect(agent.request(methods.agent.session.list, { cursor: 'x' })).rejects.toThrow(/nextCursor.*got "x"/);
 });
 
 test('a line that is no JSON, an unknown method and wrong parameters are answered, and the next request works', async () => {

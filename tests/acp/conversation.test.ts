@@ -141,7 +141,7 @@ test('the mode is an order on record, and its reply is no part of the conversati
   await editor.sees('the mode', (one) => one.sessionUpdate === 'current_mode_update' && one.currentModeId === 'todo');
   expect(on.events(sessionId).some((event) => event.type === 'mode.set' && event.mode === 'todo')).toBe(true);
   const wrong = editor.agent.request(methods.agent.session.setMode, { sessionId, modeId: 'fast' });
-  await expect(wrong).rejects.toThrow(/Wanted one of the modes default, linear.*"fast" came/);
+  await expect(wrong).rejects.toThrow(/Expected one of the modes default, linear.*got "fast"/);
   expect(editor.words()).toBe('');
   expect((await load(editor, sessionId)).modes?.currentModeId).toBe('todo');
 });

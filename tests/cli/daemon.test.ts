@@ -163,7 +163,7 @@ test.runIf(isHeldHere)(
     expect(findings).toContainEqual({ what: 'sandbox', is: 'ok', text: 'commands are sandboxed' });
     const tries = findings.filter(({ what }) => what === 'escape');
     expect(tries.length).toBeGreaterThan(15);
-    expect(tries.every(({ is, text }) => is === 'ok' && text.endsWith(': held'))).toBe(true);
+    expect(tries.every(({ is, text }) => is === 'ok' && text.endsWith(': blocked'))).toBe(true);
   },
 );
 

@@ -72,6 +72,20 @@ test('whoever asks wakes nobody, and whoever sees first that the settings hold a
   expect(woken).toEqual(['demo']);
 });
 
+test('a session is woken when its file breaks, although a child session saw it first', () => {
+  const { settings, save, pass, woken, root: workspace } = desk();
+  save('demo', '{}');
+  mkdirSync(join(workspace, '.sessions', 'demo~step_1'), { recursive: true });
+  const [root, child] = [settings.forSession('demo'), settings.forSession('demo~step_1')];
+  expect(root().waits).toBeNull();
+  save('demo', '{');
+  expect(child().waits).toBeNull();
+  pass(1000);
+  expect(woken).toEqual(['demo']);
+  pass(10_000);
+  expect(woken).toEqual(['demo']);
+});
+
 test('where agentd.json is broken and never held, every session waits, and goes on when it holds', () => {
   const { settings, save, pass, woken, config } = desk();
   save('demo', '{}');

@@ -42,7 +42,9 @@ test.each([false, true])(
     if (restart) await it.restart();
     await putBack(it, '1.md', '1.md');
     expect(answered(it)).toEqual(['1-2.md', '1.md']);
-    expect(it.reply('1-2.md')).toMatch(/status: rejected[\s\S]*taken before, as the message "1.md"[\s\S]*drop a copy/);
+    expect(it.reply('1-2.md')).toMatch(
+      /status: rejected[\s\S]*already processed as the message "1.md"[\s\S]*drop a copy/,
+    );
     expect([...it.store.hands.rejected().keys()]).toEqual(['1.md']);
     expect(count(it, 'run.started')).toBe(1);
   },

@@ -215,7 +215,7 @@ test('between stopping and going on again there is a quarter of the floor', () =
     'little',
     'plenty',
   ]);
-  expect(said.filter((text) => text.includes('room'))).toHaveLength(5);
+  expect(said.filter((text) => /disk/.test(text))).toHaveLength(5);
 });
 
 test('few inodes count like few bytes, and a file system that tells of none has enough', () => {

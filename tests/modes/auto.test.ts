@@ -200,7 +200,7 @@ describe('/mode', () => {
     const on = await desk();
     await say(on, '1.md', '/mode');
     expect(on.reply('1.md')).toContain('The mode is linear, from the settings');
-    expect(on.reply('1.md')).toContain(`Known: ${[...MODES, 'default'].join(', ')}`);
+    expect(on.reply('1.md')).toContain(`Modes: ${[...MODES, 'default'].join(', ')}`);
   });
 
   test('with a mode holds for every task to come, also after a crash, until it is set back', async () => {

@@ -96,12 +96,12 @@ test('a question, an approval and a pause are messages that say what to answer',
   expect(question).toMatchObject({ text: expect.stringMatching(/Which\?[\s\S]*red[\s\S]*blue/), finish: 'stop' });
   expect((await say('one', 'red')).text).toBe('That was all.');
   const ran = place.path('.sessions', 'two', 'work', 'ran.txt');
-  expect((await say('two', 'run it')).text).toMatch(/May this be done\?[\s\S]*To answer: "yes" or "no"/);
+  expect((await say('two', 'run it')).text).toMatch(/Approve this call\?[\s\S]*To answer: "yes" or "no"/);
   expect(existsSync(ran)).toBe(false);
   await say('two', 'yes');
   expect(existsSync(ran)).toBe(true);
   const paused = await say('three', 'a long one');
-  expect(paused).toMatchObject({ text: expect.stringContaining('Say "continue" to go on'), finish: 'length' });
+  expect(paused).toMatchObject({ text: expect.stringContaining('Say "continue" to resume'), finish: 'length' });
 });
 
 test('a client that goes away, with a stream or without, ends nothing, and the server takes no offence', async () => {

@@ -28,7 +28,7 @@ test('what cannot be done is refused in the form of OpenAI, and makes no session
   for (const [more, expected] of cases)
     await expect(create(more), JSON.stringify(more)).rejects.toMatchObject(expected);
   const post = (raw: string, headers = {}) => serving.ask('POST', '/v1/chat/completions', { raw, headers });
-  const error = { type: 'invalid_request_error', message: expect.stringContaining('Wanted: ') };
+  const error = { type: 'invalid_request_error', message: expect.stringContaining('Expected: ') };
   expect(await post('{"model":')).toMatchObject({ status: 400, json: { error } });
   expect(await post('')).toMatchObject({ status: 400, json: { error } });
   expect(await post('{}', { 'content-type': 'text/plain' })).toMatchObject({ status: 415, json: { error } });

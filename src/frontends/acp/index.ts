@@ -131,7 +131,7 @@ function opened({ open }: Sessions, id: string): EditorSession {
 async function setMode(session: EditorSession, mode: string): Promise<void> {
   const known = session.modes().availableModes.map(({ id }) => id);
   if (!known.includes(mode))
-    throw new UserError(`Wanted one of the modes ${known.join(', ')}. ${JSON.stringify(mode)} came.`);
+    throw new UserError(`Expected one of the modes ${known.join(', ')}, got ${JSON.stringify(mode)}.`);
   await session.setMode(mode);
 }
 

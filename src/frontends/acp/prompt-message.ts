@@ -65,7 +65,7 @@ function addBlock(block: ContentBlock, { words, write, attach }: MessageParts): 
       return;
     }
     case 'audio':
-      throw new UserError('Wanted text, images and files. Audio came. Send what was spoken as text.');
+      throw new UserError('Expected text, images and files, got audio. Send what was spoken as text.');
     default:
       block satisfies never;
   }

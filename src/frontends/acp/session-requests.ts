@@ -19,7 +19,7 @@ const MAX_PROJECT_NAME = 40;
 export async function createSession(client: Client, cwd: string): Promise<string> {
   requireAbsolute(cwd);
   if (!statSync(cwd, { throwIfNoEntry: false })?.isDirectory())
-    throw new UserError(`Wanted a cwd that is a folder of this machine. ${JSON.stringify(cwd)} came.`);
+    throw new UserError(`Expected a cwd that is a folder of this machine, got ${JSON.stringify(cwd)}.`);
   const project = basename(cwd)
     .toLowerCase()
     .replace(/[^\p{L}\p{N}]+/gu, '-')
@@ -31,7 +31,7 @@ export async function createSession(client: Client, cwd: string): Promise<string
 }
 
 export function requireAbsolute(cwd: string): void {
-  if (!isAbsolute(cwd)) throw new UserError(`Wanted a cwd that is an absolute path. ${JSON.stringify(cwd)} came.`);
+  if (!isAbsolute(cwd)) throw new UserError(`Expected a cwd that is an absolute path, got ${JSON.stringify(cwd)}.`);
 }
 
 const PAGE = 100;
@@ -46,7 +46,7 @@ export async function listSessions(
 ): Promise<ListSessionsResponse> {
   const from = Number(cursor ?? 0);
   if (!Number.isSafeInteger(from) || from < 0)
-    throw new UserError(`Wanted the nextCursor of an earlier page. ${JSON.stringify(cursor)} came.`);
+    throw new UserError(`Expected the nextCursor of an earlier page, got ${JSON.stringify(cursor)}.`);
   const found: { session: SessionOverview; project: string }[] = [];
   for await (const session of client.list()) {
     const folder = client.folder(session.name);
@@ -84,6 +84,6 @@ export function refuseForeignServers(client: Client, wanted: readonly ServerOfEd
     'url' in one ? { url: one.url } : { command: one.command, args: one.args },
   ]);
   throw new UserError(
-    `Wanted no MCP servers but those of agentd.json, as they are programs to run. The editor brings ${foreign.map(({ name }) => name).join(', ')}. Switch them off for this agent, or add to agentd.json: ${JSON.stringify({ mcpServers: Object.fromEntries(entries) })}`,
+    `Only MCP servers of agentd.json are used, as they are programs to run. The editor brings ${foreign.map(({ name }) => name).join(', ')}. Switch them off for this agent, or add to agentd.json: ${JSON.stringify({ mcpServers: Object.fromEntries(entries) })}`,
   );
 }
