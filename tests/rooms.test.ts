@@ -35,7 +35,7 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
   client: { ours: ['store', 'core', 'protocol', 'base'], packages: [], node: true },
   frontends: {
     ours: ['client', 'protocol', 'base'],
-    packages: ['@agentclientprotocol/sdk', '@hono/node-server', 'hono', 'yargs', 'zod'],
+    packages: ['@agentclientprotocol/sdk', '@hono/node-server', '@modelcontextprotocol/server', 'hono', 'yargs', 'zod'],
     node: true,
   },
   main: {

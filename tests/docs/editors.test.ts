@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import type { SessionUpdate } from '@agentclientprotocol/sdk';
 import { expect, test } from 'vitest';
 import { ask, openEditor, openNew, textOf } from '../acp/editor.ts';
+import { callTool, stdioClient } from '../mcp-server/mcp-client.ts';
+import { desk } from '../support/agentctl.ts';
 import { ground } from '../support/daemon.ts';
 
 const ANSWERS = [
@@ -68,4 +70,21 @@ test('the transcript of docs/editors.md comes out as it is shown', async () => {
     `← ${end}`,
   ];
   expect(`${whole.join('\n')}\n`).toBe(shown);
+});
+
+test('the tool calls of docs/editors.md are answered as it shows', async () => {
+  const page = readFileSync('docs/editors.md', 'utf8');
+  const [, shown = ''] = /<!-- mcp transcript -->\n```\n([\s\S]*?)```/.exec(page) ?? [];
+  const lines = shown.trim().split('\n');
+  expect(lines.length).toBeGreaterThan(6);
+  const at = desk();
+  await at.serve('--model', 'runbook');
+  const { client } = await stdioClient(at);
+  for (let line = 0; line < lines.length; line += 2) {
+    const [, name = '', args = ''] = /^→ (\w+) (\{.*\})$/.exec(lines[line] ?? '') ?? [];
+    const [, answer = ''] = /^← (.+)$/.exec(lines[line + 1] ?? '') ?? [];
+    const { data, text, isError } = await callTool(client, name, JSON.parse(args));
+    if (answer.startsWith('{')) expect(data, lines[line]).toMatchObject(JSON.parse(answer));
+    else expect({ isError, text }).toEqual({ isError: true, text: answer });
+  }
 });

@@ -21,7 +21,7 @@ const FLOORS: Record<string, readonly string[]> = {
   ],
   daemon: ['host', 'crashes', 'watch', 'sessions', 'serve-workspace.ts'],
   client: ['sessions', 'inspect', 'actions', 'index.ts'],
-  frontends: ['command-line.ts', 'agentd', 'http', 'openai', 'acp', 'cli'],
+  frontends: ['command-line.ts', 'agentd', 'http', 'openai', 'acp', 'mcp', 'cli'],
   'frontends/http': ['common', 'access', 'routes', 'server', 'index.ts'],
   'frontends/cli': ['common', 'commands', 'parser', 'index.ts'],
 };

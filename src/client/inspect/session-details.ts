@@ -1,5 +1,6 @@
 import { errorText } from '../../base/user-error.ts';
-import { parseApprovalFile } from '../../core/messages/approval-answers.ts';
+import { parseApprovalFile, parseConsent } from '../../core/messages/approval-answers.ts';
+import { parseCommand, textWithoutCommand } from '../../core/messages/commands.ts';
 import { formatStatus } from '../../core/messages/status-report.ts';
 import { parseEditedPlan } from '../../core/plan/edited-plan.ts';
 import { type SessionStatus, sessionStatus } from '../../core/session/session-queries.ts';
@@ -193,6 +194,16 @@ export async function findApprovalRequest(
           ...lines,
         ].join('\n'),
   );
+}
+
+/**
+ * Whether a message is a plain yes or no, or a command that gives one: sent to a session in which a call waits, it
+ * decides about that call.
+ */
+export function isApprovalAnswer({ text = '', command }: { text?: string | undefined; command?: string }): boolean {
+  const message = { text, ...(command !== undefined && { command }) };
+  const name = parseCommand(message)?.name;
+  return name === 'approve' || name === 'deny' || parseConsent(textWithoutCommand(message)) !== null;
 }
 
 /** Why the `plan.json` that is there now cannot be read, with line and column; null where it can, or is not there. */

@@ -2,7 +2,7 @@ import type { Argv } from 'yargs';
 import yargs from 'yargs';
 import { UserError } from '../../../base/user-error.ts';
 import { DOCS_WIDTH, packageVersion, rejectRepeatedFlags, WORKSPACE_OPTION } from '../../command-line.ts';
-import { acp, serve, start, stop, takeover } from '../commands/daemon-lifecycle.ts';
+import { acp, mcp, serve, start, stop, takeover } from '../commands/daemon-lifecycle.ts';
 import { list } from '../commands/list.ts';
 import { archive, doctor, rebuild, remove, rename } from '../commands/maintenance.ts';
 import { plan } from '../commands/plan-actions.ts';
@@ -40,6 +40,7 @@ const BOOLEAN_FLAGS = new Set([
   'force',
   'follow',
   'always',
+  'answer-approvals',
   'help',
   'version',
 ]);
@@ -147,6 +148,6 @@ const COMMANDS: readonly CliCommand[] = [
   ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approve, deny],
   ...[list, show, plan, why, jobs, watch, log],
   ...[templates, saveTemplate],
-  ...[serve, acp],
+  ...[serve, acp, mcp],
   ...[archive, remove, rename, rebuild, doctor],
 ];

@@ -1,0 +1,147 @@
+import {
+  type CallToolResult,
+  CLIENT_CAPABILITIES_META_KEY,
+  type ElicitRequestFormParams,
+  type InputRequiredResult,
+  inputRequired,
+  type RequestStateCodec,
+  type Server,
+  type ServerContext,
+} from '@modelcontextprotocol/server';
+import { z } from 'zod';
+import type { Client, SentMessage, SessionUpdate } from '../../client/index.ts';
+import type { Reply } from '../../protocol/session/reply.ts';
+import { callsForPerson, type McpContext } from './model-messages.ts';
+import { FormResponse, FormSubject, formFor, sendAnswer } from './person-forms.ts';
+import { MAX_WAIT_S, type MessageOutcome } from './tool-schemas.ts';
+
+/** What a client hands back with a person's answer (since 2026-07-28), so that no message is sent twice. Signed. */
+export const RoundState = z.object({
+  sent: z.object({ session: z.string(), id: z.string(), name: z.string() }),
+  subject: FormSubject,
+});
+export type RoundState = z.infer<typeof RoundState>;
+
+/** A call of a tool that sends a message. */
+export type SendingCall = {
+  context: McpContext;
+  server: Server;
+  ctx: ServerContext;
+  states: RequestStateCodec<RoundState>;
+  /** How long the reply is waited for, in seconds. */
+  seconds: number;
+};
+
+const ANSWER = 'answer';
+
+/**
+ * What became of a message: its reply within `seconds`, or that it is still running. Where the reply asks a person and
+ * the client can show forms, the person is asked and the reply to their answer is waited for, all in all no longer than
+ * `MAX_WAIT_S`.
+ */
+export async function sendAndAwait(
+  call: SendingCall,
+  send: () => Promise<SentMessage>,
+): Promise<CallToolResult | InputRequiredResult> {
+  const { context, ctx, states } = call;
+  const end = performance.now() + MAX_WAIT_S * 1000;
+  const left = () => Math.max(0, end - performance.now());
+  const round = ctx.mcpReq.requestState<RoundState>();
+  const response = FormResponse.safeParse(ctx.mcpReq.inputResponses?.[ANSWER]).data;
+  const answer = round && response ? await sendAnswer(context, round.subject, response) : null;
+  let sent = answer ?? round?.sent ?? (await send());
+  for (;;) {
+    const reply = await replyWithin(context.client, sent, Math.min(left(), call.seconds * 1000), ctx);
+    // Whoever gave no answer is not asked the same again.
+    const mayAsk = canShowForms(call) && (!round || answer !== null);
+    const asked = reply && mayAsk ? await formFor(context, reply) : null;
+    if (!asked) return outcomeOf(context.client, sent, reply);
+    if (ctx.mcpReq.envelope !== undefined) {
+      const requestState = await states.mint({ sent, subject: asked.subject }, ctx);
+      return inputRequired({ inputRequests: { [ANSWER]: inputRequired.elicit(asked.form) }, requestState });
+    }
+    const said = await showForm(ctx, asked.form, left());
+    const next = said && (await sendAnswer(context, asked.subject, said));
+    if (!next) return outcomeOf(context.client, sent, reply);
+    sent = next;
+  }
+}
+
+/** Null where nobody answered in time; the session goes on waiting. */
+async function showForm(ctx: ServerContext, form: ElicitRequestFormParams, timeout: number) {
+  try {
+    return FormResponse.parse(await ctx.mcpReq.elicitInput(form, { timeout, signal: ctx.mcpReq.signal }));
+  } catch {
+    ctx.mcpReq.signal.throwIfAborted();
+    return null;
+  }
+}
+
+const Forms = z.looseObject({ form: z.looseObject({}).optional(), url: z.looseObject({}).optional() });
+const Envelope = z.looseObject({ [CLIENT_CAPABILITIES_META_KEY]: z.looseObject({ elicitation: Forms.optional() }) });
+
+/** Whether the client shows forms: said with each request since 2026-07-28, before that once at the beginning. */
+function canShowForms({ server, ctx }: SendingCall): boolean {
+  const said = Envelope.safeParse(ctx.mcpReq.envelope).data?.[CLIENT_CAPABILITIES_META_KEY];
+  const { elicitation } = said ?? server.getClientCapabilities() ?? {};
+  return elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined);
+}
+
+/** The reply; null where none came in time. Meanwhile the client is told of steps and tools that begin. */
+export async function replyWithin(
+  client: Client,
+  { session, name }: Pick<SentMessage, 'session' | 'name'>,
+  timeoutMs: number,
+  ctx: ServerContext,
+): Promise<Reply | null> {
+  const over = new AbortController();
+  const progress = reportProgress(client.watch(session, over.signal), ctx);
+  try {
+    return await client.waitForReply(session, name, { timeoutMs, signal: ctx.mcpReq.signal });
+  } catch (error) {
+    if (error instanceof Error && error.name === 'WaitedTooLong') return null;
+    throw error;
+  } finally {
+    over.abort();
+    await progress;
+  }
+}
+
+async function reportProgress(updates: AsyncGenerator<SessionUpdate>, ctx: ServerContext): Promise<void> {
+  const progressToken = ctx.mcpReq._meta?.progressToken;
+  if (progressToken === undefined) return;
+  let progress = 0;
+  try {
+    for await (const update of updates) {
+      const message = progressText(update);
+      if (message === undefined) continue;
+      progress += 1;
+      await ctx.mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress, message } });
+    }
+  } catch {
+    // A record that cannot be read is told by the reply or by get_session; a client that is gone hears nothing.
+  }
+}
+
+/** The step that begins, or is at work when the wait begins; or the tool. */
+function progressText(update: SessionUpdate): string | undefined {
+  if (update.is === 'text') return undefined;
+  if (update.is === 'event' && update.event.type === 'tool.started') return `runs ${update.event.name}`;
+  if (update.is === 'event' && update.event.type !== 'step.started') return undefined;
+  const steps = update.session.plan?.steps ?? [];
+  const place = steps.findIndex(({ status }) => status === 'running');
+  return steps[place] && `step ${place + 1}/${steps.length}: ${steps[place].description}`;
+}
+
+async function outcomeOf(client: Client, sent: SentMessage, reply: Reply | null): Promise<CallToolResult> {
+  const { session, id, name } = sent;
+  const status = reply?.status ?? 'running';
+  const structuredContent: z.infer<typeof MessageOutcome> = {
+    ...{ session, id, reply_name: name, status, reply },
+    approvals: status === 'waiting' || status === 'running' ? await callsForPerson(client, session) : [],
+  };
+  const served = client.daemon() ? '' : ' No daemon is running; nothing happens before: agentctl start.';
+  const later = `No reply yet; the work goes on.${served} To wait for it, call get_session with session ${JSON.stringify(session)} and reply ${JSON.stringify(name)}.`;
+  const text = `${status === 'done' ? '' : `[${status}] `}${reply?.text ?? later}`;
+  return { content: [{ type: 'text', text }], structuredContent };
+}

@@ -1,0 +1,120 @@
+import { randomBytes } from 'node:crypto';
+import {
+  createRequestStateCodec,
+  McpServer,
+  ResourceNotFoundError,
+  SUBSCRIPTION_ID_META_KEY,
+  type Transport,
+} from '@modelcontextprotocol/server';
+import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio';
+import { z } from 'zod';
+import { packageVersion } from '../command-line.ts';
+import type { RoundState } from './await-reply.ts';
+import type { McpContext } from './model-messages.ts';
+import { addReadTools } from './read-tools.ts';
+import { addResources, openPlanSubscriptions, type PlanSubscriptions, sessionOfPlanUri } from './session-resources.ts';
+import { addWriteTools } from './write-tools.ts';
+
+/**
+ * Serves one MCP client over standard input and output, by 2025-11-25 or 2026-07-28, until it closes its end. Nothing
+ * else may write to standard output. Everything goes through `client`, that is through files.
+ */
+export async function serveMcp(context: McpContext, complain: (text: string) => void): Promise<void> {
+  const { client } = context;
+  let onUpdate = (_uri: string): void => {};
+  const plans = openPlanSubscriptions(client, (uri) => onUpdate(uri));
+  const { transport, closed } = observeTransport(new StdioServerTransport(), plans);
+  const secret = randomBytes(SECRET_BYTES);
+  serveStdio(
+    () => {
+      const mcp = createServer(context, secret);
+      onUpdate = (uri) => void mcp.server.sendResourceUpdated({ uri }).catch(() => {});
+      mcp.server.setRequestHandler('resources/subscribe', ({ params: { uri } }) => {
+        const session = sessionOfPlanUri(uri);
+        if (session === undefined || !client.sessions().includes(session))
+          throw new ResourceNotFoundError(uri, 'Wanted the plan of a session: agentd://sessions/{session}/plan.');
+        plans.add(uri, [uri]);
+        return {};
+      });
+      mcp.server.setRequestHandler('resources/unsubscribe', ({ params: { uri } }) => {
+        plans.remove(uri);
+        return {};
+      });
+      return mcp;
+    },
+    { transport, onerror: (error) => complain(error.message) },
+  );
+  await closed;
+  plans.close();
+}
+
+const INSTRUCTIONS = `agentd runs long tasks in sessions: each is a conversation with a plan and a folder of its own, and works on by itself while you do something else.
+Start or steer one with send_message. If the status is "running", call get_session with that reply later. If it is "waiting", it asks a person: give the answer as the next message only if your user told you what it is.
+Plans are edited with edit_plan, by the ids that get_plan gave.`;
+
+const SECRET_BYTES = 32;
+
+/** One server for one connection; the same for both versions of the protocol. `secret` signs what clients hand back. */
+function createServer(context: McpContext, secret: Uint8Array): McpServer {
+  const states = createRequestStateCodec<RoundState>({ key: secret, bind: () => '' });
+  const server = new McpServer(
+    { name: 'agentd', title: 'agentd', version: packageVersion() },
+    {
+      instructions: INSTRUCTIONS,
+      capabilities: { resources: { subscribe: true } },
+      requestState: { verify: states.verify },
+      // Its form waits ten minutes; ours is over before the client gives up.
+      inputRequired: { legacyShim: false },
+    },
+  );
+  addReadTools(server, context);
+  addWriteTools(server, context, states);
+  addResources(server, context.client);
+  return server;
+}
+
+/**
+ * The transport, with subscriptions of 2026-07-28 told to `plans`: the SDK serves those itself and tells nobody which
+ * resources they are about. Each begins where it is acknowledged, since the SDK drops what is sent before.
+ */
+function observeTransport(wire: Transport, plans: PlanSubscriptions): { transport: Transport; closed: Promise<void> } {
+  let end = (): void => {};
+  const closed = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  const transport: Transport = {
+    start() {
+      wire.onmessage = (message) => {
+        const cancelled = Cancelled.safeParse(message).data;
+        if (cancelled) plans.remove(cancelled.params.requestId);
+        transport.onmessage?.(message);
+      };
+      wire.onerror = (error) => transport.onerror?.(error);
+      wire.onclose = () => {
+        transport.onclose?.();
+        end();
+      };
+      return wire.start();
+    },
+    async send(message, options) {
+      await wire.send(message, options);
+      const { params } = Acknowledged.safeParse(message).data ?? {};
+      if (params) plans.add(params._meta[SUBSCRIPTION_ID_META_KEY], params.notifications.resourceSubscriptions);
+    },
+    close: () => wire.close(),
+  };
+  return { transport, closed };
+}
+
+const RequestId = z.union([z.string(), z.number()]);
+const Cancelled = z.object({
+  method: z.literal('notifications/cancelled'),
+  params: z.object({ requestId: RequestId }),
+});
+const Acknowledged = z.object({
+  method: z.literal('notifications/subscriptions/acknowledged'),
+  params: z.object({
+    _meta: z.object({ [SUBSCRIPTION_ID_META_KEY]: RequestId }),
+    notifications: z.object({ resourceSubscriptions: z.array(z.string()).default([]) }),
+  }),
+});

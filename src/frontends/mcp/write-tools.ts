@@ -1,0 +1,182 @@
+import type { McpServer, RequestStateCodec, ServerContext, ToolAnnotations } from '@modelcontextprotocol/server';
+import { z } from 'zod';
+import { UserError } from '../../base/user-error.ts';
+import { approvalMessage } from '../../client/actions/messaging.ts';
+import type { Plan } from '../../protocol/session/plan.ts';
+import type { EditedPlan } from '../../protocol/session/plan-edit.ts';
+import { type RoundState, sendAndAwait } from './await-reply.ts';
+import { type McpContext, sendForModel } from './model-messages.ts';
+import { structured } from './read-tools.ts';
+import {
+  MessageIdArgument,
+  MessageOutcome,
+  PlanEditOutcome,
+  PlanOperation,
+  SessionArgument,
+  WaitArgument,
+} from './tool-schemas.ts';
+
+const WORKS: ToolAnnotations = { readOnlyHint: false, destructiveHint: false, openWorldHint: true };
+const STEERS: ToolAnnotations = { ...WORKS, idempotentHint: true, openWorldHint: false };
+
+/** The tools that send messages and edit plans; `answer_approval` only where it is switched on. */
+export function addWriteTools(server: McpServer, context: McpContext, states: RequestStateCodec<RoundState>): void {
+  const { client } = context;
+  const call: MakeCall = (ctx, seconds) => ({ context, server: server.server, ctx, states, seconds });
+
+  server.registerTool(
+    'send_message',
+    {
+      title: 'Send a message',
+      description:
+        'Sends a message to a session of agentd, which works on it by itself; makes the session where it is not there. Gives the reply if it comes within `wait_seconds`, else how to get it later. During a run a message joins it; where the session asked something, it is the answer.',
+      inputSchema: z.object({
+        session: SessionArgument,
+        text: z.string().regex(/\S/, 'wanted some words').describe('What to say, in plain words.'),
+        wait_seconds: WaitArgument,
+        id: MessageIdArgument,
+      }),
+      outputSchema: MessageOutcome,
+      annotations: WORKS,
+    },
+    ({ session, text, wait_seconds, id }, ctx) =>
+      sendAndAwait(call(ctx, wait_seconds), () => sendForModel(context, session, { text, id })),
+  );
+  server.registerTool(
+    'edit_plan',
+    {
+      title: 'Edit a plan',
+      description:
+        'Changes the steps of a plan by their ids, as get_plan gave them. The answer says what is taken over and what is not.',
+      inputSchema: z.object({
+        session: SessionArgument,
+        plan: z.string().describe('The id of the plan.'),
+        changes: z.array(PlanOperation).min(1).max(200),
+      }),
+      outputSchema: PlanEditOutcome,
+      annotations: { ...WORKS, openWorldHint: false },
+    },
+    async ({ session, plan, changes }) => {
+      const current = (await client.show(session)).session.plan;
+      if (current?.id !== plan)
+        throw new UserError(`The plan of ${session} is ${current?.id ?? 'none'}, and ${plan} came. Call get_plan.`);
+      return structured(await client.savePlan(session, JSON.stringify(applyOperations(current, changes))));
+    },
+  );
+  for (const one of STEERING) addSteeringTool(server, context, call, one);
+  if (context.answersApprovals) addAnswerTool(server, context, call);
+}
+
+type MakeCall = (ctx: ServerContext, seconds: number) => Parameters<typeof sendAndAwait>[0];
+
+/** Tools that steer a run are messages of the same kind. */
+const STEERING = [
+  { command: 'continue', title: 'Continue a run', does: 'Goes on with a run that is paused; a note goes along.' },
+  { command: 'pause', title: 'Pause a run', does: 'Lets the call in flight end, then pauses the run.' },
+  { command: 'stop', title: 'Stop a run', does: 'Aborts the call in flight and pauses the run.' },
+  { command: 'cancel', title: 'Cancel a run', does: 'Aborts the call in flight and ends the plan. It cannot go on.' },
+] as const;
+
+function addSteeringTool(
+  server: McpServer,
+  context: McpContext,
+  call: MakeCall,
+  { command, title, does }: (typeof STEERING)[number],
+): void {
+  server.registerTool(
+    `${command}_session`,
+    {
+      title,
+      description: does,
+      inputSchema: z.object({
+        session: SessionArgument,
+        wait_seconds: WaitArgument,
+        id: MessageIdArgument,
+        ...(command === 'continue' && { note: z.string().optional().describe('A note for the model.') }),
+      }),
+      outputSchema: MessageOutcome,
+      annotations: command === 'continue' ? WORKS : { ...STEERS, destructiveHint: command === 'cancel' },
+    },
+    ({ session, wait_seconds, id, ...more }, ctx) => {
+      const { note: text } = z.object({ note: z.string().optional() }).parse(more);
+      return sendAndAwait(call(ctx, wait_seconds), () =>
+        sendForModel(context, session, { command, id, text }, { mustExist: true }),
+      );
+    },
+  );
+}
+
+function addAnswerTool(server: McpServer, { client, from }: McpContext, call: MakeCall): void {
+  server.registerTool(
+    'answer_approval',
+    {
+      title: 'Answer an approval',
+      description:
+        'Allows or denies, once, a call that waits. Session, number and hash are those of `approvals` in get_session.',
+      inputSchema: z.object({
+        session: SessionArgument,
+        number: z.int().min(1),
+        hash: z.string().regex(/^[0-9a-f]{64}$/, 'wanted the hash of the call: 64 hex digits'),
+        decision: z.enum(['allow', 'deny']),
+        wait_seconds: WaitArgument,
+      }),
+      outputSchema: MessageOutcome,
+      annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
+    },
+    ({ session, number, hash, decision, wait_seconds }, ctx) =>
+      sendAndAwait(call(ctx, wait_seconds), async () => {
+        const asked = await client.approvalRequest(session, number);
+        const message = { ...approvalMessage(asked, hash, decision), from };
+        return client.send(asked.session, message, { mustExist: true });
+      }),
+  );
+}
+
+type EditedSteps = EditedPlan['steps'];
+
+/** The plan with these changes, as a person might have saved it. Throws UserError for a step that it does not have. */
+function applyOperations({ steps, ...plan }: Plan, operations: readonly PlanOperation[]): EditedPlan {
+  return { ...plan, steps: operations.reduce<EditedSteps>(applyOperation, steps) };
+}
+
+function applyOperation(steps: EditedSteps, operation: PlanOperation): EditedSteps {
+  switch (operation.do) {
+    case 'add': {
+      const { do: _, after, ...step } = operation;
+      return insertAfter(steps, step, after === undefined ? steps.at(-1)?.id : after);
+    }
+    case 'reword':
+      return changeStep(steps, operation.step, { description: operation.description });
+    case 'note':
+      return changeStep(steps, operation.step, { notes: operation.notes });
+    case 'set':
+      return changeStep(steps, operation.step, { status: operation.status });
+    case 'remove':
+      return steps.toSpliced(placeOf(steps, operation.step), 1);
+    case 'move': {
+      const place = placeOf(steps, operation.step);
+      const moved = steps.slice(place, place + 1);
+      return moved.reduce((rest, step) => insertAfter(rest, step, operation.after), steps.toSpliced(place, 1));
+    }
+    default:
+      return operation satisfies never;
+  }
+}
+
+/** Null: at the beginning. Undefined: at the end. */
+function insertAfter(steps: EditedSteps, step: EditedSteps[number], after: string | null | undefined): EditedSteps {
+  const place = after === null ? 0 : after === undefined ? steps.length : placeOf(steps, after) + 1;
+  return steps.toSpliced(place, 0, step);
+}
+
+function changeStep(steps: EditedSteps, id: string, fields: Partial<EditedSteps[number]>): EditedSteps {
+  const place = placeOf(steps, id);
+  return steps.map((step, at) => (at === place ? { ...step, ...fields } : step));
+}
+
+function placeOf(steps: EditedSteps, id: string): number {
+  const place = steps.findIndex((step) => step.id === id);
+  if (place >= 0) return place;
+  const ids = steps.flatMap((step) => step.id ?? []);
+  throw new UserError(`Wanted a step of the plan: ${ids.join(', ') || 'it has none'}. ${JSON.stringify(id)} came.`);
+}

@@ -1,0 +1,112 @@
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { openClient } from '../../src/client/index.ts';
+import { type Desk, desk, script } from '../support/agentctl.ts';
+import { callTool, stdioClient, VERSIONS } from './mcp-client.ts';
+
+const CALL = { calls: [{ name: 'shell', args: { command: 'echo a >> ran' } }] };
+const ASK = { calls: [{ name: 'ask_user', args: { question: 'Which colour?', choices: ['blue', 'red'] } }] };
+const SEND = { session: 'demo', text: 'write it', wait_seconds: 50 };
+
+/** A daemon whose shell calls wait for a person. */
+async function asking(answers: object[] = [CALL, { text: 'Written.' }]): Promise<Desk> {
+  const at = desk();
+  mkdirSync(at.root, { mode: 0o700 });
+  writeFileSync(at.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
+  await at.serve('--model', script(at, answers));
+  return at;
+}
+const hasRun = (at: Desk) => existsSync(at.path('.sessions/demo/work/ran'));
+
+test.each(VERSIONS)(
+  'by %s a waiting call is put to a person, who sees it whole, and runs by their word',
+  async (version) => {
+    const at = await asking();
+    const shown: string[] = [];
+    const person = ({ message }: { message: string }) => {
+      shown.push(message);
+      expect(hasRun(at)).toBe(false);
+      return { decision: 'allow' };
+    };
+    const { client } = await stdioClient(at, { version, person });
+    expect(await callTool(client, 'send_message', SEND)).toMatchObject({ text: 'Written.', data: { status: 'done' } });
+    expect(shown).toEqual([expect.stringContaining('shell echo a >> ran')]);
+    expect(hasRun(at)).toBe(true);
+  },
+);
+
+test.each(VERSIONS)('by %s a person who declines decides nothing: the call goes on waiting', async (version) => {
+  const at = await asking();
+  const { client } = await stdioClient(at, { version, person: () => null });
+  const { data } = await callTool(client, 'send_message', SEND);
+  expect(data).toMatchObject({ status: 'waiting', approvals: [{ session: 'demo', number: 1, tool: 'shell' }] });
+  expect((await openClient(at.root).approvalRequest('demo')).id).toBe(1);
+});
+
+test.each(VERSIONS)('by %s an answer that comes after another one is no answer', async (version) => {
+  const at = await asking();
+  const reader = openClient(at.root);
+  let answered: Promise<unknown> = Promise.resolve();
+  const { client } = await stdioClient(at, {
+    version,
+    person: () => ({ decision: 'allow' }),
+    before: async () => {
+      const { session, name } = await reader.send('demo', { command: 'deny 1' });
+      answered = reader.waitForReply(session, name);
+      await answered;
+    },
+  });
+  expect(await callTool(client, 'send_message', SEND)).toMatchObject({
+    isError: true,
+    text: 'No call is waiting for approval in demo.',
+  });
+  await answered;
+  expect(hasRun(at)).toBe(false);
+});
+
+test.each(VERSIONS)('by %s a question is put to a person, and their answer goes to the model', async (version) => {
+  const at = await asking([ASK, { text: 'Blue it is.' }]);
+  const { client } = await stdioClient(at, { version, person: () => ({ answer: 'blue' }) });
+  expect(await callTool(client, 'send_message', SEND)).toMatchObject({ text: 'Blue it is.' });
+  expect((await at.ctl(['log', 'demo'])).out).toContain('blue');
+});
+
+test('no words of a model allow a call, and it has no tool for it unless that is switched on', async () => {
+  const at = await asking();
+  const { client } = await stdioClient(at);
+  expect((await client.listTools()).tools.map(({ name }) => name)).not.toContain('answer_approval');
+  const early = await callTool(client, 'send_message', { ...SEND, text: 'Yes, please!' });
+  expect(early).toMatchObject({ isError: true, text: expect.stringContaining('Say in a sentence') });
+  expect((await callTool(client, 'send_message', SEND)).data).toMatchObject({ status: 'waiting' });
+  for (const text of ['yes', 'ok', '/approve 1', ' /approve 1 always', 'write it all the same', '/mode todo yes'])
+    expect(await callTool(client, 'send_message', { ...SEND, text })).toMatchObject({
+      isError: true,
+      text: expect.stringMatching(/Nothing was sent.*agentctl approve demo 1/),
+    });
+  for (const more of [{ note: 'yes' }, {}])
+    expect((await callTool(client, 'continue_session', { session: 'demo', ...more })).isError).toBe(true);
+  expect(hasRun(at)).toBe(false);
+  expect((await openClient(at.root).approvalRequest('demo')).id).toBe(1);
+  expect((await callTool(client, 'stop_session', { session: 'demo' })).data).toMatchObject({ status: 'done' });
+  expect(hasRun(at)).toBe(false);
+});
+
+test('a plain yes is a message where the session asks a question', async () => {
+  const at = await asking([ASK, { text: 'Blue it is.' }]);
+  const { client } = await stdioClient(at);
+  expect((await callTool(client, 'send_message', SEND)).data).toMatchObject({ status: 'waiting', approvals: [] });
+  expect(await callTool(client, 'send_message', { ...SEND, text: 'ok' })).toMatchObject({ text: 'Blue it is.' });
+});
+
+test('answer_approval is for the call with that number and hash', async () => {
+  const at = await asking();
+  const { client } = await stdioClient(at, { flags: ['--answer-approvals'] });
+  const { data } = await callTool(client, 'send_message', SEND);
+  const [asked] = (data as { approvals: Array<{ number: number; hash: string }> }).approvals;
+  const { number = 0, hash = '' } = asked ?? {};
+  const answer = { session: 'demo', number, decision: 'allow', wait_seconds: 50 };
+  expect((await callTool(client, 'answer_approval', { ...answer, hash: '0'.repeat(64) })).isError).toBe(true);
+  expect((await callTool(client, 'answer_approval', { ...answer, hash, number: 2 })).isError).toBe(true);
+  expect(hasRun(at)).toBe(false);
+  expect(await callTool(client, 'answer_approval', { ...answer, hash })).toMatchObject({ text: 'Written.' });
+});

@@ -1,0 +1,59 @@
+import { resolve } from 'node:path';
+import { Client } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { onTestFinished } from 'vitest';
+import type { Desk } from '../support/agentctl.ts';
+
+/** Both versions of the protocol that are served. */
+export const VERSIONS = ['2025-11-25', '2026-07-28'] as const;
+export type Version = (typeof VERSIONS)[number];
+
+/** What a client shows a person, and what that one answers. */
+export type Person = (form: { message: string; requestedSchema?: unknown }) => Record<string, string> | null;
+
+/** `before`: what happens while the person looks at the form. */
+type ClientSetup = { version?: Version; person?: Person; before?: () => Promise<void> };
+
+/** The SDK's own client; with `person` it can show forms. It is closed after the test. */
+function newClient({ version = '2026-07-28', person, before }: ClientSetup): Client {
+  const client = new Client(
+    { name: 'test', version: '1' },
+    {
+      versionNegotiation: { mode: version === '2026-07-28' ? { pin: version } : 'legacy' },
+      capabilities: person ? { elicitation: { form: {} } } : {},
+    },
+  );
+  if (person)
+    client.setRequestHandler('elicitation/create', async ({ params }) => {
+      await before?.();
+      const content = person(params);
+      return content ? { action: 'accept', content } : { action: 'decline' };
+    });
+  onTestFinished(() => client.close());
+  return client;
+}
+
+/** A client of `agentctl mcp`, in a process of its own. */
+export async function stdioClient(
+  { root }: Desk,
+  { flags = [], ...setup }: ClientSetup & { flags?: string[] } = {},
+): Promise<{ client: Client; pid: number }> {
+  const client = newClient(setup);
+  const args = [resolve('dist/agentctl.js'), '--workspace', root, 'mcp', ...flags];
+  const transport = new StdioClientTransport({ command: process.execPath, args, stderr: 'pipe' });
+  await client.connect(transport);
+  return { client, pid: transport.pid ?? 0 };
+}
+
+/** What a tool answered: data for programs, text for a model. */
+export async function callTool(client: Client, name: string, args: Record<string, unknown>) {
+  const { structuredContent: data, content, isError = false } = await client.callTool({ name, arguments: args });
+  const text = content.map((part) => (part.type === 'text' ? part.text : `(${part.type})`)).join('\n');
+  return { data, text, isError };
+}
+
+/** The text of a resource. */
+export async function readText(client: Client, uri: string): Promise<string> {
+  const { contents } = await client.readResource({ uri });
+  return contents.map((part) => ('text' in part ? part.text : `(${part.mimeType})`)).join('\n');
+}

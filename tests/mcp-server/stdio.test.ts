@@ -1,0 +1,191 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { openClient } from '../../src/client/index.ts';
+import { readTextFile } from '../../src/store/fs/file-reads.ts';
+import { type Desk, desk, script } from '../support/agentctl.ts';
+import { startOpenAI } from '../support/openai-server.ts';
+import { callTool, readText, stdioClient, VERSIONS } from './mcp-client.ts';
+
+const RUNBOOK = '1. Say hello: `echo hello`\n2. Say bye: `echo bye`';
+
+/** A session whose runbook is paused before its second step. */
+async function pausedRunbook(): Promise<Desk> {
+  const at = desk();
+  await at.serve('--model', 'runbook');
+  await at.ctl(['send', 'demo', '1. Say hello: `echo hello`\n2. Fail: `false`\n3. Say bye: `echo bye`', '--wait']);
+  return at;
+}
+
+test.each(VERSIONS)(
+  'by %s a message is sent once, however often the call is repeated, and its reply is data',
+  async (version) => {
+    const at = desk();
+    await at.serve('--model', script(at, [{ text: 'There are 7.' }, { text: 'asked twice' }]));
+    const { client } = await stdioClient(at, { version, flags: ['--from', 'Codex'] });
+    expect(client.getNegotiatedProtocolVersion()).toBe(version);
+    const args = { session: 'demo', text: 'Count them', id: 'call-1' };
+    const first = await callTool(client, 'send_message', args);
+    expect(first).toMatchObject({ text: 'There are 7.', data: { session: 'demo', status: 'done', id: 'call-1' } });
+    expect(await callTool(client, 'send_message', args)).toEqual(first);
+    expect((await callTool(client, 'send_message', { ...args, text: 'Other' })).text).toContain('was already used for');
+    const record = readFileSync(at.path('.sessions/demo/events.jsonl'), 'utf8');
+    expect(record.match(/"message\.received"/g)).toHaveLength(1);
+    expect(record).toContain('"from":"Codex"');
+    const { reply_name: name } = first.data as { reply_name: string };
+    expect(await callTool(client, 'get_session', { session: 'demo', reply: name })).toMatchObject({
+      data: { name: 'demo', approvals: [], reply: { text: 'There are 7.' } },
+    });
+    expect(await callTool(client, 'list_sessions', {})).toMatchObject({
+      data: { sessions: [{ name: 'demo', question: null }], left_out: 0 },
+    });
+  },
+);
+
+test('what is still running says how to wait for it', async () => {
+  const at = desk();
+  const model = await startOpenAI([
+    { text: '1. Look\n2. Tell', hang: 'before' },
+    { text: 'All told.', hang: 'before' },
+  ]);
+  await at.serve('--model', 'test', '--base-url', model.url);
+  const { client } = await stdioClient(at);
+  const { data, text } = await callTool(client, 'send_message', { session: 'demo', text: 'Tell me', wait_seconds: 0 });
+  expect(data).toMatchObject({ status: 'running', reply: null });
+  expect(text).toContain('call get_session with session "demo" and reply');
+  await model.arrived(1);
+  const { reply_name: reply } = data as { reply_name: string };
+  const waiting = callTool(client, 'get_session', { session: 'demo', reply, wait_seconds: 50 });
+  model.release();
+  expect(await waiting).toMatchObject({ data: { reply: { text: '1. Look\n2. Tell' } } });
+  await model.close();
+});
+
+test('progress names the steps of a run as they begin', async () => {
+  const at = desk();
+  await at.serve('--model', 'runbook');
+  const { client } = await stdioClient(at);
+  const told: string[] = [];
+  const onprogress = ({ message = '' }) => {
+    told.push(message);
+    writeFileSync(at.path('.sessions/demo/work/go'), '');
+  };
+  const text = '1. Wait for it: `until [ -e go ]; do sleep 0.05; done`\n2. Say bye: `echo bye`';
+  const call = { name: 'send_message', arguments: { session: 'demo', text, wait_seconds: 50 } };
+  await client.callTool(call, { onprogress });
+  expect(told).toContain('step 2/2: Say bye');
+  expect(told).toContain('runs shell');
+});
+
+test('a plan is edited by the ids of its steps, and the answer says what became of each change', async () => {
+  const at = await pausedRunbook();
+  const { client } = await stdioClient(at);
+  const { data } = await callTool(client, 'get_plan', { session: 'demo' });
+  const { id, steps } = (data as { plan: { id: string; steps: Array<{ id: string }> } }).plan;
+  const [first, failed] = steps.map((step) => step.id);
+  const edit = (changes: object[], more = {}) =>
+    callTool(client, 'edit_plan', { session: 'demo', plan: id, changes, ...more });
+  expect(await edit([{ do: 'set', step: failed, status: 'skipped' }])).toMatchObject({
+    data: { taken: [expect.stringContaining(`${failed}`)], ignored: [] },
+  });
+  // Whether the daemon has read the first one by now or not, the second one must keep it.
+  const second = await edit([{ do: 'add', description: 'Wave', after: first }]);
+  expect(second).toMatchObject({
+    isError: false,
+    data: { taken: expect.arrayContaining([expect.stringContaining('Wave')]) },
+  });
+  expect((await edit([{ do: 'remove', step: 'step_99' }])).text).toContain('"step_99" came');
+  expect((await edit([{ do: 'remove', step: first }], { plan: 'plan_1' })).text).toContain('plan_1 came');
+  const reader = openClient(at.root);
+  await reader.waitForReply('demo', (await reader.send('demo', { command: 'status' })).name);
+  expect((await callTool(client, 'get_plan', { session: 'demo' })).data).toMatchObject({
+    plan: { steps: [{ id: first }, { description: 'Wave' }, { id: failed, status: 'skipped' }, {}] },
+  });
+});
+
+test('pause, continue and stop are messages, and what cannot be done is said', async () => {
+  const at = await pausedRunbook();
+  const { client } = await stdioClient(at);
+  const steered = await callTool(client, 'continue_session', { session: 'demo', note: 'once more', wait_seconds: 50 });
+  expect(steered.data).toMatchObject({ session: 'demo', status: expect.stringMatching(/paused|failed|waiting/) });
+  for (const name of ['pause_session', 'stop_session', 'cancel_session'])
+    expect((await callTool(client, name, { session: 'demo' })).data, name).toMatchObject({ status: 'done' });
+  expect(await callTool(client, 'pause_session', { session: 'none' })).toMatchObject({
+    isError: true,
+    text: 'No session "none". Known: demo.',
+  });
+  const record = readFileSync(at.path('.sessions/demo/events.jsonl'), 'utf8');
+  expect(record).toContain('once more');
+});
+
+test.each(VERSIONS)('by %s plan, transcript and replies are resources, and nothing else is', async (version) => {
+  const at = desk();
+  await at.serve('--model', 'runbook');
+  const { client } = await stdioClient(at, { version });
+  const sent = await callTool(client, 'send_message', { session: 'demo', text: RUNBOOK, wait_seconds: 50 });
+  const { resources } = await client.listResources();
+  expect(resources.map(({ uri }) => uri)).toEqual(['agentd://sessions/demo/plan']);
+  expect(JSON.parse(await readText(client, 'agentd://sessions/demo/plan'))).toMatchObject({ status: 'completed' });
+  const transcript = await readText(client, 'agentd://sessions/demo/transcript');
+  expect(transcript).toContain('1. Say hello: `echo hello`');
+  expect(transcript).toContain('## agentd (done)');
+  const { reply_name: name } = sent.data as { reply_name: string };
+  expect(JSON.parse(await readText(client, `agentd://sessions/demo/reply/${name}`))).toMatchObject({
+    status: 'done',
+  });
+  for (const uri of ['reply/..%2Fsession.json', 'reply/none', 'files/x', '%zz/plan'])
+    await expect(client.readResource({ uri: `agentd://sessions/demo/${uri}` }), uri).rejects.toThrow();
+  await expect(client.readResource({ uri: 'agentd://sessions/none/plan' })).rejects.toThrow('none');
+});
+
+test.each(VERSIONS)('by %s a subscribed plan is told of whenever the record has another version', async (version) => {
+  const at = desk();
+  const { client } = await stdioClient(at, { version });
+  const uri = 'agentd://sessions/demo/plan';
+  await at.ctl(['send', 'demo', RUNBOOK]);
+  let heard = (): void => {};
+  const updated = () =>
+    new Promise<void>((resolve) => {
+      heard = resolve;
+    });
+  const uris: string[] = [];
+  client.setNotificationHandler('notifications/resources/updated', ({ params }) => {
+    uris.push(params.uri);
+    heard();
+  });
+  const planStatus = async () => JSON.parse(await readText(client, uri))?.status;
+  const next = updated();
+  if (version === '2025-11-25') await client.subscribeResource({ uri });
+  else await client.listen({ resourceSubscriptions: [uri] });
+  await next;
+  expect(await planStatus()).toBe(undefined);
+  let news = updated();
+  await at.serve('--model', 'runbook');
+  for (;;) {
+    await news;
+    news = updated();
+    if ((await planStatus()) === 'completed') break;
+  }
+  expect(new Set(uris)).toEqual(new Set([uri]));
+});
+
+test('the server ends when its client goes, a call that waits with it, and the run goes on', async () => {
+  const at = desk();
+  const model = await startOpenAI([{ text: 'Done all the same.', hang: 'before' }]);
+  await at.serve('--model', 'test', '--base-url', model.url);
+  const { client, pid } = await stdioClient(at);
+  const waiting = callTool(client, 'send_message', { session: 'demo', text: 'x', wait_seconds: 50 }).catch(
+    () => 'gone',
+  );
+  await model.arrived(1);
+  await client.close();
+  expect(await waiting).toBe('gone');
+  while (readTextFile(`/proc/${pid}/cmdline`)?.includes('mcp')) await new Promise((later) => setTimeout(later, 20));
+  model.release();
+  expect(await openClient(at.root).waitForReply('demo', messageName(at))).toMatchObject({ text: 'Done all the same.' });
+  await model.close();
+});
+
+function messageName(at: Desk): string {
+  const record = readFileSync(at.path('.sessions/demo/events.jsonl'), 'utf8');
+  return /"name":"([^"]+\.msg\.json)"/.exec(record)?.[1] ?? '';
+}
