@@ -10,12 +10,12 @@ test('arguments that no tool takes are refused with what was wanted, and nothing
   const at = desk();
   const { client } = await stdioClient(at);
   const wrong: Array<[string, object, RegExp]> = [
-    ['send_message', { session: 'demo', text: '  ' }, /wanted some words/],
+    ['send_message', { session: 'demo', text: '  ' }, /expected some words/],
     ['send_message', { session: '', text: 'x' }, /session/],
     ['send_message', { session: 'demo', text: 'x', wait_seconds: 60 }, /wait_seconds/],
-    ['send_message', { session: 'demo', text: 'x', id: '../x' }, /wanted letters, digits/],
+    ['send_message', { session: 'demo', text: 'x', id: '../x' }, /expected letters, digits/],
     ['edit_plan', { session: 'demo', plan: 'plan_1', changes: [{ do: 'burn', step: 'step_1' }] }, /changes/],
-    ['get_session', { session: 'demo', reply: '../events.jsonl' }, /wanted a reply_name/],
+    ['get_session', { session: 'demo', reply: '../events.jsonl' }, /expected a reply_name/],
     ['get_session', { session: 'nobody' }, /No session "nobody"\. Known: none yet\./],
     ['get_session', { session: '../ws' }, /No session/],
     ['answer_approval', { session: 'demo' }, /answer_approval/],

@@ -93,8 +93,8 @@ test('a plan is edited by the ids of its steps, and the answer says what became 
     isError: false,
     data: { taken: expect.arrayContaining([expect.stringContaining('Wave')]) },
   });
-  expect((await edit([{ do: 'remove', step: 'step_99' }])).text).toContain('"step_99" came');
-  expect((await edit([{ do: 'remove', step: first }], { plan: 'plan_1' })).text).toContain('plan_1 came');
+  expect((await edit([{ do: 'remove', step: 'step_99' }])).text).toContain('got "step_99"');
+  expect((await edit([{ do: 'remove', step: first }], { plan: 'plan_1' })).text).toContain('not plan_1');
   const reader = openClient(at.root);
   await reader.waitForReply('demo', (await reader.send('demo', { command: 'status' })).name);
   expect((await callTool(client, 'get_plan', { session: 'demo' })).data).toMatchObject({

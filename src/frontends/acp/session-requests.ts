@@ -84,6 +84,6 @@ export function refuseForeignServers(client: Client, wanted: readonly ServerOfEd
     'url' in one ? { url: one.url } : { command: one.command, args: one.args },
   ]);
   throw new UserError(
-    `Only MCP servers of agentd.json are used, as they are programs to run. The editor brings ${foreign.map(({ name }) => name).join(', ')}. Switch them off for this agent, or add to agentd.json: ${JSON.stringify({ mcpServers: Object.fromEntries(entries) })}`,
+    `Expected no MCP servers but those of agentd.json, as they are programs to run; got ${foreign.map(({ name }) => name).join(', ')}. Switch them off for this agent, or add to agentd.json: ${JSON.stringify({ mcpServers: Object.fromEntries(entries) })}`,
   );
 }

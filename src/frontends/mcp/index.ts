@@ -32,7 +32,7 @@ export async function serveMcp(context: McpContext, complain: (text: string) => 
       mcp.server.setRequestHandler('resources/subscribe', ({ params: { uri } }) => {
         const session = sessionOfPlanUri(uri);
         if (session === undefined || !client.sessions().includes(session))
-          throw new ResourceNotFoundError(uri, 'Wanted the plan of a session: agentd://sessions/{session}/plan.');
+          throw new ResourceNotFoundError(uri, 'Expected the plan of a session: agentd://sessions/{session}/plan.');
         plans.add(uri, [uri]);
         return {};
       });

@@ -52,7 +52,7 @@ export function addReadTools(server: McpServer, { client }: McpContext): void {
         session: SessionArgument,
         reply: z
           .string()
-          .regex(/^[^./\\\0][^/\\\0]*$/, 'wanted a reply_name that send_message gave')
+          .regex(/^[^./\\\0][^/\\\0]*$/, 'expected a reply_name that send_message gave')
           .optional()
           .describe('A `reply_name` that send_message gave.'),
         wait_seconds: z.number().min(0).max(MAX_WAIT_S).default(0),

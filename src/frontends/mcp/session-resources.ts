@@ -55,7 +55,8 @@ export function addResources(server: McpServer, client: Client): void {
     transcriptOf(client, session),
   );
   add('reply', 'agentd://sessions/{session}/reply/{name}', 'One reply.', 'application/json', async (session, name) => {
-    if (/^\.|[/\\\0]/.test(name)) throw new ResourceNotFoundError(name, 'Wanted a reply_name that send_message gave.');
+    if (/^\.|[/\\\0]/.test(name))
+      throw new ResourceNotFoundError(name, 'Expected a reply_name that send_message gave.');
     return JSON.stringify(await client.waitForReply(session, name, { timeoutMs: 0 }), null, 2);
   });
 }

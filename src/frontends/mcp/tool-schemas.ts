@@ -16,7 +16,7 @@ export const WaitArgument = z
   .describe(`Seconds to wait for the reply, at most ${MAX_WAIT_S}. The run goes on however long this is.`);
 export const MessageIdArgument = z
   .string()
-  .regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, 'wanted letters, digits, ".", "_" and "-", a letter or digit first')
+  .regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, 'expected letters, digits, ".", "_" and "-", a letter or digit first')
   .max(200)
   .optional()
   .describe('An id of your own. A call repeated with the same id and content runs nothing a second time.');

@@ -32,7 +32,7 @@ export function addWriteTools(server: McpServer, context: McpContext, states: Re
         'Sends a message to a session of agentd, which works on it by itself; makes the session where it is not there. Gives the reply if it comes within `wait_seconds`, else how to get it later. During a run a message joins it; where the session asked something, it is the answer.',
       inputSchema: z.object({
         session: SessionArgument,
-        text: z.string().regex(/\S/, 'wanted some words').describe('What to say, in plain words.'),
+        text: z.string().regex(/\S/, 'expected some words').describe('What to say, in plain words.'),
         wait_seconds: WaitArgument,
         id: MessageIdArgument,
       }),
@@ -59,7 +59,7 @@ export function addWriteTools(server: McpServer, context: McpContext, states: Re
     async ({ session, plan, changes }) => {
       const current = (await client.show(session)).session.plan;
       if (current?.id !== plan)
-        throw new UserError(`The plan of ${session} is ${current?.id ?? 'none'}, and ${plan} came. Call get_plan.`);
+        throw new UserError(`The plan of ${session} is ${current?.id ?? 'none'}, not ${plan}. Call get_plan.`);
       return structured(await client.savePlan(session, JSON.stringify(applyOperations(current, changes))));
     },
   );
@@ -116,7 +116,7 @@ function addAnswerTool(server: McpServer, { client, from }: McpContext, call: Ma
       inputSchema: z.object({
         session: SessionArgument,
         number: z.int().min(1),
-        hash: z.string().regex(/^[0-9a-f]{64}$/, 'wanted the hash of the call: 64 hex digits'),
+        hash: z.string().regex(/^[0-9a-f]{64}$/, 'expected the hash of the call: 64 hex digits'),
         decision: z.enum(['allow', 'deny']),
         wait_seconds: WaitArgument,
       }),
@@ -178,5 +178,5 @@ function placeOf(steps: EditedSteps, id: string): number {
   const place = steps.findIndex((step) => step.id === id);
   if (place >= 0) return place;
   const ids = steps.flatMap((step) => step.id ?? []);
-  throw new UserError(`Wanted a step of the plan: ${ids.join(', ') || 'it has none'}. ${JSON.stringify(id)} came.`);
+  throw new UserError(`Expected a step of the plan (${ids.join(', ') || 'it has none'}), got ${JSON.stringify(id)}.`);
 }
