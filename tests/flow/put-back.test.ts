@@ -23,7 +23,7 @@ test('a file moved back from done/ gets a reply: done once more, or the reason w
   on.sh('demo', 'mv done/*-again.md inbox/again.md');
   await on.start(flags);
   const refused = await on.file('demo', 'outbox/again-2.md');
-  expect([statusOf(refused), refused.includes('drop a copy of it (cp)')]).toEqual(['rejected', true]);
+  expect([statusOf(refused), refused.includes('drop a copy of the file (cp)')]).toEqual(['rejected', true]);
   expect(inFolder(join(on.session('demo'), 'rejected')).sort()).toEqual(['again.md', 'again.md.why.json']);
   on.sh('demo', 'cp -p rejected/again.md inbox/again.md');
   expect(await on.file('demo', 'outbox/again-3.md')).toContain('answer 3');

@@ -134,7 +134,7 @@ describe.each(modes)('with the sandbox on %s:', (mode) => {
     expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
     await until(() => first(it.on) === '', 'the end of the folder');
     expect(groupRuns(it.group)).toBe(false);
-    await until(() => daemon.stderr().includes('was ended'), 'the word of it in the log');
+    await until(() => daemon.stderr().includes('ended leftover processes'), 'the word of it in the log');
   });
 
   test('the time a command may take counts from its start, not from when it was taken up', async () => {

@@ -27,7 +27,7 @@ test('what a session was about to record does not begin the record of one that i
   rmSync(workspace.paths.session('demo'), { recursive: true });
   await workspace.create('demo');
   const late = old.eventLog.append([{ type: 'session.opened', format: 1, key: 'demo' }]);
-  await expect(late).rejects.toThrow('made again');
+  await expect(late).rejects.toThrow('removed or recreated while in use');
   expect(existsSync(join(workspace.paths.session('demo'), 'events.jsonl'))).toBe(false);
   await old.close();
 });

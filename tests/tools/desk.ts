@@ -40,7 +40,7 @@ const ALL: Permissions = { mode: 'auto', session: [], workspace: [] };
 /** A work folder with the built-in tools at it, and beside it a folder they may not touch. Removed after the test. */
 export function desk({ sandbox, permissions = ALL, settleMs, ...options }: DeskOptions = {}) {
   const root = mkdtempSync(join(realpathSync(tmpdir()), 'agentd-tools-'));
-  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true, maxRetries: 5 }));
   onTestFinished(() => endJobs(join(root, 'jobs')));
   const work = join(root, 'work');
   const outside = join(root, 'outside');
