@@ -15,14 +15,13 @@ import { sessionLanguage } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
 
 /**
- * Denials of one call in a run, the last of which rests it: a model that does not take a no has to be helped by a
- * person.
+ * How often one call may be denied in a run before the run ends: a model that ignores a denial needs a person's help.
  */
 const MAX_DENIALS = 3;
-/** Code points of a call that a reply shows. */
+/** Code points of a call shown in a reply. */
 const MAX_CALL_SHOWN = 2000;
 
-/** The run rests over a call that waits for a person. Its calls stay open, and its reply says what is asked. */
+/** Ends the run because a call needs a person's approval. Its calls stay open, and the reply asks the question. */
 export function endForApprovalEvents(session: Session, rules: Rules): EventBody[] {
   const { open } = session.approvals;
   if (!session.run || !open) return [];
@@ -30,7 +29,7 @@ export function endForApprovalEvents(session: Session, rules: Rules): EventBody[
   return endRunEvents(session, rules, { status: 'waiting', reason: 'approval', text, keepsCalls: true });
 }
 
-/** What a person is asked: the call to the letter, why, and how to answer. */
+/** The question to the person: the exact call, why approval is needed, and how to answer. */
 function approvalQuestionText(
   session: Session,
   rules: Rules,
@@ -45,7 +44,7 @@ function approvalQuestionText(
   return escapeInvisible(parts.join('\n\n'));
 }
 
-/** Nobody has answered by then. */
+/** The time by which a person has to answer the open call, and the events that are due if nobody does. */
 export function approvalTimeout(session: Session): { due?: DueEvents } {
   const { open } = session.approvals;
   if (!open) return {};
@@ -57,7 +56,7 @@ export function approvalTimeout(session: Session): { due?: DueEvents } {
   };
 }
 
-/** What the model is told where nobody answered in time. */
+/** Tells the model that nobody answered in time. */
 export const DENIED_UNANSWERED = 'denied: nobody answered';
 export const DENIED_BY_PERSON = 'denied: a person said no';
 const DENIED_BY_OTHER_WORDS = 'not approved: the person wrote something else instead, see their message';
@@ -70,8 +69,8 @@ type ApprovalAnswer = Pick<Extract<EventBody, { type: 'approval.answered' }>, 'd
 };
 
 /**
- * The answer to the call that waits, as events. What the run comes to is told by the reply to the message that
- * answered; where none did, one that stands for it gets that reply.
+ * The answer to the open call, as events. The reply to the message that answered reports how the run ends; if no
+ * message answered, a stand-in message gets that reply.
  */
 export function approvalAnsweredEvents(
   session: Session,
@@ -90,7 +89,7 @@ export function approvalAnsweredEvents(
   ];
 }
 
-/** A message that waits for its reply still gets it; a reply that was given cannot be given again. */
+/** No message if the run's own still waits for its reply; else a stand-in, since a reply cannot be sent twice. */
 function standInMessage(session: Session, { id, run }: PendingApproval): { message?: string; name?: string } {
   const asked = mapGet(session.messages, run?.message ?? '');
   if (!asked?.isReplied) return {};
@@ -98,7 +97,7 @@ function standInMessage(session: Session, { id, run }: PendingApproval): { messa
   return { message: name, name };
 }
 
-/** What a message means for the call that waits; null where it means nothing, or none waits. */
+/** What a message means for the open call; null if it means nothing for it, or no call is open. */
 export function answerApprovalEvents(
   session: Session,
   message: Message,
@@ -118,7 +117,7 @@ export function answerApprovalEvents(
     case 'stop':
     case 'cancel':
     case 'new':
-      // The run goes on for a moment, and meets the message.
+      // The run resumes, and the next iteration handles the message.
       return [{ ...withdrawnAnswer(open), type: 'approval.answered' }];
     case 'run':
       return approvalAnsweredEvents(session, { decision: 'deny', by: 'withdrawn', why: DENIED_WITHDRAWN });
@@ -154,7 +153,7 @@ function answerByCommand(session: Session, message: Message, kind: 'approve' | '
   return approvalAnsweredEvents(session, { decision: 'allow', by: 'person', why: '', always, message });
 }
 
-/** Plain words: a yes, a no, or something else, which is a no and is told to the model. */
+/** Plain words: yes, no, or something else, which counts as no and is passed on to the model. */
 function answerByWords(session: Session, message: Message, kind: 'task' | 'continue', rules: Rules): EventBody[] {
   const { open } = session.approvals;
   const said = textWithoutCommand(message);
@@ -179,33 +178,33 @@ function answerByWords(session: Session, message: Message, kind: 'task' | 'conti
   });
 }
 
-/** A rule's no: nobody is asked. */
+/** A rule denies the call, so nobody is asked. */
 export function denyByRuleEvent(call: string, why: string): EventBody {
   return { type: 'approval.answered', call, decision: 'deny', by: 'rule', why: `denied: ${why}` };
 }
 
 /**
- * Messages that were written without knowing of the call that waits: plain words of theirs do not answer it, and wait
- * with it.
+ * Whether a message was written before its sender could know of the open call. Its plain words do not answer the call,
+ * and the message waits as well.
  */
 export function waitsForApproval(session: Session, message: Message, kind: MessageKind | null): boolean {
   const { open } = session.approvals;
   return open !== null && (kind === 'task' || kind === 'continue') && open.queuedBefore.includes(message.id);
 }
 
-/** The verdict on a call that has not begun; null where nobody has given one. */
+/** The verdict on a call that has not started; null if there is none. */
 export function approvalVerdictOn({ approvals: { lastDecided } }: Session, { key }: Pick<TurnCall, 'key'>) {
   return lastDecided?.call === key ? lastDecided : null;
 }
 
-/** A call that may not run is answered: the model is told, and goes on from there. */
+/** Answers a call that may not run with the reason; the model continues from there. */
 export function deniedCallEvents(session: Session, call: TurnCall): EventBody[] {
   const last = call.state === 'asked' ? approvalVerdictOn(session, call) : null;
   if (last?.verdict.decision !== 'deny') return [];
   return [{ type: 'tool.finished', call: call.key, ok: false, output: { text: last.verdict.why }, ms: 0 }];
 }
 
-/** The same call denied so often that it is no use to go on. */
+/** Ends the run if the same call has been denied so often that continuing is pointless. */
 export function checkDenials(session: Session, rules: Rules): RunEndReason | null {
   const { denials, lastDecided } = session.approvals;
   const [key, times] = Object.entries(denials).find(([, count]) => count >= MAX_DENIALS) ?? [];

@@ -19,8 +19,8 @@ const NOBODY_TO_ASK =
   'Nobody can be asked: you work on one step for a parent session. Decide yourself and say what you assumed, or end with [Blocked: what is missing].';
 
 /**
- * What the open `ask_user` calls of an answer want next, once its other calls have ended: the first question brings the
- * run to rest; what cannot be asked is told why. Empty where there is none.
+ * The events for the open `ask_user` calls of an answer, once its other calls have ended: the first question ends the
+ * run, and a call that cannot be asked is answered with the reason. Empty if there are no such calls.
  */
 export function askUserEvents(session: Session, rules: Rules): EventBody[] {
   const open = (session.turn?.calls ?? []).filter(
@@ -46,7 +46,7 @@ function whyCannotAsk(session: Session, { agents }: Rules): string | undefined {
   return joiningMessages(session).length > 0 ? PERSON_WROTE_MEANWHILE : undefined;
 }
 
-/** The question is on record before anybody sees it. */
+/** Logs the question before anybody sees it. */
 function askQuestionEvents(
   session: Session,
   rules: Rules,
@@ -69,7 +69,7 @@ function refuseCallEvents(call: TurnCall, text: string): EventBody[] {
   return [...callStartedEvents(call), { type: 'tool.finished', call: call.key, ok: false, output: { text }, ms: 0 }];
 }
 
-/** A power cut may have left only the start on record. */
+/** A power cut may have left only the start of the call in the log. */
 function callStartedEvents({ key, name, args, state }: TurnCall): EventBody[] {
   return state === 'asked' ? [{ type: 'tool.started', call: key, name, args, replay: 'safe' }] : [];
 }

@@ -52,9 +52,9 @@ import { planCallEvents } from './plan-tool-calls.ts';
 import { respondToMessage } from './respond.ts';
 
 /**
- * What now? Pure: no clock, no chance, no waiting. Deciding again on the same session gives the same answer, and each
- * event it asks for takes away the reason to ask for it, so a crash at any point is followed by the rest of the same
- * story.
+ * Decides what to do next. Pure: no clock, no randomness, no waiting. The same session always gives the same decision,
+ * and each event it asks for removes the reason to ask for it, so after a crash at any point the same sequence
+ * continues.
  */
 export function decide(session: Session, rules: Rules = resolveRules()): Decision {
   const decision = nextDecision(session, rules);
@@ -65,7 +65,8 @@ export function decide(session: Session, rules: Rules = resolveRules()): Decisio
 function nextDecision(session: Session, rules: Rules): Decision {
   const unpublished = Object.keys(session.unpublishedReplies)[0];
   if (unpublished !== undefined) return { do: 'publish', message: unpublished };
-  // The reply that asks comes before anything else is heard: what came in until then is no answer.
+  // The reply with the question goes out before anything else is handled: messages received until then do not answer
+  // it.
   const asked = endForApprovalEvents(session, rules);
   if (asked.length > 0) return { do: 'record', events: asked };
   const deadLetter = deadLetterEvents(session, rules);
@@ -73,7 +74,7 @@ function nextDecision(session: Session, rules: Rules): Decision {
   const events = dueEvents(session, rules);
   if (events.length > 0) return { do: 'record', events };
   if (session.run) return waitForSettings(session, rules) ?? decideInRun(session, rules);
-  // Before the next message, which may let the plan go and its children with it.
+  // Before the next message, which may drop the plan and its child sessions.
   const halt = haltChildren(session);
   if (halt) return halt;
   const begun = nextMessageEvents(session, rules);
@@ -83,7 +84,7 @@ function nextDecision(session: Session, rules: Rules): Decision {
   return { do: 'rest', ...approvalTimeout(session) };
 }
 
-/** What may be done while a call is in flight: replies, and answers that need no run. Null: nothing. */
+/** What can be done while a call is in flight: replies, and answers that need no run. Null if there is nothing. */
 export function decideDuringCall(session: Session, rules: Rules): Decision | null {
   const unpublished = Object.keys(session.unpublishedReplies)[0];
   if (unpublished !== undefined) return { do: 'publish', message: unpublished };
@@ -91,7 +92,7 @@ export function decideDuringCall(session: Session, rules: Rules): Decision | nul
   return first ? { do: 'record', events: respondToMessage(session, first.message, rules) } : null;
 }
 
-/** Facts that follow from what is known already, the first kind that has any. */
+/** Events that follow from the current state: the first kind for which there are any. */
 function dueEvents(session: Session, rules: Rules): EventBody[] {
   const end = planEndEvent(session);
   if (end) return [end];
@@ -103,7 +104,7 @@ function dueEvents(session: Session, rules: Rules): EventBody[] {
   return idle ? [joinedReply(session, idle.id, rules)] : [];
 }
 
-/** A rest owes its message the reply, and a model call owes one to each message that joined. */
+/** The end of a run owes its message a reply; a model call owes one to each message that joined it. */
 function owedReplyEvents(session: Session, rules: Rules): EventBody[] {
   const language = sessionLanguage(session, rules);
   const { runEnd } = session;
@@ -139,7 +140,7 @@ function owedReplyEvents(session: Session, rules: Rules): EventBody[] {
   return joined !== undefined ? [joinedReply(session, joined, rules)] : [];
 }
 
-/** A child session answers once, when it is done: whoever it works for goes on waiting. */
+/** A child session replies once, when it is done: until then its parent keeps waiting. */
 const isWaitingSilently = ({ name, approvals }: Session): boolean => approvals.open !== null && sessionDepth(name) > 0;
 
 function joinedReply(session: Session, message: string, rules: Rules): EventBody {
@@ -159,7 +160,7 @@ function isHeldBack(session: Session, message: Message): boolean {
   return waitsForApproval(session, message, 'kind' in kind ? kind.kind : null);
 }
 
-/** A run is on: finish the turn at hand, then call the model again, unless there is a reason to rest. */
+/** In a run: finish the current turn, then call the model again, unless there is a reason to end the run. */
 function decideInRun(session: Session, rules: Rules): Decision {
   const answered = answerQuestionEvents(session);
   if (answered.length > 0) return { do: 'record', events: answered };
@@ -207,13 +208,13 @@ function decideInRun(session: Session, rules: Rules): Decision {
   };
 }
 
-/** A call of the daemon's own runs, unless it was denied. */
+/** Runs a call, unless it was denied. */
 function actUnlessDenied(session: Session, call: TurnCall): Decision {
   const refused = deniedCallEvents(session, call);
   return refused.length > 0 ? { do: 'record', events: refused } : { do: 'act', call };
 }
 
-/** A claim stands until its checks have been tried; where a person has to say, the run waits. */
+/** A claim stays open until its checks have run; if a person has to decide, the run waits. */
 function decideClaim(session: Session, claim: StepClaim, rules: Rules): Decision {
   const next = nextClaimAction(session, claim);
   if (next.need === 'try') return actUnlessDenied(session, next.call);
@@ -225,8 +226,8 @@ function decideClaim(session: Session, claim: StepClaim, rules: Rules): Decision
 }
 
 /**
- * The plan an answer brings about: it begins with the first call or declared step of a run, and grows by what is
- * declared.
+ * The plan events an answer leads to: a plan starts with the first call or declared step of a run, and declared steps
+ * are added to it.
  */
 function planEventsOf(session: Session): EventBody[] {
   const { run, turn } = session;
@@ -246,7 +247,7 @@ function planEventsOf(session: Session): EventBody[] {
   return added.length > 0 ? added : turn.hasClosedStep || turn.isBlocked ? [] : chooseStepEvents(session);
 }
 
-/** A plan at work has a step at work, as long as one is ready. */
+/** An active plan has a current step as long as one is ready. */
 function chooseStepEvents(session: Session): EventBody[] {
   const plan = activePlan(session);
   if (!plan) return [];

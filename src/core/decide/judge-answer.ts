@@ -16,8 +16,8 @@ import type { Session } from '../session/session-state.ts';
 import { textOfJsonAnswer } from '../text/json-in-answer.ts';
 
 /**
- * What the answer at hand means for the plan, once its calls have ended: a step is closed, claimed, refused, blocked or
- * asked about, or nothing. One answer closes one step at most, and is judged once.
+ * What the current answer means for the plan, once its calls have ended: a step is closed, claimed, refused, blocked or
+ * asked about, or nothing happens. One answer closes at most one step and is judged once.
  */
 export function judgeAnswer(session: Session): EventBody[] {
   const plan = activePlan(session);
@@ -27,7 +27,7 @@ export function judgeAnswer(session: Session): EventBody[] {
   const text = textOfJsonAnswer(turn.text);
   const tags = readStatusTags(text);
   const open = findVeto(linesWithTags(text), false)?.veto === 'not_done';
-  // A person may have closed the step the model was asked about: then the answer speaks of that one, unless it names
+  // A person may have closed the step the model was asked about: the answer then refers to that step, unless it names
   // another.
   const own = turn.step === null || turn.step === step.id;
   const progress = own ? progressEvents(step, tags) : [];
@@ -45,7 +45,7 @@ function progressEvents(step: Step, tags: readonly StatusTag[]): EventBody[] {
     : [{ type: 'step.progressed', step: step.id, progress: { current, total } }];
 }
 
-/** Ends a model says in so many words: failed, skipped, blocked; or done, of a step it names. */
+/** Ends the model states explicitly: failed, skipped or blocked; or done, for a step it names. */
 function endEventsByTag(
   session: Session,
   plan: Plan,
@@ -59,7 +59,7 @@ function endEventsByTag(
       return [{ type: 'step.failed', step: id, error: truncate(tag.reason, 400), by: 'model' }];
     if (tag.kind === 'skipped')
       return [{ type: 'step.skipped', step: id, reason: truncate(tag.reason, 400), by: 'model' }];
-    // A model that goes on calling tools is not stuck yet.
+    // A model that is still calling tools is not stuck yet.
     if (tag.kind === 'blocked' && turn.calls.length === 0)
       return [{ type: 'step.blocked', step: id, error: truncate(tag.reason, 400), by: 'model' }];
   }
@@ -85,8 +85,8 @@ function endEventsByTiers(session: Session, plan: Plan, step: Step, turn: Turn):
   const verdict = stepVerdictOn(session, plan, step, turn, waited);
   if (verdict.veto !== undefined) return refusedClaimEvents(session, step, turn, verdict);
   if (verdict.tier === 'marker' && isEchoOfTool(session, plan, step, turn)) return [];
-  // The question costs a line in the next call, so it comes at the plain limit, also where there is movement; sooner
-  // where there is none.
+  // The question adds a line to the next call, so it is asked at the step limit even if there is progress, and sooner
+  // if there is none.
   const limit =
     (session.run?.repeatedCall.count ?? 0) >= 2
       ? Math.ceil(plan.limits.step_iterations / 2)
@@ -142,7 +142,8 @@ function stepVerdictOn(session: Session, plan: Plan, step: Step, turn: Turn, wai
 }
 
 /**
- * Talk about the step that the tool has just closed, before anything was done for the one at work, closes nothing more.
+ * Whether the text only repeats what the tool has just closed: it closes nothing more before any work on the current
+ * step.
  */
 function isEchoOfTool(session: Session, plan: Plan, step: Step, turn: Turn): boolean {
   const last = plan.steps.find((one) => one.id === session.closedSteps.at(-1));
@@ -150,7 +151,8 @@ function isEchoOfTool(session: Session, plan: Plan, step: Step, turn: Turn): boo
 }
 
 /**
- * A claim beside a failing tool is put on record and told to the model; "not done" after a question restarts the count.
+ * A claim next to a failed tool call is logged and reported to the model; "not done" after a question restarts the
+ * count.
  */
 function refusedClaimEvents(session: Session, step: Step, turn: Turn, verdict: StepVerdict): EventBody[] {
   const { veto } = verdict;
@@ -162,7 +164,7 @@ function refusedClaimEvents(session: Session, step: Step, turn: Turn, verdict: S
   return [{ type: 'step.claimed', step: step.id, tier: claims ? 'marker' : 'timeout', evidence, veto }];
 }
 
-/** In a mode that wants work shown: nothing but the plan's own tool ran in this step. */
+/** For modes that require visible work: only the plan tool was called in this step. */
 export function hasDoneNoWork(session: Session, plan: Plan, turn: Turn | null): boolean {
   if (!MODE_POLICIES[plan.mode].requiresToolUse) return false;
   const used = [
@@ -172,7 +174,9 @@ export function hasDoneNoWork(session: Session, plan: Plan, turn: Turn | null): 
   return used.every((name) => name === PLAN_TOOL.name);
 }
 
-/** In such a mode mere talk that reads like an end is asked for a report first; said again, it is taken at its word. */
+/**
+ * In modes that require visible work, text that only sounds like an end first prompts a request for a report; if repeated, it is accepted.
+ */
 function isUnreported({ run }: Session, plan: Plan, turn: Turn): boolean {
   return MODE_POLICIES[plan.mode].requiresToolUse && turn.calls.length === 0 && (run?.idleAnswers ?? 0) < 2;
 }

@@ -20,8 +20,8 @@ const accept = (text: string, ...events: EventBody[]): PlanCallOutcome => ({ eve
 const refuse = (text: string): PlanCallOutcome => ({ events: [], ok: false, text });
 
 /**
- * A call of the `plan` tool: it touches nothing but the record, so what it does is decided here and recorded as one
- * piece.
+ * The events of a `plan` call. It changes nothing outside the event log, so its effect is decided here and logged as
+ * one batch.
  */
 export function planCallEvents(session: Session, plan: Plan, call: TurnCall): EventBody[] {
   const { events, ok, text } = carryOutPlanCall(session, plan, call.args);
@@ -55,7 +55,10 @@ function carryOutPlanCall(session: Session, plan: Plan, args: string): PlanCallO
   }
 }
 
-/** The arguments by the schema, or what is wrong with them and what there is, so that they can be mended. */
+/**
+ * The arguments parsed by the schema, or a text that says what is wrong and what is allowed, so that the model can fix
+ * it.
+ */
 function parsePlanCall(args: string): PlanToolArgs | string {
   let given: unknown;
   try {
@@ -127,19 +130,19 @@ function markStep(plan: Plan, step: Step, { status, reason }: PlanToolArgs): Pla
   });
 }
 
-/** What needs a skipped step will never be ready, and is skipped with it. */
+/** Steps that need a skipped step can never be ready, and are skipped with it. */
 function dependentsNote(plan: Plan, { id }: Step): string {
   const behind = plan.steps.filter((step) => step.status === 'pending' && step.needs?.includes(id));
   return behind.length > 0 ? ` ${behind.map((step) => step.id).join(', ')} needs it and goes with it.` : '';
 }
 
-/** The ring a step would be in with these needs. */
+/** The cycle that these needs would put a step in; undefined if there is none. */
 function cycleWith(plan: Plan | null, id: string, needs: string[]): string[] | undefined {
   const cycle = findCycle((plan?.steps ?? []).map((step) => (step.id === id ? { id, needs } : step)));
   return cycle?.includes(id) ? cycle : undefined;
 }
 
-/** A model may not reword what a person wrote, nor touch what has ended. */
+/** A model may not reword what a person wrote, nor change a step that has ended. */
 function applyStepUpdate(session: Session, step: Step, call: PlanToolArgs): PlanCallOutcome {
   if (!isStepOpen(step)) return refuse(`${step.id} is ${step.status}; what has ended is not changed.`);
   const given = (['description', 'needs', 'notes', 'done_when'] as const).filter((field) => call[field]);
@@ -163,7 +166,7 @@ function applyStepUpdate(session: Session, step: Step, call: PlanToolArgs): Plan
     ...(call.done_when && { done_when: call.done_when }),
     ...(call.notes && { notes: call.notes }),
   };
-  // Notes are about the words they stand beside: they go with those, unless a person wrote them.
+  // A step's notes belong to its description: they go when it changes, unless a person wrote them.
   const stale = call.description && call.description !== step.description && !call.notes && step.notes !== undefined;
   const unset = stale && !session.editedByPerson.includes(`${step.id}:notes`) ? ['notes' as const] : [];
   const changes: EditChanges = Object.keys(set).length > 0 ? [{ what: 'step', step: step.id, set, unset }] : [];
@@ -176,7 +179,7 @@ function applyStepUpdate(session: Session, step: Step, call: PlanToolArgs): Plan
     : refuse('update wants "description", "needs", "done_when", "notes" or "progress".');
 }
 
-/** A plan that has steps is not made a second time: what is new goes through add_step, which says so. */
+/** A plan with steps is not created twice: new steps go through add_step, and the result says so. */
 function createPlan(session: Session, plan: Plan, steps: PlanToolArgs['steps']): PlanCallOutcome {
   const wanted = toWantedSteps(steps);
   if (wanted.length === 0) return refuse('create wants "steps": the list of what is to be done.');
@@ -208,7 +211,7 @@ function addingOutcome({ events, accepted, skipped }: AddedSteps): PlanCallOutco
   return left.length > 0 ? refuse(left.join('')) : accept('The plan has these steps already.');
 }
 
-/** What is open is planned anew once this answer's calls have ended, where the mode does that. */
+/** Marks the open steps for replanning once this answer's calls have ended, if the mode replans. */
 function requestReplan(session: Session, plan: Plan): PlanCallOutcome {
   const { maxReplans } = MODE_POLICIES[plan.mode];
   if (maxReplans === 0) return refuse(`In the mode ${plan.mode} nothing is planned anew: use add_step and mark_step.`);
@@ -219,13 +222,13 @@ function requestReplan(session: Session, plan: Plan): PlanCallOutcome {
 
 type WantedStep = Exclude<NonNullable<PlanToolArgs['steps']>[number], string>;
 
-/** What came of a wish for new steps; each that was left out is told by a reason in one word and by its name. */
+/** The result of a request for new steps; each step that was left out is listed by name with a one-word reason. */
 type AddedSteps = { events: EventBody[]; accepted: string[]; skipped: string[] };
 
 /**
- * New steps by the rules of declared ones: none twice, no more than the mode allows, none in a ring, none that needs
- * what is not there. A step that is wanted alone is taken whole or refused (`strict`). Of a list each is judged by
- * itself, and one known need is enough to keep it (as Manus Demo does); a refused step uses up no id.
+ * Adds steps by the rules for declared ones: no duplicates, no more than the mode allows, no cycles, no unknown needs.
+ * A single step is added whole or refused (`strict`). In a list each step is judged by itself, and one known need is
+ * enough to keep it (as in Manus Demo); a refused step uses up no id.
  */
 function addWantedSteps(session: Session, plan: Plan, wanted: readonly WantedStep[], strict: boolean): AddedSteps {
   const cycle = findCycle(plan.steps);

@@ -19,7 +19,7 @@ import { sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerApprovalEvents } from './approval-decisions.ts';
 
-/** What a queued message makes happen, when its turn has come: the events of its answer in the table. */
+/** The events for a queued message when its turn comes, by its action in the answer table. */
 export function respondToMessage(session: Session, message: Message, rules: Rules): EventBody[] {
   const kind = messageKind(session, message);
   if ('forbidden' in kind)
@@ -34,7 +34,7 @@ export function respondToMessage(session: Session, message: Message, rules: Rule
 }
 
 /**
- * The events of one answer. `join` and `wait` have none: the message waits for the next model call, or for its turn.
+ * The events of one action. `join` and `wait` have none: the message waits for the next model call, or for its turn.
  */
 function carryOutAction(answer: MessageAction, session: Session, message: Message, rules: Rules): EventBody[] {
   switch (answer) {
@@ -61,7 +61,7 @@ function carryOutAction(answer: MessageAction, session: Session, message: Messag
         ...replyInWords(session, message, rules, (words) => words.cancelled),
       ];
     case 'abort_fresh':
-      // The rest comes first; the message stays in the queue and finds a session at rest.
+      // The run ends first; the message stays in the queue and is handled when the session is idle.
       return endRunEvents(session, rules, { status: 'cancelled', reason: 'new conversation' });
     case 'wait_to_paused':
       return [
@@ -123,7 +123,7 @@ function carryOutAction(answer: MessageAction, session: Session, message: Messag
   }
 }
 
-/** `/plan` shows the plan; with more behind it, it changes it. */
+/** `/plan` shows the plan; followed by text, it changes it. */
 function answerPlanCommand(session: Session, message: Message, rules: Rules): EventBody[] {
   const { plan } = session;
   const command = (parseCommand(message)?.rest ?? '').trim();
@@ -143,7 +143,7 @@ function answerPlanCommand(session: Session, message: Message, rules: Rules): Ev
   ];
 }
 
-/** `/mode` tells the mode; with one behind it, it sets that of the tasks to come. */
+/** `/mode` shows the mode; followed by a mode, it sets that mode for the next tasks. */
 function answerModeCommand(session: Session, message: Message, rules: Rules): EventBody[] {
   const command = parseModeCommand(message) ?? { is: 'show' };
   const known = [...MODES, 'default'].join(', ');
@@ -160,14 +160,14 @@ function answerModeCommand(session: Session, message: Message, rules: Rules): Ev
   ];
 }
 
-/** A pause lets the calls of child sessions end; a stop that follows it does not. */
+/** A pause lets the calls of child sessions finish; a stop after it does not. */
 function isStopAfterPause(session: Session, message: Message): boolean {
   const kind = messageKind(session, message);
   const isStop = 'kind' in kind && kind.kind === 'stop';
   return isStop && session.runEnd?.reason !== 'stopped' && Object.values(session.children).some(isChildBusy);
 }
 
-/** A run that rests already comes to rest in another way. */
+/** Changes how a run that has already stopped ended. */
 function endRestingRun(session: Session, message: Message, status: 'paused' | 'cancelled', reason: string): EventBody {
   return {
     type: 'run.rested',
@@ -180,7 +180,7 @@ function endRestingRun(session: Session, message: Message, status: 'paused' | 'c
 }
 
 function reopenLastStep(session: Session, message: Message, rules: Rules): EventBody[] {
-  // Asked whether it is done, a person says it is not: that is the answer, and no other step is meant.
+  // A person who was asked whether the step is done and says no has answered; no other step is meant.
   if (session.claim && session.runEnd?.reason === 'check') return resumeRunEvents(session, message, rules);
   const last = session.closedSteps.findLast((id) => session.plan?.steps.some((step) => step.id === id));
   const step = session.plan?.steps.find((one) => one.id === last);
@@ -195,7 +195,7 @@ function reopenLastStep(session: Session, message: Message, rules: Rules): Event
   ];
 }
 
-/** The session as it will be: a reply tells the plan as it is after what it reports. */
+/** The session after these events: a reply shows the plan as it is after what the reply reports. */
 function sessionAfter(session: Session, events: EventBody[]): Session {
   return events.reduce((so, body) => reduceEvent(so, { v: 1, seq: so.seq + 1, epoch: 1, at: so.at, ...body }), session);
 }
@@ -217,7 +217,7 @@ function startFreshConversation(session: Session, message: Message, rules: Rules
   ];
 }
 
-/** The bare command has nothing to go on with; a "continue" with more to say is a task like any other. */
+/** The bare command has nothing to continue; "continue" with more text is a task like any other. */
 function answerNothingToContinue(session: Session, message: Message, rules: Rules): EventBody[] {
   if (isFromAncestor(session.name, message.from)) return [reportLastRun(session, message, rules)];
   const rest = parseCommand(message)?.rest ?? message.text;
@@ -228,7 +228,7 @@ function answerNothingToContinue(session: Session, message: Message, rules: Rule
   return replyInWords(session, message, rules, (words) => words.nothingToContinue);
 }
 
-/** To its parent a child says what its last run came to; one that has had none has lost what it was told. */
+/** A child reports the result of its last run to its parent; a child without a run has lost its task. */
 function reportLastRun(session: Session, message: Message, rules: Rules): EventBody {
   const { runEnd } = session;
   const language = replyLanguage(session, message, rules);

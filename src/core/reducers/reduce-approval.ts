@@ -7,7 +7,7 @@ import type { ApprovalState, ApprovalVerdict, PendingApproval, Run, TurnCall } f
 import type { Message } from '../session/session-messages.ts';
 import type { Session } from '../session/session-state.ts';
 
-/** A call is asked about, or it is decided whether it runs. */
+/** A call needs approval, or has been allowed or denied. */
 export function reduceApproval(
   session: Session,
   event: EventOf<'approval.asked'> | EventOf<'approval.answered'>,
@@ -26,11 +26,11 @@ function approvalAsked(session: Session, event: EventOf<'approval.asked'>): Sess
   return { ...session, approvals: { ...session.approvals, lastId: id, open } };
 }
 
-/** What a call is counted by. */
+/** The key under which denials of a call are counted. */
 export const denialKey = ({ name, args }: Pick<TurnCall, 'name' | 'args'>): string => `${name}\n${args}`;
 
 /**
- * The verdict stands until the next one; the run that rested over the call goes on where it was, with its limits and
+ * The verdict holds until the next one; the run that ended over the call resumes where it was, with its limits and
  * counters.
  */
 function approvalAnswered(session: Session, event: EventOf<'approval.answered'>): Session {
@@ -85,7 +85,7 @@ function planAtWorkAgain({ plan, runEnd }: Session, at: string): Plan | null {
   return bumpRevision({ ...open, status: 'running' }, at);
 }
 
-/** What was no message gets a reply like one: what the run comes to is told there. */
+/** An answer that was not a message gets a reply like one, which reports how the run ends. */
 export function addStandInMessage(
   session: Session,
   { id, name, at }: Pick<Message, 'id' | 'name' | 'at'>,
@@ -103,16 +103,19 @@ export function addStandInMessage(
 export const endsForApproval = ({ approvals }: Session, event: EventOf<'run.rested'>): boolean =>
   approvals.open !== null && event.reason === 'approval';
 
-/** The run rests, and is kept as it is. */
+/** Keeps the run that has ended, to resume it after the verdict. */
 export const keepRestingRun = ({ approvals, run }: Session): ApprovalState => ({
   ...approvals,
   open: approvals.open && { ...approvals.open, run: run ?? approvals.open.run },
 });
 
-/** Denials are counted within a run, from its start or a "continue" on. */
+/** Denials are counted within a run, from its start or a "continue". */
 export const resetDenials = ({ approvals }: Session): ApprovalState => ({ ...approvals, denials: {} });
 
-/** Whoever was told of it by a reply had a chance to read it; what came in until then was written without. */
+/**
+ * The reply gave its reader a chance to see the question; messages received before it were written without knowing of
+ * it.
+ */
 export function markApprovalSeen(session: Session, message: string): Session {
   const { approvals, runEnd, queue } = session;
   const { open } = approvals;

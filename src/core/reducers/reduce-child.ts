@@ -5,7 +5,7 @@ import { updateStep, withExitStatus } from '../plan/plan-steps.ts';
 import { type ChildSession, childSessionName, haltSeverity } from '../session/child-session.ts';
 import type { Session } from '../session/session-state.ts';
 
-/** A step is given to a child session, the child is told something, or it has answered. */
+/** A step was given to a child session, the child was sent a message, or it replied. */
 export function reduceChild(session: Session, event: EventOf<'child.sent'> | EventOf<'child.replied'>): Session {
   const known = getOwn(session.children, event.step);
   return event.type === 'child.sent' ? childSent(session, known, event) : childReplied(session, known, event);
@@ -13,7 +13,7 @@ export function reduceChild(session: Session, event: EventOf<'child.sent'> | Eve
 
 function childSent(session: Session, known: ChildSession | undefined, event: EventOf<'child.sent'>): Session {
   const { step, attempt, message, command, folder = known?.folder } = event;
-  // Not the recorded name: the family's folders may have been renamed since.
+  // Not the logged name: the session's folder may have been renamed since.
   const generation = childGeneration(session, step);
   const child = childSessionName(session.name, step, generation);
   const halts = haltSeverity(command) >= 0;
@@ -22,11 +22,11 @@ function childSent(session: Session, known: ChildSession | undefined, event: Eve
     step,
     generation,
     attempt,
-    // What the session had lost was no try of its own.
+    // A lost child session does not count as an attempt.
     earlierAttempts: (known?.earlierAttempts ?? 0) + (known && isChildLost(known) && attempt > known.attempt ? 1 : 0),
     budget: halts && known ? known.budget : (event.limits ?? null),
     repliedAt: event.at,
-    // A stop is answered beside the task it stops: the reply that counts is still the task's.
+    // A stop is answered in addition to the task it stops: the reply that counts is still the task's.
     awaitedMessage: halts && known ? known.awaitedMessage : message,
     messagesSent: (known?.messagesSent ?? 0) + 1,
     state: halts ? 'halting' : 'working',
@@ -52,13 +52,13 @@ function childSent(session: Session, known: ChildSession | undefined, event: Eve
   };
 }
 
-/** The how-manieth plan this is that gives a step of that name to a child session. */
+/** The number of the plan, counted from 1, that gives a step of this id to a child session. */
 export function childGeneration({ children, childGenerations }: Session, step: string): number {
   const known = getOwn(children, step);
   return known ? (known.generation ?? 1) : (getOwn(childGenerations, step) ?? 0) + 1;
 }
 
-/** What a child spent is spent by the run. */
+/** The run pays for what a child spent. */
 function childReplied(session: Session, known: ChildSession | undefined, event: EventOf<'child.replied'>): Session {
   if (!known || known.awaitedMessage !== event.message) return session;
   const { run } = session;
@@ -70,7 +70,7 @@ function childReplied(session: Session, known: ChildSession | undefined, event: 
       cost: run.spent.cost === null || usage.cost === null ? null : run.spent.cost + usage.cost,
     };
   const { exit, status } = event.reply;
-  // A question that came while the run was at rest has not been put to anybody yet.
+  // A question that arrived while no run was active has not been put to anybody yet.
   const heard = known.state === 'working' && (run !== null || status === 'waiting');
   const { plan } = session;
   return {
@@ -84,7 +84,7 @@ function childReplied(session: Session, known: ChildSession | undefined, event: 
   };
 }
 
-/** What a child answered to a step that begins again counts no longer, unless that can go on where it is. */
+/** When a step restarts, its child's reply no longer counts, unless the child can continue where it was. */
 export function restartChild(children: Session['children'], step: string): Session['children'] {
   const child = getOwn(children, step);
   if (!child?.reply || child.reply.status === 'paused' || child.reply.status === 'waiting') return children;

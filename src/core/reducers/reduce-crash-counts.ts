@@ -3,8 +3,8 @@ import { ASK_USER_TOOL, SPAWN_TOOL } from '../../protocol/tool-calls/own-tools.t
 import type { CrashCounts, Session } from '../session/session-state.ts';
 
 /**
- * Counts daemons that were lost one after the other over the same thing, each with evidence. A stop in order, trouble
- * with the disk and a loss that nothing explains are nothing the message did. Any progress begins the count again.
+ * Counts daemons lost in a row over the same work, each with evidence. Orderly stops, disk errors and losses without an
+ * explanation are not the message's fault and do not count. Any progress resets the count.
  */
 export function reduceCrashCounts(session: Session, event: Event): CrashCounts {
   const { crashes } = session;
@@ -17,11 +17,11 @@ function recoveryStarted(session: Session, event: EventOf<'recovery.started'>): 
   const { after, against, error = null } = event;
   if (after === 'error') return { ...crashes, count: crashes.count + 1, lastError: error };
   if (after !== 'crash' || against === undefined) return crashes;
-  // The daemon counts across messages; the event log knows of progress.
+  // The daemon counts across messages; the event log knows about progress.
   return { ...crashes, count: Math.min(against, crashes.count + 1), lastError: error };
 }
 
-/** Calls that are open while nothing is done. */
+/** Calls that stay open while nothing is running. */
 const WAITING_TOOLS = new Set([SPAWN_TOOL.name, ASK_USER_TOOL.name]);
 
 const hasOpenCall = ({ turn, claim }: Session): boolean =>
@@ -29,9 +29,9 @@ const hasOpenCall = ({ turn, claim }: Session): boolean =>
   (claim?.checks.some((check) => check?.state === 'started') ?? false);
 
 /**
- * Whether an event shows that the work at hand got further than where the daemon was lost. What recovery itself records
- * does not. Where it was lost in a call, neither does an answer that asks for another: a command that brings the daemon
- * down would be asked for again after each death, and never be counted.
+ * Whether an event shows progress beyond the point where the daemon was lost. Events logged by recovery do not. If it
+ * was lost in a call, an answer that asks for another call does not either: a command that crashes the daemon would be
+ * requested again after each crash and never be counted.
  */
 function isProgress({ run, crashes }: Session, event: Event): boolean {
   switch (event.type) {

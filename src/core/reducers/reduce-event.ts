@@ -16,7 +16,7 @@ import { reduceMode, reduceRunEnd, reduceRunResumed, reduceRunStarted } from './
 import { reduceStep } from './reduce-step.ts';
 import { reduceModelAnswer, reduceToolCall } from './reduce-turn.ts';
 
-/** What an event means for a session. Pure and total: the same events give the same session, always. */
+/** Applies an event to a session. Pure and total: the same events always give the same session. */
 export function reduceEvent(session: Session, event: Event): Session {
   const next = { ...session, seq: event.seq, at: event.at, crashes: reduceCrashCounts(session, event) };
   return addElapsedTime(applyEvent(next, event), event);
@@ -86,10 +86,10 @@ function applyEvent(session: Session, event: Event): Session {
   }
 }
 
-/** What a message is about, in a line or so. */
+/** The subject of a message, in about a line. */
 const goalOfMessage = ({ text, template }: Message): string => (template && 'goal' in template ? template.goal : text);
 
-/** The conversation begins anew, without a plan. */
+/** Starts the conversation over, without a plan. */
 function resetConversation(session: Session): Session {
   return {
     ...session,
@@ -106,7 +106,7 @@ function resetConversation(session: Session): Session {
   };
 }
 
-/** What was said in the oldest turns takes their place; the last messages stay as they are. */
+/** Replaces the oldest turns with a summary; the last messages stay as they are. */
 function compactConversation(session: Session, summary: string, kept: number): Session {
   const last = listItems(session.conversation).slice(-kept);
   return { ...session, conversation: appendList([toDaemonMessage(summary, session.promptNonce), ...last]) };
@@ -166,19 +166,19 @@ function replyCommitted(session: Session, event: EventOf<'reply.committed'>): Se
     unanswered: session.unanswered.filter((id) => id !== event.message),
     queue: session.queue.filter((id) => id !== event.message),
     unpublishedReplies: { ...session.unpublishedReplies, [event.message]: event.reply },
-    // The reply has said it.
+    // The reply has already reported it.
     planProblem: event.reply.status === 'rejected' ? session.planProblem : null,
   };
 }
 
-/** A message that a model call has still to carry keeps its text, whatever it was told already. */
+/** A message not yet delivered to the model keeps its text, even if it has been answered. */
 function answeredMessage(undelivered: readonly string[], message: Message): Message {
   return undelivered.includes(message.id) ? { ...message, isReplied: true } : withoutText(message);
 }
 
 /**
- * Adds to a run what an event says of how long something lasted. The times of day in the record are not compared: the
- * clock of a machine may be set by an hour in the middle of a run.
+ * Adds the duration an event reports to a run. The logged times of day are not compared: a machine's clock may be set
+ * back or forward an hour in the middle of a run.
  */
 function addElapsedTime(session: Session, event: Event): Session {
   const ms = durationOf(event);
@@ -192,7 +192,7 @@ function durationOf(event: Event): number {
   return event.type === 'model.failed' ? (event.ms ?? 0) + retryDelay(event) : 0;
 }
 
-/** How long an endpoint has been silent at this failure, since the first of those in a row. */
+/** How long an endpoint has been silent at this failure, counted from the first failure in the row. */
 function outageDuration(before: Run['failure'], event: EventOf<'model.failed'>): number {
   return before ? before.silent_ms + retryDelay(before.last) + (event.ms ?? 0) : 0;
 }
@@ -201,12 +201,13 @@ function retryDelay({ at, retry_at }: EventOf<'model.failed'>): number {
   return retry_at === null ? 0 : Math.max(0, Date.parse(retry_at) - Date.parse(at));
 }
 
-/** Messages that wait to be told with the next task: the newest, and not more characters than a page or ten. */
+/** Messages kept for the next task: the newest, and at most a few pages of text. */
 const MAX_KEPT_MESSAGES = 20;
 const MAX_KEPT_CHARACTERS = 20_000;
 
 /**
- * A message that came while nothing ran and orders nothing waits to be told; what no longer fits beside it is let go.
+ * A message that arrived while nothing was running and gives no order is kept for the next task; the oldest are dropped
+ * when they no longer fit.
  */
 function keepForLater(session: Session, { id }: Message): Pick<Session, 'undelivered' | 'messages'> {
   const all = [...session.undelivered, id];

@@ -10,8 +10,8 @@ import { stepOutcome } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 
 /**
- * A step with parts begins: a list is known, so are outcomes; a folder or file is to be looked up. One that has parts
- * keeps them.
+ * A step with items starts: a list and outcomes are known, a folder or file has to be read. A step that already has
+ * items keeps them.
  */
 export function startFanOut(session: Session, plan: Plan, step: Step, seq: number): FanOut {
   const at: FanOut = {
@@ -38,7 +38,7 @@ export function startFanOut(session: Session, plan: Plan, step: Step, seq: numbe
     : { ...at, parts: chunk(list, size) };
 }
 
-/** Numbers of parts are not used twice: a child session may be there already. */
+/** Item numbers are not reused: a child session may already exist for one. */
 function highestPartNumber({ children }: Session, plan: Plan, id: string): number {
   const known = [...Object.keys(children), ...plan.steps.map((step) => step.id)];
   return known.reduce((most, one) => {
@@ -47,7 +47,7 @@ function highestPartNumber({ children }: Session, plan: Plan, id: string): numbe
   }, 0);
 }
 
-/** Outcomes put together by size; a part that was lost has none. */
+/** Groups outcomes into batches by size; an item that was lost has no outcome. */
 function outcomeBatches(session: Session, plan: Plan, { gather }: Step): string[][] {
   const parts = partsOf(plan, gather?.from ?? '').filter((part) => part.status === 'completed');
   const size = (part: Step) => [...stepOutcome(session, part)].length || MISSING_OUTCOME_SIZE;
@@ -56,7 +56,7 @@ function outcomeBatches(session: Session, plan: Plan, { gather }: Step): string[
   );
 }
 
-/** A look at the parts begins or ends; one that was cut short is done again. */
+/** A listing of the items starts or ends; one that was cut short is repeated. */
 export function reduceListing(
   session: Session,
   event: EventOf<'tool.started'> | EventOf<'tool.finished'> | EventOf<'tool.interrupted'>,
@@ -97,7 +97,7 @@ function parseListing(text: string): PartsPage | undefined {
   }
 }
 
-/** A step joins the plan: where it is a part that was found, it is one less to add. */
+/** A step joins the plan: if it is a listed item, one fewer remains to be added. */
 export function countAddedPart(fanOut: Session['fanOut'], { step }: EventOf<'step.added'>): Session['fanOut'] {
   return fanOut && step.parent === fanOut.step ? { ...fanOut, addedParts: fanOut.addedParts + 1 } : fanOut;
 }

@@ -17,13 +17,13 @@ import { titleFromMessage } from '../text/titles.ts';
 
 type PlanEvent = EventOf<'plan.started' | 'plan.edited' | 'plan.revised' | 'plan.ended'>;
 
-/** A plan begins, is changed by hand, or ends. */
+/** A plan starts, is edited by hand, or ends. */
 export function reducePlan(session: Session, event: PlanEvent): Session {
   if (event.type === 'plan.started') {
     return {
       ...session,
       ...FRESH_STEP_PROGRESS,
-      // The planner's title is better than the first words of the message it is made of.
+      // The planner's title is better than the first words of the message.
       title: event.title !== undefined && session.title === titleFromMessage(event.goal) ? event.title : session.title,
       plan: newPlan(session, event),
       ...FRESH_PLAN_PROGRESS,
@@ -47,7 +47,7 @@ function newPlan(session: Session, event: EventOf<'plan.started'>): Plan {
     status: 'running',
     steps: event.steps ?? [],
     current_step_index: currentStepIndex(event.steps ?? []),
-    // The answer that made the plan is its first iteration.
+    // The answer that created the plan is its first iteration.
     iteration_count: session.turn ? 1 : (session.run?.spent.iterations ?? 0),
     ...(event.title !== undefined && { title: event.title }),
     ...(event.planned_by !== undefined && { planned_by: event.planned_by }),
@@ -59,7 +59,7 @@ function newPlan(session: Session, event: EventOf<'plan.started'>): Plan {
   };
 }
 
-/** The planner replaced what was still open; ids go on counting, so that none is used twice. */
+/** The planner replaced the open steps; step numbers keep counting, so that no id is used twice. */
 function planRevised(session: Session, plan: Plan, event: EventOf<'plan.revised'>): Session {
   const after = applyPlanChanges(plan, event.changes, event.at);
   const failed = plan.steps.filter((step) => step.status === 'failed').map((step) => step.id);
@@ -111,7 +111,7 @@ function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>)
   };
 }
 
-/** Changes the model is told one by one. */
+/** Changes listed individually for the model. */
 const MAX_CHANGES_TOLD = 40;
 
 function editNotices({ changes }: EventOf<'plan.edited'>): string[] {
@@ -120,7 +120,7 @@ function editNotices({ changes }: EventOf<'plan.edited'>): string[] {
   return over > 0 ? [...words, `and ${over} more changes; the plan has them`] : words;
 }
 
-/** What is a person's after this edit; a step that is to be done again is the record's. */
+/** The fields that belong to the person after this edit; the status of a step to be redone is no longer theirs. */
 function personFieldsAfter(session: Session, event: EventOf<'plan.edited'>): string[] {
   const theirs = withoutRemovedSteps(session, event);
   if (event.by !== 'person') return theirs;
@@ -130,7 +130,7 @@ function personFieldsAfter(session: Session, event: EventOf<'plan.edited'>): str
   return [...new Set([...theirs.filter((one) => !again.has(one)), ...settled, ...fieldsEditedIn(event)])];
 }
 
-/** Nothing is a person's of a step that is gone: a planner may give its id to another one. */
+/** Drops the fields of removed steps: a planner may give the id to another step. */
 function withoutRemovedSteps(
   { editedByPerson }: Session,
   { changes }: Pick<EventOf<'plan.edited'>, 'changes'>,
@@ -141,7 +141,7 @@ function withoutRemovedSteps(
 
 const PERSON_FIELDS = ['description', 'needs', 'when', 'rollback', 'parent', 'agent', 'notes', 'done_when'];
 
-/** What is a person's since this edit, as `<step>:<field>`. */
+/** The fields this edit makes the person's own, as `<step>:<field>`. */
 function fieldsEditedIn(event: EventOf<'plan.edited'>): string[] {
   return event.changes.flatMap((it) => {
     if (it.what === 'added') return PERSON_FIELDS.map((field) => `${it.step.id}:${field}`);
@@ -150,8 +150,8 @@ function fieldsEditedIn(event: EventOf<'plan.edited'>): string[] {
 }
 
 /**
- * A person who settles the claimed step settles the claim, new checks are tried anew, and the step that follows begins
- * afresh.
+ * A person who closes the claimed step decides the claim, new checks are run again, and the step that follows starts
+ * fresh.
  */
 function claimAfterEdit({ claim, plan }: Session, event: EventOf<'plan.edited'>): Partial<Session> {
   const settled = new Set(
@@ -171,8 +171,7 @@ function claimAfterEdit({ claim, plan }: Session, event: EventOf<'plan.edited'>)
 }
 
 /**
- * What a hand edit makes of a plan at rest: one with an open step again can be continued, one with none left is
- * completed.
+ * What a hand edit does to an idle plan: with an open step again it can be continued; with none left it is completed.
  */
 function planAfterEdit(plan: Plan, event: EventOf<'plan.edited'>): Plan {
   const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';
@@ -185,7 +184,7 @@ function planAfterEdit(plan: Plan, event: EventOf<'plan.edited'>): Plan {
     : plan;
 }
 
-/** A plan that pauses here makes room for another one; any other end leaves it in place until that comes. */
+/** A paused plan is shelved for another one; any other end leaves it in place until the next plan starts. */
 function planEnded(session: Session, plan: Plan, event: EventOf<'plan.ended'>): Session {
   if (event.plan !== plan.id) return session;
   if (event.status === 'paused') {

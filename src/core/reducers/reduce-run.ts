@@ -14,7 +14,7 @@ import { FRESH_PLAN_PROGRESS, type Session } from '../session/session-state.ts';
 import { addStandInMessage, endsForApproval, keepRestingRun, resetDenials } from './reduce-approval.ts';
 import { appendStepHistory } from './reduce-turn.ts';
 
-/** A run begins: its message leaves the queue and goes into the next model call. */
+/** A run starts: its message leaves the queue and goes into the next model call. */
 export function reduceRunStarted(session: Session, event: EventOf<'run.started'>): Session {
   const run = {
     ...newRun(event, event.mode, event.beside),
@@ -28,22 +28,23 @@ export function reduceRunStarted(session: Session, event: EventOf<'run.started'>
 }
 
 /**
- * A record of an earlier version has no seals: they are made of what stands there, so that it always folds to the same.
+ * Logs of earlier versions have no prompt nonces: they are derived from the event, so that the result is always the
+ * same.
  */
 function nonceOf({ seal, seq, at, message }: EventOf<'run.started' | 'run.resumed'>): string {
   return seal ?? sha256(`${seq} ${at} ${message}`).slice(0, 12);
 }
 
-/** The daemon has chosen the mode of the run at hand, or a person that of the runs to come. */
+/** The daemon has chosen the mode of the current run, or a person has set the mode of later runs. */
 export function reduceMode(session: Session, event: EventOf<'mode.chosen' | 'mode.set'>): Session {
   if (event.type === 'mode.set') return { ...session, mode: event.mode };
   return { ...session, run: session.run && { ...session.run, mode: event.mode, modeReason: event.mode_reason } };
 }
 
-/** A run goes on: same plan, same history, a new slice of its limits. */
+/** A run resumes: same plan, same history, a new budget window. */
 export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>): Session {
   const { message: id, name, at } = event;
-  // What was asked for names the plan that is still to come; it is told to the model once, as the message it was.
+  // The request becomes the goal of the plan to come; the model receives it once, as the message it was.
   const asked = mapGet(before.messages, before.runEnd?.message ?? '')?.text;
   const session = name === undefined ? before : addStandInMessage(before, { id, name, at }, asked);
   const back = event.plan === undefined ? undefined : getOwn(session.shelvedPlans, event.plan);
@@ -51,7 +52,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
   const { [event.plan ?? '']: _, ...otherPlans } = session.shelvedPlans;
   const { [event.plan ?? '']: work, ...otherProgress } = session.shelvedProgress;
   const run = {
-    // A run that rested before it had a plan goes on in the mode it was in.
+    // A run that ended before it had a plan continues in its mode.
     ...newRun(event, plan?.mode ?? session.runEnd?.mode ?? 'linear', undefined),
     modeReason: session.runEnd?.modeReason,
     agent: session.runEnd?.agent,
@@ -61,7 +62,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
   return {
     ...session,
     ...takeMessage(session, event.message),
-    // The answer to a question is the result of its call, and the answer of the model that asked goes on where it was.
+    // The answer to a question is the result of its call, and the model's answer with that call continues where it was.
     ...((session.question || name !== undefined) && { undelivered: session.undelivered }),
     promptNonce: nonceOf(event),
     run,
@@ -71,7 +72,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
     approvals: resetDenials(session),
     plan: plan ? reopenPlan(plan, run.limits, event.at, work?.editedByPerson ?? session.editedByPerson) : session.plan,
     shelvedPlans: back ? otherPlans : session.shelvedPlans,
-    // Whoever says "continue" has patience again.
+    // "Continue" resets the stagnation count.
     workRounds: { ...session.workRounds, idleRounds: 0, iterations: 0 },
     ...(back && {
       ...FRESH_PLAN_PROGRESS,
@@ -112,7 +113,7 @@ export function reduceRunEnd(session: Session, event: EventOf<'run.rested'>): Se
     (session.plan.status === 'running' || session.plan.status === 'waiting')
       ? bumpRevision({ ...session.plan, status, reason: planReason(event) }, event.at)
       : session.plan;
-  // Only what a person is asked outlives the rest: the answer is the next message.
+  // Only the question to a person outlives the run: the answer is the next message.
   return {
     ...session,
     run: null,
@@ -126,13 +127,13 @@ export function reduceRunEnd(session: Session, event: EventOf<'run.rested'>): Se
   };
 }
 
-/** Code points of a question that stand in `plan.json`. */
+/** Code points of a question shown in `plan.json`. */
 const MAX_QUESTION_SHOWN = 500;
 
 const planReason = ({ question, reason }: EventOf<'run.rested'>): string =>
   question ? truncate(question.text, MAX_QUESTION_SHOWN) : reason;
 
-/** What a child has replied is taken up when the run goes on; what it asked has been put to the person. */
+/** A child's reply is used when the run resumes; its question has been put to the person. */
 function holdChildren({ children, undelivered }: Session): Session['children'] {
   return Object.fromEntries(
     Object.entries(children).map(([step, child]) => [
@@ -168,7 +169,7 @@ function newRun(
   };
 }
 
-/** A message with nothing to say ("/continue") is taken without going into the conversation. */
+/** A message without text of its own ("/continue") is taken but not added to the conversation. */
 function takeMessage(session: Session, id: string): Pick<Session, 'queue' | 'undelivered'> {
   const message = mapGet(session.messages, id);
   const speaks =
@@ -179,12 +180,12 @@ function takeMessage(session: Session, id: string): Pick<Session, 'queue' | 'und
   };
 }
 
-/** The plan that was at rest already when it came to rest in another way. */
+/** The id of the plan that has already stopped, when only the way it ended changes. */
 function restingPlanId({ plan, runEnd }: Session): string | null {
   return plan?.status === 'paused' || plan?.status === 'waiting' ? plan.id : (runEnd?.plan ?? null);
 }
 
-/** Whether the plan at hand is the one that rests: a finished one stays finished whatever is resumed beside it. */
+/** Whether the current plan is the one that stopped: a completed plan stays completed whatever else is resumed. */
 function isPlanResumable({ plan, runEnd }: Session): boolean {
   return plan?.status === 'paused' || plan?.status === 'waiting' || (plan !== null && runEnd?.plan === plan.id);
 }
@@ -196,9 +197,9 @@ function reopenPlan(
   editedByPerson: readonly string[],
 ): Plan {
   const { reason: _, ...rest } = plan;
-  // What stood in the way may be gone: whoever says "continue" wants it tried again.
+  // The obstacle may be gone: "continue" means to try again.
   const over = rest.steps.every((step) => step.status !== 'pending' && step.status !== 'running');
-  // A step that a person blocked stays so until they say otherwise of that step.
+  // A step that a person blocked stays blocked until they change that step.
   const isBlocked = ({ id, status }: Step) => status === 'blocked' && !editedByPerson.includes(`${id}:status`);
   const again = (step: Step) => isBlocked(step) || (over && step.status === 'failed');
   const tried = new Set(rest.steps.filter(again).map((step) => step.id));

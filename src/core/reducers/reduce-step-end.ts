@@ -16,7 +16,7 @@ export type GroupEvent = EventOf<'step.started' | 'step.completed' | 'step.faile
 export const isGroupEvent = (event: { type: string }): event is GroupEvent => GROUP_EVENT_TYPES.has(event.type);
 const GROUP_EVENT_TYPES = new Set(['step.started', 'step.completed', 'step.failed', 'step.skipped', 'step.reopened']);
 
-/** A group begins and ends with its parts; nothing that is at hand ends with it. */
+/** A group starts and ends with its steps; the current step does not end with it. */
 export function applyToGroup(group: Plan['steps'][number], event: GroupEvent): Step {
   switch (event.type) {
     case 'step.started':
@@ -50,7 +50,7 @@ export type StepLogEvent = EventOf<
   | 'step.reopened'
 >;
 
-/** One answer closes one step. Where it was another than the one at work, that one goes on as it was. */
+/** One answer closes one step. If that is not the current step, the current step continues as it was. */
 export function stepClosed(
   session: Session,
   plan: Plan,
@@ -67,7 +67,7 @@ export function stepClosed(
     announcedStep: event.type === 'step.completed' ? (event.to ?? null) : null,
     claim: null,
     plan: updateStep(plan, event.step, change, event.at),
-    // What was skipped because of another step comes back with that one.
+    // Steps skipped because of another step are reopened with it.
     closedSteps:
       event.type === 'step.skipped' && event.by === 'daemon'
         ? session.closedSteps
@@ -96,7 +96,8 @@ function roundsAfterClose(rounds: WorkRounds, own: boolean, completed: boolean):
 }
 
 /**
- * A person has to give what is missing; what the daemon gives up, or holds back because of another step, asks nobody.
+ * A person has to supply what is missing; a step that the daemon gives up, or holds back because of another step, asks
+ * nobody.
  */
 export function stepBlocked(session: Session, plan: Plan, event: EventOf<'step.blocked'>): Session {
   const asks = event.by !== 'daemon';
@@ -114,7 +115,7 @@ export function stepBlocked(session: Session, plan: Plan, event: EventOf<'step.b
   };
 }
 
-/** A failed step waits for its next try, and the model is told why. */
+/** A failed step waits for its next attempt, and the model is told why. */
 export function stepRetried(session: Session, plan: Plan, id: string, { seq, at }: StepLogEvent): Session {
   const failed = plan.steps.find((step) => step.id === id);
   if (!failed) return session;
@@ -132,10 +133,10 @@ export function stepRetried(session: Session, plan: Plan, id: string, { seq, at 
   };
 }
 
-/** The step is open again with its counters as they were; whatever ran instead here goes back to pending. */
+/** The step is open again with its counters as they were; a step that was running in its place goes back to pending. */
 export function stepReopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>): Session {
   const here = runningStep(plan);
-  // What a child session works on goes on there.
+  // A step a child session works on continues there.
   const displaced = here && !getOwn(session.children, here.id) ? here.id : undefined;
   const opened = plan.steps.map((step): Step => {
     if (step.id === event.step) return { ...clearOutcome(step), status: 'running' };
@@ -147,7 +148,7 @@ export function stepReopened(session: Session, plan: Plan, event: EventOf<'step.
   return {
     ...session,
     ...FRESH_STEP_PROGRESS,
-    // It was thought to be done once already: the question comes after as many iterations again.
+    // The model claimed it was done once before: the question comes after as many iterations again.
     graceIterations: steps.find((step) => step.id === event.step)?.iterations ?? 0,
     claim: null,
     editedByPerson: clearPersonStatus(session, event.step),
@@ -162,11 +163,11 @@ export function stepReopened(session: Session, plan: Plan, event: EventOf<'step.
   };
 }
 
-/** What a person once set of the step's status is over. */
+/** Forgets the status a person set on the step. */
 const clearPersonStatus = ({ editedByPerson }: Session, step: string): string[] =>
   editedByPerson.filter((one) => one !== `${step}:status`);
 
-/** The person's words: their message is answered, and its text let go, before the model is told. */
+/** The person's words: their message is answered, and its text dropped, before the model sees it. */
 function reopeningWords({ messages }: Session, { message }: EventOf<'step.reopened'>): string {
   const known = message === undefined ? undefined : mapGet(messages, message);
   if (!known) return '';
@@ -175,7 +176,7 @@ function reopeningWords({ messages }: Session, { message }: EventOf<'step.reopen
   return truncate(said.trim(), 500);
 }
 
-/** A step that had only been begun is as if it had not. */
+/** Resets a step that had only started. */
 function backToPending(step: Step): Step {
   return { ...((step.iterations ?? 0) === 0 ? omitFields(step, 'iterations', 'started_at') : step), status: 'pending' };
 }

@@ -42,7 +42,7 @@ export function reduceStep(session: Session, event: StepLogEvent): Session {
       return {
         ...session,
         plan: updateStep(plan, event.step, (step) => ({ ...step, progress: event.progress }), event.at),
-        // Movement is a sign: the count towards the question begins anew.
+        // Progress is a signal: the count towards the question restarts.
         ...(session.run && {
           askedIfDone: null,
           graceIterations: plan.steps.find((step) => step.id === event.step)?.iterations ?? 0,
@@ -78,8 +78,8 @@ export function reduceStep(session: Session, event: StepLogEvent): Session {
 }
 
 /**
- * A step begins in this conversation: what was kept of the one before is let go, and what the planner said has been
- * taken up.
+ * A step starts in this conversation: state kept for the previous step is dropped, and the planner's answer has been
+ * used.
  */
 function beginStep(session: Session): Partial<Session> {
   return {
@@ -94,7 +94,7 @@ function beginFanOut(session: Session, plan: Plan, event: EventOf<'step.started'
   return step && isFanOutStep(step) ? { fanOut: startFanOut(session, plan, step, event.seq) } : {};
 }
 
-/** A part stands behind the step it is a part of and those of its parts that are there; any other step at the end. */
+/** An item follows its step and that step's existing items; any other step goes at the end. */
 function insertStep(steps: readonly Step[], step: Step): Step[] {
   const last = steps.findLastIndex(
     ({ id, parent }) => step.parent !== undefined && (id === step.parent || parent === step.parent),
@@ -114,13 +114,13 @@ function stepAdded(session: Session, plan: Plan, event: EventOf<'step.added'>): 
 }
 
 /**
- * A step that begins in the middle of an answer's turn owns that answer; one that follows a closed step begins with the
+ * A step that starts in the middle of an answer's turn owns that answer; one that follows a closed step starts with the
  * next.
  */
 function startedStep(step: Step, session: Session, at: string): Step {
   const first = session.turn && !session.turn.hasClosedStep && step.call === undefined ? 1 : 0;
   return {
-    // What an earlier try failed of is worth knowing while it is tried again.
+    // The error of an earlier attempt is worth keeping during the next one.
     ...((step.attempts ?? 1) > 1 ? step : omitFields(step, 'error')),
     status: 'running',
     iterations: (step.iterations ?? 0) + first,
@@ -128,16 +128,13 @@ function startedStep(step: Step, session: Session, at: string): Step {
   };
 }
 
-/** A claim of a step with checks stands until they have been tried. */
+/** A claim on a step with checks stays open until the checks have run. */
 function stepClaimed(session: Session, event: EventOf<'step.claimed'>): Session {
   const { step, tier, evidence, result = '', to, attachments = [] } = event;
   return { ...session, claim: { seq: event.seq, step, tier, evidence, result, nextStep: to, attachments, checks: [] } };
 }
 
-/**
- * A claim that was not believed: a failing tool or check is told to the model, "not done" restarts the count of the
- * step.
- */
+/** A claim that was refused: a failed tool or check is reported to the model, "not done" restarts the step's count. */
 function claimRefused(session: Session, plan: Plan, event: EventOf<'step.claimed'>, veto: string): Session {
   const iterations = plan.steps.find((step) => step.id === event.step)?.iterations ?? 0;
   const told = veto === 'tool_failed' || veto === 'check_failed' || veto === 'no_work';
@@ -157,16 +154,14 @@ function claimRefused(session: Session, plan: Plan, event: EventOf<'step.claimed
   };
 }
 
-/**
- * What a child did and its step's checks refuse is as if the child had failed: it is tried again, or the step fails.
- */
+/** If the step's checks refuse a child's work, the child counts as failed: it is tried again, or the step fails. */
 function failRefusedChild({ children }: Session, event: EventOf<'step.claimed'>): Session['children'] {
   const child = getOwn(children, event.step);
   if (event.tier !== 'child' || !child?.reply) return children;
   return { ...children, [event.step]: { ...child, reply: { ...child.reply, status: 'failed', text: event.evidence } } };
 }
 
-/** A check that begins or ends changes the claim it belongs to, and nothing of the conversation. */
+/** A check that starts or ends changes its claim, and nothing in the conversation. */
 export function reduceCheck(
   session: Session,
   event: EventOf<'tool.started'> | EventOf<'tool.finished'> | EventOf<'tool.interrupted'>,
@@ -174,7 +169,7 @@ export function reduceCheck(
   const { claim } = session;
   if (!claim) return session;
   const place = Number(/\d+$/.exec(event.call)?.[0]);
-  // A check that was cut short said nothing: it is tried again.
+  // A check that was cut short has no result: it runs again.
   const check =
     event.type === 'tool.interrupted'
       ? undefined

@@ -15,7 +15,9 @@ import type { Session } from '../session/session-state.ts';
 import { reduceListing } from './reduce-fan-out.ts';
 import { reduceCheck } from './reduce-step.ts';
 
-/** An answer joins the conversation behind the messages it was the first to carry, and becomes the turn at hand. */
+/**
+ * Appends an answer to the conversation after the messages it was the first to receive, and makes it the current turn.
+ */
 export function reduceModelAnswer(session: Session, event: EventOf<'model.answered'>): Session {
   if (event.consult) return reducePlannerAnswer(session, event, event.consult);
   const carried = deliveredMessages(session, event);
@@ -55,11 +57,11 @@ export function reduceModelAnswer(session: Session, event: EventOf<'model.answer
   );
 }
 
-/** A person has answered what the last answer asked. */
+/** A person has answered the last answer's question. */
 const hasAnsweredQuestion = (turn: Turn | null): boolean =>
   turn?.calls.some((call) => isAskUserCall(call) && call.ok) ?? false;
 
-/** An answer beside the work: persons' words it carried join the conversation, its own do not. */
+/** An answer to a planner query: the persons' messages it received join the conversation, its own text does not. */
 function reducePlannerAnswer(session: Session, event: EventOf<'model.answered'>, ask: PlannerQuery): Session {
   const { run, plan } = session;
   if (!run) return session;
@@ -87,7 +89,7 @@ function deliveredMessages(session: Session, event: EventOf<'model.answered'>): 
   });
 }
 
-/** What this answer was the first to have in front of it waits no longer. */
+/** Messages this answer was the first to receive are now delivered. */
 function withoutDelivered(
   session: Session,
   event: EventOf<'model.answered'>,
@@ -100,12 +102,12 @@ function withoutDelivered(
   };
 }
 
-/** Turns kept for the judge; a step that takes longer has said what it is about by then. */
+/** Turns kept for completion detection; a longer step has shown its subject by then. */
 const MAX_STEP_HISTORY = 30;
 
 /**
- * The turn at hand joins the trail of the step at work, where another one or a rest follows it. Calls beside a closing
- * word belong to the step that follows.
+ * Adds the current turn to the history of the current step when another turn or the end of the run follows it. Calls
+ * made along with a closing answer belong to the next step.
  */
 export function appendStepHistory({ run, turn, stepHistory }: Session): Session['stepHistory'] {
   if (!turn) return stepHistory;
@@ -127,7 +129,7 @@ const pathUnderWork = (folder: string | undefined, path: string): string =>
 
 const MAIN_ARGUMENTS = ['path', 'file', 'command', 'url', 'query', 'pattern'] as const;
 
-/** The argument a call is about: its path or command, else the first text among its arguments. */
+/** The main argument of a call: its path or command, else the first string among its arguments. */
 function findMainArgument(args: string): string {
   try {
     const given: unknown = JSON.parse(args);
@@ -149,7 +151,7 @@ function toAssistantMessage(event: EventOf<'model.answered'>): ChatMessage {
   return { role: 'assistant', content: event.text === '' ? null : event.text, tool_calls };
 }
 
-/** One iteration more for the run, for its plan and for the step it is in. */
+/** Counts one more iteration for the run, its plan and its current step. */
 function countIteration(session: Session, event: EventOf<'model.answered'>): Session {
   const { run } = session;
   if (!run) return session;
@@ -181,7 +183,7 @@ function addUsage(spent: Run['spent'], usage: { tokens: number; cost: number | n
   };
 }
 
-/** A call of the turn at hand goes from asked to started to finished or interrupted; each end is a tool message. */
+/** A call of the current turn goes from asked to started to finished or interrupted; each end is a tool message. */
 export function reduceToolCall(
   session: Session,
   event: EventOf<'tool.started'> | EventOf<'tool.finished'> | EventOf<'tool.interrupted'>,
@@ -218,7 +220,7 @@ export function reduceToolCall(
   };
 }
 
-/** A result cannot carry images: they follow in the daemon's own words, once nothing more comes in between. */
+/** A result cannot carry images: they follow in a message from the daemon, after the last result. */
 function imagesMessage(turn: Turn | null, nonce: string): ChatMessage[] {
   const calls = turn?.calls ?? [];
   const images = calls.flatMap((call) => call.images ?? []);
@@ -227,11 +229,11 @@ function imagesMessage(turn: Turn | null, nonce: string): ChatMessage[] {
   return [{ ...toDaemonMessage(indentContinuation(`From the calls above, in this order: ${names}`), nonce), images }];
 }
 
-/** Of a command: its exit status, null where it has none; undefined where no command ran. */
+/** For a command: its exit status, null if it has none; undefined if no command ran. */
 const exitStatusOf = (event: EventOf<'tool.finished'> | EventOf<'tool.interrupted'>): number | null | undefined =>
   event.type === 'tool.finished' ? event.exit : undefined;
 
-/** The step at work keeps how the last command in it ended. */
+/** The current step keeps the exit status of its last command. */
 function keepExitStatus(
   session: Session,
   event: EventOf<'tool.finished'> | EventOf<'tool.interrupted'>,
@@ -243,11 +245,12 @@ function keepExitStatus(
   return { plan: updateStep(plan, step.id, (one) => withExitStatus(one, exit ?? undefined), event.at) };
 }
 
-/** Tools whose results are the daemon's own words, or what the person wrote down to be followed. */
+/** Tools whose results are the daemon's own words, or instructions a person wrote down. */
 const TRUSTED_TOOLS: ReadonlySet<string> = new Set([PLAN_TOOL.name, ASK_USER_TOOL.name, 'skill']);
 
 /**
- * The end of a call as the model is told it: what a tool said is data, what the daemon says of the call stands outside.
+ * The result of a call as the model receives it: a tool's output is data; the daemon's words about the call stand
+ * outside it.
  */
 function toolResultText(
   call: TurnCall,
@@ -256,7 +259,7 @@ function toolResultText(
 ): string {
   if (event.type === 'tool.finished') {
     const text = inlineText(event.output);
-    // What never began has nothing to say: it is the daemon that tells why.
+    // A call that never started has no output: the daemon says why.
     const isDaemons = call.state === 'asked' && !isSpawnCall(call);
     return isDaemons || TRUSTED_TOOLS.has(call.name) ? text : dataBlock(nonce, text);
   }
@@ -287,7 +290,7 @@ function countRepeatedCall(run: Run, call: TurnCall, output: string): Run['repea
     : { key, count: 1, call: `${call.name} ${truncate(call.args, 120)}` };
 }
 
-/** How often each tool failed in a row in the step at work, after this call of it. */
+/** How often each tool has failed in a row in the current step, after this call. */
 function countToolFailures(before: Session['toolFailures'], tool: string, ok: boolean): Session['toolFailures'] {
   if (!ok) return { ...before, [tool]: (getOwn(before, tool) ?? 0) + 1 };
   const { [tool]: _, ...others } = before;
