@@ -175,7 +175,8 @@ export function hasDoneNoWork(session: Session, plan: Plan, turn: Turn | null): 
 }
 
 /**
- * In modes that require visible work, text that only sounds like an end first prompts a request for a report; if repeated, it is accepted.
+ * In modes that require visible work, text that only sounds like an end first prompts a request for a report; if
+ * repeated, it is accepted.
  */
 function isUnreported({ run }: Session, plan: Plan, turn: Turn): boolean {
   return MODE_POLICIES[plan.mode].requiresToolUse && turn.calls.length === 0 && (run?.idleAnswers ?? 0) < 2;

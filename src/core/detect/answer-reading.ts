@@ -22,7 +22,7 @@ import {
   stepNumbersIn,
 } from './statements.ts';
 
-/** What is known beside the text. Undefined means unknown, never "none". */
+/** What is known besides the text. Undefined means unknown, never "none". */
 export interface AnswerContext {
   readonly steps: readonly string[];
   readonly stepIndex: number;
@@ -35,20 +35,20 @@ export interface AnswerContext {
   readonly userTurn?: boolean | undefined;
 }
 
-/** A turn read against its plan: everything the signs ask about. */
+/** A turn read against its plan: everything the signals need. */
 export interface AnswerReading {
   readonly context: AnswerContext;
   readonly statements: Statements;
-  /** Sentences that say what is done now: the intentions, or failing any the last sentence. */
+  /** Sentences that say what is done now: the intentions, or the last sentence if there are none. */
   readonly currentIntentions: readonly string[];
-  /** The later step this turn speaks of most; undefined on the last step. */
+  /** The later step this turn refers to most; undefined on the last step. */
   readonly target: TargetStep | undefined;
   readonly isLast: boolean;
   readonly toolKinds: ReadonlySet<ToolKind>;
-  /** The kind of work this step asks for, and whether an earlier turn of it did any; undefined where unknown. */
+  /** The kind of work this step asks for, and whether an earlier turn of it did any; undefined if unknown. */
   readonly currentKind: ToolKind;
   readonly currentKindSeen: boolean | undefined;
-  /** Indices of the steps named by number as begun, and the current step's own report by number. */
+  /** Indices of the steps announced by number as started, and whether the current step is reported by number. */
   readonly numberedSteps: readonly number[];
   readonly completionReport: string | undefined;
 }
@@ -90,18 +90,20 @@ export function readAnswer(text: string, context: AnswerContext): AnswerReading 
   };
 }
 
-/** An item of an overview: "Draw the chart [Pending]", "[ ] Draw the chart". */
+/** An entry of an overview: "Draw the chart [Pending]", "[ ] Draw the chart". */
 const LISTED_AS_OPEN =
   /^\[ \]|[[【［]\s?(?:pending|to[ -]?do|open|waiting|not started|in progress|running|next|待办|待辦|待处理|待處理|未开始|未開始|进行中|進行中)\s?[\]】］]/iu;
 
-/** "Everything is done except the chart": named because it is not worked on. */
+/** "Everything is done except the chart": named because it is not being worked on. */
 const LEFT_OUT = /\bexcept\b|除了/i;
 
-/** Turns to what is named next: "moving on to", "进入". */
+/** Announces what is named next: "moving on to", "进入". */
 const ONWARD =
   /(?:\b(?:onward|on to|moving|proceed(?:ing)?|now|next|start(?:ing)?|begin(?:ning)?|weiter|jetzt|ahora|maintenant)\b|现在|現在|接下来|接下來|进入|進入|开始|開始|转到|轉到|次に)[^.。]*$/iu;
 
-/** Steps named by number as begun; "Task 5 complete" begins none, "Task 5 complete, moving on to Task 6" begins 6. */
+/**
+ * Steps announced by number as started; "Task 5 complete" starts none, "Task 5 complete, moving on to Task 6" starts 6.
+ */
 function stepsBegunIn(said: string, steps: readonly string[], isTurn: boolean): number[] {
   const named = stepNumbersIn(said);
   if (named.length === 0) return [];
@@ -127,7 +129,7 @@ function findTargetStep(
       wordOverlap(rival, called),
       wordOverlap(rival, titled),
     ];
-    // Ties go to the next step: plans are mostly worked through in order.
+    // Ties go to the next step: most plans are worked through in order.
     const lead =
       1.5 * leadMargin(words) + 1.5 * leadMargin(argLead) + leadMargin(heading) + (rival === laterSteps[0] ? 0.3 : 0);
     if (!best || lead > best.lead)

@@ -4,8 +4,8 @@ import { type BracketTag, isAssertedTag } from './bracket-tags.ts';
 import { stepIndexByNumber, stepNumberAtStart } from './statements.ts';
 
 /**
- * The words of an explicit marker, exact but for case and space. English and Chinese come from the original three-tier
- * detector; the others are what models write when the conversation is in that language.
+ * The words of an explicit marker, exact except for case and spaces. English and Chinese come from the original
+ * three-tier detector; the others are what models write when the conversation is in that language.
  */
 const DONE_WORDS = new Set([
   ...['done', 'complete', 'completed', 'finished', 'step done', 'step complete', 'step completed'],
@@ -16,26 +16,26 @@ const DONE_WORDS = new Set([
   ...['terminé', 'fait', 'étape terminée'],
 ]);
 
-/** A tick beside the word is dress; a cross or an hourglass is not. */
+/** A tick next to the word is decoration; a cross or an hourglass is not. */
 const TICKS = /^(?:[\u2713\u2714\u2705\u2611]|\uFE0F|\s)+|(?:[\u2713\u2714\u2705\u2611]|\uFE0F|\s)+$/gu;
-/** More than this in brackets is no tag. */
+/** Longer text in brackets is not a tag. */
 const MAX_TAG_LENGTH = 200;
 const STEP_LABEL =
   /^(?:(?:step|paso|schritt|étape|ステップ|步骤|步驟)[\s_#]{0,3}(\d{1,3})|第\s?(\d{1,3}|[一二三四五六七八九十])\s?步)\s?[:：–—-]?\s?(?=\p{L})/iu;
 const DETAIL_SEPARATOR = /\s?[:：–—]\s?|\s-\s/u;
-/** What takes the word back inside the brackets: "[Done: not yet]", "[Done: 3/5]", "[Done: no]". */
+/** Text in the brackets that retracts the word: "[Done: not yet]", "[Done: 3/5]", "[Done: no]". */
 const RETRACTION =
   /\b(?:not|no|never|false|almost|nearly|partly|partially|half|except|pending|todo)\b|n['’]t\b|\d\s*(?:\/|of)\s*\d|%|[?？]|未|没|沒|不|部分|还差|還差/iu;
-/** A name such as `fetch_links`: a step, by the id that a plan gave it. */
+/** A name such as `fetch_links`: the id that a plan gave to a step. */
 const STEP_ID = /^[a-z0-9]+(?:_[a-z0-9]+)+$/i;
 
-/** What the inside of a done tag says beside the word: the number of a step, and words of its own. */
+/** What a done tag contains besides the word: the number of a step, and other words. */
 export interface DoneTag {
   readonly number?: number;
   readonly words?: string;
 }
 
-/** Reads `Done`, `✅ Done`, `Step 2 Done`, `Done: step_2`, `Done: five links`; undefined where it is no done tag. */
+/** Parses `Done`, `✅ Done`, `Step 2 Done`, `Done: step_2`, `Done: five links`; undefined if it is not a done tag. */
 export function parseDoneTag(inside: string): DoneTag | undefined {
   if (inside.length > MAX_TAG_LENGTH) return undefined;
   const bare = inside.replace(TICKS, '').replace(/\s+/g, ' ');
@@ -51,7 +51,7 @@ export function parseDoneTag(inside: string): DoneTag | undefined {
   return { ...(number !== undefined && { number }), ...(words !== '' && { words }) };
 }
 
-/** Whether a tag's inside is a marker: a word of the list, with or without the number of the step or what came out. */
+/** Whether the text of a tag is a marker: a word of the list, with or without a step number or a result. */
 export function isDoneMarker(inside: string): boolean {
   const tag = parseDoneTag(inside);
   if (!tag) return false;
@@ -59,7 +59,7 @@ export function isDoneMarker(inside: string): boolean {
   return words === undefined || (tag.number === undefined && !RETRACTION.test(words) && !STEP_ID.test(words));
 }
 
-/** The first tag that says by itself that the step is done. */
+/** The first tag that marks the step as done. */
 export const findDoneMarker = (tags: readonly BracketTag[]): BracketTag | undefined =>
   tags.find((tag) => isDoneMarker(tag.inside) && isAssertedTag(tag));
 
@@ -67,8 +67,8 @@ const LIST_NUMBER = /^[\s>|*_-]{0,20}(\d{1,3})[.)、]\s/;
 const CJK = /\p{Script=Han}|\p{Script=Hiragana}|\p{Script=Katakana}|\p{Script=Hangul}/u;
 
 /**
- * Whether a marker speaks of another step than the current one: by a number in it or in front of its line, by the whole
- * description of that step beside it, or as an item of a numbered list in words of that step.
+ * Whether a marker refers to a step other than the current one: by a number in it or at the start of its line, by that
+ * step's whole description next to it, or as an item of a numbered list in that step's words.
  */
 export function isMarkerOfOtherStep(tag: BracketTag, steps: readonly string[], current: number): boolean {
   const { number, words } = parseDoneTag(tag.inside) ?? {};
@@ -79,7 +79,7 @@ export function isMarkerOfOtherStep(tag: BracketTag, steps: readonly string[], c
   return index >= 0 ? !haveSameDescription(steps, index, current) : isListItemOfOtherStep(tag, steps, current);
 }
 
-/** A plan whose steps carry numbers may still be counted by position. */
+/** A plan whose steps have numbers of their own may still be counted by position. */
 const numberMeansStep = (steps: readonly string[], number: number, current: number): boolean =>
   stepIndexByNumber(steps, number) === current || number - 1 === current;
 
@@ -87,7 +87,7 @@ const foldText = (text: string): string => text.normalize('NFC').toLowerCase().r
 const haveSameDescription = (steps: readonly string[], one: number, other: number): boolean =>
   foldText(steps[one] ?? '') === foldText(steps[other] ?? '');
 
-/** Index of the step whose whole description stands last in what is said; the longer one where two end together. */
+/** Index of the step whose whole description comes last in the text; the longer one if two end at the same place. */
 function lastStepNamed(said: string, steps: readonly string[]): number {
   const text = foldText(said);
   const cell = foldText(
@@ -108,7 +108,7 @@ function lastStepNamed(said: string, steps: readonly string[]): number {
   return best.index;
 }
 
-/** Where a description ends in a text, or -1. One word is too common to be a name where other words surround it. */
+/** Where a description ends in a text, or -1. A single word is too common to count as a name between other words. */
 function descriptionEnd(text: string, name: string): number {
   const isTelling = CJK.test(name) ? name.length >= 4 : name.includes(' ');
   const start = isTelling ? text.lastIndexOf(name) : -1;
@@ -120,14 +120,17 @@ function descriptionEnd(text: string, name: string): number {
   return start + name.length;
 }
 
-/** "- [done] Find the reports", "| [Done] | Find the reports |": the description follows and nothing is said of it. */
+/**
+ * "- [done] Find the reports", "| [Done] | Find the reports |": the description follows, with nothing else said about
+ * it.
+ */
 function startsWithStep(after: string, step: string): boolean {
   const text = foldText(after.replace(/^[\s|*_:：–—-]+/u, ''));
   const name = foldText(step);
   return name !== '' && text.startsWith(name) && /^\s*(?:$|[|:：,，;；(（–—*_-])/u.test(text.slice(name.length));
 }
 
-/** "1. Fetch [Done]" in a list that counts the steps: its words are more those of that step than of the current one. */
+/** "1. Fetch [Done]" in a list that numbers the steps: its words match that step better than the current one. */
 function isListItemOfOtherStep(tag: BracketTag, steps: readonly string[], current: number): boolean {
   const number = LIST_NUMBER.exec(tag.before)?.[1];
   const index = number === undefined ? -1 : stepIndexByNumber(steps, Number(number));

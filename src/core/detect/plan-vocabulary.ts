@@ -1,28 +1,28 @@
 import { contentWords, isCharacterPair } from '../text/content-words.ts';
 
-/** Words with what each is worth, and what all of them are worth together. */
+/** Words with their weights, and the sum of all weights. */
 interface WeightedWords {
   readonly words: readonly (readonly [string, number])[];
   readonly total: number;
 }
 
-/** A later step set against the current one: the words that only one of the two has. */
+/** A later step compared with the current one: the words that only one of the two has. */
 export interface LaterStep {
   readonly index: number;
   readonly kind: ToolKind;
   readonly laterWords: WeightedWords;
   readonly currentWords: WeightedWords;
-  /** Names of files that the later step names and the current one does not. */
+  /** File names in the later step that are not in the current one. */
   readonly laterFiles: ReadonlySet<string>;
 }
 
-/** The open end of a plan, as words to compare a turn with. */
+/** The open steps of a plan, as words to compare a turn with. */
 export interface PlanVocabulary {
   readonly currentKind: ToolKind;
   readonly laterSteps: readonly LaterStep[];
 }
 
-/** How much of two steps' distinguishing words a text uses, each from 0 to 1. */
+/** How many of the distinguishing words of two steps a text uses, each from 0 to 1. */
 export interface WordOverlap {
   readonly later: number;
   readonly current: number;
@@ -30,7 +30,7 @@ export interface WordOverlap {
 
 const NO_OVERLAP: WordOverlap = { later: 0, current: 0 };
 
-/** The same plan is asked about at every turn. The memo is bounded and changes no answer. */
+/** The same plan is looked up at every turn. The cache is bounded and changes no result. */
 const vocabularyCache = new Map<string, PlanVocabulary>();
 const MAX_CACHED_PLANS = 200;
 
@@ -71,7 +71,7 @@ function buildVocabulary(steps: readonly string[], current: number): PlanVocabul
 const difference = (some: ReadonlySet<string>, others: ReadonlySet<string>): string[] =>
   [...some].filter((thing) => !others.has(thing));
 
-/** A word that many steps of the plan have says little: each is worth one over the number of steps that have it. */
+/** A word shared by many steps says little: each weighs one over the number of steps that have it. */
 function weighWords(words: readonly string[], sharedBy: ReadonlyMap<string, number>): WeightedWords {
   const worths = words.map((word) => [word, 1 / (sharedBy.get(word) ?? 1)] as const);
   return {
@@ -81,12 +81,11 @@ function weighWords(words: readonly string[], sharedBy: ReadonlyMap<string, numb
 }
 
 /**
- * Every second pair of characters straddles two words, so a text that has all words has little more than half the
- * pairs.
+ * Every second pair of characters spans two words, so a text with all the words has little more than half the pairs.
  */
 const PAIR_WEIGHT = 0.6;
 
-/** How far a text takes the words of the rival, and how far those of the current step. */
+/** How many of the later step's words a text uses, and how many of the current step's. */
 export const wordOverlap = (rival: LaterStep, said: ReadonlySet<string>): WordOverlap =>
   said.size === 0
     ? NO_OVERLAP
@@ -98,15 +97,15 @@ function overlapShare({ words, total }: WeightedWords, said: ReadonlySet<string>
   return total === 0 ? 0 : Math.min(1, hit / total);
 }
 
-/** The beginning of an argument tells what it is about; a script of a thousand lines tells no more than its head. */
+/** The start of an argument shows what it is about; a script of a thousand lines shows no more than its head. */
 const MAX_ARGUMENT_CHARS = 400;
 const FILE_NAME_RUN = /[\w.-]+/g;
 const FILE_ENDING = /(?<=\w)\.[a-z][a-z0-9]{0,4}(?!\w)/gi;
 
 /**
- * File names, the most telling words a plan and a tool call share: "Update setup.go" and an edit of cmd/cli/setup.go.
- * Of each run of letters, dots and dashes what comes up to its last ending. Run and ending apart: together they take
- * the square.
+ * File names, the most distinctive words that a plan and a tool call share: "Update setup.go" and an edit of
+ * cmd/cli/setup.go. Each run of letters, dots and dashes is cut after its last extension. Matching run and extension in
+ * one expression would take quadratic time.
  */
 function fileNamesIn(text: string): Set<string> {
   const names = new Set<string>();
@@ -118,15 +117,17 @@ function fileNamesIn(text: string): Set<string> {
   return names;
 }
 
-/** Names of the files that a description mentions, without their folders. */
+/** Names of the files in a description, without their folders. */
 export const filesInDescription = (description: string): Set<string> =>
   description.includes('.') ? fileNamesIn(description) : new Set();
 
-/** Names of the files that the arguments of tool calls point at, without their folders. */
+/** Names of the files in the arguments of tool calls, without their folders. */
 export const filesInArguments = (args: readonly string[]): string[] =>
   args.flatMap((arg) => (arg.includes('.') ? [...fileNamesIn(arg.slice(0, MAX_ARGUMENT_CHARS))] : []));
 
-/** An argument as words: of each path only its last two parts, for the folders above are the same in every step. */
+/**
+ * An argument as words: only the last two segments of each path, since the folders above are the same in every step.
+ */
 export const argumentWords = (arg: string): string =>
   arg
     .slice(0, MAX_ARGUMENT_CHARS)
@@ -134,7 +135,7 @@ export const argumentWords = (arg: string): string =>
     .map((token) => token.split(/[/\\]/).slice(-2).join(' '))
     .join(' ');
 
-/** What a tool does to the world, told from its name alone: the same few words name tools everywhere. */
+/** What a tool does, judged by its name alone: tool names use the same few words everywhere. */
 export type ToolKind = 'run' | 'edit' | 'read' | 'other';
 
 const TOOL_KINDS: readonly (readonly [ToolKind, RegExp])[] = [
@@ -142,7 +143,7 @@ const TOOL_KINDS: readonly (readonly [ToolKind, RegExp])[] = [
   ['edit', /edit|write|patch|create|replace|insert|delete|move|notebook|append/i],
   ['read', /read|grep|glob|^ls$|search|fetch|list|view|find|open|browse|get|look/i],
 ];
-/** The kind of work a step asks for, by its first verb. Steps that begin otherwise ask for nothing in particular. */
+/** The kind of work a step asks for, by its first verb. Any other beginning asks for nothing in particular. */
 const STEP_VERBS: readonly (readonly [ToolKind, RegExp])[] = [
   [
     'run',

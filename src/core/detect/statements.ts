@@ -1,15 +1,13 @@
 import { linesOutsideCode, splitSentences, withoutInlineCode, withoutLeadingMarks } from '../text/prose.ts';
 import { STEP_DECLARATION } from './bracket-tags.ts';
 
-/**
- * What a turn says, sorted by what kind of saying it is. Bullets, emphasis and a word of praise in front are taken off.
- */
+/** The sentences of a turn, sorted by kind. Bullets, emphasis and a leading word of praise are removed. */
 export interface Statements {
-  /** What the speaker is about to do: "Now let me update the tests", "接下来写文档". */
+  /** What the model is about to do: "Now let me update the tests", "接下来写文档". */
   readonly intentions: readonly string[];
   /**
-   * Titles: Markdown headings, bold lines, "Step 3: …". Empty when there are many: then the text lists, it does not
-   * turn.
+   * Titles: Markdown headings, bold lines, "Step 3: …". Empty if there are many: then the text is an outline and
+   * announces no step.
    */
   readonly headings: readonly string[];
   /** Everything else. */
@@ -18,7 +16,7 @@ export interface Statements {
   readonly last: string;
 }
 
-/** More titles than this in one turn are the outline of a report or of a plan. */
+/** More titles than this in one turn are the outline of a report or a plan. */
 const MAX_HEADINGS = 3;
 const PRAISE =
   /^(?:(?:good|great|perfect|excellent|ok(?:ay)?|alright|done|all good|nice|right|got it|so|und|gut|bien|parfait)\s*[,.!，。！—–-]*\s+|(?:太好了|很好|好的?|完美|不错|不錯)[,，。！!\s]+)+/iu;
@@ -27,7 +25,7 @@ const INTENTION =
 const HEADING = /^\s*(?:#{1,6}\s+\S|\*\*[^*]+\*\*\s?:?\s{0,9}$|\*\*[^*]{1,60}\*\*\s*[:—–-])/u;
 const LABEL =
   /^(?:(?:step|task|phase|stage|part|change|item|batch|round|fix|issue|paso|schritt|étape|ステップ)\s*#?\d+\s*[:—–.-]|(?:步骤|步驟|任务|任務|阶段|階段|第)\s*[\d一二三四五六七八九十]+\s*(?:[:：、.-]|步|项|項|个|個))/iu;
-/** Purposes and what comes later: what is done "before", "to make sure" or "then" is not what is turned to now. */
+/** Purposes and later actions: what is done "before", "to make sure" or "then" is not what is started now. */
 const AFTERTHOUGHT =
   /\s(?:before|so that|so (?:i|we|it)\b|to (?:make sure|ensure|see if|check if|understand|verify)|because|since|(?:and )?(?:then|finally|afterwards|after that)\b)|[，,；;]\s*(?:然后|然後|再|接着|接著|最后|最後|之后|之後)/i;
 
@@ -61,26 +59,26 @@ export const isForNow = (intention: string, index: number): boolean => index ===
 export const mainClause = (intention: string): string => intention.split(AFTERTHOUGHT)[0] ?? '';
 
 /**
- * Sentence-initial words by which a speaker turns to something: the original list without the words that mostly go on
- * with the same work ("let me", "continue"; measured below the base rate), in six languages.
+ * Sentence-initial words that announce something new, in six languages: the original list without the words that mostly
+ * continue the same work ("let me", "continue"; measured below the base rate).
  */
 const TURNS_LATIN =
   /^(?:next(?: up| step)?|now|then|after that|moving on|let['’]s move on|onward|on to|proceeding|ahora|a continuación|luego|jetzt|nun|als nächstes|danach|maintenant|ensuite|puis)(?![\p{L}\p{N}.'’_-]|\s*[:=]?=)/iu;
 const TURNS_CJK = /^(?:现在|現在|接下来|接下來|接着|接著|然后|然後|下一步|下面|次に|続いて|それでは)/u;
-/** Says outright that this step is over: "moving on to the next step", "开始下一步". Needs no word of the plan. */
+/** Says explicitly that this step is over: "moving on to the next step", "开始下一步". Needs no word of the plan. */
 const NEXT_STEP =
   /\b(?:next|following) (?:step|task|phase|item|part)\b|\bmov(?:e|ing) on\b|下一(?:个|個)?(?:步|项|項|任务|任務|阶段|階段)|次のステップ|siguiente paso|nächste[nr]? Schritt|étape suivante/iu;
 
-/** Still the same work: it failed, is missing, is tried again, looked into or repaired. */
+/** Still the same work: it failed, something is missing, it is retried, investigated or repaired. */
 const SAME_WORK =
   /\b(?:re-?try|retrying|again|once more|re-?run|re-?running|fix(?:ing)?|debug(?:ging)?|investigate|troubleshoot|wait(?:ing)?|still|figure out)\b|重试|重試|再试|再試|再次|重新|修复|修復|排查|等待|やり直|再試行|reintent|erneut|nochmal|réessay/iu;
 const DENIED =
   /\b(?:not|never|cannot)\b|n['’]t\b|\bunable\b|还没|還沒|没有|沒有|没|沒|未能|尚未|不能|无法|無法|不要|别(?!的)|別(?!的)|先不|不会|不會|不行|ない|ません/iu;
-/** "Now I see the problem", "Now the tests fail": an observation, not a turn to other work. */
+/** "Now I see the problem", "Now the tests fail": an observation, not the start of other work. */
 const OBSERVES =
   /^(?:now|then),?\s+(?:i|we)\s+(?:see|know|understand|have|can see|get|realize|realise|notice|found)\b|^(?:now|then),?\s+(?:it|that|this|there|the|all|both|everything)\b(?!\s+(?:final|last|next|second|third)\b)/iu;
 
-/** The sentence that turns to other work, when no plan can say what that work is. */
+/** The sentence that starts other work, for use without a plan that says what that work is. */
 export function findTransitionSentence(text: string): string | undefined {
   for (const line of linesOutsideCode(text)) {
     if (/^\s*>/.test(line)) continue;
@@ -93,19 +91,19 @@ export function findTransitionSentence(text: string): string | undefined {
   return undefined;
 }
 
-/** Says without naming it that the next step begins. */
+/** Whether a sentence says that the next step starts, without naming it. */
 export const announcesNextStep = (sentence: string): boolean =>
   NEXT_STEP.test(sentence) && !DENIED.test(sentence) && !SAME_WORK.test(sentence);
-/** Says that something is not, or cannot be. */
+/** Whether a sentence is a negation. */
 export const isDenied = (sentence: string): boolean => DENIED.test(sentence);
 export const continuesSameWork = (sentence: string): boolean => SAME_WORK.test(sentence);
 
-/** Steps called by number: "Step 3: …", "Onward to Phase 4", "第二步完成". */
+/** Steps named by number: "Step 3: …", "Onward to Phase 4", "第二步完成". */
 const NUMBERED_STEP =
   /\b(?:step|task|phase|stage|part|change|item|batch|round|fix|issue|opt(?:imi[sz]ation)?|paso|schritt|étape)s?\s*#?(\d{1,3})\b|(?:步骤|步驟|任务|任務|阶段|階段|ステップ|第)\s*(\d{1,3}|[一二三四五六七八九十])/giu;
 const OWN_LABEL =
   /^[^\p{L}\p{N}]*(?:step|task|phase|stage|part|batch|round|opt(?:imi[sz]ation)?|步骤|步驟|任务|任務|阶段|階段|第)\s*#?(\d{1,3}|[一二三四五六七八九十])/iu;
-/** How far before a number a word still belongs to it. */
+/** How far before a number a word still belongs to it, in characters. */
 const WORDS_BEFORE_NUMBER = 60;
 const NUMERALS = '一二三四五六七八九十';
 const REPORTED_DONE =
@@ -118,7 +116,7 @@ const parseNumeral = (digits: string): number =>
 const STEP_REFERENCE =
   /^(?:(?:step|paso|schritt|étape|ステップ|步骤|步驟)[\s_#]{0,3}(\d{1,3})(?!\d)|第?\s?(\d{1,3}|[一二三四五六七八九十])\s?(?:步|$)|#(\d{1,3})$)/iu;
 
-/** The number by which the beginning of a text refers to a step: `step_2: five links`, `第二步`, `2`. */
+/** The step number at the start of a text: `step_2: five links`, `第二步`, `2`. */
 export function stepNumberAtStart(text: string): number | undefined {
   const digits = STEP_REFERENCE.exec(text)
     ?.slice(1)
@@ -126,7 +124,7 @@ export function stepNumberAtStart(text: string): number | undefined {
   return digits === undefined ? undefined : parseNumeral(digits);
 }
 
-/** The numbers by which a sentence names steps, in order, each with what the sentence says before it. */
+/** The step numbers in a sentence, in order, each with the text before it. */
 export function stepNumbersIn(sentence: string): { number: number; before: string }[] {
   if (!/\d|[一二三四五六七八九十]/.test(sentence)) return [];
   return [...sentence.matchAll(NUMBERED_STEP)].map((hit) => ({
@@ -138,8 +136,8 @@ export function stepNumbersIn(sentence: string): { number: number; before: strin
 const JOINING_WORD = /^\s*(?:and|&|,|，|、|和|与|與|及)\s*$/i;
 
 /**
- * Whether a sentence reports the step of a number as finished: "Completed step 2", "Step 1 and step 2 are done", and
- * not "Step 1 is done, step 2 is half way".
+ * Whether a sentence reports the step of a number as finished: true for "Completed step 2" and "Step 1 and step 2 are
+ * done", not for "Step 1 is done, step 2 is half way".
  */
 export function reportsStepDone(sentence: string, isOwn: (number: number) => boolean): boolean {
   if (!reportsCompletion(sentence)) return false;
@@ -156,12 +154,12 @@ export function reportsStepDone(sentence: string, isOwn: (number: number) => boo
   });
 }
 
-/** Reports something as finished, and neither denies nor promises it. */
+/** Whether a sentence reports something as finished, without negating or promising it. */
 export const reportsCompletion = (sentence: string): boolean => REPORTED_DONE.test(sentence) && !NOT_YET.test(sentence);
 
 /**
- * Index of the step a number means. A plan whose steps carry numbers ("Task 5: …") is called by those; any other by
- * position, counted from one.
+ * Index of the step a number refers to. If the steps of a plan have numbers ("Task 5: …"), those count; otherwise the
+ * position, from one.
  */
 export function stepIndexByNumber(steps: readonly string[], number: number): number {
   const labels = steps.map((step) => OWN_LABEL.exec(step)?.[1]);

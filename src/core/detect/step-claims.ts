@@ -12,7 +12,7 @@ export type ClaimAction =
   /** a person has to say whether it is done */
   | { need: 'ask'; question: string };
 
-/** What a standing claim needs next: another check, a verdict, or a person. Checks a person must answer come last. */
+/** What an open claim needs next: another check, a verdict, or a person. Checks for a person come last. */
 export function nextClaimAction(session: Session, claim: StepClaim): ClaimAction {
   const step = session.plan?.steps.find((one) => one.id === claim.step);
   const checks = step?.done_when ?? [];
@@ -37,7 +37,7 @@ export function nextClaimAction(session: Session, claim: StepClaim): ClaimAction
   };
 }
 
-/** The place of the first check that a person has not answered yet. */
+/** The index of the first check that a person has not answered yet. */
 export function nextPersonCheck({ plan }: Session, claim: StepClaim): number | undefined {
   const checks = plan?.steps.find((one) => one.id === claim.step)?.done_when ?? [];
   const place = checks.findIndex((check, n) => 'person' in check && claim.checks[n]?.state !== 'ended');
@@ -54,7 +54,7 @@ function checkCallOf(claim: StepClaim, check: StepCheck, place: number): TurnCal
     args,
     mainArgument: args,
     state,
-    // To look at a file or an address twice is the same as once.
+    // Checking a file or an address twice is the same as once.
     replay: 'command' in check ? 'never' : 'safe',
     ok: false,
     outputHead: '',
@@ -90,8 +90,8 @@ type CompletionFacts = {
 };
 
 /**
- * A step with checks is claimed, and closed when they pass; one without is closed at once. What the `plan` tool claims
- * waits for the other calls of its answer.
+ * Claims a step that has checks, and closes it once they pass; a step without checks is closed at once. A claim by the
+ * `plan` tool waits for the other calls of its answer.
  */
 export function claimStepEvent(
   step: Step,
@@ -119,16 +119,16 @@ const DONE_TAG =
   /[[【［]\s*(?:step )?(?:done|completed?|finished|已?完成|步骤完成|步驟完成|结束|結束)(?:\s*[:：][^\]】］]*)?\s*[\]】］]/giu;
 const STEP_TAG_LINE = /^\s*[[【［]\s*(?:step(?: \d+)?|步骤|步驟)[^\]】］]*[\]】］].*$/gimu;
 
-/** What came out of a step: the model's own closing words, else the first words of its last tool output. */
+/** The result of a step: the model's own closing words, else the first words of its last tool output. */
 export function stepResultOf(turn: Turn, { description }: Step): string {
   const shown = (turn.calls.at(-1)?.outputHead ?? '').replace(/\s+/g, ' ').trim();
   const said = closingWords(textOfJsonAnswer(turn.text));
-  // "Fetch the pages: 5 fetched" stands beside "Fetch the pages" already.
+  // "Fetch the pages: 5 fetched" would repeat the description "Fetch the pages".
   const own = said.startsWith(`${description}:`) ? said.slice(description.length + 1).trim() : said;
   return truncate(own || shown, MAX_RESULT_LENGTH);
 }
 
-/** The line of the marker, or what stands before it where it stands alone; the whole answer where there is none. */
+/** The line with the marker, or the line before it if the marker stands alone; the whole answer if there is none. */
 function closingWords(text: string): string {
   const lines = text.replace(STEP_TAG_LINE, '').split('\n');
   const place = lines.findIndex((line) => line.search(DONE_TAG) >= 0);

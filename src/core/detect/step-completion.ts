@@ -8,11 +8,11 @@ import { findTransitionSentence } from './statements.ts';
 import { type CompletionVeto, findVeto } from './step-tags.ts';
 import { weighTransition } from './transition-signals.ts';
 
-/** What is known about a turn beside its text. Anything left out is unknown, never "none". */
+/** What is known about a turn besides its text. A missing field is unknown, never "none". */
 export interface StepTurn {
   /** Turns of this step before this one: 0 on its first. */
   readonly iterationInStep: number;
-  /** Turns without a sign after which a step is reported as timed out. */
+  /** Turns without a signal after which a step is reported as timed out. */
   readonly stepIterations?: number | undefined;
   /** A tool of this turn failed and none after it succeeded. */
   readonly lastToolFailed?: boolean | undefined;
@@ -23,17 +23,17 @@ export interface StepTurn {
   /** Names of the tools called in this turn, and the main argument of each: a path, a command, a query. */
   readonly tools?: readonly string[] | undefined;
   readonly args?: readonly string[] | undefined;
-  /** The same of the earlier turns of this step, oldest first, and their texts. */
+  /** The same for the earlier turns of this step, oldest first, and their texts. */
   readonly toolsInStep?: readonly (readonly string[])[] | undefined;
   readonly argsInStep?: readonly (readonly string[])[] | undefined;
   readonly textsInStep?: readonly string[] | undefined;
   /** This turn calls no tool, so the run would end here. */
   readonly final?: boolean | undefined;
-  /** A person spoke just before this turn. */
+  /** A person wrote just before this turn. */
   readonly userTurn?: boolean | undefined;
-  /** Language of the conversation, if known. All rules hold in every language, so nothing depends on it. */
+  /** Language of the conversation, if known. All rules apply in every language, so nothing depends on it. */
   readonly language?: string | undefined;
-  /** This run has closed a step by marker before: then signs in prose need a wider margin. */
+  /** A marker has closed a step of this run before: signals in prose then need a wider margin. */
   readonly markersInRun?: boolean | undefined;
 }
 
@@ -42,25 +42,25 @@ type CompletionTier = 'marker' | 'transition' | 'timeout';
 export interface StepVerdict {
   readonly done: boolean;
   readonly tier: CompletionTier | null;
-  /** The words that decided it, short. */
+  /** The words that decided it, shortened. */
   readonly evidence?: string;
   readonly veto?: CompletionVeto;
-  /** Index of the step that is now being worked on, when the turn names it. */
+  /** Index of the step now being worked on, if the turn names it. */
   readonly advanceTo?: number;
 }
 
-/** Weighed signs must reach this to close a step; see docs/detection.md for the curve it was chosen on. */
+/** The weighted sum of signals that closes a step; see docs/detection.md for the curve it was chosen on. */
 const TRANSITION_THRESHOLD = 2.9;
-/** What an agent that writes markers must show beyond that: it would have written one. */
+/** The additional weight needed from a model that writes markers: it would have written one. */
 const MARKER_MARGIN = 1;
 const DEFAULT_STEP_ITERATIONS = 5;
 const EVIDENCE_LENGTH = 160;
 
 /**
- * Whether the current step is done after this turn. Strict order, the first that speaks decides: a veto, an explicit
- * marker, a transition, the timeout. Pure and total; never throws, whatever the text. A transition is weighed against
- * the plan where `steps` and `stepIndex` are given; without them a sentence-initial transition word counts from the
- * second turn of the step on. A timeout is reported, not decided: the caller asks before it believes.
+ * Decides whether the current step is done after this turn. In strict order, the first that applies decides: a veto, an
+ * explicit marker, a transition, the timeout. Pure and total; never throws, whatever the text. A transition is weighed
+ * against the plan if `steps` and `stepIndex` are given; without them a sentence-initial transition word counts from
+ * the second turn of the step. A timeout is only reported: the caller asks the model before closing the step.
  */
 export function detectStepCompletion(answer: string, turn: StepTurn): StepVerdict {
   const text = textOfJsonAnswer(answer);
@@ -92,7 +92,7 @@ function findTransition(text: string, turn: StepTurn): Pick<StepVerdict, 'eviden
   return shortEvidence(sentence);
 }
 
-/** "Now let me download the PDF files" begins the step of that name; it does not end it. */
+/** "Now let me download the PDF files" starts the step of that name; it does not end it. */
 function isAboutStep(sentence: string, description: string): boolean {
   const words = contentWords(description);
   const said = contentWords(sentence);
@@ -103,7 +103,7 @@ function isAboutStep(sentence: string, description: string): boolean {
 const hasMarker = (text: string): boolean => findDoneMarker(findTags(linesWithTags(text))) !== undefined;
 const tagContext = (tag: BracketTag): string => `${tag.before.slice(-80)}${tag.raw}${tag.after.slice(0, 40)}`;
 
-/** Cut by code points; half a character that an earlier cut left at an end goes too. */
+/** Cut by code points; half a surrogate pair left at an end by an earlier cut goes too. */
 const TORN_SURROGATE = /^[\uDC00-\uDFFF]|[\uD800-\uDBFF]$/;
 function shortEvidence(text: string): { evidence?: string } {
   const letters = [
@@ -132,10 +132,10 @@ export interface StepPace {
 }
 
 /**
- * Whether a step has gone on for too long without a sign. Stateless: true at the limit and from there on. Where the
- * earlier calls of the step are known, only a standstill times out: `stepIterations` turns in a row that touched, said
- * and changed nothing new. In real transcripts steps take a median of 3 turns,
- * but every tenth more than 13, and the plain limit is right once in fourteen times.
+ * Whether a step has gone on too long without a signal. Stateless: true from the limit on. If the earlier calls of the
+ * step are known, only stagnation times out: `stepIterations` turns in a row that touched, said and changed nothing
+ * new. In real transcripts steps take a median of 3 turns, but every tenth takes more than 13, and the plain limit is
+ * right once in fourteen times.
  */
 function hasTimedOut(pace: StepPace): boolean {
   const { iterationInStep, stepIterations } = pace;
@@ -157,7 +157,7 @@ function hasProgressed({ stepIterations, text, tools, args, toolsInStep, argsInS
   );
 }
 
-/** Whether the last `span` turns hold anything that no earlier turn of the step held. */
+/** Whether the last `span` turns contain anything that no earlier turn of the step contained. */
 function hasNewEntries(turns: readonly (readonly string[])[], span: number): boolean {
   const seen = new Set(turns.slice(0, -span).flat());
   return turns.slice(-span).some((turn) => turn.some((thing) => thing !== '' && !seen.has(thing)));

@@ -6,7 +6,7 @@ import { isDoneMarker, parseDoneTag } from './done-markers.ts';
 
 type ReasonedTag = { kind: 'failed' | 'skipped' | 'blocked'; reason: string };
 
-/** What a model says of a step in brackets, beside the plain marker. `step` is an id, or what the model called it. */
+/** A tag about a step, other than the plain marker. `step` is an id, or the model's name for the step. */
 export type StatusTag =
   | { kind: 'done'; step: string }
   | ReasonedTag
@@ -24,19 +24,19 @@ const REASONED = [
   ['blocked', /^(?:step |步骤|步驟)?(?:blocked|stuck|受阻|阻塞|卡住)(?:\s*[:：]\s*([\s\S]*))?$/iu],
 ] as const;
 
-/** Nothing but emphasis, or a bullet or number of a list. */
+/** Only emphasis, or a bullet or number of a list. */
 const LINE_START = /^\s*[*_]*\s*$/;
 const BULLET = /^\s*(?:[-*+•]|\d{1,4}[.)、])\s+[*_]*\s*$/;
 const SENTENCE_END = /[.!。！]\s*[*_]*$/;
-/** How a test runner pads the state of a test: `[  FAILED  ] Suite.Upload`. */
+/** A test status padded by a test runner: `[  FAILED  ] Suite.Upload`. */
 const PADDED = /^\s+[A-Z]+\s+$/;
-/** "[Blocked] until there is a key" says what is missing; "[Failed] when fetching page 3" where it happened. */
+/** "[Blocked] until there is a key" says what is missing; "[Failed] when fetching page 3" says where. */
 const CIRCUMSTANCE = /^[\s*_]*(?:until|unless|when)\s/i;
 
 /**
- * The signs in an answer, in order: `[Done: step_2]`, `[Step 2 Done]`, `[Not done]`, `[Failed: why]`, `[Skip: why]`,
- * `[Blocked: why]`, `[Progress 2/5]` and their Chinese forms. Like the markers they are seen in prose alone: not in
- * code, not quoted, not denied, promised or asked. A bare `[Failed]` within a line is the state of some other thing.
+ * Reads the tags of an answer, in order: `[Done: step_2]`, `[Step 2 Done]`, `[Not done]`, `[Failed: why]`, `[Skip:
+ * why]`, `[Blocked: why]`, `[Progress 2/5]` and their Chinese forms. Like markers they count only in prose: not in
+ * code, not quoted, negated, promised or asked. A bare `[Failed]` within a line is the status of something else.
  */
 export function readStatusTags(text: string): StatusTag[] {
   return linesWithTags(text).flatMap((line) =>
@@ -85,7 +85,7 @@ interface BracketedText {
   readonly after: string;
 }
 
-/** What stands in the outermost brackets of a line; a reason may hold brackets of its own. */
+/** The text in the outermost brackets of a line; a reason may contain brackets of its own. */
 function findBracketedText(line: string): BracketedText[] {
   const found: BracketedText[] = [];
   let depth = 0;
@@ -112,7 +112,9 @@ function findBracketedText(line: string): BracketedText[] {
 /** Why a step is not closed, whatever else the turn says. */
 export type CompletionVeto = 'tool_failed' | 'not_done' | 'blocked';
 
-/** Only the opening bracket and the words count, so that a reason may hold anything: `[Blocked: a[1] is missing]`. */
+/**
+ * Only the opening bracket and the words count, so that a reason may contain anything: `[Blocked: a[1] is missing]`.
+ */
 const VETO_TAGS: readonly (readonly [CompletionVeto, RegExp])[] = [
   [
     'not_done',
@@ -127,8 +129,8 @@ const VETO_TAGS: readonly (readonly [CompletionVeto, RegExp])[] = [
 const LIFTED_OBSTACLE = /(?:\b(?:not|no longer|never)|n['’]t|不再|没有|沒有|不)\s*[*_]*$/iu;
 
 /**
- * The veto of this turn, if any: a tag that says the opposite of a marker, or a tool that failed. A failed tool is no
- * evidence that the step failed, only that a claim made in the same breath has none.
+ * The veto of this turn, if any: a tag that contradicts a marker, or a failed tool call. A failed tool is not evidence
+ * that the step failed, only that a claim in the same turn has none.
  */
 export function findVeto(
   lines: readonly string[],
@@ -144,15 +146,16 @@ export function findVeto(
   return lastToolFailed ? { veto: 'tool_failed', evidence: '' } : undefined;
 }
 
-/** More steps than this are no plan a person can follow. */
+/** A plan with more steps than this is too long for a person to follow. */
 export const MAX_OPEN_STEPS = 50;
 
 const TRAILING_TAG = /\s*[*_]*(?:\[([^[\]]*)\]|【([^【】]*)】|［([^［］]*)］)[*_]*\s*$/;
 
 /**
- * Descriptions of the steps a text declares by lines such as `[Step] Draw the chart`, in order, without those in
- * `existing` (the open steps of the plan). Case and inner space do not make two descriptions different. At most as many
- * as bring the open steps to `most`. Never throws; its own output given back as `existing` leaves nothing to add.
+ * Descriptions of the steps a text declares in lines such as `[Step] Draw the chart`, in order, without those in
+ * `existing` (the open steps of the plan). Descriptions that differ only in case or spaces are the same. Returns no
+ * more than bring the open steps to `most`. Never throws; if its own output is passed as `existing`, it returns
+ * nothing.
  */
 export function parseStepDeclarations(
   text: string,
@@ -176,12 +179,12 @@ function declaredDescription(line: string): string {
   const tag = STEP_DECLARATION.exec(line);
   if (!tag) return '';
   const emphasis = tag[1] ?? '';
-  // What opened before the tag closes somewhere after it; neither half belongs to the description.
+  // Emphasis or a bracket opened before the tag closes somewhere after it; neither half belongs to the description.
   const rest = line.slice(tag[0].length).replace(emphasis, '');
   return withoutTrailingMarkers(rest.replace(/^\s*(?:[:：]|[–—-]\s)/, '').trim());
 }
 
-/** `[Step] ok [Done]` declares "ok"; the marker is no part of it. */
+/** `[Step] ok [Done]` declares "ok"; the marker is not part of it. */
 function withoutTrailingMarkers(description: string): string {
   const [tail, ...insides] = TRAILING_TAG.exec(description) ?? [''];
   const inside = insides

@@ -1,10 +1,10 @@
 import type { AnswerReading } from './answer-reading.ts';
 import { announcesNextStep, continuesSameWork, reportsCompletion } from './statements.ts';
 
-/** One observation that speaks for or against "the current step is behind us". */
+/** One observation for or against "the current step is over". */
 interface TransitionSignal {
   readonly name: string;
-  /** Roughly the logarithm of the odds it carries; see docs/detection.md for how the numbers were found and rounded. */
+  /** Roughly its log odds; see docs/detection.md for how the numbers were found and rounded. */
   readonly weight: number;
   /** From 0 (absent) to 1. Unknown facts give 0. */
   readonly value: (turn: AnswerReading) => number;
@@ -19,89 +19,89 @@ const hasOnlySeenArguments = (turn: AnswerReading): boolean => {
   return named.length > 0 && named.every((arg) => before.has(arg));
 };
 
-/** Each sign with the reason why it should hold in any repository, any tool set and any language. */
+/** Each signal with the reason why it should hold in any repository, any tool set and any language. */
 export const TRANSITION_SIGNALS: readonly TransitionSignal[] = [
-  // What one says one does now, in words that only a later step has, is work on that step.
+  // Stating what one does now, in words that only a later step has, is work on that step.
   { name: 'words of a later step', weight: 3.5, value: (turn) => turn.target?.words.later ?? 0 },
-  // … and in words that only the current step has, it is still this one.
+  // … and in words that only the current step has, it is still this step.
   { name: 'words of this step', weight: -1.25, value: (turn) => turn.target?.words.current ?? 0 },
-  // Which of the two wins tells more than by how much.
+  // Which of the two wins matters more than by how much.
   { name: 'words lead', weight: 0.5, value: ({ target }) => flag(target && target.words.later > target.words.current) },
-  // Tool calls have no rhetoric: what they point at is what is worked on.
+  // Tool calls contain no rhetoric: they show what is being worked on.
   { name: 'arguments of a later step', weight: 1.5, value: (turn) => turn.target?.args.later ?? 0 },
   { name: 'arguments of this step', weight: -1.75, value: (turn) => turn.target?.args.current ?? 0 },
   { name: 'arguments lead', weight: 1, value: ({ target }) => flag(target && target.args.later > target.args.current) },
-  // A file that only one of the two steps names is the clearest word there is.
+  // A file that only one of the two steps names is the clearest evidence.
   { name: 'file of a later step', weight: 1.5, value: (turn) => flag(turn.target?.hasTargetFile) },
-  // People and models put a title over a new part, not over the middle of one.
+  // People and models put a title above a new part, not in the middle of one.
   {
     name: 'title of a later step',
     weight: 2.25,
     value: ({ target }) => flag(target && target.heading.later > target.heading.current),
   },
-  // "Step 4: …", "Onward to Phase 4": called by its number.
+  // "Step 4: …", "Onward to Phase 4": the step is named by number.
   {
     name: 'number of a later step',
     weight: 1.25,
     value: (turn) => flag(turn.numberedSteps.some((index) => index > turn.context.stepIndex)),
   },
-  // "Task 3 complete": the report itself.
+  // "Task 3 complete": an explicit report.
   { name: 'this step reported done', weight: 3, value: (turn) => flag(turn.completionReport !== undefined) },
-  // "开始下一步", "moving on to the next step": says so without naming it.
+  // "开始下一步", "moving on to the next step": announced without a name.
   { name: 'next step announced', weight: 2.5, value: (turn) => flag(turn.currentIntentions.some(announcesNextStep)) },
-  // Trying again, repairing and waiting belong to the step that needs them.
+  // Retrying, repairing and waiting belong to the step that needs them.
   { name: 'same work again', weight: -0.5, value: (turn) => flag(turn.currentIntentions.some(continuesSameWork)) },
-  // Plans are mostly carried out in the order in which they were written.
+  // Most plans are carried out in the order in which they were written.
   { name: 'the very next step', weight: 1, value: (turn) => flag(turn.target?.index === turn.context.stepIndex + 1) },
-  // When the last step is current and nothing more is called, the run has nothing more to do.
+  // On the last step, a turn without calls leaves the run nothing more to do.
   {
     name: 'closing turn on the last step',
     weight: 4.5,
     value: (turn) => flag(turn.isLast && isClosingReport(turn) && !leavesWorkOpen(turn)),
   },
-  // An offer or a question at the end does not undo the report before it.
+  // An offer or a question at the end does not retract the report before it.
   {
     name: 'closing report that asks',
     weight: 3,
     value: (turn) => flag(turn.isLast && isClosingReport(turn) && leavesWorkOpen(turn) && reportsWholeTask(turn)),
   },
-  // With steps still open, an answer without calls ends a step only if it reports the whole as finished.
+  // While steps are open, an answer without calls ends a step only if it reports the whole task as finished.
   {
     name: 'closing report before the last step',
     weight: 2,
     value: (turn) => flag(!turn.isLast && isClosingReport(turn) && !leavesWorkOpen(turn) && reportsWholeTask(turn)),
   },
-  // After a person has spoken the turn answers them; what it mentions is what they mentioned.
+  // After a person has written, the turn answers them; what it mentions is what they mentioned.
   { name: 'answers a person', weight: -2, value: (turn) => flag(turn.context.userTurn) },
-  // Work turns to something else once; the same calls as before in this step are the same work.
+  // A transition starts new work; the same calls as before in this step are the same work.
   { name: 'nothing new is touched', weight: -1.75, value: (turn) => flag(hasOnlySeenArguments(turn)) },
-  // A step that asks for an edit, a run or a look is hardly over before there was one.
+  // A step that asks for an edit, a command or a read is hardly over before there was one.
   {
     name: 'its kind of work not seen yet',
     weight: -1.25,
     value: (turn) =>
       flag((turn.currentKind === 'edit' || turn.currentKind === 'run') && turn.currentKindSeen === false),
   },
-  // A run where the later step asks to run something and this one does not.
+  // A command was run, the later step asks for one, and this step does not.
   {
     name: 'the kind of work of a later step',
     weight: 0.75,
     value: ({ target, toolKinds, currentKind }) =>
       flag(target?.kind === 'run' && currentKind !== 'run' && toolKinds.has('run') && !toolKinds.has('edit')),
   },
-  // Steps that were short are many; one that has gone on for long mostly goes on.
+  // Most steps are short; one that has gone on for long will mostly go on.
   { name: 'long in this step', weight: -1.25, value: (turn) => Math.min(turn.context.iterationInStep, 8) / 8 },
 ];
 
 export interface WeighedTransition {
   readonly weight: number;
-  /** The saying, or failing one the tool argument, that speaks most for it. */
+  /** The sentence, or else the tool argument, that is the strongest evidence. */
   readonly evidence: string;
-  /** Index of the later step the turn names, if it names one. */
+  /** Index of the later step, if the turn names one. */
   readonly advanceTo?: number;
 }
 
-/** All signs of a turn added up. */
+/** The sum of all signals of a turn. */
 export function weighTransition(turn: AnswerReading): WeighedTransition {
   let weight = 0;
   for (const signal of TRANSITION_SIGNALS) weight += signal.weight * signal.value(turn);
@@ -109,7 +109,7 @@ export function weighTransition(turn: AnswerReading): WeighedTransition {
   return { weight, evidence: transitionEvidence(turn), ...(advanceTo === undefined ? {} : { advanceTo }) };
 }
 
-/** A number names a step outright; otherwise its words, its title or its file must outweigh those of this step. */
+/** A number names a step directly; otherwise its words, its title or its file must outweigh those of this step. */
 function stepTurnedTo({ target, numberedSteps, context }: AnswerReading): number | undefined {
   const byNumber = numberedSteps.filter((index) => index > context.stepIndex);
   if (byNumber.length === 1) return byNumber[0];
@@ -129,10 +129,10 @@ function transitionEvidence({ completionReport, statements, currentIntentions, c
   );
 }
 
-/** A closing text that leaves the work with the person or with someone still at it. */
+/** A closing text that leaves the work to the person, or says that it is still in progress. */
 const OPEN_END =
   /[?？]\s*$|\b(?:let me know|waiting (?:for|on)|still (?:running|waiting|working)|in progress|interrupted|in parallel|please (?:review|confirm|run|provide|let|send|tell|choose)|once you|your (?:review|approval|preference|choice|decision|call)|shall i|do you want|would you like|which (?:one|option))\b|请(?:你|您|在|确认|审|提供|告诉)|請(?:你|您|在|確認|審|提供|告訴)|吗|嗎|等待|ください/imu;
-/** A closing text that says the whole is finished. */
+/** A closing text that reports the whole task as finished. */
 const WHOLE =
   /\b(?:all (?:of the )?(?:[a-z]+ )?(?:steps|tasks|changes|phases|items|checks|tests)|implementation|everything|all done|summary|successfully)\b|总结|總結|全部|所有|すべて|todo(?:s)? (?:listo|hecho)|alles/iu;
 const BARE_ASSENT =
@@ -141,8 +141,8 @@ const TAIL_LENGTH = 300;
 const LAST_WORDS = 3;
 
 /**
- * The work did not come about, lacks something, or is at hand still: looked for in the last words, since a report may
- * well tell of what failed on the way.
+ * The work failed, is incomplete or is still in progress: searched only in the last words, since a report may well
+ * mention what failed along the way.
  */
 const NOT_REACHED =
   /\b(?:unable to|(?:could|can|did|does) ?not|cannot|(?:could|ca|did|does)n['’]t|(?:is|are|was|were) not (?:possible|available|reachable|done|drawn|there)|fail(?:s|ed|ing)?(?: to|\s*[\]:.!]|$| with| because)|no longer possible|impossible|denied|rejected|requires? (?:a|an|the|your)|needs? (?:a|an|the|your)|i need (?!to)|except|missing|without success)\b|^working on\b|无法|無法|不能|未能|没能|沒能|做不到|失败|失敗|拒绝|拒絕|缺少|需要(?:你|您|一个|数据库|登录|密码|权限)|还没|還沒|没有成功|被拒/imu;
@@ -151,7 +151,7 @@ const isGoalMissed = ({ statements: { others, intentions, last } }: AnswerReadin
   NOT_REACHED.test(last);
 const endsWithIntention = ({ statements: { intentions, last } }: AnswerReading): boolean => intentions.includes(last);
 
-/** A turn without calls that ends with a report of its own, not with an assent, a plan or an obstacle. */
+/** A turn without calls that ends with a report, not with an acknowledgement, a plan or an obstacle. */
 const isClosingReport = (turn: AnswerReading): boolean =>
   turn.context.final === true &&
   turn.statements.last !== '' &&

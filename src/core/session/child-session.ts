@@ -3,53 +3,53 @@ import type { Reply } from '../../protocol/session/reply.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
 import { sessionFolder } from '../../protocol/workspace/session-names.ts';
 
-/** What a child session is asked, and how far it is. */
+/** A child session: what its parent asked of it, and its progress. */
 export type ChildSession = {
   name: string;
   step: string;
-  /** The how-manieth plan gave it this step; without it the first. */
+  /** The number of the plan, from 1, that gave it this step; 1 if left out. */
   generation?: number;
   attempt: number;
-  /** Attempts made before its step was begun anew: they are no part of its budget. */
+  /** Attempts before its step was restarted; they do not count against its retries. */
   earlierAttempts: number;
-  /** What it may spend at most until it replies; null where nobody said. */
+  /** The most it may spend until it replies; null if unlimited. */
   budget: Limits | null;
-  /** When it replied last. */
+  /** When it last replied. */
   repliedAt: string;
-  /** The message whose reply is waited for. */
+  /** The message whose reply is awaited. */
   awaitedMessage: string;
   /** Messages sent so far, so that no id is used twice. */
   messagesSent: number;
   /**
-   * `halting`: told to stop, its reply is still to come; `held`: it has replied, and the run has rested since; `over`:
-   * the step began anew since its reply.
+   * `halting`: it was told to stop and has not replied yet; `held`: it has replied, and the run has ended since;
+   * `over`: the step has been restarted since its reply.
    */
   state: 'working' | 'halting' | 'replied' | 'held' | 'over';
-  /** How it was told to halt last, while it does. */
+  /** The last command to halt it, while it is halting. */
   haltCommand?: string;
-  /** It was told something since it was given this attempt: what it lost of that it cannot make up for. */
+  /** It has been sent more messages in this attempt: if it is lost, they are lost with it. */
   wasToldMore?: true;
-  /** What people had said when its question was put to them: that answers something else. */
+  /** Messages that were undelivered when its question was put to the person: they answer something else. */
   undeliveredBefore?: readonly string[];
-  /** When it was given something to do last. */
+  /** When it was last given work. */
   workingSince?: string;
-  /** The folder under `work/` it has as its own. */
+  /** Its own folder under `work/`. */
   folder?: string;
   reply: Reply | null;
 };
 
-/** How deep sessions may have children of their own (JManus allows 20; five are more than a person follows). */
+/** How deep sessions may nest (JManus allows 20; more than five are hard for a person to follow). */
 export const MAX_SESSION_DEPTH = 5;
 
 const MAX_NAME_BYTES = 255;
-/** Longer names of a root leave no room for the name of a child. */
+/** A longer root name leaves no room for the name of a child. */
 export const MAX_ROOT_NAME_BYTES = 220;
 const HASHED_NAME = /~h(\d)-[0-9a-f]{24}$/;
 
 /**
- * The session that works on a step of another: `<parent>~<step>`, for a later plan with a step of that name
- * `<parent>~<step>+2` (no folder of a key has a `+`). Where that outgrows what a folder may be called it is
- * `<root>~h<depth>-<hash>`: still the root's family, still told apart.
+ * The name of the session that works on another session's step: `<parent>~<step>`, or `<parent>~<step>+2` for a later
+ * plan with a step of that name (the folder of a key never contains `+`). A name too long for a folder becomes
+ * `<root>~h<depth>-<hash>`, still under its root and still unique.
  */
 export function childSessionName(parent: string, step: string, generation: number): string {
   const name = `${parent}~${sessionFolder(step)}${generation > 1 ? `+${generation}` : ''}`;
@@ -57,11 +57,11 @@ export function childSessionName(parent: string, step: string, generation: numbe
   return `${rootOfFamily(parent)}~h${sessionDepth(parent) + 1}-${sha256(name).slice(0, 24)}`;
 }
 
-/** 0 for a session that is nobody's child. */
+/** The nesting depth of a session; 0 for a root session. */
 export const sessionDepth = (session: string): number =>
   Number(HASHED_NAME.exec(session)?.[1] ?? session.split('~').length - 1);
 
-/** Why this session can have no children; undefined where it can. */
+/** Why this session cannot have children; undefined if it can. */
 export function whyNoChildren(session: string): string | undefined {
   if (sessionDepth(session) >= MAX_SESSION_DEPTH) return `sessions may be ${MAX_SESSION_DEPTH} deep, no deeper`;
   return utf8Length(rootOfFamily(session)) > MAX_ROOT_NAME_BYTES
@@ -69,10 +69,10 @@ export function whyNoChildren(session: string): string | undefined {
     : undefined;
 }
 
-/** The session at the top of a family. */
+/** The root session of a session. */
 export const rootOfFamily = (session: string): string => session.split('~', 1)[0] ?? session;
 
-/** Whether a message to this session is from one further up in its family, which speaks for the person. */
+/** Whether the message is from an ancestor session, which speaks for the person. */
 export const isFromAncestor = (session: string, from: string | undefined): boolean =>
   from !== undefined && rootOfFamily(from) === rootOfFamily(session) && sessionDepth(from) < sessionDepth(session);
 
@@ -81,8 +81,8 @@ const utf8Length = (text: string): number => new TextEncoder().encode(text).leng
 export const isChildBusy = (child: ChildSession | undefined): boolean =>
   child?.state === 'working' || child?.state === 'halting';
 
-/** Words that halt a child, from the mildest on. */
+/** Commands that halt a child, mildest first. */
 const HALT_COMMANDS: readonly string[] = ['pause', 'stop', 'cancel'];
 
-/** How much a child was told to halt; -1: not at all. */
+/** How severe a halt command is; -1 for none. */
 export const haltSeverity = (command: string | undefined): number => HALT_COMMANDS.indexOf(command ?? '');

@@ -11,7 +11,7 @@ import type { Session } from './session-state.ts';
 
 export const isSpawnCall = (call: Pick<TurnCall, 'name'>): boolean => call.name === SPAWN_TOOL.name;
 
-/** A step that a call asked for is a means: its end is the call's result, and no advance of the step at work. */
+/** Whether a call asked for this step: its end is the call's result, and no progress of the current step. */
 export const isSpawnedStep = ({ steps }: Plan, id: string): boolean =>
   steps.some((step) => step.id === id && step.call !== undefined);
 
@@ -19,7 +19,7 @@ export const isAskUserCall = (call: Pick<TurnCall, 'name'>): boolean => call.nam
 
 export const isPlanCall = (call: TurnCall): boolean => call.name === PLAN_TOOL.name;
 
-/** Calls of the answer at hand that asked for a new plan, and were told that it comes. */
+/** Calls in the current answer that asked for a new plan, and were told that one will follow. */
 export function replanCalls({ turn }: Session): TurnCall[] {
   return (turn?.calls ?? []).filter(
     (call) => call.name === PLAN_TOOL.name && call.ok && replanReason(call.args) !== null,
@@ -37,15 +37,15 @@ export function replanReason(args: string): string | null {
 }
 
 /**
- * The last tool of a turn failed, so that nothing said beside it can be believed. What touches nothing (the plan's own
- * tool, a question) is no evidence.
+ * Whether the last tool of a turn failed, so that no claim next to it counts. Tools without side effects (the plan
+ * tool, a question) are no evidence.
  */
 export function hasLastToolFailed(turn: Turn | null): boolean {
   const last = turn?.calls.findLast((call) => call.name !== PLAN_TOOL.name && call.name !== ASK_USER_TOOL.name);
   return last !== undefined && !last.ok;
 }
 
-/** The tool that tries a check; the model is not offered it. */
+/** The tool that runs a check; the model is not offered it. */
 export const CHECK_TOOL = 'check';
 
 /** Keys of checks: `<seq of the claim>.check<n>`. */
@@ -59,7 +59,7 @@ export const isListingKey = (key: string): boolean => LISTING_KEY.test(key);
 
 export const listingCallKey = ({ seq, pages }: FanOut): string => `${seq}.parts${pages}`;
 
-/** The call that looks up the next page of parts. */
+/** The call that lists the next page of items. */
 export function nextListingCall({ each }: Step, fanOut: FanOut): TurnCall {
   const last = fanOut.parts.at(-1)?.at(-1);
   const wanted: PartsArgs = {

@@ -1,13 +1,13 @@
 import { getOwn } from '../../base/dictionary.ts';
 
-/** The names a layout gave to the fields of an object, and those the next layout gives them. */
+/** The field names of an object in one layout, and their names in the next. */
 type FieldNames = Readonly<Record<string, string>>;
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Brings the session of a snapshot of layout 1 to layout 2, which has the same fields under other names. Such a
- * snapshot is all that is left of a log whose beginning retention has removed, so every field is kept. What is no
- * object stays as it is.
+ * Migrates the session of a layout 1 snapshot to layout 2, which has the same fields under other names. If retention
+ * has removed the start of the log, such a snapshot is all that is left of it, so every field is kept. Values that are
+ * not objects are returned unchanged.
  */
 export function sessionFromLayout1(session: unknown): unknown {
   return change(session, (old) => {
@@ -20,7 +20,7 @@ export function sessionFromLayout1(session: unknown): unknown {
       turn: change(turn, turnFromLayout1),
       crashes: renameIn(crashes, CRASHES),
       approvals: change(approvals, approvalsFromLayout1),
-      // A message that was answered is a row without names.
+      // An answered message is a row without field names.
       messages: changeItems(messages, (message) => renameIn(message, MESSAGE)),
     };
   });
@@ -37,7 +37,7 @@ const PLAN_PROGRESS: FieldNames = {
   handLimits: 'limitsByPerson',
   saves: 'planSaves',
 };
-/** `names` and `drops` are lists in a snapshot, whose names have not changed. */
+/** `names` and `drops` are lists in a snapshot; their names have not changed. */
 const SESSION: FieldNames = {
   ...PLAN_PROGRESS,
   uncarried: 'undelivered',
@@ -111,7 +111,7 @@ const MESSAGE: FieldNames = { during: 'arrivedDuringRun', replied: 'isReplied' }
 
 const renameProgress = (old: Fields): Fields => progressFromLayout1(rename(old, PLAN_PROGRESS));
 
-/** The progress of a plan whose own fields have their new names already. */
+/** Migrates the progress of a plan whose own fields already have their new names. */
 function progressFromLayout1({ workRounds, fanOut, claim, children, ...plain }: Fields): Fields {
   return {
     ...plain,
@@ -143,7 +143,7 @@ function rename(old: Fields, names: FieldNames): Fields {
 
 const renameIn = (value: unknown, names: FieldNames): unknown => change(value, (old) => rename(old, names));
 
-/** Changes an object; null, a list and what is not there stay as they are. */
+/** Changes an object; null, undefined and lists are returned unchanged. */
 function change(value: unknown, by: (old: Fields) => Fields): unknown {
   return isFields(value) ? by(value) : value;
 }

@@ -8,28 +8,28 @@ import type { Mode, ResolvedLimits } from '../../protocol/settings/run-options.t
 export type Run = {
   message: string;
   startedAt: string;
-  /** How long calls of its family took, waiting for the endpoint included, by a clock that does not jump. */
+  /** Total duration of the calls of its session tree, including waits for the endpoint, by a monotonic clock. */
   elapsedMs: number;
   mode: Mode;
-  /** Why this mode, where the daemon chose it. */
+  /** Why the daemon chose this mode; undefined if a person did. */
   modeReason: string | undefined;
   model: string | undefined;
   limits: ResolvedLimits;
-  /** Id of a paused plan this run leaves alone. */
+  /** Id of a paused plan that this run leaves alone. */
   besidePlan: string | undefined;
   spent: { iterations: number; tokens: number; cost: number | null };
-  /** Answers in a row without a tool call and without a step being closed, while steps were open. */
+  /** Consecutive answers without a tool call and without a step being closed, while steps were open. */
   idleAnswers: number;
   repeatedCall: { key: string; count: number; call: string };
-  /** `silent_ms`: from the first of these failures to the last. */
+  /** `silent_ms`: from the first to the last of these consecutive failures. */
   failure: { silent_ms: number; last: EventOf<'model.failed'> } | null;
-  /** The paused plan that made room for this run's own. */
+  /** The paused plan that was shelved for this run's own plan. */
   shelvedPlan: { id: string; goal: string } | null;
   agent: string | undefined;
   folder: string | undefined;
-  /** The question beside the work that was answered last, and how often it was asked in a row. */
+  /** The last planner query that was answered, and how often it was asked in a row. */
   plannerQuery: { ask: PlannerQuery; tries: number; text: string } | null;
-  /** Exit status of the last command that ran; null: none ran, or it did not end by itself. */
+  /** Exit status of the last command; null if none ran, or it did not end by itself. */
   exitStatus: number | null;
 };
 
@@ -40,9 +40,9 @@ export type RunEnd = {
   text: string;
   seq: number;
   wasBeside: boolean;
-  /** The plan that rests with it. */
+  /** The plan that stopped with the run. */
   plan: string | null;
-  /** Wall time. A record folded by an earlier version may not have it. */
+  /** Wall time. Missing in snapshots of earlier versions. */
   at?: string;
   spent: Usage;
   mode: Mode | undefined;
@@ -50,27 +50,27 @@ export type RunEnd = {
   agent: string | undefined;
   folder: string | undefined;
   exitStatus: number | null;
-  /** Files under `work/` that its reply brings along. */
+  /** Files under `work/` attached to its reply. */
   files?: readonly string[];
 };
 
 export type Turn = {
   seq: number;
-  /** The step at work when the model was asked: what the answer speaks of where it names none. */
+  /** The current step when the model was called: what the answer refers to if it names no step. */
   step: string | null;
-  /** A person spoke just before it. */
+  /** A person wrote just before it. */
   followsPerson: boolean;
   text: string;
   calls: readonly TurnCall[];
-  /** A step was closed by this answer: it closes no other. */
+  /** This answer has closed a step: it closes no other. */
   hasClosedStep: boolean;
-  /** A claim of this answer was refused or a question asked: it is not judged again. */
+  /** A claim of this answer was refused or a question was asked: it is not judged again. */
   isJudged: boolean;
-  /** Its claim was not believed, and why. */
+  /** The claim that was refused, and why. */
   refusedClaim: { step: string; evidence: string } | null;
-  /** It said that the step cannot go on without something. */
+  /** The model said that the step is blocked. */
   isBlocked: boolean;
-  /** Descriptions this answer declared that were added. */
+  /** Descriptions this answer declared that became steps. */
   declaredSteps: readonly string[];
 };
 
@@ -86,22 +86,22 @@ export type TurnCall = {
   ok: boolean;
   /** First words of its output. */
   outputHead: string;
-  /** What the model is shown of it when all calls of its answer have ended. */
+  /** Images shown to the model once all calls of its answer have ended. */
   images?: readonly ImageFile[];
 };
 
-/** What of a turn the judge looks back at. */
+/** What completion detection needs of an earlier turn. */
 export type TurnTrace = {
   text: string;
   tools: string[];
   args: string[];
-  /** Files the tools wrote, under `work/`. */
+  /** Files written by tools, under `work/`. */
   files: string[];
 };
 
-/** A step said to be done, and how its checks came out so far, in the order of its `done_when`. */
+/** A step claimed as done, and the results of its checks so far, in the order of its `done_when`. */
 export type StepClaim = {
-  /** Where its checks have their keys from: never used twice. */
+  /** Base of the keys of its checks; never reused. */
   seq: number;
   step: string;
   tier: CompletedBy;
@@ -121,31 +121,37 @@ export type Notice = { seq: number } & (
 );
 
 /**
- * Stretches of work on steps of one plan. A stretch ends when its step is closed or fails, or after `step_iterations`
- * iterations in it; it is quiet where it completed nothing.
+ * Rounds of work on the steps of one plan. A round ends when its step is closed or fails, or after `step_iterations`
+ * iterations; it is idle if it completed nothing.
  */
 export type WorkRounds = {
   endedRounds: number;
-  /** Of those that ended last, how many in a row were quiet. */
+  /** How many of the latest rounds in a row were idle. */
   idleRounds: number;
-  /** Iterations of the stretch at hand. */
+  /** Iterations of the current round. */
   iterations: number;
 };
 
 export const NO_WORK_ROUNDS: WorkRounds = { endedRounds: 0, idleRounds: 0, iterations: 0 };
 
-/** A stretch is over. */
+/** Ends a round. */
 export function endRound({ endedRounds, idleRounds }: WorkRounds, completed: boolean): WorkRounds {
   return { endedRounds: endedRounds + 1, idleRounds: completed ? 0 : idleRounds + 1, iterations: 0 };
 }
 
-/** One more answer in a step. The stretch before it is over where it had as many as `length` and closed nothing. */
+/**
+ * Counts one more answer in a step. If the round already has `length` iterations without closing anything, it ends
+ * first.
+ */
 export function continueRound(rounds: WorkRounds, length: number): WorkRounds {
   const { iterations, ...after } = rounds.iterations >= length ? endRound(rounds, false) : rounds;
   return { ...after, iterations: iterations + 1 };
 }
 
-/** Stretches that are never a standstill, and quiet ones in a row that are patience still (both as in Manus Demo). */
+/**
+ * Fewer rounds than this are never stagnation, and this many idle rounds in a row are tolerated (both as in Manus
+ * Demo).
+ */
 const MIN_ROUNDS = 5;
 const MAX_IDLE_ROUNDS = 3;
 
@@ -154,19 +160,19 @@ export function isStagnant({ endedRounds, idleRounds }: WorkRounds): boolean {
 }
 
 export type ApprovalState = {
-  /** The highest number given. */
+  /** The highest id used. */
   lastId: number;
   /** The call that waits for a person. */
   open: PendingApproval | null;
-  /** The one that was decided last; its call runs, or is told no. */
+  /** The call that was decided last: it runs, or the model is told that it was denied. */
   lastDecided: (PendingApproval & { verdict: ApprovalVerdict }) | null;
-  /** How often each call was denied in the run at hand, by tool and arguments. */
+  /** How often each call was denied in the current run, by tool and arguments. */
   denials: Readonly<Record<string, number>>;
 };
 
 export const NO_APPROVALS: ApprovalState = { lastId: 0, open: null, lastDecided: null, denials: {} };
 
-/** A call that was asked about. `id` 0: nobody was asked, a rule has denied it. */
+/** A call that needs approval. `id` 0: nobody was asked, a rule denied it. */
 export type PendingApproval = {
   id: number;
   call: string;
@@ -179,28 +185,28 @@ export type PendingApproval = {
   always: string | null;
   at: string;
   expires_at: string;
-  /** The run that rests over it; null while that has not come to rest yet. */
+  /** The run that ended for it; null until it has ended. */
   run: Run | null;
-  /** Queued messages that were written before their sender could know of it: their words are no answer to it. */
+  /** Queued messages written before their sender could know of the call: their words do not answer it. */
   queuedBefore: readonly string[];
 };
 
 export type ApprovalVerdict = { decision: 'allow' | 'deny'; by: ApprovedBy; why: string; at: string };
 
-/** The parts of a step that has begun, as far as they were found, page by page. */
+/** The items of a step that has started, as far as they have been listed, page by page. */
 export type FanOut = {
   step: string;
-  /** Of the event that began the step: where the calls that list its parts have their keys from. */
+  /** The event that started the step: base of the keys of the calls that list its items. */
   seq: number;
-  /** `wanted`, `started`: of the page that comes next. */
+  /** `wanted`, `started`: the next page. */
   state: 'wanted' | 'started' | 'listed';
-  /** Pages asked for so far. */
+  /** Pages requested so far. */
   pages: number;
-  /** What each part of the page at hand is for: files, entries, or steps whose outcomes it puts together. */
+  /** The content of each item on the current page: files, entries, or the steps whose outcomes it combines. */
   parts: ReadonlyArray<readonly string[]>;
-  /** Parts of that page that are steps by now. */
+  /** Items of that page that are steps already. */
   addedParts: number;
-  /** Parts of earlier pages, and files or lines in all pages. */
+  /** Items of earlier pages, and files or lines on all pages. */
   partsBefore: number;
   listedItems: number;
   groupSize: number | null;

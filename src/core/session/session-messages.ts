@@ -8,38 +8,35 @@ export type Message = {
   /** Name of its reply file. */
   name: string;
   at: string;
-  /** Empty once it was answered and no request needs it any more. */
+  /** Empty once it has been answered and no request needs it any more. */
   text: string;
   from?: string;
   command?: string;
   options?: MessageOptions;
   attachments?: string[];
-  /** What the attachments were when it was taken. */
+  /** The attachments as they were when the message was taken. */
   files?: Attachment[];
-  /** Its sender gives no orders here: it is told to the model, and that is all. */
+  /** Its sender may not give orders here: the model receives it as data, nothing more. */
   as?: 'data';
   template?: RenderedTemplate;
   sha256: string;
-  /** It came while a run was on, so it may join that run. */
+  /** It arrived during a run, so it may join that run. */
   arrivedDuringRun: boolean;
   isReplied: boolean;
 };
 
-/** The conversation as the model's endpoint takes it (the OpenAI chat format). */
+/** The conversation in the format of the model's endpoint (OpenAI chat). */
 export type ChatMessage =
   | { role: 'system'; content: string }
-  /** `images` are shown behind the text to a model that sees. */
+  /** `images` follow the text, for models with vision. */
   | { role: 'user'; content: string; images?: readonly ImageFile[] }
   | { role: 'assistant'; content: string | null; tool_calls?: ChatCall[] }
-  /** `by`: the words of a person, who was asked by the call. */
+  /** `by`: the words are a person's, who answered the call's question. */
   | { role: 'tool'; tool_call_id: string; content: string; by?: 'person' };
 
 export type ChatCall = { id: string; type: 'function'; function: { name: string; arguments: string } };
 
-/**
- * What a session still knows of a message that was answered and that no request needs any more: enough to know it
- * again.
- */
+/** What a session keeps of an answered message that no request needs any more: enough to recognise it. */
 export function withoutText(message: Message): Message {
   const { id, name, at, sha256, attachments } = message;
   return {
@@ -54,7 +51,7 @@ export function withoutText(message: Message): Message {
   };
 }
 
-/** The texts of those that were answered already are let go. */
+/** Drops the texts of messages that have been answered. */
 export function discardAnsweredTexts(messages: PersistentMap<Message>, ids: readonly string[]): PersistentMap<Message> {
   return ids.reduce((so, id) => {
     const message = mapGet(so, id);
@@ -63,8 +60,8 @@ export function discardAnsweredTexts(messages: PersistentMap<Message>, ids: read
 }
 
 /**
- * Whether a message is an order: it names no sender, or one of `senders`; without that setting everybody's is. A child
- * session hears its own family, which speaks for the person.
+ * Whether a message may give orders: it names no sender, or one of `senders`; without that setting anybody may. A child
+ * session accepts orders from its ancestors, which speak for the person.
  */
 export function mayGiveOrders(
   session: string,

@@ -7,7 +7,7 @@ import { detectLanguage, type Language } from '../text/language.ts';
 import { sessionDepth } from './child-session.ts';
 import type { Session } from './session-state.ts';
 
-/** The configured language, else that of the goal or of the message at hand. */
+/** The configured language, else that of the goal or of the current message. */
 export function sessionLanguage(session: Session, rules: Pick<Rules, 'language'>): Language {
   if (rules.language) return rules.language;
   const message = session.run ? mapGet(session.messages, session.run.message)?.text : undefined;
@@ -16,7 +16,7 @@ export function sessionLanguage(session: Session, rules: Pick<Rules, 'language'>
   );
 }
 
-/** Tokens that the model of the run takes at most: what is known of it, or less where its endpoint has refused less. */
+/** The context window of the run's model in tokens: the known size, or less if its endpoint has refused less. */
 export function contextWindowOf(
   { run, contextWindows }: Session,
   { contextWindow }: Pick<Rules, 'contextWindow'>,
@@ -25,23 +25,23 @@ export function contextWindowOf(
 }
 
 /**
- * Whether the commands that run in the background end with a run that rests like this. They outlast an end that is none
- * for the person, who may go on or use what was started; of those of a child session nobody would hear again.
+ * Whether background commands end with a run that ends like this. They continue if the person may resume the run or use
+ * what was started; for a child session, nobody would ever hear of them.
  */
 export const endsBackgroundJobs = (session: string, status: RunEndStatus): boolean =>
   status === 'cancelled' || (sessionDepth(session) > 0 && (status === 'done' || status === 'failed'));
 
-/** The plan the current run works on: none while it answers beside a paused one. */
+/** The plan the current run works on; null if it leaves a paused plan alone. */
 export function activePlan(session: Session): Plan | null {
   return session.run && !session.run.besidePlan && session.plan?.status === 'running' ? session.plan : null;
 }
 
-/** How a session stands to a new message: the columns of the table in `answers.ts`. */
+/** The status of a session for a new message: the columns of the table in `message-actions.ts`. */
 export type SessionStatus = 'none' | 'running' | 'waiting' | 'paused' | 'completed' | 'failed';
 
 /**
- * A run that rests keeps its say until another one has ended with an answer; an open plan outlives what is answered
- * beside it.
+ * A stopped run determines the status until another one ends with an answer; an open plan outlives runs that leave it
+ * alone.
  */
 export function sessionStatus(session: Session): SessionStatus {
   if (session.run) return 'running';
@@ -69,8 +69,8 @@ export function sessionStatus(session: Session): SessionStatus {
 }
 
 /**
- * The id of a plan that begins with the event after `seq`: the moment of the last event in ms, which the record has, so
- * that the same record gives the same id. Never one that is known already.
+ * The id of a plan that starts with the event after `seq`: the time of the last event in ms, which comes from the log,
+ * so that the same log gives the same id. Never an id already in use.
  */
 export function newPlanId(session: Session): string {
   let at = Date.parse(session.at) || session.seq;
@@ -79,7 +79,7 @@ export function newPlanId(session: Session): string {
   return `plan_${at}`;
 }
 
-/** Everything a step came to: what its child answered, whole, else the result in the plan. */
+/** The full outcome of a step: its child's whole answer, else the result in the plan. */
 export function stepOutcome({ children }: Session, { id, result }: Step): string {
   const reply = getOwn(children, id)?.reply;
   return reply?.status === 'done' ? reply.text.trim() : (result ?? '');

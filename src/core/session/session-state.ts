@@ -22,33 +22,33 @@ import {
 } from './run-state.ts';
 import type { ChatMessage, Message } from './session-messages.ts';
 
-/** What is known of the current plan beside what `plan.json` says. Another plan begins with none of it. */
+/** State of the current plan that is not in `plan.json`. Each plan starts with an empty one. */
 export type PlanProgress = {
-  /** How often its open steps were replaced. */
+  /** How often its open steps have been replaced. */
   revisions: number;
-  /** Steps that had failed, and calls that had asked for it, when it was revised last. */
+  /** The failed steps, and the calls that requested it, at the last revision. */
   revisedFor: readonly string[];
-  /** Stretches of work on it, for modes that rest where none of them completes anything. */
+  /** Rounds of work on it, for modes that end the run on stagnation. */
   workRounds: WorkRounds;
-  /** Failed steps in whose place a revision put others. */
+  /** Failed steps that a revision has replaced. */
   replacedSteps: readonly string[];
-  /** Steps that had ended when it was revised, or looked at and kept, last. */
+  /** Steps that had ended when the plan was last revised, or reviewed and kept. */
   reviewedSteps: readonly string[];
-  /** Child sessions that work on its steps, by step. */
+  /** Child sessions working on its steps, by step. */
   children: Readonly<Record<string, ChildSession>>;
-  /** The parts of the step with parts that began last. */
+  /** The items of the last fan-out step that started. */
   fanOut: FanOut | null;
-  /** Ids of its steps that were closed, the last one last. */
+  /** Ids of its closed steps, the latest last. */
   closedSteps: readonly string[];
-  /** Highest number given to a step, so that no id is used twice. */
+  /** Highest step number used, so that no id is used twice. */
   lastStepNumber: number;
-  /** A claim whose checks are being tried. */
+  /** A claim whose checks are running. */
   claim: StepClaim | null;
-  /** What a person wrote or set of the steps, as `<step>:<field>`: the model leaves it alone. */
+  /** Step fields that a person wrote or set, as `<step>:<field>`: the model may not change them. */
   editedByPerson: readonly string[];
-  /** Limits a person set in `plan.json`: they outlive the slice. */
+  /** Limits a person set in `plan.json`: they outlive the budget window. */
   limitsByPerson: Plan['limits'] | null;
-  /** What `plan.json` said when a person saved it last, for each version of the plan a buffer began from; bounded. */
+  /** The last save of `plan.json` by a person, for each plan version an editor buffer started from; bounded. */
   planSaves: readonly PlanSave[];
 };
 
@@ -68,10 +68,10 @@ export const FRESH_PLAN_PROGRESS: PlanProgress = {
   planSaves: [],
 };
 
-/** Everything a session's record means: the result of folding its events. Never changed in place. */
+/** The state of a session: the result of reducing its events. Immutable. */
 export type Session = PlanProgress & {
   name: string;
-  /** Last event folded in; 0 before the first. */
+  /** The last event reduced; 0 before the first. */
   seq: number;
   /** Wall time of that event. The core has no other clock. */
   at: string;
@@ -79,72 +79,77 @@ export type Session = PlanProgress & {
   messages: PersistentMap<Message>;
   /** Reply names in use, so that no two messages share one. */
   replyNames: PersistentMap<true>;
-  /** Dropped files that were taken, by `dropKey`. */
+  /** Dropped files that have been taken, by `dropKey`. */
   takenDrops: PersistentMap<TakenDrop>;
   /** Messages without a reply, in order. */
   unanswered: readonly string[];
-  /** Received and not yet dealt with, in order. */
+  /** Received and not yet handled, in order. */
   queue: readonly string[];
-  /** Part of a run, and in no answered model call yet. */
+  /** Part of a run, and not yet delivered by an answered model call. */
   undelivered: readonly string[];
   /** Committed replies that are not yet in `outbox/`. */
   unpublishedReplies: Readonly<Record<string, Reply>>;
-  /** Plans that gave a step of this id to a child session, by step: each plan has child sessions of its own. */
+  /** How many plans have given a step of this id to a child session: each plan has child sessions of its own. */
   childGenerations: Readonly<Record<string, number>>;
-  /** What marks data and the daemon in messages from here on: drawn anew whenever a run begins or goes on. */
+  /**
+   * Marks data and the daemon's words in messages from here on: a new one is generated whenever a run starts or
+   * resumes.
+   */
   promptNonce: string;
   conversation: AppendList<ChatMessage>;
   run: Run | null;
   turn: Turn | null;
   runEnd: RunEnd | null;
   /**
-   * What a person was asked by a call that is open until they answer: kept while the run waits, and gone with the
-   * call's end.
+   * The question of a call that is open until a person answers: kept while the run waits, dropped when the call ends.
    */
   question: (UserQuestion & { call: string }) | null;
   plan: Plan | null;
-  /** Paused plans that made room for another, by id. */
+  /** Shelved plans, by id. */
   shelvedPlans: Readonly<Record<string, Plan>>;
-  /** What was kept beside each of them. */
+  /** The progress of each of them. */
   shelvedProgress: Readonly<Record<string, PlanProgress>>;
-  /** The step that was asked whether it is done. */
+  /** The step the model was asked about, whether it is done. */
   askedIfDone: string | null;
   /** Iterations of the current step that no longer count towards its timeout, since the model said it is not done. */
   graceIterations: number;
-  /** Earlier turns of the current step, for the judge; bounded. */
+  /** Earlier turns of the current step, for completion detection; bounded. */
   stepHistory: ReadonlyArray<TurnTrace>;
-  /** How often in a row each tool failed in the step at work; one that worked is not in it. */
+  /** How often in a row each tool has failed in the current step; tools whose last call succeeded are not in it. */
   toolFailures: Readonly<Record<string, number>>;
-  /** What endpoints have shown to take at most, in tokens, by the model a run asked for ('' for the configured one). */
+  /**
+   * The largest context windows that endpoints have turned out to accept, in tokens, by the model a run asked for (''
+   * for the configured one).
+   */
   contextWindows: Readonly<Record<string, number>>;
-  /** The step the model named as the next one. */
+  /** The step the model named as next. */
   announcedStep: string | null;
-  /** What the next model call must be told, each with the event it comes from. */
+  /** News for the next model call, each with its event. */
   notices: readonly Notice[];
-  /** Why the `plan.json` on disk could not be read, until it can. */
+  /** Why the `plan.json` on disk cannot be read; null once it can. */
   planProblem: string | null;
-  /** The mode a person set for the runs to come; null: that of the settings. */
+  /** The mode a person set for later runs; null: the configured one. */
   mode: Mode | null;
   crashes: CrashCounts;
-  /** The last event that ended what ran in the background: jobs of turns up to it are over. 0: none. */
+  /** The last event that ended background commands: jobs of earlier turns are over. 0: none. */
   jobsEndSeq: number;
-  /** Calls that people are asked about. */
+  /** Calls that need a person's approval. */
   approvals: ApprovalState;
-  /** The last event at which a daemon ended in order and left something open; 0: none. */
+  /** The last event at which a daemon stopped in order and left something open; 0: none. */
   lastStopSeq: number;
 };
 
-/** What is known of daemons that were lost over the work at hand. */
+/** What is known of daemons lost over the current work. */
 export type CrashCounts = {
-  /** How many in a row, with evidence for each, and without any progress in between. */
+  /** How many in a row, each with evidence, without any progress in between. */
   count: number;
-  /** What was said of the last one. */
+  /** The error reported for the last one. */
   lastError: string | null;
-  /** At the last recovery a call was open: the model asking for another one is no progress yet. */
+  /** A call was open at the last recovery: an answer that asks for another one is not progress yet. */
   hadOpenCall: boolean;
 };
 
-/** Daemons a message may cost before it becomes a dead letter (rule R20). */
+/** Daemons a message may crash before it becomes a dead letter (rule R20). */
 export const CRASH_LIMIT = 3;
 
 export const NO_CRASHES: CrashCounts = {
@@ -193,7 +198,7 @@ export function emptySession(name: string): Session {
   };
 }
 
-/** What is kept of the current plan where it makes room for another. */
+/** The progress of the current plan that is kept when the plan is shelved. */
 export function planProgressOf(session: Session): PlanProgress {
   const {
     revisions,
@@ -217,7 +222,7 @@ export function planProgressOf(session: Session): PlanProgress {
     fanOut,
     closedSteps,
     lastStepNumber,
-    // Checks that were under way are tried anew.
+    // Checks that were in progress run again.
     claim: null,
     editedByPerson,
     limitsByPerson,
@@ -225,7 +230,7 @@ export function planProgressOf(session: Session): PlanProgress {
   };
 }
 
-/** What is kept of the step at work beside the plan, as it is when another one begins. */
+/** The state kept for the current step outside the plan, as it is when a new step starts. */
 export const FRESH_STEP_PROGRESS = {
   askedIfDone: null,
   graceIterations: 0,
@@ -234,16 +239,16 @@ export const FRESH_STEP_PROGRESS = {
   announcedStep: null,
 } satisfies Partial<Session>;
 
-/** Why a run rests. */
+/** Why a run ends. */
 export type RunEndReason = {
   status: RunEndStatus;
   reason: string;
-  /** What the reply says before anything else. */
+  /** Text that comes first in the reply. */
   text?: string;
-  /** What the person is asked; its call stays open. */
+  /** The question to the person; its call stays open. */
   question?: NonNullable<Session['question']>;
-  /** Why the calls that are open end here; without it, because a person asked. */
+  /** Why the open calls end here; if left out, because a person asked for it. */
   whyInterrupted?: string;
-  /** The calls that are open stay open: the run goes on with them. */
+  /** The open calls stay open: the run resumes with them. */
   keepsCalls?: true;
 };

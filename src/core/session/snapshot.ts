@@ -8,13 +8,12 @@ import { sessionFromLayout1 } from './migrate-snapshot.ts';
 import { type Message, withoutText } from './session-messages.ts';
 import { emptySession, FRESH_PLAN_PROGRESS, type Session } from './session-state.ts';
 
-/** What a record meant at some place: the session, and the plan that left `plan.json` last. */
+/** The state at some position of the log: the session, and the last plan that left `plan.json`. */
 export type SnapshotState = { session: Session; left: Plan | null };
 
 /**
- * How the state is laid out. Raised where a field gets another name or another form, and the layout before is then
- * brought to the new one in `migrate-snapshot.ts`; a field that is new begins as in an empty session, which needs no
- * raise.
+ * The layout of the state. Raised when a field gets another name or form; `migrate-snapshot.ts` then migrates the
+ * previous layout. A new field starts as in an empty session and needs no new layout.
  */
 const SNAPSHOT_LAYOUT = 2;
 
@@ -27,24 +26,24 @@ type EncodedSession = PlainFields & {
   names: string[];
   drops: DropRow[];
 };
-/** An answered message needs a line of a hundred bytes or so; one that is at work stays as it is. */
+/** An answered message takes a line of about a hundred bytes; one still in use is kept whole. */
 type MessageRow = Message | [id: string, name: string | 0, at: string, sha256: string, attachments?: string[]];
-/** `of` is the place of its message in `messages`, whose hash it shares; a refused file stands for itself. */
+/** `of` is the index of its message in `messages`, whose hash it shares; a rejected file stands on its own. */
 type DropRow =
   | [ino: string, mtime: string, seq: number, of: number, ...DropFacts]
   | [key: string, seq: number, message: string, ...DropFacts];
 /** Without a time: an event of an earlier version. 0: the same as `mtime`. */
 type DropFacts = [ctime?: string | 0 | null, name?: string];
 
-/** A meaning as plain JSON, for `stateFromSnapshot`. */
+/** The state as plain JSON, for `stateFromSnapshot`. */
 export function snapshotFromState({ session, left }: SnapshotState): unknown {
   return { layout: SNAPSHOT_LAYOUT, fold: FOLD_VERSION, left, session: encodeSession(session) } satisfies SnapshotFile;
 }
 
 /**
- * What `snapshotFromState` gave, for the session of that name (its folder may have been renamed). `current`: this
- * program's own reducers made it. One of another version is the truth only where nothing older can be read any more.
- * Undefined where it cannot be read.
+ * Reads what `snapshotFromState` wrote, for the session of that name (its folder may have been renamed). `current`:
+ * this version's reducers wrote it. A snapshot of another version is used only if nothing older can be read any more.
+ * Undefined if it cannot be read.
  */
 export function stateFromSnapshot(state: unknown, name: string): (SnapshotState & { current: boolean }) | undefined {
   const file = inCurrentLayout(state);
@@ -58,13 +57,13 @@ function inCurrentLayout(state: unknown): unknown {
   return { ...state, layout: 2, session: sessionFromLayout1(state.session) };
 }
 
-// Its bytes were checked by whoever kept them, and `layout` says that they were written by the functions below.
+// Its bytes were verified when they were read, and `layout` says that the functions below wrote them.
 function isSnapshotFile(state: unknown): state is SnapshotFile {
   return typeof state === 'object' && state !== null && 'layout' in state && state.layout === SNAPSHOT_LAYOUT;
 }
 
 /**
- * Every field that JSON would not give back as it was, or that has a shorter form, is named here; all others are plain.
+ * Every field that JSON would not return unchanged, or that has a shorter form, is named here; all others are plain.
  */
 function encodeSession({ messages, replyNames, takenDrops, conversation, claim, ...plain }: Session): EncodedSession {
   const known = mapEntries(messages);
@@ -129,7 +128,7 @@ function decodeDropFacts([time, name]: DropFacts, mtime: string): Pick<TakenDrop
   return { ...(typeof ctime === 'string' && { ctime }), ...(name !== undefined && { name }) };
 }
 
-/** Child sessions are called after their parent, whose folder may have been renamed. */
+/** Child sessions are named after their parent, whose folder may have been renamed. */
 function withChildNames({ name, children, plan, shelvedPlans, shelvedProgress }: Session): Partial<Session> {
   const called = (children: Session['children']): Session['children'] =>
     mapValues(children, (child, step) => ({ ...child, name: childSessionName(name, step, child.generation ?? 1) }));

@@ -13,19 +13,17 @@ import { cleanUpCalls } from './tool-call.ts';
 
 const BACKOFF_FIRST_MS = 500;
 const BACKOFF_MAX_MS = 60_000;
-/** An endpoint that answers, but never to the point, costs tokens each time. */
+/** An endpoint that answers, but never usably, costs tokens on each try. */
 const MAX_MALFORMED_TRIES = 4;
 /** An endpoint may ask for a longer pause than ours, up to this. */
 const RETRY_AFTER_MAX_MS = 3_600_000;
 
-/**
- * The pause before the next try of a call that failed `attempt` times in a row: doubled each time, a minute at most.
- */
+/** The pause before retrying a call that has failed `attempt` times in a row: doubled each time, at most a minute. */
 export function backoffMs(attempt: number): number {
   return Math.min(BACKOFF_MAX_MS, BACKOFF_FIRST_MS * 2 ** Math.min(attempt - 1, 20));
 }
 
-/** One model call. Whatever comes of it is one event; the signal ends it within moments. */
+/** Makes one model call. Whatever happens becomes one event; the signal ends the call within moments. */
 export async function callModel(
   decision: Decision & { do: 'think' },
   ports: SessionPorts,
@@ -90,10 +88,10 @@ function modelFailedEvent(error: unknown, { attempt, now, signal, messages }: Fa
   return { type: 'model.failed', kind: error.kind, error: error.message, attempt, retry_at };
 }
 
-/** Tries to get a request under a window that is learned by being refused. */
+/** How often a request is shortened to fit a window that is only known from refusals. */
 const MAX_SHRINK_TRIES = 5;
 
-/** What was sent is more than the window, whatever our rough count of its tokens says: the next request is shorter. */
+/** The request exceeds the window, whatever our rough token count says: the next one is shorter. */
 function requestTooLongEvent(
   error: ModelError,
   { attempt, now, messages }: Omit<FailedAttempt, 'signal'>,

@@ -16,10 +16,10 @@ import {
 import type { SessionPorts } from '../ports/session-ports.ts';
 import type { ToolSpec } from '../ports/tool-ports.ts';
 
-/** Tools that only the daemon calls, for checks and lists of parts. */
+/** Tools that only the daemon calls, for checks and lists of items. */
 const INTERNAL_TOOLS: readonly string[] = [CHECK_TOOL, PARTS_TOOL];
 
-/** The tools of the run's agent, else all of them. The plan is everybody's. */
+/** The tools of the run's agent, else all of them. The plan tool is offered to every agent. */
 export function listOfferedTools(session: Session, ports: SessionPorts, rules: Rules): ToolSpec[] {
   const spawn = whyNoChildren(session.name) === undefined ? [SPAWN_TOOL] : [];
   const ask = sessionDepth(session.name) === 0 ? [ASK_USER_TOOL] : [];
@@ -28,9 +28,9 @@ export function listOfferedTools(session: Session, ports: SessionPorts, rules: R
 }
 
 /**
- * Why the toolbox of this run does not have the tool of a call, in words for the model; undefined where it has it.
- * Checked at each call: what a model is not offered it may name all the same. A check that the model wrote needs the
- * tool that would do the same.
+ * Why this run may not use the tool of a call, in words for the model; undefined if it may. Checked at each call, since
+ * a model can also name a tool that was not offered. A check that the model wrote needs the tool that would do the
+ * same.
  */
 export function explainMissingTool(
   session: Session,
@@ -54,7 +54,7 @@ export function explainMissingTool(
 
 type AgentToolset = { agent: string | undefined; known: boolean; lacks(name: string): boolean };
 
-/** An agent that nobody knows (any more) has no tools: what it was denied is not known either. */
+/** An agent that is unknown (or no longer known) has no tools: its restrictions are unknown too. */
 function agentToolsetOf({ run }: Session, { agents, notes }: Rules): AgentToolset {
   const agent = run?.agent;
   const named = agent === undefined ? undefined : findAgentName(agents, agent);
@@ -71,8 +71,8 @@ function agentToolsetOf({ run }: Session, { agents, notes }: Rules): AgentToolse
 }
 
 /**
- * The tool that a call takes. Of a check, the one that would do the same; none for a check that a person wrote, and for
- * one that only looks whether a file is there, as a list of parts does.
+ * The tool a call needs. For a check, the tool that would do the same; none for a check that a person wrote, or one
+ * that only tests whether a file exists, as listing items does.
  */
 function requiredTool(session: Session, { key, name, args }: TurnCall): string | undefined {
   if (isListingKey(key)) return undefined;

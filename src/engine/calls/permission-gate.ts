@@ -11,15 +11,14 @@ import type { SessionLog } from '../state/session-log.ts';
 import { explainMissingTool, isUserWrittenCheck } from './offered-tools.ts';
 import { workFolderOf } from './tool-call.ts';
 
-/** Code points of a call that are put on record beside its arguments, for people to read. */
+/** Code points of a call that are logged besides its arguments, for people to read. */
 const MAX_PREVIEW_CHARS = 20_000;
 const MINUTE_MS = 60_000;
 
 /**
- * What stands between a call that has not begun and its beginning: nothing, or the events that say that its toolbox
- * does not have it, that a rule denies it, or that a person is asked. An approval opens it for the call it was given
- * to, and for no other; a rule that denies closes it again. Every call passes here: those of tools, of our own ones,
- * and checks.
+ * Decides whether a call that has not started may start: returns nothing, or the events that say that its toolbox lacks
+ * the tool, that a rule denies it, or that a person is asked. An approval applies only to the call it was given for; a
+ * rule that denies overrides it. Every call passes here: those of tools, of our own tools, and checks.
  */
 export async function checkCall(
   call: TurnCall,
@@ -42,8 +41,8 @@ export async function checkCall(
 }
 
 /**
- * The same for events that begin calls of our own tools, which touch nothing but the record: the events as they are, or
- * what stands in their way. A call that they refuse themselves begins nothing.
+ * The same for events that start calls of our own tools, which change nothing outside the event log: returns the events
+ * unchanged, or what prevents them. A call that these tools reject themselves starts nothing.
  */
 export async function checkCallsBegunBy(
   events: EventBody[],
@@ -78,7 +77,7 @@ function isApproved(session: Session, call: TurnCall, folder: string | undefined
   return given?.verdict.decision === 'allow' && given.hash === hashCall(approvedPartOf(call, folder));
 }
 
-/** A check that a person wrote into the plan is their own word. */
+/** A check that a person wrote into the plan needs no approval: it is their own instruction. */
 function isUserCheck(session: Session, { key }: TurnCall, permit: Permission & { is: 'ask' }): boolean {
   return !permit.rule && isUserWrittenCheck(session, key);
 }
@@ -102,7 +101,7 @@ function askApproval(
       shows: truncate(shows, MAX_PREVIEW_CHARS),
       expires_at: new Date(clock.now().getTime() + minutes * MINUTE_MS).toISOString(),
     },
-    // Where nobody is to be asked the record says all the same what was denied.
+    // If nobody may be asked, the log still says what was denied.
     ...(minutes === 0
       ? [
           {

@@ -13,8 +13,8 @@ import type { Blobs } from '../ports/store-ports.ts';
 import { type SessionLog, spillToBlob } from '../state/session-log.ts';
 
 /**
- * Takes away the folders of calls whose end is durable, and ends what still runs of them: a command that was stopped
- * while no daemon listened. What cannot be ended is told, and its folder stays. Jobs that are over end as well.
+ * Removes the folders of calls whose end is durable, and ends what still runs of them, such as a command stopped while
+ * no daemon was running. What cannot be ended is logged, and its folder stays. Finished jobs are ended as well.
  */
 export async function cleanUpCalls(ports: SessionPorts, sessionLog: SessionLog): Promise<void> {
   const { store, tools, log } = ports;
@@ -30,12 +30,12 @@ export async function cleanUpCalls(ports: SessionPorts, sessionLog: SessionLog):
       else await store.calls.remove(call);
     }
   } catch (error) {
-    // Litter is no reason to stop; a journal that cannot be written tells so where something is to be recorded.
+    // Leftover folders are no reason to stop; a log that cannot be written fails at the next append.
     log('warn', `could not remove call folders yet: ${errorText(error)}`);
   }
 }
 
-/** Ends what ran in the background until the session was cancelled or begun afresh; that is on disk first. */
+/** Ends what was running in the background when the session was cancelled or reset; that event is on disk first. */
 async function endCancelledJobs({ jobs, log }: SessionPorts, sessionLog: SessionLog): Promise<void> {
   const { jobsEndSeq } = sessionLog.session;
   if (!jobs || jobsEndSeq === 0) return;
@@ -44,7 +44,7 @@ async function endCancelledJobs({ jobs, log }: SessionPorts, sessionLog: Session
   if (ended.length > 0) log('info', `ended with the session's cancel or fresh start: ${ended.join(', ')}`);
 }
 
-/** Keys of calls that were begun and have no end on record. */
+/** Keys of calls that have started and have no end in the log. */
 function keysOfOpenCalls({ turn, claim }: Session): string[] {
   const calls = (turn?.calls ?? []).filter((call) => call.state === 'started').map((call) => call.key);
   const checks = (claim?.checks ?? []).flatMap((check, n) =>
@@ -54,9 +54,9 @@ function keysOfOpenCalls({ turn, claim }: Session): string[] {
 }
 
 /**
- * One tool call: on record before it begins and when it has ended. One that an earlier daemon began is not begun again
- * unless it is safe, and the gate lets it through as it is now (`mayBegin`): its result is taken, or it is put on
- * record that nobody knows. An aborted one is left open, for whoever knows why.
+ * Runs one tool call: logged before it starts and when it has ended. A call that an earlier daemon started is restarted
+ * only if it is safe and the permission gate still allows it (`mayBegin`): otherwise its result is fetched, or it is
+ * logged that nobody knows the result. An aborted call is left open for the caller, who knows why.
  */
 export async function runToolCall(
   { call }: Decision & { do: 'act' },
@@ -68,7 +68,7 @@ export async function runToolCall(
   const { store, tools, clock } = ports;
   const { run } = sessionLog.session;
   const work = await store.work(workFolderOf(sessionLog.session, call));
-  // A call that may run twice may also be repeated by a crash: it need not wait for the disk.
+  // A call that may run twice may also be repeated after a crash: it need not wait for the disk.
   if (tools.replayPolicy(call.name) === 'never') {
     await sessionLog.sync();
     ports.owner.check();
@@ -100,7 +100,7 @@ export async function runToolCall(
   }
 }
 
-/** Where a call works, under `work/`: a check of what a child did, where that child worked. */
+/** The folder of a call under `work/`: a check of a child's work runs where that child worked. */
 export function workFolderOf({ run, claim, children }: Session, call: TurnCall): string | undefined {
   return (isCheckKey(call.key) ? getOwn(children, claim?.step ?? '')?.folder : undefined) ?? run?.folder;
 }
@@ -111,7 +111,10 @@ function imagesFromRoot(folder: string | undefined, images: ImageFile[] = []): {
   return { images: images.map((one) => (folder === undefined ? one : { ...one, path: `${folder}/${one.path}` })) };
 }
 
-/** What came of a call cannot be had again: where the disk has no room for all of a long text, its ends are kept. */
+/**
+ * The result of a call cannot be produced twice: if the disk has no room for a long text, its beginning and end are
+ * kept.
+ */
 async function storeOutput(text: string, blobs: Blobs): Promise<StoredText> {
   try {
     return await spillToBlob(text, MAX_INLINE_CHARS, blobs);

@@ -15,26 +15,26 @@ import type { DroppedFile, SessionStore, Templates } from '../ports/store-ports.
 import type { SessionLog } from '../state/session-log.ts';
 import { spillToBlob } from '../state/session-log.ts';
 
-/** Longest message kept in a line of the record, in code points. */
+/** Longest message kept inline in a log line, in code points. */
 const MAX_INLINE_CHARS = 64_000;
 
-/** `unknown`: the settings that say whose messages are orders do not hold. */
+/** `unknown`: the settings that say whose messages are orders are invalid. */
 type OrderSenders = Rules['senders'] | 'unknown';
 
-/** Messages taken in one round, between two of which other sessions have their turn. */
+/** Messages taken per round; other sessions get their turn between two rounds. */
 const BATCH_SIZE = 64;
-/** Messages that may be taken and not yet answered. What comes then waits in the inbox, and nothing is lost. */
+/** Messages that may be taken and not yet answered. Later ones wait in the inbox, and nothing is lost. */
 const MAX_UNANSWERED = 256;
-/** So many more may be commands and clear stops, which go before their turn. */
+/** This many more may be commands and clear stops, which are handled first. */
 const MAX_URGENT = 64;
 
 /**
- * Whether there is reason to look again soon: `pending`, something is not ready yet; `more`, more is ready than fits in
- * one round; `held`, more is there than there is room for.
+ * Whether to check again soon: `pending`, something is not ready yet; `more`, more is ready than fits in one round;
+ * `held`, more is there than the session has room for.
  */
 export type AdmissionResult = { pending: boolean; more: boolean; held: boolean };
 
-/** Whether a session that was full has room for another round. A run hears only what came in before it was full. */
+/** Whether a session that was full has room for another round. During a run it does not. */
 export const canAdmitBatch = (session: Session): boolean =>
   session.run === null && countUnanswered(session) <= MAX_UNANSWERED - BATCH_SIZE;
 
@@ -43,8 +43,8 @@ const countUnanswered = ({ unanswered, unpublishedReplies }: Session): number =>
 
 /**
  * Takes what is ready in the inbox. The commit point is the durable `message.received`; only then does the file leave
- * the inbox, so a crash in between finds it again, knows it by its identity, and only repeats the leaving. Without
- * `room` on the disk only what ends work is taken.
+ * the inbox, so after a crash in between the file is found, recognised by its identity, and only moved. Without `room`
+ * on the disk only messages that stop work are taken.
  */
 export async function admitMessages(
   store: SessionStore,
@@ -59,8 +59,7 @@ export async function admitMessages(
     const { pending, more } = await admitBatch(store, sessionLog, full, senders);
     full ||= countUnanswered(sessionLog.session) > MAX_UNANSWERED - BATCH_SIZE;
     if (senders === 'unknown') return { pending, more: false, held };
-    // What was found together while no run is on are tasks of their own: a run that began in between would take them
-    // along.
+    // Messages found together while no run is on are separate tasks: a run started in between would absorb them.
     if (!more || full || sessionLog.session.run) return { pending, more: more && !full, held: more && full };
   }
 }
@@ -92,7 +91,7 @@ async function admitBatch(
   return { pending, more };
 }
 
-/** Puts one drop on record; the answer takes its file out of the inbox once that is durable. */
+/** Logs one drop; the returned function takes its file out of the inbox once that is durable. */
 async function admitFile(
   drop: DroppedFile,
   store: SessionStore,
@@ -119,7 +118,7 @@ async function admitFile(
   return receiveMessage(drop, store, sessionLog, senders);
 }
 
-/** A file that is on record stands in the inbox: what it is now. */
+/** A file that is in the log is also in the inbox: finds out why. */
 function classifyReappeared(
   taken: TakenDrop,
   drop: DroppedFile,
@@ -148,7 +147,7 @@ async function receiveMessage(
   try {
     files = await store.inbox.placeAttachments(attachments);
   } catch (error) {
-    // A disk that says no is not the sender's fault.
+    // A disk error is not the sender's fault.
     if (!(error instanceof UserError) || errorCode(error) !== undefined) throw error;
     return rejectFile(drop, errorText(error), store, sessionLog);
   }
@@ -175,7 +174,7 @@ async function receiveMessage(
   return () => store.inbox.moveToDone(drop, seq, pairAttachments(attachments, places));
 }
 
-/** Of a sender who gives no orders here. Decided once: what the settings say later changes nothing of this message. */
+/** The flag for a sender who may not give orders here. Decided once: later settings do not change this message. */
 const dataFlagOf = (
   { session }: SessionLog,
   from: string | undefined,
@@ -183,11 +182,11 @@ const dataFlagOf = (
 ): { as: 'data' } | undefined =>
   mayGiveOrders(session.name, from, senders === 'unknown' ? [] : senders) ? undefined : { as: 'data' };
 
-/** A message stays in the inbox as long as nobody knows whether its sender gives orders here. */
+/** A message stays in the inbox until it is known whether its sender may give orders here. */
 const isSenderKnown = (sessionLog: SessionLog, drop: DroppedFile, senders: OrderSenders): boolean =>
   senders !== 'unknown' || !drop.ok || dataFlagOf(sessionLog, drop.message.from, senders) === undefined;
 
-/** The template a message runs, as it is at this moment: an edit that comes later changes nothing of this run. */
+/** The template a message runs, as it is now: later edits do not change this run. */
 async function resolveTemplate({ name, args }: RunCommand, templates: Templates): Promise<RenderedTemplate> {
   if (name === '') {
     const known = (await templates.names()).join(', ') || 'none yet; put one into templates/ of the workspace';
@@ -209,7 +208,7 @@ async function rejectFile(
   return () => store.inbox.reject(drop, why);
 }
 
-/** On record already: only the leaving was cut short. */
+/** Already logged: only the move out of the inbox was cut short. */
 function finishLeaving(
   drop: DroppedFile,
   known: TakenDrop,
@@ -225,7 +224,7 @@ function finishLeaving(
     store.inbox.moveToDone(drop, known.seq, pairAttachments(drop.message.attachments ?? [], message.attachments ?? []));
 }
 
-/** The same id with the same content: nothing runs, and the reply that was given is put in place again. */
+/** The same id with the same content: nothing runs, and the reply is published again. */
 async function republishReply(
   drop: DroppedFile,
   id: string,

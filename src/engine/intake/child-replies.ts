@@ -4,8 +4,8 @@ import type { SessionPorts } from '../ports/session-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
 
 /**
- * Gives a child session its message. The effect comes first: the id is made of the step and the attempt, so a crash in
- * between sends the same message again, which changes nothing.
+ * Sends a child session its message. The effect comes before the event: the id is made of the step and the attempt, so
+ * after a crash in between the same message is sent again, which changes nothing.
  */
 export async function sendToChild(
   decision: Decision & { do: 'send' },
@@ -31,7 +31,7 @@ export async function sendToChild(
   if (heard === 'gone') await recordChildReplies(ports, sessionLog);
 }
 
-/** Puts on record what children have answered, then lets the replies leave their outboxes. */
+/** Logs the replies of child sessions, then moves them out of their outboxes. */
 export async function recordChildReplies(ports: SessionPorts, sessionLog: SessionLog): Promise<void> {
   for (const child of Object.values(sessionLog.session.children)) {
     if (child.state === 'working' || child.state === 'halting') await recordChildReply(child, ports, sessionLog);

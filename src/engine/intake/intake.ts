@@ -8,16 +8,16 @@ import { recordChildReplies } from './child-replies.ts';
 
 /** Takes in whatever people and child sessions have put into the session's files. */
 export type Intake = {
-  /** Something may have come in: the next look is due. */
+  /** Something may have arrived: a check is due. */
   request(): void;
   readonly isDue: boolean;
-  /** It is due, or the inbox holds messages that there was no room for and there is now. */
+  /** A check is due, or the inbox holds messages that now fit. */
   readonly isWorthwhile: boolean;
-  /** Every message that was dropped before the worker was opened is on record. */
+  /** Every message dropped before the worker was opened is in the log. */
   readonly isCaughtUp: boolean;
   /**
-   * Puts on record what is ready: messages, replies of child sessions, answers to approvals, edits of `plan.json`.
-   * Answers whether something is not ready yet and should be looked at again soon.
+   * Logs what is ready: messages, replies of child sessions, answers to approvals, edits of `plan.json`. Returns
+   * whether something is not ready yet and should be checked again soon.
    */
   take(rules: Rules): Promise<{ isPending: boolean }>;
 };
@@ -29,7 +29,7 @@ export function openIntake(
   approvalSync: ApprovalSync,
 ): Intake {
   let isDue = false;
-  /** More is in the inbox than there is room for. */
+  /** The inbox holds more than there is room for. */
   let isInboxFull = false;
   let isCaughtUp = false;
   return {
@@ -48,7 +48,7 @@ export function openIntake(
     async take({ senders: named, settingsFault }) {
       isDue = false;
       const senders = settingsFault === null ? named : 'unknown';
-      // What is not taken in now stays in the inbox; the daemon wakes every such session when there is room again.
+      // Messages not taken now stay in the inbox; the daemon wakes every such session when there is room again.
       const room = ports.diskCapacity() === 'plenty';
       const { pending, more, ...admitted } = await admitMessages(ports.store, sessionLog, {
         held: isInboxFull,

@@ -12,15 +12,14 @@ import { publishReply } from './publish.ts';
 import { interruptedCalls } from './recovery.ts';
 import { clearIntakeTrouble, reportIntakeTrouble, type SessionLoop, takeIn } from './session-loop.ts';
 
-/** How soon a call that waits for room on the disk is tried again. */
+/** How soon a call that waits for disk space is retried. */
 const DISK_RETRY_MS = 1000;
 
 type CallDecision = Decision & { do: 'think' | 'act' };
 
 /**
- * Calls the model or a tool and puts its end on record. While the call is in flight the loop listens: messages are
- * taken in, what can be answered is answered, and a stop ends the call. `wait`: it may not begin yet, and the alarm is
- * set.
+ * Calls the model or a tool and logs its end. During the call the loop keeps taking in messages and answers what it
+ * can, and a stop ends the call. `wait`: the call may not start yet, and the alarm is set.
  */
 export async function performCall(loop: SessionLoop, decision: CallDecision, rules: Rules): Promise<'done' | 'wait'> {
   const { ports, sessionLog } = loop;
@@ -56,11 +55,11 @@ function waitBeforeCall({ ports, pauses }: SessionLoop, decision: CallDecision):
   return pauses.left(decision.do === 'think' ? decision.notBefore : null);
 }
 
-/** Whoever has waited longest gets the next place among the runs. */
+/** The run that has waited longest gets the next slot. */
 const waitingSince = ({ sessionLog: { session } }: SessionLoop): string =>
   mapGet(session.messages, session.run?.message ?? '')?.at ?? session.at;
 
-/** Checks the call, puts its beginning on record, and runs it. */
+/** Checks the call, logs its start, and runs it. */
 async function beginToolCall(
   loop: SessionLoop,
   decision: CallDecision & { do: 'act' },
@@ -69,7 +68,7 @@ async function beginToolCall(
 ): Promise<EventBody[]> {
   const { ports, sessionLog } = loop;
   const { key, name, args, state } = decision.call;
-  // What is on record as begun is judged anew: the rules may have changed since.
+  // A call already logged as started is checked again: the rules may have changed since.
   const stops = await listenDuring(loop, checkCall(decision.call, ports, sessionLog, rules, signal));
   if (state === 'asked') {
     if (stops.length > 0) return stops;
@@ -79,7 +78,7 @@ async function beginToolCall(
   return listenDuring(loop, runToolCall(decision, ports, sessionLog, signal, stops.length === 0));
 }
 
-/** Waits for what is in flight, and takes in meanwhile whatever the signal tells of. */
+/** Waits for the pending work, and takes in whatever the signal announces in the meantime. */
 async function listenDuring<T>(loop: SessionLoop, flight: Promise<T>): Promise<T> {
   let isOver = false;
   const land = (): void => {
@@ -99,18 +98,18 @@ async function takeInDuringCall(loop: SessionLoop): Promise<void> {
   try {
     if (loop.intake.isDue) await answerDuringCall(loop);
   } finally {
-    // A stop that came in is heard whatever else cannot be read.
+    // A stop is handled whatever else cannot be read.
     if (shouldAbortCall(loop.sessionLog.session)) loop.call?.abort(new Error('stopped by a person'));
   }
   await writePlanIfDue(loop);
 }
 
-/** A `plan.json` that cannot be written now lags behind, and holds up nothing. */
+/** A `plan.json` that cannot be written now is late, and delays nothing else. */
 async function writePlanIfDue({ planSync, ports }: SessionLoop): Promise<void> {
   await planSync.writePlanIfDue().catch((error) => ports.log('warn', `plan.json lags behind: ${errorText(error)}`));
 }
 
-/** Takes in what is ready and answers what can be answered beside a call. */
+/** Takes in what is ready and answers what can be answered during a call. */
 async function answerDuringCall(loop: SessionLoop): Promise<void> {
   const { sessionLog } = loop;
   const rules = await loop.readRules();
@@ -124,9 +123,7 @@ async function answerDuringCall(loop: SessionLoop): Promise<void> {
   clearIntakeTrouble(loop);
 }
 
-/**
- * Puts the end of a call on record. Where there is no room even for that, it waits: the call cannot be made again.
- */
+/** Logs the end of a call. If there is no room even for that, it waits: the call cannot be repeated. */
 async function recordCallEnd(loop: SessionLoop, events: EventBody[]): Promise<void> {
   for (;;) {
     try {

@@ -14,13 +14,13 @@ import { performCall } from './call-in-flight.ts';
 import { publishReply } from './publish.ts';
 import { clearIntakeTrouble, MAX_TIMER_MS, type SessionLoop, takeIn } from './session-loop.ts';
 
-/** How soon a run that waits for child sessions looks at them again, whether it was woken or not. */
+/** How often a run that waits for child sessions checks them, even if it is not woken. */
 const CHILDREN_POLL_MS = 30_000;
 
-/** Takes in, decides, acts and records, until nothing is left to do, a time is waited for, or it is to stop. */
+/** Takes in, decides, acts and records until nothing is left to do, a time is awaited, or the loop is stopped. */
 export async function runUntilIdle(loop: SessionLoop): Promise<void> {
   for (;;) {
-    // Read each time: what a person has just forbidden holds for the next call.
+    // Read each time: what a person has just forbidden applies to the next call.
     const rules = await loop.readRules();
     const decision = await iterate(loop, rules);
     if (loop.sessionLog.sinceSnapshot === 'due') await takeSnapshot(loop);
@@ -28,18 +28,21 @@ export async function runUntilIdle(loop: SessionLoop): Promise<void> {
     if (loop.stopReason !== null || decision.do === 'rest') return;
     if (decision.do === 'record' || decision.do === 'publish' || decision.do === 'send') continue;
     if ((await performCall(loop, decision, rules)) === 'wait') return;
-    // What could not be read beside the call stops the work here if it still cannot be.
+    // What could not be read during the call stops the work here if it still cannot be read.
     if (loop.hasIntakeFailed) await loop.readRules();
   }
 }
 
-/** One decision, and all of it that is no call. `areEditsIn`: the last edits of the plan were taken in just before. */
+/**
+ * One decision, and carrying it out unless it is a call. `areEditsIn`: the last edits of the plan have just been taken
+ * in.
+ */
 async function iterate(loop: SessionLoop, rules: Rules, areEditsIn = false): Promise<Decision> {
   const { sessionLog, intake } = loop;
   loop.isShelvingFirst &&= isShelving(sessionLog.session, rules);
   if (!loop.isShelvingFirst && intake.isWorthwhile) await takeIn(loop, rules);
   const decision = nextDecision(loop, rules);
-  // A stop that was dropped while nobody was there outranks what a recovery would go on with.
+  // A stop dropped while no daemon was running takes precedence over work that a recovery would resume.
   if ((decision.do === 'think' || decision.do === 'act') && !intake.isCaughtUp && intake.isDue)
     return iterate(loop, rules);
   if (decision.do === 'record') {
@@ -77,11 +80,14 @@ async function bringFilesUpToDate({ planSync, approvalSync, sessionLog, ports }:
   await cleanUpCalls(ports, sessionLog);
 }
 
-/** Ends a run that would never go on, and logs it. Child sessions it waits for are looked at now and then. */
+/**
+ * Ends a run that would never continue, and logs the error. If it waits for child sessions, they are checked from time
+ * to time.
+ */
 function endIfStalled(loop: SessionLoop, decision: Decision, rules: Rules): Decision {
   const { session } = loop.sessionLog;
   if (loop.isRepeating(decision)) return endIfRepeating(loop, decision, rules);
-  // A child session waits for settings without a word; whoever reads them wakes it.
+  // A child session waits for settings silently; whoever reads the settings wakes it.
   if (decision.do !== 'rest' || !session.run || rules.settingsFault !== null) return decision;
   if (!isStalled(session, decision)) {
     loop.alarm.wakeIn(CHILDREN_POLL_MS);
@@ -91,7 +97,7 @@ function endIfStalled(loop: SessionLoop, decision: Decision, rules: Rules): Deci
   return { do: 'record', events: endStalledRunEvents(session, rules) };
 }
 
-/** What was decided again and again is not recorded once more: its run ends, or the session fails where none is on. */
+/** Events decided over and over are not logged once more: the run ends, or the session fails if no run is on. */
 function endIfRepeating({ sessionLog: { session }, ports }: SessionLoop, decision: Decision, rules: Rules): Decision {
   const types = decision.do === 'record' ? decision.events.map(({ type }) => type).join(', ') : decision.do;
   const what = `the same is decided again and again at event ${session.seq}: ${types}`;
@@ -100,7 +106,7 @@ function endIfRepeating({ sessionLog: { session }, ports }: SessionLoop, decisio
   return { do: 'record', events: endStalledRunEvents(session, rules) };
 }
 
-/** Sets the alarm for what is not due yet, and has happen what a rest waited for once its time has come. */
+/** Sets the alarm for a decision that is not due yet; logs what was waited for once its time has come. */
 function waitIfNotDue({ pauses, deadlines, alarm, sessionLog }: SessionLoop, decision: Decision): Decision {
   if (decision.do === 'send') {
     const wait = pauses.left(decision.notBefore);
@@ -110,19 +116,19 @@ function waitIfNotDue({ pauses, deadlines, alarm, sessionLog }: SessionLoop, dec
   if (decision.do !== 'rest' || !decision.due) return decision;
   const wait = deadlines.left(decision.due.at);
   if (wait <= 0) return { do: 'record', events: decision.due.events };
-  // Timers of many days do not exist: it is set again when this one rings.
+  // Timers cannot be set many days ahead: this one is set again when it fires.
   alarm.wakeIn(Math.min(wait, MAX_TIMER_MS), sessionLog.session.run === null);
   return decision;
 }
 
-/** What was saved until now belongs to this run, and what is wrong with it into its reply. */
+/** Saves made until now belong to this run, and their faults into its reply. */
 async function takeInLastEdits({ sessionLog, planSync }: SessionLoop): Promise<boolean> {
   const before = sessionLog.session.seq;
   await planSync.readEdits({ final: true });
   return sessionLog.session.seq !== before;
 }
 
-/** A snapshot is taken where `plan.json` is up to date, so that a save that began from it finds its version. */
+/** A snapshot is taken when `plan.json` is up to date, so that a save that started from it finds its version. */
 async function takeSnapshot({ planSync, sessionLog, ports }: SessionLoop): Promise<void> {
   await planSync.writePlan();
   await sessionLog
@@ -130,7 +136,7 @@ async function takeSnapshot({ planSync, sessionLog, ports }: SessionLoop): Promi
     .catch((error) => ports.log('warn', `no snapshot; the next start reads more of the log: ${errorText(error)}`));
 }
 
-/** A message is given up here, or its reply is still to be published. */
+/** Whether a message is about to become a dead letter, or its reply is still to be published. */
 function isShelving(session: Session, rules: Rules): boolean {
   const { run, runEnd, unpublishedReplies } = session;
   if (deadLetterEvents(session, rules).length > 0 || Object.keys(unpublishedReplies).length > 0) return true;

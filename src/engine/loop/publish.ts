@@ -5,7 +5,10 @@ import { isWaitingForSettings } from '../../core/runs/run-faults.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { SessionLoop } from './session-loop.ts';
 
-/** Puts the reply to `message` into the outbox. What it says is on disk first: the record, the plan, the approvals. */
+/**
+ * Puts the reply to `message` into the outbox. Everything it refers to is on disk first: the log, the plan, the
+ * approvals.
+ */
 export async function publishReply(loop: SessionLoop, message: string, rules: Rules): Promise<void> {
   const { ports, sessionLog } = loop;
   const reply = getOwn(sessionLog.session.unpublishedReplies, message);
@@ -17,7 +20,7 @@ export async function publishReply(loop: SessionLoop, message: string, rules: Ru
   await sessionLog.record([{ type: 'reply.published', message, idle: willBeIdle(loop, message, rules) }]);
 }
 
-/** Whether nothing is left to do once that reply is out. What is due later must be known after a restart. */
+/** Whether nothing is left to do once that reply is published. What is due later must survive a restart. */
 function willBeIdle({ sessionLog: { session } }: SessionLoop, message: string, rules: Rules): boolean {
   const { [message]: _, ...unpublishedReplies } = session.unpublishedReplies;
   const next = decide({ ...session, unpublishedReplies }, rules);

@@ -4,16 +4,16 @@ import type { EventBody } from '../../protocol/session/event.ts';
 import type { SessionLog } from '../state/session-log.ts';
 
 /**
- * How the last worker of a session ended: in this daemon, by an error of the code or by the disk; or with a daemon that
- * was lost. `against`: how many were lost in a row with evidence against this session; without it there is none.
+ * How the last worker of a session failed: in this daemon, by a bug or a disk error; or with a daemon that crashed.
+ * `against`: how many crashed in a row with evidence against this session; missing if there is none.
  */
 export type PreviousFailure =
   | { after: 'error' | 'trouble'; error: string }
   | { after: 'crash'; against?: number; error?: string };
 
 /**
- * What the last daemon left open is put on record; the beat then goes on from there like from anywhere else. Durable
- * before anything is tried again: a thing that brings the daemon down is counted before it can do so once more.
+ * Logs what the last daemon left open; the loop then continues as from any other state. Durable before anything is
+ * retried: a cause of crashes is counted before it can crash the daemon again.
  */
 export async function recordRecovery(sessionLog: SessionLog, last: PreviousFailure | undefined): Promise<void> {
   const { session } = sessionLog;
@@ -24,20 +24,20 @@ export async function recordRecovery(sessionLog: SessionLog, last: PreviousFailu
   await sessionLog.sync();
 }
 
-/** A daemon that ends in order says so where it leaves something open: the next one must not take it for a crash. */
+/** Logs an orderly stop if something is left open, so that the next daemon does not take it for a crash. */
 export async function recordShutdown(sessionLog: SessionLog): Promise<void> {
   const open = describeOpenWork(sessionLog.session);
   if (open.length > 0) await sessionLog.record([{ type: 'daemon.stopped', open }]);
 }
 
-/** A call that was cut short by the end of the daemon, or of the session's folder. */
+/** Closes the calls that were cut short by the end of the daemon, or of the session's folder. */
 export function interruptedCalls(session: Session, stopReason: string): EventBody[] {
   return interruptOpenCalls(session, stopReason).filter(
     (event) => event.type === 'tool.interrupted' && event.outcome === 'unknown',
   );
 }
 
-/** What is under way, in words. */
+/** The work in progress, in words. */
 export function describeOpenWork({ run, turn, queue, unpublishedReplies, question }: Session): string[] {
   const next = run ? undefined : queue[0];
   return [

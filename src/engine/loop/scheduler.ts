@@ -2,11 +2,11 @@ import type { Decision } from '../../core/runs/decision.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Clock, RunSemaphore } from '../ports/session-ports.ts';
 
-/** Rung by whoever wants the loop to look; however often it is rung, one look answers all that came before it. */
+/** Rung by anyone who wants the loop to check for work; one check answers all rings before it. */
 export type WakeSignal = {
   /** Costs nothing, is never lost, and runs nothing before it returns. */
   ring(): void;
-  /** Resolves at once where it was rung since the last call. One waiter at a time. */
+  /** Resolves at once if rung since the last call. One waiter at a time. */
   next(): Promise<void>;
 };
 
@@ -25,13 +25,13 @@ export function createWakeSignal(): WakeSignal {
   };
 }
 
-/** One timer, set to the earliest of the times that were asked for. */
+/** One timer, set to the earliest of the requested times. */
 export type Alarm = {
-  /** `canSleep`: whoever closes the session may keep the time in its place. */
+  /** `canSleep`: the daemon may close the session and keep the time itself. */
   wakeIn(ms: number, canSleep?: boolean): void;
   /** Nothing is due for which the session would have to stay open. */
   readonly canSleep: boolean;
-  /** Milliseconds until it rings, where somebody else may keep the time. */
+  /** Milliseconds until it fires, if somebody else may keep the time; else null. */
   readonly dueInMs: number | null;
   cancel(): void;
 };
@@ -42,7 +42,7 @@ export function createAlarm(clock: Clock, ring: () => void): Alarm {
     wakeIn(ms, canSleep = false) {
       const at = clock.elapsed() + ms;
       if (set) set.canSleep &&= canSleep;
-      // A retry must not put off a file that is about to be ready.
+      // A retry must not postpone a file that is about to be ready.
       if (set && set.at <= at) return;
       const both = canSleep && (set?.canSleep ?? true);
       set?.cancel();
@@ -62,11 +62,11 @@ export function createAlarm(clock: Clock, ring: () => void): Alarm {
   };
 }
 
-/** The session's place among the runs that may be at work: taken before its first call, given back when it is idle. */
+/** The session's slot among the active runs: acquired before its first call, released when it is idle. */
 export type RunSlot = {
   acquire(since: number, signal: AbortSignal): Promise<void>;
   release(): void;
-  /** It waits for a place; no call has begun. */
+  /** It waits for a slot; no call has started. */
   readonly isQueued: boolean;
 };
 
@@ -94,9 +94,9 @@ export function createRunSlot(semaphore: RunSemaphore): RunSlot {
 }
 
 /**
- * How long is left to a time, in ms, and at most `longest`: a clock that was set back while we were down cannot make it
- * more. The record says until when, as a time of day; the time of day may jump, so it is compared once, when the pause
- * is first met, and from then on the steady clock counts.
+ * Time left until a deadline, in ms, and at most `longest`: a clock that was set back while the daemon was down cannot
+ * make it more. The log has the deadline as a time of day, which may jump, so it is compared once, when the pause is
+ * first seen, and from then on the monotonic clock counts.
  */
 export function trackDeadline(clock: Clock, longest: number): { left(until: string | null): number } {
   let met: { until: string; due: number } | null = null;
@@ -113,14 +113,14 @@ export function trackDeadline(clock: Clock, longest: number): { left(until: stri
 }
 
 /**
- * Every event takes away the reason for it, so that the same ones are never decided twice in a row; so often, nothing
- * will change. A decision may be looked at more than once.
+ * Every event removes the reason for it, so the same events are never decided twice in a row; after this many times
+ * nothing will change. A decision may be made more than once without being carried out.
  */
 const MAX_REPEATS = 10;
 
 /**
- * Notices where the same events are decided again and again: an error of the code, which would fill the record until
- * the disk is full. Told every decision of a session in order; answers whether this one goes round in a circle.
+ * Detects that the same events are decided over and over: a bug that would fill the log until the disk is full.
+ * Receives every decision of a session in order; returns whether this one repeats endlessly.
  */
 export function createRepeatGuard(): (decision: Decision) => boolean {
   let last: readonly EventBody[] = [];
@@ -133,7 +133,7 @@ export function createRepeatGuard(): (decision: Decision) => boolean {
   };
 }
 
-/** Types first: whole events are only compared where these are the same, which is rare. */
+/** Types first: whole events are compared only if these match, which is rare. */
 function isSameEvents(events: readonly EventBody[], others: readonly EventBody[]): boolean {
   const sameTypes = events.length === others.length && events.every(({ type }, at) => type === others[at]?.type);
   return sameTypes && JSON.stringify(events) === JSON.stringify(others);

@@ -21,14 +21,14 @@ import {
 /** No pause is longer than the longest an endpoint may ask for. */
 export const MAX_TIMER_MS = 3_600_000;
 
-/** How soon the inbox is looked at again while a file in it is not ready. */
+/** How soon the inbox is checked again while a file in it is not ready. */
 const PENDING_RETRY_MS = 100;
 
 type Deadline = ReturnType<typeof trackDeadline>;
 
 /**
- * What the loop of one session works with. The loop is the only activity in the session: nothing else changes what is
- * in here, except that anybody may ring `signal`, and that a stop sets `stopReason`.
+ * The state and tools of one session's loop. The loop is the only activity in the session: nothing else changes it,
+ * except that anyone may ring `signal`, and that a stop sets `stopReason`.
  */
 export type SessionLoop = {
   readonly ports: SessionPorts;
@@ -39,23 +39,27 @@ export type SessionLoop = {
   readonly signal: WakeSignal;
   readonly alarm: Alarm;
   readonly runSlot: RunSlot;
-  /** How long is left of a pause between tries, and of a time that the session waits for. */
+  /** Time left of a pause between retries, and until a deadline of the session. */
   readonly pauses: Deadline;
   readonly deadlines: Deadline;
   readonly isRepeating: ReturnType<typeof createRepeatGuard>;
-  /** The rules as they are now, with what this session knows of its model, its notes and its jobs. */
+  /** The current rules, with what this session knows of its model, its notes and its jobs. */
   readRules(): Promise<Rules>;
   /** Ends the call in flight; null where there is none. */
   call: AbortController | null;
-  /** Why it is to end; null while it is to go on. */
+  /** Why the loop is to end; null while it is to continue. */
   stopReason: string | null;
-  /** The last intake beside a call failed, and was reported. */
+  /** The last intake during a call failed, and was reported. */
   hasIntakeFailed: boolean;
-  /** A message is given up, with its reply, before any file is read: a file may be what the daemons crashed over. */
+  /**
+   * A message becomes a dead letter, with its reply, before any file is read: a file may be what crashed the daemons.
+   */
   isShelvingFirst: boolean;
 };
 
-/** Reads the session's record and opens what its loop works with. `rules` is asked anew each time. */
+/**
+ * Reads the session's event log and opens what its loop works with. `rules` is called anew each time they are needed.
+ */
 export async function openSessionLoop(ports: SessionPorts, rules: () => Promise<Rules>): Promise<SessionLoop> {
   const { store, clock } = ports;
   const { name, eventLog, snapshots } = store;
@@ -89,7 +93,7 @@ export async function openSessionLoop(ports: SessionPorts, rules: () => Promise<
   };
 }
 
-/** Reports what keeps the session from being heard beside a call in flight. It ends no call. */
+/** Reports what prevents intake during a call in flight. It does not end the call. */
 export function reportIntakeTrouble(loop: SessionLoop, error: unknown): void {
   loop.hasIntakeFailed = true;
   loop.ports.reportTrouble?.(error);
@@ -100,7 +104,7 @@ export function clearIntakeTrouble(loop: SessionLoop): void {
   loop.hasIntakeFailed = false;
 }
 
-/** Takes in what came, and sees to it that what is left is looked at again. */
+/** Takes in what has arrived, and schedules another check for the rest. */
 export async function takeIn({ intake, signal, alarm }: SessionLoop, rules: Rules): Promise<void> {
   const { isPending } = await intake.take(rules);
   if (intake.isDue) signal.ring();
@@ -108,10 +112,9 @@ export async function takeIn({ intake, signal, alarm }: SessionLoop, rules: Rule
 }
 
 /**
- * Gives rules the notes they are told with: read when a run begins or goes on after a rest, and the same until it rests
- * (a run that goes on does so for a message of its own). They stand at the beginning of each request, and a beginning
- * that changes costs the provider's cache. Held in memory only: a run that is taken up after a restart of the daemon
- * reads them once more.
+ * Adds notes to the rules: read when a run starts or resumes, and unchanged until it ends (a run resumes for a message
+ * of its own). They stand at the beginning of each request, and a changed beginning costs the provider's cache. Kept in
+ * memory only: a run continued after a restart of the daemon reads them again.
  */
 function holdNotesPerRun(read: () => Notes): (session: Session, rules: Rules) => Rules {
   let held: { run: string; notes: Notes } | null = null;
@@ -122,7 +125,7 @@ function holdNotesPerRun(read: () => Notes): (session: Session, rules: Rules) =>
   };
 }
 
-/** Rules with the window of the model, where its endpoint has told it and no person has. */
+/** Rules with the model's window, if its endpoint has reported one and no person has set one. */
 function applyLearnedWindow(rules: Rules, model: Model, { run }: Session): Rules {
   const window = rules.windowIsSet ? undefined : model.contextWindow?.(run?.model);
   return window === undefined ? rules : { ...rules, contextWindow: window };

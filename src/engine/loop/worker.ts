@@ -11,15 +11,15 @@ const STOP_REASON = 'the daemon was stopped';
 /** Runs one session: takes in messages, decides, acts and records until nothing is left, then waits for a wake. */
 export type SessionWorker = {
   /**
-   * Something may have changed: look. Costs nothing to call too often; a wake is never lost. Nothing of the session
+   * Something may have changed: check. Calling it too often costs nothing; a wake is never lost. Nothing of the session
    * runs before this returns.
    */
   wake(): void;
   /** An earlier daemon left something open in it. */
   readonly hadUnfinishedWork: boolean;
-  /** Nothing is going on, and nothing is due that the session would have to stay open for. */
+  /** Nothing is running, and nothing is due for which the session would have to stay open. */
   readonly isIdle: boolean;
-  /** Milliseconds until it has to be woken, where a time is waited for that nothing else tells. */
+  /** Milliseconds until it has to be woken, if it waits for a time and nothing else would wake it. */
   readonly dueInMs: number | null;
   /**
    * Ends the loop: the call in flight may take `graceMs`, then it is aborted and recorded as interrupted, with
@@ -29,9 +29,9 @@ export type SessionWorker = {
 };
 
 /**
- * Opens a session and records what the last daemon left open in it. `rules` is asked each time the loop goes on. What
- * goes wrong ends this worker and nothing else: `onFault` hears of it, and the next worker reads everything from disk
- * again; whoever opens that one says what it was (`last`).
+ * Opens a session and records what the last daemon left open in it. `rules` is called each time the loop continues. An
+ * error ends this worker and nothing else: `onFault` receives it, and the next worker reads everything from disk again;
+ * its caller passes on what happened (`last`).
  */
 export async function openSessionWorker(
   ports: SessionPorts,
@@ -44,7 +44,7 @@ export async function openSessionWorker(
   let status: 'idle' | 'running' | 'failed' = 'idle';
   let closing: Promise<void> | null = null;
 
-  /** The one consumer of wakes: never in the stack of whoever rings, and never twice at once. */
+  /** The only consumer of wakes: never runs in the stack of the caller, and never twice at once. */
   async function serve(): Promise<void> {
     while (loop.stopReason === null) {
       await signal.next();

@@ -10,7 +10,7 @@ export type ModelRequest = {
   tools: ToolSpec[];
   /** Overrides the configured name. */
   model: string | undefined;
-  /** The bytes of an image among the messages; undefined where it is no longer what it was. */
+  /** The bytes of an image among the messages; undefined if it has changed since. */
   image?: (image: ImageFile) => Promise<Uint8Array | undefined>;
 };
 
@@ -23,23 +23,26 @@ export type ModelAnswer = {
 
 export type Model = {
   /**
-   * One call, streamed: `onText` gets the text as it comes. Throws `ModelError`, or the signal's reason where it was
+   * Makes one streamed call: `onText` receives the text as it arrives. Throws `ModelError`, or the signal's reason if
    * aborted.
    */
   ask(request: ModelRequest, options: { signal: AbortSignal; onText: (delta: string) => void }): Promise<ModelAnswer>;
-  /** Tokens that model takes at most, as far as its endpoint has told by now; without a name, the configured one. */
+  /**
+   * Size of that model's window in tokens, as far as its endpoint has reported it; without a name, of the configured
+   * model.
+   */
   contextWindow?(name: string | undefined): number | undefined;
 };
 
 export type ModelErrorKind = 'unreachable' | 'overloaded' | 'rejected' | 'too_long' | 'malformed' | 'unconfigured';
 
-/** Bad news from the endpoint. `retry` says whether the same request may do better later. */
+/** A failed call. `retry` says whether the same request may succeed later. */
 export class ModelError extends Error {
   readonly kind: ModelErrorKind;
   readonly retry: boolean;
-  /** What the endpoint asked us to wait, in ms. */
+  /** How long the endpoint asked us to wait, in ms. */
   readonly waitMs: number | undefined;
-  /** Tokens the model takes at most, where the refusal says so. */
+  /** Size of the model's window in tokens, if the refusal states it. */
   readonly window: number | undefined;
 
   constructor(

@@ -6,7 +6,8 @@ import type { SessionStore } from './store-ports.ts';
 import type { Jobs, Toolbox } from './tool-ports.ts';
 
 /**
- * The world as the engine sees it: a few functions a room. Each port has a twin in memory that keeps the same promises.
+ * The outside world as the engine sees it: a few functions per port. Each port has an in-memory implementation that
+ * keeps the same promises.
  */
 export type SessionPorts = {
   store: SessionStore;
@@ -16,75 +17,69 @@ export type SessionPorts = {
   clock: Clock;
   runSemaphore: RunSemaphore;
   owner: OwnerCheck;
-  /** How much room the disk has; asked before anything is taken in and before each call. */
+  /** Free disk space; asked before anything is taken in and before each call. */
   diskCapacity: () => DiskCapacity;
-  /**
-   * What was written down for later runs, as it is now; asked when a run begins. Without this there is nothing. Never
-   * throws.
-   */
+  /** Current notes for later runs; read when a run starts. If left out, there are none. Never throws. */
   notes?: () => Notes;
-  /** Commands of this session that go on after their call. Without this there are none. */
+  /** Commands of this session that continue after their call. If left out, there are none. */
   jobs?: Jobs;
-  /** Twelve hex digits that nobody can foresee: what marks data in the requests of a slice of work. */
+  /** Twelve unpredictable hex digits: the prompt nonce for the requests of a budget window. */
   createNonce: () => string;
-  /** The session's loop came to rest. */
+  /** The session's loop is idle. */
   reportIdle?: () => void;
-  /** Runs something that does not give way: should the daemon stand still in it, this is whose it was, and what. */
+  /** Runs code that does not yield: if the daemon stalls in it, this tells whose code it was, and what it did. */
   runGuarded?: RunGuarded;
-  /** What keeps this session from being heard while a call of it is in flight; null once that is over. */
+  /** Reports what prevents this session's intake while a call is in flight; null once that is over. */
   reportTrouble?: (error: unknown) => void;
-  /** A line for operators. The session's own story is its record, not this. */
+  /** Logs a line for operators. The session's own history is its event log, not this. */
   log: (level: 'debug' | 'info' | 'warn' | 'error', text: string) => void;
 };
 
 export type RunGuarded = <T>(what: string, run: () => T) => T;
 
 /**
- * `plenty`: everything goes on. `little`: nothing new is taken in; messages stay in the inbox, and work in hand goes
- * on. `none`: a call that is under way ends and is recorded, and the next one waits.
+ * `plenty`: everything continues. `little`: nothing new is taken in; messages stay in the inbox, and current work
+ * continues. `none`: a call in progress ends and is recorded, and the next one waits.
  */
 export type DiskCapacity = 'plenty' | 'little' | 'none';
 
 export type Clock = {
-  /** The time of day: recorded, and never used to measure how long something took or has to wait. */
+  /** The time of day: recorded, never used to measure durations or waits. */
   now(): Date;
-  /** Milliseconds of a clock that never jumps, neither back nor ahead. */
+  /** Milliseconds of a monotonic clock. */
   elapsed(): number;
-  /** Calls `run` once after `ms`; the answer takes it back. */
+  /** Calls `run` once after `ms`; the returned function cancels it. */
   after(ms: number, run: () => void): () => void;
 };
 
-/** How many runs may be at work. */
+/** Limits how many runs are active. */
 export type RunSemaphore = {
   /**
-   * Waits for a place, the longest waiting first (`since`: ms since 1970). Throws the signal's reason where it was
-   * aborted.
+   * Waits for a slot, longest waiting first (`since`: ms since 1970); returns its release. Throws the signal's reason
+   * if aborted.
    */
   acquire(since: number, signal: AbortSignal): Promise<() => void>;
 };
 
-/** Whose the workspace is. */
+/** Checks who owns the workspace. */
 export type OwnerCheck = {
   /**
-   * Throws where another daemon owns the workspace by now: nothing may be done or written any more. Costs one small
-   * read.
+   * Throws if another daemon owns the workspace by now: nothing may be done or written any more. Costs one small read.
    */
   check(): void;
 };
 
-/** Child sessions: ordinary folders beside this one, spoken to by their inboxes and outboxes like any other. */
+/**
+ * Child sessions: ordinary folders next to this one, reached through their inboxes and outboxes like any other session.
+ */
 export type ChildSessions = {
   /**
-   * Drops the message, durably; the same id again changes nothing. A session that is missing is made for a task. A
-   * command it cannot hear: it is "gone", as its reply says then.
+   * Drops the message durably; the same id again changes nothing. A missing session is created for a task; for a
+   * command the result is "gone", as its reply then says.
    */
   send(child: string, message: MessageFile & { id: string }): Promise<'sent' | 'gone'>;
-  /**
-   * What it replied to that message, whether or not somebody moved it to `read/`. A session that is gone has failed.
-   */
+  /** Its reply to that message, whether or not somebody moved it to `read/`. A session that is gone has failed. */
   reply(child: string, id: string): Promise<Reply | undefined>;
-  /**
-   * Replies to what it was told of this step are on this session's record: they leave its outbox for `outbox/read/`.
-   */
+  /** This session has logged the replies for this step: moves them from the child's outbox to `outbox/read/`. */
   consume(child: string, step: string): Promise<void>;
 };

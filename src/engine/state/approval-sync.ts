@@ -6,15 +6,15 @@ import type { ApprovalFiles } from '../ports/store-ports.ts';
 import type { SessionLog } from './session-log.ts';
 
 /**
- * Keeps `approvals/` and the record together: an answer that was written into a file becomes an event, what is asked
- * becomes a file.
+ * Keeps `approvals/` and the event log in step: an answer written into a file becomes an event, a question becomes a
+ * file.
  */
 export type ApprovalSync = {
   /** Takes in an answer that a person wrote. One read while a call waits, nothing otherwise. */
   readAnswers(): Promise<void>;
-  /** Brings the files up to the record: one for the call that waits, none in its place for those that were answered. */
+  /** Updates the files from the log: one for the call that waits, none in its place for those that were answered. */
   writeFiles(): Promise<void>;
-  /** The same events, once the rules they add are in `session.json`: an answer that is on record is kept in full. */
+  /** Returns the same events, once the rules they add are in `session.json`: a logged answer is carried out in full. */
   saveAllowRules(events: EventBody[]): Promise<EventBody[]>;
 };
 
@@ -50,7 +50,7 @@ export function openApprovalSync(
     const { open, lastDecided } = sessionLog.session.approvals;
     const there = await files.list();
     for (const id of there) if (id !== open?.id && id !== lastDecided?.id) await files.archive(id, undefined);
-    // Where nobody could be asked there never was a file.
+    // If nobody could be asked, there never was a file.
     const isNews = writtenState !== null && writtenState.lastDecided !== lastDecided;
     if (lastDecided && lastDecided.id > 0 && (isNews || there.includes(lastDecided.id)))
       await files.archive(lastDecided.id, formatApprovalFile(lastDecided));
@@ -82,7 +82,7 @@ export function openApprovalSync(
     async writeFiles() {
       const { approvals } = sessionLog.session;
       if (approvals === writtenState) return;
-      // What is asked or was answered is on disk before a file says so.
+      // Questions and answers are on disk before a file shows them.
       await sessionLog.sync();
       await bringUpToDate();
       writtenState = approvals;

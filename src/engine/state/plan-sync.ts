@@ -9,31 +9,32 @@ import type { PlanFile, PlanFileState } from '../ports/store-ports.ts';
 import type { SessionLog } from './session-log.ts';
 
 /**
- * Longest time `plan.json` may lag behind the record, and least time between two of its versions in a busy run, in ms.
+ * The longest time `plan.json` may lag behind the log, and the least time between two of its versions in a busy run, in
+ * ms.
  */
 const WRITE_LAG_MS = 200;
 /**
- * Where many sessions are at work writing it takes long: then it takes a twentieth of the time, and lags five seconds
- * at the most.
+ * With many busy sessions a write takes long: writing then takes a twentieth of the time, and lags five seconds at
+ * most.
  */
 const WRITE_TIME_SHARE = 20;
 const MAX_WRITE_LAG_MS = 5000;
-/** A save that does not parse is a save in the making until it has stayed so for this long. */
+/** A save that does not parse counts as unfinished until it has stayed so for this long. */
 const UNREADABLE_GRACE_MS = 300;
 const MAX_WRITE_TRIES = 5;
 
-/** Keeps `plan.json` and the record together: people's saves become events, the plan of the record becomes the file. */
+/** Keeps `plan.json` and the event log in step: people's saves become events, the plan in the log becomes the file. */
 export type PlanSync = {
   /**
-   * Takes in what people saved. One lstat where nobody did. Answers whether a save is in the making, to be looked at
-   * again; `final`: there will be no other look before the reply.
+   * Takes in what people saved. One lstat if nobody did. Returns whether a save is unfinished and must be checked
+   * again; `final`: there will be no other check before the reply.
    */
   readEdits(how?: { final: boolean }): Promise<{ settling: boolean }>;
-  /** Brings the file up to the record, unless a save that cannot be read is in it. */
+  /** Updates the file from the log, unless it holds a save that cannot be read. */
   writePlan(): Promise<void>;
-  /** Has a write be due within 200 ms, or five seconds where writing is slow; `onWriteDue` is called then. */
+  /** Schedules a write within 200 ms, or five seconds if writing is slow; `onWriteDue` is called then. */
   scheduleWrite(): void;
-  /** Writes where that is due. */
+  /** Writes if a write is due. */
   writePlanIfDue(): Promise<void>;
 };
 
@@ -42,9 +43,7 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
   let unreadableSave: { bytes: string; since: number; told: boolean } | null = null;
   let timer: (() => void) | null = null;
   let isWriteDue = false;
-  /**
-   * Plans on their way out of `plan.json`: one that the disk refused to put away is tried again with the next flush.
-   */
+  /** Plans leaving `plan.json`: one that the disk refused to archive is tried again at the next write. */
   const plansToArchive: Plan[] = [];
   let last = Number.NEGATIVE_INFINITY;
   let lag = WRITE_LAG_MS;
@@ -58,7 +57,7 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
     const hash = file.sha256(bytes);
     const isOfThis = read.edit.id === undefined || read.edit.id === now.id;
     const last = isOfThis ? lastSaveOf(sessionLog.session.planSaves, read.edit.revision) : undefined;
-    // After a crash the save that is on record is still in the file.
+    // After a crash the logged save is still in the file.
     if (last?.sha256 === hash && unreadableSave === null) return markAccepted(bytes, inPlace);
     const bases = await mergeBasesOf(now, read.edit, last, sessionLog);
     if (bases.some((base) => !('sha256' in base) && bytes === formatPlanFile(base)))
@@ -74,7 +73,7 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
       await sessionLog.record([{ type: 'plan.edited', by: 'person', changes, ignored, ...saved }]);
       self.scheduleWrite();
     }
-    // The name of a save that was found elsewhere than in its place says whether it is on record.
+    // For a save found outside its place, the file name says whether it is in the log.
     if (!inPlace) await sessionLog.sync();
     markAccepted(bytes, inPlace);
   };
@@ -98,7 +97,7 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
     await recordProblem(`${fault}. The file is left unchanged; work continues from the last valid plan`);
   };
 
-  /** A save that was moved away before it could be read: nobody will mend it there, so it is told once and kept. */
+  /** A save that was moved away before it could be read: nobody will fix it there, so it is reported once and kept. */
   const reportLostSave = async (bytes: string, fault: string): Promise<void> => {
     await recordProblem(`${fault}. The saved file is in plans/history/`);
     file.markSeen(bytes);
@@ -106,7 +105,7 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
 
   const handleState = async (seen: PlanFileState, final: boolean): Promise<void> => {
     if (seen.is === 'blocked') return handleUnreadable('', seen.why, final);
-    // Bytes that cannot be read hold up the plan only while they are in its place.
+    // Unreadable bytes hold up the plan only while they are in its place.
     if (seen.is !== 'edited' || !seen.inPlace) unreadableSave = null;
     if (seen.is === 'missing') written = null;
     if (seen.is !== 'edited') return;
@@ -134,7 +133,7 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
       const { plan } = sessionLog.session;
       const content = plan && formatPlanFile(plan);
       if (content === null || content === written) return;
-      // What a power cut takes out of the record must not stay in the file: it would come back as a person's edit.
+      // What a power cut removes from the log must not stay in the file: it would come back as a person's edit.
       await sessionLog.sync();
       const began = clock.elapsed();
       const seen = await file.write(content).catch((error: unknown) => {
@@ -142,7 +141,7 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
       });
       last = clock.elapsed();
       if (!seen) {
-        // The record has the plan; a full disk is no reason not to hear what comes in.
+        // The log has the plan; a full disk is no reason to stop taking in messages.
         lag = MAX_WRITE_LAG_MS;
         return self.scheduleWrite();
       }
@@ -174,8 +173,8 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
 }
 
 /**
- * What a save may have begun from. One that names a version: from the last save of the same buffer, else from that
- * version. One that names none: from the last of its kind, or from the plan at hand.
+ * The plans a save may have started from. If it names a version: the last save of the same buffer, else that version.
+ * If it names none: the last save of its kind, or the current plan.
  */
 async function mergeBasesOf(
   now: Plan,
@@ -185,12 +184,12 @@ async function mergeBasesOf(
 ): Promise<Array<Plan | PlanSave>> {
   if (revision === undefined) return last ? [last, now] : [now];
   if (last) return [last];
-  // Another plan may have come as far as this one, and a plan that has left may still be in the file.
+  // Another plan may have reached the same revision, and a plan that has left may still be in the file.
   const isNow = id === now.id && revision === now.revision;
   return [(isNow ? undefined : await sessionLog.planAt(id, revision)) ?? now];
 }
 
-/** The edit that takes the least to explain; of several the first. */
+/** The edit with the fewest differences; the first of several. */
 function smallestEdit(edits: readonly MergedEdit[]): MergedEdit {
   const [first = { changes: [], ignored: [], save: null }, ...others] = edits;
   return others.reduce((least, edit) => (edit.changes.length < least.changes.length ? edit : least), first);

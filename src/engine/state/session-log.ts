@@ -10,45 +10,44 @@ import type { Plan } from '../../protocol/session/plan.ts';
 import type { RunGuarded, SessionPorts } from '../ports/session-ports.ts';
 import type { Blobs, EventLog, SessionStore, Snapshots } from '../ports/store-ports.ts';
 
-/** Versions of the plan kept in memory, to know what a hand edit began from. */
+/** Plan versions kept in memory, to know what a hand edit started from. */
 const MAX_PLAN_VERSIONS = 64;
 /**
- * A snapshot is due after so many events (rule R35), or so many bytes: what is read at the next opening is at most
- * these and the snapshot itself, which a default window keeps below 700 KB, so a megabyte in all.
+ * A snapshot is due after this many events (rule R35), or this many bytes: the next opening reads at most these and the
+ * snapshot itself, which a default window keeps below 700 KB, so a megabyte in all.
  */
 const SNAPSHOT_EVENTS = 500;
 const SNAPSHOT_BYTES = 256 * 1024;
-/** Events between two looks at the bytes. */
+/** Events between two checks of the bytes. */
 const SIZE_CHECK_EVENTS = 16;
 
 /**
- * What is known of one session: its record, and the meaning of that record. First on disk, then believed; and nothing
- * leaves for the outside world before `sync`.
+ * The event log of a session and the state reduced from it. Events are on disk before they are applied; nothing leaves
+ * for the outside world before `sync`.
  */
 export type SessionLog = {
   readonly session: Session;
   /** The seq of the last event. */
   record(bodies: EventBody[]): Promise<number>;
   sync(): Promise<void>;
-  /** The plan of that id as it was at that revision, read from the record if need be. */
+  /** The plan of that id at that revision, read from the log if necessary. */
   planAt(id: string, revision: number): Promise<Plan | undefined>;
-  /** Plans that left `plan.json` since this was asked last. */
+  /** Plans that have left `plan.json` since the last call. */
   takeRemovedPlans(): Plan[];
-  /** How far the record has gone on since the last snapshot: not at all, a little, or so far that one is due. */
+  /** How far the log has grown since the last snapshot: not at all, a little, or so far that one is due. */
   readonly sinceSnapshot: 'nothing' | 'some' | 'due';
-  /** Runs what does not give way, in the name of this session. */
+  /** Runs code that does not yield, in the name of this session. */
   runGuarded: RunGuarded;
   /**
-   * Keeps a snapshot of the session as it is. The record is synced up to there first, so a snapshot never runs ahead of
-   * it.
+   * Saves a snapshot of the current session. The log is synced up to there first, so a snapshot is never ahead of it.
    */
   saveSnapshot(): Promise<void>;
 };
 
-/** What was folded: the session, and the plan that left `plan.json` last. */
+/** The reduced state: the session, and the last plan that left `plan.json`. */
 type ReducedState = { session: Session; left: Plan | null; mark: LogPosition };
 
-/** Chance comes in here: no beginning of a slice of work goes on record without a seal of its own. */
+/** Randomness enters here: every start of a budget window is logged with a prompt nonce of its own. */
 function addNonce(body: EventBody, seal: SessionPorts['createNonce']): EventBody {
   return body.type === 'run.started' || body.type === 'run.resumed' ? { ...body, seal: seal() } : body;
 }
@@ -83,7 +82,7 @@ export async function openSessionLog(
     if (versions.length > 2 * MAX_PLAN_VERSIONS) versions.splice(0, MAX_PLAN_VERSIONS);
   };
   await restoreState(name, journal, snapshots, startFrom, reduceNext);
-  // Earlier plans were put away by the daemon that let them go; the last one may not have been.
+  // Earlier plans were archived by the daemon that removed them; the last one may not have been.
   left = lastLeft ? [lastLeft] : [];
   return {
     get session() {
@@ -103,7 +102,7 @@ export async function openSessionLog(
       const held = versions.findLast(is) ?? replayedPlans.find(is);
       if (held) return held;
       const found = await replayPlanAt(name, journal, id, revision, step);
-      // An editor that never reads its file again saves from the same version each time.
+      // An editor that never rereads its file saves from the same version each time.
       if (found) replayedPlans = [found];
       return found;
     },
@@ -123,7 +122,7 @@ export async function openSessionLog(
       await journal.sync();
       const mark = journal.position();
       if (mark.seq !== session.seq) return;
-      // Whether or not it can be written: one that fails is tried again when the next one is due.
+      // Whether or not it can be written: after a failure the next attempt comes when the next one is due.
       snapshotAt = mark;
       sizeCheck = { seq: mark.seq, bytes: 0 };
       const state = step('making a snapshot', () => snapshotFromState({ session, left: lastLeft }));
@@ -132,14 +131,14 @@ export async function openSessionLog(
   };
 }
 
-/** At least so many: what is between them in other segments is more than enough in any case. */
+/** A lower bound: the bytes in other segments are more than enough in any case. */
 function bytesBetween(from: LogPosition, to: LogPosition): number {
   return to.segment === from.segment ? to.offset - from.offset : to.offset;
 }
 
 /**
- * Begins with a snapshot of this program's own fold and reads on from its mark; else folds the whole record. A snapshot
- * of another version serves only where retention has removed the beginning of the record.
+ * Starts with a snapshot of this version's reducers and reads on from its position; else reduces the whole log. A
+ * snapshot of another version is used only if retention has removed the start of the log.
  */
 async function restoreState(
   name: string,
@@ -172,7 +171,7 @@ async function restoreState(
   }, 'oldest');
 }
 
-/** What the removed part of a record meant. */
+/** The state before the oldest event that is kept. */
 function stateBefore(seq: number, held: ReducedState | undefined): ReducedState {
   if (held && held.mark.seq >= seq - 1) return held;
   throw new UserError(
@@ -196,7 +195,7 @@ async function replayPlanAt(
   return found;
 }
 
-/** A text for the record: inline up to `max` code points, else as a blob with its head and tail. */
+/** A text for the log: inline up to `max` code points, else as a blob with its head and tail. */
 export async function spillToBlob(text: string, max: number, blobs: Blobs): Promise<StoredText> {
   // No text has more code points than UTF-16 units, so most need no counting.
   if (text.length <= max) return { text };
@@ -206,13 +205,10 @@ export async function spillToBlob(text: string, max: number, blobs: Blobs): Prom
   return { blob, head: truncateMiddle(text, max, `read_file "blob:${blob}"`), chars };
 }
 
-/** Files one reply brings along, at most. */
+/** The most files attached to one reply. */
 const MAX_REPLY_FILES = 20;
 
-/**
- * A run that comes to rest is put on record with the files its reply offers, as they are there now: the reply is made
- * from that alone.
- */
+/** Logs the end of a run with the files its reply offers, as they exist now: the reply is made from that alone. */
 export async function attachOfferedFiles(
   store: SessionStore,
   session: Session,
