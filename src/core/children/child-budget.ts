@@ -11,7 +11,7 @@ function iterationsLeft(session: Session, rules: Rules): number {
   return run ? Math.max(0, run.limits.iterations * factor - run.spent.iterations) : 0;
 }
 
-/** What children at work may still spend of a budget. Budgets are the root's: nothing is given twice. */
+/** What working children may still spend of a budget. Budgets belong to the root: nothing is given out twice. */
 function promisedToChildren({ children }: Session, of: 'iterations' | 'tokens' | 'cost' | 'minutes'): number {
   return Object.values(children).reduce((sum, child) => sum + (isChildBusy(child) ? (child.budget?.[of] ?? 0) : 0), 0);
 }
@@ -20,7 +20,7 @@ function promisedToChildren({ children }: Session, of: 'iterations' | 'tokens' |
 export const freeIterations = (session: Session, rules: Rules): number =>
   Math.max(0, iterationsLeft(session, rules) - promisedToChildren(session, 'iterations'));
 
-/** What is neither spent nor promised of a budget that may have no limit; null: it has none. */
+/** The part of a budget that is neither spent nor promised; null if it has no limit. */
 function unspentBudget(session: Session, of: 'tokens' | 'cost' | 'minutes'): number | null {
   const { run } = session;
   const limit = run?.limits[of] ?? null;
@@ -31,12 +31,12 @@ function unspentBudget(session: Session, of: 'tokens' | 'cost' | 'minutes'): num
 
 const MINUTE_MS = 60_000;
 
-/** Whether a child may be given anything now: no budget is all spent or promised. */
+/** Whether a child can be given a budget now: none is fully spent or promised. */
 export const hasFreeBudget = (session: Session, rules: Rules): boolean =>
   freeIterations(session, rules) > 0 &&
   (['tokens', 'cost', 'minutes'] as const).every((of) => (unspentBudget(session, of) ?? 1) > 0);
 
-/** What one of so many children may spend of what is free. */
+/** The share of each of so many children in the free budget. */
 export function shareBudget(session: Session, rules: Rules, among: number): Partial<ResolvedLimits> {
   const { run } = session;
   if (!run) return {};
@@ -50,7 +50,7 @@ export function shareBudget(session: Session, rules: Rules, among: number): Part
     iterations: Math.max(1, Math.floor(freeIterations(session, rules) / Math.max(1, among))),
     tokens: tokens === null ? null : Math.max(1, Math.floor(tokens)),
     cost: cost === null ? null : Math.max(0.000001, cost),
-    // No child is told to go on for less than a second again and again.
+    // Avoids children that are resumed again and again for less than a second.
     minutes: minutes === null ? null : Math.max(1 / 60, minutes),
   };
 }

@@ -24,7 +24,7 @@ export type ChildSend = Decision & { do: 'send' };
 
 type TaskGrant = { child: ChildSession | undefined; among: number; notBefore?: string | null };
 
-/** A child is given its step: everything it has to know, in one message with an id of its own. */
+/** Gives a child its step: everything it has to know, in one message with an id of its own. */
 export function sendTask(
   session: Session,
   rules: Rules,
@@ -33,7 +33,7 @@ export function sendTask(
 ): Decision {
   const named = executorOf(step, rules).agent;
   const profile = named === undefined ? undefined : getOwn(rules.agents, named);
-  // A step that names nobody is done by whoever gives it away: with no more tools than that one has.
+  // A step that names no agent is done by the agent that delegates it: with no more tools than that agent has.
   const agent = named ?? session.run?.agent;
   const folder = child?.folder ?? (needsOwnFolder(session, step) ? ownFolderName(session, step) : undefined);
   const attempt = (child?.attempt ?? 0) + 1;
@@ -50,7 +50,7 @@ export function sendTask(
   return { ...childSend(session, step.id, attempt, `${attempt}`, message), notBefore };
 }
 
-/** Steps that run together do not write over each other. */
+/** Steps that run together must not overwrite each other's files. */
 function needsOwnFolder(session: Session, step: Step): boolean {
   const plan = activePlan(session);
   if (!plan) return false;
@@ -60,7 +60,7 @@ function needsOwnFolder(session: Session, step: Step): boolean {
   return runsInParallel && plan.steps.filter((one) => isBeingWorkedOn(plan, one) && one.call === undefined).length > 1;
 }
 
-/** A folder for this step alone; within a session that has one itself, told apart from those of its family. */
+/** A folder for this step alone; in a session that has a folder itself, the name is unique among all its relatives. */
 const ownFolderName = ({ run }: Session, { id }: Step): string =>
   [...(run?.folder === undefined ? [] : [run.folder]), sessionFolder(id)].join('.');
 
@@ -71,7 +71,7 @@ export function countConcurrentSpawns({ run, turn }: Session): number {
 
 type ChildMessageContent = Pick<MessageFile, 'text' | 'command' | 'options'>;
 
-/** A child is told something while it has its step. */
+/** A message to a child that is already working on its step. */
 export function messageToChild(
   session: Session,
   { step, attempt, messagesSent }: ChildSession,
@@ -80,7 +80,7 @@ export function messageToChild(
   return childSend(session, step, attempt, `${attempt}.${messagesSent}`, message);
 }
 
-/** The plan is part of the id: what was answered to the same step of another plan is no answer to this one. */
+/** The plan is part of the id: a reply for the same step of another plan does not answer this one. */
 function childSend(
   session: Session,
   step: string,
@@ -94,8 +94,8 @@ function childSend(
 }
 
 /**
- * "Continue", with what people said since the child's question was put to them. What they said before that answered
- * something else. It is a command, so that no words of an answer are taken for one.
+ * "Continue", with what people wrote since the child's question was put to them. Earlier messages answered something
+ * else. It is a command, so that no word of an answer is taken for one.
  */
 export function continueWithAnswer(session: Session, child: ChildSession, limits: Partial<ResolvedLimits>): ChildSend {
   const { state, undeliveredBefore = [] } = child;

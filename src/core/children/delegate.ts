@@ -26,8 +26,8 @@ import {
 } from './child-messages.ts';
 
 /**
- * What the steps given to child sessions need next: a reply to be understood, a child to be sent its task, its answer
- * or "continue", more steps to begin, or patience. Null where no step is given away and none is to be.
+ * What delegated steps need next: a child's reply processed, a child sent its task, its answer or "continue", more
+ * steps started, or waiting. Null if no step is delegated or about to be.
  */
 export function decideDelegation(session: Session, rules: Rules): Decision | null {
   const plan = activePlan(session);
@@ -42,8 +42,7 @@ export function decideDelegation(session: Session, rules: Rules): Decision | nul
     (step) => isBeingWorkedOn(plan, step) && (step.call !== undefined || policy.isDelegated(session, step, rules)),
   );
   const more = () => beginChildSteps(session, rules, plan, given);
-  // A power cut may have left the beginning of a super-step half on record: as long as nobody works on it, it is
-  // completed.
+  // A power cut may have left the start of a super-step half logged: it is completed as long as no child works on it.
   const isFresh = given.every(({ id }) => (getOwn(session.children, id)?.state ?? 'over') === 'over');
   const together = isFresh && !policy.isRolling ? more() : [];
   if (together.length > 0) return { do: 'record', events: together };
@@ -52,7 +51,7 @@ export function decideDelegation(session: Session, rules: Rules): Decision | nul
   const joining = policy.isRolling ? more() : [];
   if (joining.length > 0) return { do: 'record', events: joining };
   if (later || given.length === 0) return later ?? null;
-  // Whether others are at work or nobody is: once the budget of the family is spent, the run rests.
+  // Whether or not others are working: once the shared budget is spent, the run ends.
   const spent = checkLimits(session, rules);
   return spent
     ? { do: 'record', events: endRunEvents(session, rules, spent) }
@@ -60,8 +59,8 @@ export function decideDelegation(session: Session, rules: Rules): Decision | nul
 }
 
 /**
- * What is to be done for one of these steps now; else the message that is due next. What people said is passed on
- * before the run rests with another child: their words answer what was asked before.
+ * What to do for one of these steps now; else the message that is due next. People's words are passed on before the run
+ * ends for another child: they answer an earlier question.
  */
 function nextForSteps(session: Session, rules: Rules, given: readonly Step[]): { now?: Decision; later?: ChildSend } {
   const among = countBudgetSharers(session, given);
@@ -76,7 +75,7 @@ function nextForSteps(session: Session, rules: Rules, given: readonly Step[]): {
   return later ? { later } : {};
 }
 
-/** Steps that what is free is divided among: those nobody works on yet, and those that calls will ask for. */
+/** Steps that share the free budget: those no child works on yet, and those that calls will ask for. */
 function countBudgetSharers(session: Session, given: readonly Step[]): number {
   const idle = given.filter((step) => !isChildBusy(getOwn(session.children, step.id)));
   const spawning = idle.some((step) => step.call !== undefined) ? countConcurrentSpawns(session) - given.length : 0;
@@ -92,7 +91,7 @@ function nextForStep(session: Session, rules: Rules, step: Step, among: number):
 
 const MINUTE_MS = 60_000;
 
-/** When the first of these steps will have taken too long, and what is on record then: it alone has failed. */
+/** When the first of these steps times out, and the events logged then: only that step fails. */
 function stepTimeout({ run, children }: Session, given: readonly Step[]): { due?: DueEvents } {
   const minutes = run?.limits.step_minutes ?? null;
   if (minutes === null) return {};
@@ -112,11 +111,11 @@ function stepTimeout({ run, children }: Session, given: readonly Step[]): { due?
 
 type ChildContext = { child: ChildSession; among: number };
 
-/** A child's reply, understood: its step is done or failed, is tried again, goes on, or asks the person. */
+/** Processes a child's reply: its step is done or failed, is tried again, continues, or asks the person. */
 function decideOnReply(session: Session, rules: Rules, step: Step, { child, among }: ChildContext): Decision | null {
   const { reply } = child;
   if (!reply) return null;
-  // What its session lost, with its folder or its record, it is given anew.
+  // A child that lost its state, with its folder or its event log, is given its task again.
   if (child.wasToldMore && reply.reason === CHILD_STATE_LOST)
     return hasFreeBudget(session, rules) ? sendTask(session, rules, step, { child, among }) : null;
   switch (reply.status) {
@@ -134,14 +133,14 @@ function decideOnReply(session: Session, rules: Rules, step: Step, { child, amon
         ? continueChild(session, rules, { child, among })
         : restWithChildren(session, rules, 'paused');
     default:
-      // Whoever says "continue" wants what ended meanwhile to be tried again.
+      // "Continue" means that what ended in the meantime is to be tried again.
       return child.state === 'held'
         ? continueChild(session, rules, { child, among })
         : retryChild(session, rules, step, { child, among });
   }
 }
 
-/** A child goes on where it rested, with what people said to it; without a budget it waits for one. */
+/** A child resumes where it stopped, with people's messages to it; without a budget it waits for one. */
 function continueChild(session: Session, rules: Rules, { child, among }: ChildContext): Decision | null {
   return hasFreeBudget(session, rules) ? continueWithAnswer(session, child, shareBudget(session, rules, among)) : null;
 }
@@ -149,8 +148,8 @@ function continueChild(session: Session, rules: Rules, { child, among }: ChildCo
 type RetryContext = ChildContext & { end?: EventBody };
 
 /**
- * The next try of a step whose child failed; its end where it was cancelled or has had them all. Without a budget it
- * waits for one.
+ * The next attempt of a step whose child failed; its end if it was cancelled or has no attempts left. Without a budget
+ * it waits for one.
  */
 function retryChild(session: Session, rules: Rules, step: Step, { child, among, end }: RetryContext): Decision | null {
   const { maxAttempts, retryDelaySeconds } = currentPolicy(session);
@@ -167,7 +166,7 @@ function retryChild(session: Session, rules: Rules, step: Step, { child, among, 
   return sendTask(session, rules, step, { child, among, notBefore });
 }
 
-/** A child whose run had no steps of its own may still say that this one cannot be done, or what it lacks. */
+/** A child whose run had no steps of its own may still report that this one cannot be done, or what is missing. */
 function failureInReply(step: Step, text: string): EventBody | undefined {
   const tag = readStatusTags(textOfJsonAnswer(text)).find((one) => one.kind === 'failed' || one.kind === 'blocked');
   if (tag?.kind !== 'failed' && tag?.kind !== 'blocked') return undefined;
@@ -184,7 +183,7 @@ function completedByChild(step: Step, { name, reply }: ChildSession): EventBody 
   });
 }
 
-/** All that have stopped in that way by now are told of at once: what is said next is for each of them. */
+/** All children that have stopped in this way by now are reported together: the next message answers each of them. */
 function restWithChildren(session: Session, rules: Rules, status: 'waiting' | 'paused'): Decision {
   const others = Object.values(session.children).filter((it) => it.state === 'replied' && it.reply?.status === status);
   const text = others.map(({ name, reply }) => `${name}: ${reply?.text ?? ''}`).join('\n\n');
@@ -193,8 +192,8 @@ function restWithChildren(session: Session, rules: Rules, status: 'waiting' | 'p
 }
 
 /**
- * A run at rest does not leave children at work: they are told to pause, stop or end as it did. One that was told less
- * is told again.
+ * A run that has ended does not leave children working: they are told to pause, stop or end as it did. A child told
+ * something milder is told again.
  */
 export function haltChildren(session: Session): Decision | null {
   const { runEnd: at, plan } = session;
@@ -207,8 +206,8 @@ export function haltChildren(session: Session): Decision | null {
 }
 
 /**
- * Steps that child sessions begin with now, as many as may run at once. `given` are with children already: in a mode
- * that slides the others join them as they end; in any other they have begun together and nobody works on them yet.
+ * Steps that child sessions start now, as many as may run at once. `given` are already delegated: in a rolling mode the
+ * others join as they end; in any other mode they have started together, and no child works on them yet.
  */
 function beginChildSteps(session: Session, rules: Rules, plan: Plan, given: readonly Step[]): EventBody[] {
   const { chooseStep, isDelegated, runsInParallel, isRolling } = MODE_POLICIES[plan.mode];
@@ -217,7 +216,7 @@ function beginChildSteps(session: Session, rules: Rules, plan: Plan, given: read
   const joins = runsInParallel && [...given, ...(first ? [first] : [])].every((step) => !isRollbackStep(plan, step));
   if (!first || atWork.length > given.length || (given.length > 0 && !joins)) return [];
   if (!isDelegated(session, first, rules)) return [];
-  // What is spent is spent: nothing begins that would be cut short at once.
+  // The budget is spent: nothing starts that would be cut short at once.
   if (checkLimits(session, rules)) return [];
   const why = whyNoChildren(session.name);
   if (why !== undefined)
@@ -228,7 +227,7 @@ function beginChildSteps(session: Session, rules: Rules, plan: Plan, given: read
   const events = stepsToStart(session, rules, plan, { first, given, isRolling }).flatMap((step) =>
     startStepEvents(plan, step),
   );
-  // Two parts of one group begin it once.
+  // Two steps of one group start it only once.
   return events.filter((event, n) => events.findIndex((one) => isSameStart(one, event)) === n);
 }
 

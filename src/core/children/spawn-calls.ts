@@ -12,9 +12,8 @@ import type { Session } from '../session/session-state.ts';
 import { decideDelegation } from './delegate.ts';
 
 /**
- * What the `spawn` calls of an answer want next. Each becomes a step that a child session works on, as many at once as
- * the limit
- * `steps` allows; a call ends when its step has, with the child's answer as its result.
+ * What the `spawn` calls of an answer need next. Each becomes a step that a child session works on, as many at once as
+ * the limit `steps` allows; a call ends when its step does, with the child's answer as its result.
  */
 export function decideSpawnCalls(session: Session, plan: Plan, rules: Rules): Decision {
   const calls = (session.turn?.calls ?? []).filter(isSpawnCall);
@@ -31,7 +30,7 @@ export function decideSpawnCalls(session: Session, plan: Plan, rules: Rules): De
   return decideDelegation(session, rules) ?? { do: 'rest' };
 }
 
-/** The call, and the step it asks for; a call that cannot be is told why. */
+/** Starts the call and the step it asks for; an invalid call is answered with the reason. */
 function beginSpawnEvents(session: Session, plan: Plan, { agents }: Rules, call: TurnCall): EventBody[] {
   const started: EventBody = {
     type: 'tool.started',

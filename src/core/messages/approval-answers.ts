@@ -4,8 +4,8 @@ import type { PendingApproval } from '../session/run-state.ts';
 import type { Session } from '../session/session-state.ts';
 
 /**
- * What a person wrote: only the decision, and the rule beside it, count; a file about another call is no answer to this
- * one.
+ * Parses what a person wrote: only the decision counts, and the rule with it; a file about another call does not answer
+ * this one.
  */
 export function parseApprovalFile(
   text: string,
@@ -48,13 +48,13 @@ export function formatApprovalFile(
     ...{ shows: escapeInvisible(shows), why: escapeInvisible(why), asked_at: at, expires_at, hash },
     ...(verdict && { answered: verdict }),
   };
-  // What is read back, reads back as it is.
+  // Escaped characters read back unchanged.
   return `${escapeInvisible(JSON.stringify(file, null, 2))}\n`;
 }
 
 const CONSENT =
   'yes|y|yep|yeah|ok(?:ay)?|sure|fine|go ahead|do it|approved?|lgtm|是|是的|对|對|好|好的|可以|行|允许|允許|同意|批准|没问题|沒問題|はい|sí|ja|oui|👍|✅';
-/** More words that say of a result that it is as it was wanted. */
+/** More words that say a result is as wanted. */
 const PRAISE = 'done|it is|pass(?:ed|es)?|(?:looks? |all |very )?good|correct|right|great|perfect|正确|正確|通过|通過';
 const POLITELY =
   '(?:[,，\\s]+(?:please|thanks|thank you|looks good|it is|谢谢|謝謝|没问题|可以|好的))?[了的呀啊吧\\s]*[.!。！]*';
@@ -68,10 +68,10 @@ const YES_ONLY = wholeMatch(CONSENT, POLITELY);
 const NO_ONLY = wholeMatch(REFUSAL, '(?:[,，\\s]+(?:please|thanks|thank you|谢谢|謝謝))?[了的呀啊吧\\s]*[.!。！]*');
 const ALWAYS_ONLY = wholeMatch(ALWAYS, '[.!。！\\s]*');
 
-/** Whether a person, asked if something is as it should be, says that it is, and nothing else. */
+/** Whether a person who was asked if something is right says that it is, and nothing else. */
 export const isConfirmation = (said: string): boolean => CONFIRMATION.test(said.trim());
 
-/** What a person who is asked for leave says; null where it is neither, or more than that. */
+/** The answer of a person asked for permission; null if it is neither yes nor no, or says more. */
 export function parseConsent(said: string): 'allow' | 'deny' | 'always' | null {
   const text = said.trim();
   if (ALWAYS_ONLY.test(text)) return 'always';

@@ -4,8 +4,8 @@ import type { ChatMessage, Message } from '../session/session-messages.ts';
 import { textWithoutCommand } from './commands.ts';
 
 /**
- * A message as the model reads it: what a person said as typed, what a sender who gives no orders said as data. What
- * the daemon knows of it stands in a line before it, which no text can forge; the images among its files go along.
+ * A message as the model reads it: a person's words as typed, those of a sender who may not give orders as data. What
+ * the daemon knows about it stands in a line before it, which no text can forge; its image files are attached.
  */
 export function toUserMessage(message: Message, nonce: string): ChatMessage & { role: 'user' } {
   const { from, as, attachments = [] } = message;
@@ -27,11 +27,11 @@ export function toUserMessage(message: Message, nonce: string): ChatMessage & { 
   };
 }
 
-/** A name that could be read as more than one is quoted. */
+/** Quotes a name that could be read as more than one. */
 const quoteAmbiguousName = (name: string): string =>
   /["';,()]|\p{Cc}|^\s|\s$/u.test(name) ? JSON.stringify(name) : name;
 
-/** The images among the files of a message that a model can be shown. */
+/** The images among a message's files that can be shown to a model. */
 export function imagesOfMessage({ files = [] }: Message): ImageFile[] {
   return files.flatMap(({ path, bytes, image }) => (image ? [{ path, bytes, ...image }] : []));
 }
@@ -43,12 +43,12 @@ function fileFacts({ files = [] }: Message, path: string): string {
   return ` (${file.kind}, ${file.bytes} bytes${large})`;
 }
 
-/** Told before the text of a template: nobody needs to declare its steps again. */
+/** Stated before the text of a template: its steps need not be declared again. */
 function templateFact({ template }: Message): string[] {
   return template && 'name' in template ? [`template ${template.name}: its steps are in the plan`] : [];
 }
 
-/** What the daemon says to the model, in its tag, so that nobody takes it for a person's words. */
+/** The daemon's words to the model, in a tag, so that they are not taken for a person's. */
 export function toDaemonMessage(text: string, nonce: string): ChatMessage & { role: 'user' } {
   return { role: 'user', content: daemonBlock(nonce, text) };
 }

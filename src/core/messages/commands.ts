@@ -1,7 +1,10 @@
 import { MODES, type Mode } from '../../protocol/settings/run-options.ts';
 import type { Message } from '../session/session-messages.ts';
 
-/** What a message asks for: the rows of the table in `answers.ts`. `told`: nothing, its sender gives no orders. */
+/**
+ * What a message asks for: the rows of the table in `message-actions.ts`. `told`: nothing, since its sender may not
+ * give orders.
+ */
 export type MessageKind =
   | 'task'
   | 'run'
@@ -21,7 +24,7 @@ export type MessageKind =
 
 type CommandInfo = { kind: MessageKind; usage: string; description: string };
 
-/** Every command, once: the code, `/help` and the docs read this table. */
+/** All commands: the code, `/help` and the docs read this table. */
 export const SESSION_COMMANDS: Readonly<Record<string, CommandInfo>> = {
   continue: {
     kind: 'continue',
@@ -66,7 +69,9 @@ export const SESSION_COMMANDS: Readonly<Record<string, CommandInfo>> = {
   help: { kind: 'help', usage: '/help', description: 'lists the commands' },
 };
 
-/** The command of a message, from its `command` field or a first line that begins with a slash, and what follows it. */
+/**
+ * The command of a message, from its `command` field or a first line that starts with a slash, and the text after it.
+ */
 export function parseCommand(message: Pick<Message, 'text' | 'command'>): { name: string; rest: string } | null {
   if (message.command !== undefined) {
     const [name = '', ...words] = message.command.replace(/^\//, '').split(/\s+/);
@@ -77,14 +82,14 @@ export function parseCommand(message: Pick<Message, 'text' | 'command'>): { name
   return { name: found[1].toLowerCase(), rest: message.text.trimStart().slice(found[0].length).trim() };
 }
 
-/** What `/mode` asks for. `set` to null: that of the settings again. */
+/** What `/mode` asks for. `set` to null: back to the configured mode. */
 export type ModeCommand =
   | { is: 'show' }
   | { is: 'set'; mode: Mode | null }
   | { is: 'run'; mode: Mode; text: string }
   | { is: 'unknown'; name: string };
 
-/** The order of a `/mode` message; null for any other. */
+/** Parses a `/mode` message; null for any other. */
 export function parseModeCommand(message: Pick<Message, 'text' | 'command'>): ModeCommand | null {
   const command = parseCommand(message);
   if (command?.name !== 'mode') return null;
@@ -97,7 +102,7 @@ export function parseModeCommand(message: Pick<Message, 'text' | 'command'>): Mo
   return text === '' ? { is: 'set', mode } : { is: 'run', mode, text };
 }
 
-/** What a person said, without the command it came with. A word like "continue" is kept as it was typed. */
+/** A person's text without the command. A word like "continue" is kept as typed. */
 export function textWithoutCommand(message: Pick<Message, 'text' | 'command' | 'template'>): string {
   if (message.template && 'text' in message.template) return message.template.text;
   const command = parseModeCommand(message);

@@ -1,11 +1,11 @@
 /**
- * The phrases by which a whole message means one thing. They are matched against a message that is trimmed, lower-cased
- * and has its inner space folded; see `intent.ts` for what may stand around them.
+ * The phrases that determine what a whole message means. They are matched against a message that is trimmed,
+ * lower-cased and has its inner space collapsed; see `intent.ts` for what may stand around them.
  */
 
 const anyOf = (...phrases: string[]): string => phrases.join('|');
 
-/** Politeness and assent that may open a message without changing what it says. */
+/** Polite and agreeing words that may open a message without changing its meaning. */
 export const OPENING = anyOf(
   ...[
     'please',
@@ -43,7 +43,7 @@ export const OPENING = anyOf(
   ],
   ...['はい', 'por favor', 'sí', 'vale', 'bitte', 'ja', 'gut', "s['’]il (?:te|vous) pla[iî]t", 'oui', "d['’]accord"],
 );
-/** … and that may close it. */
+/** … and those that may close it. */
 export const CLOSING = anyOf(
   ...[
     'please',
@@ -169,9 +169,9 @@ export const CONTINUE = anyOf(
   ...['weiter', 'weitermachen', 'mach(?:e|t)? weiter', 'fortfahren', 'fahr(?:e)? fort', 'fortsetzen'],
   ...['continuez', 'continuer', 'reprends', 'reprenez', 'reprendre', 'poursuis', 'poursuivez', 'vas-y'],
 );
-/** After these the instruction may follow without any mark between: "继续下载剩下的文件", "continue with the summary". */
+/** After these the instruction may follow without punctuation: "继续下载剩下的文件", "continue with the summary". */
 export const CONTINUE_INTO_CJK = anyOf('继续', '繼續', '接着', '接著');
-/** Words that begin the same way but name something else: continuing education, continuity, successors. */
+/** Words that start the same way but mean something else: continuing education, continuity, successors. */
 export const OTHER_WORD_CJK = anyOf(
   '教育',
   '性',
@@ -199,7 +199,7 @@ export const CONTINUE_INTO_LATIN = anyOf(
 );
 export const LINK_LATIN = anyOf('with', 'from', 'at step', 'where', 'until', 'but', 'and', 'without', 'using');
 
-/** A first word that adds to what was asked. */
+/** A first word that adds to the request. */
 export const APPEND = anyOf(
   ...[
     'also(?= |,)',
@@ -247,7 +247,7 @@ export const APPEND = anyOf(
   ],
 );
 
-/** A beginning that says what is wrong, or what instead. */
+/** An opening that says what is wrong, or what to do instead. */
 export const CORRECTION = anyOf(
   ...[
     'no[,.!;:—–-]+ ?(?!thanks|thank you|problem|worries|need|rush|hurry)(?=\\p{L})',

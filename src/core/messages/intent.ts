@@ -17,15 +17,15 @@ type IntentKind = 'continue' | 'stop' | 'pause' | 'undo' | 'append' | 'correctio
 
 export interface Intent {
   readonly kind: IntentKind;
-  /** What follows the word, as it was typed: an instruction to go on with, or a command without its slash. */
+  /** The text after the word, as typed: an instruction to continue with, or a command without its slash. */
   readonly rest?: string;
 }
 
-/** Resting plans that the word alone takes up again. */
+/** Plan statuses that the word alone resumes. */
 const RESUMABLE_STATUSES: readonly string[] = ['paused', 'waiting', 'failed', 'cancelled'];
 
 const MARK = '[\\s,，.。;；:：!！、~…—–-]';
-/** A mark that separates a word from what follows: Latin ones need a space or another script behind them. */
+/** The punctuation that separates a word from what follows: Latin marks need a space or another script after them. */
 const BREAK = '(?:\\s*[，。；：！、…\\n]|\\s*[,.;:!](?=\\s|$|[^\\x00-\\x7F])|\\s+[—–-]+\\s|\\s*—)';
 const wholePattern = (phrases: string): RegExp =>
   new RegExp(`^${MARK}*(?:(?:${OPENING})${MARK}*)*(?:${phrases})${MARK}*(?:(?:${CLOSING})${MARK}*)*$`, 'iu');
@@ -50,13 +50,13 @@ const CONTINUE_LATIN = new RegExp(
 const STARTS_APPEND = startingPattern(APPEND);
 const STARTS_CORRECTION = startingPattern(CORRECTION);
 const QUESTION_END = /[?？]\s*$|(?:吗|嗎|么|呢)[\s。.!！]*$/u;
-/** "pausing please" with nothing but politeness behind it is no instruction. */
+/** "pausing please" with only politeness after it is not an instruction. */
 const ONLY_POLITE = new RegExp(`^${MARK}*(?:(?:${CLOSING})${MARK}*)*$`, 'iu');
 
 /**
- * What a plain message means, from its words alone. Only a message that as a whole says so stops, pauses, undoes or
- * goes on; negations, questions and mentions are tasks. `planStatus` is the status of the session's plan: "continue"
- * is one only beside a plan that rests unfinished. Pure and total.
+ * What a plain message means, from its words alone. Only a message that says so as a whole stops, pauses, undoes or
+ * continues; negations, questions and mentions are tasks. `planStatus` is the status of the session's plan: "continue"
+ * counts only if that plan has stopped unfinished. Pure and total.
  */
 export function classifyIntent(text: string, { planStatus }: { planStatus?: string | null | undefined } = {}): Intent {
   const typed = text.trim();

@@ -8,7 +8,7 @@ import { type MessageKind, parseCommand, parseModeCommand, SESSION_COMMANDS, tex
 import { classifyIntent } from './intent.ts';
 import { answersOpenQuestion } from './questions.ts';
 
-/** What is done about a message. Each has its function in `respond.ts`. */
+/** What is done about a message. Each action has its function in `respond.ts`. */
 export type MessageAction =
   | 'start'
   | 'start_beside'
@@ -35,7 +35,7 @@ export type MessageAction =
   | 'tell_nothing_to_continue';
 
 // biome-ignore format: a table reads as a table
-/** What a message does in each state: the whole behaviour of a session towards people, on one screen. */
+/** What a message does in each state: the complete behaviour of a session towards people, on one screen. */
 export const MESSAGE_ACTIONS: Readonly<Record<MessageKind, Readonly<Record<SessionStatus, MessageAction>>>> = {
   // no run                    running                    waiting               paused                completed         
   // failed or cancelled
@@ -58,10 +58,10 @@ export const MESSAGE_ACTIONS: Readonly<Record<MessageKind, Readonly<Record<Sessi
 
 type KnownMessage = { kind: MessageKind } | { unknown: string } | { refused: string } | { forbidden: string };
 
-/** What was read of a message before, by how the session stood: a long queue is asked about at every decision. */
+/** Cached kinds of messages, by session status: a long queue is read at every decision. */
 const kindCache = new WeakMap<Message, Map<SessionStatus, KnownMessage>>();
 
-/** A message as the table sees it: its kind, or the name of a command that is not known. */
+/** A message as the table sees it: its kind, or the name of an unknown command. */
 export function messageKind(session: Session, message: Message): KnownMessage {
   if (answersOpenQuestion(session, message)) return { kind: 'task' };
   const state = sessionStatus(session);
@@ -90,7 +90,7 @@ function messageKindAt(
   return { kind: kind === 'append' || kind === 'correction' || kind === 'command' ? 'task' : kind };
 }
 
-/** Kinds that are heard at once while a run is on, whatever waits before them. */
+/** Actions carried out at once during a run, ahead of the queue. */
 const HANDLED_AT_ONCE: ReadonlySet<MessageAction> = new Set<MessageAction>([
   'rest_paused',
   'abort_paused',
@@ -132,13 +132,13 @@ const SHOWING_ACTIONS: ReadonlySet<unknown> = new Set<MessageAction>([
   'tell_nothing_asked',
 ]);
 
-/** The one that is heard first: a stop goes before what was asked more gently. */
+/** The one handled first: a stop goes before milder requests. */
 export function mostUrgentMessage(session: Session): UrgentMessage | undefined {
   const heard = urgentMessages(session);
   return heard.find(({ answer }) => ABORTING_ACTIONS.has(answer)) ?? heard[0];
 }
 
-/** Whether a message is heard before those that were dropped earlier: a command, or words that stop, pause or undo. */
+/** Whether a message is handled before those dropped earlier: a command, or words that stop, pause or undo. */
 export function overtakesQueue(session: Session, said: Pick<Message, 'text' | 'command' | 'as'>): boolean {
   if (said.as === 'data' || answersOpenQuestion(session, said)) return false;
   const kind = messageKindAt(sessionStatus(session), said);
@@ -146,24 +146,24 @@ export function overtakesQueue(session: Session, said: Pick<Message, 'text' | 'c
   return kind.kind !== 'run' && ((kind.kind !== 'task' && kind.kind !== 'continue') || parseCommand(said) !== null);
 }
 
-/** Whether a message asks for less work: it is heard on a full disk too. */
+/** Whether a message asks for less work: it is taken even on a full disk. */
 export function stopsWork(session: Session, said: Pick<Message, 'text' | 'command' | 'as'>): boolean {
   const known = messageKindAt(sessionStatus(session), said);
   return said.as !== 'data' && 'kind' in known && STOPPING_KINDS.has(known.kind);
 }
 const STOPPING_KINDS: ReadonlySet<unknown> = new Set(['pause', 'stop', 'cancel']);
 
-/** Whether a call in flight must be cut short for a message that has come in. */
+/** Whether a call in flight must be aborted for a message that has arrived. */
 export function shouldAbortCall(session: Session): boolean {
   return urgentMessages(session).some(({ answer }) => ABORTING_ACTIONS.has(answer));
 }
 
-/** The first message that can be answered while a call is in flight. */
+/** The first message that can be answered during a call in flight. */
 export function answerableDuringCall(session: Session): UrgentMessage | undefined {
   return urgentMessages(session).find(({ answer }) => typeof answer !== 'string' || SHOWING_ACTIONS.has(answer));
 }
 
-/** Queued messages that the next model call of the run carries along. */
+/** Queued messages that the run's next model call delivers. */
 export function joiningMessages(session: Session): string[] {
   if (!session.run) return [];
   return session.queue.filter((id) => {
@@ -173,7 +173,7 @@ export function joiningMessages(session: Session): string[] {
   });
 }
 
-/** Queued messages that join the run and have nothing to say: "/continue" while it is on. */
+/** A queued message that joins the run without any text: "/continue" during a run. */
 export function emptyJoiningMessage(session: Session): Message | undefined {
   if (!session.run) return undefined;
   return session.queue
@@ -193,8 +193,8 @@ function actionFor(session: Session, message: Message): MessageAction | null {
 }
 
 /**
- * "after", "New task: …" or a mode of its own: not for the run that is on. Nor is what a child session hears from its
- * parent, which wants to know what came of it.
+ * "after", "New task: …" or a mode of its own: not for the current run. The same holds for a message to a child session
+ * from its parent, which needs a reply of its own.
  */
 function waitsForItsTurn({ name }: Session, message: Message): boolean {
   if (message.as === 'data') return false;

@@ -7,12 +7,12 @@ import { imagesOfMessage, toUserMessage } from './chat-messages.ts';
 import { parseCommand, SESSION_COMMANDS, textWithoutCommand } from './commands.ts';
 import { classifyIntent } from './intent.ts';
 
-/** The arguments by the schema, or what is wrong with them. */
+/** The arguments parsed by the schema, or what is wrong with them. */
 export const parseAskCall = (args: string): AskUserArgs | string => parseToolArgs(AskUserArgs, args);
 
 /**
- * Whether a message answers the question a run waits with, though its words would mean something else elsewhere: "stop"
- * where that is one of the choices, or "not done yet". A known command is always a command.
+ * Whether a message answers the run's open question, although its words would mean something else elsewhere: "stop" if
+ * that is one of the choices, or "not done yet". A known command is always a command.
  */
 export function answersOpenQuestion(
   { question, run }: Session,
@@ -25,7 +25,7 @@ export function answersOpenQuestion(
   return command === null && classifyIntent(message.text).kind === 'undo';
 }
 
-/** The result of the question, where the run goes on with a message: that message is its answer, and nothing else. */
+/** The result of the question, if the run resumes with a message: that message is its answer, and nothing else. */
 export function answerQuestionEvents(session: Session): EventBody[] {
   const { question, run } = session;
   if (!question || !run) return [];
@@ -36,7 +36,7 @@ export function answerQuestionEvents(session: Session): EventBody[] {
   return [{ type: 'tool.finished', call: question.call, ok: true, output: { text }, ms: 0, ...shown }];
 }
 
-/** The question is asked no longer, since the person did something else. Nothing where none is open. */
+/** Withdraws the question, since the person did something else. Empty if none is open. */
 export function withdrawQuestionEvents({ question }: Session, why: string): EventBody[] {
   if (!question) return [];
   return [
@@ -46,7 +46,7 @@ export function withdrawQuestionEvents({ question }: Session, why: string): Even
 
 const NO_ANSWER = 'No answer was given; the person said "continue". Decide yourself, or ask again if you cannot.';
 
-/** What the model is told: the person's words, and which choice they mean. */
+/** The text for the model: the person's words, and which choice they mean. */
 function answerResultText(message: Message, choices: readonly string[], nonce: string): string {
   const picked = matchChoice(message.text, choices);
   if (picked?.is === 'one')
@@ -62,29 +62,26 @@ function answerResultText(message: Message, choices: readonly string[], nonce: s
   return `The person answered:\n${toUserMessage(message, nonce).content}${both}`;
 }
 
-/** Whether it says "continue" and nothing else. */
+/** Whether a message says "continue" and nothing else. */
 export function isBareContinue(message: Message): boolean {
   if (message.attachments !== undefined || parseCommand(message)) return false;
   const intent = classifyIntent(message.text, { planStatus: 'waiting' });
   return intent.kind === 'continue' && intent.rest === undefined;
 }
 
-/** Behind a choice: what came along with it. */
+/** Follows a choice: the files that came with it. */
 function attachmentsText(message: Message, nonce: string): string {
   const note = toUserMessage({ ...message, text: '' }, nonce).content.trimEnd();
   return note === '' ? '' : `\n${note}`;
 }
 
-/**
- * Which choice the words of an answer mean, by their place from 0. `both`: they are the text of one and the number of
- * another.
- */
+/** Which choice an answer means, by index from 0. `both`: it is the text of one and the number of another. */
 export type MatchedChoice = { is: 'one'; place: number } | { is: 'both'; place: number; number: number };
 
 const CHOICE_NUMBER = /^[#(（]?\s*(\d{1,2})\s*[.)）。、:：]*$/;
 
 /**
- * The choice an answer names, by its number (from 1) or by its text; null where it says something else. Pure and total.
+ * The choice an answer names, by its number (from 1) or by its text; null if it says something else. Pure and total.
  */
 function matchChoice(answer: string, choices: readonly string[]): MatchedChoice | null {
   const said = normalizeChoice(answer);
@@ -97,7 +94,7 @@ function matchChoice(answer: string, choices: readonly string[]): MatchedChoice 
   return { is: 'both', place: byText, number: byNumber };
 }
 
-/** Words without what typing adds to them: case, width, quotes around them, a full stop. */
+/** Words without typing differences: case, width, quotes around them, a full stop. */
 function normalizeChoice(text: string): string {
   return text
     .normalize('NFKC')
@@ -108,7 +105,7 @@ function normalizeChoice(text: string): string {
     .toLowerCase();
 }
 
-/** A question as a person reads it: its words, and the choices by number. */
+/** A question as a person reads it: its text and the numbered choices. */
 export function formatQuestion(text: string, choices: readonly string[]): string {
   return choices.length === 0 ? text : `${text}\n\n${choices.map((choice, n) => `${n + 1}. ${choice}`).join('\n')}`;
 }

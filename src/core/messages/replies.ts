@@ -13,7 +13,7 @@ import { detectLanguage, type Language } from '../text/language.ts';
 import { parseCommand } from './commands.ts';
 import { REPLY_WORDING } from './reply-wording.ts';
 
-/** The event of one reply, before it has its place in the record. */
+/** The event of one reply, before it has its place in the log. */
 export type ReplyCommitted = Extract<EventBody, { type: 'reply.committed' }>;
 
 type ReplyFacts = {
@@ -24,12 +24,12 @@ type ReplyFacts = {
   plan?: Plan | null;
   exit?: number;
   question?: UserQuestion;
-  /** Files under `work/` that were there when the run came to rest. */
+  /** Files under `work/` that existed when the run ended. */
   attachments?: string[];
   approval?: number;
 };
 
-/** The one reply of a message, as an event. A fault in `plan.json` that nobody was told of yet is told here. */
+/** The one reply to a message, as an event. An unreported fault in `plan.json` is reported here. */
 export function replyEvent(session: Session, id: string, facts: ReplyFacts, language: Language): ReplyCommitted {
   const { status, text, reason, usage = null, exit, question, approval, attachments = [] } = facts;
   const plan = facts.plan === undefined ? session.plan : facts.plan;
@@ -43,7 +43,7 @@ export function replyEvent(session: Session, id: string, facts: ReplyFacts, lang
       in_reply_to: id,
       session: session.name,
       status,
-      // What a person answers must not hide anything from them.
+      // A question must not hide anything from the person who answers it.
       text: boundedText((status === 'waiting' ? legible(text) : text) + note),
       ...(reason !== undefined && { reason }),
       ...(question && { question: { text: question.text, choices: question.choices } }),
@@ -56,13 +56,13 @@ export function replyEvent(session: Session, id: string, facts: ReplyFacts, lang
   };
 }
 
-/** Characters of a reply. No answer of a model comes near; whoever polls an outbox reads all of it. */
+/** Characters of a reply. No model's answer comes near; a client polling an outbox reads all of it. */
 const MAX_REPLY_CHARS = 1_000_000;
 
 const boundedText = (text: string): string =>
   text.length > MAX_REPLY_CHARS ? `${text.slice(0, MAX_REPLY_CHARS)}\n[… cut here: ${text.length} characters]` : text;
 
-/** A free name for a reply that no message asked for, of the same kind as that of the reply `like`. */
+/** A free name for a reply to no message, of the same kind as that of the reply `like`. */
 export function standInReplyName(session: Session, about: string, like: string): string {
   const ending = /(?:\.msg)?\.[A-Za-z0-9]+$/.exec(like)?.[0] ?? '.md';
   const isTaken = (name: string) => (mapGet(session.replyNames, name) ?? mapGet(session.messages, name)) !== undefined;
@@ -84,8 +84,8 @@ function planFacts(plan: Plan): Reply['plan'] {
 }
 
 /**
- * The bytes of a reply file: JSON for a JSON message, else Markdown with the same facts in front matter. Characters
- * that nobody sees are escapes in JSON and in the front matter, which read back as they were.
+ * The content of a reply file: JSON for a JSON message, else Markdown with the same fields in front matter. Invisible
+ * characters are escaped in JSON and in the front matter, and read back unchanged.
  */
 export function formatReplyFile(reply: Reply): string {
   if (/\.json$/i.test(reply.id)) return `${escapeInvisible(JSON.stringify(reply, null, 2))}\n`;
@@ -96,20 +96,20 @@ export function formatReplyFile(reply: Reply): string {
   return `---\n${escapeInvisible(lines.join('\n'))}\n---\n\n${text}\n`;
 }
 
-/** A string that YAML reads back as itself: plain where that is safe, else as JSON, which YAML includes. */
+/** A string that YAML reads back unchanged: plain if that is safe, else as JSON, which YAML includes. */
 function yamlString(value: string): string {
   return /^[A-Za-z_][\w.-]*$/.test(value) && !/^(?:true|false|null|yes|no|on|off|y|n)$/i.test(value)
     ? value
     : JSON.stringify(value);
 }
 
-/** Longest name in bytes that a file system takes, and the longest that gets a number. */
+/** The longest name in bytes that a file system takes, and the longest that gets a number. */
 const MAX_NAME_BYTES = 255;
 const NUMBERED_NAME_BYTES = 230;
 
 /**
- * A name no other message's reply has: `1.md`, then `1-2.md`, `1-3.md`. The name itself where it is free, however long:
- * a frontend waits for the reply under the name of its message.
+ * A name that no other message's reply has: `1.md`, then `1-2.md`, `1-3.md`. A free name is never changed, however
+ * long: a frontend waits for the reply under the name of its message.
  */
 export function freeReplyName(wanted: string, taken: (name: string) => boolean): string {
   if (byteLength(wanted) <= MAX_NAME_BYTES && !taken(wanted)) return wanted;
@@ -118,7 +118,7 @@ export function freeReplyName(wanted: string, taken: (name: string) => boolean):
   const dot = name.search(/(?:\.msg)?\.[^.]*$/);
   const [stem, ending] = dot > 0 ? [name.slice(0, dot), name.slice(dot)] : [name, ''];
   const numbered = (n: number) => `${stem}-${n}${ending}`;
-  // Doubling, then halving: a name that was used a hundred thousand times costs 34 questions.
+  // Doubling, then halving: a name used a hundred thousand times takes 34 lookups.
   let [low, high] = [1, 2];
   for (; taken(numbered(high)); high *= 2) low = high;
   while (high - low > 1) {
@@ -129,7 +129,7 @@ export function freeReplyName(wanted: string, taken: (name: string) => boolean):
   return numbered(high);
 }
 
-/** The name cut in its middle where it leaves no room for a number, its ending kept. */
+/** The name cut in the middle if it leaves no room for a number, with its ending kept. */
 function fitFileName(name: string): string {
   if (byteLength(name) <= NUMBERED_NAME_BYTES) return name;
   const points = [...name];
@@ -155,7 +155,7 @@ export function replyInWords(
   return [replyEvent(session, message.id, { status, text: text(REPLY_WORDING[language], language) }, language)];
 }
 
-/** A command has no language of its own; it is answered in that of the plan. */
+/** A command has no language of its own; its reply uses that of the plan. */
 export function replyLanguage(session: Session, message: Message, rules: Rules): Language {
   return parseCommand(message) ? sessionLanguage(session, rules) : (rules.language ?? detectLanguage(message.text));
 }

@@ -1,15 +1,14 @@
 import { sessionDepth } from '../session/child-session.ts';
 import type { Session } from '../session/session-state.ts';
 
-/** Names that are looked for on disk, at most; a listing of a whole tree is no offer of its files. */
+/** The most names looked up on disk; a listing of a whole tree does not offer its files. */
 const MAX_FILES_NAMED = 200;
 /** Code points of a text that are searched for names. */
 const MAX_SEARCHED_CHARS = 100_000;
 
 /**
- * Files a reply may bring along, as `work/x`: those its text names, then those of the steps that were closed in this
- * run; a child session's, of its whole plan, since nobody saw its earlier replies. Whether they are there is for who
- * can look. Pure.
+ * Files a reply may attach, as `work/x`: those its text names, then those of the steps closed in this run; for a child
+ * session, those of its whole plan, since nobody saw its earlier replies. The caller checks whether they exist. Pure.
  */
 export function findReplyAttachments(session: Session, text: string): string[] {
   const { run, plan, name } = session;
@@ -26,7 +25,7 @@ const LINK_TARGET = /\]\(([^\n()]{1,500}(?:\([^\n()]{0,100}\)[^\n()]{0,500})?)\)
 const PLAIN_PATH = /(?<![A-Za-z0-9_./:~\\-])work\/[^\s`"'<>()[\]{}|*,;，。；：、！？“”‘’》）】]{1,300}/g;
 
 /**
- * Paths under `work/` that a text names: in backticks, in Markdown links and images, or as plain words that begin with
+ * Paths under `work/` that a text names: in backticks, in Markdown links and images, or as plain words that start with
  * `work/`.
  */
 export function filesNamedIn(text: string, folder?: string): string[] {
@@ -42,7 +41,7 @@ export function filesNamedIn(text: string, folder?: string): string[] {
   return [...new Set(found)].slice(0, MAX_FILES_NAMED);
 }
 
-/** The target of a link: without its title, and as it reads where its bytes are written in percent. */
+/** The target of a link: without its title, and with percent escapes decoded. */
 function linkTargets(inside: string): string[] {
   const target = /^\s*<([^<>]*)>/.exec(inside)?.[1] ?? inside.trim().replace(/\s+["'(].*$/, '');
   try {
@@ -52,7 +51,7 @@ function linkTargets(inside: string): string[] {
   }
 }
 
-/** A plain word may have a full stop behind it, or, without a space between, Chinese or Japanese words. */
+/** A plain word may be followed by a full stop, or directly by Chinese or Japanese words. */
 function withoutTrailingMarks(word: string): string[] {
   const bare = word.replace(/[.:!?…]+$/u, '');
   const short = /^.*?\.[A-Za-z0-9]{1,8}(?=[^\x21-\x7e])/u.exec(bare)?.[0];
@@ -60,8 +59,8 @@ function withoutTrailingMarks(word: string): string[] {
 }
 
 /**
- * The path under `work/` that a name means, or none: nothing absolute, no address, nothing that leads up. Within a
- * folder of its own a child's names are relative to that folder, or to the whole.
+ * The path under `work/` that a name means, if any: no absolute path, no URL, nothing that leads up. Names in a child's
+ * own folder are relative to that folder, or to `work/`.
  */
 function pathsUnderWork(name: string, folder?: string): string[] {
   const plain = name.trim().replace(/^(?:\.\/+)+/, '');
@@ -77,6 +76,6 @@ function pathsUnderWork(name: string, folder?: string): string[] {
     ...(folder === undefined ? [] : [`work/${folder}/${path}`]),
     ...(folder === undefined || isWhole ? [`work/${path}`] : []),
   ];
-  // A disk may have written its name in the other form of the same letters.
+  // The file system may have normalised the name differently.
   return places.flatMap((place) => [...new Set([place, place.normalize('NFC'), place.normalize('NFD')])]);
 }

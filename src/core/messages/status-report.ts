@@ -49,15 +49,17 @@ const SUMMARY_WORDING = {
   },
 };
 
-/** Steps listed in a text, and characters of what one is to do: a reply is read; `plan.json` has all of it. */
+/**
+ * Steps listed in a text, and characters of each description: a reply is meant to be read; `plan.json` has everything.
+ */
 const MAX_STEPS_SHOWN = 100;
 const MAX_STEP_CHARS = 500;
-/** Of the steps listed, those before the current one. */
+/** How many of the listed steps come before the current one. */
 const STEPS_BEFORE_CURRENT = 20;
 
 /**
- * Where a plan stands, for a person: goal, count, current step with its progress, iterations spent, steps with results;
- * of more than `most` those around the current one.
+ * The status of a plan, for a person: goal, count, current step with its progress, iterations spent, steps with
+ * results; if there are more than `most`, those around the current one.
  */
 export function formatPlanSummary(plan: Plan, language: Language, most = MAX_STEPS_SHOWN): string {
   const words = SUMMARY_WORDING[language];
@@ -92,7 +94,7 @@ function stepLines(plan: Plan, language: Language, most: number): string[] {
   ];
 }
 
-/** One step in a line: number, mark, description, progress, and what came out of it. */
+/** One step as a line: number, mark, description, progress and result. */
 export function formatStepLine(step: Step, number: number, language: Language): string {
   const words = SUMMARY_WORDING[language];
   const how =
@@ -114,7 +116,7 @@ function oneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim();
 }
 
-/** What `/status` says: what runs or why it rests, what was spent, where the plan is. */
+/** The text of `/status`: what is running or why the run stopped, what was spent, and the status of the plan. */
 export function formatStatus(session: Session, language: Language): string {
   const words = REPLY_WORDING[language];
   return [

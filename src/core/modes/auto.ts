@@ -10,8 +10,8 @@ import type { ModePolicy } from './mode-policy.ts';
 import { ruleOnWorkKind, WORK_KINDS, type WorkKind, type WorkSignals } from './work-kind.ts';
 
 /**
- * A run whose mode the rules left open: the model is asked once, beside the work, what kind of work it is. From its
- * answer on, or its first failure to give one, the run has another mode and this one has no more to say.
+ * The mode of a run that the rules could not classify: a planner query asks the model once what kind of work it is.
+ * After its answer, or its first failure to give one, the run has another mode and this one no longer applies.
  */
 export const auto: ModePolicy = {
   ...linear,
@@ -32,7 +32,7 @@ export const auto: ModePolicy = {
   },
 };
 
-/** Modes for a kind of work, the best first; `linear` is always there. */
+/** Modes for a kind of work, best first; `linear` is always included. */
 function modeCandidates(choice: WorkKind, signals: WorkSignals): readonly string[] {
   switch (choice) {
     case 'simple':
@@ -52,9 +52,8 @@ function modeCandidates(choice: WorkKind, signals: WorkSignals): readonly string
 }
 
 /**
- * The mode for a kind of work, among those in `among`: an order of actions goes to plan-act, conditions and things done
- * at the same time to dag, many parts of one kind to map-reduce, a way that is to be found to todo. A kind whose mode
- * is switched off counts as complex.
+ * The mode for a kind of work, out of `among`: ordered actions go to plan-act, conditions and simultaneous work to dag,
+ * many items of one kind to map-reduce, open-ended work to todo. A kind whose mode is switched off counts as complex.
  */
 export function modeForWork(
   choice: WorkKind,
@@ -67,13 +66,13 @@ export function modeForWork(
   return modeForWork('complex', signals, among);
 }
 
-/** A choice as it goes on record. */
+/** A choice as it is logged. */
 export type ChosenMode = { mode: Mode; mode_reason: string };
 
 /**
- * The mode a message's run begins in. One that somebody asked for stands: in the message, else in the template, else by
- * `/mode`, else in the settings. `auto` is settled by rules where they agree; where they do not, the run begins as
- * `auto`. A template has its steps already: without a mode of its own it is worked through in order.
+ * The mode in which a message's run starts. An explicit mode applies: in the message, else in the template, else by
+ * `/mode`, else in the settings. `auto` is resolved by rules if they agree; if not, the run starts as `auto`. A
+ * template has its steps already: without a mode of its own it is worked through in order.
  */
 export function initialMode(session: Session, message: Message, rules: Rules): { mode: Mode; mode_reason?: string } {
   const command = parseModeCommand(message);
@@ -88,13 +87,13 @@ export function initialMode(session: Session, message: Message, rules: Rules): {
   return chooseByRules(textWithoutCommand(message), rules.modes) ?? { mode: 'auto' };
 }
 
-/** What the rules choose for a message. Null: they disagree, and the model is asked. */
+/** The choice of the rules for a message. Null: they disagree, and the model is asked. */
 function chooseByRules(text: string, among: readonly Mode[]): ChosenMode | null {
   const { choice, why, signals } = ruleOnWorkKind(text);
   return choice === null ? null : toChosenMode(choice, signals, among, why);
 }
 
-/** What the model's answer chooses. An answer that is none of the words, or none at all, counts as "complex". */
+/** The choice of the model's answer. An answer that is none of the words, or no answer, counts as "complex". */
 function chooseByModel(text: string, among: readonly Mode[], answer: { text: string } | { error: string }): ChosenMode {
   const { why, signals } = ruleOnWorkKind(text);
   const read = 'text' in answer ? parseWorkKind(answer.text) : undefined;
@@ -111,7 +110,7 @@ function toChosenMode(said: WorkKind, signals: WorkSignals, among: readonly Mode
   return { mode: MODES.find((one) => one === mode) ?? 'linear', mode_reason: `auto: ${choice}${off}: ${why}` };
 }
 
-/** One of the words, as JSON with a reason or as the first line by itself. Anything else is no answer. */
+/** One of the words, as JSON with a reason or alone on the first line. Anything else is not an answer. */
 function parseWorkKind(text: string): { choice: WorkKind; reason: string } | undefined {
   const json = firstJsonObject(text);
   const given = typeof json === 'object' && json !== null ? json : {};

@@ -24,7 +24,7 @@ import type { ModePolicy } from './mode-policy.ts';
 const DAG_PLAN_FORM =
   '{"title": "…", "steps": [{"id": "a", "description": "…"}, {"id": "b", "description": "…", "needs": ["a"], "when": [{"step": "a", "result": "…"}], "rollback": "undo_b", "parent": "part_1", "agent": "…", "done_when": [{"file": "work/x"}]}]}';
 
-/** The planner's task in the mode `dag`: `needs` alone say what may run at the same time. */
+/** The planner's task in mode `dag`: only `needs` determine what may run at the same time. */
 const DAG_PLANNER_PROMPTS: NonNullable<ModePolicy['plannerPrompts']> = {
   plan: {
     en: `Make the plan for the last message as a graph of steps. Answer with one JSON object and nothing else:
@@ -53,17 +53,15 @@ ${DAG_PLAN_FORM}
 };
 
 /**
- * How often the planner is asked between super-steps, in one plan: each super-step costs several calls, so this adds
- * few.
+ * How often the planner is asked between super-steps, per plan: each super-step costs several calls, so this adds few.
  */
 const MAX_ADAPTATIONS = 5;
 
 const DAG_FIRST_PLAN: FirstPlanRules = { ...DEFAULT_FIRST_PLAN, fallback: (language) => sequentialFallback(language) };
 
 /**
- * The plan as a graph: all steps that are ready run together, a super-step, each in a child session; the next one
- * begins when all of them have ended. Conditions, steps that undo, groups and adaptation are as in Manus Demo, without
- * its faults.
+ * The plan as a graph: all ready steps run together as a super-step, each in a child session; the next one starts when
+ * all of them have ended. Conditions, rollback steps, groups and adaptation are as in Manus Demo, without its faults.
  */
 export const dag: ModePolicy = {
   ...linear,
@@ -82,7 +80,7 @@ export const dag: ModePolicy = {
   firstPlan: DAG_FIRST_PLAN,
 };
 
-/** Three plain steps are a sequence; without needs they would run at once. */
+/** Three plain steps form a sequence; without needs they would run at once. */
 function sequentialFallback(language: Language): Step[] {
   return fallbackSteps(language).map((step, n, all) => ({ ...step, ...(n > 0 && { needs: [all[n - 1]?.id ?? ''] }) }));
 }
@@ -93,13 +91,13 @@ function cascadeAction(session: Session): ModeAction | null {
   return events.length > 0 ? { record: events } : null;
 }
 
-/** What failed is undone before anything is planned on top of it. */
+/** A failed step is rolled back before anything is planned on top of it. */
 function isRollingBack(session: Session): boolean {
   const { steps } = activePlan(session) ?? { steps: [] };
   return readySteps(steps).some((step) => rollbackStepAround(step, stepGraph(steps)) !== undefined);
 }
 
-/** Steps are open and none can begin, nor will one by itself: a person has to say what is to be done. */
+/** Steps are open, and none of them can start without a person: they have to decide. */
 function strandedAction(session: Session, rules: Rules): ModeAction | null {
   const plan = activePlan(session);
   if (!plan || openSteps(plan).every((step) => isGroup(plan.steps, step.id)) || readySteps(plan.steps).length > 0)
@@ -111,6 +109,6 @@ function strandedAction(session: Session, rules: Rules): ModeAction | null {
   return { rest: { status: 'waiting', reason: 'stuck', text: words.stranded(describeDeadlock(plan)) } };
 }
 
-/** The steps that wait for each other, else all that wait. */
+/** The steps that wait for each other, else all waiting steps. */
 const describeDeadlock = (plan: Plan): string =>
   firstFew(findCycle(dependencyNodes(plan.steps)) ?? openSteps(plan).map((step) => step.id)).join(' → ');

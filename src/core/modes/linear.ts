@@ -6,8 +6,8 @@ import type { Session } from '../session/session-state.ts';
 import type { ModePolicy } from './mode-policy.ts';
 
 /**
- * The linear mode: steps are declared as the work goes, and one step is worked on at a time, in order. It calls the
- * model for nothing but the work itself.
+ * The linear mode: steps are declared during the work, and one step is worked on at a time, in order. It calls the
+ * model only for the work itself.
  */
 export const linear: ModePolicy = {
   startsWithWork: true,
@@ -29,7 +29,9 @@ export const linear: ModePolicy = {
   nextAction: () => null,
 };
 
-/** Steps the answer at hand declares that the plan does not have yet, as long as no more than `most` are open. */
+/**
+ * Events for steps the current answer declares that are not in the plan yet, as long as no more than `most` are open.
+ */
 export function declaredStepEvents(session: Session, turn: Turn, most: number): EventBody[] {
   const open = session.plan ? openSteps(session.plan).map((step) => step.description) : [];
   const known = [...new Set([...open, ...turn.declaredSteps])];

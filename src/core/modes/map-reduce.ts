@@ -30,7 +30,7 @@ const MAP_REDUCE_PLAN_FORM = `{"title": "…", "steps": [
  {"id": "reduce", "description": "how outcomes are put together", "gather": {"from": "map"}},
  {"id": "finish", "description": "…"}]}`;
 
-/** What the planner of a map-reduce plan is asked. */
+/** The prompt for the planner of a map-reduce plan. */
 const MAP_REDUCE_PLANNER_PROMPT: Readonly<Record<Language, string>> = {
   en: `Make the plan for the last message: the same work on many parts, put together at the end. Answer with one JSON object and nothing else:
 ${MAP_REDUCE_PLAN_FORM}
@@ -52,19 +52,19 @@ ${MAP_REDUCE_PLAN_FORM}
 - 不需要计划时（问候、能直接回答的问题），回答 {"answer": "完整的回答"}。`,
 };
 
-/** One try and three more, after 1, 2 and 3 seconds (JManus). */
+/** One attempt and three retries, after 1, 2 and 3 seconds (JManus). */
 const MAX_ATTEMPTS = 4;
 /**
- * Characters of outcomes put together at once, for each token of the window: a tenth of it in Latin scripts, less than
- * half in others.
+ * Characters of outcomes combined at once, for each token of the window: a tenth of it in Latin scripts, less than half
+ * in others.
  */
 const CHARS_PER_TOKEN = 0.4;
-/** JManus' own limit, where the window is small. */
+/** JManus' own limit, used if the window is small. */
 const MIN_BATCH_CHARS = 2500;
 
 /**
- * Prepare, map, reduce, finish: a step with `each` is done once for each part, each time by a child session, as many at
- * once as may be; a step with `gather` puts together what came out, in batches, again by children; the steps around
+ * Prepare, map, reduce, finish: a step with `each` runs once for each item, each time in a child session, as many at
+ * once as allowed; a step with `gather` combines the outcomes in batches, again in child sessions; the steps around
  * them are worked on here, one after the other (the phases of JManus' plans, as steps that people can read and change).
  */
 export const mapReduce: ModePolicy = {
@@ -91,9 +91,7 @@ export const mapReduce: ModePolicy = {
   plannerPrompts: { plan: MAP_REDUCE_PLANNER_PROMPT },
 };
 
-/**
- * A plan as it begins: every step waits for the one before it, so that a phase begins when the one before it has ended.
- */
+/** A new plan: every step waits for the one before it, so that a phase starts when the previous one has ended. */
 function chainPhases(action: ModeAction | null, rules: Rules): ModeAction | null {
   if (!action || !('record' in action)) return action;
   const batch_chars = Math.max(MIN_BATCH_CHARS, Math.floor(rules.contextWindow * CHARS_PER_TOKEN));
@@ -109,7 +107,7 @@ function chainSteps(steps: readonly Step[], batch_chars: number): Step[] {
   let before: string | undefined;
   return steps.map(({ parent: _, ...step }) => {
     const needs = step.needs ?? (before === undefined ? [] : [before]);
-    // What has nothing to put together is skipped, and must not take the steps after it along.
+    // A step with nothing to combine is skipped, and must not cause the steps after it to be skipped.
     if (!step.gather || split.has(step.gather.from)) before = step.id;
     return {
       ...step,
@@ -131,8 +129,8 @@ function withWarnings(text: string, plan: Plan): string {
 }
 
 /**
- * What a step with parts needs next: its parts looked up, put into the plan, or, once all have ended, its own end. Null
- * while they are worked on, and where no such step is at work.
+ * What a step with items needs next: its items listed, added to the plan, or, once all have ended, its own end. Null
+ * while they are worked on, and if no such step is running.
  */
 function fanOutAction(session: Session, plan: Plan): ModeAction | null {
   const left = skipAbandonedParts(plan);
@@ -151,7 +149,7 @@ function fanOutAction(session: Session, plan: Plan): ModeAction | null {
   return closeFanOut(session, plan, fanOutStep, fanOut);
 }
 
-/** Parts of a step that a person skipped are skipped with it. */
+/** Items of a step that a person skipped are skipped with it. */
 function skipAbandonedParts(plan: Plan): ModeAction | null {
   const skipped = new Set(plan.steps.flatMap((step) => (step.status === 'skipped' ? [step.id] : [])));
   const open = plan.steps.filter((step) => step.status === 'pending' && skipped.has(step.parent ?? ''));
@@ -160,7 +158,7 @@ function skipAbandonedParts(plan: Plan): ModeAction | null {
     : null;
 }
 
-/** Nothing is built on some of the parts: those that were found are skipped, and the step fails. */
+/** Nothing is built on an incomplete list of items: those already listed are skipped, and the step fails. */
 function failFanOut(plan: Plan, fanOutStep: Step, fault: string): ModeAction {
   const open = partsOf(plan, fanOutStep.id).filter((part) => part.status === 'pending');
   const error = `its parts could not be listed: ${fault}`;
@@ -173,7 +171,7 @@ function skipWithParent({ id, parent }: Step, how: 'skipped' | 'failed'): EventB
   return { type: 'step.skipped', step: id, reason: `needs ${parent}, which was ${how}`, by: 'daemon' };
 }
 
-/** Parts that were found and are no steps yet. */
+/** Listed items that are not steps yet. */
 function missingPartSteps(plan: Plan, fanOutStep: Step, { parts, addedParts, partsBefore }: FanOut): Step[] {
   const taken = new Set(plan.steps.map((step) => step.id));
   return parts.slice(addedParts).map((part, n) => {
@@ -212,7 +210,7 @@ function batchStep(fanOutStep: Step, id: string, ids: readonly string[], at: { n
   };
 }
 
-/** The end of a step with parts, once it is known. */
+/** The end of a step with items, once it is known. */
 function closeFanOut(session: Session, plan: Plan, fanOutStep: Step, fanOut: FanOut | null): ModeAction | null {
   const parts = partsOf(plan, fanOutStep.id);
   if (parts.length === 0) return closeEmptyFanOut(fanOutStep, fanOut);
@@ -252,7 +250,7 @@ function combinedOutcome(session: Session, batches: readonly Step[]): string {
 const attachmentsOf = (steps: readonly Step[]): string[] =>
   [...new Set(steps.flatMap((step) => step.attachments ?? []))].slice(0, 50);
 
-/** Nothing to work on is an error; nothing to put together is a warning, told in the reply. */
+/** Nothing to work on is an error; nothing to combine is a warning, reported in the reply. */
 function closeEmptyFanOut(fanOutStep: Step, fanOut: FanOut | null): ModeAction {
   if (fanOutStep.gather)
     return {
@@ -271,7 +269,7 @@ function closeEmptyFanOut(fanOutStep: Step, fanOut: FanOut | null): ModeAction {
   return failStepAction(fanOutStep, `no parts: the ${where} has nothing in it${aside}`);
 }
 
-/** Parts that wait for something that will never come, where nothing else is at work. */
+/** Fails items that wait for something that will never come, if nothing else is running. */
 function failStrandedParts(plan: Plan, open: readonly Step[]): ModeAction | null {
   if (open.some((part) => part.status === 'running')) return null;
   const free = new Set(readySteps(plan.steps).map((step) => step.id));

@@ -18,7 +18,7 @@ export const MODE_POLICIES: Readonly<Record<Mode, ModePolicy>> = {
   auto,
 };
 
-/** The mode of the plan at work, else of the run that has none yet. */
+/** The mode of the active plan, else of a run that has none yet. */
 export function currentPolicy(session: Session): ModePolicy {
   return MODE_POLICIES[activePlan(session)?.mode ?? session.run?.mode ?? 'linear'];
 }

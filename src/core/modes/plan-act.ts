@@ -10,8 +10,8 @@ import type { ModePolicy } from './mode-policy.ts';
 
 /**
  * Plan, then act: a planner writes the steps, each is worked on by its executor with the results of those before it,
- * what is still open is planned anew after a failure, and a summary ends it (as ManusX, OpenManus and JManus do,
- * without their faults).
+ * open steps are replanned after a failure, and a summary ends it (as ManusX, OpenManus and JManus do, without their
+ * faults).
  */
 export const planAct: ModePolicy = {
   ...linear,
@@ -20,7 +20,7 @@ export const planAct: ModePolicy = {
   maxAttempts: 3,
   maxReplans: 3,
   declaredSteps: () => [],
-  /** A step whose tag names an agent is done by that one, in a session of its own. */
+  /** A step whose tag names an agent is done by that agent, in a session of its own. */
   isDelegated: (_session, step, rules) => executorOf(step, rules).agent !== undefined,
   nextAction: (session, rules) =>
     firstPlanAction(session, rules) ??
@@ -29,7 +29,9 @@ export const planAct: ModePolicy = {
     summaryAction(session, rules),
 };
 
-/** Where an unknown agent is an error, the step that names one fails at its turn, and says who is known. */
+/**
+ * If an unknown agent is an error, a step that names one fails when its turn comes, and says which agents are known.
+ */
 export function failUnknownAgent(
   session: Session,
   rules: Rules,

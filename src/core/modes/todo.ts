@@ -16,7 +16,7 @@ import { failUnknownAgent, planAct } from './plan-act.ts';
 const TODO_PLAN_FORM =
   '{"title": "…", "steps": ["what is to be done", {"id": "a", "description": "…", "needs": ["…"], "agent": "…"}]}';
 
-/** How the first items are asked for. */
+/** The prompt for the first items. */
 const TODO_PLANNER_PROMPTS: NonNullable<ModePolicy['plannerPrompts']> = {
   plan: {
     en: `Begin a todo list for the last message: 1 to 3 first items, no more. Answer with one JSON object and nothing else:
@@ -36,20 +36,23 @@ ${TODO_PLAN_FORM}
   },
 };
 
-/** How the list is kept, told with it. */
+/** How the list is to be kept, included in the prompt. */
 const TODO_WORK_PROMPT: NonNullable<ModePolicy['workPrompt']> = {
   en: 'This plan is a todo list. Work on the current item alone. Work you discover is added with a [Step] line, or with the plan tool (add_step, with "needs"); an item that turns out not to be needed, or is a part of another, is closed with mark_step skipped. Write [Failed: …] and why where an item cannot be done in this way.',
   zh: '这个计划是一个待办列表。只做当前事项。发现新的工作，用 [步骤] 一行或 plan 工具（add_step，可带 "needs"）添加；不再需要的事项，或已并入其他事项的，用 mark_step skipped 关闭。某个事项这样做不成时，写 [失败：原因]。',
 };
 
-/** Open items, and the share of them at which the model is asked to merge or close some (both as in Manus Demo). */
+/**
+ * The most open items, and the share of them from which the model is asked to merge or close some (both as in Manus
+ * Demo).
+ */
 const MAX_OPEN_ITEMS = 20;
 const MERGE_HINT_SHARE = 0.8;
 
 /**
- * A list that grows as the work goes: one to three first items, the first ready one is worked on, what is discovered is
- * added and what is not needed is closed. A failed item is tried again and then blocked, and so is what needs it; work
- * that completes nothing for long rests with a diagnosis; the answer at the end tells the failures too.
+ * A list that grows during the work: one to three first items, the first ready one is worked on, discovered work is
+ * added and unneeded items are closed. A failed item is retried and then blocked, and so is what needs it; on
+ * stagnation the run ends with a diagnosis; the final answer reports the failures too.
  */
 export const todo: ModePolicy = {
   ...linear,
@@ -66,7 +69,7 @@ export const todo: ModePolicy = {
   nextAction(session, rules) {
     const first = firstPlanAction(session, rules, todo.firstPlan);
     const plan = activePlan(session);
-    // A model that is stuck has asked the person: the run waits, with everything as it is.
+    // The model is stuck and has asked the person: the run waits, with everything as it is.
     if (first || !plan || session.turn?.isBlocked) return first;
     const again = retryOrBlock(session, plan);
     const settled = again ? [again] : blockDependents(plan);
@@ -77,7 +80,7 @@ export const todo: ModePolicy = {
   },
 };
 
-/** A failed item is tried again while it has tries left, then blocked. What a person calls failed stays so. */
+/** A failed item is retried while it has attempts left, then blocked. What a person marked as failed stays so. */
 function retryOrBlock({ editedByPerson }: Session, plan: Plan): EventBody | null {
   const failed = plan.steps.find((step) => step.status === 'failed' && !editedByPerson.includes(`${step.id}:status`));
   if (!failed) return null;
@@ -86,11 +89,11 @@ function retryOrBlock({ editedByPerson }: Session, plan: Plan): EventBody | null
   return { type: 'step.blocked', step: failed.id, error: failed.error ?? '', by: 'daemon' };
 }
 
-/** The one item of a list that was never planned is tried once: a second try would find no better plan. */
+/** The single item of a list that was never planned gets one attempt: a second one would find no better plan. */
 const maxAttemptsOf = (plan: Plan, { id }: Step): number =>
   plan.planned_by?.startsWith('fallback') && id === 'step_1' ? 1 : todo.maxAttempts;
 
-/** What needs an item that will never be completed is never begun, nor what needs that in turn. */
+/** Items that need one that will never be completed are never started, nor those that need them in turn. */
 function blockDependents({ steps }: Plan): EventBody[] {
   const lost = new Map(
     steps.flatMap(({ id, status }) => (status === 'blocked' || status === 'failed' ? [[id, status]] : [])),
@@ -104,10 +107,10 @@ function blockDependents({ steps }: Plan): EventBody[] {
   });
 }
 
-/** Tries named of the item at work. */
+/** How many attempts at the current item are named. */
 const MAX_TRIED_SHOWN = 3;
 
-/** Work that goes on and completes nothing comes to rest: which items are open, and what was tried of late. */
+/** Ends the run on stagnation: names the open items and the latest attempts. */
 function stagnationEnd(session: Session, plan: Plan, rules: Rules): RunEndReason {
   const words = REPLY_WORDING[sessionLanguage(session, rules)];
   const items = openSteps(plan).map((step) =>
@@ -125,7 +128,7 @@ function stagnationEnd(session: Session, plan: Plan, rules: Rules): RunEndReason
   };
 }
 
-/** The last calls in an item, and what its earlier tries failed of. */
+/** The last calls in an item, and the errors of its earlier attempts. */
 function lastTriesOf({ stepHistory, turn }: Session, plan: Plan, step: Step): string {
   const calls = [
     ...stepHistory.flatMap((trace) => trace.tools.map((name, n) => `${name} ${trace.args[n] ?? ''}`)),

@@ -1,20 +1,20 @@
 import { unquotedLines } from '../text/prose.ts';
 
-/** What kind of work a message asks for. `parts`: the same thing with many parts. */
+/** What kind of work a message asks for. `parts`: the same thing for many items. */
 export const WORK_KINDS = ['simple', 'complex', 'emergent', 'parts'] as const;
 export type WorkKind = (typeof WORK_KINDS)[number];
 
-/** What the rules say: a choice and why, or that they disagree and why. */
+/** The ruling: a choice and why, or that the rules disagree and why. */
 export type WorkKindRuling = { choice: WorkKind | null; why: string; signals: WorkSignals };
 
-/** A text that long says more than the rules understand. */
+/** A longer text says more than the rules can read. */
 const LONG_MESSAGE = 400;
 /** One sentence: two actions in it need no plan. */
 const SHORT_MESSAGE = 60;
 
 /**
- * What kind of work a message asks for, by rules alone. `null` where signs point in more than one direction: the model
- * is asked then. Talk and questions are `simple`, also where nothing at all was recognised in a short text.
+ * What kind of work a message asks for, by rules alone. `null` if signals point in more than one direction: the model
+ * is asked then. Small talk and questions are `simple`, and so is a short text in which nothing was recognised.
  */
 export function ruleOnWorkKind(text: string): WorkKindRuling {
   const signals = readWorkSignals(text);
@@ -62,23 +62,23 @@ function workKindFrom(signals: WorkSignals): { choice: WorkKind | null; why: str
   return { choice: 'simple', why: actions.length > 0 ? `one go: ${actions.join(', ')}` : 'talk, or one go' };
 }
 
-/** What a message shows of the work it asks for. Words are those found, as typed, for the reason in plan.json. */
+/** What a message shows about the work it asks for. Words are quoted as typed, for the reason in plan.json. */
 export type WorkSignals = {
-  /** Words that put actions in order, each once. */
+  /** Words that put actions in order, without duplicates. */
   order: string[];
-  /** What is to be done: verbs of work, each once. */
+  /** What is to be done: verbs of work, without duplicates. */
   actions: string[];
-  /** The way is part of what is looked for. */
+  /** Finding the way is part of the task. */
   openEnded: string[];
-  /** Perhaps so: "improve this sentence" is no project, "improve the service" is one. */
+  /** Possibly so: "improve this sentence" is no project, "improve the service" is one. */
   maybeOpenEnded: string[];
-  /** One thing hangs on another. */
+  /** One thing depends on another. */
   conditions: string[];
   /** Things to be done at the same time. */
   parallel: string[];
-  /** Many parts of one kind. */
+  /** Many items of one kind. */
   parts: string[];
-  /** Items of a list that are tasks; those that bring their own command are counted apart. */
+  /** Items of a list that are tasks; those with their own command are counted separately. */
   items: number;
   commands: number;
   /** A question that wants an answer, not a piece of work. */
@@ -89,7 +89,7 @@ export type WorkSignals = {
 
 const ORDER =
   /首先|先(?=\p{Script=Han})|然后|然後|接着|接著|接下来|接下來|之后|之後|随后|隨後|最后|最後|第[一二三四五六七八九十\d]+步|再(?=把|将|將|去|用|做|写|寫|对|對|从|從|进行|進行|根据|根據)|\b(?:first(?:ly)?|then|next|finally|lastly|afterwards|subsequently|after that|followed by|step \d+)\b/giu;
-/** "the next release", "the first chapter", "then" behind "if": these order nothing. */
+/** "the next release", "the first chapter", "then" after "if": these order nothing. */
 const NO_ORDER =
   /\b(?:the|a|an|this|that|your|our|my|at|its|very) (?:first|next|last)\b|\bnext (?:to|week|month|year|day|time|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b|\bif\b[^.!?\n]{1,80}?\bthen\b|最[后後](?:一|的|[两兩])|首先生|[祖原优優领領率]先|先生|先进|先進|[今以此]后|(?:\d|[几幾两兩一二三四五六七八九十])\s?(?:天|年|月|周|小时|小時|分钟|分鐘)之?[后後]/giu;
 
@@ -98,7 +98,7 @@ const ACTIONS_EN: readonly string[] =
     '|',
   );
 const ACTION_EN = new RegExp(`\\b(?:${ACTIONS_EN.join('|')})\\b`, 'giu');
-/** A verb of the list that is a noun where it stands: behind an article, an adjective's place, or "of". */
+/** A listed verb used as a noun: after an article, in an adjective's place, or before "of". */
 const NOUN_EN =
   /\b(?:the|a|an|this|that|these|those|its|their|my|your|our|each|every|of|no|some|any|\w+'s) +(?:\w+ )?$/iu;
 const ACTION_ZH =
@@ -120,13 +120,10 @@ const ASKS_ZH = /(?:吗|嗎|呢|么|麼)[?？。!！\s]*$|^(?:什么|什麼|谁|
 
 const ITEM = /^\s*(?:\d{1,3}[.)]|[-*+])\s+(?:\[ \]\s+)?(\S.*)$/;
 
-/** Longest text that is looked at, in UTF-16 units: what a task is about is said at its beginning. */
+/** Longest text that is read, in UTF-16 units: a task states its subject at the beginning. */
 const MAX_CHARS_READ = 8000;
 
-/**
- * Reads the signs of a message, in English or Chinese. What stands in code or quotation marks is not the person's own
- * word.
- */
+/** Reads the signals of a message, in English or Chinese. Text in code or quotation marks is not the person's own. */
 function readWorkSignals(text: string): WorkSignals {
   const head = text.slice(0, MAX_CHARS_READ);
   const lines = unquotedLines(head);
@@ -152,7 +149,7 @@ function readWorkSignals(text: string): WorkSignals {
   };
 }
 
-/** Verbs by their place: "the test report" asks for nothing. */
+/** Verbs by position: "the test report" asks for nothing. */
 function actionsIn(said: string): string[] {
   const english = [...said.matchAll(ACTION_EN)].filter(
     (match) =>

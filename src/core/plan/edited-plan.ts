@@ -3,12 +3,14 @@ import { findJsonSyntaxError, positionOfJsonPath } from '../../base/json-positio
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { EditedPlan, PLAN_BOUNDS, type PlanSave } from '../../protocol/session/plan-edit.ts';
 
-/** A `plan.json` as a person saved it, with all that is in it, or what is wrong with it, where, and what was wanted. */
+/**
+ * A `plan.json` as a person saved it, with everything in it, or what is wrong with it, where, and what was expected.
+ */
 export type EditReading = { edit: EditedPlan; raw: Readonly<Record<string, unknown>> } | { fault: string };
 
 /**
- * Reads a saved `plan.json`. `held`: the steps of the plan as it is, for a plan that the daemon wrote is taken again
- * whatever its size: only one that grows is held to the bounds of a whole plan.
+ * Parses a saved `plan.json`. `held`: the steps of the current plan; a plan that the daemon wrote is accepted again
+ * whatever its size, since only one that grows has to stay within the bounds of a whole plan.
  */
 export function parseEditedPlan(bytes: string, held: readonly Step[] = []): EditReading {
   let raw: unknown;
@@ -18,7 +20,7 @@ export function parseEditedPlan(bytes: string, held: readonly Step[] = []): Edit
     return { fault: `plan.json does not parse: ${describeJsonFault(bytes)}` };
   }
   const steps = propertyOf(raw, 'steps');
-  // Counted before it is read: a million steps would take their time first.
+  // Counted before parsing: a million steps would take too long.
   const many = Array.isArray(steps) ? stepsFault(steps.length, held.length) : undefined;
   if (many) return { fault: faultAt(bytes, ['steps'], many) };
   const parsed = EditedPlan.safeParse(raw);
@@ -36,7 +38,7 @@ export function parseEditedPlan(bytes: string, held: readonly Step[] = []): Edit
   return { edit: parsed.data, raw: Object(raw) };
 }
 
-/** What is too much of a plan that becomes larger; undefined: it may. In words that follow a colon. */
+/** How a plan that grows exceeds the bounds, in words that follow a colon; undefined if it does not. */
 export const planSizeFault = (steps: readonly Step[], held: readonly Step[]): string | undefined =>
   stepsFault(steps.length, held.length) ?? textFault(stepsText(steps), stepsText(held));
 
@@ -48,10 +50,10 @@ const textFault = (length: number, held: number): string | undefined =>
     ? `wanted at most ${PLAN_BOUNDS.text} characters in all steps, came ${length} (each entry of "needs" counts with its line)`
     : undefined;
 
-/** A line of the file: its indentation, quotes and comma. */
+/** The overhead of a line in the file: its indentation, quotes and comma. */
 const LINE_CHARS = 12;
 
-/** How many characters of `plan.json` are what people write in these steps: a need stands on a line of its own. */
+/** How many characters of `plan.json` people write in these steps: each need takes a line of its own. */
 function stepsText(steps: ReadonlyArray<Omit<SavedStep, 'id'> & { id?: string | undefined }>): number {
   let length = 0;
   for (const {
@@ -85,7 +87,7 @@ function faultAt(bytes: string, path: readonly PropertyKey[], message: string): 
   return `plan.json is not a plan: ${where}at ${path.map(String).join('.') || 'the top'}: ${message}`;
 }
 
-/** A step that stands in more groups than a plan may have; each group costs every look at each step in it. */
+/** A step nested in more groups than a plan may have; every operation on a step costs time for each of its groups. */
 function findTooDeepStep({ steps }: EditedPlan): number | undefined {
   const parents = new Map(steps.flatMap(({ id, parent }) => (id === undefined ? [] : [[id, parent]])));
   for (const [place, { parent }] of steps.entries()) {
@@ -96,7 +98,7 @@ function findTooDeepStep({ steps }: EditedPlan): number | undefined {
   return undefined;
 }
 
-/** A ring of parents is a fault of its own, which is told with the names of its steps. */
+/** A cycle of parents is a fault of its own, reported with the names of its steps. */
 function isInParentCycle(parent: string | undefined, parents: ReadonlyMap<string, string | undefined>): boolean {
   const seen = new Set<string>();
   for (let group = parent; group !== undefined && seen.size <= PLAN_BOUNDS.depth; group = parents.get(group)) {
@@ -106,25 +108,25 @@ function isInParentCycle(parent: string | undefined, parents: ReadonlyMap<string
   return false;
 }
 
-/** What of a plan is in the hands of people, or told to them as not theirs. */
+/** The parts of a plan that people may edit, or that they are told they may not. */
 export type SavedPlan = Omit<PlanSave, 'sha256'>;
 export type SavedStep = SavedPlan['steps'][number];
 
-/** Fields of a step that a person may take out of the file. */
+/** Fields of a step that a person may remove from the file. */
 export const REMOVABLE_FIELDS = ['needs', 'when', 'rollback', 'parent', 'done_when', 'notes', 'agent'] as const;
 export const EDITABLE_FIELDS = ['description', ...REMOVABLE_FIELDS] as const;
 
-/** Fields of the plan that are the daemon's own, and what to do instead of writing them. */
+/** Fields of the plan that belong to the daemon, and what to do instead of editing them. */
 export const DAEMON_FIELDS = {
   status: 'use agentctl continue, pause or cancel',
   current_step_index: 'it follows the steps',
   iteration_count: 'it counts',
 } as const;
 
-/** Buffers whose last save is kept: the saves of any other begin from the version of the plan they name. */
+/** Editor buffers whose last save is kept: a save from any other starts from the plan version it names. */
 const MAX_BUFFERS = 8;
 
-/** The version of a plan the daemon wrote, as a save in which nothing was changed. */
+/** A plan version the daemon wrote, as a save without changes. */
 export function unchangedSave(plan: Plan): SavedPlan {
   const { revision, goal, limits, status, current_step_index, iteration_count, steps } = plan;
   return {
@@ -144,7 +146,7 @@ export function toSavedPlan(
   return { ...withoutUndefined(given), steps };
 }
 
-/** A step of a save under its id; `written` where the file had another. */
+/** A step of a save under its id; `written` if the file had another. */
 export function toSavedStep(step: EditedPlan['steps'][number], id: string): SavedStep {
   const { status } = step;
   return {
@@ -166,12 +168,12 @@ function withoutUndefined<T extends object>(fields: T): Partial<T> {
   return there;
 }
 
-/** The last save of the buffer that began from this version. */
+/** The last save of the buffer that started from this version. */
 export function lastSaveOf(saves: readonly PlanSave[], revision: number | undefined): PlanSave | undefined {
   return saves.find((save) => save.revision === revision);
 }
 
-/** The last save of each buffer, this one among them. */
+/** The last save of each buffer, including this one. */
 export function addSave(saves: readonly PlanSave[], save: PlanSave): PlanSave[] {
   return [...saves.filter((other) => other.revision !== save.revision), save].slice(-MAX_BUFFERS);
 }

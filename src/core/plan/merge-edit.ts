@@ -16,16 +16,16 @@ import { applyPlanChanges } from './plan-changes.ts';
 import { dependencyNodes, findCycle, stepReferences } from './step-graph.ts';
 
 /**
- * What a hand edit comes to: the changes that are taken over, in words what is not, and the save as the next one's
- * base.
+ * The result of a hand edit: the changes that are accepted, what is ignored in words, and the save as the base of the
+ * next one.
  */
 export type MergedEdit = { changes: PlanChange[]; ignored: string[]; save: SavedPlan | null };
 
 /**
- * Three-way merge by step id. `base` is what the person's last save of this buffer said, or the version of the plan it
- * began from; `theirs` what they saved now, and `now` the plan as the record has it. People win on what they changed;
- * what they did not touch stays as the record has it. Plan status, index and counters are the daemon's own. `raw` is
- * the saved JSON, to say what of it was ignored.
+ * Three-way merge by step id. `base` is the person's last save of this buffer, or the plan version it started from;
+ * `theirs` is what they saved now, and `now` the current plan in the log. People win on what they changed; everything
+ * else stays as in the log. Plan status, index and counters belong to the daemon. `raw` is the saved JSON, to report
+ * what was ignored.
  */
 export function mergePlanEdit(
   base: Plan | PlanSave,
@@ -91,7 +91,7 @@ function toNewStep({ id, status: wanted, written: _, ...given }: SavedStep): Ste
   return { id, status, ...(status === 'completed' && { completed_by: 'person' as const }), ...given };
 }
 
-/** Steps that can never begin as they were saved: taken as they are, since a person wrote them, and named. */
+/** Steps that can never start as saved: accepted, since a person wrote them, and reported. */
 function describeDeadlocks(now: Plan, changes: readonly PlanChange[]): string[] {
   const touched = changes.some((it) => it.what === 'step' || it.what === 'added' || it.what === 'removed');
   if (!touched) return [];
@@ -128,7 +128,7 @@ function describeDaemonFields(was: SavedPlan, save: SavedPlan): string[] {
     .map((key) => `the plan's "${key}" is the daemon's own (${DAEMON_FIELDS[key]})`);
 }
 
-/** Whether it says anything else than its base: else it need not be kept to compare the next one with. */
+/** Whether it differs from its base: otherwise it need not be kept for comparison with the next save. */
 function isDifferentSave({ revision: _, ...was }: SavedPlan, { revision: __, ...save }: SavedPlan): boolean {
   const said = ({ goal, limits, status, current_step_index, iteration_count, steps }: Omit<SavedPlan, 'revision'>) => [
     ...[goal, limits?.iterations, limits?.step_iterations, status, current_step_index, iteration_count],
@@ -140,9 +140,9 @@ function isDifferentSave({ revision: _, ...was }: SavedPlan, { revision: __, ...
 type EditedStep = EditedPlan['steps'][number];
 
 /**
- * Which step of the plan each step of a save is. An id says so; steps without one, or with one that is there twice, are
- * those of the same words in the save before (`base`), then those that stood in the same place and were only reworded.
- * Any other is new and gets an id that was never used.
+ * Finds the plan step for each step of a save. An id decides; steps without one, or with a duplicate one, are matched
+ * by the same description in the save before (`base`), then by position if they were only reworded. Any other step is
+ * new and gets an id that was never used.
  */
 function matchSavedSteps(base: SavedPlan, { steps }: EditedPlan, now: Plan, lastStepNumber: number): SavedStep[] {
   const ids = new Array<string | undefined>(steps.length);
@@ -157,7 +157,7 @@ function matchSavedSteps(base: SavedPlan, { steps }: EditedPlan, now: Plan, last
   for (const [place, { id }] of steps.entries()) {
     if (id === undefined || theirNames.get(id)?.length !== 1) continue;
     const [only, second] = byName.get(id) ?? [];
-    // An id the person took over from the file the daemon wrote meanwhile is that of the step as well.
+    // An id that the person copied from a newer version of the file is the step's too.
     give(place, second ? undefined : (only ?? own.get(id)));
   }
   const alike = groupBy([...left], (step) => matchKey(writtenIdOf(step), step.description));
@@ -167,11 +167,11 @@ function matchSavedSteps(base: SavedPlan, { steps }: EditedPlan, now: Plan, last
   return assignNewIds(base, steps, ids, now, lastStepNumber);
 }
 
-/** The id as the file had it; null: none. */
+/** The id in the file; null if none. */
 const writtenIdOf = (step: SavedStep): string | null => (step.written === undefined ? step.id : step.written);
 const matchKey = (name: string | null, description: string): string => JSON.stringify([name, description]);
 
-/** Steps of the same name that stand behind the same step, one after the other. */
+/** Steps of the same name after the same step, one after the other. */
 function matchRewordedSteps(
   base: SavedPlan,
   steps: readonly EditedStep[],
@@ -196,13 +196,14 @@ function matchRewordedSteps(
     const before = gaps.get(matchKey(step.id ?? null, behind))?.shift();
     if (!before) continue;
     const status = statuses.get(before.id);
-    // What has begun or ended under other words is another task: it is not passed off as done.
+    // A step that has started or ended under another description is a different task: the new one must not inherit its
+    // status.
     const isSame = status === 'pending' || status === 'blocked' || isSimilarText(before.description, step.description);
     if (status !== undefined && isSame && left.delete(before)) ids[place] = before.id;
   }
 }
 
-/** Half of the longer text is in both, at the beginning and the end. */
+/** Whether the texts share half of the longer one, at the beginning and the end. */
 function isSimilarText(a: string, b: string): boolean {
   const shorter = Math.min(a.length, b.length);
   let head = 0;
@@ -213,7 +214,7 @@ function isSimilarText(a: string, b: string): boolean {
 }
 
 /**
- * Ids for what is new: the person's own where it is free. An id the record gave to a step of its own meanwhile is not.
+ * Ids for new steps: the person's own if it is free, and not if the log has given it to another step in the meantime.
  */
 function assignNewIds(
   base: SavedPlan,

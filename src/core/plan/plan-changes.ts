@@ -3,12 +3,12 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import type { PlanChange } from '../../protocol/session/plan-edit.ts';
 import { currentStepIndex, omitFields } from './plan-steps.ts';
 
-/** The plan with one hand edit in it. A change that names a step which is gone changes nothing. */
+/** The plan with one hand edit applied. A change to a step that no longer exists does nothing. */
 export function applyPlanChange(plan: Plan, change: PlanChange, at: string): Plan {
   return applyPlanChanges(plan, [change], at);
 }
 
-/** The plan with all of these in it, one after the other. A thousand changes cost about what one does. */
+/** The plan with all changes applied in order. A thousand changes cost about what one does. */
 export function applyPlanChanges(plan: Plan, changes: readonly PlanChange[], at: string): Plan {
   let { goal, limits } = plan;
   const list = editableStepList(plan.steps);
@@ -44,8 +44,8 @@ export function applyPlanChanges(plan: Plan, changes: readonly PlanChange[], at:
 }
 
 /**
- * Steps that are changed in place: found by id, appended and removed without a look at the others. What is removed
- * leaves a gap until places matter.
+ * A list of steps that is changed in place: steps are found by id, appended and removed without touching the others. A
+ * removal leaves a gap until positions matter.
  */
 function editableStepList(before: readonly Step[]) {
   let steps: Array<Step | null> = [...before];
@@ -97,7 +97,7 @@ function editableStepList(before: readonly Step[]) {
   };
 }
 
-/** Steps in the order named; those not named keep their place behind the step they followed. */
+/** Steps in the order named; those not named stay after the step they followed. */
 function reorderSteps(steps: readonly Step[], order: readonly string[]): Step[] {
   const named = new Set(order);
   const byId = new Map(steps.map((step) => [step.id, step]));
@@ -126,7 +126,7 @@ function setStatusByHand(step: Step, { to, note }: Extract<PlanChange, { what: '
   return { ...bare, ...noted, status: to };
 }
 
-/** A hand edit as the model is told it: one sentence a change. */
+/** A hand edit as the model is told it: one sentence per change. */
 export function describePlanChanges(changes: readonly PlanChange[]): string[] {
   return changes.map((change) => {
     switch (change.what) {
@@ -150,7 +150,7 @@ export function describePlanChanges(changes: readonly PlanChange[]): string[] {
   });
 }
 
-/** A paused plan leaves `plan.json` and can be brought back. */
+/** A paused plan leaves `plan.json` and can be resumed later. */
 export function shelvePlanEvent(plan: string): EventBody {
   return { type: 'plan.ended', plan, status: 'paused', reason: 'set aside' };
 }

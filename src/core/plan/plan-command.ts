@@ -5,7 +5,7 @@ import { PLAN_BOUNDS } from '../../protocol/session/plan-edit.ts';
 import { planSizeFault } from './edited-plan.ts';
 import { findStep } from './plan-steps.ts';
 
-/** What a person asked of the plan in a command: the events, and what they are told. */
+/** The result of a plan command: the events, and the reply. */
 export type PlanCommandResult = {
   events: EventBody[];
   reply: string;
@@ -17,8 +17,8 @@ const USAGE =
   'done <step> [result] · skip <step> [reason] · add [after <step>:] <text> · move <step> <position> · reword <step> <text> · undo';
 
 /**
- * `/plan done step_2`, `skip`, `add`, `move`, `reword`: the hand edits of `plan.json` for whoever has no editor at
- * hand. They become the same `plan.edited` events. Undefined where the order is not one of these.
+ * `/plan done step_2`, `skip`, `add`, `move`, `reword`: hand edits of `plan.json` without an editor. They become the
+ * same `plan.edited` events. Undefined if the command is not one of these.
  */
 export function runPlanCommand(plan: Plan, lastStepNumber: number, command: string): PlanCommandResult | undefined {
   const [, verb = '', rest = ''] = /^\s*(\S+)\s*([\s\S]*)$/.exec(command) ?? [];
@@ -48,7 +48,7 @@ export function runPlanCommand(plan: Plan, lastStepNumber: number, command: stri
   }
 }
 
-/** What to say where an order was not understood. */
+/** The reply to a command that was not understood. */
 export const PLAN_COMMAND_USAGE = USAGE;
 
 const refuse = (text: string): PlanCommandResult => ({ events: [], reply: text, isRefused: true });
@@ -101,7 +101,7 @@ function moveStepByHand(plan: Plan, step: Step, position: number): PlanCommandRe
 
 function addStepByHand(plan: Plan, lastStepNumber: number, rest: string): PlanCommandResult {
   const [, after = '', behind = ''] = /^after\s+([^:：]+)[:：]\s*([\s\S]+)$/i.exec(rest) ?? [];
-  // "after lunch: eat" is a text of its own where no step is called lunch.
+  // "after lunch: eat" is plain text if no step is called lunch.
   const before = findStep(plan, after);
   const text = before ? behind : rest;
   if (text.trim() === '') return refuse('add wants a text: add [after <step>:] <text>');

@@ -11,18 +11,18 @@ export function openSteps(plan: Plan): Step[] {
 }
 
 /**
- * Steps that may start now: pending, everything they and the groups they are in need is completed, and their conditions
- * hold. A step that undoes another is ready only once that one has failed, and then nothing else is. Groups are never
- * worked on themselves.
+ * Steps that may start now: pending, everything that they and their groups need is completed, and their conditions
+ * hold. A rollback step is ready only once its step has failed, and then nothing else is. Groups are never worked on
+ * themselves.
  */
 export function readySteps(steps: readonly Step[]): Step[] {
   return findReadySteps(steps);
 }
 
 /**
- * Steps that keep the goal from being reached. One that a `spawn` call asked for is a means: whether its failure
- * matters is for the model that was told of it, as long as any other step was completed. A part of a step that was
- * completed without it was not needed.
+ * Steps that prevent the goal. A step that a `spawn` call asked for is only a means: the model decides whether its
+ * failure matters, as long as any other step was completed. An item of a step that was completed without it was not
+ * needed.
  */
 export function failedOrBlockedSteps(plan: Plan): Step[] {
   const completed = new Set(plan.steps.flatMap((step) => (step.status === 'completed' ? [step.id] : [])));
@@ -31,12 +31,12 @@ export function failedOrBlockedSteps(plan: Plan): Step[] {
       (step.status === 'failed' || step.status === 'blocked') &&
       (step.call === undefined || completed.size === 0) &&
       !completed.has(step.parent ?? '') &&
-      // What a group came to, its parts say.
+      // The outcome of a group is that of its steps.
       !isGroup(plan.steps, step.id),
   );
 }
 
-/** Steps that kept the goal from being reached: failed or blocked, and nothing was planned in their place. */
+/** Steps that prevented the goal: failed or blocked, and not replaced. */
 export function unreachedStepIds(plan: Plan, replaced: readonly string[]): string[] {
   const made = plan.steps.some((step) => step.status === 'completed') ? replaced : [];
   return failedOrBlockedSteps(plan)
@@ -50,7 +50,7 @@ export function rolledBackSteps(steps: readonly Step[]): Step[] {
   return steps.filter((step) => step.status === 'failed' && completed.has(step.rollback ?? ''));
 }
 
-/** Where the plan is: the running step, else the first open one, else the last. */
+/** The current position in the plan: the running step, else the first open one, else the last. */
 export function currentStepIndex(steps: readonly Step[]): number {
   const running = steps.findIndex((step) => step.status === 'running' && !isGroup(steps, step.id));
   if (running >= 0) return running;
@@ -58,7 +58,7 @@ export function currentStepIndex(steps: readonly Step[]): number {
   return pending >= 0 ? pending : Math.max(0, steps.length - 1);
 }
 
-/** The same plan with one step changed, its index brought up to date and its revision counted up. */
+/** The same plan with one step changed, its index updated and its revision incremented. */
 export function updateStep(plan: Plan, id: string, change: (step: Step) => Step, at: string): Plan {
   return replaceSteps(plan, replaceStep(plan.steps, id, change), at);
 }
@@ -71,14 +71,14 @@ export function bumpRevision(plan: Plan, at: string): Plan {
   return { ...plan, revision: plan.revision + 1, updated_at: at };
 }
 
-/** A step without the keys named: JSON has no undefined, and neither has a plan. */
+/** A step without these keys: neither JSON nor a plan has undefined. */
 export function omitFields<K extends keyof Step>(step: Step, ...keys: K[]): Step {
   const copy = { ...step };
   for (const key of keys) delete copy[key];
   return copy;
 }
 
-/** A step in which a command ended with that status; undefined: none did by itself. */
+/** A step in which a command ended with that status; undefined: none ended by itself. */
 export function withExitStatus(step: Step, exit: number | undefined): Step {
   return exit === undefined ? omitFields(step, 'exit') : { ...step, exit };
 }
@@ -86,7 +86,7 @@ export function withExitStatus(step: Step, exit: number | undefined): Step {
 const PLAN_KEYS = Object.keys(Plan.shape) as Array<keyof Plan>;
 const STEP_KEYS = Object.keys(Step.shape) as Array<keyof Step>;
 
-/** The bytes of `plan.json`: keys in the order of the schema, whatever order the plan grew in. */
+/** The content of `plan.json`: keys in the order of the schema, whatever order they were added in. */
 export function formatPlanFile(plan: Plan): string {
   const steps = plan.steps.map((step) => inKeyOrder(step, STEP_KEYS));
   return `${JSON.stringify(inKeyOrder({ ...plan, steps }, PLAN_KEYS), null, 2)}\n`;
@@ -98,7 +98,7 @@ function inKeyOrder<T extends object>(value: T, keys: Array<keyof T>): Partial<T
   return ordered;
 }
 
-/** The step a model or a person means by `step_2`, `2`, `step 2`, `步骤2` or its description. */
+/** The step that a model or a person means by `step_2`, `2`, `step 2`, `步骤2` or its description. */
 export function findStep(plan: Plan, name: string): Step | undefined {
   const wanted = name.trim().toLowerCase();
   const number = /^(?:step|步骤|步驟)?[\s_#]*(\d{1,9})$/.exec(wanted)?.[1];
@@ -114,20 +114,20 @@ export function findStep(plan: Plan, name: string): Step | undefined {
 
 type AgentsByName = Readonly<Record<string, AgentProfile>>;
 
-/** The agent of that name, whatever its case; undefined where there is none. */
+/** The agent of that name, ignoring case; undefined if there is none. */
 export function findAgentName(agents: AgentsByName, name: string): string | undefined {
   const wanted = name.toLowerCase();
   return Object.keys(agents).find((known) => known.toLowerCase() === wanted);
 }
 
-/** The tag at the beginning of a description: `[SEARCH] find x`. */
+/** The tag at the start of a description: `[SEARCH] find x`. */
 export function agentTagOf(description: string): string | undefined {
   return /^\s*\[([A-Za-z0-9_-]+)\]\s*\S/.exec(description)?.[1];
 }
 
 /**
- * Who does a step: the agent it names, by its field or its tag. A name that nobody has is told, and by the setting
- * `unknown_agent` the first agent takes its place or nobody does; without it the session itself.
+ * Who does a step: the agent it names, by its field or its tag. An unknown name is reported; by the setting
+ * `unknown_agent` either the first agent does the step or nobody does; if a step names no agent, the session itself.
  */
 export function executorOf(
   step: Step,
@@ -142,8 +142,8 @@ export function executorOf(
 }
 
 /**
- * The step at work in this conversation. One that a `spawn` call gave to a child session is worked on elsewhere, and a
- * group only in its parts.
+ * The current step of this conversation. A step that a `spawn` call gave to a child session is worked on elsewhere, and
+ * a group only through its steps.
  */
 export function runningStep(plan: Plan | null): Step | undefined {
   return plan?.steps.find(
@@ -151,7 +151,7 @@ export function runningStep(plan: Plan | null): Step | undefined {
   );
 }
 
-/** Worked on by somebody: no group, and no step that has parts. */
+/** Whether the step itself is worked on: not a group, and not a step with items. */
 export const isBeingWorkedOn = (plan: Plan, step: Step): boolean =>
   step.status === 'running' && !isFanOutStep(step) && !isGroup(plan.steps, step.id);
 

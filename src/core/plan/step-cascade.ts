@@ -5,12 +5,12 @@ import { omitFields } from './plan-steps.ts';
 import { groupStepsBy, type StepGraph, stepGraph, stepWithGroups } from './step-graph.ts';
 import { causeOfSkip, readinessOfPending } from './step-readiness.ts';
 
-/** Steps that change in one go: each change of a large plan takes its time, and other sessions come in between. */
+/** Steps changed in one go: each change of a large plan takes time, and other sessions get their turn in between. */
 export const MAX_CHANGES_AT_ONCE = 200;
 
 /**
- * What follows from the plan alone, before more of it begins: steps that never will are skipped, with the reason, and
- * groups end with their parts. `replaced`: failed steps in whose place others were planned.
+ * What follows from the plan alone before more of it starts: steps that can never run are skipped, with the reason, and
+ * groups end with their steps. `replaced`: failed steps that were replaced by others.
  */
 export function cascadeEvents(plan: Plan, replaced: readonly string[]): EventBody[] {
   const readiness = readinessOfPending(plan.steps);
@@ -21,7 +21,7 @@ export function cascadeEvents(plan: Plan, replaced: readonly string[]): EventBod
   return skipped.length > 0 ? skipped.slice(0, MAX_CHANGES_AT_ONCE) : groupEndEvents(plan, replaced);
 }
 
-/** A step begins, and with its first part every group it is in. */
+/** Starts a step, and every group of which it is the first step to start. */
 export function startStepEvents(plan: Plan, step: Step): EventBody[] {
   const groups = stepWithGroups(step, stepGraph(plan.steps)).slice(1).reverse();
   return [...groups.filter(({ status }) => status === 'pending'), step].map(({ id }) => ({
@@ -41,7 +41,7 @@ function groupEndEvents(plan: Plan, replacedIds: readonly string[]): EventBody[]
   return [];
 }
 
-/** A group whose parts have ended ends as they did; one that has a part open again is open again. */
+/** A group whose steps have ended ends accordingly; one with a reopened step is open again. */
 function groupEndEvent(
   { id, status }: Step,
   parts: readonly Step[],
@@ -75,8 +75,8 @@ function groupFailedEvent(step: string, parts: readonly Step[], how: string): Ev
 }
 
 /**
- * Steps that were lost, and skipped ones that were because of them: one that a condition or a person left out is no
- * loss. Found from those that failed on, since a chain may be as long as the plan.
+ * Steps lost through a failure, including those skipped because of it: a step left out by a condition or a person is no
+ * loss. Searched from the failed steps on, since a chain may be as long as the plan.
  */
 function stepsLostIn(graph: StepGraph, replaced: ReadonlySet<string>): ReadonlySet<string> {
   const behind = new Map<string, Step[]>();
@@ -93,7 +93,7 @@ function stepsLostIn(graph: StepGraph, replaced: ReadonlySet<string>): ReadonlyS
   for (let lost = left.pop(); lost; lost = left.pop()) {
     if (lostSteps.has(lost.id)) continue;
     lostSteps.add(lost.id);
-    // What holds a group back holds back each of its parts.
+    // What holds a group back holds back each of its steps.
     for (const line = [...(behind.get(lost.id) ?? [])]; line.length > 0; ) {
       const step = line.pop();
       if (!step || held.has(step)) continue;
@@ -106,9 +106,8 @@ function stepsLostIn(graph: StepGraph, replaced: ReadonlySet<string>): ReadonlyS
 }
 
 /**
- * The steps as they are once some have been opened again: what was skipped because of them comes back with them, and
- * what that held back in turn; a step that undoes one of them may be needed once more; groups around them are open
- * again.
+ * The steps after some have been reopened: those skipped because of them are reopened too, and what those held back in
+ * turn; a rollback step may be needed once more; groups around them are open again.
  */
 export function reopenWithDependents(steps: readonly Step[], opened: ReadonlySet<string>): Step[] {
   const graph = stepGraph(steps);
@@ -133,6 +132,6 @@ export function reopenWithDependents(steps: readonly Step[], opened: ReadonlySet
   });
 }
 
-/** Without what an earlier go at it came to. */
+/** Without the outcome of an earlier attempt. */
 export const clearOutcome = (step: Step): Step =>
   omitFields(step, 'result', 'completed_by', 'evidence', 'completed_at', 'error', 'attachments');

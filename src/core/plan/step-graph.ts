@@ -1,20 +1,20 @@
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 
-/** How the steps of a plan hang together, apart from how far each has come. */
+/** The relations between the steps of a plan, independent of their progress. */
 export type StepGraph = {
   byId: ReadonlyMap<string, Step>;
-  /** The parts of each step that has some. Such a step is a group: it is not worked on itself. */
+  /** The steps of each group. A group is not worked on itself. */
   parts: ReadonlyMap<string, readonly Step[]>;
-  /** By the id of a step that undoes: the steps that name it as their `rollback`. */
+  /** By the id of a rollback step: the steps that name it as their `rollback`. */
   rollbackTargets: ReadonlyMap<string, readonly Step[]>;
 };
 
-/** A step that is done once for each part has a beginning and an end of its own. */
+/** A step that runs once for each item has a start and an end of its own. */
 const canBeGroup = (step: Step | undefined): boolean => step !== undefined && !step.each && !step.gather;
 
 const graphCache = new WeakMap<readonly Step[], StepGraph>();
 
-/** Plans never change in place, so each list of steps is looked at once. */
+/** Plans are immutable, so each list of steps is indexed once. */
 export function stepGraph(steps: readonly Step[]): StepGraph {
   const before = graphCache.get(steps);
   if (before) return before;
@@ -28,7 +28,7 @@ export function stepGraph(steps: readonly Step[]): StepGraph {
   return graph;
 }
 
-/** Steps by a key each has, or has not. */
+/** Groups steps by an optional key. */
 export function groupStepsBy(steps: readonly Step[], keyOf: (step: Step) => string | undefined): Map<string, Step[]> {
   const groups = new Map<string, Step[]>();
   for (const step of steps) {
@@ -45,8 +45,8 @@ const groupCache = new WeakMap<readonly Step[], ReadonlySet<string>>();
 const askedOnce = new WeakSet<readonly Step[]>();
 
 /**
- * Other steps name it as their `parent`. Of each version of a plan a single step is asked about; a list is indexed for
- * the second.
+ * Whether other steps name it as their `parent`. Most plan versions are asked about a single step; a list is indexed at
+ * the second question.
  */
 export function isGroup(steps: readonly Step[], id: string): boolean {
   const known = groupCache.get(steps);
@@ -62,10 +62,7 @@ export function isGroup(steps: readonly Step[], id: string): boolean {
   return groups.has(id);
 }
 
-/**
- * The steps with one of them changed. Where it hangs together with the others as before, what is known of that stays
- * known.
- */
+/** The steps with one of them changed. If its relations to the others stay the same, the index is kept. */
 export function replaceStep(steps: readonly Step[], id: string, change: (step: Step) => Step): Step[] {
   const groups = groupCache.get(steps);
   let isSame = groups !== undefined;
@@ -79,19 +76,19 @@ export function replaceStep(steps: readonly Step[], id: string, change: (step: S
   return changed;
 }
 
-/** The step and the groups it is in, the innermost first. A ring of parents ends where it closes. */
+/** The step and its groups, innermost first. Stops at a cycle of parents. */
 export function stepWithGroups(step: Step, { byId }: StepGraph): Step[] {
   const line = new Set<Step>();
   for (let at: Step | undefined = step; at && !line.has(at); at = byId.get(at.parent ?? '')) line.add(at);
   return [...line];
 }
 
-/** The step that must fail before this one runs is named by what this one, or a group it is in, undoes. */
+/** Whether the step, or one of its groups, is a rollback: returns that rollback step. */
 export function rollbackStepAround(step: Step, graph: StepGraph): Step | undefined {
   return stepWithGroups(step, graph).find((one) => graph.rollbackTargets.has(one.id));
 }
 
-/** Steps whose end a step waits for by its own words. */
+/** Steps whose end a step explicitly waits for. */
 const awaitedSteps = ({ needs = [], when = [], gather }: Step): string[] => [
   ...needs,
   ...when.map(({ step }) => step),
@@ -99,8 +96,9 @@ const awaitedSteps = ({ needs = [], when = [], gather }: Step): string[] => [
 ];
 
 /**
- * Each step with all that has to end before it can: for looking for rings. What a group waits for stands once, at the
- * node of its beginning, which its parts need: a thousand parts of a group with a thousand needs are no million.
+ * Each step with everything that has to end before it can, to search for cycles. What a group waits for stands once, at
+ * the node of its start, which its steps need: a thousand steps in a group with a thousand needs do not become a
+ * million.
  */
 export function dependencyNodes(steps: readonly Step[]): Array<{ id: string; needs: string[]; of?: string }> {
   const { byId, parts, rollbackTargets } = stepGraph(steps);
@@ -136,20 +134,20 @@ export function stepReferences({
   ];
 }
 
-/** `of`: the step it stands for, where that has several nodes. */
+/** `of`: the step it stands for, if that has several nodes. */
 type DependencyNode = { id: string; needs?: readonly string[] | undefined; of?: string };
 
-/** The steps of a ring, in the order they need each other; undefined where there is none. */
+/** The steps of a cycle, in the order they need each other; undefined if there is none. */
 export function findCycle(steps: readonly DependencyNode[]): string[] | undefined {
   return generateCycles(steps).next().value ?? undefined;
 }
 
-/** Every ring once; rings that share a step count as one. */
+/** Every cycle once; cycles that share a step count as one. */
 export const findCycles = (steps: readonly DependencyNode[]): string[][] => [...generateCycles(steps)];
 
 /**
- * Depth first, without recursion: a chain may be as long as the plan. The steps of a ring that was found are left out
- * from there on.
+ * Depth first, without recursion: a chain may be as long as the plan. The steps of a cycle that was found are left out
+ * from then on.
  */
 function* generateCycles(steps: readonly DependencyNode[]): Generator<string[], null> {
   const nodes = new Map(steps.map((step) => [step.id, step]));
@@ -177,7 +175,8 @@ function* generateCycles(steps: readonly DependencyNode[]): Generator<string[], 
 }
 
 /**
- * How many steps of a plan are completed. Apart from the rest about steps, which short commands have no need to load.
+ * How many steps of a plan are completed. In a module of its own, so that short commands need not load the rest about
+ * steps.
  */
 export function countCompletedSteps(plan: Plan): number {
   return plan.steps.filter((step) => step.status === 'completed').length;

@@ -4,14 +4,14 @@ import type { Language } from '../text/language.ts';
 import { assertsPhrase } from '../text/prose.ts';
 import { findCycles, rollbackStepAround, type StepGraph, stepGraph, stepWithGroups } from './step-graph.ts';
 
-/** What a step that has not begun can hope for: it may begin, something else comes first, or it never will, and why. */
+/** The outlook of a step that has not started: it may start, something else comes first, or it never will, and why. */
 export type StepReadiness = { is: 'ready' } | { is: 'waits' } | { is: 'lost'; why: string };
 
 const readinessCache = new WeakMap<readonly Step[], ReadonlyMap<string, StepReadiness>>();
 
 /**
- * The outlook of each pending step, by id. A plan is judged once, however often it is asked about; a changed one is
- * judged anew. Groups are not worked on and have none.
+ * The readiness of each pending step, by id. Computed once per plan version, however often it is needed. Groups are not
+ * worked on and have none.
  */
 export function readinessOfPending(steps: readonly Step[]): ReadonlyMap<string, StepReadiness> {
   const before = readinessCache.get(steps);
@@ -25,8 +25,8 @@ export function readinessOfPending(steps: readonly Step[]): ReadonlyMap<string, 
 }
 
 /**
- * Judges steps one by one. What a group waits for holds for each of its steps and is found out once: a thousand steps
- * in fifty groups with a thousand needs each are no fifty million.
+ * Judges steps one by one. What a group waits for applies to each of its steps and is computed once: a thousand steps
+ * in fifty groups with a thousand needs each do not become fifty million.
  */
 function stepJudge(graph: StepGraph): (step: Step) => StepReadiness {
   const isClosed = onceForEach((group) => isClosedByPerson(group, graph));
@@ -44,7 +44,7 @@ function stepJudge(graph: StepGraph): (step: Step) => StepReadiness {
   };
 }
 
-/** The same answer for the same step, found out once. */
+/** Memoises a function of a step. */
 function onceForEach<T>(find: (step: Step) => T): (step: Step) => T {
   const known = new Map<Step, T>();
   return (step) => {
@@ -63,14 +63,14 @@ const worstOf = (all: readonly StepReadiness[]): StepReadiness =>
   all.find(({ is }) => is === 'lost') ?? all.find(({ is }) => is === 'waits') ?? READY;
 const isStillOpen = ({ status }: Step): boolean => status === 'pending' || status === 'running' || status === 'blocked';
 
-/** A group that a person closed, and not its parts, takes those that have not begun with it. */
+/** A group that a person closed, without its steps, takes those that have not started with it. */
 function isClosedByPerson(group: Step, { parts }: StepGraph): boolean {
   if (group.status === 'skipped') return true;
   if (group.status === 'completed') return group.completed_by === 'person';
   return group.status === 'failed' && !(parts.get(group.id) ?? []).some(({ status }) => status === 'failed');
 }
 
-/** A step that undoes runs once one of those it undoes has failed, and never where all of them ended in another way. */
+/** A rollback step runs once one of its steps has failed, and never if all of them ended in another way. */
 function rollbackReadiness(undo: Step, { rollbackTargets }: StepGraph): StepReadiness {
   const targets = rollbackTargets.get(undo.id) ?? [];
   if (targets.some(({ status }) => status === 'failed')) return { is: 'ready' };
@@ -79,14 +79,14 @@ function rollbackReadiness(undo: Step, { rollbackTargets }: StepGraph): StepRead
   return neverReady(`undoes ${ids.join(' and ')}, which did not fail`);
 }
 
-/** To a step that undoes its needs are an order: it runs whatever became of them. */
+/** For a rollback step, needs only define the order: it runs whatever their outcome. */
 function needsReadiness({ needs = [], when = [] }: Step, { byId }: StepGraph, undoes: boolean): StepReadiness {
-  // Where `when` asks how a step ended, its end is waited for, and `when` says which one will do.
+  // If `when` asks how a step ended, the step waits for that end, and `when` says which outcome is needed.
   const judged = new Set(when.flatMap(({ step, status }) => (status === undefined ? [] : [step])));
   let readiness = READY;
   for (const need of needs) {
     const other = byId.get(need);
-    // Only a person writes a need of nothing, and a person mends it.
+    // Only a person can write a need of an unknown step, and only a person can fix it.
     if (!other || isStillOpen(other)) readiness = WAITS;
     else if (undoes || judged.has(need)) continue;
     else if (other.status !== 'completed') return neverReady(`needs ${need}, which was ${other.status}`);
@@ -108,8 +108,8 @@ const describeUnmetCondition = (when: StepCondition): string =>
   `when ${when.step}: it does not hold that ${describeCondition(when)}`;
 
 /**
- * The step whose end a skipped or blocked one names as its reason, as said above; undefined where it was left out for
- * another.
+ * The step that a skipped or blocked one names as the reason, in the words above; undefined if it was left out for
+ * another reason.
  */
 export function causeOfSkip({ status, error = '' }: Step): string | undefined {
   return status === 'skipped' || status === 'blocked'
@@ -118,8 +118,8 @@ export function causeOfSkip({ status, error = '' }: Step): string | undefined {
 }
 
 /**
- * Steps that may start now. While something that failed is to be undone, nothing else begins: of several that failed,
- * the one that was begun last is undone first.
+ * Steps that may start now. While something failed is to be rolled back, nothing else starts: of several failures, the
+ * one that was started last is rolled back first.
  */
 export function findReadySteps(steps: readonly Step[]): Step[] {
   const readiness = readinessOfPending(steps);
@@ -140,14 +140,12 @@ function compareStartTimes(a: Step | undefined, b: Step | undefined, steps: read
   return (b ? steps.indexOf(b) : -1) - (a ? steps.indexOf(a) : -1);
 }
 
-/**
- * Whether what a `when` asks for can be said by now: the step it is about has ended, or is blocked and that is asked.
- */
+/** Whether a `when` can be decided by now: its step has ended, or is blocked and that is what it asks for. */
 function isConditionDecided({ status: asked }: StepCondition, { status }: Step): boolean {
   return status === 'blocked' ? asked === 'blocked' : status !== 'pending' && status !== 'running';
 }
 
-/** Whether a `when` holds for the step it is about. A failed step's error is what it came to. */
+/** Whether a `when` holds for its step. The error of a failed step counts as its result. */
 function conditionHolds({ status, result, exit, not = false }: StepCondition, other: Step): boolean {
   const outcome = other.result ?? (other.status === 'failed' ? other.error : undefined) ?? '';
   const all =
@@ -183,8 +181,8 @@ const NEEDS_WORDING = {
 };
 
 /**
- * What is wrong with the needs of the open steps, in words: a ring, or a step that is not there. A person can write
- * both into plan.json; no planner and no tool can.
+ * What is wrong with the needs of the open steps, in words: a cycle, or an unknown step. A person can write both into
+ * plan.json; no planner and no tool can.
  */
 export function describeBrokenNeeds(plan: Plan, language: Language): string[] {
   const words = NEEDS_WORDING[language];
@@ -202,7 +200,7 @@ export function describeBrokenNeeds(plan: Plan, language: Language): string[] {
   );
 }
 
-/** Why each open step cannot begin; of those behind another one that cannot, only that one is told. */
+/** Why each open step cannot start; if one only waits for another that cannot, only the latter is reported. */
 export function explainNothingReady(plan: Plan, language: Language): string[] {
   const ended = new Map(
     plan.steps.flatMap(({ id, status }) => (status === 'completed' || status === 'pending' ? [] : [[id, status]])),
@@ -216,7 +214,7 @@ export function explainNothingReady(plan: Plan, language: Language): string[] {
   return [...describeBrokenNeeds(plan, language), ...firstSentences(held, language)];
 }
 
-/** Sentences that are told at once, and steps that are named of one ring. */
+/** The most sentences in one text, and the most steps named of one cycle. */
 const MAX_SENTENCES = 20;
 
 function firstSentences(sentences: string[], language: Language): string[] {
@@ -224,7 +222,7 @@ function firstSentences(sentences: string[], language: Language): string[] {
   return over > 0 ? [...sentences.slice(0, MAX_SENTENCES), NEEDS_WORDING[language].more(over)] : sentences;
 }
 
-/** The beginning of a long ring, and that it comes back to it. */
+/** The start of a long cycle, with a sign that it closes. */
 function shortenCycle(cycle: readonly string[]): readonly string[] {
   return cycle.length > MAX_SENTENCES ? [...cycle.slice(0, MAX_SENTENCES - 1), '…', cycle.at(-1) ?? ''] : cycle;
 }

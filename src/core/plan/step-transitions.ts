@@ -3,8 +3,8 @@ import type { Plan, Step, StepStatus } from '../../protocol/session/plan.ts';
 import { isGroup } from './step-graph.ts';
 
 /**
- * What may become of a step by the model's word or the daemon's rule. A person may do more: open again what has ended.
- * A group follows its parts.
+ * The transitions that the model or the daemon may make. A person may do more: reopen a step that has ended. A group
+ * follows its steps.
  */
 const TRANSITIONS: Readonly<Record<StepStatus, readonly StepStatus[]>> = {
   pending: ['running', 'completed', 'failed', 'blocked', 'skipped'],
@@ -15,14 +15,14 @@ const TRANSITIONS: Readonly<Record<StepStatus, readonly StepStatus[]>> = {
   skipped: [],
 };
 
-/** Why a step cannot go there, with both states named; undefined where it can. */
+/** Why a step cannot change to that status, with both statuses named; undefined if it can. */
 export function whyIllegalTransition({ id, status }: Pick<Step, 'id' | 'status'>, to: StepStatus): string | undefined {
   if (TRANSITIONS[status].includes(to)) return undefined;
   const open = TRANSITIONS[status].length === 0 ? '; only a person can open it again' : '';
   return `${id} is ${status} and cannot become ${to}${open}`;
 }
 
-/** A step was about to be put where it cannot go: an error of the code, told as such. */
+/** A step was about to make an illegal transition: a bug, reported as one. */
 export class IllegalTransition extends Error {
   constructor(why: string) {
     super(`Illegal transition: ${why}`);
@@ -30,7 +30,7 @@ export class IllegalTransition extends Error {
   }
 }
 
-/** Throws `IllegalTransition` where one of these events, in their order, puts a step of the plan where it cannot go. */
+/** Throws `IllegalTransition` if one of these events, in order, makes an illegal transition of a step of the plan. */
 export function assertLegalTransitions(plan: Plan | null, events: readonly EventBody[]): void {
   const statuses = new Map((plan?.steps ?? []).map(({ id, status }) => [id, status]));
   for (const event of events) {

@@ -13,9 +13,9 @@ import { assignStepIds, MAX_PLAN_STEPS } from './plan-proposal.ts';
 import { DEFAULT_FIRST_PLAN, type ModeAction } from './planner-queries.ts';
 
 /**
- * Between super-steps: whether what is still open should be different, now that this is known. Asked after the first
- * super-step, which is where facts come in, and after each one in which something came out otherwise than planned, at
- * most `most` times in a plan. Null where there is nothing to ask.
+ * Between super-steps: asks whether the open steps should change, given what is now known. Asked after the first
+ * super-step, when the first facts come in, and after each one that did not go as planned, at most `most` times per
+ * plan. Null if there is nothing to ask.
  */
 export function adaptationAction(session: Session, rules: Rules, most: number): ModeAction | null {
   const { run } = session;
@@ -28,7 +28,7 @@ export function adaptationAction(session: Session, rules: Rules, most: number): 
   return { record: [{ type: 'plan.revised', reason, changes: read.is === 'changed' ? read.changes : [] }] };
 }
 
-/** What the planner last answered to this question; undefined where it was not asked. */
+/** The planner's last answer to this query; undefined if it was not asked. */
 export function lastAdaptation(
   { run, plan, editedByPerson, lastStepNumber }: Session,
   { agents }: Rules,
@@ -38,7 +38,7 @@ export function lastAdaptation(
     : undefined;
 }
 
-/** Something was done, something is left that has not begun, and nothing runs. */
+/** Something is done, some steps have not started, and nothing runs. */
 function isBetweenSteps({ steps }: Plan): boolean {
   const worked = steps.filter((step) => !isGroup(steps, step.id));
   return (
@@ -49,7 +49,8 @@ function isBetweenSteps({ steps }: Plan): boolean {
 }
 
 /**
- * The first look; or a step that failed or was left out since the last one. A rollback that was not needed is no news.
+ * The first review; or a step that failed or was left out since the last one. A rollback that was not needed is no
+ * news.
  */
 function hasNews({ steps }: Plan, { revisions, reviewedSteps }: Session): boolean {
   const { rollbackTargets } = stepGraph(steps);
@@ -57,7 +58,7 @@ function hasNews({ steps }: Plan, { revisions, reviewedSteps }: Session): boolea
   return revisions === 0 || turned.some(({ id }) => !reviewedSteps.includes(id) && !rollbackTargets.has(id));
 }
 
-/** What came of a planner's answer between super-steps. A fault is said in words that let the planner mend it. */
+/** The result of a planner's answer between super-steps. A fault is worded so that the planner can fix it. */
 type AdaptationReading =
   | { is: 'kept'; reason: string }
   | { is: 'changed'; reason: string; changes: PlanChange[] }
@@ -69,12 +70,12 @@ type AdaptationContext = {
   lastStepNumber: number;
 };
 type StepChange = NonNullable<PlanAdaptation['change']>[number];
-/** A wish that cannot be granted, told to the planner. */
+/** A change that cannot be made, reported to the planner. */
 class RefusedAdaptation extends Error {}
 
 /**
- * Reads what a planner wants to be different. Only steps that have not begun may go or change, none that a person
- * wrote, and what comes of it has to hold together; else the whole is refused, naming the step.
+ * Parses the changes a planner wants. Only steps that have not started may be removed or changed, none that a person
+ * wrote, and the result must be consistent; otherwise everything is refused, naming the step.
  */
 function readAdaptation(text: string, plan: Plan, known: AdaptationContext): AdaptationReading {
   const parsed = PlanAdaptation.safeParse(firstJsonObject(text));
@@ -118,7 +119,7 @@ function grantedChanges(
   return draft.changes;
 }
 
-/** The plan as it would be, and what makes it so. */
+/** The plan as it would be, and the changes that lead to it. */
 type PlanDraft = { plan: Plan; changes: PlanChange[] };
 
 function applyToDraft(draft: PlanDraft, change: PlanChange): void {
@@ -131,7 +132,7 @@ function skipStep(draft: PlanDraft, step: string, note: string): void {
   if (pending) applyToDraft(draft, { what: 'status', step, from: 'pending', to: 'skipped', note });
 }
 
-/** The step of that id, if it has not begun. */
+/** The step of that id, if it has not started. */
 function pendingStep({ steps }: Plan, id: string, how: string): Step {
   const step = steps.find((one) => one.id === id);
   if (!step) throw new RefusedAdaptation(`no step is called ${id}. Steps: ${steps.map((one) => one.id).join(', ')}`);
@@ -140,7 +141,7 @@ function pendingStep({ steps }: Plan, id: string, how: string): Step {
   return step;
 }
 
-/** A group goes with its parts; what a person wrote stays. */
+/** A group is removed with its steps; what a person wrote stays. */
 function removedWithParts(plan: Plan, wanted: readonly Step[], editedByPerson: readonly string[]): Step[] {
   const { parts } = stepGraph(plan.steps);
   const all = new Set(wanted);
@@ -176,7 +177,7 @@ function changeStep(
 type StepValues = Pick<Extract<PlanChange, { what: 'step' }>, 'set' | 'unset'>;
 const CLEARABLE_FIELDS = ['needs', 'when', 'rollback', 'parent', 'done_when', 'agent'] as const;
 
-/** What is given is set; null, and an empty list, takes away. */
+/** Given values are set; null or an empty list removes a field. */
 function changedValues(change: StepChange, agents: AdaptationContext['agents']): StepValues {
   const { description, needs, rollback, parent, done_when, agent } = change;
   const when = change.when ? [change.when].flat() : [];
@@ -206,7 +207,7 @@ function checkReferences({ steps }: Plan, id: string, set: StepValues['set']): v
   }
 }
 
-/** What hung on a removed step is skipped, and nothing names it any more. */
+/** Steps that depended on a removed step are skipped, and nothing names it any more. */
 function detachRemoved(draft: PlanDraft, gone: string): void {
   const lost = draft.plan.steps.filter((step) => stepReferences(step).some(([, id]) => id === gone));
   for (const { id, needs = [], when = [], rollback } of lost) {
@@ -226,7 +227,7 @@ function detachRemoved(draft: PlanDraft, gone: string): void {
   }
 }
 
-/** Groups that have lost their last part. */
+/** Groups that have lost their last step. */
 function emptiedGroups(before: Plan, after: Plan): Step[] {
   const [was, is] = [stepGraph(before.steps).parts, stepGraph(after.steps).parts];
   return after.steps.filter(({ id }) => was.has(id) && !is.has(id));

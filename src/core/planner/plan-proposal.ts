@@ -5,10 +5,10 @@ import { findAgentName } from '../plan/plan-steps.ts';
 import { dependencyNodes, findCycle, stepReferences } from '../plan/step-graph.ts';
 import { firstJsonObject } from '../text/json-in-answer.ts';
 
-/** More steps than this are no plan a person can read. */
+/** A plan with more steps than this is too long for a person to read. */
 export const MAX_PLAN_STEPS = 50;
 
-/** What came of a planner's answer. A fault is said in words that let the planner mend it. */
+/** The result of a planner's answer. A fault is worded so that the planner can fix it. */
 export type ProposalReading =
   | { is: 'plan'; title: string | undefined; steps: Step[] }
   | { is: 'answer'; text: string }
@@ -18,15 +18,15 @@ type ProposalContext = {
   agents: Readonly<Record<string, AgentProfile>>;
   /** Steps that stay: they may be needed, and their ids are taken. */
   steps?: readonly Step[];
-  /** Highest number given to a step so far. */
+  /** Highest step number used so far. */
   lastStepNumber?: number;
-  /** Most steps it may have. */
+  /** The most steps it may have. */
   most?: number;
-  /** Ids of steps that are gone: none is used twice. */
+  /** Ids of removed steps: none is reused. */
   gone?: readonly string[];
 };
 
-/** Reads a planner's answer: JSON by the schema, whole, without rings, naming only what there is. */
+/** Parses a planner's answer: JSON that fits the schema, complete, without cycles, naming only what exists. */
 export function readProposal(text: string, known: ProposalContext): ProposalReading {
   const json = firstJsonObject(text);
   if (json === undefined)
@@ -51,9 +51,7 @@ const proposalFault = (why: string): ProposalReading => ({ is: 'fault', why });
 
 type ProposalIssue = { code: string; path: PropertyKey[]; message: string; errors?: ProposalIssue[][] };
 
-/**
- * The first thing that does not fit. Of the forms a step may have, the object is what was meant where there are keys.
- */
+/** The first fault. Of the forms a step may have, an object is what was meant if there are keys. */
 function describeIssue([issue]: readonly ProposalIssue[], within: readonly PropertyKey[] = []): string {
   if (!issue) return 'the object does not fit';
   const path = [...within, ...issue.path];
@@ -61,7 +59,7 @@ function describeIssue([issue]: readonly ProposalIssue[], within: readonly Prope
   return meant ? describeIssue(meant, path) : `${path.join('.') || 'the object'}: ${issue.message}`;
 }
 
-/** The first `most` steps that can be worked on without the others; what was left out is told with the last of them. */
+/** The first `most` steps that do not depend on the others; what was left out is mentioned with the last of them. */
 export function firstIndependentSteps(steps: readonly Step[], most: number): Step[] {
   const chosen: Step[] = [];
   for (let added = true; added && chosen.length < most; ) {
@@ -82,7 +80,7 @@ type StepObject = Exclude<ProposedStep, string>;
 
 const toStepObject = (step: ProposedStep): StepObject => (typeof step === 'string' ? { description: step } : step);
 
-/** The steps with ids of their own, everything they name checked. */
+/** The steps with ids of their own, with all references checked. */
 export function assignStepIds(
   proposed: readonly ProposedStep[],
   { agents, steps: kept = [], lastStepNumber = 0, gone = [] }: ProposalContext,
@@ -98,7 +96,7 @@ export function assignStepIds(
     here.add(id);
     return id;
   });
-  // A planner that numbers its own steps speaks of its own, also where those numbers were used before.
+  // A planner that numbers its steps refers to its own numbers, even if they were used before.
   const own = new Map(given.flatMap((step, n) => (step.id ? [[step.id, ids[n] ?? '']] : [])));
   const nameOf = (id: string) => own.get(id) ?? id;
   const steps: Step[] = [];
@@ -119,7 +117,7 @@ export function assignStepIds(
   return cycle ? { why: `the steps ${cycle.join(' → ')} need each other in a ring` } : { steps };
 }
 
-/** A proposed step in the words of plan.json, with the ids it got. */
+/** A proposed step in the format of plan.json, with the new ids. */
 function toPlanStep(step: StepObject, id: string, nameOf: (id: string) => string): Step {
   const needs = [...new Set((step.needs ?? []).map(nameOf))];
   const when = [step.when ?? []].flat().map((one) => ({ ...one, step: nameOf(one.step) }));

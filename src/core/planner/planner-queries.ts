@@ -16,23 +16,23 @@ import type { Language } from '../text/language.ts';
 import { titleFromGoal } from '../text/titles.ts';
 import { firstIndependentSteps, MAX_PLAN_STEPS, type ProposalReading, readProposal } from './plan-proposal.ts';
 
-/**
- * What a mode wants before the next iteration: something on record, a look at the disk, a question beside the work, or
- * a rest.
- */
+/** What a mode wants before the next iteration: events to log, a tool call, a planner query, or the end of the run. */
 export type ModeAction = { record: EventBody[] } | { act: TurnCall } | { ask: PlannerQuery } | { rest: RunEndReason };
 
-/** How the plan of a mode begins, where a planner makes it. */
+/** How the plan of a mode starts, if a planner makes it. */
 export type FirstPlanRules = {
-  /** Answers of the planner that may be unreadable before the daemon goes on without it. */
+  /** How many unreadable answers of the planner are accepted before the daemon continues without it. */
   readonly maxTries: number;
-  /** Most steps a plan begins with. */
+  /** The most steps a plan starts with. */
   readonly maxSteps: number;
   /** The steps of a run whose planner never made any. */
   fallback(language: Language, goal: string): Step[];
 };
 
-/** Three tries and up to 50 steps; else three plain steps (JManus tries as often, OpenManus falls back on the like). */
+/**
+ * Three tries and up to 50 steps; else three plain steps (JManus tries as often, OpenManus falls back in a similar
+ * way).
+ */
 export const DEFAULT_FIRST_PLAN: FirstPlanRules = {
   maxTries: 3,
   maxSteps: MAX_PLAN_STEPS,
@@ -40,8 +40,8 @@ export const DEFAULT_FIRST_PLAN: FirstPlanRules = {
 };
 
 /**
- * What the planner's last answer comes to. One reading serves the decision and the words that tell the planner what was
- * wrong, so that it is told of every fault that counts.
+ * The result of the planner's last answer. The decision and the feedback to the planner use the same parse, so that it
+ * is told every fault that counts.
  */
 export function readPlannerAnswer(
   session: Session,
@@ -57,15 +57,15 @@ export function readPlannerAnswer(
   return readProposal(text, { agents: rules.agents, steps: plan ? stepsThatStay(plan) : [], lastStepNumber });
 }
 
-/** Steps that no new plan takes away: all that are not waiting for their turn. */
+/** Steps that a new plan keeps: all that are not pending. */
 const stepsThatStay = (plan: Plan): Step[] => plan.steps.filter((step) => step.status !== 'pending');
 
 type FirstPlan = { title: string | undefined; steps: Step[]; by: string };
 
 /**
- * The plan a run begins with: asked of the model, tried again where its answer cannot be read, and made of plain steps
- * where it never can; the reason stays in the plan. One that is only too long is cut at the last try, and says so. Null
- * once there is a plan.
+ * The plan a run starts with: requested from the model, tried again if its answer cannot be read, and made of plain
+ * steps if it never can; the reason stays in the plan. A plan that is only too long is cut at the last try, with a
+ * note. Null once there is a plan.
  */
 export function firstPlanAction(
   session: Session,
@@ -77,7 +77,7 @@ export function firstPlanAction(
   return 'steps' in made ? { record: startPlanEvents(session, made) } : made;
 }
 
-/** The plan that the planner's answers come to, or what is to be done about them. */
+/** The plan in the planner's answers, or what to do about them. */
 function firstPlanFrom(session: Session, rules: Rules, firstPlan: FirstPlanRules): FirstPlan | ModeAction {
   const query = session.run?.plannerQuery;
   const read = readPlannerAnswer(session, rules, 'plan', firstPlan);
@@ -94,12 +94,12 @@ function firstPlanFrom(session: Session, rules: Rules, firstPlan: FirstPlanRules
   return { title: undefined, steps, by: `fallback: ${read.why}` };
 }
 
-/** What the person asked for, as typed. */
+/** The person's request, as typed. */
 function runGoal({ run, messages }: Session): string {
   return textWithoutCommand(mapGet(messages, run?.message ?? '') ?? { text: '' }).trim();
 }
 
-/** A plan with its steps, in one event: half a plan must not be left by a power cut. */
+/** A plan with its steps, in one event: a power cut must not leave half a plan. */
 function startPlanEvents(session: Session, { title, steps, by }: FirstPlan): EventBody[] {
   const { run } = session;
   if (!run) return [];
@@ -121,9 +121,9 @@ function startPlanEvents(session: Session, { title, steps, by }: FirstPlan): Eve
 }
 
 /**
- * A new plan for what is still open, after a step failed that no revision knows of yet, or where the model asked for
- * one. Null where nothing is to be revised; gives up, and lets the run end on its steps, after `most` revisions or
- * where the planner cannot be read.
+ * Replans the open steps, after a failure that no revision covers yet, or if the model asked for it. Null if nothing is
+ * to be revised; gives up, and lets the run end with its steps, after `most` revisions or if the planner's answer
+ * cannot be read.
  */
 export function replanAction(session: Session, rules: Rules, most: number): ModeAction | null {
   const { run } = session;
@@ -150,14 +150,15 @@ function replanChanges(plan: Plan, steps: readonly Step[]): Extract<EventBody, {
   return [...removed, ...steps.map((step, n) => ({ what: 'added' as const, step, at: at + n }))];
 }
 
-/** Why the model wants what is open planned anew; null where it does not, or where that was done. */
+/** Why the model wants the open steps replanned; null if it does not, or if that was done. */
 function requestedReplan(session: Session): string | null {
   const call = replanCalls(session).find((one) => !session.revisedFor.includes(one.key));
   return call ? `asked for: ${replanReason(call.args)}` : null;
 }
 
 /**
- * The end of a planned run: once no step is open, the model sums up; where it cannot, the plan itself is the answer.
+ * The end of a planned run: once no step is open, the model writes a summary; if it cannot, the plan itself is the
+ * answer.
  */
 export function summaryAction(session: Session, rules: Rules): ModeAction | null {
   const { run } = session;
@@ -165,13 +166,13 @@ export function summaryAction(session: Session, rules: Rules): ModeAction | null
   if (!run || !plan || plan.steps.length === 0 || session.turn?.isBlocked || openSteps(plan).length > 0) return null;
   const lost = unreachedStepIds(plan, session.replacedSteps);
   const blocked = plan.steps.filter(({ id }) => lost.includes(id) && session.editedByPerson.includes(`${id}:status`));
-  // Nothing was tried and failed: a person holds these steps back, and what is to become of them is theirs to say.
+  // Nothing was tried and failed: a person holds these steps back, and has to decide about them.
   if (blocked.length > 0 && blocked.length === lost.length) return { rest: blockedRunEnd(blocked) };
   const said = run.plannerQuery?.ask === 'summary' ? run.plannerQuery.text.trim() : undefined;
   const gaveUp = run.failure !== null && run.failure.last.retry_at === null;
   if (said === undefined && !gaveUp) return { ask: 'summary' };
   const language = sessionLanguage(session, rules);
-  // A rest that failed is told with the plan anyhow.
+  // The end of a failed run shows the plan anyway.
   const computed = lost.length > 0 ? [] : [formatPlanSummary(plan, language)];
   const text = said || [REPLY_WORDING[language].noSummary, ...computed].join('\n\n');
   return lost.length > 0
@@ -179,7 +180,7 @@ export function summaryAction(session: Session, rules: Rules): ModeAction | null
     : { rest: { status: 'done', reason: 'completed', text } };
 }
 
-/** The run waits for a person to give what these steps lack. */
+/** The run waits for a person to provide what these steps lack. */
 export function blockedRunEnd(blocked: readonly Step[]): RunEndReason {
   const lines = blocked.map(({ description, error }) => `${truncate(description, 500)}${error ? `: ${error}` : ''}`);
   const text = firstFew(lines).join('\n');
@@ -207,7 +208,7 @@ const WHOLE_TASK: Record<Language, (goal: string) => string> = {
   zh: (goal) => `完成整个任务：${goal}`,
 };
 
-/** The same where steps appear as the work goes: one step that holds the whole task (as Manus Demo does). */
+/** The same for modes in which steps appear during the work: one step with the whole task (as Manus Demo does). */
 export function wholeTaskStep(language: Language, goal: string): Step[] {
   const description = WHOLE_TASK[language](truncate(goal.replace(/\s+/g, ' '), 300));
   return [{ id: 'step_1', description, status: 'pending' }];

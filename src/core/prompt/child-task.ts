@@ -54,12 +54,12 @@ const zh: typeof en = {
 
 const TASK_WORDING: Record<Language, typeof en> = { en, zh };
 
-/** Characters of one outcome that are told: more than a batch ever holds, less than most windows. */
+/** Characters of one outcome that are included: more than a batch ever holds, less than most windows. */
 const MAX_OUTCOME_LENGTH = 100_000;
 
 /**
- * What a child session is told: its step, the goal, the results of the steps it needs, and their files. One that does a
- * part is told of that part alone; one that puts together, all that came out of its batch, and what is missing.
+ * The task of a child session: its step, the goal, the results of the steps it needs, and their files. A child for an
+ * item gets that item alone; one that combines outcomes gets those of its batch, and what is missing.
  */
 export function buildChildTask(session: Session, step: Step, language: Language, folder?: string): string {
   const words = TASK_WORDING[language];
@@ -90,13 +90,13 @@ function partLines({ each }: Step, { part = [], description }: Step, folder: str
   return part.map((one) => `- ${quoteIfNeeded(isPath ? pathSeenFrom(folder, one) : one)}`);
 }
 
-/** A path under the plan's `work/` as a child finds it from its own folder. */
+/** A path under the plan's `work/` as a child sees it from its own folder. */
 const pathSeenFrom = (folder: string | undefined, path: string): string =>
   folder === undefined || path.startsWith('/') ? path : `../${path.replace(/^work\//, '')}`;
 
 type TaskContext = { fanOutStep: Step | undefined; folder: string | undefined; language: Language };
 
-/** Results and files of what came before: of a part, what came before the whole; of a batch, its parts. */
+/** Results and files of earlier steps: for an item, those before its fan-out step; for a batch, those of its items. */
 function precedingLines(
   session: Session,
   plan: Plan,
@@ -119,7 +119,7 @@ function precedingLines(
   ];
 }
 
-/** The groups around a step, the innermost first. */
+/** The groups around a step, innermost first. */
 function enclosingGroups(plan: Plan | null, step: Step): Step[] {
   return plan
     ? stepWithGroups(step, stepGraph(plan.steps))
@@ -128,7 +128,7 @@ function enclosingGroups(plan: Plan | null, step: Step): Step[] {
     : [];
 }
 
-/** The steps that this one, or a group it is in, waits for; of one that undoes, what it undoes. */
+/** The steps that this one, or one of its groups, waits for; for a rollback step, the step it rolls back. */
 function awaitedStepIds(step: Step, graph: StepGraph): Set<string> {
   const undo = rollbackStepAround(step, graph);
   return new Set([

@@ -12,21 +12,22 @@ import { countMessageTokens, countTokens, elideOldOutputs, WINDOW_SHARE } from '
 import { MODEL_WORDING } from './model-wording.ts';
 
 /**
- * Windows that a conversation may grow to before its oldest turns are folded away. Leaving out old outputs
- * (`elideOldOutputs`) carries it that far; beyond, they would only be kept in memory and in snapshots, and never be
- * sent again.
+ * How many windows a conversation may fill before its oldest turns are compacted. Leaving out old outputs
+ * (`elideOldOutputs`) takes it that far; beyond that, they would only be kept in memory and in snapshots, and never be
+ * sent.
  */
 const MAX_WINDOWS = 1.25;
 /**
- * Part of the room that stays. So each time at least as much again goes, and a provider's prefix cache is lost seldom.
+ * The share of the room that stays. So each compaction removes much at once, and a provider's prefix cache is rarely
+ * lost.
  */
 const KEPT_SHARE = 0.25;
-/** Models that find their place by reading the whole conversation, and have no window. */
+/** Models that track their position by reading the whole conversation, and have no window. */
 const MODELS_WITHOUT_WINDOW = /^(?:runbook$|scripted:)/;
 
 /**
- * The event that folds the oldest turns away, where the conversation has outgrown its window and there is enough to
- * fold. A call stays with its result, an answer with the messages it was given to, and the last turn stays in any case.
+ * The event that compacts the oldest turns, if the conversation has outgrown its window and there is enough to compact.
+ * A call stays with its result, an answer with the messages delivered to it, and the last turn always stays.
  */
 export function compactionEvent(session: Session, rules: Rules): EventBody | null {
   if (MODELS_WITHOUT_WINDOW.test(session.run?.model ?? rules.model ?? '')) return null;
@@ -51,7 +52,7 @@ function hasOutgrownWindow(conversation: readonly ChatMessage[], window: number)
   return size > window * MAX_WINDOWS || countTokens(elideOldOutputs(conversation, window)) > window * WINDOW_SHARE;
 }
 
-/** Where what stays begins: the first place that leaves no more than `most` tokens behind it. */
+/** Where the kept part starts: the first place with no more than `most` tokens after it. */
 function compactionCut(conversation: readonly ChatMessage[], most: number): number {
   const last = conversation.findLastIndex((message) => message.role === 'assistant');
   let size = 0;
@@ -63,11 +64,11 @@ function compactionCut(conversation: readonly ChatMessage[], most: number): numb
     if (size > most && from <= last) break;
     if (isTurnStart(conversation, place)) from = place;
   }
-  // One long turn alone is never cut.
+  // A single long turn is never cut.
   return from > last ? 0 : from;
 }
 
-/** A turn begins with the messages an answer was given to, or with the answer where there were none. */
+/** A turn starts with the messages delivered to an answer, or with the answer if there were none. */
 function isTurnStart(conversation: readonly ChatMessage[], place: number): boolean {
   return conversation[place]?.role !== 'tool' && conversation[place - 1]?.role !== 'user';
 }
@@ -75,20 +76,20 @@ function isTurnStart(conversation: readonly ChatMessage[], place: number): boole
 /** Longest line of a request or an answer, in code points. */
 const MAX_REQUEST_LINE = 400;
 const MAX_ANSWER_LINE = 300;
-/** A condition longer than this is a task of its own. */
+/** A longer condition is a task of its own. */
 const MAX_CONDITION = 300;
-/** Characters of the whole; and for each token of a small window, which makes about a tenth of it. */
+/** Characters of the whole summary; and per token of a small window, about a tenth of it. */
 const MAX_SUMMARY_CHARS = 12_000;
 const CHARS_PER_TOKEN = 0.4;
 
-/** Said of how something is to be done, rather than what: kept as it was typed. */
+/** Words about how something is to be done, rather than what: kept as typed. */
 const CONDITION_WORDS =
   /\b(?:must|never|always|only|don['’]t|do not|at most|at least|no more than|no less than|without|limits?|budget|deadline|maximum|minimum|except|unless|make sure)\b|不要|不能|不得|不许|必须|必須|务必|只能|只要|最多|至少|别|禁止|除非|确保/i;
 
 /**
- * What older turns came to, by rules alone: what people asked, shortened but with every condition they made as they
- * typed it; what they were answered, shortened. Goal, finished steps and the plan are told with each request anyway;
- * here stand the notes on its steps and the plans beside it. An earlier gist is carried on.
+ * A summary of older turns, by rules alone: people's requests, shortened, but with every condition as they typed it;
+ * the answers, shortened. Goal, finished steps and the plan are in each request anyway; the summary has the notes on
+ * the plan's steps and the other plans. An earlier summary is carried over.
  */
 export function summarizeTurns(session: Session, old: readonly ChatMessage[], rules: Rules): string {
   const words = MODEL_WORDING[sessionLanguage(session, rules)];
@@ -101,7 +102,7 @@ type SummaryLine = { worth: number; text: string };
 
 const PERSON_PREFIX = '- person: ';
 const MODEL_PREFIX = '- you: ';
-/** Who gives no orders. */
+/** Senders who may not give orders. */
 const OTHER_PREFIX = '- other: ';
 
 function summaryLines(message: ChatMessage): SummaryLine[] {
@@ -114,13 +115,13 @@ function summaryLines(message: ChatMessage): SummaryLine[] {
   return [{ worth: 0, text: MODEL_PREFIX + truncate(oneLine(message.content), MAX_ANSWER_LINE) }];
 }
 
-/** A line of an earlier gist. */
+/** A line of an earlier summary. */
 function earlierSummaryLines(text: string): SummaryLine[] {
   if (text.startsWith(MODEL_PREFIX) || text.startsWith(OTHER_PREFIX)) return [{ worth: 0, text }];
   return text.startsWith(PERSON_PREFIX) ? [{ worth: CONDITION_WORDS.test(text) ? 2 : 1, text }] : [];
 }
 
-/** In what the daemon says of a message; only the name of a template may come before it. */
+/** In the daemon's note on a message; only the name of a template may come before it. */
 const SENDER_NOTE = /^(?:template [^;]*; )?(from (?:"(?:[^"\\]|\\.)*"|[^;,]*))/;
 
 function requestLine(message: string): SummaryLine {
@@ -141,7 +142,9 @@ function requestLine(message: string): SummaryLine {
   return { worth: CONDITION_WORDS.test(text) ? 2 : 1, text };
 }
 
-/** As many lines as fit: the oldest answers go first, then the oldest requests, those with a condition last. */
+/**
+ * As many lines as fit: the oldest answers are dropped first, then the oldest requests, those with a condition last.
+ */
 function fitLines(lines: SummaryLine[], most: number): string[] {
   let size = lines.reduce((sum, line) => sum + line.text.length + 1, 0);
   const gone = new Set<SummaryLine>();
@@ -155,7 +158,7 @@ function fitLines(lines: SummaryLine[], most: number): string[] {
   return lines.filter((line) => !gone.has(line)).map((line) => line.text);
 }
 
-/** What people wrote down and no block of the daemon repeats. Told anew each time, so that it is what holds now. */
+/** What people wrote down and no block of the daemon repeats. Rebuilt each time, so that it is up to date. */
 function standingFacts(session: Session): string[] {
   const notes = (activePlan(session)?.steps ?? []).flatMap((step) =>
     step.notes && (step.status === 'pending' || step.status === 'running')

@@ -3,16 +3,15 @@ import type { ChatMessage } from '../session/session-messages.ts';
 /** Share of the window that a conversation may fill before outputs are left out; the rest is for the answer. */
 export const WINDOW_SHARE = 0.75;
 /**
- * Outputs are left out in groups of this size, so that the beginning of the request changes seldom (providers cache
+ * Outputs are left out in groups of this size, so that the beginning of the request rarely changes (providers cache
  * it).
  */
 const ELISION_GROUP = 8;
 const SHORT_OUTPUT = 200;
 
 /**
- * The conversation with its oldest tool outputs left out where it nears the model's window. Calls and results stay
- * paired and nothing a person or the model said is touched. `window` is in tokens. The same conversation always gives
- * the same answer.
+ * The conversation with its oldest tool outputs left out as it nears the model's window. Calls and results stay paired,
+ * and nothing a person or the model wrote is touched. `window` is in tokens. Deterministic.
  */
 export function elideOldOutputs(conversation: readonly ChatMessage[], window: number): readonly ChatMessage[] {
   let size = countTokens(conversation);
@@ -28,7 +27,7 @@ export function elideOldOutputs(conversation: readonly ChatMessage[], window: nu
       gone.add(place);
     }
   }
-  // Where that is not enough, they go too, one by one; the last one stays whatever happens.
+  // If that is not enough, they go too, one by one; the last one always stays.
   for (const place of outputs.filter((one) => !gone.has(one)).slice(0, -1)) {
     if (size <= room) break;
     const message = conversation[place];
@@ -38,17 +37,19 @@ export function elideOldOutputs(conversation: readonly ChatMessage[], window: nu
   return conversation.map((message, place) => (gone.has(place) ? elideMessage(message) : message));
 }
 
-/** What a request can do without: long outputs and images, never what a person or the model said. */
+/** What a request can do without: long outputs and images, never what a person or the model wrote. */
 const isElidable = (message: ChatMessage): boolean =>
   message.role === 'user'
     ? message.images !== undefined
     : message.role === 'tool' && message.by === undefined && message.content.length > SHORT_OUTPUT;
 
-/** Images a request carries, at most; and how many of the oldest go at once, so that its beginning changes seldom. */
+/**
+ * The most images in a request; and how many of the oldest are dropped at once, so that its beginning rarely changes.
+ */
 const MAX_IMAGES = 8;
 const IMAGES_AT_ONCE = 4;
 
-/** The same messages with no more than eight images: the oldest are left out first, and named in their place. */
+/** The same messages with at most eight images: the oldest are left out first, and named in their place. */
 export function limitImages(messages: readonly ChatMessage[]): ChatMessage[] {
   const count = messages.reduce((sum, message) => sum + countImages(message), 0);
   let excess = Math.ceil((count - MAX_IMAGES) / IMAGES_AT_ONCE) * IMAGES_AT_ONCE;
@@ -62,7 +63,7 @@ export function limitImages(messages: readonly ChatMessage[]): ChatMessage[] {
 
 const countImages = (message: ChatMessage): number => (message.role === 'user' ? (message.images?.length ?? 0) : 0);
 
-/** A message without the first of its images. */
+/** A message without its first images. */
 function withoutFirstImages({ images = [], content }: ChatMessage & { role: 'user' }, count: number): ChatMessage {
   const left = images.slice(count);
   const names = images.slice(0, count).map(({ path }) => `work/${path}`);
@@ -80,10 +81,10 @@ function elideMessage(message: ChatMessage): ChatMessage {
     : message;
 }
 
-/** Messages never change, so each is counted once, however often the conversation is sent. */
+/** Messages are immutable, so each is counted once, however often the conversation is sent. */
 const tokenCache = new WeakMap<ChatMessage, number>();
 
-/** How many tokens a message takes, roughly. */
+/** Rough number of tokens in a message. */
 export function countMessageTokens(message: ChatMessage): number {
   const known = tokenCache.get(message);
   if (known !== undefined) return known;
@@ -92,13 +93,10 @@ export function countMessageTokens(message: ChatMessage): number {
   return tokens;
 }
 
-/**
- * Conversations grow at their end: what was counted of a list before is not counted again, however often it is asked
- * for.
- */
+/** Conversations grow at their end: tokens already counted are not counted again. */
 const tokenSumCache = new WeakMap<readonly ChatMessage[], { length: number; tokens: number }>();
 
-/** How many tokens messages take, roughly. Only their end may change: by new ones. */
+/** Rough number of tokens in messages. The list may only change by appending. */
 export function countTokens(messages: readonly ChatMessage[]): number {
   const known = tokenSumCache.get(messages);
   const from = known && known.length <= messages.length ? known : { length: 0, tokens: 0 };
@@ -111,10 +109,10 @@ export function countTokens(messages: readonly ChatMessage[]): number {
   return tokens;
 }
 
-/** What an image takes, roughly: endpoints count from some 85 to 1,600 for one, by its size and their own rules. */
+/** Rough size of an image: endpoints count from some 85 to 1,600 tokens for one, by its size and their own rules. */
 const IMAGE_TOKENS = 1000;
 
-/** A rough count: about four characters a token, one for each character outside Latin scripts. */
+/** A rough count: about four characters per token, one per character outside Latin scripts. */
 function estimateTokens(message: ChatMessage): number {
   const calls = message.role === 'assistant' && message.tool_calls ? JSON.stringify(message.tool_calls) : '';
   const text = (message.content ?? '') + calls;

@@ -16,9 +16,8 @@ import { plannerQueryBlock, plannerSystemMessage } from './planner-prompt.ts';
 import { buildStatusBlock, type ToolFacts } from './status-block.ts';
 
 /**
- * Everything the next model call is sent: the system message, the conversation as it was, the messages it is the first
- * to carry, and the daemon's block last. A question beside the work (`consult`) has a system message and a block of its
- * own.
+ * Builds the next model request: the system message, the conversation as it was, the messages delivered for the first
+ * time, and the daemon's block last. A planner query (`consult`) has a system message and a block of its own.
  */
 export function buildModelRequest(
   session: Session,
@@ -56,7 +55,7 @@ function runDate(session: Session): string {
   return (message?.at ?? session.at).slice(0, 10);
 }
 
-/** Told before the first tool call: who it is, how work is planned, what people wrote down for it. */
+/** The system message: who the model is, how work is planned, what people wrote down for it. */
 function buildSystemText(session: Session, rules: Rules): string {
   const language = sessionLanguage(session, rules);
   const words = MODEL_WORDING[language];
@@ -96,13 +95,13 @@ const zh: typeof en = {
 const NOTES_WORDING: Record<Language, typeof en> = { en, zh };
 
 /**
- * What the system message says from both `MEMORY.md`; '' where they are empty. The newest lines stay, and a cut is
- * said.
+ * The part of the system message from both `MEMORY.md` files; '' if they are empty. The newest lines stay, and a cut is
+ * marked.
  */
 export function memorySection({ memory }: Notes, language: Language): string {
   const words = NOTES_WORDING[language];
   const [workspace, session] = [sanitizeNotes(memory.workspace), sanitizeNotes(memory.session)];
-  // Each may take what the other leaves, and half of it in any case.
+  // Each may use what the other leaves, and half of it in any case.
   const room = Math.max(MAX_MEMORY_LENGTH / 2, MAX_MEMORY_LENGTH - [...session].length);
   const first = newestLines(workspace, room, words);
   const second = newestLines(session, MAX_MEMORY_LENGTH - Math.min(room, [...workspace].length), words);
@@ -113,7 +112,7 @@ export function memorySection({ memory }: Notes, language: Language): string {
   return parts.length === 0 ? '' : [words.memory, ...parts].join('\n');
 }
 
-/** The list of skills; '' where there is none, or where the run's agent has no tool to open one. */
+/** The list of skills; '' if there are none, or the run's agent has no tool to open one. */
 export function skillsSection(
   { skills, withheldTools }: Notes,
   agent: AgentProfile | undefined,
@@ -141,7 +140,10 @@ function sanitizeNotes(text: string): string {
     .trim();
 }
 
-/** As many whole lines from the end as fit into `max` code points; of a last line longer than that, its beginning. */
+/**
+ * As many whole lines from the end as fit into `max` code points; the beginning of the last line if even that is
+ * longer.
+ */
 function newestLines(text: string, max: number, words: typeof en): string {
   const lines = text.split('\n');
   let from = lines.length;

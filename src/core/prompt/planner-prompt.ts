@@ -13,9 +13,7 @@ import type { Language } from '../text/language.ts';
 import { MODEL_WORDING } from './model-wording.ts';
 import { stepLines } from './status-block.ts';
 
-/**
- * The last message of a question beside the work: what is asked, what stands, and what was wrong with the last answer.
- */
+/** The last message of a planner query: the question, the current state, and what was wrong with the last answer. */
 export function plannerQueryBlock(session: Session, rules: Rules, ask: PlannerQuery, language: Language): string {
   const words = PLANNER_WORDING[language];
   const plan = activePlan(session);
@@ -36,7 +34,7 @@ function agentLines(agents: Readonly<Record<string, AgentProfile>>, language: La
   return [words.agents, ...names.map(([name, { description = '' }]) => `- [${name}] ${description}`)];
 }
 
-/** What may be changed, with all that a change may touch. */
+/** What may be changed, with everything a change may touch. */
 function changeableSteps({ steps }: Plan, language: Language): string[] {
   const pending = steps.filter((step) => step.status === 'pending');
   const whole = ({ id, description, needs, when, rollback, parent, agent, done_when }: Step) =>
@@ -53,8 +51,8 @@ function faultLines(session: Session, rules: Rules, ask: PlannerQuery, language:
 }
 
 /**
- * The system message of a question beside the work: the planner plans and calls nothing; who says what kind of work it
- * is needs to know no more.
+ * The system message of a planner query: the planner plans and calls nothing; classifying the work needs no more than
+ * this.
  */
 export function plannerSystemMessage(
   ask: PlannerQuery,

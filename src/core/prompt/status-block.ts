@@ -12,15 +12,14 @@ import type { Session } from '../session/session-state.ts';
 import type { ModelWording } from './model-wording.ts';
 
 /**
- * What a request says of tools: the names of those the model may call, and what is amiss with others, in lines for the
- * block.
+ * The tools in a request: the names of those the model may call, and the problems with others, as lines for the block.
  */
 export type ToolFacts = { names: readonly string[]; notices: readonly string[] };
 
 /**
- * What the daemon tells the model at the end of each request: the plan as it stands, questions, differences. It stands
- * alone in the last message, in the daemon's tag, and is never part of the stored conversation, so earlier messages
- * stay as they were and a provider's prefix cache keeps its worth. Null where there is nothing to say.
+ * The daemon's block at the end of each request: the current plan, questions, changes. It stands alone in the last
+ * message, in the daemon's tag, and is never part of the stored conversation, so earlier messages stay unchanged and a
+ * provider's prefix cache stays valid. Null if there is nothing to say.
  */
 export function buildStatusBlock(session: Session, words: ModelWording, { names, notices }: ToolFacts): string | null {
   const news = [
@@ -61,7 +60,7 @@ function planLines(session: Session, words: ModelWording): string[] {
   ];
 }
 
-/** How many items are open, in a mode that keeps them few, and what was left out because they were too many. */
+/** How many items are open, in a mode that limits them, and what was left out because of the limit. */
 function openItemLines(session: Session, words: ModelWording): string[] {
   const plan = activePlan(session);
   if (!plan) return [];
@@ -77,7 +76,7 @@ function openItemLines(session: Session, words: ModelWording): string[] {
   return mergeHintAt !== undefined && open.length >= mergeHintAt ? [words.crowded(open.length, maxOpenSteps)] : [];
 }
 
-/** The steps as the model is told them: what is finished with its results, what is current, what is open. */
+/** The steps as the model sees them: finished steps with their results, the current step, open steps. */
 export function stepLines(plan: Plan, words: ModelWording): string[] {
   if (plan.steps.length === 0) return [words.planning];
   const shown = stepsToShow(plan);
@@ -94,7 +93,7 @@ export function stepLines(plan: Plan, words: ModelWording): string[] {
   ];
 }
 
-/** Open steps that are told at once: a plan of some hundred would fill every request. */
+/** Open steps listed at once: a plan of several hundred would fill every request. */
 const MAX_OPEN_STEPS_SHOWN = 50;
 
 function openStepLines(later: readonly Step[], words: ModelWording): string[] {
@@ -163,12 +162,14 @@ function nudgeLines(session: Session, words: ModelWording): string[] {
   return [...asked, ...reminder, ...repeat];
 }
 
-/** Failures in a row of one tool in one step after which the others are named (manus_demo has the same threshold). */
+/**
+ * Consecutive failures of one tool in one step after which the others are named (manus_demo has the same threshold).
+ */
 const FAILURES_BEFORE_HINT = 2;
-/** More names than this are no help. */
+/** A longer list of names does not help. */
 const MAX_TOOLS_NAMED = 8;
 
-/** Tools that keep failing in the step at work, each with those that have not: what to use instead. */
+/** Tools that keep failing in the current step, each with those that have not: what to use instead. */
 function toolAlternatives(
   { toolFailures: counts }: Session,
   tools: readonly string[],

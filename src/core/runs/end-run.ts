@@ -16,7 +16,7 @@ import type { Language } from '../text/language.ts';
 
 const MINUTE_MS = 60_000;
 
-/** The run comes to rest: open calls are closed, the run ends, and its plan with it where that is an end. */
+/** Ends a run: open calls are closed, and its plan ends with it if the end is final. */
 export function endRunEvents(session: Session, rules: Rules, why: RunEndReason): EventBody[] {
   const { run } = session;
   if (!run) return [];
@@ -49,7 +49,7 @@ export function endRunEvents(session: Session, rules: Rules, why: RunEndReason):
   ];
 }
 
-/** Calls that will not be run, or of which nobody knows how far they got; `but` stays open. */
+/** Closes calls that will not run, or whose progress is unknown; `but` stays open. */
 export function interruptOpenCalls(session: Session, why: string, but?: string): EventBody[] {
   const { claim } = session;
   const checks = (claim?.checks ?? []).flatMap((check, place): EventBody[] =>
@@ -70,14 +70,14 @@ export function interruptOpenCalls(session: Session, why: string, but?: string):
   return [...calls, ...checks, ...looks];
 }
 
-/** A child session outlasts the rest: its answer comes as the result of its step, in the plan. */
+/** A child session outlives the run's end: its answer comes as the result of its step, in the plan. */
 function leaveChildRunning({ plan }: Session, { key, args }: TurnCall): EventBody {
   const step = plan?.steps.find((one) => one.call === key);
   const text = `[${step?.id ?? truncate(args, 80)} has not ended yet; when it has, the plan says what came of it]`;
   return { type: 'tool.finished', call: key, ok: true, output: { text }, ms: 0 };
 }
 
-/** An answer that had come is told all the same; a question that nobody saw was not asked. */
+/** An answer that had arrived is passed on all the same; a question that nobody saw was never asked. */
 function closeUnaskedQuestion(session: Session, { key }: TurnCall, why: string): EventBody[] {
   const answered = session.question?.call === key ? answerQuestionEvents(session) : [];
   if (answered.length > 0) return answered;
@@ -108,7 +108,7 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
     rules.jobs.length > 0 && !endsBackgroundJobs(session.name, why.status)
       ? [words.jobsRun(rules.jobs.join(', '))]
       : [];
-  // A child goes by the same files; its parent's reply is the one a person reads.
+  // A child reads the same files; its parent's reply is the one a person reads.
   const settings =
     rules.settingsWarning !== null && sessionDepth(session.name) === 0
       ? [words.settingsNote(rules.settingsWarning)]
@@ -126,7 +126,7 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
   ].join('\n\n');
 }
 
-/** Of a step that is named in a reply. */
+/** Characters of a step named in a reply. */
 const MAX_NAMED_CHARS = 300;
 const shortStep = ({ description }: Step): string => truncate(description, MAX_NAMED_CHARS);
 
@@ -138,7 +138,7 @@ const stepsBlockedByPerson = ({ steps }: Plan, editedByPerson: readonly string[]
       : [],
   );
 
-/** Steps that a tag gave to an agent nobody knows: the person is told who did them. */
+/** Steps whose tag named an unknown agent: the person is told who did them. */
 function unknownAgentNotes(plan: Plan | null, rules: Rules, words: (typeof REPLY_WORDING)[Language]): string[] {
   if (!plan?.planned_by || Object.keys(rules.agents).length === 0) return [];
   const notes = plan.steps.flatMap((step) => {
@@ -174,7 +174,7 @@ export function checkLimits(session: Session, rules: Rules): RunEndReason | null
   return null;
 }
 
-/** A model that does not answer: kept trying, given up for now, or not worth another try. */
+/** The end of a run whose model does not answer; null while it is still being retried. */
 export function checkOutage(session: Session, rules: Rules): RunEndReason | null {
   const failure = session.run?.failure;
   if (!session.run || !failure || failure.last.kind === 'aborted') return null;
@@ -186,7 +186,9 @@ export function checkOutage(session: Session, rules: Rules): RunEndReason | null
   return { status: 'paused', reason: 'outage', text: words.outage(minutes, failure.last.error) };
 }
 
-/** The same call with the same result, nudged and asked for another approach, and once more. */
+/**
+ * Ends the run if the same call with the same result is repeated even after a hint and a request for another approach.
+ */
 export function checkRepeatedCalls(session: Session, rules: Rules): RunEndReason | null {
   const { run } = session;
   if (!run || run.limits.repeats === 0 || run.repeatedCall.count < run.limits.repeats + 2) return null;
@@ -199,7 +201,7 @@ export function checkRepeatedCalls(session: Session, rules: Rules): RunEndReason
   };
 }
 
-/** Steps are open, and none of them can begin: people wrote a ring or a need of nothing, and only they can mend it. */
+/** Steps are open and none of them can start: people wrote a cycle or an unknown need, and only they can fix it. */
 export function checkNothingReady(session: Session, rules: Rules): RunEndReason | null {
   const plan = activePlan(session);
   if (!plan || openSteps(plan).length === 0 || runningStep(plan)) return null;
@@ -209,7 +211,7 @@ export function checkNothingReady(session: Session, rules: Rules): RunEndReason 
   return { status: 'waiting', reason: 'needs', text };
 }
 
-/** How a run ends at an answer without tool calls; null where it goes on. */
+/** How a run ends at an answer without tool calls; null if it continues. */
 export function checkFinished(session: Session, rules: Rules): RunEndReason | null {
   const { run, turn } = session;
   if (!run || !turn || turn.calls.length > 0) return null;
@@ -226,7 +228,7 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
   return { status: 'done', reason: plan && plan.steps.length > 0 ? 'completed' : 'answered', text: turn.text };
 }
 
-/** What the model said; and, where its claim was not believed, why: the person would take it at its word. */
+/** The model's text; and, if its claim was refused, why: otherwise the person would believe it. */
 function textWithRefusal(session: Session, rules: Rules): string {
   const { turn, plan } = session;
   const step = plan?.steps.find((one) => one.id === turn?.refusedClaim?.step);
@@ -234,11 +236,11 @@ function textWithRefusal(session: Session, rules: Rules): string {
   return `${turn.text}\n\n${REPLY_WORDING[sessionLanguage(session, rules)].refused(step.description, turn.refusedClaim.evidence)}`;
 }
 
-/** What a plan comes to when its run is done, computed from its steps alone. */
+/** The end of a plan when its run is done, computed from its steps alone. */
 export function planEndEvent(session: Session): EventBody | null {
   const { plan, runEnd, run } = session;
   if (run || !plan || plan.status !== 'running' || !runEnd) return null;
-  // A power cut between the rest and the plan's end.
+  // A power cut came between the end of the run and that of the plan.
   if ((runEnd.status === 'failed' || runEnd.status === 'cancelled') && runEnd.plan === plan.id)
     return { type: 'plan.ended', plan: plan.id, status: runEnd.status, reason: runEnd.reason };
   if (runEnd.status !== 'done') return null;
@@ -253,6 +255,6 @@ export function planEndEvent(session: Session): EventBody | null {
   };
 }
 
-/** Whether a limit is extended instead of pausing the run. What a child may spend is its parent's to extend. */
+/** Whether a limit is extended instead of pausing the run. Only the parent may extend the budget of a child. */
 export const extendsLimit = ({ name }: Session, { onLimit }: Rules): boolean =>
   onLimit === 'extend' && sessionDepth(name) === 0;

@@ -12,8 +12,8 @@ import { endRunEvents } from './end-run.ts';
 
 const DAEMON_LOST = 'the daemon ended while it ran';
 /**
- * What becomes a dead letter after too many crashes: the run, else the message that is owed a reply or is the next one.
- * The session and the daemon go on with the others; "continue" tries a run again.
+ * What becomes a dead letter after too many crashes: the run, else the message that is owed a reply or is next. The
+ * session and the daemon continue with the others; "continue" tries the run again.
  */
 export function deadLetterEvents(session: Session, rules: Rules): EventBody[] {
   const { run, runEnd, crashes } = session;
@@ -33,8 +33,8 @@ export function deadLetterEvents(session: Session, rules: Rules): EventBody[] {
 const SETTINGS_REASON = 'settings';
 
 /**
- * A run whose settings do not hold calls no model and no tool: it rests and says why. A child session waits without a
- * word, as its root is held up by the same file and goes on with it.
+ * A run whose settings are invalid calls no model and no tool: it ends and says why. A child session waits silently,
+ * since its root is held up by the same file and resumes it.
  */
 export function waitForSettings(session: Session, rules: Rules): Decision | null {
   if (rules.settingsFault === null) return null;
@@ -47,14 +47,11 @@ export function waitForSettings(session: Session, rules: Rules): Decision | null
   };
 }
 
-/** Whether a run rests until settings hold: its session has to be looked at again by itself. */
+/** Whether a run has ended until settings are valid: its session has to be checked again without being asked. */
 export const isWaitingForSettings = ({ run, runEnd }: Session): boolean =>
   !run && runEnd?.status === 'waiting' && runEnd.reason === SETTINGS_REASON;
 
-/**
- * The run goes on once they hold; what it comes to is told by a reply of its own, since its message was told that it
- * waits.
- */
+/** Resumes the run once they are valid; its result gets a reply of its own, since its message was already answered. */
 export function resumeAfterSettings(session: Session, rules: Rules): EventBody[] {
   const { runEnd } = session;
   if (rules.settingsFault !== null || !isWaitingForSettings(session) || !runEnd) return [];
@@ -66,13 +63,13 @@ export function resumeAfterSettings(session: Session, rules: Rules): EventBody[]
 }
 
 /**
- * A run is on, nothing is to be done for it, no time is set for anything, and no child session is at work: it would
- * never go on. No session may come to this; where one does, that is an error of the code.
+ * Whether a run is on, nothing is to be done for it, no time is set, and no child session is working: it would never
+ * continue. This should never happen; if it does, it is a bug.
  */
 export const isStalled = ({ run, children }: Session, decision: Decision): boolean =>
   run !== null && decision.do === 'rest' && decision.due === undefined && !Object.values(children).some(isChildBusy);
 
-/** The end of such a run: the person hears of it, and can go on. */
+/** The end of such a run: the person is told, and can continue. */
 export function endStalledRunEvents(session: Session, rules: Rules): EventBody[] {
   const text = REPLY_WORDING[sessionLanguage(session, rules)].stalled;
   return endRunEvents(session, rules, { status: 'failed', reason: 'stalled', text });

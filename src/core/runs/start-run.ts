@@ -18,7 +18,7 @@ import type { Message } from '../session/session-messages.ts';
 import type { Session } from '../session/session-state.ts';
 import { planFromTemplate } from '../templates/template-plan.ts';
 
-/** A run begins, beside an open plan if there is one; a template brings its plan along, and sets the open one aside. */
+/** Starts a run, next to an open plan if there is one; a template brings its own plan, and shelves the open one. */
 export function startRunEvents(session: Session, message: Message, rules: Rules, open?: Plan): EventBody[] {
   const run = { ...runStartedEvent(session, message, rules), ...(open && { beside: open.id }) };
   const { template } = message;
@@ -42,7 +42,7 @@ function runStartedEvent(session: Session, message: Message, rules: Rules): Even
   };
 }
 
-/** The plan at hand goes on, or the one that is named if it was set aside. */
+/** Resumes the current plan, or the named one if it was shelved. */
 export function resumeRunEvents(session: Session, message: Message, rules: Rules): EventBody[] {
   const [first = ''] = (parseCommand(message)?.rest ?? '').split(/\s/);
   const fromAbove = isFromAncestor(session.name, message.from);
@@ -81,8 +81,8 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
 }
 
 /**
- * A run that waits for a person's check hears the answer to it: a yes passes the check, a bare "continue" has it asked
- * again, anything else is told to the model.
+ * The answer to a person's check on which a run waits: yes passes the check, a bare "continue" asks again, anything
+ * else is passed on to the model.
  */
 function personCheckEvents(session: Session, message: Message): EventBody[] {
   const { claim, runEnd } = session;

@@ -149,7 +149,7 @@ export function continueRound(rounds: WorkRounds, length: number): WorkRounds {
 }
 
 /**
- * Fewer rounds than this are never stagnation, and this many idle rounds in a row are tolerated (both as in Manus
+ * Up to this many rounds are never stagnation, and this many idle rounds in a row are tolerated (both as in Manus
  * Demo).
  */
 const MIN_ROUNDS = 5;

@@ -16,10 +16,10 @@ import { parseCommand } from '../messages/commands.ts';
 import { findCycle } from '../plan/step-graph.ts';
 import type { Message } from '../session/session-messages.ts';
 
-/** Longest value in UTF-16 units; what is longer is a file. */
+/** Longest value in UTF-16 units; anything longer belongs in a file. */
 const MAX_VALUE_LENGTH = 4000;
 
-/** What is wrong with a template whatever it is given, each in a line with its place; none where it can be run. */
+/** The faults of a template independent of its arguments, one line each with its position; empty if it can be run. */
 export function findTemplateFaults({ name, head, body, frontMatterLines }: Template): string[] {
   const at = (line: number, what: string) => `templates/${name}.md, line ${line + frontMatterLines}: ${what}`;
   const read = parseSteps(body);
@@ -51,7 +51,7 @@ export function findTemplateFaults({ name, head, body, frontMatterLines }: Templ
   ];
 }
 
-/** Every place that takes a value: those of commands take none. */
+/** All texts that may contain placeholders: those of commands may not. */
 function placeholdersOf({ goal, description }: TemplateHead, body: string, steps: readonly TemplateStep[]): string[] {
   const names = new Set([goal, description, textBeforeList(body)].flatMap((text) => placeholderNames(text ?? '')));
   const noted = (name: string) => {
@@ -62,7 +62,7 @@ function placeholdersOf({ goal, description }: TemplateHead, body: string, steps
   return [...names];
 }
 
-/** How a template is run, with everything that must be given. */
+/** How to run a template, with all required arguments. */
 export function templateUsage({ name, head }: Template): string {
   const words = Object.entries(head.parameters ?? {}).map(([key, given]) =>
     given.default !== undefined ? `[${key}=${quoteValue(given.default)}]` : `${key}=…`,
@@ -73,9 +73,9 @@ export function templateUsage({ name, head }: Template): string {
 const quoteValue = (text: string) => (/^[^\s"'“]+$/.test(text) ? text : JSON.stringify(text));
 
 /**
- * The template with these arguments, as it goes on record, or why it cannot be run. Values are put in once, as text:
- * none is looked into for places, none makes a step or a command. A command gets those it names as variables of the
- * shell, quoted.
+ * The template with these arguments filled in, as it is logged, or why it cannot be run. Values are inserted once, as
+ * text: they are not searched for placeholders, and create no step or command. A command gets the parameters it names
+ * as quoted shell variables.
  */
 export function fillTemplate(template: Template, args: string): RenderedTemplate {
   const faults = findTemplateFaults(template);
@@ -99,7 +99,7 @@ export function fillTemplate(template: Template, args: string): RenderedTemplate
   const text = [...(before === '' ? [] : [before, '']), list.text].join('\n');
   if (text.length > MAX_TEMPLATE_CHARS)
     return { fault: `${name} with these values has ${text.length} characters; ${MAX_TEMPLATE_CHARS} are the most.` };
-  // What stands before the list is told as it is: no value in it may become a step.
+  // The text before the list is passed on as it is: no value in it may become a step.
   const back = parseSteps(text);
   if (!('steps' in back) || back.steps.length !== steps.length)
     return {
@@ -109,7 +109,7 @@ export function fillTemplate(template: Template, args: string): RenderedTemplate
   return { name, goal, text, ...(head.mode && { mode: head.mode }), ...(head.limits && { limits: head.limits }) };
 }
 
-/** A value for every parameter, or which one is missing, not known or not fit. */
+/** A value for every parameter, or which one is missing, unknown or invalid. */
 function resolveValues(template: Template, args: string): { values: Map<string, string> } | { fault: string } {
   const usage = `Usage: ${templateUsage(template)}`;
   const read = parseArguments(args);
@@ -175,7 +175,7 @@ function fillCheck(check: StepCheck, value: (key: string) => string, values: Rea
   if ('command' in check) return { ...check, command: exportVariables(check.command, values) };
   if ('url' in check) return { ...check, url: fillPlaceholders(check.url, (key) => encodeURIComponent(value(key))) };
   if ('person' in check) return { person: fillPlaceholders(check.person, value) };
-  // A value is text there too, and no pattern.
+  // A value is plain text there too, not a pattern.
   const pattern = (key: string) => value(key).replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
   const { file, matches } = check;
   return {
@@ -186,8 +186,8 @@ function fillCheck(check: StepCheck, value: (key: string) => string, values: Rea
 }
 
 /**
- * A command with the parameters it names set before it. POSIX, 2.2.2: between single quotes every character stands for
- * itself, so that no value ends its quotes or begins a command, wherever the variable is used later.
+ * A command preceded by assignments of the parameters it names. POSIX, 2.2.2: between single quotes every character
+ * stands for itself, so that no value ends its quotes or starts a command, wherever the variable is used later.
  */
 function exportVariables(command: string, values: ReadonlyMap<string, string>): string {
   const named = [...values].filter(([key]) => new RegExp(`(?<![A-Za-z0-9_])${key}(?![A-Za-z0-9_])`).test(command));
@@ -197,10 +197,10 @@ function exportVariables(command: string, values: ReadonlyMap<string, string>): 
   ].join('\n');
 }
 
-/** What `/run` was given: the template's name and the rest as typed. */
+/** The arguments of `/run`: the template's name and the rest as typed. */
 export type RunCommand = { name: string; args: string };
 
-/** The order of a `/run` message; null for any other. */
+/** Parses a `/run` message; null for any other. */
 export function parseRunCommand(message: Pick<Message, 'text' | 'command'>): RunCommand | null {
   const command = parseCommand(message);
   if (command?.name !== 'run') return null;
@@ -211,8 +211,8 @@ export function parseRunCommand(message: Pick<Message, 'text' | 'command'>): Run
 const ARGUMENT = /\s*([A-Za-z_]\w*)\s*=\s*(?:"((?:[^"\\]|\\[\s\S])*)"|“([^”]*)”|'([^']*)'|([^\s"'“]\S*)?)(?=\s|$)/y;
 
 /**
- * `city=Paris title="a b"` as values by name, or what could not be read. In double quotes a backslash keeps what
- * follows it.
+ * Parses `city=Paris title="a b"` into values by name, or returns what could not be read. In double quotes a backslash
+ * escapes the next character.
  */
 export function parseArguments(text: string): { values: Map<string, string> } | { fault: string } {
   const values = new Map<string, string>();

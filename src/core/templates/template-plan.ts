@@ -11,9 +11,9 @@ import type { Session } from '../session/session-state.ts';
 export type PlanAsTemplate = { head: TemplateHead; body: string } | { why: string };
 
 /**
- * What a plan set out to do, without what came of it: run again, the template makes a plan of the same steps, needs,
- * checks and conditions, with ids by place. Steps that were left out stay out, unless they belong to a condition or
- * undo another one. What looks like a place for a value is kept as the text it is.
+ * Turns a plan into a template, without its outcomes: running the template creates a plan with the same steps, needs,
+ * checks and conditions, with ids by position. Steps that were left out stay out, unless they belong to a condition or
+ * are rollbacks. Text that looks like a placeholder is escaped.
  */
 export function templateFromPlan(plan: Plan): PlanAsTemplate {
   const kept = stepsToKeep(plan);
@@ -23,7 +23,7 @@ export function templateFromPlan(plan: Plan): PlanAsTemplate {
   const steps = kept.map((step) => toTemplateStep(step, places, listed));
   const list = formatSteps(steps);
   if ('unwritten' in list) return { why: `Step ${list.unwritten} cannot be written as an item of a list.` };
-  // A plan that began with a list of commands has that list as its goal.
+  // A plan that started from a list of commands has that list as its goal.
   const isList = steps.some((step) => step.command !== undefined) && listed.some((item) => item.command !== undefined);
   const about = plan.title ?? templateDescription(isList ? textBeforeList(plan.goal) : plan.goal);
   return {
@@ -54,7 +54,7 @@ function stepsToKeep({ steps }: Plan): Step[] {
 
 type ListedItems = ReturnType<typeof parseListItems>;
 
-/** A step's own wishes. What names a step that is left out is left out too. */
+/** A step's own fields. References to steps that are left out are dropped. */
 function toTemplateStep(step: Step, places: ReadonlyMap<string, string>, listed: ListedItems): TemplateStep {
   const { description, agent, notes, done_when } = step;
   const command = step.command ?? listed.find((item) => item.description === description)?.command;
@@ -94,7 +94,7 @@ function escapeCheck(check: NonNullable<Step['done_when']>[number]): NonNullable
 
 type RunStarted = Extract<EventBody, { type: 'run.started' }>;
 
-/** The plan a template brings: all its steps, none begun, in one event. */
+/** The plan of a template: all its steps, none started, in one event. */
 export function planFromTemplate(
   session: Session,
   run: RunStarted,

@@ -1,14 +1,14 @@
 /**
- * Content words of a text, for asking how much two texts speak of the same thing. Latin words are folded to a crude
- * stem, names such as `getUseUTC` or `pkg/cmd/utils.go` also to their parts; Han, kana and hangul runs to pairs of
- * characters, since they are written without spaces.
+ * Content words of a text, to measure how much two texts have in common. Latin words are reduced to a crude stem, and
+ * names such as `getUseUTC` or `pkg/cmd/utils.go` are also split into their parts; runs of Han, kana and hangul become
+ * pairs of characters, since they are written without spaces.
  */
 
 const WORD_RUN = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}ー々]+|\p{Script=Hangul}+|[\p{L}\p{N}]+/gu;
 const CJK = /^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}]/u;
 const ASCII = /^[\x00-\x7F]*$/;
 const ASCII_RUN = /[A-Za-z0-9]+/g;
-/** One hump: nothing to take apart. */
+/** A single hump: nothing to split. */
 const SINGLE_HUMP = /^[A-Z]?[a-z]+$/;
 const CAMEL_PARTS = /[\p{Lu}]+(?![\p{Ll}])|\p{Lu}?\p{Ll}+|\p{N}+|[\p{L}]+/gu;
 
@@ -25,7 +25,7 @@ const STOP_WORDS = new Set(
 const CJK_STOP_PAIRS =
   /^(?:现在|現在|接下|下来|下來|然后|然後|开始|開始|让我|讓我|我们|我們|一下|这个|這個|步骤|步驟|下一|一步|继续|繼續|进行|進行|已经|已經|可以|需要)$/;
 
-/** Folds inflection away: updates, updated, updating and update are one. It need not be right, only the same twice. */
+/** Removes inflection: updates, updated, updating and update become one. It need not be right, only consistent. */
 function stem(word: string): string {
   if (word.length <= 3 || !/^[a-z]+$/.test(word)) return word;
   let root = word;
@@ -39,7 +39,7 @@ function stem(word: string): string {
   return /([b-df-hj-np-tv-z])\1$/.test(root) && root.length > 4 ? root.slice(0, -1) : root;
 }
 
-/** The content words of a text, folded. Pure and total; the order is that of the text. */
+/** The content words of a text, as stems. Pure and total; in the order of the text. */
 export function contentWords(text: string): Set<string> {
   const words = new Set<string>();
   if (ASCII.test(text)) {

@@ -1,14 +1,14 @@
 /** Longest answer that is tried as JSON. */
 const MAX_UNWRAPPED_CHARS = 20_000;
-/** Keys of what a tool said, and keys that mean it where the same object has words of the model's own. */
+/** Keys of tool output, and keys that mean it if the same object also has words of the model's own. */
 const TOOL_OUTPUT_KEY =
   /^(?:tool|command|shell|function)[_-]?(?:calls?|outputs?|results?|responses?)$|^(?:observations?|stdout|stderr)$/i;
 const RESULT_KEY = /^(?:outputs?|results?|logs?)$/i;
 const OWN_WORDS_KEY = /^(?:(?:final_?)?answer|response|reply|message|text|content|thoughts?)$/i;
 
 /**
- * The words of an answer that is JSON as a whole (some models answer so whatever they are told): its texts, one a line.
- * Any other answer is given back as it is. What a tool said in it is not the model's word and is left out.
+ * The texts of an answer that is JSON as a whole (some models answer that way regardless of instructions), one per
+ * line. Any other answer is returned unchanged. Tool output in it is not the model's own and is left out.
  */
 export function textOfJsonAnswer(text: string): string {
   const bare = text.trim();
@@ -33,7 +33,7 @@ function collectTexts(value: unknown, texts: string[]): void {
 /** Longest answer that is searched for JSON. */
 const MAX_SEARCHED_CHARS = 200_000;
 
-/** The first whole JSON object in a text that may have talk or a fence around it; undefined where there is none. */
+/** The first complete JSON object in a text that may have prose or a fence around it; undefined if there is none. */
 export function firstJsonObject(text: string): unknown {
   const within = text.slice(0, MAX_SEARCHED_CHARS);
   for (let from = within.indexOf('{'); from >= 0; from = within.indexOf('{', from + 1)) {
@@ -42,13 +42,13 @@ export function firstJsonObject(text: string): unknown {
     try {
       return JSON.parse(within.slice(from, to));
     } catch {
-      // Not this brace: talk may have some of its own.
+      // Not this brace: prose may contain braces of its own.
     }
   }
   return undefined;
 }
 
-/** Where the object that begins at `from` ends; -1 where it does not. Braces inside strings do not count. */
+/** Where the object that starts at `from` ends; -1 if it does not. Braces inside strings do not count. */
 function objectEnd(text: string, from: number): number {
   let [depth, quoted] = [0, false];
   for (let at = from; at < text.length; at++) {

@@ -1,6 +1,6 @@
 /**
- * Markdown reduced to what its author says in their own voice. Everything here works line by line, so one stray
- * backtick or quotation mark can hide the rest of its line and never more.
+ * Markdown reduced to its author's own words. Everything here works line by line, so one stray backtick or quotation
+ * mark can hide at most the rest of its line.
  */
 
 const FENCE_OPENS = /^[\s>]*(?:[-*+]\s+|\d+[.)]\s+)?(`{3,}|~{3,})(.*)$/;
@@ -16,10 +16,10 @@ const QUOTATIONS = [
   /(?<![A-Za-z0-9])"[^"]*"(?![A-Za-z0-9])/g,
   /(?<![\p{L}\p{N}])'[^']*'(?![\p{L}\p{N}])/gu,
 ];
-/** Stands where code or a quotation stood: a letter-like nothing, so that the words around it keep their distance. */
+/** Replaces code or a quotation: a neutral character, so that the words around it keep their distance. */
 const PLACEHOLDER = '\uFFFC';
 
-/** The lines outside fenced code. A fence that never closes runs to the end of the text. */
+/** The lines outside fenced code. A fence that is never closed runs to the end of the text. */
 export function linesOutsideCode(text: string): string[] {
   const lines = text.split(/\r\n?|\n|\u2028|\u2029/);
   if (!text.includes('```') && !text.includes('~~~')) return lines;
@@ -34,17 +34,17 @@ export function linesOutsideCode(text: string): string[] {
   return kept;
 }
 
-/** CommonMark: the words after a backtick fence hold no backtick; a line where they do is inline code. */
+/** CommonMark: the words after a backtick fence contain no backtick; otherwise the line is inline code. */
 function openingFence(line: string): string {
   const [, mark = '', info = ''] = FENCE_OPENS.exec(line) ?? [];
   return mark.startsWith('`') && info.includes('`') ? '' : mark;
 }
 
-/** A line without its inline code; what code hides is replaced by one neutral character. */
+/** A line without its inline code; each code span is replaced by one neutral character. */
 export const withoutInlineCode = (line: string): string =>
   line.includes('`') ? line.replace(INLINE_CODE, PLACEHOLDER) : line;
 
-/** Lines in the author's own voice: no fenced or inline code, no block quotation, no quoted words. */
+/** Lines in the author's own words: no fenced or inline code, no block quotation, no quoted words. */
 export function unquotedLines(text: string): string[] {
   return linesOutsideCode(text)
     .filter((line) => !/^\s*>/.test(line))
@@ -56,12 +56,16 @@ function withoutQuotedWords(line: string): string {
   return QUOTATIONS.reduce((rest, pattern) => rest.replace(pattern, PLACEHOLDER), line);
 }
 
-/** Where a sentence ends: after its mark and a space, directly after a full-width mark, or with the line. */
+/**
+ * Where a sentence ends: after its punctuation and a space, directly after full-width punctuation, or with the line.
+ */
 const SENTENCE_BREAK = /(?<=[.!?:;…]["'”’)\]*_]{0,4})\s+|(?<=[。！？：；])/;
-/** What may stand before the first word: list bullets, numbers, emphasis, ticks, arrows. */
+/** What may come before the first word: list bullets, numbers, emphasis, ticks, arrows. */
 const LEADING_MARKS = /^(?:[\s>*_#~|•·–—-]|\d+[.)](?=\s)|\p{Extended_Pictographic}|\uFE0F|[✓✔✅☑→➜])+/u;
 
-/** Sentences of a line, trimmed, none empty. "Next.js 15" and "3.5" hold no end: a mark needs a space after it. */
+/**
+ * Sentences of a line, trimmed, none empty. "Next.js 15" and "3.5" contain no end: punctuation needs a space after it.
+ */
 export function splitSentences(line: string): string[] {
   return line.split(SENTENCE_BREAK).flatMap((part) => {
     const sentence = part.trim();
@@ -72,11 +76,11 @@ export function splitSentences(line: string): string[] {
 /** The sentence from its first word on. */
 export const withoutLeadingMarks = (sentence: string): string => sentence.replace(LEADING_MARKS, '');
 
-/** Where a clause ends: what an earlier one denies does not reach the next. */
+/** Where a clause ends: a negation does not reach the next clause. */
 const CLAUSE_BREAK =
   /[.!?;:,…\n，。！？；：、—–]|\b(?:but|because|since|due|although|though|however|except|only|yet)\b|但|因为|因為|只有|除了/iu;
 
-/** What may stand between "not" and what it denies: "did not find any", "was not a". */
+/** What may come between "not" and the word it negates: "did not find any", "was not a". */
 const FINDING_WORDS =
   '(?:find|found|finding|see|seen|saw|have|has|had|contain|show|report|encounter|produce|raise|throw|detect|get|got|give|cause|return|be|been|being|to|really|actually|necessarily|any|an?|the|one|single|more|further|new)';
 /** "no fatal errors", "without any error", "neither warnings nor errors", "0 errors", "free of errors". */
@@ -94,8 +98,8 @@ const NEGATED_AFTER =
   /^["”'’」』`*_]*\s*(?:(?:count|rate|数|數|数量|數量|率)?\s*(?:[:=：]|为|為|是)\s*(?:0(?![\d.])|none\b|no\b|nil\b|无|無|零|没有|沒有)|(?:(?:was|were|is|are|has|have|had|did|does|do|could|can)\s*(?:not|n['’]t)|cannot|never)\b|-free\b|不存在|没有|沒有|未)|^[^.!?。！？\n]*(?:[?？]|吗|嗎)/iu;
 
 /**
- * Whether a text states something: the words are in it, as words, and somewhere they are not denied, asked or made a
- * condition. "no errors" does not say "error", "不需要深入" does not say "需要深入".
+ * Whether a text states something: it contains the words, as words, and in at least one place they are not negated,
+ * asked or conditional. "no errors" does not say "error", "不需要深入" does not say "需要深入".
  */
 export function assertsPhrase(text: string, wanted: string): boolean {
   const within = normalizePhrase(text);
@@ -115,7 +119,7 @@ const normalizePhrase = (text: string): string =>
     .trim()
     .toLowerCase();
 
-/** Letters with spaces around them are words and may be plural; scripts without spaces are found anywhere. */
+/** Text with spaces between words is matched as words, which may be plural; scripts without spaces match anywhere. */
 function phrasePattern(words: string): RegExp {
   const escaped = words.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   const before = /^[a-z0-9_]/.test(words) ? '(?<![\\p{Script=Latin}\\p{N}_])' : '';

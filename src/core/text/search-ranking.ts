@@ -2,13 +2,13 @@ import { truncate } from '../../base/strings.ts';
 import type { PlanSearchResult, SearchDocument } from '../../protocol/workspace/memory-notes.ts';
 import { contentWords, isCharacterPair } from './content-words.ts';
 
-/** Of a longer text only its beginning is searched, in UTF-16 units. */
+/** Only the beginning of a longer text is searched, in UTF-16 units. */
 const MAX_SEARCHED_CHARS = 50_000;
 const PASSAGE_LENGTH = 240;
 const MAX_PASSAGES = 3;
-/** What is this old, compared with the newest that was found, has lost half of what being new is worth. */
+/** A document this much older than the newest one found has lost half of its recency score. */
 const HALF_LIFE_MS = 30 * 86_400_000;
-/** How much of a score is being new. */
+/** The share of recency in a score. */
 const RECENCY_WEIGHT = 0.25;
 
 type RankedPassage = { text: string; hits: string[] };
@@ -21,20 +21,18 @@ type SearchHit = {
   passages: RankedPassage[];
 };
 
-/**
- * A search that is given one writing after another and keeps what it needs of it: a bounded piece of each that fits.
- */
+/** A search that receives one document after another and keeps only a bounded part of each match. */
 export type SearchRanking = {
   /** How many words are searched for; with none, nothing is found. */
   wordCount: number;
   add(document: SearchDocument): void;
-  /** At most `limit`, those that fit best first; where two fit alike, the newer one. A plan and its replies are one. */
+  /** At most `limit` results, best first; on a tie the newer one. A plan and its replies are one result. */
   top(limit: number): PlanSearchResult[];
 };
 
 /**
- * Ranks writings by the content words they share with a query; Han, kana and hangul by pairs of characters. A rare word
- * weighs more than a common one (inverse document frequency), words that stand together once more.
+ * Ranks documents by the content words they share with a query; Han, kana and hangul by pairs of characters. A rare
+ * word weighs more than a common one (inverse document frequency), and adjacent words weigh extra.
  */
 export function createSearchRanking(query: string): SearchRanking {
   const wanted = [...contentWords(query)];
@@ -97,7 +95,7 @@ function mergeHits(hits: readonly SearchHit[], goal: string | undefined): PlanSe
   };
 }
 
-/** The lines and sentences that have most of the words in them. */
+/** The lines and sentences with the most matching words. */
 function bestPassages(text: string, hitsIn: (text: string) => string[]): RankedPassage[] {
   return text
     .split(/\n+|(?<=[.!?]\s)|(?<=[。！？；])/)
@@ -108,7 +106,7 @@ function bestPassages(text: string, hitsIn: (text: string) => string[]): RankedP
     .slice(0, MAX_PASSAGES);
 }
 
-/** A piece too long to be shown is shown by the part that fits, never by its beginning alone. */
+/** A passage too long to show is shown by the part that matches, not just by its beginning. */
 function splitLongText(long: string): string[] {
   const text = long.replace(/\s+/g, ' ').trim();
   if (text.length <= PASSAGE_LENGTH) return [text];

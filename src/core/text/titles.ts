@@ -2,15 +2,13 @@ import { truncate } from '../../base/strings.ts';
 
 const INSTRUCTION_WRAPPER =
   /^\s*\[[^\]\n]*\][\s\S]*?(?:用户指令|用戶指令|user(?:'s)? (?:instruction|message))\s*[:：]\s*/i;
-/** What a parent tells a child session begins with the same words for all of them; its step is what it is about. */
+/** The task of every child session starts with the same words; the title comes from its step. */
 const CHILD_TASK_OPENING =
   /^(?:Do this one step of a larger plan|请完成一个较大计划中的这一个步骤)[^\n]*\n+[^\n:：]*[:：]\s*/;
 const POLITE_OPENING =
   /^(?:(?:请|請)?(?:你)?(?:帮我|幫我|帮忙|幫忙|麻烦你?|麻煩你?)\s*|(?:请|請)\s*|(?:please|could you(?: please)?|can you(?: please)?|would you(?: please)?|help me(?: to)?|i(?:'d| would) like you to|i want you to)\s+)/i;
 
-/**
- * A session's title from what was said first: its first line without polite beginnings. Null where that leaves nothing.
- */
+/** A session's title from its first message: the first line without a polite opening. Null if nothing is left. */
 export function titleFromMessage(text: string): string | null {
   const said = text.replace(INSTRUCTION_WRAPPER, '').replace(CHILD_TASK_OPENING, '').trim();
   if (said.startsWith('/')) return null;
