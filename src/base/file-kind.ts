@@ -2,12 +2,14 @@
 export const IMAGE_TYPES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'] as const;
 export type ImageType = (typeof IMAGE_TYPES)[number];
 
-/** What a file is, in words; `image`: the type of an image that models can be given. */
+/** The kind of a file, in words; `image`: its type, if models can be given it. */
 export type FileKind = { kind: string; image?: ImageType };
 
 type MagicNumber = FileKind & { magic: string; at?: number };
 
-/** What begins a file of a kind; `at` is where, 0 if not said. From the formats' own specifications. */
+/**
+ * The bytes that identify a kind of file; `at` is their offset, 0 if left out. From the formats' own specifications.
+ */
 const MAGIC_NUMBERS: MagicNumber[] = [
   { kind: 'a PNG image', magic: '\x89PNG\r\n\x1a\n', image: 'image/png' },
   { kind: 'a JPEG image', magic: '\xff\xd8\xff', image: 'image/jpeg' },
@@ -27,10 +29,10 @@ const MAGIC_NUMBERS: MagicNumber[] = [
   { kind: 'UTF-16 text (iconv -f UTF-16 -t UTF-8 makes it readable)', magic: '\xfe\xff' },
 ];
 
-/** How much of a file's beginning `detectFileKind` wants to see, in bytes. */
+/** How many bytes of a file's beginning `detectFileKind` needs. */
 export const SNIFF_BYTES = 8192;
 
-/** What kind of binary file begins like this; undefined for text, in whatever one-byte encoding or UTF-8. */
+/** The kind of a binary file that starts like this; undefined for text, in any one-byte encoding or UTF-8. */
 export function detectFileKind(start: Uint8Array): FileKind | undefined {
   const known = MAGIC_NUMBERS.find(({ magic, at = 0 }) => {
     for (let n = 0; n < magic.length; n++) if (start[at + n] !== magic.charCodeAt(n)) return false;

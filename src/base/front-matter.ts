@@ -1,12 +1,13 @@
 /**
- * The head of a text file between two lines of `---`, as far as it is lines of `key: value`, and what comes after it.
+ * The front matter of a text file, between two lines of `---`, as far as it consists of `key: value` lines, and the
+ * text after it.
  */
 export type FrontMatter = { fields: Readonly<Record<string, string>>; body: string };
 
 /**
- * Reads the front matter of a text; undefined where it has none or the head never ends. Of YAML it knows what people
- * write there: plain, quoted and folded values, and blocks after `|` and `>`. Lists and nested keys are passed by,
- * never an error.
+ * Parses the front matter of a text; undefined if it has none or it never ends. Supports the YAML that people write
+ * there: plain, quoted and folded values, and blocks after `|` and `>`. Lists and nested keys are skipped, never an
+ * error.
  */
 export function parseFrontMatter(text: string): FrontMatter | undefined {
   const lines = text.replace(/^\uFEFF/, '').split(/\r?\n/);
@@ -41,7 +42,7 @@ function parseValue(first: string, more: readonly string[]): string {
   return whole.replace(/(?:^|\s+)#.*$/, '');
 }
 
-/** Lines that are one paragraph become one line; an empty line stays a break. */
+/** Joins the lines of a paragraph into one; an empty line remains a break. */
 function joinFoldedLines(lines: readonly string[]): string {
   return lines
     .map((line) => line.trim())
@@ -62,7 +63,7 @@ function unquote(whole: string, quote: string): string {
   try {
     return String(JSON.parse(inner.replaceAll('\n', '\\n')));
   } catch {
-    // An escape that YAML has and JSON has not: the text as it stands is close enough to be read.
+    // An escape that YAML has and JSON has not: the unescaped text is close enough to be read.
     return inner.slice(1, -1);
   }
 }

@@ -1,4 +1,4 @@
-/** A place in a text, both counted from 1; columns are counted in code points. */
+/** A position in a text, both counted from 1; columns are counted in code points. */
 export type TextPosition = { line: number; column: number };
 
 /** Why a text is not JSON, and where. */
@@ -9,7 +9,7 @@ const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 const SPACE = /[ \t\n\r]*/y;
 const MAX_DEPTH = 1000;
 
-/** `earlier`: where the same key stood before in the same object. */
+/** `earlier`: the offset of an earlier occurrence of the key in the same object. */
 type VisitPath = (path: ReadonlyArray<string | number>, offset: number, earlier?: number) => void;
 
 class ScanError extends Error {
@@ -23,7 +23,7 @@ class ScanError extends Error {
   }
 }
 
-/** The first thing that keeps a text from being JSON (RFC 8259); undefined where it is JSON. */
+/** The first syntax error in a JSON text (RFC 8259); undefined if it is valid. */
 export function findJsonSyntaxError(text: string): JsonSyntaxError | undefined {
   try {
     scanJson(text, () => {});
@@ -36,21 +36,21 @@ export function findJsonSyntaxError(text: string): JsonSyntaxError | undefined {
   }
 }
 
-/** Where a path stands in a JSON text: its key, or the item of a list. Undefined where the text has no such path. */
+/** The position of a path in a JSON text: its key, or the item of a list. Undefined if the text has no such path. */
 export function positionOfJsonPath(text: string, path: readonly PropertyKey[]): TextPosition | undefined {
   const wanted = JSON.stringify(path.map(String));
   let found: number | undefined;
   scanJson(text, (here, offset) => {
-    // Of a key that is there twice the last one counts, as for JSON.parse.
+    // The last of several equal keys counts, as for JSON.parse.
     if (here.length === path.length && JSON.stringify(here.map(String)) === wanted) found = offset;
   });
   return found === undefined ? undefined : positionAt(text, found);
 }
 
-/** A key that its object has already: where it stands, and where it stood first. */
+/** A duplicate key of an object: its position, and that of the first occurrence. */
 export type RepeatedKey = { path: PropertyKey[]; place: TextPosition; first: TextPosition };
 
-/** Keys that stand twice in one object, of which JSON.parse silently drops the first; at most `most` of them. */
+/** Duplicate keys within an object, of which JSON.parse silently drops the first; at most `most` of them. */
 export function repeatedKeys(text: string, most: number): RepeatedKey[] {
   const found: RepeatedKey[] = [];
   scanJson(text, (path, offset, earlier) => {

@@ -1,4 +1,4 @@
-/** Jobs one after another, in the order they were asked for. One that fails does not stop the next. */
+/** Runs jobs one after another, in the order they were requested. A failed job does not stop the next. */
 export function createMutex(): <T>(job: () => Promise<T>) => Promise<T> {
   let tail: Promise<unknown> = Promise.resolve();
   return (job) => {

@@ -1,6 +1,6 @@
 /**
- * Values by key, of which every older version stays as it was: adding to a hundred thousand costs about what adding to
- * ten does. A tree of hash tries (Bagwell, "Ideal Hash Trees", 2001) in plain data, so that JSON keeps it whole.
+ * An immutable map whose older versions remain valid: adding to a hundred thousand entries costs about what adding to
+ * ten does. A tree of hash tries (Bagwell, "Ideal Hash Trees", 2001) in plain data, so that JSON preserves it.
  */
 export type PersistentMap<T> = { readonly size: number; readonly root: TreeNode<T> };
 
@@ -10,16 +10,16 @@ type TreeNode<T> = { readonly entries: ReadonlyArray<MapEntry<T>> } | { readonly
 
 const BITS = 5;
 const BRANCHES = 1 << BITS;
-/** Entries of a leaf before it becomes a branch. */
+/** Entries in a leaf before it becomes a branch. */
 const LEAF_SIZE = 12;
-/** Below this the hash has no more bits, and a leaf grows. */
+/** At this depth the hash has no bits left, and a leaf grows. */
 const MAX_TREE_DEPTH = Math.floor(32 / BITS);
 
 export function emptyMap<T>(): PersistentMap<T> {
   return { size: 0, root: { entries: [] } };
 }
 
-/** The value of a key; undefined where there is none. */
+/** The value of a key; undefined if there is none. */
 export function mapGet<T>({ root }: PersistentMap<T>, key: string): T | undefined {
   const hash = hashKey(key);
   let node = root;
@@ -31,7 +31,7 @@ export function mapGet<T>({ root }: PersistentMap<T>, key: string): T | undefine
   return node.entries.find(([known]) => known === key)?.[1];
 }
 
-/** The same with this value for the key. */
+/** A copy with this value for the key. */
 export function mapSet<T>(all: PersistentMap<T>, key: string, value: T): PersistentMap<T> {
   const size = all.size + (mapGet(all, key) === undefined ? 1 : 0);
   return { size, root: insertEntry(all.root, [key, value], hashKey(key), 0) };
@@ -56,7 +56,7 @@ function splitLeaf<T>(entries: ReadonlyArray<MapEntry<T>>, depth: number): TreeN
 
 const hashDigit = (hash: number, depth: number): number => (hash >>> (depth * BITS)) & (BRANCHES - 1);
 
-/** FNV-1a over UTF-16, its bits mixed once more since the lowest ones choose the first branch. */
+/** FNV-1a over UTF-16, with its bits mixed once more, since the lowest ones choose the first branch. */
 function hashKey(key: string): number {
   let hash = 0x811c9dc5;
   for (let place = 0; place < key.length; place++) hash = Math.imul(hash ^ key.charCodeAt(place), 0x01000193);
@@ -64,21 +64,21 @@ function hashKey(key: string): number {
   return (hash ^ (hash >>> 13)) >>> 0;
 }
 
-/** All entries. Put one by one into an empty one in this order, they make the same again. */
+/** All entries. Inserted into an empty map in this order, they give the same map. */
 export function mapEntries<T>({ root }: PersistentMap<T>): Array<readonly [key: string, value: T]> {
   const within = (node: TreeNode<T>): ReadonlyArray<MapEntry<T>> =>
     'nodes' in node ? node.nodes.flatMap(within) : node.entries;
   return [...within(root)];
 }
 
-/** What `mapEntries` gave. */
+/** A map from the result of `mapEntries`. */
 export function mapFromEntries<T>(entries: ReadonlyArray<readonly [key: string, value: T]>): PersistentMap<T> {
   return entries.reduce((all, [key, value]) => mapSet(all, key, value), emptyMap<T>());
 }
 
 /**
- * A list that only grows at its end and whose older versions stay as they were. Appending to the newest version costs
- * the same however long the list is; appending to an older one copies.
+ * A list that only grows at its end and whose older versions remain valid. Appending to the newest version takes
+ * constant time; appending to an older one copies.
  */
 export type AppendList<T> = { readonly length: number; readonly items: readonly T[] };
 
@@ -87,7 +87,7 @@ export function appendList<T>(items: T[] = []): AppendList<T> {
 }
 
 export function appendItems<T>(list: AppendList<T>, ...added: T[]): AppendList<T> {
-  // Invariant: the first `length` entries of the shared array never change; only its newest owner may push behind them.
+  // Invariant: the first `length` entries of the shared array never change; only the newest version may append to it.
   const items = list.items.length === list.length ? (list.items as T[]) : list.items.slice(0, list.length);
   items.push(...added);
   return { length: items.length, items };

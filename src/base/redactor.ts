@@ -1,23 +1,20 @@
-/** A value that must not be written down, and what is written in its place. */
+/** A value that must not be written, and the name written in its place. */
 export type Secret = { name: string; value: string };
 
 export type Redactor = {
-  /** The text without any of the secrets: `[redacted: NAME]` stands in the place of each. */
+  /** The text without any of the secrets: each is replaced by `[redacted: NAME]`. */
   text(text: string): string;
   /**
-   * For a text that comes in pieces: gives back what can be let go already. What might be the beginning of a secret
-   * waits.
+   * For a text that arrives in pieces: returns what can be released already. What might be the beginning of a secret is
+   * held back.
    */
   stream(): (piece: string) => string;
 };
 
-/** Shorter values are found in ordinary text. */
+/** Shorter values occur in ordinary text. */
 export const MIN_SECRET_LENGTH = 8;
 
-/**
- * Takes secrets out of texts: as they are, as JSON and URLs write them, and in base64, also in the middle of a longer
- * one.
- */
+/** Removes secrets from texts: as they are, as JSON and URLs encode them, and in base64, even within a longer value. */
 export function createRedactor(secrets: readonly Secret[]): Redactor {
   const names = new Map<string, string>();
   for (const { name, value } of secrets) {
@@ -25,7 +22,7 @@ export function createRedactor(secrets: readonly Secret[]): Redactor {
     if (plain.length < MIN_SECRET_LENGTH) continue;
     for (const form of encodedForms(plain)) if (!names.has(form)) names.set(form, name);
   }
-  // The longest first: one may be a part of another.
+  // Longest first: one may be part of another.
   const forms = [...names.keys()].sort((a, b) => b.length - a.length);
   if (forms.length === 0) return { text: (text) => text, stream: () => (piece) => piece };
   const any = new RegExp(forms.map((form) => form.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')).join('|'), 'g');
@@ -35,7 +32,7 @@ export function createRedactor(secrets: readonly Secret[]): Redactor {
   return { text, stream: () => createRedactingStream(text, any, { all: forms, byFirst }) };
 }
 
-/** The longest first; and by the code of their first character, since a stream asks for them at every piece. */
+/** Longest first; and by the code of their first character, since a stream looks them up for every piece. */
 type EncodedForms = { all: readonly string[]; byFirst: ReadonlyMap<number, readonly string[]> };
 
 function createRedactingStream(text: Redactor['text'], any: RegExp, forms: EncodedForms): (piece: string) => string {
@@ -43,7 +40,7 @@ function createRedactingStream(text: Redactor['text'], any: RegExp, forms: Encod
   return (piece) => {
     const all = held + piece;
     let from = all.length - pendingLength(all, forms);
-    // What is whole goes as a whole, also where its own end might begin another one.
+    // A complete secret is replaced whole, even if its end might start another one.
     for (const { 0: form, index } of all.matchAll(any)) {
       if (index < from) from = Math.max(from, index + form.length);
     }
@@ -72,8 +69,8 @@ function encodedForms(value: string): Set<string> {
 const lowercaseEscapes = (url: string): string => url.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase());
 
 /**
- * Base64 by itself, and the characters of it that are the same whatever stands around the value: those depend on where
- * in a group of three bytes it begins.
+ * The base64 of a value, and the part of it that stays the same whatever surrounds the value: it depends on the offset
+ * within a group of three bytes.
  */
 function base64Forms(value: string): string[] {
   const bytes = new TextEncoder().encode(value);

@@ -1,9 +1,9 @@
 /**
- * SHA-256 (FIPS 180-4) in hex, for names only: the words of the protocol may not import `node:crypto`. Tested against
- * the published vectors and against Node's own.
+ * SHA-256 (FIPS 180-4) in hex, for names only: the protocol room may not import `node:crypto`. Tested against the
+ * published vectors and against Node's own.
  */
 
-/** The first 32 bits of the fraction of a root, exactly: the constants of the standard are defined by it. */
+/** The first 32 bits of the fraction of a root, exactly: the standard defines its constants this way. */
 function rootFraction(prime: number, degree: 2n | 3n): number {
   const scaled = BigInt(prime) << (32n * degree);
   let root = 1n << 40n;

@@ -1,17 +1,17 @@
-/** The beginning of a text, at most `max` code points, with an ellipsis where something was left out. */
+/** The beginning of a text, at most `max` code points, with an ellipsis if something was left out. */
 export function truncate(text: string, max: number): string {
   if (text.length <= max) return text;
   const points = [...text];
   return points.length <= max ? text : `${points.slice(0, max - 1).join('')}…`;
 }
 
-/** The first of many, and how many more there are: a text that lists all of ten thousand is read by nobody. */
+/** The first of many items, and how many more there are: nobody reads a list of ten thousand. */
 export function firstFew(items: readonly string[], most = 20): string[] {
   const more = items.length - most;
   return more > 0 ? [...items.slice(0, most), `… +${more}`] : [...items];
 }
 
-/** Beginning and end of a long text around a note that says what was left out and where the whole is. */
+/** Beginning and end of a long text around a note that says what was left out and where the full text is. */
 export function truncateMiddle(text: string, max: number, whole: string): string {
   const points = [...text];
   if (points.length <= max) return text;
@@ -21,7 +21,7 @@ export function truncateMiddle(text: string, max: number, whole: string): string
   return points.slice(0, half).join('') + note + points.slice(-half).join('');
 }
 
-/** Levenshtein's distance: letters added, removed or replaced. */
+/** Levenshtein distance: letters added, removed or replaced. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (const [i, left] of [...a].entries()) {
@@ -35,7 +35,7 @@ function editDistance(a: string, b: string): number {
   return row.at(-1) ?? 0;
 }
 
-/** The known name somebody may have meant, if one is near: at most two letters off, or a third of its length. */
+/** The known name that was probably meant, if one is close: at most two letters off, or a third of its length. */
 export function nearestName(wanted: string, known: readonly string[]): string | undefined {
   const [nearest] = known
     .map((name) => ({ name, distance: editDistance(wanted.toLowerCase(), name.toLowerCase()) }))
@@ -44,27 +44,25 @@ export function nearestName(wanted: string, known: readonly string[]): string | 
 }
 
 /**
- * What nobody sees, or what turns the order of what they see: controls, marks of direction, joiners, tags, fillers,
- * line and paragraph separators, private and lone halves of characters. Tab and line feed are seen for what they are.
+ * Characters that are invisible or reorder visible text: controls, direction marks, joiners, tags, fillers, line and
+ * paragraph separators, private-use characters and lone surrogates. Tab and line feed are allowed.
  */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
 /**
- * The same, but controls, which are another matter in a terminal, and joiners and variants of what is no ASCII: emoji
- * and scripts need them.
+ * The same, except controls, which are handled separately in a terminal, and joiners and variation selectors after
+ * non-ASCII characters: emoji and scripts need them.
  */
 const MISLEADING =
   /(?!(?<=[^\x00-\x7f])(?:\u200c|\u200d|\ufe0e|\ufe0f))[\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
 
-/** A text to be decided about: what cannot be seen is written out (`\u202e`). JSON reads back as it was. */
+/** A text on which a decision depends: invisible characters are escaped (`\u202e`). JSON reads back unchanged. */
 export const escapeInvisible = (text: string): string =>
   text.replace(INVISIBLE, (char) => (char === '\n' || char === '\t' ? char : unicodeEscape(char)));
 
-/** A text to be read: what could mislead is written out. */
+/** A text to be read: misleading characters are escaped. */
 export const escapeMisleading = (text: string): string => text.replace(MISLEADING, unicodeEscape);
 
-/**
- * A text that a person answers: controls and what could mislead are written out; emoji and scripts stay as they are.
- */
+/** A text that a person answers: controls and misleading characters are escaped; emoji and scripts stay as they are. */
 export const legible = (text: string): string =>
   escapeMisleading(text.replace(/\p{Cc}/gu, (char) => (char === '\n' || char === '\t' ? char : unicodeEscape(char))));
 

@@ -1,6 +1,6 @@
 /**
- * A fault that a person can mend. Its message says what was wanted, what came and what to do; it is shown without a
- * stack.
+ * An error that a person can fix. Its message says what was expected, what was found and what to do; it is shown
+ * without a stack.
  */
 export class UserError extends Error {
   /** Exit code of the command that ends with this error; see docs/cli.md. */
@@ -25,5 +25,5 @@ export function errorCode(error: unknown): string | undefined {
 
 const DISK_FULL_CODES = new Set(['ENOSPC', 'EDQUOT']);
 
-/** A write found no room, on the disk or in a quota. */
+/** Whether a write failed for lack of space, on the disk or in a quota. */
 export const isDiskFull = (error: unknown): boolean => DISK_FULL_CODES.has(errorCode(error) ?? '');

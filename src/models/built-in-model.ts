@@ -6,13 +6,13 @@ import { isDaemonBlock, parseUserMessage } from '../protocol/session/prompt-tags
 import type { RawResponse, SendRequest } from './http-transport.ts';
 import { estimateTokens } from './token-usage.ts';
 
-/** What a built-in model gets to see: the conversation and the names of the tools on offer. */
+/** The request to a built-in model: the conversation and the names of the tools offered. */
 export type BuiltInRequest = { messages: ChatMessage[]; tools: string[] };
 
-/** What it answers. A call without an id gets one further on, like any endpoint's. */
+/** Its answer. A call without an id gets one later, like any endpoint's. */
 export type BuiltInAnswer = { text: string; calls: Array<{ id?: string | undefined; name: string; args: string }> };
 
-/** Or an HTTP error; either after a while. */
+/** Or an HTTP error; either of them after a delay. */
 export type BuiltInReply = (BuiltInAnswer | { status: number; message: string; retryAfter?: number | undefined }) & {
   delayMs?: number | undefined;
 };
@@ -38,8 +38,8 @@ const RequestBody = z.object({
 type RequestBody = z.infer<typeof RequestBody>;
 
 /**
- * A door behind which a function answers in the OpenAI wire format, streamed or plain, with usage: built-in models
- * take the same road as any endpoint. Usage is estimated from the characters; with `free` it is nothing at no cost.
+ * Serves a function as an endpoint in the OpenAI wire format, streamed or plain, with usage: built-in models take the
+ * same path as any endpoint. Usage is estimated from the characters; with `free` it is zero at no cost.
  */
 export function serveBuiltIn(answer: (chat: BuiltInRequest) => BuiltInReply, { free = false } = {}): SendRequest {
   return async (_url, init) => {
@@ -97,7 +97,7 @@ function plainResponse({ model }: RequestBody, answer: BuiltInAnswer, usage: obj
   return textResponse(JSON.stringify({ object: 'chat.completion', model, choices, usage }), 'application/json');
 }
 
-/** Text goes line by line, as a person reads it in `live`. */
+/** Text is sent line by line, as a person reads it in `live`. */
 function streamedResponse({ model, stream_options }: RequestBody, answer: BuiltInAnswer, usage: object): RawResponse {
   const piece = (delta: object, finish_reason: string | null = null) => ({
     object: 'chat.completion.chunk',
@@ -113,8 +113,8 @@ function streamedResponse({ model, stream_options }: RequestBody, answer: BuiltI
 }
 
 /**
- * What a person asks for in a message, and what the daemon says of it; undefined for any other message, also of a
- * sender who gives no orders.
+ * A person's request in a message, and the daemon's note on it; undefined for any other message, including those of a
+ * sender who may not give orders.
  */
 export function personMessage(message: ChatMessage): { note: string; text: string } | undefined {
   if (message.role !== 'user' || isDaemonMessage(message)) return undefined;
@@ -122,7 +122,7 @@ export function personMessage(message: ChatMessage): { note: string; text: strin
   return isData ? undefined : { note, text };
 }
 
-/** The daemon's block is in the user role and begins with its tag. */
+/** The daemon's block has the user role and starts with its tag. */
 export function isDaemonMessage(message: ChatMessage): boolean {
   return message.role === 'user' && isDaemonBlock(message.content);
 }

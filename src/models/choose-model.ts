@@ -11,18 +11,18 @@ import { readScript, serveScript } from './scripted-model.ts';
 export type Environment = Record<string, string | undefined>;
 
 const OPENAI_URL = 'https://api.openai.com/v1';
-/** As long as the `fetch` of Node waits for a byte. */
+/** As long as Node's `fetch` waits for a byte. */
 const DEFAULT_TIMEOUT_S = 300;
 const SCRIPTED_PREFIX = 'scripted:';
-/** Built-in models never touch the network; their address must not exist. */
+/** Built-in models never use the network; their address must not exist. */
 const BUILT_IN_URL = 'http://built-in.invalid/v1';
 /** The longest a timer can be set: a script may wait as long as it likes. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * The model that settings and environment name. A request's own `model` may name another one: `runbook` and
- * `scripted:<file>` are built in, any other name goes to the endpoint (`base_url`, else OPENAI_BASE_URL, else OpenAI
- * where there is a key). Without an endpoint or a name, each `ask` throws an `unconfigured` fault that says what to do.
+ * The model that settings and environment name. A request's own `model` may name another: `runbook` and
+ * `scripted:<file>` are built in, any other name goes to the endpoint (`base_url`, else OPENAI_BASE_URL, else OpenAI if
+ * there is a key). Without an endpoint or a name, each `ask` throws an `unconfigured` fault that says what to do.
  * Throws `UserError` for a script that cannot be read.
  */
 export function chooseModel(settings: ModelSettings, env: Environment): Model {
@@ -45,7 +45,7 @@ export function chooseModel(settings: ModelSettings, env: Environment): Model {
 const isBuiltIn = (name: string | undefined): name is string =>
   name === 'runbook' || name?.startsWith(SCRIPTED_PREFIX) === true;
 
-/** A script named while the daemon runs may be missing: news for the run, not for the daemon. */
+/** A script named while the daemon runs may be missing: that fails the run, not the daemon. */
 function findOrFault(find: () => Model): Model {
   try {
     return find();
@@ -63,7 +63,7 @@ function createBuiltInModel(name: string): Model {
 
 function createEndpointModel(settings: ModelSettings, env: Environment, name: string | undefined): Model {
   const apiKey = env[settings.api_key_env ?? 'OPENAI_API_KEY'] || undefined;
-  // The setting may hold the key itself by mistake.
+  // The setting may contain the key itself by mistake.
   const keyName = settings.api_key_env ? 'the variable named in model.api_key_env' : 'OPENAI_API_KEY';
   const baseUrl = settings.base_url || env['OPENAI_BASE_URL'] || (apiKey && OPENAI_URL);
   if (!baseUrl) return unconfiguredModel(NO_ENDPOINT);
@@ -81,7 +81,7 @@ function createEndpointModel(settings: ModelSettings, env: Environment, name: st
   };
 }
 
-/** The client takes longer to load than all else of the daemon: it comes with the first ask, not before READY. */
+/** The client takes longer to load than the rest of the daemon: it is loaded at the first call, not before READY. */
 function lazyModel(settings: EndpointSettings): Model {
   let loading: Promise<Model> | undefined;
   let model: Model | undefined;

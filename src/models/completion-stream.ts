@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { type ChatMessage, ModelError } from '../engine/ports/model-port.ts';
 import type { ToolCall } from '../protocol/session/event.ts';
 
-/** A piece of a tool call. `arguments` is text in the format's definition; some servers send the object itself. */
+/** A piece of a tool call. The format defines `arguments` as text; some servers send the object itself. */
 const CallDelta = z.object({
   index: z.number().nullish(),
   id: z.string().nullish(),
@@ -15,7 +15,7 @@ const Content = z.union([
   z.array(z.looseObject({ type: z.string().optional(), text: z.string().optional() })),
 ]);
 
-/** What we read of a streamed piece; everything else (reasoning, log probabilities, …) is left aside. */
+/** What is read of a streamed piece; everything else (reasoning, log probabilities, …) is ignored. */
 const Chunk = z.object({
   model: z.string().nullish(),
   choices: z
@@ -36,20 +36,19 @@ const Chunk = z.object({
 });
 type Content = z.infer<typeof Content>;
 
-/** An answer as far as it came. `finish` is empty where the stream ended without a finish_reason. */
+/** A partial answer. `finish` is empty if the stream ended without a finish_reason. */
 export type CompletionDraft = {
   text: string;
   calls: CallDraft[];
   finish: string;
   model: string;
-  /** The usage of the last piece that told one; its form is the endpoint's. */
+  /** The usage in the last piece that had one; its form is the endpoint's. */
   usage: unknown;
 };
 
 /**
- * Assembles a streamed answer: text deltas, tool call deltas, usage, of the first choice. A refusal counts as text.
- * Throws `ModelError` (malformed) for a piece of another form or a finish_reason "error"; errors of the stream pass
- * through.
+ * Assembles a streamed answer: text deltas, tool call deltas and usage of the first choice. A refusal counts as text.
+ * Throws `ModelError` (malformed) for a piece of another form or a finish_reason "error"; stream errors pass through.
  */
 export async function readCompletionStream(
   chunks: AsyncIterable<unknown>,
@@ -80,7 +79,7 @@ function contentText(content: Content | null | undefined): string {
   return (content ?? []).map((part) => ((part.type ?? 'text') === 'text' ? (part.text ?? '') : '')).join('');
 }
 
-/** The answer cannot be used, though the same request may be answered well the next time. */
+/** The answer is unusable, but the same request may succeed next time. */
 export function malformedFault(what: string): ModelError {
   return new ModelError('malformed', `The model's answer cannot be used: ${what}.`, { retry: true });
 }
@@ -88,8 +87,8 @@ export function malformedFault(what: string): ModelError {
 type CallDraft = { index: number | undefined; id: string; name: string; args: string };
 
 /**
- * Puts one piece where it belongs. Pieces go by index; but a piece with a name and a new id begins a new call whatever
- * its index says, since Ollama gave every call the index 0 (ollama issue 15457) or none (issue 7881).
+ * Adds one piece to its call. Pieces are matched by index; but a piece with a name and a new id starts a new call
+ * whatever its index says, since Ollama gave every call the index 0 (ollama issue 15457) or none (issue 7881).
  */
 function addCallDelta(drafts: CallDraft[], delta: CallDelta): void {
   const name = delta.function?.name ?? '';
@@ -113,12 +112,12 @@ function argsText(args: unknown): string {
 }
 
 /**
- * The finished calls, arguments exactly as the model wrote them. Every id is one that the conversation has not seen:
- * a missing one becomes `call_<n>` (n counts the conversation's calls from 0), a taken one gets `_2`, `_3`, …
+ * The finished calls, with arguments exactly as the model wrote them. Every id is new to the conversation: a missing
+ * one becomes `call_<n>` (n counts the conversation's calls from 0), a taken one gets `_2`, `_3`, …
  */
 export function finishCalls(drafts: CallDraft[], conversation: ChatMessage[]): ToolCall[] {
   const taken = new Set<string>();
-  // Looked up rather than collected: a conversation of a thousand calls is asked for one or two ids, and seldom has
+  // Searched rather than collected: a conversation of a thousand calls is checked for one or two ids, and rarely has
   // them.
   const isTaken = (id: string) => taken.has(id) || conversation.some((message) => callIdsOf(message).includes(id));
   return drafts.map(({ id, name, args }, at) => {
@@ -133,7 +132,7 @@ export function finishCalls(drafts: CallDraft[], conversation: ChatMessage[]): T
 const NO_IDS: readonly string[] = [];
 const callIdCache = new WeakMap<ChatMessage, readonly string[]>();
 
-/** The ids of the calls in a message; messages never change. */
+/** The ids of the calls in a message; messages are immutable. */
 function callIdsOf(message: ChatMessage): readonly string[] {
   if (message.role !== 'assistant' || !message.tool_calls) return NO_IDS;
   const ids = callIdCache.get(message) ?? message.tool_calls.map((call) => call.id);

@@ -3,7 +3,7 @@ import { errorCode, errorText } from '../base/user-error.ts';
 import { ModelError } from '../engine/ports/model-port.ts';
 import { malformedFault } from './completion-stream.ts';
 
-/** What a fault's message may tell about the endpoint, and the key it must not tell. */
+/** What an error message may say about the endpoint, and the key it must not reveal. */
 export type EndpointInfo = {
   baseUrl: string;
   model: string;
@@ -13,10 +13,10 @@ export type EndpointInfo = {
 };
 
 const MAX_ERROR_CHARS = 500;
-/** Timed out, in conflict, too early: the request itself was fine. */
+/** Timeout, conflict, too early: the request itself was fine. */
 const RETRYABLE_STATUSES = new Set([408, 409, 425]);
 
-/** The fault that a thrown error means, or undefined for a bug of ours, which keeps its stack. */
+/** The fault that a thrown error stands for, or undefined for a bug of ours, which keeps its stack. */
 export function toModelFault(error: unknown, at: EndpointInfo): ModelError | undefined {
   if (error instanceof ModelError) return error;
   if (error instanceof APIConnectionTimeoutError)
@@ -27,7 +27,7 @@ export function toModelFault(error: unknown, at: EndpointInfo): ModelError | und
   if (error instanceof APIError)
     return error.status === undefined ? faultInStream(error, at) : faultForStatus(error, error.status, at);
   if (error instanceof SyntaxError) return malformedFault(`a part of it is not JSON (${errorText(error)})`);
-  // undici reports a connection that broke inside a body as `TypeError: terminated`, with the reason as its cause.
+  // undici reports a connection lost within a body as `TypeError: terminated`, with the reason as its cause.
   if (error instanceof TypeError && error.cause !== undefined) {
     return unreachableFault(at, `the connection broke inside the answer (${networkReason(error)})`);
   }
@@ -42,8 +42,7 @@ export function refusesUsageOption(error: unknown): boolean {
 }
 
 /**
- * Whether an endpoint may have stumbled over the conversation itself. llama.cpp answers 500 to arguments it cannot
- * parse.
+ * Whether an endpoint may have rejected the conversation itself. llama.cpp answers 500 to arguments it cannot parse.
  */
 export const refusesConversation = (error: unknown): boolean => hasStatus(error, [400, 422, 500]);
 
@@ -75,7 +74,7 @@ function keyAdvice({ apiKey, keyName }: EndpointInfo): string {
   return apiKey === undefined ? `No key was sent: set ${keyName}.` : `The key that was sent is the one in ${keyName}.`;
 }
 
-/** An `error` object in the middle of a stream. */
+/** An `error` object within a stream. */
 function faultInStream(error: APIError, at: EndpointInfo): ModelError {
   return malformedFault(`the endpoint broke off with an error (${endpointErrorText(error, at)})`);
 }
@@ -85,13 +84,13 @@ const rejectedFault = (text: string) => new ModelError('rejected', text, { retry
 const unreachableFault = (at: EndpointInfo, why: string) =>
   new ModelError('unreachable', `No answer from ${at.baseUrl}: ${why}.`, { retry: true });
 
-/** The innermost reason: fetch wraps `connect ECONNREFUSED` into "fetch failed" and the client wraps that once more. */
+/** The innermost reason: fetch wraps `connect ECONNREFUSED` in "fetch failed", and the client wraps that again. */
 function networkReason(error: unknown): string {
   if (error instanceof Error && error.cause !== undefined) return networkReason(error.cause);
   return errorText(error) || errorCode(error) || 'connection failed';
 }
 
-/** The endpoint's own words: short, without its web pages and without our key. */
+/** The endpoint's error text: short, without web pages and without our key. */
 function endpointErrorText(error: APIError, { apiKey }: EndpointInfo): string {
   const body: unknown = error.error;
   const raw = body === undefined ? error.message.replace(/^\d+ (status code \(no body\))?/, '') : errorBodyText(body);
@@ -111,8 +110,8 @@ function errorBodyText(body: unknown): string {
 }
 
 /**
- * `Retry-After` in ms: seconds, or a date, which is read against the answer's own `Date` so that a wrong clock on
- * either side does no harm. `retry-after-ms` is OpenAI's finer form of it.
+ * `Retry-After` in ms: seconds, or a date, which is compared with the answer's own `Date` so that a wrong clock on
+ * either side does no harm. `retry-after-ms` is OpenAI's more precise form.
  */
 function retryAfterMs(headers: Headers | undefined): number | undefined {
   const fine = Number.parseFloat(headers?.get('retry-after-ms') ?? '');
@@ -126,8 +125,8 @@ function retryAfterMs(headers: Headers | undefined): number | undefined {
 }
 
 /**
- * How endpoints say that a request is longer than the model's window: OpenAI, vLLM, llama.cpp, Anthropic's door, LM
- * Studio, Ollama.
+ * How endpoints report a request longer than the model's window: OpenAI, vLLM, llama.cpp, Anthropic's compatible API,
+ * LM Studio, Ollama.
  */
 const ABOUT_CONTEXT_LENGTH =
   /context[_ ](?:length|window|size)|maximum context|prompt is too long|exceeds? (?:the )?(?:model's |available )?context|too many (?:input |prompt )?tokens|reduce the length of/i;
@@ -135,8 +134,8 @@ const CONTEXT_SIZE =
   /(?:maximum context length (?:is|of)(?: only)?|context (?:size|window|length)(?: of| is)?(?: only)?) ?\(?(\d{3,8})|> ?(\d{3,8}) maximum/i;
 
 /**
- * What a refusal tells of the model's window: undefined where it is no refusal for length, else its size in tokens
- * where it says one. llama.cpp has it as a field, `n_ctx`; the others in their words.
+ * The window stated in a refusal: undefined if the refusal is not about length, else its size in tokens if stated.
+ * llama.cpp has it as a field, `n_ctx`; the others in their text.
  */
 function contextOverflow(error: APIError): { tokens: number | undefined } | undefined {
   if (![400, 413, 422, 500].includes(error.status ?? 0)) return undefined;

@@ -22,24 +22,24 @@ import { measureUsage, type TokenPrices } from './token-usage.ts';
 type CompletionChunks = Stream<OpenAI.ChatCompletionChunk>;
 
 export type EndpointSettings = {
-  /** The address before `/chat/completions`, such as `http://127.0.0.1:11434/v1`. */
+  /** The URL before `/chat/completions`, such as `http://127.0.0.1:11434/v1`. */
   baseUrl: string;
   /** Undefined: no Authorization header is sent. */
   apiKey: string | undefined;
-  /** The environment variable that holds the key, for the words of a refusal. */
+  /** The environment variable that holds the key, for error messages. */
   keyName?: string;
-  /** The model where a request names none. */
+  /** The model for requests that name none. */
   name: string;
-  /** Longest silence of the endpoint. */
+  /** The longest the endpoint may be silent. */
   timeoutMs: number;
   prices?: TokenPrices | undefined;
-  /** Whether models are sent images; undefined: tried, and given up for one that refuses them. */
+  /** Whether models are sent images; undefined: tried, and stopped for a model that refuses them. */
   images?: boolean | undefined;
-  /** Another way to the endpoint than HTTP: a model that is built in. */
+  /** A transport other than HTTP, for built-in models. */
   send?: SendRequest;
 };
 
-/** An endpoint with the one client that speaks to it. */
+/** An endpoint with its only client. */
 type EndpointClient = { settings: EndpointSettings; wire: EndpointFetch; client: OpenAI };
 
 type AskOptions = Parameters<Model['ask']>[1];
@@ -47,8 +47,8 @@ type AskOptions = Parameters<Model['ask']>[1];
 /**
  * A model behind an OpenAI-compatible endpoint. One `ask` is one streamed call; nothing is retried here, since the
  * engine records each attempt, except what cannot be known beforehand: an endpoint that refuses `stream_options` is
- * asked again without it (and remembered), one that refuses a conversation with broken tool arguments in it gets them
- * mended.
+ * asked again without it (and remembered), and one that refuses a conversation with malformed tool arguments gets them
+ * repaired.
  */
 export function openEndpointModel(settings: EndpointSettings): Model {
   let usageOption = true;
@@ -87,14 +87,14 @@ export function openEndpointModel(settings: EndpointSettings): Model {
   };
 }
 
-/** Characters from which on it is worth a request to know the model's window. */
+/** From this many characters on, it is worth a request to find out the model's window. */
 const LONG_CONVERSATION_CHARS = 16_000;
 const LIST_MODELS_MS = 10_000;
 
 const isLongConversation = (messages: ChatMessage[]): boolean =>
   messages.reduce((sum, message) => sum + (message.content?.length ?? 0), 0) > LONG_CONVERSATION_CHARS;
 
-/** Asks the endpoint once what it tells of a model; one that tells nothing, or fails, is not asked again. */
+/** Asks the endpoint once for a model's window; if it does not say, or fails, it is not asked again. */
 async function learnContextWindow(
   settings: EndpointSettings,
   model: string,
@@ -105,11 +105,11 @@ async function learnContextWindow(
     const answer: unknown = await createClient(settings, globalThis.fetch).get('/models', { timeout: LIST_MODELS_MS });
     windows.set(model, listedContextWindow(answer, model) ?? null);
   } catch {
-    // What it takes is then learned from its refusals.
+    // The window is then learned from refusals.
   }
 }
 
-/** The request is tried again at once, without the images that were refused. */
+/** The request is retried at once, without the images that were refused. */
 function imagesRefused(error: unknown, at: EndpointInfo): ModelError {
   const why = toModelFault(error, at)?.message ?? 'the images were refused';
   return new ModelError('rejected', `${why} (tried again without images)`, { retry: true, waitMs: 0 });
@@ -124,7 +124,8 @@ async function askOnce(
   { signal, onText }: AskOptions,
 ): Promise<ModelAnswer> {
   signal.throwIfAborted();
-  // The client never lets go of a signal it listens to, and a run's signal outlives many calls: it gets one of its own.
+  // The client never removes its listener from a signal, and a run's signal outlives many calls: each call gets one of
+  // its own.
   const call = new AbortController();
   const abort = () => call.abort();
   signal.addEventListener('abort', abort, { once: true });
@@ -159,7 +160,7 @@ function createClient(settings: EndpointSettings, fetch: Fetch): OpenAI {
   });
 }
 
-/** Throws `ModelError` (malformed) for an answer that was cut off or says nothing. */
+/** Throws `ModelError` (malformed) for an answer that is truncated or empty. */
 function toModelAnswer(
   draft: CompletionDraft,
   isDone: boolean,
@@ -186,7 +187,7 @@ const endpointInfo = ({ baseUrl, apiKey, keyName, timeoutMs }: EndpointSettings,
   model,
 });
 
-/** The window of a model in the answer to `GET /models`, in tokens; undefined where it is not told. */
+/** The window of a model in the answer to `GET /models`, in tokens; undefined if it is not stated. */
 export function listedContextWindow(answer: unknown, model: string): number | undefined {
   const list = readField(answer, 'data');
   const entry = Array.isArray(list) ? list.find((one: unknown) => readField(one, 'id') === model) : undefined;
@@ -199,7 +200,7 @@ export function listedContextWindow(answer: unknown, model: string): number | un
   );
 }
 
-/** Where endpoints tell of a model's window in their list of models: vLLM, OpenRouter, Groq, LM Studio, llama.cpp. */
+/** Where endpoints state a model's window in their list of models: vLLM, OpenRouter, Groq, LM Studio, llama.cpp. */
 const WINDOW_FIELDS = [
   'loaded_context_length',
   'max_model_len',

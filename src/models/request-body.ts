@@ -7,9 +7,9 @@ import type { ImageFile } from '../protocol/session/message.ts';
 type RequestParts = { model: string; wire: readonly Buffer[]; tools: readonly ToolSpec[] };
 
 /**
- * The body that the client's `chat.completions.create` would send, streamed, put together from what was written for
- * earlier requests: a conversation grows at its end. Writing all of it out anew was a sixth of an iteration's processor
- * time at 50 messages.
+ * The body that the client's `chat.completions.create` would send, streamed, assembled from what was serialised for
+ * earlier requests, since a conversation grows at its end. Serialising everything again was a sixth of an iteration's
+ * processor time at 50 messages.
  */
 export function buildRequestBody({ model, wire, tools }: RequestParts, withUsage: boolean): Buffer {
   const options = `${withUsage ? ',"stream_options":{"include_usage":true}' : ''}}`;
@@ -39,15 +39,15 @@ function toolBytes(spec: ToolSpec): Buffer {
   return bytes;
 }
 
-/** Which images a model is not sent, and why; a daemon learns it from refusals and knows it as long as it lives. */
+/** Which images a model is not sent, and why; the daemon learns this from refusals and keeps it until it ends. */
 export type ImageSupport = {
   /** Why this image is only named; undefined: it is sent. */
   reasonHidden(model: string, image: ImageFile): string | undefined;
-  /** Whether a refusal was about the images sent; then they are hidden from now on. */
+  /** Whether a refusal was about the images sent; if so they are hidden from now on. */
   learnFromRefusal(model: string, sent: readonly ImageFile[], error: unknown): boolean;
 };
 
-/** `images`: what a person set; undefined: tried, and given up for a model that refuses. */
+/** `images`: the person's setting; undefined: tried, and stopped for a model that refuses. */
 export function trackImageSupport(images: boolean | undefined): ImageSupport {
   const blind = new Set<string>();
   const refused = new Set<string>();
@@ -67,12 +67,12 @@ export function trackImageSupport(images: boolean | undefined): ImageSupport {
 
 /** Statuses of endpoints that refuse a request with images. */
 const IMAGE_REFUSAL_STATUSES: ReadonlySet<number | undefined> = new Set([400, 404, 415, 422]);
-/** Text-only endpoints complain of the form: the content of a message is a list where they want a text. */
+/** Text-only endpoints complain about the format: the content of a message is a list where they expect text. */
 const ABOUT_IMAGES =
   /image|vision|multi-?modal|mmproj|content[ _-]?(?:type|part)|content\b.{0,40}\bstring|valid string|should be 'text'/i;
 /** llama.cpp answers 500 (its issue 13566). */
 const LLAMA_500 = /image input is not supported|mmproj/i;
-/** The model sees, but not this file. */
+/** The model has vision, but rejects this file. */
 const ABOUT_ONE_IMAGE =
   /(?:invalid|corrupt|malformed|unsupported|broken|truncated)[ _](?:base64 )?image|image[ _](?:\w+ )?(?:is|was) (?:invalid|corrupt|too)|(?:process|decode|parse|load|identify|read) (?:the )?(?:input )?image|image_parse|image exceeds|invalid base64/i;
 
@@ -90,10 +90,10 @@ const isAboutOneImage = (error: unknown): boolean =>
 
 const refusalText = (error: APIError): string => `${error.message} ${JSON.stringify(error.error ?? '')}`;
 
-/** Messages as the wire has them, each as the bytes of its JSON; and the images that are sent in them. */
+/** Messages in wire format, each as the bytes of its JSON; and the images they contain. */
 export type SerializedMessages = { messages: Buffer[]; sent: ImageFile[] };
 
-/** The messages as the wire has them: images as parts behind the text, and named in words where they are not sent. */
+/** The messages in wire format: images follow the text as content parts, or are named in words if they are not sent. */
 export async function serializeMessages(
   { messages, image: read }: Pick<ModelRequest, 'messages' | 'image'>,
   hides: (image: ImageFile) => string | undefined,
@@ -124,7 +124,7 @@ export async function serializeMessages(
   return { messages: wire, sent };
 }
 
-/** Messages never change, so each is written once, however often the conversation is sent. */
+/** Messages are immutable, so each is serialised once, however often the conversation is sent. */
 const messageBytesCache = new WeakMap<ChatMessage, Buffer>();
 
 function messageBytes(message: ChatMessage): Buffer {
@@ -135,15 +135,15 @@ function messageBytes(message: ChatMessage): Buffer {
 
 const jsonBytes = (message: ChatCompletionMessageParam): Buffer => Buffer.from(JSON.stringify(message));
 
-/** Without what is ours. */
+/** Without our own fields. */
 function toWireMessage(message: ChatMessage): ChatCompletionMessageParam {
   if (message.role === 'tool') return { role: 'tool', tool_call_id: message.tool_call_id, content: message.content };
   return message.role === 'user' ? { role: 'user', content: message.content } : message;
 }
 
 /**
- * The conversation with arguments that are no JSON wrapped as `{"unparsed": …}`, or undefined where all are well.
- * Strict endpoints refuse a whole conversation for one broken call of their own model in it.
+ * The conversation with arguments that are not JSON wrapped as `{"unparsed": …}`, or undefined if all are valid. Strict
+ * endpoints refuse a whole conversation for one malformed call by their own model.
  */
 export function repairToolArguments(messages: ChatMessage[]): ChatMessage[] | undefined {
   let broken = false;

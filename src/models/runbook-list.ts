@@ -8,21 +8,21 @@ import {
 } from '../protocol/templates/markdown-list.ts';
 import { personMessage } from './built-in-model.ts';
 
-/** The daemon says so before the text of a template. */
+/** The daemon's note before the text of a template. */
 const TEMPLATE_NOTE = /^template /;
 
-/** A plan takes so many open steps; of a longer list one more is declared with each step that begins. */
+/** A plan accepts this many open steps; of a longer list one more is declared with each step that starts. */
 export const MAX_OPEN_STEPS = 50;
 
 /**
- * The list that is worked on, how far it came, and the declared steps of older lists that nobody has finished.
- * `planned`: it comes from a template, so a plan of its own has its steps already.
+ * The current list, its progress, and the declared steps of older lists that were never finished. `planned`: it comes
+ * from a template, so its plan has its steps already.
  */
 export type ActiveRunbook = Runbook & { progress: RunbookProgress; replaced: RunbookStep[]; planned: boolean };
 
 /**
- * The newest list of the conversation; undefined where there is none. A list that ended early may have left its plan
- * open, and the next one goes on in it: so its steps are named apart from those that are in the plan already.
+ * The newest list of the conversation; undefined if there is none. A list that ended early may have left its plan open,
+ * and the next one continues in it: its steps get names that differ from those already in the plan.
  */
 export function findActiveRunbook(messages: ChatMessage[]): ActiveRunbook | undefined {
   let newest: ActiveRunbook | undefined;
@@ -45,19 +45,19 @@ export function findActiveRunbook(messages: ChatMessage[]): ActiveRunbook | unde
 export const isRunbookFinished = ({ steps, progress }: ActiveRunbook): boolean =>
   steps.length > 0 && progress.done.length >= steps.length;
 
-/** What is open when a list is given up: its own steps, or where it never began, those it would have replaced. */
+/** The open steps when a list is abandoned: its own, or if it never started, those it would have replaced. */
 function unfinishedSteps({ steps, progress, replaced }: ActiveRunbook): RunbookStep[] {
   if (steps.length === 0 || !progress.begun) return replaced;
   return steps.slice(progress.done.length, progress.done.length + MAX_OPEN_STEPS);
 }
 
-/** How far a runbook came, read from the conversation after it. */
+/** The progress of a runbook, read from the conversation after it. */
 type RunbookProgress = {
-  /** We have answered the list. */
+  /** The list has been answered. */
   begun: boolean;
-  /** What came out of each finished step, from our own words: its description and the last line of its output. */
+  /** The result of each finished step, from our own answers: its description and the last line of its output. */
   done: string[];
-  /** Whether a command was asked for; `result` is what came back from the newest one. */
+  /** Whether a command was requested; `result` is the newest result. */
   asked: boolean;
   result: string | undefined;
   /** A person wrote something after our last answer without a command (a failure, or the end). */
@@ -66,14 +66,14 @@ type RunbookProgress = {
 
 export const SHELL_TOOL = 'shell';
 
-/** The first line of an answer that closes a step: with its description in the tag, or behind it. */
+/** The first line of an answer that closes a step: with its description in the tag, or after it. */
 const CLOSING_LINE = /^\[Done(?:: ([^\]]*))?\] (.*)/;
 
-/** The first line of an answer that takes a finished step back: it is open, or runs again. */
+/** The first line of an answer that reopens a finished step: it is open, or runs again. */
 const REOPENED_LINE = /^Step (\d+) (?:is open|again): /;
 
 /**
- * Reads the progress. Finished steps are counted by our own closing lines, which stay as they were, and only the newest
+ * Reads the progress. Finished steps are counted by our own closing lines, which never change, and only the newest
  * result is judged by its text: older ones may have been shortened to fit the model's window.
  */
 function readRunbookProgress(messages: ChatMessage[]): RunbookProgress {
@@ -102,16 +102,16 @@ function readRunbookProgress(messages: ChatMessage[]): RunbookProgress {
 const outcomeOf = ([, description, line = '']: RegExpExecArray) =>
   description === undefined ? line : `${description}: ${line}`;
 
-/** A runbook: a list of work (`protocol/templates/markdown-list.ts`) whose items carry a command each. */
+/** A runbook: a work list (`protocol/templates/markdown-list.ts`) whose items each have a command. */
 export type RunbookStep = { description: string; command: string };
 type Runbook = {
   /** Empty where `problems` is not. */
   steps: RunbookStep[];
-  /** What keeps the list from being run, an item a line. */
+  /** Why the list cannot be run, one item per line. */
   problems: string[];
 };
 
-/** The runbook in a message, or undefined where no item of it has a command. */
+/** The runbook in a message, or undefined if none of its items has a command. */
 export function parseRunbook(message: string): Runbook | undefined {
   const read = parseListItems(message).map(toRunbookStep);
   if (!read.some((one) => 'command' in one)) return undefined;

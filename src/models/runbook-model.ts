@@ -16,12 +16,12 @@ const HELP = `This is the built-in runbook model: no AI, so it cannot answer que
 
 The command of a step is the code at the end of its line, or a fenced block under it. Each step runs when the one before it has succeeded.`;
 
-/** Asked again after the last step: the plan has a step that is not ours. */
+/** The answer to another request after the last step: the plan has a step that is not ours. */
 const NO_COMMAND = 'The list is done. [Blocked: the list has no command for this step]';
 
 /**
- * The built-in runbook model, as a pure function of the conversation. It works through the newest message of a person
- * that is a list of steps with commands: declares the steps, asks for one command at a time, marks each success `[Done:
+ * The built-in runbook model, as a pure function of the conversation. It works through a person's newest message that
+ * is a list of steps with commands: declares the steps, requests one command at a time, marks each success `[Done:
  * step]`, stops at a failure and runs the failed step again once a person has written something. It keeps nothing in
  * memory.
  */
@@ -65,8 +65,8 @@ const runStep = ({ command }: RunbookStep, text: string): BuiltInAnswer => ({
 });
 
 /**
- * The plan of an older list is open still: what is left of it is not run, and must not be what the new list's words are
- * about.
+ * The plan of an older list is still open: its remaining steps are not run, and must not be confused with those of the
+ * new list.
  */
 function skipReplacedSteps(steps: RunbookStep[], daemonText: string): BuiltInAnswer {
   const reason = 'replaced by a newer list';
@@ -79,20 +79,20 @@ function skipReplacedSteps(steps: RunbookStep[], daemonText: string): BuiltInAns
   };
 }
 
-/** The daemon tells the ids of the steps that wait; the one at work is also meant where no name is given. */
+/** The daemon states the ids of the waiting steps; without a name, the current one is meant. */
 function stepReference(daemonText: string, step: RunbookStep): string | undefined {
   const line = daemonText.split('\n').find((one) => /^- step_\d+: /.test(one) && one.endsWith(`: ${stepTitle(step)}`));
   return line?.slice(2, line.indexOf(':')) ?? (isUsableAsName(step) ? stepTitle(step) : undefined);
 }
 
-/** Whether the daemon calls this step the current one, whatever language it does so in. */
+/** Whether the daemon calls this step the current one, in whatever language. */
 function isCurrentStep(daemonText: string, step: RunbookStep): boolean {
   const [, current = ''] = /^\S.*? \(\d+\/\d+\): (.*)$/m.exec(daemonText) ?? [];
   const name = current.replace(/ \(\d+\/\d+\)$/, '');
   return name === step.description || name === stepTitle(step);
 }
 
-/** A step we called done is still at work: its checks said no, or a person did. */
+/** A step we called done is still current: its checks failed, or a person reopened it. */
 function reopenedAnswer(number: number, step: RunbookStep, spokenTo: boolean): BuiltInAnswer {
   if (spokenTo) return runStep(step, `Step ${number} again: ${stepTitle(step)}`);
   const advice =
@@ -103,7 +103,7 @@ function reopenedAnswer(number: number, step: RunbookStep, spokenTo: boolean): B
 function successAnswer(steps: RunbookStep[], done: string[], step: RunbookStep, result: string): BuiltInAnswer {
   const line = inlineCode(lastOutputLine(result));
   const closed = closingLine(step, line);
-  // The next command is not asked for in the same breath: the plan says which step is at work before its command runs.
+  // The next command is not requested in the same answer: the plan names the current step before its command runs.
   const last = done.length + 1 === steps.length;
   return textAnswer(last ? `${closed}\n\n${outcomesText([...done, `${stepTitle(step)}: ${line}`])}` : closed);
 }
@@ -146,12 +146,10 @@ function codeFence(lines: string[]): string[] {
   return ['', fence, ...lines, fence];
 }
 
-/** What the tool says itself, beside the command's output. */
+/** The tool's own remarks, apart from the command's output. */
 const TOOL_REMARK = /^(?:\(no output\)|\[left behind: .*\])$/;
 
-/**
- * Lines of output that hold something, without the terminal's colours. The first `skip` lines are the tool's headline.
- */
+/** Non-empty lines of output, without the terminal's colours. The first `skip` lines are the tool's headline. */
 function outputLines(result: string, skip: number): string[] {
   const lines = result.split(/\r\n?|\n/).slice(skip);
   return lines
@@ -171,15 +169,17 @@ function clip(text: string): string {
   return points.length > MAX_LINE ? `${points.slice(0, MAX_LINE - 1).join('')}…` : text;
 }
 
-/** Words that are nobody's: in code, brackets are no markers and an `if` is no condition. */
+/** Text without meaning to the daemon: in code, brackets are not markers and an `if` is not a condition. */
 const inlineCode = (line: string) => `\`${line.replaceAll('`', "'")}\``;
 
-/** A bracket, words that take back the `[Done]` before them, the news of a next step, nothing to read at all. */
+/**
+ * A bracket, words that retract the `[Done]` before them, an announcement of the next step, or nothing to read at all.
+ */
 const AMBIGUOUS_WORDS =
   /[[\]【】［］]|^\P{L}*(?:[?？]|(?:is|was|has|have|does|do|can)(?:\s+not|n['’]t)\b|not yet|了?[吗嗎]|$)|\b(?:next|following) (?:step|task|phase|item|part)\b|\bmov(?:e|ing) on\b|下一|次のステップ/iu;
 const WHOLE_SPANS = /^[^`]*(?:`[^`]+`[^`]*)*$/;
 
-/** Whether a description, said in an answer, could be taken for a word about the plan, or hide what follows it. */
+/** Whether a description in an answer could be taken for a statement about the plan, or hide what follows it. */
 const isAmbiguous = ({ description }: RunbookStep) =>
   AMBIGUOUS_WORDS.test(description) || !WHOLE_SPANS.test(description);
 const stepTitle = (step: RunbookStep) => (isAmbiguous(step) ? inlineCode(step.description) : step.description);
@@ -187,16 +187,16 @@ const stepTitle = (step: RunbookStep) => (isAmbiguous(step) ? inlineCode(step.de
 /** What the daemon reads as the number of a step, not as its description. */
 const STEP_NUMBER =
   /^(?:(?:step|paso|schritt|étape|ステップ|步骤|步驟)[\s_#]*\d|第?\s?(?:\d+|[一二三四五六七八九十])\s?(?:步|$)|#\d)/iu;
-/** Quotations and escapes are read as something else than their letters. */
+/** Quotations and escapes are not read literally. */
 const DISGUISED = /["'“”„‘’「」『』«»\\]/;
 
-/** Whether a step can be called by its description. */
+/** Whether a step can be named by its description. */
 const isUsableAsName = ({ description }: RunbookStep) => !STEP_NUMBER.test(description);
 
 /**
- * The line that closes a step. It names the step in its tag where it can: the step at work in the plan may be another
- * one, since a person may change the plan. What came out is code, for behind a tag words like "if …" or "is not …" take
- * it back.
+ * The line that closes a step. It names the step in its tag if possible: the plan's current step may be another one,
+ * since a person may change the plan. The result is written as code, since after a tag words like "if …" or "is not …"
+ * retract it.
  */
 function closingLine(step: RunbookStep, outcome: string): string {
   const fits =

@@ -45,7 +45,7 @@ export type Script = z.infer<typeof Script>;
 
 const SCRIPT_END = 'The script has ended.';
 
-/** Reads a script, once. Throws `UserError` where the file is missing, is no JSON or is no script. */
+/** Reads a script, once. Throws `UserError` if the file is missing, is not JSON or is not a script. */
 export function readScript(file: string): Script {
   const script = Script.safeParse(readJson(file));
   if (script.success) return script.data;
@@ -63,9 +63,9 @@ function readJson(file: string): unknown {
 }
 
 /**
- * A door behind which a script is played. The place in it is the number of assistant messages in the conversation,
- * counted over the entries that belong to the conversation, so a restart goes on where the script was; only which
- * errors were already served is kept in memory.
+ * Serves a script as an endpoint. The position in it is the number of assistant messages in the conversation, counted
+ * over the entries that belong to the conversation, so a restart continues where the script was; only which errors were
+ * already served is kept in memory.
  */
 export function serveScript(script: Script): SendRequest {
   const served = new Set<Script[number]>();

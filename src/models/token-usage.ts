@@ -2,20 +2,20 @@ import { z } from 'zod';
 import type { ChatMessage, ModelAnswer } from '../engine/ports/model-port.ts';
 import type { CompletionDraft } from './completion-stream.ts';
 
-/** Prices of a million tokens, in whatever currency the person counts. */
+/** Prices per million tokens, in the person's currency. */
 export type TokenPrices = { input: number; output: number };
 
 const ReportedUsage = z.object({
   prompt_tokens: z.number().nullish(),
   completion_tokens: z.number().nullish(),
   total_tokens: z.number().nullish(),
-  /** OpenRouter tells the cost of each answer here, in its credits (US dollars). */
+  /** OpenRouter reports the cost of each answer here, in its credits (US dollars). */
   cost: z.number().nullish(),
 });
 
 /**
- * What an answer used. Tokens as the endpoint told them, else estimated from the characters. Cost from `prices` where a
- * person set them, else from the endpoint's `usage.cost`, else null: it is not known.
+ * The usage of an answer. Tokens as reported by the endpoint, else estimated from the characters. Cost from `prices` if
+ * a person set them, else from the endpoint's `usage.cost`, else null: unknown.
  */
 export function measureUsage(
   draft: CompletionDraft,
@@ -37,7 +37,7 @@ function splitReported(reported: z.infer<typeof ReportedUsage>) {
   return { input: reported.prompt_tokens ?? Math.max(0, total - output), output };
 }
 
-/** Endpoints that tell no usage: near enough for a limit, not for a bill. */
+/** For endpoints that report no usage: accurate enough for a limit, not for a bill. */
 function estimateUsage(draft: CompletionDraft, messages: ChatMessage[]) {
   const calls = draft.calls.reduce((sum, call) => sum + estimateTokens(call.name) + estimateTokens(call.args), 0);
   return {
@@ -46,10 +46,10 @@ function estimateUsage(draft: CompletionDraft, messages: ChatMessage[]) {
   };
 }
 
-/** What an image takes, roughly. */
+/** Rough size of an image. */
 const IMAGE_TOKENS = 1000;
 
-/** Messages never change, so each is counted once, however often the conversation is sent. */
+/** Messages are immutable, so each is counted once, however often the conversation is sent. */
 const tokenCountCache = new WeakMap<ChatMessage, number>();
 
 function messageTokens(message: ChatMessage): number {
@@ -68,8 +68,8 @@ function countTokens(message: ChatMessage): number {
 }
 
 /**
- * Tokens of a text by rule of thumb: four characters a token, one and a half in Chinese, Japanese and Korean. Off by up
- * to half for code and rare languages.
+ * Rough number of tokens in a text: four characters per token, one and a half in Chinese, Japanese and Korean. Off by
+ * up to half for code and rare languages.
  */
 export function estimateTokens(text: string): number {
   let wide = 0;

@@ -20,13 +20,11 @@ const FORMATS = {
   session: { schema: Settings, title: 'session.json, the settings of one session' },
 } as const;
 
-/** Whoever edits settings with their schema is not warned of the keys for notes, which the daemon takes. */
+/** Editors do not warn of the keys for notes, which the daemon accepts in settings. */
 const NOTES = { '^(?:x-|\\$)': {} };
 const TAKES_NOTES: ReadonlySet<string> = new Set(['agentd', 'session']);
 
-/**
- * JSON Schemas of every file format, by file name. Generated: the zod schemas are the one place where a format is said.
- */
+/** JSON Schemas of every file format, by file name. Generated: each format is defined only by its zod schema. */
 export function publishedSchemas(): Record<string, object> {
   return Object.fromEntries(
     Object.entries(FORMATS).map(([name, { schema, title }]) => [

@@ -83,7 +83,7 @@ export function stepWithGroups(step: Step, { byId }: StepGraph): Step[] {
   return [...line];
 }
 
-/** Whether the step, or one of its groups, is a rollback: returns that rollback step. */
+/** The rollback step among the step and its groups, innermost first; undefined if there is none. */
 export function rollbackStepAround(step: Step, graph: StepGraph): Step | undefined {
   return stepWithGroups(step, graph).find((one) => graph.rollbackTargets.has(one.id));
 }

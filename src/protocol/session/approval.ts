@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { sha256 } from '../../base/sha256.ts';
 import { PermissionPattern } from '../settings/permissions.ts';
 
-/** What a person may say to a call that was asked about; `always` also adds a rule to `session.json`. */
+/** A person's decision on a call that needs approval; `always` also adds a rule to `session.json`. */
 export const ApprovalDecision = z.enum(['allow', 'deny', 'always']);
 export type ApprovalDecision = z.infer<typeof ApprovalDecision>;
 
@@ -13,7 +13,7 @@ export const ApprovalCall = z.object({
 });
 export type ApprovalCall = z.infer<typeof ApprovalCall>;
 
-/** Who or what decided about a call. */
+/** Who or what decided on a call. */
 export const ApprovedBy = z.enum(['person', 'chat', 'file', 'nobody', 'rule', 'withdrawn']);
 export type ApprovedBy = z.infer<typeof ApprovedBy>;
 
@@ -38,6 +38,6 @@ export const ApprovalFile = z.object({
 });
 export type ApprovalFile = z.infer<typeof ApprovalFile>;
 
-/** One name for a call: the tool, its arguments to the letter, and the folder it works in. */
+/** Identifies a call by a hash: the tool, its exact arguments, and the folder it works in. */
 export const hashCall = ({ tool, args, folder }: ApprovalCall): string =>
   sha256(JSON.stringify([tool, args, folder ?? '']));

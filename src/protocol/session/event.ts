@@ -7,7 +7,7 @@ import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
 import { PlanChange, PlanSave } from './plan-edit.ts';
 import { Reply, Usage, UserQuestion } from './reply.ts';
 
-/** A dropped file as the file system knows it. One with another `ctime_ns` or name was touched or moved since. */
+/** The identity of a dropped file in the file system. A different `ctime_ns` or name means it was touched or moved. */
 export const FileIdentity = z.object({
   ino: z.string(),
   mtime_ns: z.string(),
@@ -25,8 +25,7 @@ export const ToolCall = z.object({
 export type ToolCall = z.infer<typeof ToolCall>;
 
 /**
- * What became of a message that runs a template: the template as it was then, filled in, or why there is nothing to
- * run.
+ * The result of a message that runs a template: the template as it was then, filled in, or why there is nothing to run.
  */
 export const RenderedTemplate = z.union([
   z.object({
@@ -41,14 +40,15 @@ export const RenderedTemplate = z.union([
 export type RenderedTemplate = z.infer<typeof RenderedTemplate>;
 
 /**
- * What the model is asked beside the work: what kind of work it is, to make a plan, to revise it, to look at what is
- * open, to sum up.
+ * What the model is asked outside the work itself: to classify the work, to make a plan, to revise it, to review the
+ * open steps, to summarise.
  */
 export const PlannerQuery = z.enum(['choose', 'plan', 'replan', 'adapt', 'summary']);
 export type PlannerQuery = z.infer<typeof PlannerQuery>;
 
 /**
- * The code of a slice of work, in the tags of its requests (`prompt-tags.ts`). Records of earlier versions have none.
+ * The prompt nonce of a budget window, used in the tags of its requests (`prompt-tags.ts`). Logs of earlier versions
+ * have none.
  */
 const PromptNonce = z
   .string()
@@ -59,7 +59,7 @@ const PromptNonce = z
 export const RunEndStatus = z.enum(['done', 'paused', 'waiting', 'failed', 'cancelled']);
 export type RunEndStatus = z.infer<typeof RunEndStatus>;
 
-/** Who or what did it: a person (by message id or by hand), the model, or the daemon's own rule. */
+/** Who or what caused it: a person (by message id or by hand), the model, or a rule of the daemon. */
 export const Actor = z.enum(['person', 'model', 'daemon']);
 export type Actor = z.infer<typeof Actor>;
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** A place in a session's record: the end of event `seq`. The record fits it only where that very line ends there. */
+/** A position in a session's event log: the end of event `seq`. It matches a log only if that very line ends there. */
 export const LogPosition = z.object({
   seq: z.int().min(0).describe('The last event before it; 0: the beginning.'),
   segment: z.int().min(1).describe('The file of the record it is in, counted from 1.'),
@@ -11,7 +11,7 @@ export type LogPosition = z.infer<typeof LogPosition>;
 
 export const LOG_START: LogPosition = { seq: 0, segment: 1, offset: 0, crc: '00000000' };
 
-/** A byte of the record. */
+/** The offset of a byte in the event log. */
 export const LogOffset = z.object({ segment: z.int().min(1), offset: z.int().min(0) });
 export type LogOffset = z.infer<typeof LogOffset>;
 
@@ -26,17 +26,17 @@ export const EventStamp = z.object({
 });
 export type EventStamp = z.infer<typeof EventStamp>;
 
-/** A text in the record: inline, or the content hash of a file in `blobs/` where it is long. */
+/** A text in the event log: inline, or, if it is long, the content hash of a file in `blobs/`. */
 export const StoredText = z.union([
   z.object({ text: z.string() }),
   z.object({ blob: z.string(), head: z.string(), chars: z.int() }),
 ]);
 export type StoredText = z.infer<typeof StoredText>;
 
-/** Longest text kept in a line of the record, in code points; longer ones are a blob with a head. */
+/** Longest text kept inline in a line of the log, in code points; a longer one is a blob with its head inline. */
 export const MAX_INLINE_CHARS = 16_000;
 
-/** The part of a recorded text that the model and the core see. */
+/** The part of a logged text that the model and the core see. */
 export function inlineText(recorded: StoredText): string {
   return 'text' in recorded ? recorded.text : recorded.head;
 }

@@ -51,10 +51,10 @@ export const MessageFile = z
   );
 export type MessageFile = z.infer<typeof MessageFile>;
 
-/** Largest image a model is given, in bytes: what the strictest of the large endpoints takes. */
+/** Largest image a model is given, in bytes: the limit of the strictest large endpoint. */
 export const MAX_IMAGE_BYTES = 5 * 1024 * 1024;
 
-/** An image as the record knows it: where it is and what it was, never its pixels. */
+/** An image as the log has it: its path and identity, never its pixels. */
 export const ImageFile = z.object({
   path: z.string().describe('Under `work/`.'),
   type: z.enum(IMAGE_TYPES),

@@ -1,11 +1,9 @@
 import { z } from 'zod';
 import { EachSource, ReduceInput, Step, StepCheck, StepCondition, StepStatus } from './plan.ts';
 
-/**
- * What a `plan.json` may hold at most: beyond it no person reads it, and each change of it would hold up all sessions.
- */
+/** The bounds of a `plan.json`: a larger one nobody reads, and each change of it would delay all sessions. */
 export const PLAN_BOUNDS = {
-  /** Of the file: what all steps of the largest plan may come to, with their results. */
+  /** Of the file: all steps of the largest plan, with their results. */
   bytes: 64 * 1024 * 1024,
   steps: 5000,
   /** Characters of all steps, as `plan.json` shows what people write in them. */
@@ -24,7 +22,7 @@ const tooMany = (what: string, most: number) => ({
   },
 });
 
-/** A step as a person saved it, without the bounds of `EditedStep`: what is on record is read whatever they are. */
+/** A step as a person saved it, without the bounds of `EditedStep`: what is in the log is read whatever its size. */
 const SavedStep = z.object({
   id: z.string().optional(),
   description: z.string(),
@@ -41,7 +39,7 @@ const SavedLimits = z.object({ iterations: z.int().min(1).optional(), step_itera
 
 const { id, description, notes } = PLAN_BOUNDS;
 
-/** What a step is to do, from whoever writes it. */
+/** The description of a step, whoever writes it. */
 export const StepText = z.string().trim().min(1).max(description, tooMany('characters', description));
 const EditedStep = SavedStep.extend({
   id: z.string().min(1).max(id, tooMany('characters', id)).optional(),
@@ -53,8 +51,8 @@ const EditedStep = SavedStep.extend({
 });
 
 /**
- * What the daemon understands of a `plan.json` that a person saved. Looser than `Plan`: a person may leave out what the
- * daemon keeps anyway, and add a step as `{ "description": "…" }`.
+ * The fields of a saved `plan.json` that the daemon reads. Looser than `Plan`: a person may leave out what the daemon
+ * keeps anyway, and add a step as `{ "description": "…" }`.
  */
 export const EditedPlan = z.object({
   id: z.string().optional(),
@@ -66,8 +64,8 @@ export const EditedPlan = z.object({
 export type EditedPlan = z.infer<typeof EditedPlan>;
 
 /**
- * A save of `plan.json` as it was understood. The next one of the same buffer is compared with it, not with the version
- * both began from: else what it says a second time would be done a second time.
+ * A save of `plan.json` as it was parsed. The next save of the same buffer is compared with it, not with the version
+ * both started from: otherwise its repeated changes would be applied twice.
  */
 export const PlanSave = z.object({
   sha256: z.string().describe('Of its text.'),
@@ -86,7 +84,7 @@ export const PlanSave = z.object({
 });
 export type PlanSave = z.infer<typeof PlanSave>;
 
-/** One thing a person changed in `plan.json`. */
+/** One change by a person to `plan.json`. */
 export const PlanChange = z.discriminatedUnion('what', [
   z.object({ what: z.literal('goal'), to: z.string(), from: z.string() }),
   z.object({ what: z.literal('limits'), to: z.object({ iterations: z.int(), step_iterations: z.int() }) }),
@@ -141,7 +139,7 @@ const ProposedStepFields = z.strictObject({
 export const ProposedStep = z.union([StepText, ProposedStepFields]);
 export type ProposedStep = z.infer<typeof ProposedStep>;
 
-/** What a planner answers: the steps of a plan, or the answer itself where no plan is needed. */
+/** A planner's answer: the steps of a plan, or the answer itself if no plan is needed. */
 export const PlanProposal = z.object({
   title: z.string().trim().nullish(),
   language: z.string().nullish(),
@@ -150,7 +148,7 @@ export const PlanProposal = z.object({
 });
 export type PlanProposal = z.infer<typeof PlanProposal>;
 
-/** What a planner answers between super-steps: nothing to change, or what becomes of steps that have not begun. */
+/** A planner's answer between super-steps: no change, or changes to steps that have not started. */
 export const PlanAdaptation = z.object({
   keep: z.boolean().nullish(),
   reason: z.string().nullish(),

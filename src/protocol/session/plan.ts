@@ -22,7 +22,7 @@ export const StepCheck = z.union([
 ]);
 export type StepCheck = z.infer<typeof StepCheck>;
 
-/** A fact about another step; every field that is there must hold. */
+/** A fact about another step; every field given must hold. */
 export const StepCondition = z.strictObject({
   step: z.string().min(1).describe('Id of the step it is about; that one ends first.'),
   status: z.enum(['completed', 'failed', 'skipped', 'blocked']).optional().describe('How it ended.'),
@@ -36,7 +36,7 @@ export const StepCondition = z.strictObject({
 });
 export type StepCondition = z.infer<typeof StepCondition>;
 
-/** Where the parts of a step come from that is done once for each of them. */
+/** The source of the items of a step that runs once for each of them. */
 export const EachSource = z.union([
   z.strictObject({
     folder: z.string().min(1).describe('Each file in it and below is a part; hidden files and links are left out.'),
@@ -47,7 +47,7 @@ export const EachSource = z.union([
 ]);
 export type EachSource = z.infer<typeof EachSource>;
 
-/** What a step puts together: the outcomes of the parts of another, in batches. */
+/** What a step combines: the outcomes of another step's items, in batches. */
 export const ReduceInput = z.strictObject({
   from: z.string().min(1).describe('Id of the step with `each`.'),
   batch_chars: z.int().min(1).optional().describe('Characters of outcomes that are put together at once.'),
@@ -100,8 +100,8 @@ export const Step = z.object({
 export type Step = z.infer<typeof Step>;
 
 /**
- * From a session folder to the schema the daemon writes at its start, so that an editor checks a plan without a
- * network.
+ * Path from a session folder to the schema the daemon writes when it starts, so that an editor validates a plan
+ * offline.
  */
 export const PLAN_SCHEMA_PATH = '../../.agentd/schemas/plan.schema.json';
 

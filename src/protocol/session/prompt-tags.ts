@@ -1,52 +1,47 @@
 /**
- * Whose words a text of a request is. A seal is a code of 12 hex digits that was drawn when the run began: whoever
- * wrote a file, a page or a message before that cannot know it, and a text that holds it all the same loses it. So
- * nothing foreign can look like the daemon's word, nor end the block it stands in. (The idea of marking data by random
- * delimiters is "spotlighting", arXiv 2403.14720.)
+ * Marks whose words a text in a request is. The prompt nonce is a code of 12 random hex digits, generated when the run
+ * starts: whoever wrote a file, a page or a message before cannot know it, and if a text contains it anyway it is
+ * removed. So no foreign text can look like the daemon's words, or end the block it stands in. (The idea of marking
+ * data by random delimiters is "spotlighting", arXiv 2403.14720.)
  */
 const NONCE = '[0-9a-f]{12}';
 const DAEMON_BLOCK = new RegExp(`^<daemon(?: ${NONCE})?>\\n`);
 const DAEMON_NOTE = new RegExp(`^<daemon ${NONCE}>([^\\n]*)</daemon ${NONCE}>\\n`);
 const DATA_BLOCK = new RegExp(`^<data (${NONCE})>\\n([\\s\\S]*)\\n</data \\1>$`);
-/**
- * How one of our tags would begin in a text that is somebody's. `<data>` alone is an ordinary word of XML and stays.
- */
+/** The start of one of our tags in foreign text. `<data>` alone is an ordinary XML tag and stays. */
 const OUR_TAG = new RegExp(`<(?=\\s*/?\\s*(?:daemon\\b|data\\s+${NONCE}\\b))`, 'gi');
 
-/** The seal before any run has begun: no request is made with it. */
+/** The nonce before any run has started: no request is made with it. */
 export const NO_NONCE = '0'.repeat(12);
 
-/** What the daemon says in a message of its own. */
+/** The daemon's text in a message of its own. */
 export const daemonBlock = (seal: string, text: string): string =>
   `<daemon ${seal}>\n${stripNonce(seal, text)}\n</daemon ${seal}>`;
 
-/** What the daemon says of a message, in a line before it. */
+/** The daemon's note on a message, in a line before it. */
 export const daemonNote = (seal: string, text: string): string =>
   `<daemon ${seal}>${stripNonce(seal, collapseToLine(text))}</daemon ${seal}>\n`;
 
 /**
- * Text of a tool, a file, the web, a sender who gives no orders. It stays as it is, to the last character, but for a
- * leaked seal.
+ * Text of a tool, a file, the web, or a sender who may not give orders. It stays unchanged to the last character,
+ * except for a leaked nonce.
  */
 export const dataBlock = (seal: string, text: string): string =>
   `<data ${seal}>\n${stripNonce(seal, text)}\n</data ${seal}>`;
 
-/** A person's words: as typed, but for what would pass for our tags. */
+/** A person's text: as typed, except for what would pass for our tags. */
 export const escapeUserText = (seal: string, text: string): string => stripNonce(seal, text).replace(OUR_TAG, '‹');
 
 /**
- * Somebody's words inside of the daemon's: their further lines are set in, so that none of them is a line of the
+ * Foreign text within the daemon's: its further lines are indented, so that none of them reads as a line of the
  * daemon's own.
  */
 export const indentContinuation = (text: string): string => text.replace(/\r\n?|[\n\v\f\u0085\u2028\u2029]/g, '\n    ');
 
-/** Whether a message of the user role is all the daemon's. */
+/** Whether a message of the user role comes entirely from the daemon. */
 export const isDaemonBlock = (content: string): boolean => DAEMON_BLOCK.test(content);
 
-/**
- * The parts of a person's message: what the daemon says of it ('' for nothing), and what they said, which may be only
- * data.
- */
+/** Splits a person's message: the daemon's note ('' for none), and their text, which may be only data. */
 export function parseUserMessage(content: string): { note: string; text: string; isData: boolean } {
   const note = DAEMON_NOTE.exec(content);
   const text = content.slice(note?.[0].length ?? 0);
@@ -54,11 +49,11 @@ export function parseUserMessage(content: string): { note: string; text: string;
   return { note: note?.[1] ?? '', text: data?.[2] ?? text, isData: data !== null };
 }
 
-/** What a data block holds; any other text as it is. */
+/** The content of a data block; any other text unchanged. */
 export const unwrapDataBlock = (text: string): string => DATA_BLOCK.exec(text)?.[2] ?? text;
 
 /**
- * A seal is in hardly any text, and to make its pattern takes 50 µs, which was a third of the fold of a short record.
+ * Hardly any text contains the nonce, and building its pattern takes 50 µs, which was a third of reducing a short log.
  */
 const stripNonce = (seal: string, text: string): string =>
   text.toLowerCase().includes(seal.toLowerCase()) ? text.replace(new RegExp(seal, 'gi'), '[seal]') : text;

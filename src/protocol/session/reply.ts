@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** What a person is asked. */
+/** A question to a person. */
 export const UserQuestion = z.object({
   text: z.string(),
   choices: z.array(z.string()).describe('Short answers to choose from, numbered from 1; may be empty.'),
@@ -19,7 +19,7 @@ export const Usage = z.object({
 });
 export type Usage = z.infer<typeof Usage>;
 
-/** The `reason` of a child session's failure: it no longer has what it was told. */
+/** The `reason` of a failed child session that has lost its state. */
 export const CHILD_STATE_LOST = 'lost';
 
 /** One file in `outbox/`: exactly one for each message. */

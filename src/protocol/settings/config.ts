@@ -46,7 +46,7 @@ const Retention = z.strictObject({
     ),
 });
 
-/** Who does a step: a name for a set of instructions, tools and a model. */
+/** An agent that does steps: a named set of instructions, tools and a model. */
 export const AgentProfile = z.strictObject({
   description: z.string().optional().describe('What the agent is good at; shown to the planner.'),
   instructions: z.string().optional().describe('Added to the system message of its runs.'),
@@ -74,7 +74,7 @@ const ShellNetwork = z.strictObject({
     .describe('Sandboxed commands may use the network, including the loopback of this machine; default false.'),
 });
 
-/** Only the workspace says which private places its web tools may reach. */
+/** Only the workspace settings say which private addresses its web tools may reach. */
 const NetworkSettings = ShellNetwork.extend({
   allow_private: z
     .array(HostOrRange)
@@ -97,7 +97,7 @@ const SearchSettings = z.strictObject({
 });
 export type SearchSettings = z.infer<typeof SearchSettings>;
 
-/** How far something of this session reaches. */
+/** How far something of this session is shared. */
 export const SharingScope = z.enum(['workspace', 'session', 'off']);
 export type SharingScope = z.infer<typeof SharingScope>;
 
@@ -122,7 +122,7 @@ const BrowserConfig = z.strictObject({
 });
 export type BrowserConfig = z.infer<typeof BrowserConfig>;
 
-/** The home folder is found when the settings are put to use. */
+/** The home folder is resolved when the settings are applied. */
 const AbsoluteFolder = z
   .string()
   .regex(/^(?:\/|~(?:\/|$))/, 'expected an absolute folder, such as /srv/papers or ~/papers');

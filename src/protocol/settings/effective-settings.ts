@@ -4,25 +4,22 @@ import type { McpServers } from './mcp-config.ts';
 import type { Permissions } from './permissions.ts';
 import { MODES, type Mode, type ResolvedLimits, resolveLimits } from './run-options.ts';
 
-/**
- * What settings are made of. What is named here first wins: flags, environment, the session's file, the workspace's
- * file.
- */
+/** The sources of settings, in order of precedence: flags, environment, the session's file, the workspace's file. */
 export type SettingsSources = {
   flags?: ModelSettings | undefined;
   env?: Readonly<Record<string, string | undefined>> | undefined;
   /** `agentd.json`. */
   workspace?: Config | undefined;
-  /** `session.json`: of a child session, that of the root of its family. */
+  /** `session.json`: for a child session, that of its root. */
   session?: Settings | undefined;
 };
 
-/** Every key of both files, with what holds for one session; undefined where the default does. */
+/** Every key of both files, with the values for one session; undefined means the default. */
 export type LayeredSettings = { [K in keyof Required<Config & Settings>]: (Config & Settings)[K] | undefined };
 
-/** The settings one session goes by. */
+/** The settings that apply to one session. */
 export type EffectiveSettings = {
-  /** Every key as it holds, before defaults; `model` with flags and environment. */
+  /** Every key before defaults; `model` with flags and environment. */
   settings: LayeredSettings;
   rules: Rules;
   model: ModelSettings;
@@ -33,7 +30,7 @@ export type EffectiveSettings = {
   readAlso: readonly string[];
 };
 
-/** The one place where settings are laid over each other. Pure. */
+/** The only place where settings are merged. Pure. */
 export function resolveSettings({ flags, env = {}, workspace = {}, session = {} }: SettingsSources): EffectiveSettings {
   const settings = overlaySettings(workspace, session);
   settings.model = mergeModelSettings([settings.model, modelFromEnvironment(env), flags]);
@@ -54,7 +51,7 @@ export function resolveSettings({ flags, env = {}, workspace = {}, session = {} 
   };
 }
 
-/** The workspace's settings with those of a session laid over them. */
+/** The workspace's settings with those of a session merged over them. */
 function overlaySettings(workspace: Config, session: Settings): LayeredSettings {
   return {
     $schema: session.$schema ?? workspace.$schema,
@@ -90,14 +87,14 @@ function overlaySettings(workspace: Config, session: Settings): LayeredSettings 
 
 const joinParagraphs = (...texts: Array<string | undefined>): string => texts.filter(Boolean).join('\n\n');
 
-/** Later ones win. Names are foreign: nothing is found under one of `Object.prototype`. */
+/** Later ones win. Names come from outside: none is looked up in `Object.prototype`. */
 function mergeByName<T>(...layers: Array<Readonly<Record<string, T>> | undefined>): Record<string, T> {
   const all: Record<string, T> = Object.create(null);
   for (const layer of layers) Object.assign(all, layer);
   return all;
 }
 
-/** Later layers win key by key. A key that was named for one address is not sent to another. */
+/** Later layers win key by key. A key that was set for one URL is not sent to another. */
 function mergeModelSettings(layers: ReadonlyArray<ModelSettings | undefined>): ModelSettings {
   let model: ModelSettings = {};
   for (const layer of layers) {
@@ -117,7 +114,7 @@ function modelFromEnvironment(env: NonNullable<SettingsSources['env']>): ModelSe
   return { ...(url && { base_url: url }), ...(name && { name }) };
 }
 
-/** Days that things are kept; 0: for ever. */
+/** How many days things are kept; 0: for ever. */
 export function resolveRetention({ retention }: Pick<Config, 'retention'>): { recordDays: number; filesDays: number } {
   return { recordDays: retention?.record_days ?? 90, filesDays: retention?.files_days ?? 30 };
 }
@@ -127,13 +124,13 @@ function resolveSandbox({ sandbox, network }: Pick<Config, 'sandbox' | 'network'
   return { mode: sandbox ?? 'auto', network: network?.shell ?? false };
 }
 
-/** What a person wants of the sandbox: `sandbox` and `network.shell` of the settings. */
+/** The sandbox settings: `sandbox` and `network.shell`. */
 export type SandboxSettings = { mode: 'auto' | 'bwrap' | 'none'; network: boolean };
 
-/** Configuration with every default filled in: what the engine and the core go by. */
+/** Configuration with every default filled in, as used by the engine and the core. */
 export type Rules = {
   mode: Mode;
-  /** What `auto` chooses among. */
+  /** The modes that `auto` chooses from. */
   modes: readonly Mode[];
   limits: ResolvedLimits;
   onLimit: 'pause' | 'extend';
@@ -141,26 +138,26 @@ export type Rules = {
   language: 'en' | 'zh' | undefined;
   instructions: string;
   contextWindow: number;
-  /** A person said how large it is. */
+  /** A person set the window. */
   windowIsSet: boolean;
   model: string | undefined;
   agents: Readonly<Record<string, AgentProfile>>;
-  /** Commands in the background that run now, in words. Filled in by the engine. */
+  /** Running background commands, in words. Filled in by the engine. */
   jobs: readonly string[];
   /** Whose messages are orders; undefined: everybody's. */
   senders: readonly string[] | undefined;
-  /** Why nothing may be done: a settings file does not hold, and none did before. Null: they hold. */
+  /** Why nothing may be done: a settings file is invalid, and no valid one was read before. Null: they are valid. */
   settingsFault: string | null;
-  /** What is wrong with a settings file while the settings that held before are in force in its place. */
+  /** What is wrong with a settings file while the last valid settings are in force. */
   settingsWarning: string | null;
-  /** Filled in by the engine for a run, and the same as long as it goes on. */
+  /** Filled in by the engine when a run starts or resumes, and unchanged until it ends. */
   notes: Notes;
 };
 
 export const DEFAULT_CONTEXT_WINDOW = 128_000;
 export const EXTEND_FACTOR = 5;
 
-/** The rules that settings say, with every default filled in. Layers are laid over each other by `resolveSettings`. */
+/** The rules from settings, with every default filled in. `resolveSettings` merges the layers. */
 export function resolveRules(settings: Pick<Config & Settings, keyof typeof sharedSettings> = {}): Rules {
   return {
     mode: settings.mode ?? 'linear',

@@ -3,7 +3,7 @@ import { z } from 'zod';
 const StringMap = z.record(z.string(), z.string());
 const PathList = z.array(z.string().min(1));
 
-/** One MCP server, with the keys other programs use. It is a program (`command`) or an endpoint (`url`). */
+/** One MCP server, with the keys other programs use: a program (`command`) or an endpoint (`url`). */
 export const McpServer = z
   .strictObject({
     type: z
@@ -49,11 +49,11 @@ export const McpServer = z
   });
 export type McpServer = z.infer<typeof McpServer>;
 
-/** Servers by name. Those of a session take the place of the workspace's with the same name. */
+/** Servers by name. Those of a session replace the workspace's with the same name. */
 export const McpServers = z.record(z.string().min(1).max(64), McpServer);
 export type McpServers = z.infer<typeof McpServers>;
 
-/** Keys that say how a program is started; an endpoint is started by somebody else. */
+/** Keys that say how a program is started; an endpoint is already running. */
 const PROGRAM_ONLY_KEYS = ['args', 'env', 'cwd', 'sandbox', 'network', 'read', 'write'];
 
 function mcpServerProblem(server: Record<string, unknown>): string | undefined {

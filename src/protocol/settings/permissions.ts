@@ -1,18 +1,18 @@
 import { z } from 'zod';
 
-/** When a call is asked about where no rule speaks of it. */
+/** When approval is needed for a call that no rule matches. */
 export const ApprovalsMode = z.enum(['safe', 'ask', 'auto']);
 export type ApprovalsMode = z.infer<typeof ApprovalsMode>;
 
 /**
- * What a call reaches. `work`: it changes files in `work/`; `outside`: what no fence holds. Nothing of these: it only
- * reads.
+ * What a call affects. `work`: it changes files in `work/`; `outside`: effects beyond the sandbox. None of these: it
+ * only reads.
  */
 export type CallEffect = 'work' | 'network' | 'outside';
 
 const PERMISSION_PATTERN = /^[A-Za-z0-9_.*-]+(?:\([\s\S]*\))?$/;
 
-/** `tool`, or `tool(text)`: in both a `*` stands for any text, and in the text `\*` and `\\` for themselves. */
+/** `tool`, or `tool(text)`: in both, `*` stands for any text, and in the text `\*` and `\\` for themselves. */
 export const PermissionPattern = z
   .string()
   .regex(PERMISSION_PATTERN, 'expected a tool, such as write_file, or a tool and a text, such as shell(git *)');
@@ -29,16 +29,16 @@ export const PermissionRule = z
   );
 export type PermissionRule = z.infer<typeof PermissionRule>;
 
-/** What was decided without asking anybody about it, in the order it is looked at. */
+/** Rules that decide without asking anybody, in the order they are checked. */
 export type Permissions = {
   mode: ApprovalsMode;
-  /** Rules of the session, or of the root of its family; the first that matches decides. */
+  /** Rules of the session, or of its root; the first that matches decides. */
   session: readonly PermissionRule[];
-  /** Rules of the workspace, looked at after those; what it denies stays denied. */
+  /** Rules of the workspace, checked after those; what it denies stays denied. */
   workspace: readonly PermissionRule[];
 };
 
-/** A rule's one word and pattern, taken apart. `text` is null where the pattern names a tool alone. */
+/** A rule split into its verb and pattern. `text` is null if the pattern names only a tool. */
 export function parsePermissionRule(rule: PermissionRule): {
   word: 'allow' | 'ask' | 'deny';
   tool: string;
@@ -52,8 +52,8 @@ export function parsePermissionRule(rule: PermissionRule): {
     : { word, tool: pattern.slice(0, open), text: pattern.slice(open + 1, -1) };
 }
 
-/** A text as a pattern that matches nothing but it. */
+/** A pattern that matches exactly this text. */
 export const escapePattern = (text: string): string => text.replace(/[\\*]/g, '\\$&');
 
-/** The pattern as a person wrote it, of a rule taken apart. */
+/** The pattern of a rule as a person wrote it. */
 export const patternOfRule = (rule: PermissionRule): string => rule.deny ?? rule.ask ?? rule.allow ?? '';

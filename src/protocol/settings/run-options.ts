@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** The planning modes by name, apart from their schema: a command line that names them need not load one. */
+/** The names of the planning modes, apart from their schema: a command line that names them need not load one. */
 export const MODES = ['linear', 'plan-act', 'todo', 'dag', 'map-reduce', 'auto'] as const;
 
 export const Mode = z.enum(MODES);
@@ -46,7 +46,7 @@ export type Limits = z.infer<typeof Limits>;
 
 const MINUTES_PER_YEAR = 366 * 24 * 60;
 
-/** What a limit may be at most. Times beyond can no longer be told as dates or waited for. */
+/** Upper bounds of the limits. Longer times cannot be shown as dates or waited for. */
 const LIMIT_MAXIMA: { readonly [K in keyof Required<Limits>]: number } = {
   iterations: 1e6,
   step_iterations: 1e6,
@@ -63,9 +63,7 @@ const LIMIT_MAXIMA: { readonly [K in keyof Required<Limits>]: number } = {
 
 const maximumByKey = new Map(Object.entries(LIMIT_MAXIMA));
 
-/**
- * Limits as people write them. Those on record are taken as they are, and held to the same bounds where they are used.
- */
+/** Limits as people write them. Logged limits are taken as they are, and held to the same bounds when they are used. */
 export const LimitsInput = Limits.superRefine((limits, context) => {
   for (const [key, value] of Object.entries(limits)) {
     const most = maximumByKey.get(key) ?? Number.POSITIVE_INFINITY;
@@ -74,7 +72,7 @@ export const LimitsInput = Limits.superRefine((limits, context) => {
   }
 });
 
-/** Limits with nothing left open. */
+/** Limits with every value set. */
 export type ResolvedLimits = { [K in keyof Limits]-?: Exclude<Limits[K], undefined> };
 
 export const DEFAULT_LIMITS: ResolvedLimits = {
@@ -91,7 +89,7 @@ export const DEFAULT_LIMITS: ResolvedLimits = {
   approval_minutes: 60,
 };
 
-/** Limits laid over the defaults; keys that are not there change nothing. */
+/** Limits merged over the defaults; missing keys change nothing. */
 export function resolveLimits(...layers: Array<Limits | undefined>): ResolvedLimits {
   const full: ResolvedLimits = { ...DEFAULT_LIMITS };
   for (const layer of layers) Object.assign(full, Object.fromEntries(Object.entries(layer ?? {}).flatMap(clampLimit)));

@@ -1,29 +1,29 @@
 /**
- * A list of work as Markdown: numbered or bulleted, one level. An item may carry a command, as the code span that ends
- * it or as one fenced block under it, and notes of the form `- needs: 1`, a bullet each. Read the way CommonMark reads
- * lists, spans and fences, as far as needed. Runbooks and templates are both this.
+ * A work list in Markdown: numbered or bulleted, one level. An item may have a command, as a code span at its end or as
+ * one fenced block under it, and notes of the form `- needs: 1`, one bullet each. Parsed the way CommonMark parses
+ * lists, spans and fences, as far as needed. Both runbooks and templates use this format.
  */
 
 /** A bullet under an item: `- done when: file work/x.md`. */
 export type ItemNote = { line: number; key: string; value: string };
 
 export type ListItem = {
-  /** Its place in the list, from 1. */
+  /** Its position in the list, from 1. */
   number: number;
   /** Lines of the whole text, from 1. */
   line: number;
-  /** What it says, without its command. One line, never empty where there is a command. */
+  /** Its text, without its command. One line, never empty if there is a command. */
   description: string;
   command?: string;
   notes: ItemNote[];
-  /** What keeps it from being understood. */
+  /** Why it cannot be understood. */
   fault?: { line: number; what: string };
 };
 
 type OpenItem = {
   number: number;
   line: number;
-  /** Where its text begins: what is indented as far belongs to it. */
+  /** The column where its text starts: lines indented at least as far belong to it. */
   column: number;
   text: string[];
   blocks: string[];
@@ -37,27 +37,27 @@ const RULE = /^ {0,3}([-*])(?:\s*\1){2,}\s*$/;
 const FENCE = /^(\s*)(`{3,}|~{3,})([^`]*)$/;
 const CHECKBOX = /^\[ \]\s+/;
 const TICKED = /^\[[xX]\]\s/;
-/** A box that is no box, since a backslash stands before it. */
+/** An escaped checkbox: a backslash stands before it. */
 const ESCAPED_CHECKBOX = /^\\(?=\\*\[[ xX]\]\s)/;
 const SPAN = /(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)/g;
 const NOTE_LINE = /^(\p{L}[\p{L} _-]{0,30}?)\s*[:：](?:\s+(.*))?$/u;
 
-/** Bullets under an item that are notes on it. Any other bullet there is a list inside a list. */
+/** Bullets under an item that are notes on it. Any other bullet there is a nested list. */
 export const NOTE_KEYS = ['needs', 'done when', 'agent', 'notes', 'when', 'rollback', 'part of', 'command'] as const;
 export type NoteKey = (typeof NOTE_KEYS)[number];
 
-/** `Done_When` and `done when` are one key. */
+/** `Done_When` and `done when` are the same key. */
 export const normalizeNoteKey = (key: string): NoteKey | undefined => {
   const plain = key.toLowerCase().replace(/[\s_-]+/g, ' ');
   return NOTE_KEYS.find((one) => one === plain);
 };
 
-/** The items of a text, in order; lists in fenced code and prose around the list are no items. Total: never throws. */
+/** The items of a text, in order; lists in fenced code and prose around the list are not items. Total: never throws. */
 export function parseListItems(text: string): ListItem[] {
   return scanItems(text).map(finishItem);
 }
 
-/** What stands before the list of a text. */
+/** The text before the list. */
 export function textBeforeList(text: string): string {
   const first = parseListItems(text)[0]?.line ?? 1;
   return text
@@ -146,12 +146,12 @@ function finishItem({ number, line, text: lines, blocks, notes, nested }: OpenIt
   };
 }
 
-/** The code span that ends a text, but for a full stop. */
+/** The code span at the end of a text, ignoring a full stop. */
 function trailingCodeSpan(text: string): { at: number; code: string } | undefined {
   const span = [...text.matchAll(SPAN)].at(-1);
   if (!span || !/^[.;\u3002\uFF1B]?$/.test(text.slice(span.index + span[0].length).trim())) return undefined;
   const code = span[2] ?? '';
-  // CommonMark: one space inside both ends is padding, there to let code begin or end with a backtick.
+  // CommonMark: one space at both ends is padding, which lets code start or end with a backtick.
   const bare = /^ .*\S.* $/.test(code) ? code.slice(1, -1) : code;
   return bare.trim() === '' ? undefined : { at: span.index, code: bare };
 }
@@ -160,8 +160,8 @@ const withoutTrailingColon = (text: string) => text.trim().replace(/\s*[:\uFF1A]
 const firstLine = (text: string) => text.split('\n', 1)[0] ?? '';
 
 /**
- * Items are told apart by their descriptions, whatever their case, so one whose description is taken already gets a
- * number: by an earlier item of its list, or by one of those in `before`.
+ * Items are identified by their descriptions, ignoring case, so one whose description is already taken gets a number:
+ * by an earlier item of its list, or by one of those in `before`.
  */
 export function makeDescriptionsUnique<T extends { description: string }>(
   items: readonly T[],

@@ -3,10 +3,10 @@ import { PLAN_BOUNDS } from '../session/plan-edit.ts';
 import { type ItemNote, type ListItem, normalizeNoteKey, parseListItems } from './markdown-list.ts';
 import { MAX_TEMPLATE_STEPS, type TemplateStep } from './template.ts';
 
-/** What is wrong with a template, and in which line of its text. */
+/** A fault in a template, and its line in the text. */
 export type TemplateFault = { line: number; what: string };
 
-/** The steps of a list, or everything that is wrong with it. */
+/** The steps of a list, or all of its faults. */
 export function parseSteps(text: string): { steps: TemplateStep[] } | { faults: TemplateFault[] } {
   const items = parseListItems(text);
   if (items.length === 0)
@@ -27,9 +27,9 @@ export function parseSteps(text: string): { steps: TemplateStep[] } | { faults: 
 
 type ReportFault = (line: number, what: string) => void;
 
-/** The one step of a text and what is wrong with it; undefined where the text is not one item of its own. */
+/** The single step of a text and its faults; undefined if the text is not exactly one item. */
 function parseStep(text: string, number: number, count: number): TemplateStep | undefined {
-  // An item that swallows the next one is none of its own.
+  // An item that absorbs the next one is not complete by itself.
   const [item, next] = parseListItems(`${text}\n1. x`);
   let isWrong = false;
   const step =
@@ -59,7 +59,7 @@ function toStep(
   return step;
 }
 
-/** Checks and conditions of several notes add up; of the others the last one counts. */
+/** Checks and conditions of several notes accumulate; of the others the last one counts. */
 function mergeStepFields(step: TemplateStep, read: Partial<TemplateStep>): void {
   const { done_when = [], when = [], needs = [], ...rest } = read;
   Object.assign(step, rest);
@@ -136,7 +136,7 @@ function parseCheck(value: string): Partial<TemplateStep> | string {
   return read.success ? { done_when: [read.data] } : `done when: expected ${CHECK_FORMS}; got ${JSON.stringify(value)}`;
 }
 
-/** `{ "step": 1, "status": "failed" }`: a condition of plan.json, the step named by its place. */
+/** `{ "step": 1, "status": "failed" }`: a condition of plan.json, with the step named by its position. */
 function parseCondition(value: string, own: number, count: number): Partial<TemplateStep> | string {
   const json = tryParseJson(value);
   const given = typeof json === 'object' && json !== null && 'step' in json ? json : undefined;
@@ -155,24 +155,24 @@ function tryParseJson(text: string): unknown {
   }
 }
 
-/** A text that is a JSON string as a whole stands for what it says: line breaks and all. */
+/** A text that is entirely a JSON string stands for its value, including line breaks. */
 function unquoteJsonString(text: string): string {
   const json = /^".*"$/.test(text) ? tryParseJson(text) : undefined;
   return typeof json === 'string' ? json : text;
 }
 
-/** A whole code span is its code. */
+/** A text that is entirely a code span stands for its code. */
 const stripCodeSpan = (text: string): string => /^`([^`]+)`$/.exec(text)?.[1] ?? text;
 
-/** A description as a list can say it: one line. */
+/** A description in the form a list needs: one line. */
 export function toOneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim();
 }
 
 /**
- * The list that `parseSteps` reads as these steps: every step is written in the first of the ways that reads back as
- * it, so no description is taken for a command, and none for another step. `unwritten`: the number of the first step
- * that has no such way, such as one that says nothing.
+ * The list that `parseSteps` reads as these steps: every step is written in the first form that reads back unchanged,
+ * so no description is taken for a command, or for another step. `unwritten`: the number of the first step that has no
+ * such form, such as one without a description.
  */
 export function formatSteps(steps: readonly TemplateStep[]): { text: string } | { unwritten: number } {
   const texts: string[] = [];
@@ -204,7 +204,7 @@ function formatCandidates({ description, command }: TemplateStep, indent: string
     indent + fence,
   ];
   const spans = command.includes('\n') ? [] : [[`${said}: \`${command}\``], [`${said}: \`\` ${command} \`\``]];
-  // A colon before a command is no part of what is said, so one that is gets another.
+  // A colon before a command is not part of the description, so a description that ends in one gets a second.
   return [...spans, [said, ...block], [`${said}:`, ...block]];
 }
 
@@ -226,7 +226,7 @@ function formatNotes({ needs, when, rollback, parent, agent, done_when, notes }:
 const stepNumberOf = (id: string): number => Number(/^step_(\d+)$/.exec(id)?.[1]);
 const isPlainNote = (text: string): boolean => toOneLine(text) === text && !/^"|[\u0000-\u001f\u2028\u2029]/.test(text);
 
-/** In words where nothing but its main part is told, else as JSON. */
+/** In words if only its main part is set, else as JSON. */
 function formatCheck(check: StepCheck): string {
   const [main, other] = Object.entries(check).filter(
     ([key, value]) => !(key === 'exit' && value === 0) && !(key === 'status' && value === 200),
@@ -235,7 +235,7 @@ function formatCheck(check: StepCheck): string {
   return main && !other && isPlainNote(value) && !/^[`:：]/.test(value) ? `${main[0]} ${value}` : JSON.stringify(check);
 }
 
-/** Whether two steps say the same, whatever the order of their keys. */
+/** Whether two steps are equal, ignoring the order of their keys. */
 function isSameJson(a: unknown, b: unknown): boolean {
   return JSON.stringify(sortKeys(a)) === JSON.stringify(sortKeys(b));
 }

@@ -2,9 +2,9 @@ import { z } from 'zod';
 import type { Step } from '../session/plan.ts';
 import { LimitsInput, Mode } from '../settings/run-options.ts';
 
-/** Most steps of a template; a longer list is a program, and has its place in a script that a step runs. */
+/** The most steps of a template; a longer list is a program, and belongs in a script that a step runs. */
 export const MAX_TEMPLATE_STEPS = 500;
-/** Most characters of a template that is filled in: it is kept in one line of the record. */
+/** The most characters of a filled-in template: it is kept in one line of the log. */
 export const MAX_TEMPLATE_CHARS = 64_000;
 
 const scalarAsText = z.union([z.string(), z.number(), z.boolean()]).transform(String);
@@ -34,8 +34,7 @@ export const TemplateHead = z.strictObject({
 export type TemplateHead = z.output<typeof TemplateHead>;
 
 /**
- * A step as a template says it: that of a plan before anything ran. Other steps are named by their place, as
- * `step_<n>`.
+ * A step as a template has it: a step of a plan before anything ran. Other steps are named by position, as `step_<n>`.
  */
 export type TemplateStep = Pick<
   Step,
@@ -51,7 +50,9 @@ export type Template = {
   frontMatterLines: number;
 };
 
-/** A name is a file name without its ending: nothing that leads out of the folder, is hidden, or needs to be quoted. */
+/**
+ * A template's name is a file name without its ending: it must not lead out of the folder, be hidden, or need quoting.
+ */
 export function isTemplateName(name: string): boolean {
   return /^[\p{L}\p{N}][\p{L}\p{N}_-]{0,79}$/u.test(name);
 }
@@ -60,10 +61,10 @@ export function isTemplateName(name: string): boolean {
  * `{{name}}` in a template. A backslash before it makes it plain text, and a backslash before that one is one; nothing
  * else is special, so `{{.Names}}` and `${{ x.y }}` stay as they are.
  */
-// The look behind keeps a long run of backslashes from being tried from each of them.
+// The lookbehind keeps a long run of backslashes from being retried from each of them.
 const PLACEHOLDER = /(?<!\\)(\\*)(\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\})/g;
 
-/** The text with each place filled in once: what a value says is never looked at again. */
+/** The text with each placeholder filled in once: values are not searched for placeholders. */
 export function fillPlaceholders(text: string, value: (name: string) => string): string {
   return text.replace(PLACEHOLDER, (_, slashes: string, literal: string, name: string) => {
     const kept = slashes.slice(0, slashes.length >> 1);
@@ -71,7 +72,7 @@ export function fillPlaceholders(text: string, value: (name: string) => string):
   });
 }
 
-/** The names a text has places for, each once. */
+/** The names of a text's placeholders, without duplicates. */
 export function placeholderNames(text: string): string[] {
   const names = new Set<string>();
   fillPlaceholders(text, (name) => {
@@ -81,7 +82,7 @@ export function placeholderNames(text: string): string[] {
   return [...names];
 }
 
-/** Text that `filled` gives back as it is. */
+/** Escapes a text so that `fillPlaceholders` returns it unchanged. */
 export function escapePlaceholders(text: string): string {
   return text.replace(PLACEHOLDER, (_, slashes: string, literal: string) => `${slashes}${slashes}\\${literal}`);
 }

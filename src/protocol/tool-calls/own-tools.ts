@@ -4,8 +4,8 @@ import { StepCheck } from '../session/plan.ts';
 import { PLAN_BOUNDS, StepText } from '../session/plan-edit.ts';
 
 /**
- * The arguments of a call of the daemon's own tools, by their schema, or what is wrong with them in words for the
- * model.
+ * The arguments of a call of the daemon's own tools, parsed by their schema, or what is wrong with them in words for
+ * the model.
  */
 export function parseToolArgs<T>(schema: z.ZodType<T>, args: string): T | string {
   try {
@@ -19,9 +19,8 @@ export function parseToolArgs<T>(schema: z.ZodType<T>, args: string): T | string
 }
 
 /**
- * A tool of the daemon's own, as the model is told of it. Its JSON Schema is made when it is first asked for: making
- * the three of them took 10 ms of every program that loads the meaning of a record, and only a daemon that calls a
- * model needs them.
+ * Defines a tool of the daemon's own, as the model sees it. Its JSON Schema is built on first use: building all three
+ * took 10 ms of every program that loads the reducers, and only a daemon that calls a model needs them.
  */
 function defineOwnTool(name: string, description: string, args: z.ZodType) {
   let made: Record<string, unknown> | undefined;
@@ -35,7 +34,7 @@ function defineOwnTool(name: string, description: string, args: z.ZodType) {
   };
 }
 
-/** Choices a question may offer; more are no choice that a person can look over. */
+/** The most choices in a question; a person cannot survey more. */
 const MAX_CHOICES = 10;
 
 /** Arguments of the `ask_user` tool. */
@@ -61,7 +60,7 @@ export const ASK_USER_TOOL = defineOwnTool(
   AskUserArgs,
 );
 
-// An empty description is told from the rest of its list, so it is no fault of form.
+// An empty description is reported separately from the rest of its list, so the schema accepts it.
 const NewStep = z.union([
   z.string().max(PLAN_BOUNDS.description),
   z.strictObject({
@@ -71,12 +70,12 @@ const NewStep = z.union([
   }),
 ]);
 
-/** More are no plan; a mode takes far fewer. */
+/** More steps than this are not a plan; a mode takes far fewer. */
 const MAX_STEPS_AT_ONCE = 500;
 
 const STEP_ID_HELP = 'Id of the step, such as step_2; without it the current one.';
 
-/** Arguments of the `plan` tool. One flat object: some endpoints refuse a choice of objects at the top. */
+/** Arguments of the `plan` tool. One flat object: some endpoints refuse a union at the top level. */
 export const PlanToolArgs = z.strictObject({
   command: z.enum(['create', 'update', 'complete_step', 'mark_step', 'add_step', 'replan', 'get']),
   steps: z
@@ -103,7 +102,7 @@ export const PlanToolArgs = z.strictObject({
 export type PlanToolArgs = z.infer<typeof PlanToolArgs>;
 
 /**
- * The structured road beside the text markers, for models that prefer tools. Its effects are events like those of the
+ * The structured alternative to the text markers, for models that prefer tools. It leads to the same events as the
  * text.
  */
 export const PLAN_TOOL = defineOwnTool(
@@ -126,22 +125,22 @@ export const SpawnArgs = z.strictObject({
 });
 export type SpawnArgs = z.infer<typeof SpawnArgs>;
 
-/** A child session on the model's own wish: the road that delegated steps take, as a call. */
+/** A child session requested by the model: delegation of a step, as a call. */
 export const SPAWN_TOOL = defineOwnTool(
   'spawn',
   'Give a piece of work to a child session with a conversation of its own, and get its answer. Several calls in one answer work side by side. Use it for work that would fill this conversation, or that can be done in parallel.',
   SpawnArgs,
 );
 
-/** The tool that looks up the parts of a step with `each`; the model is not offered it. */
+/** The tool that lists the items of a step with `each`; the model is not offered it. */
 export const PARTS_TOOL = 'parts';
 
-/** Parts a step may have. More would be a plan nobody reads, and each event of it costs a look at every step. */
+/** The most items of a step. Nobody reads a larger plan, and each of its events costs a pass over every step. */
 export const MAX_PARTS = 1000;
-/** Files or lines that are put into one part where there are too many for a part each. */
+/** Files or lines grouped into one item if there are too many for an item each. */
 export const MAX_ITEMS_PER_PART = 20;
 
-/** What is asked of it: which part of the whole comes next. */
+/** Its arguments: which page of the list comes next. */
 export const PartsArgs = z.strictObject({
   folder: z.string().optional(),
   match: z.string().optional(),
@@ -152,11 +151,11 @@ export const PartsArgs = z.strictObject({
 });
 export type PartsArgs = z.infer<typeof PartsArgs>;
 
-/** A page of parts. */
+/** A page of items. */
 export const PartsPage = z.strictObject({
-  /** Files or lines in all, when the first page was made. */
+  /** Files or lines in total, when the first page was made. */
   total: z.int().min(0),
-  /** Links, hidden files and what is neither file nor folder: no parts. */
+  /** Links, hidden files, and anything that is neither file nor folder: not listed. */
   left_out: z.int().min(0),
   group: z.int().min(1),
   parts: z.array(z.array(z.string()).min(1)),
@@ -165,7 +164,8 @@ export const PartsPage = z.strictObject({
 export type PartsPage = z.infer<typeof PartsPage>;
 
 /**
- * How many go into one part, so that there are no more parts than may be; undefined where there are too many even so.
+ * How many files or lines go into one item, so that the number of items stays within bounds; undefined if there are
+ * still too many.
  */
 export function partSize(total: number): number | undefined {
   const size = Math.max(1, Math.ceil(total / MAX_PARTS));

@@ -4,14 +4,14 @@ import type { McpServers } from '../settings/mcp-config.ts';
 import { type PermissionRule, parsePermissionRule, patternOfRule } from '../settings/permissions.ts';
 import { ASK_USER_TOOL, PLAN_TOOL, SPAWN_TOOL } from './own-tools.ts';
 
-/** Every tool of our own, also those the model is not told of. */
+/** All tools of our own, including those the model is not offered. */
 export const TOOL_NAMES: readonly string[] = [
   ...['shell', 'jobs', 'read_file', 'write_file', 'edit_file', 'list_files', 'search_files', 'parts', 'check'],
   ...['web_fetch', 'web_search', 'browser', 'remember', 'recall', 'skill'],
   ...[PLAN_TOOL.name, ASK_USER_TOOL.name, SPAWN_TOOL.name],
 ];
 
-/** What other programs call such a tool. */
+/** What other programs call these tools. */
 const TOOL_ALIASES = new Map([
   ['bash', 'shell'],
   ['read', 'read_file'],
@@ -27,7 +27,7 @@ const TOOL_ALIASES = new Map([
 
 const MCP_PREFIX = 'mcp__';
 
-/** One thing in settings that names a tool there is not, or an address that no call can have. */
+/** A setting that names a tool that does not exist, or a URL that no call can have. */
 export type ToolNameFault = { path: PropertyKey[]; text: string };
 
 type ToolReferences = {
@@ -35,7 +35,7 @@ type ToolReferences = {
   permissions?: readonly PermissionRule[] | undefined;
 };
 
-/** Names of tools that can never be meant. One of an MCP server may still come: see `findUnknownMcpServers`. */
+/** Names of tools that can never exist. A tool of an MCP server may still appear: see `findUnknownMcpServers`. */
 export function findToolNameFaults({ agents = {}, permissions = [] }: ToolReferences): ToolNameFault[] {
   const ofAgents = Object.entries(agents).flatMap(([name, { tools = [] }]) =>
     tools.flatMap((tool, place): ToolNameFault[] =>
@@ -66,10 +66,10 @@ function unknownToolText(tool: string): string {
   return `there is no tool "${tool}"; ${known} Tools of MCP servers are named mcp__<server>__<tool>`;
 }
 
-/** Rules of the web tools are held against whole addresses. */
+/** Rules of the web tools are matched against whole URLs. */
 function unmatchableRuleText(tool: string, text: string | null): string | undefined {
   if ((tool !== 'web_fetch' && tool !== 'browser') || text === null) return undefined;
-  // What the browser does on an open page is its arguments as JSON.
+  // The text of a browser call on an open page is its arguments as JSON.
   if (tool === 'browser' && text.startsWith('{')) return undefined;
   const [start = ''] = text.split('*', 1);
   const isOpen = text.includes('*');
@@ -82,7 +82,7 @@ function unmatchableRuleText(tool: string, text: string | null): string | undefi
   return `"${tool}(${text})" can never match, because addresses are matched as a whole: write one such as ${tool}(https://example.com/*)`;
 }
 
-/** What names a tool of an MCP server that is not configured, in words: it may come later, so it is no fault. */
+/** Names of tools of MCP servers that are not configured, in words: they may be added later, so this is not a fault. */
 export function findUnknownMcpServers(
   { agents = {}, permissions = [] }: ToolReferences,
   servers: McpServers,

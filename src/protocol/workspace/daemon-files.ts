@@ -3,7 +3,7 @@ import { z } from 'zod';
 const TroubleKind = z.enum(['quarantined', 'blocked', 'no room', 'too many files', 'failing', 'set aside']);
 export type TroubleKind = z.infer<typeof TroubleKind>;
 
-/** Names listed at most; the counts tell how many there are. */
+/** The most names listed; the counts give the totals. */
 export const MAX_LISTED = 100;
 
 const SettingsStatus = z.object({
@@ -18,8 +18,8 @@ const SettingsStatus = z.object({
 });
 
 /**
- * `.agentd/status.json`: what the daemon sees and what it cannot serve. Not truth: it may be deleted, and is gone with
- * the daemon.
+ * `.agentd/status.json`: what the daemon sees and what it cannot serve. Not authoritative: it may be deleted, and is
+ * gone with the daemon.
  */
 export const DaemonStatus = z.object({
   version: z.literal(1),
@@ -70,7 +70,7 @@ export const DaemonStatus = z.object({
 });
 export type DaemonStatus = z.infer<typeof DaemonStatus>;
 
-/** `.agentd/losses.json`: daemons that ended without a word. Deleting it while no daemon runs forgives all. */
+/** `.agentd/losses.json`: daemons that ended without a trace. Deleting it while no daemon runs resets the count. */
 export const CrashRecord = z.object({
   in_a_row: z.int().min(0).describe('Consecutive crashes of the daemon that name no session.'),
   against: z
@@ -79,7 +79,7 @@ export const CrashRecord = z.object({
 });
 export type CrashRecord = z.infer<typeof CrashRecord>;
 
-/** `.agentd/crash-note.json`: what the watchdog or the crash handler left of a daemon as it ended. */
+/** `.agentd/crash-note.json`: what the watchdog or the crash handler wrote as the daemon ended. */
 export const CrashNote = z.object({
   owner_since: z.string(),
   session: z.string().optional().describe('The session in whose work it happened, if known.'),

@@ -1,18 +1,18 @@
-/** A folder under `skills/` that holds: its name, and what it is good for in the words of its author. */
+/** A valid folder under `skills/`: its name, and its author's description of what it is good for. */
 export type Skill = { name: string; description: string };
 
-/** What people and the agent wrote down for later runs, as it is told to the model. */
+/** What people and the agent wrote down for later runs, as the model receives it. */
 export type Notes = {
-  /** Text of the `MEMORY.md` of the workspace and of the session; '' where there is none or it is not to be told. */
+  /** Text of the `MEMORY.md` of the workspace and of the session; '' if there is none or it is not to be used. */
   memory: { workspace: string; session: string };
   skills: readonly Skill[];
-  /** Names of tools that are not offered, since settings say so or there is nothing for them to do. */
+  /** Names of tools that are not offered, because settings disable them or they would have nothing to do. */
   withheldTools: readonly string[];
 };
 
 export const NO_NOTES: Notes = { memory: { workspace: '', session: '' }, skills: [], withheldTools: [] };
 
-/** A plan or a reply of some session, as words to search in. */
+/** A plan or a reply of some session, as a text to search. */
 export type SearchDocument = {
   session: string;
   is: 'plan' | 'reply';
@@ -20,20 +20,20 @@ export type SearchDocument = {
   at: string;
   /** Id of the plan it is, or belongs to. */
   plan?: string | undefined;
-  /** Of a plan: what was asked for. */
+  /** For a plan: the request. */
   goal?: string | undefined;
   text: string;
   archived: boolean;
-  /** Of a plan: it is being worked on. */
+  /** For a plan: it is being worked on. */
   running?: boolean | undefined;
 };
 
-/** What a search found of one plan and its replies. */
+/** The search result for one plan and its replies. */
 export type PlanSearchResult = {
   session: string;
   at: string;
   goal: string | undefined;
   archived: boolean;
-  /** The places that fit best, best first, clipped. */
+  /** The best matching passages, best first, shortened. */
   passages: string[];
 };

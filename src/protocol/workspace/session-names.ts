@@ -1,20 +1,20 @@
 import { sha256 } from '../../base/sha256.ts';
 
-/** Most bytes a file system takes in one name. */
+/** The most bytes a file system allows in a name. */
 const MAX_NAME_BYTES = 255;
-/** Kept as they are, wherever they stand: no case, no normal form, no meaning to any shell or file system. */
+/** Kept unchanged everywhere: no case, no normal form, no meaning to any shell or file system. */
 const PLAIN_LETTER = /^[a-z0-9_.-]$/;
-/** Of the letters outside ASCII only those that exist in one form: no case, nothing to compose or decompose. */
+/** Of the letters outside ASCII only those with a single form: no case, nothing to compose or decompose. */
 const SINGLE_FORM_LETTER = /^(?=\p{L})[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]$/u;
-/** Windows opens a device for these, also with an extension. */
+/** Windows opens a device for these names, even with an extension. */
 const WINDOWS_DEVICE = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/;
 
 /**
- * The folder of the session with this key: one harmless path segment of at most 255 bytes. Two keys never share one,
- * not even where the file system ignores case or Unicode normal form. Simple lower-case names stay as they are;
- * everything else is escaped as `=` and two hex digits, or `=u…=` outside ASCII. `~` is escaped too: only child
- * sessions are named with one. A key that would grow beyond 255 bytes keeps its beginning and gets a SHA-256 at the
- * end, so for those alone "never" means "unless SHA-256 is broken".
+ * The folder of the session with this key: one harmless path segment of at most 255 bytes. Two keys never share a
+ * folder, even if the file system ignores case or Unicode normal form. Simple lower-case names stay as they are;
+ * everything else is escaped as `=` and two hex digits, or `=u…=` outside ASCII. `~` is escaped too: only names of
+ * child sessions contain one. A key that would exceed 255 bytes keeps its beginning and gets a SHA-256 at the end, so
+ * for those alone "never" means "unless SHA-256 is broken".
  */
 export function sessionFolder(key: string): string {
   if (key === '') return '=empty';
@@ -28,9 +28,9 @@ export function sessionFolder(key: string): string {
   return byteLength(name) <= MAX_NAME_BYTES ? name : shortenName(pieces, `=h${sha256(name)}`);
 }
 
-/** Whether the daemon takes this folder under `.sessions/` for a session. People may `mkdir` almost any name. */
+/** Whether the daemon treats this folder under `.sessions/` as a session. People may `mkdir` almost any name. */
 export function isSessionFolder(name: string): boolean {
-  // Asked of every session in every sweep, where to count bytes took a tenth of the time: no UTF-16 unit becomes more
+  // Checked for every session in every sweep, where counting bytes took a tenth of the time: no UTF-16 unit takes more
   // than three.
   const fits = name.length * 3 <= MAX_NAME_BYTES || byteLength(name) <= MAX_NAME_BYTES;
   return name !== '' && !name.startsWith('.') && !/[/\p{Cc}]/u.test(name) && fits;
@@ -40,7 +40,7 @@ export function isSessionFolder(name: string): boolean {
 const RESERVED_OUTBOX_NAMES: ReadonlySet<string> = new Set(['read', '.tmp']);
 
 /**
- * Whether a file of this name in `outbox/` would meet the outbox's own, also where the file system ignores case or
+ * Whether a file of this name in `outbox/` would collide with the outbox's own, even if the file system ignores case or
  * endings.
  */
 export function isReservedOutboxName(name: string): boolean {
@@ -73,23 +73,23 @@ const byteLength = (text: string): number => new TextEncoder().encode(text).leng
 /** The name of the folder that holds the sessions of a workspace. */
 const SESSIONS_FOLDER = '.sessions';
 
-/** Whether a path lies in a session's folder: what is there, a model may have written. */
+/** Whether a path is in a session's folder: its content may have been written by a model. */
 export const isInSessionFolder = (path: string): boolean => sessionsFolderAbove(path) !== undefined;
 
-/** The folder of all sessions on the way to a path in one of them; undefined where it is in none. */
+/** The sessions folder in the path of a file in a session; undefined if there is none. */
 export function sessionsFolderAbove(path: string): string | undefined {
   const at = `${path}/`.indexOf(`/${SESSIONS_FOLDER}/`);
   return at < 0 ? undefined : path.slice(0, at + SESSIONS_FOLDER.length + 1);
 }
 
 /**
- * The folders of a PATH in which programs that run outside of the sandbox may be looked for: the same wherever one is,
- * and no session's. `npx` and `npm run`, called in a `work/`, put its `node_modules/.bin` first.
+ * The folders of a PATH in which programs that run outside the sandbox may be searched: absolute, and in no session.
+ * `npx` and `npm run`, called in a `work/`, put its `node_modules/.bin` first.
  */
 export const trustedPathFolders = (path: string): string[] =>
   path.split(':').filter((folder) => folder.startsWith('/') && !isInSessionFolder(folder));
 
-/** An environment for programs that run outside of the sandbox. */
+/** An environment for programs that run outside the sandbox. */
 export function withTrustedPath<Env extends Readonly<Record<string, string | undefined>>>(env: Env): Env {
   const path = env['PATH'];
   return path === undefined ? env : { ...env, PATH: trustedPathFolders(path).join(':') };
