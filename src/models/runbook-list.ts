@@ -105,7 +105,7 @@ const outcomeOf = ([, description, line = '']: RegExpExecArray) =>
 /** A runbook: a work list (`protocol/templates/markdown-list.ts`) whose items each have a command. */
 export type RunbookStep = { description: string; command: string };
 type Runbook = {
-  /** Empty where `problems` is not. */
+  /** Empty if `problems` is not. */
   steps: RunbookStep[];
   /** Why the list cannot be run, one item per line. */
   problems: string[];

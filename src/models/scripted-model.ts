@@ -28,17 +28,15 @@ const ScriptedAnswer = z
 /**
  * A script: the list of answers a scripted model gives.
  *
- * - `text`, `calls` (`name`, `args` as an object or as a string that is passed on as it is, `id`): the answer.
- * - `status`, `retry_after` (seconds): an HTTP error in its place, with `text` as its message. It is served once by
- * this
- *   process, before the answer that follows it, so a retry gets that answer.
+ * - `text`, `calls` (`name`, `args` as an object or as a string that is passed on unchanged, `id`): the answer.
+ * - `status`, `retry_after` (seconds): an HTTP error in its place, with `text` as its message. This process serves it
+ *   once, before the answer that follows it, so a retry gets that answer.
  * - `delay_ms`: wait before answering.
- * - `when`: the entry belongs only to conversations in which some message (the daemon's block left out) holds this
- * text.
- * - `asked`: the entry answers each request whose block of the daemon holds this text, such as a planner's question; it
- * has no
- *   place among the others.
- * - `repeat`: on the last entry, it is given for ever; otherwise "The script has ended." follows it.
+ * - `when`: the entry belongs only to conversations in which some message, apart from the daemon's block, contains this
+ *   text.
+ * - `asked`: the entry answers each request whose daemon's block contains this text, such as a planner's question; it
+ *   has no position among the others.
+ * - `repeat`: on the last entry, it is repeated indefinitely; otherwise "The script has ended." follows it.
  */
 export const Script = z.array(ScriptedAnswer);
 export type Script = z.infer<typeof Script>;

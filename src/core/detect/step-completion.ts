@@ -133,9 +133,9 @@ export interface StepPace {
 
 /**
  * Whether a step has gone on too long without a signal. Stateless: true from the limit on. If the earlier calls of the
- * step are known, only stagnation times out: `stepIterations` turns in a row that touched, said and changed nothing
- * new. In real transcripts steps take a median of 3 turns, but every tenth takes more than 13, and the plain limit is
- * right once in fourteen times.
+ * step are known, only stagnation times out: `stepIterations` turns in a row without a new target, a new text or a
+ * change. In real transcripts steps take a median of 3 turns, but every tenth takes more than 13, and the plain limit
+ * is right once in fourteen times.
  */
 function hasTimedOut(pace: StepPace): boolean {
   const { iterationInStep, stepIterations } = pace;

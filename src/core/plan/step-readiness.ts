@@ -222,7 +222,7 @@ function firstSentences(sentences: string[], language: Language): string[] {
   return over > 0 ? [...sentences.slice(0, MAX_SENTENCES), NEEDS_WORDING[language].more(over)] : sentences;
 }
 
-/** The start of a long cycle, with a sign that it closes. */
+/** The start of a long cycle, with a mark that it closes. */
 function shortenCycle(cycle: readonly string[]): readonly string[] {
   return cycle.length > MAX_SENTENCES ? [...cycle.slice(0, MAX_SENTENCES - 1), '…', cycle.at(-1) ?? ''] : cycle;
 }

@@ -45,7 +45,7 @@ export type SessionLoop = {
   readonly isRepeating: ReturnType<typeof createRepeatGuard>;
   /** The current rules, with what this session knows of its model, its notes and its jobs. */
   readRules(): Promise<Rules>;
-  /** Ends the call in flight; null where there is none. */
+  /** Ends the call in flight; null if there is none. */
   call: AbortController | null;
   /** Why the loop is to end; null while it is to continue. */
   stopReason: string | null;
@@ -57,9 +57,7 @@ export type SessionLoop = {
   isShelvingFirst: boolean;
 };
 
-/**
- * Reads the session's event log and opens what its loop works with. `rules` is called anew each time they are needed.
- */
+/** Reads the session's event log and opens what its loop works with. `rules` is called each time they are needed. */
 export async function openSessionLoop(ports: SessionPorts, rules: () => Promise<Rules>): Promise<SessionLoop> {
   const { store, clock } = ports;
   const { name, eventLog, snapshots } = store;

@@ -1,6 +1,6 @@
 /**
  * Marks whose words a text in a request is. The prompt nonce is a code of 12 random hex digits, generated when the run
- * starts: whoever wrote a file, a page or a message before cannot know it, and if a text contains it anyway it is
+ * starts: nobody who wrote a file, a page or a message before can know it, and if a text contains it anyway, it is
  * removed. So no foreign text can look like the daemon's words, or end the block it stands in. (The idea of marking
  * data by random delimiters is "spotlighting", arXiv 2403.14720.)
  */
