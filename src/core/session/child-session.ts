@@ -10,9 +10,9 @@ export type ChildSession = {
   /** The number of the plan, from 1, that gave it this step; 1 if left out. */
   generation?: number;
   attempt: number;
-  /** Attempts before its step was restarted; they do not count against its retries. */
+  /** Attempts before its step was restarted; they do not count towards the maximum of attempts. */
   earlierAttempts: number;
-  /** The most it may spend until it replies; null if unlimited. */
+  /** The most it may spend until it replies; null if none was given. */
   budget: Limits | null;
   /** When it last replied. */
   repliedAt: string;
