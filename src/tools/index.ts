@@ -35,28 +35,28 @@ export { createToolbox } from './toolbox/toolbox.ts';
 export type BuiltinOptions = {
   /** Absolute folders a person allowed the file tools to read besides `work/`. */
   readAlso: string[];
-  /** The daemon's environment; a command sees only what names no secret of it. */
+  /** The daemon's environment. Variables whose name suggests a secret are not passed to commands. */
   env?: NodeJS.ProcessEnv | undefined;
-  /** What a command may take where the model does not say. */
+  /** Time limit of a command when the model does not set one. */
   shellTimeoutMs?: number | undefined;
-  /** What the web tools may do, asked at each call; not said: the public network, and no search engine. */
+  /** What the web tools may do, read at each call. Default: the public network, and no search engine. */
   web?: (() => WebSettings) | undefined;
-  /** Where commands run, asked anew for each; left out: as the daemon's user, held by nothing. */
+  /** Where commands run, evaluated for each command. Default: as the daemon's user, without a sandbox. */
   sandbox?: { of: Sandbox; wish: () => SandboxSettings } | undefined;
   /** The session's jobs. Without this there are none. */
   jobs?: JobStore | undefined;
-  /** What keeps a long run sane. Without this there are no such tools. */
+  /** Memory and skills. Without this there are no such tools. */
   notes?: { remember: Remember; recall: Recall; skills: SkillSource } | undefined;
 };
 
 /**
- * The tools every session has, `check` and `parts` hidden among them, for `toolbox`. Throws UserError where a folder in
+ * The tools every session has, including the hidden `check` and `parts`, for `toolbox`. Throws UserError if a folder in
  * `readAlso` is not absolute.
  */
 export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs, notes }: BuiltinOptions): Tool[] {
   const odd = readAlso.find((folder) => !isAbsolute(folder));
   if (odd !== undefined) throw new UserError(`\`read_also\` wants absolute folders, came \`${odd}\`.`);
-  // What a skill brings can be read and run.
+  // Files that come with a skill can be read and run.
   const readable = [...readAlso, ...(notes ? [notes.skills.folder] : [])];
   const commands = shellTool({
     env,
@@ -82,9 +82,7 @@ export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs
 
 export type { WebSettings } from './web/web-tool-heads.ts';
 
-/**
- * The tools that reach the web. They look at the settings at each call; what they are made of is loaded at the first.
- */
+/** The tools that reach the web. They read the settings at each call; their modules are loaded at the first. */
 function webTools(settings: () => WebSettings, env: NodeJS.ProcessEnv): Tool[] {
   return [
     lazyTool(WEB_FETCH_HEAD, async () => (await import('./web/web-fetch.ts')).webFetchTool({ settings })),
@@ -96,18 +94,18 @@ function webTools(settings: () => WebSettings, env: NodeJS.ProcessEnv): Tool[] {
 
 export { findBrowser } from './browser/find-browser.ts';
 
-/** The browsers of all sessions. They outlast a session's worker, so that one stays open between two messages. */
+/** The browsers of all sessions. They outlive a session's worker, so a browser stays open between two messages. */
 export type Browsers = {
   /**
-   * The `browser` of a session. `folder`: an absolute path of the session outside of `work/`, for its profile; made
-   * when it is needed.
+   * The `browser` tool of a session. `folder`: an absolute path in the session's folder but outside `work/`, for the
+   * profile; created on demand.
    */
   toolFor(folder: string, settings: () => BrowserSettings): Tool;
-  /** Ends all of them. */
+  /** Closes all browsers. */
   close(): Promise<void>;
 };
 
-/** What the browsers are made of is loaded with the first call. */
+/** The browser modules are loaded at the first call. */
 export function openBrowsers({ env, log }: { env: NodeJS.ProcessEnv; log: SessionPorts['log'] }): Browsers {
   let opening: Promise<BrowserPool> | undefined;
   function opened(): Promise<BrowserPool> {

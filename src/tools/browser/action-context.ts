@@ -5,36 +5,36 @@ import type { ImageFile } from '../../protocol/session/message.ts';
 import type { Browser } from './launch-browser.ts';
 import type { Tab } from './tabs.ts';
 
-/** How long is waited for what a page may or may not do, in ms. */
+/** How long to wait for things a page may or may not do, in ms. */
 export type Patience = {
-  /** For an element to be there, to hold still and to be reachable. */
+  /** For an element to exist, stop moving and become reachable. */
   elementMs: number;
-  /** For a cookie banner: consent frameworks come with a script of their own, after the page. */
+  /** For a cookie banner: consent frameworks load their own script after the page. */
   comesMs: number;
 };
 export const PATIENCE: Patience = { elementMs: 8000, comesMs: 800 };
 
 /** What an action works with. */
 export type ActionContext = { browser: Browser; work: string; signal: AbortSignal; patience: Patience };
-/** What an action says for itself, before the page is shown. */
+/** What an action reports, before the page is shown. */
 export type ActionResult = {
   ok: boolean;
   says: string[];
-  /** What of the page is to be shown, and which line on. */
+  /** How much of the page to show, and from which line. */
   page: 'changes' | 'all' | 'none';
   from?: number | undefined;
-  /** Shown to a model that sees. */
+  /** Shown to a model that accepts images. */
   images?: ImageFile[];
-  /** It was done for a file: without one it failed. */
+  /** The action was meant to produce a file: without one it failed. */
   wantsFile?: boolean;
 };
 
-/** What is a file ends the navigation to it, in Playwright's words. */
+/** A navigation that turns out to be a download fails with this Playwright error. */
 export const isDownloadError = (error: unknown): boolean => /Download is starting/.test(errorText(error));
 
 export const pageChanged = (...says: string[]): ActionResult => ({ ok: true, says, page: 'changes' });
 
-/** The element that was shown with this number. Throws UserError where it is not there any more. */
+/** The element that was shown with this number. Throws UserError if it no longer exists. */
 export async function findElement(asked: string, tab: Tab): Promise<Locator> {
   const number = asked.replace(/[[\]]/g, '');
   const ref = tab.refs.refOf(number);
@@ -43,7 +43,7 @@ export async function findElement(asked: string, tab: Tab): Promise<Locator> {
   throw new UserError(`[${number}] is not on this page any more. Choose from the page as it is now:`);
 }
 
-/** How long a page is given after something was done to it; each is a limit, not a wait. */
+/** How long a page may take to react to an action. Each is an upper limit, not a fixed wait. */
 const REACTION_MS = 250;
 const LEAVE_MS = 15_000;
 const LOAD_MS = 5000;
@@ -51,10 +51,7 @@ const QUIET_MS = 2000;
 const BANNER_ANSWERED_MS = 8000;
 const POLL_MS = 50;
 
-/**
- * A new document came: waits until it is loaded and the cookie banner that may come with it is answered, each for a
- * limited time.
- */
+/** After a new document: waits until it has loaded and any cookie banner is answered, each for a limited time. */
 export async function waitForLoad(tab: Tab, { browser: { tabs }, signal, patience }: ActionContext): Promise<void> {
   await Promise.all([
     tab.page.waitForLoadState('load', { timeout: LOAD_MS, signal }).catch(() => undefined),
@@ -64,7 +61,7 @@ export async function waitForLoad(tab: Tab, { browser: { tabs }, signal, patienc
   await waitWhileNot(() => !tabs.isAnsweringBanner(tab), BANNER_ANSWERED_MS, signal);
 }
 
-/** Something was done on a page: waits for what follows at once, be it another page or a few requests. */
+/** After an action on a page: waits for its immediate effects, a new page or a few requests. */
 export async function waitForReaction(tab: Tab, before: number, context: ActionContext): Promise<void> {
   const { signal } = context;
   await sleep(REACTION_MS, undefined, { signal });

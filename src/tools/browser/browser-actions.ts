@@ -61,7 +61,7 @@ const ACTION_HANDLERS: { [Action in BrowserAction['action']]: ActionHandler<Acti
   },
 };
 
-/** Does one thing on the current tab. Throws UserError, or what Playwright throws. */
+/** Performs one action on the current tab. Throws UserError or Playwright's own errors. */
 export async function performAction<Action extends BrowserAction['action']>(
   request: BrowserActionOf<Action> & { action: Action },
   context: ActionContext,
@@ -80,7 +80,7 @@ async function onElement(
   return actAndSettle(tab, context, () => use(found, within(context)));
 }
 
-/** How long an element is waited for, as Playwright takes it. */
+/** Time limit for an element, as Playwright takes it. */
 type Within = { timeout: number; signal: AbortSignal };
 const within = ({ patience, signal }: ActionContext): Within => ({ timeout: patience.elementMs, signal });
 
@@ -140,7 +140,7 @@ async function pressKey({ key, ref }: BrowserActionOf<'press'>, tab: Tab, contex
 
 const SelectOptions = z.array(z.object({ label: z.string().trim(), value: z.string() })).nullable();
 
-/** Labels and values alike. Where one is missing the model is told what there is. */
+/** Accepts labels and values. If one does not exist, the error lists the available ones. */
 async function selectOptions(found: Locator, values: string[], limit: Within): Promise<void> {
   const options = SelectOptions.parse(
     // Runs in the page.
@@ -167,7 +167,7 @@ async function selectOptions(found: Locator, values: string[], limit: Within): P
   );
 }
 
-/** The wheel moves whatever can be moved in the middle of the view, be it the page or a part of it. */
+/** The mouse wheel scrolls whatever is scrollable in the middle of the view, the page or a part of it. */
 async function scrollPage(
   { to = 'down', ref }: BrowserActionOf<'scroll'>,
   tab: Tab,
@@ -203,7 +203,7 @@ async function waitFor(
   return { ok: false, says: [`The text did not appear within ${seconds} s.`], page: 'changes' };
 }
 
-/** Frames count too, also those that come meanwhile. */
+/** Includes frames, also those that appear while waiting. */
 async function waitForText(text: string, page: Page, ms: number, signal: AbortSignal): Promise<boolean> {
   const isIn = (frame: Frame) =>
     frame
@@ -223,7 +223,7 @@ async function waitForText(text: string, page: Page, ms: number, signal: AbortSi
 const DOWNLOAD_START_MS = 20_000;
 const DOWNLOAD_MS = 120_000;
 
-/** Clicks what is to bring a file, and waits for it. */
+/** Clicks something that starts a download, and waits for the file. */
 async function clickAndDownload(found: Locator, { browser, signal, patience }: ActionContext): Promise<ActionResult> {
   const { downloads } = browser.tabs;
   const { page } = await browser.tabs.current();
@@ -237,7 +237,7 @@ async function clickAndDownload(found: Locator, { browser, signal, patience }: A
   return { ok: true, says: [], page: 'changes', wantsFile: true };
 }
 
-/** Opens a URL beside the current page, with the cookies of this browser, and keeps what comes as a file. */
+/** Opens a URL in a separate tab with this browser's cookies, and saves the response as a file. */
 async function downloadUrl(url: URL, context: ActionContext): Promise<ActionResult> {
   const { browser, signal } = context;
   const back = browser.tabs.position();

@@ -19,7 +19,7 @@ const seconds = z.number().positive().max(60).describe('wait: at most this long;
 const whole = z.boolean().describe('screenshot: the whole page, not only what is in view.');
 const number = z.int().min(1).describe('tab: which of the open tabs becomes the current one.');
 
-/** The actions, each with what it needs and what it may have besides. */
+/** The actions, each with its required and optional arguments. */
 const ACTIONS = [
   z.strictObject({ action: z.literal('navigate'), url }),
   z.strictObject({ action: z.literal('snapshot'), from: from.optional() }),
@@ -36,13 +36,13 @@ const ACTIONS = [
   z.strictObject({ action: z.literal('close') }),
 ] as const;
 const BrowserAction = z.discriminatedUnion('action', ACTIONS);
-/** One thing to be done. */
+/** One browser action. */
 export type BrowserAction = z.infer<typeof BrowserAction>;
 export type BrowserActionOf<Action extends BrowserAction['action']> = Extract<BrowserAction, { action: Action }>;
 
 /**
- * The arguments as models are told of them: one flat object, since some endpoints take no choice of objects at the top,
- * and some make the model name every key.
+ * The arguments as models see them: one flat object, since some endpoints do not accept a union at the top level, and
+ * some make the model fill in every key.
  */
 const BrowserArgs = z.strictObject({
   action: z.enum([
@@ -74,7 +74,7 @@ const BrowserArgs = z.strictObject({
 });
 type BrowserArgs = z.output<typeof BrowserArgs>;
 
-/** What the model is told of `browser`. */
+/** The model-facing description of `browser`. */
 export const BROWSER_HEAD = {
   name: 'browser',
   description:
@@ -83,8 +83,8 @@ export const BROWSER_HEAD = {
     'Cookie banners are dismissed by themselves. Files go to work/downloads/, pictures to work/screenshots/.',
   args: BrowserArgs,
   replay: 'never' as const,
-  // An address is asked about. What is done on a page that was allowed is not asked about again: a question for every
-  // click gets no answers.
+  // Opening an address may need approval. Actions on a page that was allowed do not: people stop reading a question
+  // asked for every click.
   touches: ({ url }: BrowserArgs): CallEffects => ({
     touches: ['network'],
     ...(url === undefined && { granted: ['network'] }),
@@ -94,7 +94,7 @@ export const BROWSER_HEAD = {
   always: ({ url }: BrowserArgs) => (url === undefined ? 'browser' : hostRule('browser', url)),
 };
 
-/** What is to be done. Throws UserError where an action lacks something or got what means nothing to it. */
+/** The requested action. Throws UserError if an action lacks an argument or got one it does not take. */
 export function parseBrowserAction(args: BrowserArgs): BrowserAction {
   const given = Object.fromEntries(Object.entries(args).filter(([, value]) => value !== undefined));
   const read = BrowserAction.safeParse(given);
@@ -124,5 +124,5 @@ function describeActionIssue(issue: z.core.$ZodIssue): string {
   return `it needs \`${issue.path.join('.')}\``;
 }
 
-/** What a person set for the browser, as it is now. */
+/** The current browser settings of a person. */
 export type BrowserSettings = { network?: NetworkSettings | undefined; browser?: BrowserConfig | undefined };

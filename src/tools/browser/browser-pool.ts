@@ -11,7 +11,7 @@ const MINUTE_MS = 60_000;
 /** One session's place in the pool. */
 type PoolEntry = {
   browser: Browser | undefined;
-  /** Its calls run one after another. */
+  /** Calls of one session run one after another. */
   queue: Promise<unknown>;
   calls: number;
   usedAt: number;
@@ -20,13 +20,11 @@ type PoolEntry = {
 
 export type BrowserLease = { folder: string; settings: () => BrowserSettings; signal: AbortSignal };
 
-/** A browser for each session, while it is used. */
+/** One browser per session, open while in use. */
 export type BrowserPool = {
-  /**
-   * Runs `use` with the session's browser, started where it is not open; the calls of a session wait for each other.
-   */
+  /** Runs `use` with the session's browser, starting it if needed; calls of one session are serialized. */
   use<T>(lease: BrowserLease, use: (browser: Browser) => Promise<T>): Promise<T>;
-  /** Ends all of them. */
+  /** Closes all browsers. */
   close(): Promise<void>;
 };
 
@@ -34,18 +32,18 @@ export type BrowserPoolOptions = {
   env: NodeJS.ProcessEnv;
   log: SessionPorts['log'];
   resolve?: ResolveHost | undefined;
-  /** How large a downloaded file may be; 256 MiB if left out. */
+  /** Maximum size of a downloaded file; default 256 MiB. */
   mostBytes?: number | undefined;
 };
 
 /**
- * Keeps one browser a session, by its profile's folder, while it is used; the rest are closed after a while, or for
+ * Keeps one browser per session, keyed by profile folder. Idle browsers are closed after a while, or to make room for
  * another.
  */
 export function openBrowserPool({ env, log, resolve = resolveWithSystem, mostBytes }: BrowserPoolOptions): BrowserPool {
   const entries = new Map<string, PoolEntry>();
   let isClosed = false;
-  /** Starts run one after another, so that they count each other. */
+  /** Starts are serialized so that each counts the others. */
   let starting: Promise<unknown> = Promise.resolve();
 
   function entryFor(folder: string): PoolEntry {

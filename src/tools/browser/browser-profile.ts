@@ -6,27 +6,27 @@ import type { BrowserContext } from 'playwright-core';
 import { z } from 'zod';
 import { endGroup } from '../process/process-group.ts';
 
-/** Where one session's browser keeps its things: a folder of the session outside of `work/`. */
+/** Where a session's browser keeps its files: a folder of the session outside `work/`. */
 export const profilePaths = (folder: string) => ({
   folder,
   /** What Chromium calls its user data directory. */
   data: join(folder, 'profile'),
   cookies: join(folder, 'cookies.json'),
-  /** Its HOME: some of its parts write there whatever the profile is. */
+  /** Its HOME: some parts of Chromium write there regardless of the profile. */
   home: join(folder, 'home'),
-  /** Files on their way in; empty between two calls. */
+  /** Downloads in progress; empty between two calls. */
   incoming: join(folder, 'incoming'),
 });
 export type ProfilePaths = ReturnType<typeof profilePaths>;
 
-/** PDFs are files to be had, not pages to be shown: the viewer has nothing that a snapshot could tell. */
+/** PDFs are downloaded instead of shown: a snapshot of the built-in viewer contains no text. */
 const PREFERENCES = {
   plugins: { always_open_pdf_externally: true },
   credentials_enable_service: false,
   profile: { password_manager_enabled: false },
 };
 
-/** Makes the profile ready: its folders, its preferences, and nobody in it. */
+/** Prepares the profile: creates its folders and preferences, and ends any browser still using it. */
 export async function prepareProfile(paths: ProfilePaths): Promise<void> {
   await rm(paths.incoming, { recursive: true, force: true });
   for (const folder of [paths.folder, paths.home, paths.incoming, join(paths.data, 'Default')]) {
@@ -38,9 +38,9 @@ export async function prepareProfile(paths: ProfilePaths): Promise<void> {
 }
 
 /**
- * Chromium locks its profile by a link `SingletonLock -> <host>-<pid>`, which stays behind where it is killed, and
- * which it believes for ever where the host has another name by now. The daemon is the only one who uses the profile,
- * so whoever holds it is a browser that an earlier daemon left: it is ended, and the lock goes.
+ * Chromium locks its profile with a link `SingletonLock -> <host>-<pid>`. The link remains after a kill, and Chromium
+ * trusts it for ever if the host name has changed since. Only the daemon uses the profile, so a process that owns the
+ * lock is a browser left by an earlier daemon: it is ended, and the lock is removed.
  */
 async function endOldBrowser(data: string): Promise<void> {
   const lock = await readlink(join(data, 'SingletonLock')).catch(() => undefined);
@@ -52,8 +52,8 @@ async function endOldBrowser(data: string): Promise<void> {
 }
 
 /**
- * Takes away what a browser wrote after its session's folder had been removed or moved, so that no session comes back
- * that is nothing but a profile. A folder with anything else in it is left as it is, also where that comes at this very
+ * Removes what a browser wrote after its session's folder was removed or moved, so that no session reappears with
+ * nothing but a profile. A folder with any other content is left alone, even if that content appears at this very
  * moment.
  */
 export async function removeOrphanedProfile({ folder }: ProfilePaths): Promise<void> {
@@ -64,7 +64,7 @@ export async function removeOrphanedProfile({ folder }: ProfilePaths): Promise<v
   await rmdir(session).catch(() => undefined);
 }
 
-/** A process number may long be somebody else's: only one that was started for this very profile is ended. */
+/** A process number may have been reused: only a process started with this profile is ended. */
 function isBrowserOf(pid: number, data: string): boolean {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').includes(`--user-data-dir=${data}`);
@@ -86,13 +86,13 @@ const Cookie = z.object({
 type Cookie = z.infer<typeof Cookie>;
 
 /**
- * The cookies of a session, kept beside the profile: Chromium forgets those without a date at its end, and syncs all
- * others late.
+ * The cookies of a session, stored beside the profile: Chromium drops session cookies on exit and syncs all others
+ * late.
  */
 export type CookieJar = {
-  /** Puts back what the profile lost. What it has by itself is newer, and stays. */
+  /** Restores cookies the profile lost. Cookies already in the profile are newer and stay. */
   restore(): Promise<void>;
-  /** Writes what there is now, where it changed. */
+  /** Saves the current cookies if they changed. */
   save(): Promise<void>;
 };
 

@@ -16,17 +16,17 @@ const SHOW_MS = 15_000;
 
 export type BrowserToolOptions = {
   pool: BrowserPool;
-  /** Absolute path of a folder of the session outside of `work/`, for its profile; made when it is needed. */
+  /** Absolute path of a folder of the session outside `work/`, for its profile; created on demand. */
   folder: string;
   settings: () => BrowserSettings;
-  /** How long an action may take, in ms. */
+  /** Time limit of an action, in ms. */
   actionMs?: number | undefined;
-  /** Where a page is waited for otherwise than usual. */
+  /** Overrides of the default page timeouts. */
   patience?: Partial<Patience> | undefined;
 };
 
 /**
- * `browser`: a real browser of one session, with its own cookies, that the model sees as a tree of numbered elements.
+ * `browser`: a real browser of one session, with its own cookies, shown to the model as a tree of numbered elements.
  */
 export function browserTool({ pool, folder, settings, actionMs = ACTION_MS, patience }: BrowserToolOptions): Tool {
   return defineTool({
@@ -60,7 +60,7 @@ const extraWaitMs = (request: BrowserAction): number => (request.action === 'wai
 
 type DenyUrl = (url: string) => string | undefined;
 
-/** Pages, what they load and where they send on are held to the rules that deny, in this call and after it. */
+/** Pages, their subresources and redirects are subject to the deny rules, during this call and after it. */
 function withDenyRules<T>(
   { proxy }: Browser,
   permits: ToolContext['permits'],
@@ -74,7 +74,10 @@ function withDenyRules<T>(
   return use(denied);
 }
 
-/** Of what is encrypted the gate sees no paths: a page that a rule denies is left before anything of it is told. */
+/**
+ * The egress proxy cannot see paths of encrypted requests: a page that a rule denies is left before any of it is
+ * reported.
+ */
 async function leaveDenied(
   { browser: { tabs } }: ActionContext,
   did: ActionResult,
@@ -90,7 +93,7 @@ async function leaveDenied(
   return { ...rest, ok: false, says: [...did.says, `${truncate(url, 300)} is denied: ${why}. The page was left`] };
 }
 
-/** What goes wrong is told with the page as it is, where that can still be had. */
+/** An error is reported together with the page's current state, if that can still be read. */
 async function attempt(
   request: BrowserAction,
   context: ActionContext,
@@ -131,7 +134,7 @@ async function attempt(
   }
 }
 
-/** The gate knows why nothing came from somewhere; the browser only that nothing came. */
+/** The egress proxy knows why a request failed; the browser only knows that it failed. */
 function failureReason(error: unknown, request: BrowserAction, { proxy }: Browser): string {
   if (error instanceof UserError) return error.message;
   const asked = 'url' in request ? request.url : undefined;
@@ -139,7 +142,7 @@ function failureReason(error: unknown, request: BrowserAction, { proxy }: Browse
   return known ?? describePlaywrightError(error);
 }
 
-/** Of Playwright's error the first line, and what its log says to be in the way. */
+/** The first line of Playwright's error, and what its log reports as blocking the action. */
 function describePlaywrightError(error: unknown): string {
   const lines = errorText(error)
     .replace(/\u001b\[\d+m/g, '')
@@ -156,7 +159,7 @@ function describePlaywrightError(error: unknown): string {
   return `It did not work: ${truncate(first, 300)}${about}`;
 }
 
-/** What the model is told: where it is, what happened by itself, and the page or what changed on it. */
+/** The answer for the model: the current address, events since the last call, and the page or its changes. */
 async function browserResult(
   { browser, work, signal }: ActionContext,
   { ok, says, page, from = 1, wantsFile = false, images }: ActionResult,
@@ -181,7 +184,7 @@ async function describePage(
 ): Promise<string[]> {
   const tab = await browser.tabs.current();
   if (isInternalPage(tab.page.url())) return [];
-  // Reading on means in the page that was begun, not in one that moved meanwhile.
+  // Continuing refers to the page as it was first shown, not to a newer state of it.
   if (from > 1 && tab.seen && from <= tab.seen.length) return ['', pageLines(tab.seen, from)];
   const before = tab.seen;
   const { lines, isNew } = await snapshotPage(tab, signal);
@@ -199,5 +202,5 @@ async function pageHeading({ tabs }: Browser): Promise<string> {
   return `${truncate(page.url(), 500)}${title.trim() === '' ? '' : ` — ${truncate(title.replace(/\s+/g, ' ').trim(), 200)}`}${which}`;
 }
 
-/** Chromium's own pages: the one before the first, and the one that stands for a page that did not come. */
+/** Chromium's internal pages: the initial blank page, and the error page. */
 const isInternalPage = (url: string): boolean => url === 'about:blank' || url.startsWith('chrome-error:');

@@ -5,7 +5,10 @@ import type { BrowserContext, Page } from 'playwright-core';
 import { z } from 'zod';
 import { getOwn } from '../../base/dictionary.ts';
 
-/** What the script tells; a page that got hold of the way could say anything, so it is checked like any input. */
+/**
+ * Messages from the script. A page that gains access to the binding could send anything, so they are validated like any
+ * input.
+ */
 const BannerMessage = z.discriminatedUnion('type', [
   z.object({ type: z.literal('popupFound'), cmp: z.string() }),
   z.object({ type: z.literal('optOutResult'), cmp: z.string(), result: z.boolean() }),
@@ -14,14 +17,13 @@ const BannerMessage = z.discriminatedUnion('type', [
 
 const BINDING = '__consentTold';
 /**
- * A banner that has no button to refuse has its settings opened, and what follows is a matter of another frame or of
- * nobody.
+ * If a banner has no reject button, its settings are opened; whether anything follows, and in which frame, is unknown.
  */
 const SETTINGS_MS = 3000;
-/** What is heard of one page; more is no banner. */
+/** Messages accepted per page; a real banner never sends more. */
 const MAX_MESSAGES = 200;
 
-/** Names by which a person knows them, of those whose rules are called otherwise. */
+/** Display names of banners whose rules have other names. */
 const BANNER_NAMES: Record<string, string> = {
   Onetrust: 'OneTrust',
   Cybotcookiebot: 'Cookiebot',
@@ -33,8 +35,8 @@ const BANNER_NAMES: Record<string, string> = {
 };
 
 /**
- * Opt out where a rule knows the banner, or where it has a plain button to refuse; nothing is ever accepted. Nothing is
- * hidden beforehand: what could not be answered must be seen.
+ * Opts out if a rule knows the banner or it has a plain reject button; never accepts. Nothing is hidden in advance: a
+ * banner that could not be answered must stay visible.
  */
 const AUTOCONSENT_CONFIG: ConstructorParameters<typeof AutoConsent.default>[1] = {
   enabled: true,
@@ -45,17 +47,16 @@ const AUTOCONSENT_CONFIG: ConstructorParameters<typeof AutoConsent.default>[1] =
   enableHeuristicDetection: true,
 };
 
-/** Cookie banners of the pages of a context. */
+/** Handles cookie banners on the pages of a context. */
 export type CookieBanners = {
-  /** Whether a banner of this page is being answered right now. */
+  /** Whether a banner of this page is being answered. */
   isAnswering(page: Page): boolean;
 };
 
 let script: Promise<string> | undefined;
 
 /**
- * Has the banners of all pages of a context answered by the rules of autoconsent; `tell` gets what became of each, in
- * words.
+ * Answers the cookie banners of all pages of a context by autoconsent's rules; `tell` receives each outcome as text.
  */
 export async function answerCookieBanners(
   context: BrowserContext,
@@ -73,7 +74,7 @@ export async function answerCookieBanners(
     const { data } = parsed;
     if (data.type === 'popupFound') at.add(data.cmp);
     if (data.type === 'autoconsentDone') {
-      // One frame's refusal also answers for the banner that opened it.
+      // A refusal in one frame also answers the banner that opened it.
       at.clear();
       const how = data.isCosmetic ? 'hidden, not answered' : 'opted out';
       tell(page, `a cookie banner was dismissed (${bannerName(data.cmp)}, ${how})`);
@@ -118,9 +119,7 @@ function bannerName(cmp: string): string {
   return getOwn(BANNER_NAMES, cmp) ?? cmp.replace(/[^\w .:/-]/g, '').slice(0, 60);
 }
 
-/**
- * The library and its rules as one script, which takes the way to us out of the page's reach before the page begins.
- */
+/** The library and its rules as one script, which hides its binding from the page before any page code runs. */
 async function loadConsentScript(): Promise<string> {
   const { resolve } = createRequire(import.meta.url);
   const library = await readFile(resolve('@duckduckgo/autoconsent'), 'utf8');

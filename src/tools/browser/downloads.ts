@@ -12,9 +12,9 @@ const MAX_DOWNLOAD_BYTES = 256 * 1024 * 1024;
 const MAX_AT_ONCE = 5;
 const POLL_MS = 100;
 const BEGIN_MS = 5000;
-/** A download whose server went away is not ended by Chromium: it waits for a chance to go on. */
+/** Chromium does not end a download whose server disappeared: it waits to resume it. */
 const STALLED_MS = 20_000;
-/** File names are at most 255 bytes; this leaves room for other alphabets and for a number. */
+/** File names are at most 255 bytes; this leaves room for multi-byte characters and a number. */
 const MAX_STEM_CHARS = 60;
 
 type DownloadProgress = {
@@ -26,24 +26,24 @@ type DownloadProgress = {
   path: string;
 };
 
-/** Files that pages send, from their beginning until they lie in `work/downloads/`. */
+/** Files sent by pages, from start of download until saved in `work/downloads/`. */
 export type Downloads = {
-  /** How large a file may be. */
+  /** Maximum size of a file. */
   mostBytes: number;
   track(download: Download): void;
-  /** How many are on their way or not in place yet. */
+  /** Number of downloads in progress or not yet saved. */
   pending(): number;
-  /** Waits until none is on its way, at most `ms`. */
+  /** Waits until no download is in progress, at most `ms`. */
   wait(ms: number, signal: AbortSignal): Promise<void>;
-  /** The same for one that is said to begin: what it is comes a moment later. */
+  /** The same for a download that is about to begin: its event arrives a moment later. */
   waitForOne(ms: number, signal: AbortSignal): Promise<void>;
-  /** Puts what is whole in place; says what became of each, the ones still on their way too. */
+  /** Saves completed downloads; reports the outcome of each, including those still in progress. */
   saveFinished(work: string): Promise<{ texts: string[]; saved: number }>;
 };
 
 /**
- * `incoming` is the folder Chromium writes to: all in there is on its way, which is how its size is known before its
- * end.
+ * `incoming` is the folder Chromium writes to: every file in it is a download in progress, so sizes are known before
+ * completion.
  */
 export function trackDownloads(incoming: string, mostBytes: number = MAX_DOWNLOAD_BYTES): Downloads {
   const all = new Set<DownloadProgress>();
@@ -150,9 +150,7 @@ async function folderSize(folder: string): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0);
 }
 
-/**
- * What a server called its file, as a name that is harmless: no path, not hidden, nothing a shell would take for more.
- */
+/** The name a server suggested, made safe: no path, not hidden, no characters special to a shell. */
 export function safeFileName(suggested: string): string {
   const plain = basename(suggested.replaceAll('\\', '/'))
     .normalize('NFC')

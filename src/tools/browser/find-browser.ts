@@ -3,7 +3,7 @@ import { isAbsolute, join } from 'node:path';
 import { UserError } from '../../base/user-error.ts';
 import { trustedPathFolders } from '../../protocol/workspace/session-names.ts';
 
-/** What Chromium is called by the systems that bring it, and programs that are the same underneath. */
+/** Program names of Chromium and compatible browsers on different systems. */
 const PROGRAM_NAMES = [
   'chromium',
   'chromium-browser',
@@ -17,15 +17,12 @@ const MAC_PATHS = [
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
 ];
 
-/** How a person gets one. */
+/** How to install one. */
 const INSTALL_ADVICE =
   'A person can install it (Debian and Ubuntu: `apt-get install chromium`; Fedora: `dnf install chromium`; macOS: ' +
   '`brew install --cask chromium`) or name one with `browser.executable` in agentd.json. Until then web_fetch reads pages.';
 
-/**
- * Absolute path of the Chromium to be used: the one a person named, else the first of the usual names in PATH. Throws
- * UserError.
- */
+/** Absolute path of the Chromium to use: the configured one, else the first known name in PATH. Throws UserError. */
 export function findBrowser(named: string | undefined, env: NodeJS.ProcessEnv): string {
   if (named !== undefined) {
     if (isAbsolute(named) && canRun(named)) return named;

@@ -27,10 +27,10 @@ const VIEWPORT = { width: 1280, height: 800 };
 export type Browser = {
   tabs: Tabs;
   proxy: EgressProxy;
-  /** Writes down the cookies there are now. */
+  /** Saves the current cookies. */
   saveCookies(): Promise<void>;
   isOpen(): boolean;
-  /** Ends it and all its processes; never throws. */
+  /** Ends the browser and all its processes; never throws. */
   close(): Promise<void>;
 };
 
@@ -43,7 +43,7 @@ export type LaunchOptions = {
   signal: AbortSignal;
 };
 
-/** Starts Chromium on the profile in `folder`. Throws UserError where there is none or it does not start. */
+/** Starts Chromium on the profile in `folder`. Throws UserError if none is installed or it does not start. */
 export async function launchBrowser({
   folder,
   settings,
@@ -57,7 +57,7 @@ export async function launchBrowser({
   await prepareProfile(paths);
   const proxy = await startEgressProxy(() => parseAllowedHosts(settings().network?.allow_private ?? []), resolve);
   try {
-    // 85 MB and most of a second, which a daemon without a browser shall not spend.
+    // Loading takes 85 MB and most of a second; a daemon without a browser does not pay for it.
     const { chromium } = await import('playwright-core');
     const context = await chromium.launchPersistentContext(paths.data, {
       executablePath: executable,
@@ -94,8 +94,7 @@ async function openBrowser(
   const group = await processGroupOf(context);
   const endGuard = group === undefined ? () => undefined : guardGroup(group);
   const jar = openCookieJar(context, paths.cookies);
-  // Somebody may remove or move the session's folder. What Chromium writes at an end in order would bring a part of it
-  // back.
+  // The session's folder may be removed or moved. A clean shutdown of Chromium would then recreate part of it.
   const place = inodeOf(paths.data);
   const watch = setInterval(() => {
     if (inodeOf(paths.data) === place) return;
@@ -148,8 +147,8 @@ async function openBrowser(
 }
 
 /**
- * The network is only to be had through the gate: for names and numbers, for this machine too, and not by UDP, which no
- * proxy carries. A page's own memory is bounded, and so is what is kept of pages.
+ * All network access goes through the egress proxy: host names, addresses, loopback too, and no UDP, which a proxy
+ * cannot carry. Memory per page and caches are bounded.
  */
 function chromiumFlags(proxy: string): string[] {
   return [
@@ -157,7 +156,7 @@ function chromiumFlags(proxy: string): string[] {
     '--proxy-bypass-list=<-loopback>',
     '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
     '--disable-quic',
-    // Where it asks for the accounts of its user: a page that needs the real place still gets there.
+    // Where Chromium queries accounts of its user; pages that need the real host still reach it.
     '--gaia-url=http://127.0.0.1:1',
     '--force-webrtc-ip-handling-policy=disable_non_proxied_udp',
     '--webrtc-ip-handling-policy=disable_non_proxied_udp',
@@ -166,7 +165,7 @@ function chromiumFlags(proxy: string): string[] {
   ];
 }
 
-/** What Chromium may know of the daemon's environment: where things are and the language, never a key. */
+/** The part of the daemon's environment Chromium gets: paths and language, never a key. */
 function chromiumEnv(env: NodeJS.ProcessEnv, home: string): Record<string, string> {
   const kept = Object.entries(env).filter(([name]) => /^(?:PATH|LANG|LC_\w+|TMPDIR|TZ|FONTCONFIG_\w+)$/.test(name));
   return { ...Object.fromEntries(kept.map(([name, value]) => [name, value ?? ''])), HOME: home };
@@ -174,7 +173,7 @@ function chromiumEnv(env: NodeJS.ProcessEnv, home: string): Record<string, strin
 
 const Processes = z.object({ processInfo: z.array(z.object({ type: z.string(), id: z.int() })) });
 
-/** Chromium leads a process group of its own, whose number is that of its first process. */
+/** Chromium leads its own process group, whose number is that of its first process. */
 async function processGroupOf(context: BrowserContext): Promise<number | undefined> {
   const session = await context.browser()?.newBrowserCDPSession();
   const info = Processes.safeParse(await session?.send('SystemInfo.getProcessInfo').catch(() => undefined));

@@ -10,25 +10,23 @@ import { openWorkPaths } from '../files/work-paths.ts';
 import { findFreePath, writeWorkFile } from '../files/write-file.ts';
 import type { Tab } from './tabs.ts';
 
-/**
- * How much of a page is shown at once, in code points: below what an answer may have before it is cut in its middle.
- */
+/** How much of a page is shown at once, in code points: below the size at which an answer is truncated. */
 const MAX_SHOWN = 12_000;
-/** More lines than this that are new are no change, but another page. */
+/** With more new lines than this it counts as another page, not as a change. */
 const MAX_CHANGED = 60;
 const TREE_MS = 10_000;
-/** Playwright's depth: what is nested deeper is left out, and its walk stays within its stack. */
+/** Playwright's depth limit: deeper elements are left out, and its recursion stays within its stack. */
 const MAX_DEPTH = 150;
 const TRIES = 3;
 
-/** Reads a page anew. Throws UserError where it does not answer, the signal's reason where that aborts. */
+/** Reads the current page. Throws UserError if the page does not respond, the signal's reason if that aborts. */
 export async function snapshotPage(tab: Tab, signal: AbortSignal): Promise<{ lines: string[]; isNew: boolean }> {
   for (let tried = 1; ; tried++) {
     try {
       return await readSnapshot(tab, signal);
     } catch (error) {
       signal.throwIfAborted();
-      // It went elsewhere while it was read.
+      // The page navigated while it was read.
       if (tried < TRIES && /context was destroyed|navigat|detached/i.test(errorText(error))) continue;
       tab.isStuck ||= /Timeout|crash/i.test(errorText(error));
       const what = tab.isStuck ? 'The page does not answer: its scripts are busy, or it crashed.' : errorText(error);
@@ -53,7 +51,7 @@ async function readSnapshot(tab: Tab, signal: AbortSignal): Promise<{ lines: str
   return { lines: renderTree(AriaTree.parse(json), refs.numberOf), isNew };
 }
 
-/** Lines of a page from one on (from 1), as many as fit, with where to read on. */
+/** Lines of a page starting at `from` (1-based), as many as fit, with where to continue. */
 export function pageLines(lines: string[], from: number): string {
   if (lines.length === 0) return '(an empty page)';
   let room = MAX_SHOWN;
@@ -67,7 +65,7 @@ export function pageLines(lines: string[], from: number): string {
 
 const lengthOf = (line: string | undefined): number => [...(line ?? '')].length + 1;
 
-/** What is different since the model last saw the page: each new line below those it is inside of. */
+/** What changed since the model last saw the page: each new line below its parents. */
 export function describeChanges(before: string[], after: string[]): string {
   const left = new Map<string, number>();
   for (const line of before) left.set(line, (left.get(line) ?? 0) + 1);
@@ -100,7 +98,7 @@ function withParents(lines: string[], wanted: boolean[]): string[] {
 }
 
 const AriaState = z.union([z.boolean(), z.string()]).optional();
-/** One element of a page as Playwright tells it (`ariaSnapshotJSON`); keys not named here are of no use to a model. */
+/** One element of a page as Playwright reports it (`ariaSnapshotJSON`); keys not listed are of no use to a model. */
 const AriaElement = z.object({
   role: z.string(),
   name: z.string().optional(),
@@ -123,7 +121,7 @@ type AriaElement = z.infer<typeof AriaElement>;
 const AriaTree = z.array(z.union([z.string(), AriaElement]));
 type AriaNode = z.infer<typeof AriaTree>[number];
 
-/** Roles that are read, not acted upon: their numbers would only cost room. */
+/** Roles that cannot be acted upon: numbering them would only cost tokens. */
 const READ_ONLY_ROLES = new Set(
   'paragraph listitem list row rowgroup cell rowheader columnheader generic text strong emphasis code time term definition group document main banner contentinfo navigation region article complementary blockquote caption figure superscript subscript mark separator note status alert log heading'.split(
     ' ',
@@ -135,8 +133,8 @@ const MOST_OF_TEXT = 2000;
 const MOST_OF_URL = 300;
 
 /**
- * A page as lines: `[e12] button "Accept"`, indented by what holds what. Wrappers that say nothing are left out, and a
- * row of a table that only holds text is one line. `numberOf` gives an element's ref its number for the model.
+ * A page as lines: `[e12] button "Accept"`, indented by nesting. Wrappers without content are left out, and a table row
+ * that holds only text is one line. `numberOf` maps an element's ref to its number for the model.
  */
 function renderTree(tree: AriaNode[], numberOf: (ref: string) => string): string[] {
   const lines: string[] = [];
@@ -200,7 +198,7 @@ function elementLine(node: AriaElement, inline: string | undefined, numberOf: (r
   ].join('');
 }
 
-/** The texts of a row whose cells hold nothing else; undefined where it is no such row. */
+/** The texts of a row whose cells hold only text; undefined for any other node. */
 function rowCells(node: AriaElement): string[] | undefined {
   if (node.role !== 'row' || node.cursor === 'pointer' || !node.children?.length) return undefined;
   const texts: string[] = [];
@@ -216,7 +214,7 @@ function rowCells(node: AriaElement): string[] | undefined {
 const oneLine = (text: string, max: number): string => truncate(text.replace(/\s+/g, ' ').trim(), max);
 
 const SCREENSHOT_MS = 20_000;
-/** Chromium paints no larger ones, and they would take gigabytes. */
+/** Chromium renders nothing taller, and it would take gigabytes. */
 const MAX_HEIGHT = 16_384;
 
 type ScreenshotOptions = { work: string; signal: AbortSignal; found: Locator | undefined; whole: boolean };
@@ -224,8 +222,8 @@ type ScreenshotOptions = { work: string; signal: AbortSignal; found: Locator | u
 export type Screenshot = { says: string; images: ImageFile[] };
 
 /**
- * Takes a picture of what is in view, of the whole page or of one element, into `work/screenshots/`; says where it
- * lies. A model that sees is shown it.
+ * Takes a screenshot of the view, the whole page or one element and saves it in `work/screenshots/`; reports its path.
+ * A model that accepts images is shown it.
  */
 export async function takeScreenshot(
   page: Page,

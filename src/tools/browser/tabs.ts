@@ -7,37 +7,37 @@ import { type Downloads, trackDownloads } from './downloads.ts';
 const MAX_TABS = 10;
 const MAX_NOTES = 12;
 
-/** One page of a browser, and what is known of it between two calls. */
+/** One page of a browser, and what is kept about it between two calls. */
 export type Tab = {
   page: Page;
   refs: ElementNumbers;
-  /** When its document began, by the page's own clock: what tells one document from the next. */
+  /** When its document began, by the page's own clock: distinguishes documents. */
   document: number | undefined;
-  /** The lines the model was last shown the page with. */
+  /** The lines of the page as the model last saw them. */
   seen: string[] | undefined;
-  /** It did not answer in time: its scripts may be busy for ever. */
+  /** It did not respond in time: its scripts may never finish. */
   isStuck: boolean;
-  /** Navigations of its main frame that have arrived, and what the page is waiting for. */
+  /** Completed navigations of its main frame, and what the page is waiting for. */
   traffic: { arrived: number; isLeaving: boolean; open: number };
 };
 
 /** The pages of a browser, one of them current. */
 export type Tabs = {
-  /** The one that is acted on; a fresh one where none is left. */
+  /** The current tab; opens one if none is left. */
   current(): Promise<Tab>;
-  /** A fresh one, in place of the current one. */
+  /** Replaces the current tab with a new one. */
   replaceCurrent(): Promise<Tab>;
-  /** A fresh one beside it, which is current then. */
+  /** Opens another tab and makes it current. */
   open(): Promise<Tab>;
   count(): number;
-  /** From 1. */
+  /** 1-based. */
   position(): number;
-  /** Makes another one current. Undefined where there is none of that number. */
+  /** Makes another tab current. Undefined if there is no such number. */
   select(number: number): Tab | undefined;
   closeCurrent(): Promise<void>;
   isAnsweringBanner(tab: Tab): boolean;
   downloads: Downloads;
-  /** What happened by itself since this was last asked, in words. */
+  /** Events since the last call, as text. */
   takeNotes(): string[];
 };
 
@@ -45,9 +45,9 @@ export type TabsOptions = {
   /** The folder Chromium downloads to. */
   incoming: string;
   answersBanners: boolean;
-  /** How large a downloaded file may be. */
+  /** Maximum size of a downloaded file. */
   mostBytes?: number | undefined;
-  /** Why nothing came from a URL, where the gate knows. */
+  /** Why a request to a URL failed, if the egress proxy knows. */
   why: (url: string) => string | undefined;
 };
 
@@ -102,7 +102,7 @@ export async function openTabs(
     const isOurs = tabs.some((tab) => tab.page === page);
     const tab = adopt(page);
     if (isOurs) return;
-    // One that a page opened is what a person would be looking at.
+    // A page opened by a page becomes current, as it would for a person.
     void page.opener().then(
       (opener) => {
         if (!opener || page.isClosed()) return;
@@ -152,8 +152,8 @@ export async function openTabs(
 }
 
 /**
- * A dialog holds up the whole page until it is answered. Leaving a page is what the model asked for; all else is
- * refused.
+ * A dialog blocks the whole page until answered. Leaving a page is what the model asked for; all other dialogs are
+ * dismissed.
  */
 async function answerDialog(dialog: Dialog, note: (text: string) => void): Promise<void> {
   const leaves = dialog.type() === 'beforeunload';
@@ -171,7 +171,7 @@ function trackTraffic({ page, refs, traffic }: Tab, failed: (url: string) => voi
     try {
       return /^https?:/.test(request.url()) && request.isNavigationRequest() && request.frame() === page.mainFrame();
     } catch {
-      // Of a worker, or of a frame that is not there yet.
+      // From a worker, or from a frame that does not exist yet.
       return false;
     }
   };
@@ -196,19 +196,19 @@ function trackTraffic({ page, refs, traffic }: Tab, failed: (url: string) => voi
 }
 
 /**
- * The numbers a model knows elements by. One is never given twice in the life of a browser: one of a page that is gone,
- * or of another tab, is told apart from all others, and never hits something else that came in its place.
+ * The numbers by which a model refers to elements. A number is never reused during the life of a browser, so one from a
+ * closed page or another tab is recognized and never hits a different element.
  */
 type ElementNumbers = {
-  /** `e12` for Playwright's own ref, which begins anew with every document. */
+  /** `e12` for Playwright's own ref, which restarts with every document. */
   numberOf(ref: string): string;
-  /** Undefined where it is none of this document. */
+  /** Undefined if it does not belong to this document. */
   refOf(number: string): string | undefined;
-  /** A new document is there; `frames`: only those inside it may be new. */
+  /** A new document has loaded; `frames`: only frames inside it may be new. */
   forget(what: 'all' | 'frames'): void;
 };
 
-/** What makes the refs of each tab of one browser. */
+/** Returns a factory for the numbering of each tab of one browser. */
 function elementNumbering(): () => ElementNumbers {
   let last = 0;
   return () => {
@@ -237,8 +237,8 @@ const TRY_MS = 1000;
 const TRIES = 3;
 
 /**
- * Closes a page, or gives up. Chromium sometimes loses the wish of a page that is just coming (seen in one of ten
- * closings right after the commit), and a page whose scripts are busy may never agree.
+ * Closes a page, or gives up. Chromium sometimes loses the request while a page is loading (seen in one of ten closings
+ * right after the commit), and a page whose scripts are busy may never respond.
  */
 export async function closePage(page: Page): Promise<void> {
   for (let tried = 0; tried < TRIES && !page.isClosed(); tried++) {

@@ -18,18 +18,19 @@ const MAX_MATCHED_BYTES = 1024 * 1024;
 const PATTERN_MS = 10_000;
 const URL_MS = 30_000;
 const SHOWN_LINES = 20;
-/** Code points of one line of output, and of a command or a pattern, that are shown. */
+/** Code points shown of one line of output, and of a command or a pattern. */
 const SHOWN_CHARACTERS = 200;
 /**
- * Its form is `parseCheck`'s to check. One for all sessions: what the model is told of a schema is made once for each.
+ * `parseCheck` validates the form. Shared by all sessions: the schema sent to the model is built once per schema
+ * object.
  */
 const ANY_ARGS = z.looseObject({});
 
 export type CheckOptions = {
   readAlso: string[];
-  /** Runs the commands. Its answer begins with the line `exit <code>` where the command ended by itself. */
+  /** Runs the commands. Its answer begins with the line `exit <code>` if the command exited by itself. */
   shell: Tool;
-  /** What its addresses may reach; not said: the public network. */
+  /** Which addresses it may reach; default: the public network. */
   web?: (() => WebSettings) | undefined;
   patternMs?: number | undefined;
   urlMs?: number | undefined;
@@ -39,9 +40,9 @@ type FileCheck = Extract<StepCheck, { file: string }>;
 type CommandCheck = Extract<StepCheck, { command: string }>;
 
 /**
- * `check`: tries one entry of a step's `done_when`. `ok` says whether it holds, the text in one sentence what was
- * wanted and what came; of a command also the end of its output. Hidden: the engine calls it. What is for a person to
- * say never holds.
+ * `check`: evaluates one entry of a step's `done_when`. `ok` is whether it passes; the text says in one sentence what
+ * was expected and what was found, for a command with the end of its output. Hidden: the engine calls it. An entry that
+ * a person must confirm never passes.
  */
 export function checkTool(options: CheckOptions): Tool {
   const tool = defineTool({
@@ -65,7 +66,7 @@ export function checkTool(options: CheckOptions): Tool {
   };
 }
 
-/** A check is held to the rules of the tool that would do the same. */
+/** A check is subject to the rules of the tool that would do the same. */
 function describeCheck(entry: StepCheck, shell: Tool): CallDescription {
   if ('command' in entry) return shell.describeCall(JSON.stringify({ command: entry.command }));
   const reads: CallDescription = { tool: 'check', text: '', kind: 'text', shows: '', always: 'check', touches: [] };
@@ -121,7 +122,7 @@ async function checkFile(entry: FileCheck, options: CheckOptions, { work, signal
   });
 }
 
-/** The first 1 MiB as text; a character that is cut there is left out. */
+/** The first 1 MiB as text, without a character cut at the end. */
 async function readBeginning(file: OpenFile): Promise<string> {
   const pieces: Buffer[] = [];
   let size = 0;

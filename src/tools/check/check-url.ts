@@ -7,9 +7,7 @@ import type { WebSettings } from '../web/web-tool-heads.ts';
 
 type UrlCheck = { url: string; status: number };
 
-/**
- * Tries an address of `done_when`, in the way of `web_fetch`: the public network, and what a person allowed besides.
- */
+/** Checks an address of `done_when` the way `web_fetch` does: the public network, and hosts a person allowed. */
 export async function checkUrl(
   { url: asked, status }: UrlCheck,
   settings: WebSettings,

@@ -1,5 +1,5 @@
 /**
- * A signal that aborts when another does or when its time is over, whichever is first. `clear` gives the timer back.
+ * A signal that aborts when another signal does or when its time is up, whichever is first. `clear` cancels the timer.
  */
 export type Deadline = { signal: AbortSignal; hasPassed(): boolean; clear(): void };
 
@@ -23,7 +23,7 @@ export function startDeadline(outer: AbortSignal, ms: number): Deadline {
   };
 }
 
-/** The system's resolver cannot be stopped; it is left to itself. */
+/** The system's resolver cannot be cancelled; its result is ignored. */
 export async function raceAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   let stop = (): void => undefined;

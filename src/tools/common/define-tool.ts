@@ -3,77 +3,72 @@ import type { Toolbox, ToolContext, ToolResult, ToolSpec } from '../../engine/po
 import { type CallEffect, escapePattern } from '../../protocol/settings/permissions.ts';
 import { parseToolArgs } from './tool-args.ts';
 
-/** What a call of a tool reaches, as things are now. */
+/** What a call of a tool affects, as of now. */
 export type CallEffects = {
   touches: readonly CallEffect[];
-  /** What of it a person granted by their settings: only "safe" asks about it. */
+  /** Effects that a person granted in the settings: only "safe" asks about them. */
   granted?: readonly CallEffect[] | undefined;
-  /** Why it is asked about however `approvals` is set, where no rule speaks of it. */
+  /** Why approval is required regardless of `approvals`, unless a rule matches. */
   unheld?: string | undefined;
 };
 
-/** A call as a person who is asked about it, and a rule, see it. */
+/** A call as rules and a person asked for approval see it. */
 export type CallDescription = {
-  /** The tool and the text that patterns of `permissions` are held against. */
+  /** The tool and the text that `permissions` patterns are matched against. */
   tool: string;
   text: string;
   kind: 'command' | 'address' | 'path' | 'text';
-  /** What is done with the content of the file at a path; left out: nothing. */
+  /** Whether the content of the file at a path is read or written; default: neither. */
   access?: 'read' | 'write' | undefined;
-  /** What else the call does, as the tool that does this is held to rules. */
+  /** Other effects of the call, each described as a call of the tool that would do it, for the rules. */
   also?: readonly CallDescription[];
-  /** The call in a form to be read. */
+  /** The call in readable form. */
   shows: string;
-  /** The rule that "always" offers. */
+  /** The rule that "always" proposes. */
   always: string;
 } & CallEffects;
 
-/** A tool as the toolbox keeps it: its arguments come as the text the model wrote. */
+/** A tool as the toolbox stores it: arguments arrive as the text the model wrote. */
 export type Tool = {
   spec: ToolSpec;
   replay: 'safe' | 'never';
-  /** The engine's own: the model is not told of it. */
+  /** Internal to the engine: not offered to the model. */
   hidden?: boolean | undefined;
-  /**
-   * What a call with these arguments is. Throws UserError where they do not parse or do not fit: then the call runs
-   * nothing.
-   */
+  /** Describes a call with these arguments. Throws UserError if they do not parse or do not fit; then nothing runs. */
   describeCall(args: string): CallDescription;
-  /** Throws UserError where the arguments do not parse or do not fit. */
+  /** Throws UserError if the arguments do not parse or do not fit. */
   call(args: string, context: ToolContext): Promise<ToolResult>;
-  /**
-   * What became of a call that was begun by a daemon that is no more; null where nobody knows. Never begins it again.
-   */
+  /** The outcome of a call begun by a daemon that has ended; null if unknown. Never starts it again. */
   resume?: ((args: string, context: ToolContext) => Promise<ToolResult | null>) | undefined;
 };
 
-/** What the model is told about a tool, and whether its calls may be repeated. */
+/** The model-facing description of a tool, and whether its calls may be repeated. */
 export type ToolHead<Args extends z.ZodObject> = {
   name: string;
   description: string;
   args: Args;
   replay: 'safe' | 'never';
-  /** What its calls reach; [] where they only read. A function is asked at each call. */
+  /** What its calls affect; [] if they only read. A function is evaluated at each call. */
   touches: readonly CallEffect[] | ((args: z.output<Args>) => CallEffects);
   /**
-   * The text that patterns of `permissions` are held against, a command, an address, a path; left out: the arguments as
+   * The text that `permissions` patterns are matched against: a command, an address, a path; default: the arguments as
    * JSON.
    */
   subject?: (args: z.output<Args>) => string;
-  /** How patterns read that text; 'text' where this is left out. */
+  /** How patterns interpret that text; default 'text'. */
   kind?: CallDescription['kind'];
-  /** What is done with the content of the file that the subject names. */
+  /** Whether the content of the file named by the subject is read or written. */
   access?: CallDescription['access'];
-  /** The call in a form to be read; the subject where this is left out. */
+  /** The call in readable form; default: the subject. */
   shows?: (args: z.output<Args>) => string;
-  /** The pattern that "always" offers; left out: these arguments alone. */
+  /** The pattern that "always" proposes; default: these arguments alone. */
   always?: (args: z.output<Args>) => string;
-  /** What a call does besides: it is held to the rules of the tool that does this. */
+  /** Other effects of a call, subject to the rules of the tool that would do them. */
   also?: (args: z.output<Args>) => CallDescription[];
   hidden?: boolean;
 };
 
-/** A tool that is loaded with its first call: a daemon that never calls it starts without its packages. */
+/** A tool whose module is loaded at its first call, so a daemon that never calls it starts without its packages. */
 export function lazyTool<Args extends z.ZodObject>(head: ToolHead<Args>, load: () => Promise<Tool>): Tool {
   let loading: Promise<Tool> | undefined;
   const tool = () => {
@@ -83,7 +78,7 @@ export function lazyTool<Args extends z.ZodObject>(head: ToolHead<Args>, load: (
   return { ...toolFromHead(head), call: async (args, context) => (await tool()).call(args, context) };
 }
 
-/** Made once for each schema: every session has the same tools, and it takes longer than all else of opening one. */
+/** Built once per schema: all sessions have the same tools, and building it dominates the time to open one. */
 const schemaCache = new WeakMap<z.ZodObject, ToolSpec['parameters']>();
 
 function parametersSchema(args: z.ZodObject): ToolSpec['parameters'] {
@@ -122,7 +117,7 @@ function describeFromHead<Args extends z.ZodObject>(
 }
 
 /**
- * One tool: what the model is told about it, and what it does. `replay: 'safe'` promises that a second run changes
+ * Defines a tool: its model-facing description and its function. `replay: 'safe'` promises that a second run changes
  * nothing the first has not changed. What `run` throws is shown to the model as the call's result.
  */
 export function defineTool<Args extends z.ZodObject>(
@@ -139,7 +134,7 @@ export function defineTool<Args extends z.ZodObject>(
   };
 }
 
-/** An argument that may be left out. Null means left out: some endpoints make the model name every key. */
+/** An optional argument. Null counts as left out: some endpoints make the model fill in every key. */
 export function optional<Schema extends z.ZodType>(schema: Schema) {
   return schema
     .nullable()
@@ -147,7 +142,5 @@ export function optional<Schema extends z.ZodType>(schema: Schema) {
     .transform((value) => value ?? undefined);
 }
 
-/**
- * Tools that come from elsewhere and may be others at each call of the model. None takes the place of a built-in one.
- */
+/** Tools from elsewhere that may change between calls of the model. None replaces a built-in one. */
 export type DynamicTools = { readonly tools: readonly Tool[]; ready: Toolbox['refresh'] };

@@ -3,7 +3,7 @@ import { accessSync, constants } from 'node:fs';
 import { join } from 'node:path';
 import { trustedPathFolders } from '../../protocol/workspace/session-names.ts';
 
-/** The first program of a name in the folders of a PATH. What a model may have written there is passed by. */
+/** The first program of a name in the folders of a PATH, skipping folders a model may write to. */
 export function findProgram(path: string, name: string): string | undefined {
   return trustedPathFolders(path)
     .map((folder) => join(folder, name))
@@ -19,12 +19,12 @@ function isExecutable(file: string): boolean {
   }
 }
 
-/** Whether a path is a folder or lies below it. Both absolute and normal. */
+/** Whether a path is a folder or lies below it. Both must be absolute and normalized. */
 export function isInside(folder: string, path: string): boolean {
   return path === folder || path.startsWith(folder.endsWith('/') ? folder : `${folder}/`);
 }
 
-/** The real path; undefined where it cannot be told. */
+/** The real path; undefined if it cannot be resolved. */
 export function realPathOrNone(path: string): string | undefined {
   try {
     return fs.realpathSync.native(path);

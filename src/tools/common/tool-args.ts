@@ -4,8 +4,8 @@ import { UserError } from '../../base/user-error.ts';
 import { sortBySimilarity } from './tool-text.ts';
 
 /**
- * The arguments of a call, parsed and checked. Throws UserError in words the model can act on. Nothing is guessed: text
- * that does not parse is never taken for `{}`; only no text at all is, where the tool needs no argument.
+ * The arguments of a call, parsed and validated. Throws UserError worded so that the model can act on it. Nothing is
+ * guessed: text that does not parse is never taken for `{}`; only empty text is, if the tool needs no argument.
  */
 export function parseToolArgs<Args extends z.ZodObject>(tool: string, schema: Args, text: string): z.output<Args> {
   const value = text.trim() === '' ? {} : parseJsonArgs(tool, schema, text);
@@ -65,22 +65,22 @@ function valueAtPath(value: unknown, path: PropertyKey[]): unknown {
 }
 
 /**
- * Where a text stops being JSON. The runtime's own message names the place for some faults and not for others, and
- * differs from version to version.
+ * Finds where a text stops being JSON. The runtime's own message gives the position only for some errors, and differs
+ * between versions.
  */
 const WHITESPACE = /[ \t\r\n]*/y;
 /** A string up to its closing quote, or to the first character that cannot be part of one. */
 const STRING = /"[^"\\\u0000-\u001f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\u0000-\u001f]*)*/y;
 const ATOM = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 
-/** A number, a word or an escape that the end of the text breaks off. */
+/** A number, a word or an escape cut off by the end of the text. */
 const TRUNCATED =
   /(?:\\(?:u[0-9a-fA-F]{0,3})?|t|tr|tru|f|fa|fal|fals|n|nu|nul|-|-?(?:0|[1-9]\d*)(?:\.|(?:\.\d+)?[eE][+-]?))$/y;
 
 type ExpectedToken = 'value' | 'first item' | 'key' | 'first key' | 'colon' | 'comma';
 type Token = { kind: string; end: number };
 
-/** The index of the first character that cannot be right; the text's length where it only ends too early. */
+/** The index of the first invalid character; the text's length if it only ends too early. */
 export function findJsonFault(text: string): number {
   const open: string[] = [];
   let wants: ExpectedToken = 'value';
@@ -107,7 +107,7 @@ function tokenAt(text: string, at: number): Token | { fault: number } {
   return end > at ? { kind: 'atom', end } : { fault: at };
 }
 
-/** What may follow; undefined where the token is out of place. `open` holds the brackets still to be closed. */
+/** What may follow; undefined if the token is out of place. `open` is the stack of open brackets. */
 function nextExpected(wants: ExpectedToken, kind: string, open: string[]): ExpectedToken | undefined {
   const closes = kind === open.at(-1) && (wants === 'comma' || wants.startsWith('first'));
   if (closes) {

@@ -1,4 +1,4 @@
-/** Likeness of texts to one text, from 0 to 1: the share of letter pairs they have in common (Sørensen-Dice). */
+/** Similarity of texts to one text, from 0 to 1: the share of letter pairs in common (Sørensen-Dice). */
 export function similarityTo(wanted: string): (text: string) => number {
   const pairs = letterPairs(wanted);
   return (text) => {
@@ -9,7 +9,7 @@ export function similarityTo(wanted: string): (text: string) => number {
   };
 }
 
-/** The same names, the one most like `wanted` first. */
+/** The names sorted by similarity to `wanted`, best first. */
 export function sortBySimilarity(wanted: string, names: Iterable<string>): string[] {
   const like = similarityTo(wanted);
   return [...names]
@@ -25,7 +25,7 @@ function letterPairs(text: string): Set<string> {
   return pairs;
 }
 
-/** What goes and what comes, line by line, as a diff shows it. */
+/** Removed and added lines, in diff format. */
 export function diffLines(before: string, after: string): string {
   return [...prefixLines('-', before), ...prefixLines('+', after)].join('\n');
 }
@@ -38,12 +38,12 @@ const prefixLines = (sign: string, text: string) =>
         .split('\n')
         .map((line) => `${sign} ${line}`);
 
-/** A name on one line, whatever characters it has in it. */
+/** A name on one line, with control characters escaped. */
 export function escapeControlChars(name: string): string {
   return name.replace(/[\u0000-\u001f\u007f]/g, (character) => JSON.stringify(character).slice(1, -1));
 }
 
-/** A size for a person or a model to compare: exact. */
+/** An exact size, for comparison. */
 export function formatBytes(bytes: number): string {
   return bytes === 1 ? '1 byte' : `${bytes} bytes`;
 }

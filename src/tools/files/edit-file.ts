@@ -10,7 +10,7 @@ import { writeWorkFile } from './write-file.ts';
 const MAX_BYTES = 8 * 1024 * 1024;
 const MAX_SHOWN_LINES = 12;
 const MAX_LINE = 300;
-/** Lines looked at for the nearest one: a look at more would hold up the daemon. */
+/** Lines compared to find the nearest match: more would block the daemon. */
 const MAX_COMPARED = 20_000;
 
 const ARGS = z.strictObject({
@@ -54,7 +54,7 @@ function fileTooLong(shown: string, size: number): string {
   return `\`${shown}\` has ${formatBytes(size)}, more than the ${MAX_BYTES} that can be edited; use shell, with sed for instance.`;
 }
 
-/** The line of each place where the text stands, in order. */
+/** The line of each occurrence of the text, in order. */
 function findOccurrences(old: string, text: string): number[] {
   const lines: number[] = [];
   let line = 1;
@@ -87,7 +87,10 @@ function notFound(shown: string, old: string, text: string): string {
   return `\`old\` is not in \`${shown}\`. ${help}`;
 }
 
-/** The part of the file that begins most like `old`, as many lines as `old` has, with their numbers. */
+/**
+ * The part of the file whose first line is most similar to that of `old`, as many lines as `old` has, with line
+ * numbers.
+ */
 function nearestLines(old: string, text: string): string {
   const wanted = old.split('\n');
   const lead = wanted.findIndex((line) => line.trim() !== '');
@@ -106,7 +109,7 @@ function nearestLines(old: string, text: string): string {
     .join('\n');
 }
 
-/** The text of the bytes; undefined where they are not UTF-8. A byte order mark is kept. */
+/** The bytes as text; undefined if they are not UTF-8. A byte order mark is kept. */
 function decodeUtf8(bytes: Buffer): string | undefined {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);

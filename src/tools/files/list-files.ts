@@ -17,7 +17,7 @@ const ARGS = z.strictObject({
   depth: optional(z.int().min(1).max(20).describe(`Levels shown; ${DEFAULT_DEPTH} if left out.`)),
 });
 
-/** `list_files`: what is in a folder. */
+/** `list_files`: lists a folder. */
 export function listFilesTool(readAlso: string[]): Tool {
   return defineTool({
     name: 'list_files',
@@ -83,9 +83,8 @@ function readLinkTarget(real: string, paths: WorkPaths): string {
 type FolderEntry = { real: string; kind: 'file' | 'folder' | 'link' | 'other' };
 
 /**
- * What is in a folder and `depth` - 1 levels below it, each folder before its content, sorted by name. Links are
- * entries and never followed. A folder that is gone, closed or not where it was has no content. `enter` may keep it out
- * of one.
+ * Entries of a folder and `depth` - 1 levels below it, each folder before its content, sorted by name. Links are listed
+ * and never followed. A folder that is gone, unreadable or replaced counts as empty. `enter` may exclude folders.
  */
 export async function* walkFolder(
   folder: string,

@@ -21,12 +21,12 @@ import { openWorkPaths } from './work-paths.ts';
 
 const MAX_FILE_BYTES = 8 * 1024 * 1024;
 const MATCH_MS = 10_000;
-/** A page is kept whole in the record, with room for what stands around the parts. */
+/** A page is stored whole in the event log, with room for the text around the items. */
 const PAGE_CHARACTERS = MAX_INLINE_CHARS - 1000;
 
 /**
- * `parts`: a page of what a step with `each` is done for, as a `PartsPage` in JSON. Hidden: the engine calls it. What
- * comes or goes in the folder between two pages is found or not, but nothing is listed twice and nothing that stays is
+ * `parts`: a page of the items of a step with `each`, as a `PartsPage` in JSON. Hidden: the engine calls it. Files that
+ * appear or disappear between two pages may or may not be listed, but nothing is listed twice and nothing that stays is
  * missed.
  */
 export function listPartsTool(readAlso: string[]): Tool {
@@ -50,7 +50,7 @@ export function listPartsTool(readAlso: string[]): Tool {
       return { ok: true, text: JSON.stringify(listing) };
     },
   });
-  // It is held to the rules of the tool that would do the same.
+  // Subject to the rules of the tool that would do the same.
   return {
     ...tool,
     describeCall: (text) => ({
@@ -80,10 +80,7 @@ async function linesIn(path: string, readAlso: string[], { work }: ToolContext):
   });
 }
 
-/**
- * Paths of the files in and below a folder, sorted by their code units; relative to the work folder where they are in
- * it.
- */
+/** Paths of the files in and below a folder, sorted by code units; relative to the work folder if inside it. */
 async function filesIn(
   folder: string,
   match: string | undefined,
@@ -135,7 +132,7 @@ async function filterByGlob(
   }
 }
 
-/** As many parts as fit, at least one. */
+/** As many items as fit, at least one. */
 function takePage(groups: string[][]): { parts: string[][]; more: boolean } {
   const parts: string[][] = [];
   let size = 0;

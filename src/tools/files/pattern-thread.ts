@@ -4,8 +4,8 @@ import { z } from 'zod';
 import { errorText, UserError } from '../../base/user-error.ts';
 
 /**
- * Plain JavaScript as text: a worker's file would have to be found both beside the sources and in the compiled package,
- * and its language differs between the two.
+ * Plain JavaScript as text: a worker file would need one path in the sources and another in the compiled package, in
+ * different languages.
  */
 const THREAD_SOURCE = `
   const { parentPort } = require('node:worker_threads');
@@ -17,18 +17,18 @@ const THREAD_SOURCE = `
 `;
 
 /**
- * Regular expressions in a thread of their own: one that backtracks for ever costs that thread, not the daemon.
- * One question at a time; it rejects when the signal aborts, and the thread must then be closed.
+ * Runs regular expressions in a separate thread, so endless backtracking costs that thread, not the daemon. One request
+ * at a time; it rejects when the signal aborts, and the thread must then be closed.
  */
 export type PatternThread = {
-  /** The indices of the first `most` texts that match. The pattern has neither of the flags g and y. */
+  /** The indices of the first `most` matching texts. The pattern must have neither of the flags g and y. */
   matches(pattern: RegExp, texts: string[], most?: number): Promise<number[]>;
   close(): Promise<void>;
 };
 
 export function openPatternThread(signal: AbortSignal): PatternThread {
   const worker = new Worker(THREAD_SOURCE, { eval: true, execArgv: [], env: {} });
-  // A fault of the thread rejects the question it came in; without a listener it would end the daemon besides.
+  // An error of the thread rejects the current request; without a listener it would also end the daemon.
   worker.on('error', () => {});
   return {
     async matches(pattern, texts, most = Number.POSITIVE_INFINITY) {
@@ -45,8 +45,8 @@ export function openPatternThread(signal: AbortSignal): PatternThread {
 }
 
 /**
- * A pattern as a person or a model wrote it: with `u`, for \p{…}; without it where only that makes the pattern wrong,
- * as for a needless backslash. `what` names it in the complaint.
+ * Compiles a pattern written by a person or a model: with `u`, for \p{…}; without it if only the flag makes the pattern
+ * invalid, as for a needless backslash. `what` names it in the error.
  */
 export function compilePattern(source: string, what: string): RegExp {
   try {
@@ -63,9 +63,9 @@ export function compilePattern(source: string, what: string): RegExp {
 const TOKEN = /\*\*\/|\*\*|\*|\?|\{[^{}]*\}|[^*?{]+|\{/g;
 
 /**
- * A glob as a regular expression over whole paths: `*` and `?` stay within a name, `**` crosses folders, `{a,b}`
- * chooses. Without a slash it is about the name alone, in whatever folder. Only for a thread that can be stopped: many
- * stars are slow.
+ * A glob as a regular expression over whole paths: `*` and `?` stay within a name, `**` crosses folders, `{a,b}` is an
+ * alternative. Without a slash it matches the name alone, in any folder. Run it only in a thread that can be stopped:
+ * many stars are slow.
  */
 export function globToRegExp(glob: string): RegExp {
   const body = (glob.match(TOKEN) ?? []).map(tokenPattern).join('');

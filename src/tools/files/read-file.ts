@@ -11,7 +11,7 @@ import { type OpenFile, withOpenFile } from './safe-open.ts';
 import { openWorkPaths, type ResolvedPath, type WorkPaths } from './work-paths.ts';
 
 const MAX_LINES = 2000;
-/** A page with its header is shown to the model whole, never cut again. */
+/** A page with its header is never truncated again before the model sees it. */
 const MAX_CHARACTERS = MAX_INLINE_CHARS - 500;
 
 const ARGS = z.strictObject({
@@ -21,8 +21,8 @@ const ARGS = z.strictObject({
 });
 
 /**
- * `read_file`: a page of a text file, or of an output that was too long to show. `told`: folders it is said to read
- * besides.
+ * `read_file`: a page of a text file, or of an output that was too long to show. `advertised`: folders its description
+ * names besides `work/`.
  */
 export function readFileTool(readAlso: string[], advertised = readAlso): Tool {
   return defineTool({
@@ -55,10 +55,7 @@ export function readFileTool(readAlso: string[], advertised = readAlso): Tool {
 
 type ImageRead = { resolved: ResolvedPath; paths: WorkPaths; kind: string; type: ImageType };
 
-/**
- * An image is shown behind the results, where the model sees; only one below `work/`, where it can be found again
- * later.
- */
+/** An image is attached after the results; only one below `work/`, where it can be found again later. */
 async function imageResult(file: OpenFile, { resolved, paths, kind, type }: ImageRead): Promise<ToolResult> {
   const { size } = file;
   const what = `\`${resolved.displayName}\` is ${kind}, ${formatBytes(size)}`;
@@ -107,9 +104,8 @@ type Page = { text: string; first: number; last: number; total: number; cut: boo
 const NEWLINE = 10;
 
 /**
- * A page of a text that comes in pieces, in memory bounded by the page: from line `first` on, at most `lines` of them
- * and
- * `characters` code points. Only whole lines, except that a first line longer than the page is `cut`.
+ * A page of a text that arrives in chunks, in memory bounded by the page size: from line `first` on, at most `lines`
+ * lines and `characters` code points. Whole lines only, except that a first line longer than the page is `cut`.
  */
 export async function readPage(
   pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
@@ -141,7 +137,7 @@ export async function readPage(
   };
 }
 
-/** As many of the lines as the page holds. */
+/** As many lines as fit in the page. */
 function wholeLines(text: string, first: number, last: number, characters: number): Omit<Page, 'total'> {
   const points = [...text];
   if (points.length <= characters) return { text, first, last, cut: false };

@@ -13,20 +13,20 @@ const read = promisify(fs.read);
 
 /** A regular file, open for reading. */
 export type OpenFile = {
-  /** Bytes, as the file system tells them: 0 for the files of /proc. */
+  /** Bytes, as the file system reports them: 0 for files in /proc. */
   size: number;
   /** Its first 64 KiB. */
   readonly start: Buffer;
-  /** All of it, 64 KiB at a time. */
+  /** The whole file, 64 KiB at a time. */
   pieces(): AsyncIterable<Buffer>;
   whole(): Promise<Buffer>;
 };
 
 /**
- * Opens a regular file for reading, through no link, and hands it to `use`. Where there is no /proc a folder can be
- * swapped for a link meanwhile, so what was opened is asked where it lies. Never hangs on a pipe. Throws UserError.
- * Opening and the start of a file take no thread of the pool: going there and back took longer than they do. The rest
- * of a long one does.
+ * Opens a regular file for reading, following no link, and passes it to `use`. Without /proc a folder could be swapped
+ * for a link meanwhile, so the path of the opened file is verified. Never blocks on a pipe. Throws UserError. Opening
+ * and reading the start are synchronous: the round trip through the thread pool took longer than the calls themselves.
+ * The rest of a long file is read asynchronously.
  */
 export async function withOpenFile<T>(
   resolved: ResolvedPath,
@@ -68,7 +68,7 @@ function toOpenFile(fd: number, size: number): OpenFile {
   async function* pieces(): AsyncGenerator<Buffer> {
     let at = start().length;
     yield start();
-    // The size of a small file spares a question behind its end.
+    // Knowing the size of a small file saves the read at its end.
     if (at < PIECE_BYTES && at === size) return;
     for (let count = at; count > 0; at += count) {
       const { buffer, bytesRead } = await read(fd, Buffer.allocUnsafe(PIECE_BYTES), 0, PIECE_BYTES, at);
@@ -93,7 +93,7 @@ function toOpenFile(fd: number, size: number): OpenFile {
 const lstatAt = (real: string, paths: WorkPaths): fs.Stats =>
   withFolder(paths.folderRequest(dirname(real)), (folder) => fs.lstatSync(folder.at(basename(real))));
 
-/** What there is at a place, through no link; undefined where there is nothing. Throws UserError. */
+/** The stat of a path, following no link; undefined if nothing exists there. Throws UserError. */
 export function statIfExists({ real, displayName }: ResolvedPath, paths: WorkPaths): fs.Stats | undefined {
   try {
     return lstatAt(real, paths);
@@ -103,7 +103,7 @@ export function statIfExists({ real, displayName }: ResolvedPath, paths: WorkPat
   }
 }
 
-/** The same, where something must be there. */
+/** The same, but throws UserError if nothing exists there. */
 export function statOrThrow({ real, displayName }: ResolvedPath, paths: WorkPaths): fs.Stats {
   try {
     return lstatAt(real, paths);
@@ -112,7 +112,7 @@ export function statOrThrow({ real, displayName }: ResolvedPath, paths: WorkPath
   }
 }
 
-/** The size of a file in words for a list. */
+/** The size of a file as text for a listing. */
 export function formatFileSize(real: string, paths: WorkPaths): string {
   try {
     return formatBytes(lstatAt(real, paths).size);
@@ -121,9 +121,7 @@ export function formatFileSize(real: string, paths: WorkPaths): string {
   }
 }
 
-/**
- * The real path of an open file: the kernel's word where it gives one; else its path, if that still names this file.
- */
+/** The real path of an open file: from the kernel if available, else its path if that still names this file. */
 export function realPathOfDescriptor(fd: number, path: string): string | undefined {
   try {
     return fs.readlinkSync(`/proc/self/fd/${fd}`);
@@ -136,11 +134,11 @@ export function realPathOfDescriptor(fd: number, path: string): string | undefin
 }
 
 const { O_DIRECTORY: DIRECTORY, O_NOFOLLOW: NOFOLLOW, O_RDONLY: RDONLY } = fs.constants;
-/** Linux opens a folder by this without the right to list it. Node has no name for it. */
+/** Lets Linux open a folder without permission to list it. Node has no constant for it. */
 const O_PATH = 0o10000000;
 const OPEN_FOLDER_FLAGS = DIRECTORY | NOFOLLOW | (process.platform === 'linux' ? O_PATH : RDONLY);
 
-/** A folder held open: what is in it is reached through it, even where its path comes to mean something else. */
+/** An open folder: its content is reached through the descriptor, even if the path now leads elsewhere. */
 export type FolderHandle = {
   /** The path of a file in it; `.` is the folder itself. */
   at(name: string): string;
@@ -149,10 +147,10 @@ export type FolderHandle = {
 type OpenFolder = FolderHandle & { close(): void };
 
 /**
- * Opens a folder and those on its way one after the other, each through the one before it and none through a link: who
- * swaps one of them for a link gets an error, not a way out. Node has no openat, but Linux reaches what is in a folder
- * as /proc/self/fd/N/name. Where there is no /proc, paths serve, and a swap between two calls can lead astray. Throws
- * UserError, or what the disk says.
+ * Opens a folder and its ancestors one after another, each through the one before it and none through a link: swapping
+ * one of them for a link causes an error, not an escape. Node has no openat, but Linux reaches the content of a folder
+ * as /proc/self/fd/N/name. Without /proc plain paths are used, and a swap between two calls can mislead. Throws
+ * UserError or file system errors.
  */
 function openFolder({ trusted, folder, make = false }: FolderRequest): OpenFolder {
   const parts = relative(trusted, folder).split('/').filter(Boolean);
@@ -197,7 +195,7 @@ function isLink(path: string): boolean {
   return fs.lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
 }
 
-/** Runs `job` with a folder held open. */
+/** Runs `job` while the folder is open. */
 export function withFolder<T>(wanted: FolderRequest, job: (folder: FolderHandle) => T): T {
   const folder = openFolder(wanted);
   try {
@@ -207,7 +205,7 @@ export function withFolder<T>(wanted: FolderRequest, job: (folder: FolderHandle)
   }
 }
 
-/** The same for a job that takes its time. */
+/** The same for an async job. */
 export async function withFolderAsync<T>(wanted: FolderRequest, job: (folder: FolderHandle) => Promise<T>): Promise<T> {
   const folder = openFolder(wanted);
   try {

@@ -16,7 +16,7 @@ const MAX_LINE = 200;
 const MAX_BYTES = 2 * 1024 * 1024;
 const MAX_MS = 10_000;
 
-/** What a search has come to so far, told also where it is stopped. */
+/** Progress of a search, reported also when it is stopped. */
 type SearchProgress = { hits: string[]; files: number; skipped: string[]; inFile: string };
 
 const ARGS = z.strictObject({
@@ -71,7 +71,7 @@ async function runSearch(
   const found: SearchProgress = { hits: [], files: 0, skipped: [], inFile: '' };
   const limit = startDeadline(context.signal, context.maxMs);
   const thread = openPatternThread(limit.signal);
-  // The call was permitted for the folder it names; each file in it is held to the rules by its own path.
+  // The call was permitted for the folder it names; each file in it is still checked against the rules by its own path.
   const mayRead = (real: string) =>
     (context.permits?.(JSON.stringify({ pattern: '.', path: real })) ?? { is: 'allow' }).is === 'allow';
   try {
@@ -147,14 +147,13 @@ function skippedNote({ skipped }: SearchProgress): string[] {
   return [`[not searched: ${skipped.slice(0, 5).join(', ')}${more}]`];
 }
 
-/** Folders with much in them that is seldom meant. */
+/** Large folders that are seldom meant. */
 const SKIPPED_FOLDERS = new Set(['.git', 'node_modules']);
-/** Files given on at a time. */
+/** Files per batch. */
 const BATCH_FILES = 200;
 
 /**
- * The real paths of the files in and below a folder, or of the one file, some at a time. Throws once the signal is
- * aborted.
+ * The real paths of the files in and below a folder, or of the one file, in batches. Throws once the signal is aborted.
  */
 async function* filesToSearch(resolved: ResolvedPath, paths: WorkPaths, signal: AbortSignal): AsyncGenerator<string[]> {
   const { real } = resolved;

@@ -5,32 +5,32 @@ import { sessionsFolderAbove } from '../../protocol/workspace/session-names.ts';
 import { isInside, realPathOrNone } from '../common/path-lookup.ts';
 import { escapeControlChars } from '../common/tool-text.ts';
 
-/** A path that was found to lie inside the fence, links resolved, and the name the model knows it by. */
+/** A path verified to lie inside the allowed folders, links resolved, and the name the model knows it by. */
 export type ResolvedPath = { real: string; displayName: string };
 
-/** The folders the file tools may touch: `work/`, and for reading those a person named. */
+/** The folders the file tools may access: `work/`, and for reading those a person listed. */
 export type WorkPaths = {
-  /** Where a path leads for reading. It may not exist. Throws UserError where it leads out. */
+  /** Resolves a path for reading. It may not exist. Throws UserError if it leads outside. */
   resolveForRead(asked: string): Promise<ResolvedPath>;
-  /** Where a file is to be written: inside `work/`, its last part no link. Throws UserError otherwise. */
+  /** Resolves a path for writing: inside `work/`, the last part no link. Throws UserError otherwise. */
   resolveForWrite(asked: string): Promise<ResolvedPath>;
   isReadable(real: string): boolean;
   isWritable(real: string): boolean;
-  /** The name of a real path for the model: relative to `work/` where it is inside. */
+  /** The name of a real path for the model: relative to `work/` if inside. */
   displayName(real: string): string;
-  /** A real path as what is to be opened: the folder itself, by descriptors from where nothing can be swapped. */
+  /** A request to open a folder by descriptors, starting from a part of the path that no command can replace. */
   folderRequest(folder: string, make?: boolean): FolderRequest;
 };
 
 /**
- * A folder by the name it was given and by its real one: a model may use either, after a `pwd` for instance. `trusted`
- * is on the way to it, and no command can put a link there.
+ * A folder by its given and its real name: a model may use either, for instance after `pwd`. `trusted` is an ancestor
+ * of it that no command can replace with a link.
  */
 type AllowedFolder = { named: string; real: string; trusted: string };
 
 /**
- * Paths are resolved without the thread pool: three short questions, each of which took longer to get there and back
- * than to be answered. Between them a call waits for nothing, so less can be swapped.
+ * Paths are resolved synchronously: three short calls, for each of which the thread pool's round trip took longer than
+ * the call. A call also does not yield between them, which leaves less time to swap a path.
  */
 export async function openWorkPaths(work: string, readAlso: string[]): Promise<WorkPaths> {
   const home = workFolderAt(work);
@@ -44,7 +44,7 @@ export async function openWorkPaths(work: string, readAlso: string[]): Promise<W
         `${others.map((root) => `, or one in ${root.named}`).join('')}.`,
     );
 
-  /** The absolute path that the words mean, before the disk is asked: `x`, `work/x` and its absolute name are one. */
+  /** The absolute path that is meant, before any disk access: `x`, `work/x` and its absolute path are the same. */
   const meant = (asked: string): string => {
     if (asked.includes('\0')) throw new UserError('A path cannot have a NUL character in it.');
     if (isAbsolute(asked)) {
@@ -64,7 +64,7 @@ export async function openWorkPaths(work: string, readAlso: string[]): Promise<W
     displayName: shown,
     folderRequest(folder, make) {
       const root = [home, ...others].find(({ real }) => isInside(real, folder));
-      // The folder around a root, where that itself is what is asked for.
+      // The parent of a root, if the root itself is requested.
       const trusted = root?.trusted ?? [home, ...others].find(({ real }) => dirname(real) === folder)?.trusted;
       if (trusted === undefined) throw leadsOut(folder);
       return { trusted, folder, make };
@@ -97,8 +97,8 @@ function allowedFolderAt(folder: string): AllowedFolder | undefined {
 }
 
 /**
- * A session's `work/`, or a folder in it. The workspace may be reached over links, but below it there is none: a
- * command in a `work/` that others share could lead them out by one. Throws UserError.
+ * A session's `work/`, or a folder in it. The path to the workspace may contain links, but the path below it must not:
+ * a command in a shared `work/` could use one to escape. Throws UserError.
  */
 function workFolderAt(work: string): AllowedFolder {
   const named = resolve(work);
@@ -111,7 +111,7 @@ function workFolderAt(work: string): AllowedFolder {
   return { named, real, trusted: top };
 }
 
-/** The path with every link on its way resolved, as far as it exists. */
+/** The path with every link resolved, as far as it exists. */
 function resolveLinks(path: string, asked: string): string {
   const missing: string[] = [];
   for (let at = path; ; at = dirname(at)) {
@@ -130,7 +130,7 @@ function linkMessage(name: string, target: string): string {
   return `\`${escapeControlChars(name)}\` is a link to \`${escapeControlChars(target)}\`.`;
 }
 
-/** Where a link leads; undefined where there is none. */
+/** The target of a link; undefined if it is not a link. */
 function linkTarget(path: string): string | undefined {
   try {
     return fs.readlinkSync(path);
@@ -154,15 +154,12 @@ const FILE_ERROR_TEXTS: Record<string, string> = {
   ENXIO: 'is a socket or a pipe, not a file',
 };
 
-/** A fault of the file system as the model is told of it: about the path it asked for, without errno names. */
+/** A file system error reworded for the model: with the path it asked for, without errno names. */
 export function toFileError(error: unknown, shown: string): unknown {
   const words = FILE_ERROR_TEXTS[errorCode(error) ?? ''];
   if (error instanceof UserError || !errorCode(error)) return error;
   return new UserError(`\`${escapeControlChars(shown)}\` ${words ?? `cannot be used: ${errorText(error)}`}.`);
 }
 
-/**
- * Which folder is wanted: below `trusted`, on the way to which nothing can be replaced by a command. Both are real
- * paths.
- */
+/** Which folder is wanted: below `trusted`, whose own path no command can replace. Both are real paths. */
 export type FolderRequest = { trusted: string; folder: string; make?: boolean | undefined };

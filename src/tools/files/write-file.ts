@@ -15,7 +15,7 @@ const ARGS = z.strictObject({
   content: z.string().describe('All of its text.'),
 });
 
-/** `write_file`: puts a whole file in place. */
+/** `write_file`: writes a whole file. */
 export function writeFileTool(readAlso: string[]): Tool {
   return defineTool({
     name: 'write_file',
@@ -40,9 +40,9 @@ export function writeFileTool(readAlso: string[]): Tool {
 const CREATE_FLAGS = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
 /**
- * Puts a file in place, whole and durable: a crash leaves the old one or the new one. Makes missing folders and keeps
- * the mode of a file it replaces. All of it happens in the folder as it was opened, wherever its path leads by then.
- * Throws UserError.
+ * Writes a file atomically and durably: a crash leaves the old one or the new one. Creates missing folders and keeps
+ * the mode of a file it replaces. Works through the folder as it was opened, even if its path changes meanwhile. Throws
+ * UserError.
  */
 export async function writeWorkFile(
   resolved: ResolvedPath,
@@ -97,7 +97,7 @@ async function writeTempFile(
   await handle.sync();
 }
 
-/** The mode of the file that will be replaced. A rename would pass over its write protection, so that is asked here. */
+/** The mode of the file to be replaced. A rename ignores its write protection, so that is checked here. */
 async function modeToKeep(target: string, shown: string): Promise<number | undefined> {
   const stat = await lstat(target).catch(() => undefined);
   if (!stat) return undefined;
@@ -118,7 +118,7 @@ async function syncFolder(folder: string): Promise<void> {
 
 const MAX_NAMES_TRIED = 10_000;
 
-/** A place in a folder of `work/` that no file has yet: `report.pdf`, else `report-2.pdf`. */
+/** An unused path in a folder of `work/`: `report.pdf`, else `report-2.pdf`. */
 export async function findFreePath(paths: WorkPaths, folder: string, name: string): Promise<ResolvedPath> {
   const ending = extname(name);
   const stem = name.slice(0, name.length - ending.length);

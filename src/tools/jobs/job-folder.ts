@@ -13,38 +13,38 @@ import {
   runningForMs,
 } from '../process/call-folder.ts';
 
-/** What lies in the folder of a job, beside what a supervisor puts there. */
+/** Files in the folder of a job, besides those a supervisor writes. */
 export const jobFiles = (folder: string) => ({
   job: join(folder, 'job.json'),
-  /** Made by anybody who wants the job to end. */
+  /** Created by anyone who wants the job to end. */
   stop: join(folder, 'stop'),
   /** Why it was ended: one word. */
   over: join(folder, 'over'),
   /** Not empty once the command has ended. */
   ended: join(folder, 'ended'),
-  /** How far the model has looked. */
+  /** How far the model has read the output. */
   seen: join(folder, 'seen.json'),
-  /** The model knows of its end. */
+  /** The model has been notified of its end. */
   told: join(folder, 'told'),
 });
 
-/** `job.json`: what was asked for, written before anything begins. */
+/** `job.json`: the request, written before anything starts. */
 export const Job = z.object({
   command: z.string(),
-  /** The call that began it. */
+  /** The call that started it. */
   call: z.string(),
   timeout_s: z.number(),
-  /** The start of the machine it was begun in. */
+  /** The boot of the machine it was started in. */
   boot: z.string(),
-  /** A control group of its own that counts its processes; empty where there is none. */
+  /** A control group that counts its processes; empty if there is none. */
   group: z.string(),
 });
 export type Job = z.infer<typeof Job> & { id: string; folder: string };
 
-/** How a job stands. `seconds`: how long it has run, or since its end (undefined where nobody knows). */
+/** Status of a job. `seconds`: how long it has run, or since its end (undefined if unknown). */
 export type JobStatus = { state: 'running' | 'ended'; how: string; code: number | null; seconds: number | undefined };
 
-/** A job as it was asked for; null where its folder does not say, as after a power cut. */
+/** A job as it was requested; null if its folder does not say, as after a power cut. */
 export function readJob(folder: string): Job | null {
   try {
     const job = Job.safeParse(JSON.parse(readSmallFile(jobFiles(folder).job)));
@@ -62,7 +62,7 @@ export function jobStatus(job: Job): JobStatus {
   const life = readSupervisorIdentity(folder);
   const exit = readExit(folder);
   const isUp = life !== null && isThisBoot(life) && processState(life) === 'lives';
-  // A command that has ended may have said what is not kept yet.
+  // A command that has ended may have output that is not stored yet.
   if (isUp && !exit?.whole)
     return { state: 'running', how: 'running', code: null, seconds: runningForMs(folder, life) / 1000 };
   const code = exit && !exit.fault && exit.signal === null ? exit.code : null;
@@ -74,7 +74,7 @@ export function jobStatus(job: Job): JobStatus {
   };
 }
 
-/** Words for `over`. */
+/** Texts for the words in `over`. */
 const END_REASONS: Record<string, (job: Job) => string> = {
   timeout: ({ timeout_s }) => `timed out after ${timeout_s} s`,
   stop: () => 'stopped by a person',

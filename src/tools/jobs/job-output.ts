@@ -6,11 +6,11 @@ import { readSmallFile } from '../process/call-folder.ts';
 import { lastCharBoundary, nextCharBoundary } from '../process/command-output.ts';
 import { commandLine, type Job, jobFiles, jobStatus } from './job-folder.ts';
 
-/** A look with its headline is shown to the model whole, never cut again. */
+/** A view with its headline is never truncated again before the model sees it. */
 const MAX_CHARACTERS = MAX_INLINE_CHARS - 1000;
 
 /**
- * `seen.json`: the last look, by which call, and the bytes it showed. A call that is repeated after a crash shows them
+ * `seen.json`: the last view, the call it was for, and the bytes it showed. A call repeated after a crash shows them
  * again.
  */
 const LastView = z.object({ call: z.string(), from: z.number(), to: z.number() });
@@ -18,8 +18,8 @@ const LastView = z.object({ call: z.string(), from: z.number(), to: z.number() }
 export type JobView = { text: string; isEnded: boolean; code: number | null };
 
 /**
- * How a job stands and what it said: from byte `offset` on, or what came since the last look. The newest is shown where
- * that is too much, with the place from which the rest can be read.
+ * Status and output of a job: from byte `offset` on, or since the last view. If that is too much, the newest part is
+ * shown, with the offset from which the rest can be read.
  */
 export function viewJob(job: Job, call: string, offset?: number): JobView {
   const status = jobStatus(job);
@@ -71,7 +71,7 @@ function readLastView(job: Job): z.infer<typeof LastView> {
   try {
     return LastView.parse(JSON.parse(readSmallFile(jobFiles(job.folder).seen)));
   } catch {
-    // The first look, or a crash in the middle of writing it: then all is shown again.
+    // The first view, or a crash while writing it: then everything is shown again.
     return { call: '', from: 0, to: 0 };
   }
 }
@@ -80,13 +80,13 @@ function writeLastView(job: Job, seen: z.infer<typeof LastView>): void {
   try {
     fs.writeFileSync(jobFiles(job.folder).seen, JSON.stringify(seen), { mode: 0o600 });
   } catch {
-    // A full disk: the same is shown again.
+    // Disk full: the same is shown again next time.
   }
 }
 
 const PIECE = /^out\.(\d+)$/;
 
-/** A stretch of an output, from byte `at` on. */
+/** A contiguous range of an output, from byte `at` on. */
 type Stretch = { at: number; bytes: Buffer };
 
 /** A part of an output: the bytes from `from` to `to`. */
@@ -94,13 +94,13 @@ type OutputPart = {
   text: string;
   from: number;
   to: number;
-  /** How much there is by now, what is not kept any more included. */
+  /** Total size so far, including what is no longer kept. */
   total: number;
 };
 
 /**
- * The end of what came from byte `from` on, at most `most` characters. `open`: more may come, also of the last
- * character.
+ * The end of the output from byte `from` on, at most `most` characters. `open`: more may follow, possibly in the middle
+ * of the last character.
  */
 function outputTail(folder: string, from: number, most: number, open: boolean): OutputPart {
   const stretch = readStretches(folder).at(-1) ?? { at: 0, bytes: Buffer.alloc(0) };
@@ -115,7 +115,7 @@ function outputTail(folder: string, from: number, most: number, open: boolean): 
   );
 }
 
-/** What is kept from byte `from` on, at most `most` characters; it begins later where that was not kept. */
+/** What is kept from byte `from` on, at most `most` characters; it begins later if that part is no longer kept. */
 export function outputPage(folder: string, from: number, most: number, open: boolean): OutputPart {
   const all = readStretches(folder);
   const last = all.at(-1);
@@ -132,7 +132,7 @@ function toOutputPart({ at, bytes }: Stretch, start: number, end: number, total:
   return { text: bytes.toString('utf8', start, to), from: at + start, to: at + to, total };
 }
 
-/** What is kept of an output, without the gaps. A piece may go while it is read: then it is not kept any more. */
+/** The kept ranges of an output. A piece may be deleted while it is read: then it counts as not kept. */
 function readStretches(folder: string): Stretch[] {
   const starts = fs.readdirSync(folder).flatMap((name) => PIECE.exec(name)?.[1] ?? []);
   const pieces = starts
@@ -162,10 +162,10 @@ function readIfThere(path: string): Buffer | undefined {
 
 const startsCharacter = (byte: number | undefined): boolean => byte !== undefined && byte >> 6 !== 0b10;
 
-/** No character has more bytes; what is no text ends there. */
+/** The maximum length of a UTF-8 character; other bytes are not text. */
 const MAX_CHAR_BYTES = 4;
 
-/** Where so many characters from `start` on end. */
+/** The offset after `characters` characters from `start` on. */
 function offsetAfterChars(bytes: Buffer, start: number, characters: number): number {
   const end = Math.min(bytes.length, start + characters * MAX_CHAR_BYTES);
   let at = start;
@@ -173,7 +173,7 @@ function offsetAfterChars(bytes: Buffer, start: number, characters: number): num
   return at;
 }
 
-/** Where the last so many characters begin. */
+/** The offset at which the last `characters` characters begin. */
 function offsetBeforeChars(bytes: Buffer, characters: number): number {
   const begin = Math.max(0, bytes.length - characters * MAX_CHAR_BYTES);
   let at = bytes.length;

@@ -19,9 +19,9 @@ import { IDENTIFY_SCRIPT, RUN_SCRIPT, type SandboxedCommand, type ShellCommand }
 import { removeControlGroup } from '../sandbox/control-group.ts';
 import { commandLine, type Job, jobFiles, jobStatus, readJob } from './job-folder.ts';
 
-/** Ended jobs whose output can still be looked at. */
+/** Ended jobs whose output can still be read. */
 const MAX_ENDED = 10;
-/** What ends at once is told as an end, not as a job. */
+/** A command that ends within this time is reported as ended, not as a job. */
 const SETTLE_MS = 1000;
 const POLL_MS = 50;
 const JOB_NAME = /^job_([1-9]\d{0,8})$/;
@@ -29,29 +29,28 @@ const JOB_NAME = /^job_([1-9]\d{0,8})$/;
 export type JobRequest = { call: string; timeoutS: number; most: number };
 
 /**
- * The jobs of one session, as they lie in its folder. Only their names are kept in memory: any daemon finds the same
- * ones.
+ * The jobs of one session, stored in its folder. Only their names are kept in memory: any daemon finds the same ones.
  */
 export type JobStore = Jobs & {
-  /** All that are kept, the oldest first. */
+  /** All stored jobs, oldest first. */
   list(): Job[];
-  /** Begins a command and waits a moment. Throws UserError where too many run, or where it could not be begun. */
+  /** Starts a command and waits a moment. Throws UserError if too many run, or if it could not be started. */
   start(command: ShellCommand, fence: SandboxedCommand | null, request: JobRequest, signal: AbortSignal): Promise<Job>;
-  /**
-   * The job that a call began for a daemon that is no more; 'not begun' where it never will be, null where nobody
-   * knows.
-   */
+  /** The job that a call started in a daemon that has ended; 'not begun' if it never will be, null if unknown. */
   startedBy(call: string): Promise<Job | 'not begun' | null>;
-  /** Ends a job with all its processes; `by` is kept as the reason. A second time changes nothing. */
+  /** Ends a job with all its processes; `by` is stored as the reason. Idempotent. */
   stop(job: Job, by: 'model' | 'person' | 'cancel', hurry: AbortSignal): Promise<void>;
-  /** The model has been told of its end. */
+  /** Marks the end of a job as reported to the model. */
   markJobReported(job: Job): void;
 };
 
-/** The jobs in `root`, which is made with the first of them. `settleMs`: how long a command may take to end at once. */
+/**
+ * The jobs in `root`, which is created with the first one. `settleMs`: how long to wait for a command that ends at
+ * once.
+ */
 export function openJobStore(root: string, { settleMs = SETTLE_MS }: { settleMs?: number | undefined } = {}): JobStore {
   let said: Job[] = [];
-  /** Who opened the shelf is the only one to begin jobs, and asks for them before each step of a run. */
+  /** The opener of the job store is the only one to start jobs, and lists them before each step of a run. */
   let names: string[] | undefined;
   const all = () => {
     names ??= jobNames(root).sort((a, b) => jobNumber(a) - jobNumber(b));
@@ -120,7 +119,7 @@ function tooManyJobs(running: Job[], most: number): UserError {
   );
 }
 
-/** A folder of its own with what was asked for, under a number that no job there has or had. */
+/** Creates a folder with the request, under a number no other job there has or had. */
 function createJobFolder(
   root: string,
   { command }: ShellCommand,
@@ -136,7 +135,7 @@ function createJobFolder(
   return { ...said, id, folder };
 }
 
-/** Begins it, and comes back once its supervisor has said who it is. */
+/** Starts it, and returns once its supervisor has identified itself. */
 async function launchJob(job: Job, command: ShellCommand, sandboxed: SandboxedCommand | null): Promise<void> {
   const cpuSeconds = job.timeout_s * availableParallelism() + 60;
   const words = [
@@ -186,7 +185,7 @@ function markJobReported(job: Job): void {
   writeOnce(jobFiles(job.folder).told, '');
 }
 
-/** A full disk, or somebody was there first: what happened does not change by it. */
+/** The disk is full, or the file exists already: neither changes what happened. */
 function writeOnce(path: string, text: string): void {
   try {
     fs.writeFileSync(path, text, { flag: 'wx', mode: 0o600 });
@@ -195,10 +194,10 @@ function writeOnce(path: string, text: string): void {
   }
 }
 
-/** A job in words; `for_s`: seconds it has run, or since its end where that is known. */
+/** A job as text; `for_s`: seconds it has run, or since its end if known. */
 type JobSummary = { id: string; command: string; running: boolean; how: string; for_s: number | null };
 
-/** The jobs in a session's `jobs/`, for a person, whether or not there is a daemon. */
+/** The jobs in a session's `jobs/`, for a person, with or without a running daemon. */
 export function inspectJobs(root: string): { lines(): JobSummary[]; stop(id: string): Promise<void> } {
   const store = openJobStore(root);
   return {
@@ -218,24 +217,23 @@ export function inspectJobs(root: string): { lines(): JobSummary[]; stop(id: str
   };
 }
 
-/** A piece of the output is full from this size on; it may get up to one reading more. */
+/** A piece of the output is complete from this size on; it may exceed it by one read. */
 export const PIECE_BYTES = 1024 * 1024;
 const BLOCK_BYTES = 4096;
 const PIECE_BLOCKS = PIECE_BYTES / BLOCK_BYTES;
 
 /**
- * Runs a job: a command that goes on after the call that began it, whether or not there is a daemon. Its arguments are
- * those of
- * `SUPERVISOR_SCRIPT`, but in place of whether a daemon listens the seconds that the job may take. Four processes in a
- * group of their own. The first and the second are those of a call.
+ * Runs a job: a command that continues after the call that started it, with or without a daemon. Its arguments are
+ * those of `SUPERVISOR_SCRIPT`, except that the job's time limit in seconds takes the place of whether a daemon is
+ * watching. Four processes in their own group. The first and the second are those of a call.
  *
- * The third keeps the output, as it comes (`head` and `cat` would hold it back, or know no bound): pieces named after
- * the byte that they begin with, of which the first and the last two are kept. What finds no room on the disk is thrown
- * away, so that the command goes on.
+ * The third stores the output as it arrives (`head` and `cat` would buffer it, or have no limit): pieces named after
+ * their first byte offset, of which the first and the last two are kept. Output that does not fit on the disk is
+ * discarded, so that the command continues.
  *
- * The fourth ends the group: when the time is over, when somebody put a file `stop` there, when the job's folder is
- * gone or was moved away, and, a moment after the command has ended, what that left in the background. It outlives the
- * SIGTERM it sends.
+ * The fourth ends the group: when the time is up, when a file `stop` appears, when the job's folder is removed or
+ * moved, and, a moment after the command has ended, whatever it left in the background. It survives the SIGTERM it
+ * sends.
  */
 const JOB_SCRIPT = `${IDENTIFY_SCRIPT}
 exec 3>"$1/ended"

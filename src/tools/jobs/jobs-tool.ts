@@ -30,7 +30,7 @@ const ARGS = z.strictObject({
   ),
 });
 
-/** `jobs`: what the model may do with commands it began in the background. */
+/** `jobs`: manages commands started in the background. */
 export function jobsTool(store: JobStore): Tool {
   return defineTool({
     name: 'jobs',
@@ -92,7 +92,8 @@ function jobResult(
 }
 
 /**
- * A command begins as a job of the session. The answer comes after a moment: what has ended by then is told as an end.
+ * Starts a command as a job of the session. The answer comes after a moment: a command that has ended by then is
+ * reported as ended.
  */
 export async function startJob(
   store: JobStore,
@@ -105,7 +106,7 @@ export async function startJob(
   return startedResult(store, await store.start(command, sandboxed, { call, timeoutS, most }, signal), call);
 }
 
-/** The same for a call of a daemon that is no more: its job is taken, and never begun a second time. */
+/** The same for a call of a daemon that has ended: its job is adopted, and never started a second time. */
 export async function recoverJob(store: JobStore, { folder }: ToolContext): Promise<ToolResult | null> {
   const call = basename(folder);
   const job = await store.startedBy(call);

@@ -10,9 +10,9 @@ import { httpTransport, sseTransport } from './mcp-http.ts';
 import { NotSent, stdioTransport } from './mcp-stdio.ts';
 import type { HttpEndpoint, ResolvedEntry } from './server-entry.ts';
 
-/** A call that reports progress may go on for this long. */
+/** Upper limit for a call that reports progress. */
 const MAX_CALL_MS = 3_600_000;
-/** A start may fetch the program first, as npx does. */
+/** Starting may download the program first, as npx does. */
 const START_MS = 60_000;
 const MAX_PAGES = 100;
 const MAX_LISTED = 5000;
@@ -22,23 +22,20 @@ const ToolPage = z.looseObject({ tools: z.array(z.unknown()), nextCursor: z.stri
 
 export type ConnectionOptions = {
   timeoutMs: number;
-  /** Aborted where the connection is not wanted any more, also before it is there. */
+  /** Aborts when the connection is no longer wanted, even before it is established. */
   signal: AbortSignal;
-  /** It has other tools by now. */
+  /** The server's tools changed. */
   onChanged(): void;
-  /** The connection is no more, also where it was closed. */
+  /** The connection has ended, also when it was closed on purpose. */
   onClosed(why: string): void;
-  /** What a program wrote to stderr. */
+  /** Receives what a program writes to stderr. */
   onStderr(text: string): void;
 };
 
-/** A server as it is reached: an endpoint, or a program with all it is started with. */
+/** How to reach a server: an endpoint, or a program with everything needed to start it. */
 export type ConnectTarget = HttpEndpoint | { by: 'program'; start: ServerLaunch };
 
-/**
- * Connects to a server. Throws where that fails; nothing is left of it then. No text that comes out of here has a
- * secret in it.
- */
+/** Connects to a server. Throws if that fails, leaving nothing behind. No text returned or thrown contains a secret. */
 export async function connectServer(
   target: ConnectTarget,
   scrub: ResolvedEntry['scrub'],
@@ -51,7 +48,7 @@ export async function connectServer(
     return await openConnection(httpTransport(target), scrub, options);
   } catch (error) {
     if (!(error instanceof UnsupportedTransport)) throw error;
-    // The way the protocol asks for: an endpoint that does not know the newer transport may know the older.
+    // As the protocol asks: an endpoint that does not support the newer transport may support the older.
     return await openConnection(sseTransport(target), scrub, options).catch(() => {
       throw new UserError(error.message);
     });
@@ -120,7 +117,9 @@ async function openConnection(
   };
 }
 
-/** A server that kept silent in a call and does not answer a ping either is let go; the next call begins it anew. */
+/**
+ * A server that was silent in a call and does not answer a ping either is disconnected; the next call starts it again.
+ */
 async function pingOrClose(client: Client): Promise<void> {
   await client.ping({ timeout: PING_MS }).catch(() => client.close().catch(() => undefined));
 }
@@ -152,7 +151,7 @@ function toCallFault(error: unknown, scrub: ResolvedEntry['scrub'], why: () => s
   if (isTimeout(error)) return new CallFault('it gave no answer in time', 'maybe');
   if (error instanceof StreamableHTTPError) {
     const status = error.code ?? 0;
-    // A session that the server does not know: 404 by the protocol, 400 by its reference servers.
+    // A session unknown to the server: 404 by the protocol, 400 by its reference servers.
     const isRejected = status >= 400 && status < 500;
     return new CallFault(text, isRejected ? 'no' : 'maybe', status === 404 || status === 400);
   }
@@ -164,13 +163,13 @@ function toCallFault(error: unknown, scrub: ResolvedEntry['scrub'], why: () => s
   return new CallFault(text, NOT_SENT_CODES.has(causeCode(error)) ? 'no' : 'maybe', true);
 }
 
-/** Nothing was listening, or no such machine: the request never left. */
+/** Nothing was listening, or the host does not exist: the request was never sent. */
 const NOT_SENT_CODES = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
 
 const causeCode = (error: unknown): string =>
   (error instanceof Error && errorCode(error.cause)) || errorCode(error) || '';
 
-/** An error in one line. What `fetch` says (`fetch failed`) has its reason behind it. */
+/** An error on one line. The message of `fetch` (`fetch failed`) is followed by its cause. */
 function describeError(error: unknown): string {
   if (error instanceof StreamableHTTPError && error.code === 401)
     return 'it wants to know who asks (HTTP 401): put a token into `headers`';

@@ -5,7 +5,7 @@ const ToolHints = z.looseObject({
   idempotentHint: z.boolean().optional().catch(undefined),
 });
 
-/** A tool as a server tells of it. Of its words only the name must hold. */
+/** A tool as a server lists it. Only the name must be valid. */
 export const ListedTool = z.looseObject({
   name: z.string().min(1),
   description: z.string().optional().catch(undefined),
@@ -14,7 +14,7 @@ export const ListedTool = z.looseObject({
 });
 export type ListedTool = z.infer<typeof ListedTool>;
 
-/** What came of a call; its parts are looked at one by one. */
+/** The result of a call; its parts are validated one by one. */
 export const ServerResult = z.looseObject({
   content: z.array(z.unknown()).default([]).catch([]),
   structuredContent: z.unknown().optional(),
@@ -23,8 +23,8 @@ export const ServerResult = z.looseObject({
 export type ServerResult = z.infer<typeof ServerResult>;
 
 /**
- * A call that brought no result. `ran`: whether the server may have done what was asked; `refused` is its own word.
- * `isLost`: this connection is of no more use.
+ * A call without a result. `ran`: whether the server may have executed it; `refused` is the server's own answer.
+ * `isLost`: this connection is no longer usable.
  */
 export class CallFault extends Error {
   readonly ran: 'no' | 'maybe' | 'refused';
@@ -38,11 +38,11 @@ export class CallFault extends Error {
   }
 }
 
-/** A server as it is spoken to. */
+/** A connection to a server. */
 export type McpConnection = {
-  /** All its tools, over all pages; what of the list makes no sense is passed by. */
+  /** All its tools, across all pages; invalid entries are skipped. */
   list(): Promise<ListedTool[]>;
-  /** Throws CallFault, or the signal's reason where it was aborted. */
+  /** Throws CallFault, or the signal's reason if that aborts. */
   call(name: string, args: Record<string, unknown>, signal: AbortSignal): Promise<ServerResult>;
   close(): Promise<void>;
 };

@@ -7,14 +7,14 @@ import type { HttpEndpoint } from './server-entry.ts';
 
 type RequestId = string | number;
 
-/** How long the rest of an answer is waited for once its stream has ended. */
+/** How long to wait for the rest of an answer once its stream has ended. */
 const TRAILING_MS = 500;
-/** How long a goodbye may take. */
+/** Time limit for the closing request. */
 const GOODBYE_MS = 500;
 
 /**
- * A transport over streamable HTTP. A request whose stream ends before its answer came fails at once instead of by its
- * time limit, and no message may be larger than that of a program.
+ * A transport over streamable HTTP. A request whose stream ends before its answer fails at once instead of at its time
+ * limit, and messages have the same size limit as those of a program.
  */
 export function httpTransport({ url, headers }: HttpEndpoint): Transport {
   const open = new Set<RequestId>();
@@ -48,16 +48,16 @@ export function httpTransport({ url, headers }: HttpEndpoint): Transport {
   inner.onclose = () => transport.onclose?.();
   inner.onerror = (error) => {
     transport.onerror?.(error);
-    // It has tried to go on with the streams it had, and failed.
+    // The SDK tried to resume its streams, and failed.
     if (/^Maximum reconnection attempts/.test(error.message)) for (const id of open) fail(id);
   };
   return transport;
 }
 
-/** The SDK's own code for a connection that is no more. */
+/** The SDK's error code for a closed connection. */
 const CONNECTION_CLOSED = -32000;
 
-/** The older way of an endpoint: one stream for all answers. */
+/** The older HTTP transport: one stream for all answers. */
 export function sseTransport({ url, headers }: HttpEndpoint): Transport {
   const inner = new SSEClientTransport(url, { requestInit: { headers }, fetch: boundedFetch(() => undefined) });
   const transport: Transport = {
@@ -72,7 +72,7 @@ export function sseTransport({ url, headers }: HttpEndpoint): Transport {
   return transport;
 }
 
-/** `ended` hears which request had its stream end, unless the server can be asked for the rest of it. */
+/** `ended` receives the id of a request whose stream ended, unless the rest can be requested from the server. */
 function boundedFetch(ended: (id: RequestId) => void): FetchLike {
   return async (url, init) => {
     const response = await fetchSameOrigin(url, init);
@@ -93,8 +93,8 @@ function boundedFetch(ended: (id: RequestId) => void): FetchLike {
 const MAX_REDIRECTS = 5;
 
 /**
- * The address is a person's word, and so is what is sent there: headers of theirs, tokens among them, go to no other
- * origin. A redirect on the same one that keeps the method is followed.
+ * A person configured the address and the headers: headers, tokens among them, are sent to no other origin. A redirect
+ * within the origin that keeps the method is followed.
  */
 async function fetchSameOrigin(address: string | URL, init: RequestInit | undefined): Promise<Response> {
   let url = new URL(address);
@@ -119,7 +119,7 @@ function requestIdIn(body: unknown): RequestId | undefined {
   return typeof id === 'string' || typeof id === 'number' ? id : undefined;
 }
 
-/** A body, or each event of a stream, in bounded memory. `done` is told whether its events were numbered. */
+/** A body, or each event of a stream, in bounded memory. `done` receives whether its events were numbered. */
 function boundBody(
   body: ReadableStream<Uint8Array>,
   isStream: boolean,
@@ -152,7 +152,7 @@ function boundBody(
   });
 }
 
-/** Where the last event that ends in these bytes ends; -1 where none does. */
+/** The end of the last complete event in these bytes; -1 if there is none. */
 function endOfEvent(bytes: Uint8Array): number {
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return Math.max(view.lastIndexOf('\n\n'), view.lastIndexOf('\r\n\r\n'));

@@ -8,17 +8,17 @@ import type { Sandbox } from '../sandbox/sandbox.ts';
 import { type CallOrigin, type ManagedServer, type ManagedServerOptions, manageServer } from './mcp-server.ts';
 import { mcpToolName, toMcpTool } from './mcp-tool.ts';
 
-/** Sessions whose servers may run at once; beyond it those used longest ago are closed. */
+/** Sessions whose servers may run at once; beyond it the least recently used are closed. */
 const MAX_SESSIONS = 16;
 const AUTO_SANDBOX = (): SandboxSettings => ({ mode: 'auto', network: false });
 
 /**
- * The MCP servers of all sessions. They outlast a session's worker, so that a browser stays open between two messages.
+ * The MCP servers of all sessions. They outlive a session's worker, so that a browser stays open between two messages.
  */
 export type McpPool = {
-  /** Those of one session; `settings` are asked at each use, `wish` at each start. */
+  /** The servers of one session; `settings` is read at each use, `wish` at each start. */
   toolsFor(session: string, settings: () => McpServers, wish?: () => SandboxSettings): DynamicTools;
-  /** Ends all of them. */
+  /** Closes all servers. */
   close(): Promise<void>;
 };
 
@@ -34,7 +34,7 @@ export function openMcpPool({
   most?: number;
 }): McpPool {
   type Held = { servers: SessionServers; settings: () => McpServers; wish: () => SandboxSettings };
-  /** Those that were used and may still run. The one used longest ago comes first. */
+  /** Sessions whose servers were used and may still run, least recently used first. */
   const sessions = new Map<string, Held>();
 
   function used(name: string, session: Held): void {
@@ -71,11 +71,11 @@ export function openMcpPool({
   };
 }
 
-/** Endpoints take at most 128 tools in a request; some are ours. */
+/** Endpoints take at most 128 tools in a request, built-in ones included. */
 const MAX_TOOLS = 100;
 
 type SessionServers = DynamicTools & {
-  /** A server runs, is starting, or is being spoken to. */
+  /** A server is running, starting, or in use. */
   readonly isOpen: boolean;
   readonly isBusy: boolean;
   close(): Promise<void>;
@@ -84,14 +84,14 @@ type SessionServers = DynamicTools & {
 type ServerSlot = { key: string; server: ManagedServer };
 
 export type SessionServersOptions = {
-  /** The servers wanted at this moment. */
+  /** The currently configured servers. */
   settings: () => McpServers;
 } & ManagedServerOptions;
 
-/** Part of it may be the server's own words: they must not look like the daemon's. */
+/** Part of it may be the server's text, which must not look like the daemon's. */
 const oneLine = (text: string) => truncate(text.replace(/[\s<>]+/g, ' '), 300);
 
-/** The MCP servers of one session, and their tools. Nothing is started before somebody wants to know the tools. */
+/** The MCP servers of one session, and their tools. Nothing is started before the tools are requested. */
 export function openSessionServers(options: SessionServersOptions): SessionServers {
   const { settings, log } = options;
   const slots = new Map<string, ServerSlot>();
@@ -102,7 +102,7 @@ export function openSessionServers(options: SessionServersOptions): SessionServe
     return Object.entries(settings()).filter(([, one]) => one.disabled !== true);
   }
 
-  /** Settings changed since: what is not wanted any more is closed, what is new is not yet started. */
+  /** After a change of the settings: closes servers that were removed; new ones are not started yet. */
   function applySettings(): void {
     const now = new Map(
       wanted().map(([name, one]) => [
@@ -127,7 +127,7 @@ export function openSessionServers(options: SessionServersOptions): SessionServe
     log('warn', text);
   }
 
-  /** By name in the model's eyes. The first of two with one name counts, and so does the first hundred. */
+  /** Tools by the name the model sees. Of duplicates the first counts, and at most the first hundred are offered. */
   function offered(): { tools: Tool[]; left: number } {
     const tools = new Map<string, Tool>();
     let left = 0;
@@ -167,7 +167,7 @@ export function openSessionServers(options: SessionServersOptions): SessionServe
     },
     async ready(caller: CallOrigin) {
       applySettings();
-      // One listener for each server: many servers are no leak.
+      // One listener per server: many servers are not a leak.
       setMaxListeners(0, caller.signal);
       await Promise.all([...slots.values()].map(({ server }) => server.ready(caller)));
       const { tools, left } = offered();

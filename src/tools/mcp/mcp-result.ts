@@ -34,7 +34,7 @@ const Part = z.discriminatedUnion('type', [
 ]);
 type Part = z.infer<typeof Part>;
 
-/** File names a kind of content gets; what is not here is told by its address or is `.bin`. */
+/** File extensions by content type; for others the address decides, else `.bin`. */
 const FILE_EXTENSIONS: Record<string, string> = {
   'image/png': 'png',
   'image/jpeg': 'jpg',
@@ -56,8 +56,8 @@ const FILE_EXTENSIONS: Record<string, string> = {
 };
 
 /**
- * What a server answered, as the model reads it. Images, sound and other files go to `work/mcp/`, named after tool and
- * content, so that the same file twice is one; the text says where each is, and images are shown.
+ * A server's result as the model reads it. Images, audio and other files are saved in `work/mcp/`, named after tool and
+ * content, so that identical files are stored once; the text says where each is, and images are shown.
  */
 export async function toToolResult(result: ServerResult, tool: string, work: string): Promise<ToolResult> {
   const images: ImageFile[] = [];
@@ -78,9 +78,7 @@ export async function toToolResult(result: ServerResult, tool: string, work: str
   return { ok: result.isError !== true, text, ...(images.length > 0 && { images }) };
 }
 
-/**
- * Servers give what they have as JSON as a text too, for clients that know no better: as it is, or as its only value.
- */
+/** Servers repeat structured content as text for older clients: as it is, or as its only value. */
 function isAlreadyInText(value: unknown, texts: string[]): boolean {
   const [only, ...others] = typeof value === 'object' && value !== null ? Object.values(value) : [];
   if (typeof only === 'string' && others.length === 0 && only === texts.join('\n')) return true;
@@ -122,10 +120,7 @@ function describeUnknownPart(part: unknown): string {
 
 const clipToLine = (text: string) => truncate(escapeControlChars(text), 500);
 
-/**
- * Puts base64 into a file. Answers with its path, size and kind, or with why that failed: the rest of the result still
- * counts.
- */
+/** Saves base64 as a file. Returns its path, size and type, or why that failed: the rest of the result still counts. */
 type SaveFile = (data: string, mime: string | undefined, uri: string) => Promise<string>;
 
 function fileSaver(tool: string, work: string, shows: (image: ImageFile) => void): SaveFile {

@@ -9,35 +9,32 @@ import type { ConnectTarget } from './connect-server.ts';
 import { CallFault, type ListedTool, type McpConnection, type ServerResult } from './mcp-connection.ts';
 import { resolveEntry, type ServerTarget } from './server-entry.ts';
 
-/** How long a model call waits for a server that is starting, in ms, counted from its start. */
+/** How long a model call waits for a starting server, in ms, from its start. */
 const START_WAIT_MS = 10_000;
 const TIMEOUT_MS = 60_000;
-/** Without a use for this long it is closed. */
+/** A server unused for this long is closed. */
 const IDLE_MS = 300_000;
 const FIRST_RETRY_MS = 1000;
 const MAX_RETRY_MS = 60_000;
 const MAX_LAST_WORDS = 1000;
-/** What may be amiss with one that does not start. */
+/** A hint for a server that does not start. */
 const SANDBOX_HINT = '. It runs in a sandbox: `read`, `write` and `network` of its entry say what it has there';
 
 /** Where a call comes from. */
 export type CallOrigin = { work: () => Promise<string>; signal: AbortSignal };
 
-/**
- * One server as one session uses it: started when it is needed, again when it has ended, closed when nobody asks for
- * long.
- */
+/** One server as one session uses it: started on demand, restarted after it ends, closed when idle. */
 export type ManagedServer = {
-  /** Brings it up and its list up to date, so far as that goes in the time. Throws only the signal's reason. */
+  /** Connects and updates the tool list, as far as the time allows. Throws only the signal's reason. */
   ready(caller: CallOrigin): Promise<void>;
-  /** What it offers now; nothing where it is not connected. */
+  /** The tools it offers now; empty if not connected. */
   readonly tools: readonly ListedTool[];
   /** Why it is not connected. */
   readonly problem: string | undefined;
-  /** Why each of its calls is asked about: it is a program that runs without a sandbox, and nobody chose that. */
+  /** Why each of its calls needs approval: it is a program that runs without a sandbox, and nobody chose that. */
   readonly unheld: string | undefined;
   readonly isOpen: boolean;
-  /** A call is under way. */
+  /** A call is in progress. */
   readonly isBusy: boolean;
   /** Throws CallFault, or the signal's reason. */
   call(tool: string, args: Record<string, unknown>, caller: CallOrigin): Promise<ServerResult>;
@@ -46,9 +43,9 @@ export type ManagedServer = {
 
 export type ManagedServerOptions = {
   env: NodeJS.ProcessEnv;
-  /** Where programs run; left out: as the daemon's user, held by nothing. */
+  /** Where programs run; default: as the daemon's user, without a sandbox. */
   sandbox?: { of: Sandbox; wish: () => SandboxSettings } | undefined;
-  /** All servers that are wanted at this moment. */
+  /** All currently configured servers. */
   settings?: () => McpServers;
   log: SessionPorts['log'];
   /** Called at each use. */
@@ -66,7 +63,7 @@ export function manageServer(name: string, settings: McpServer, options: Managed
   let tools: ListedTool[] = [];
   let isStale = false;
   let problem: string | undefined;
-  /** How often in a row it failed without a call that went well. */
+  /** Consecutive failures without a successful call. */
   let failures = 0;
   let retryAt = 0;
   let calls = 0;
@@ -82,7 +79,7 @@ export function manageServer(name: string, settings: McpServer, options: Managed
     try {
       const { target, scrub } = resolveEntry(name, settings, env, work, options.settings?.());
       isHeld = target.by === 'program' && sandboxStatus()?.held === true;
-      // Loaded where there is a server at all: the SDK is large.
+      // Loaded only if a server is configured: the SDK is large.
       const { connectServer } = await import('./connect-server.ts');
       made = await connectServer(await connectTarget(target), scrub, {
         timeoutMs,
@@ -110,7 +107,7 @@ export function manageServer(name: string, settings: McpServer, options: Managed
     }
   }
 
-  /** A session's "none" is said of commands: a server leaves a sandbox that works only by its own entry. */
+  /** A session's "none" applies to commands: a server leaves a working sandbox only by its own entry. */
   function mode({ of, wish }: NonNullable<ManagedServerOptions['sandbox']>): SandboxSettings['mode'] {
     const standing = wish().mode;
     if (settings.sandbox !== undefined || standing !== 'none') return settings.sandbox ?? standing;
@@ -140,7 +137,7 @@ export function manageServer(name: string, settings: McpServer, options: Managed
     noteFailure(why, last);
   }
 
-  /** The first failure after things went well is tried again at once. */
+  /** The first failure after a success is retried at once. */
   function noteFailure(why: string, last: string): void {
     failures += 1;
     const pause = failures < 2 ? 0 : Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(failures - 2, 10));
@@ -181,7 +178,7 @@ export function manageServer(name: string, settings: McpServer, options: Managed
     idle.unref();
   }
 
-  /** Closes the connection; the next use opens another. */
+  /** Closes the connection; the next use opens a new one. */
   async function disconnect(): Promise<void> {
     const at = connection;
     connection = null;
@@ -224,7 +221,7 @@ export function manageServer(name: string, settings: McpServer, options: Managed
       } catch (error) {
         if (!(error instanceof CallFault) || !error.isLost) throw error;
         if (connection === at) await disconnect();
-        // What never reached it, such as under a session it has forgotten, is sent once more.
+        // A request that never reached the server, for instance in a session it no longer knows, is sent once more.
         if (error.ran !== 'no') throw error;
         return await (await connected(caller)).call(tool, args, caller.signal);
       }
@@ -267,7 +264,7 @@ export function manageServer(name: string, settings: McpServer, options: Managed
   };
 }
 
-/** Waits until it is done or `ms` have passed. Throws the signal's reason where that was aborted. */
+/** Waits until it is done or `ms` have passed. Throws the signal's reason if that aborts. */
 async function waitAtMost(done: Promise<void>, ms: number, signal: AbortSignal): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   let stop = () => {};

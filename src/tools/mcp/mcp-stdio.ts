@@ -11,17 +11,17 @@ import type { ServerLaunch } from '../sandbox/sandbox-backend.ts';
 
 /** Largest message a server may send, in bytes: about 12 MB of a file. */
 export const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
-/** What a program may write to stdout that is no message, before it is taken for something else than a server. */
+/** How much a program may write to stdout that is not a message before it is considered not to be a server. */
 const MAX_NOISE_BYTES = 256 * 1024;
-/** How long it may take to end by itself once its input is closed. */
+/** How long it may take to exit once its input is closed. */
 const EXIT_MS = 500;
-/** Ends the group of a server whose daemon is gone: the end of the daemon closes its input. */
+/** Ends the process group of a server whose daemon has ended: the daemon's end closes the guard's input. */
 const GUARD_SCRIPT =
   'read -r _; sleep 1; kill -TERM "-$1" 2>/dev/null || exit 0; sleep 2; kill -KILL "-$1" 2>/dev/null';
 
 /**
- * A transport over stdin and stdout of a program in a process group of its own. When it is closed, when the program
- * ends, and when the daemon is killed, the whole group ends. `heard` gets what it writes to stderr.
+ * A transport over stdin and stdout of a program in its own process group. The whole group ends when the transport is
+ * closed, when the program ends, and when the daemon is killed. `heard` receives what it writes to stderr.
  */
 export function stdioTransport(started: ServerLaunch, heard: (text: string) => void): Transport {
   const child = serverProcess(started);
@@ -49,7 +49,7 @@ export function stdioTransport(started: ServerLaunch, heard: (text: string) => v
     }
   }
 
-  /** A line that is no message is passed by, but not without end. */
+  /** Skips a line that is not a message, up to a limit. */
   function takeLine(line: string): void {
     const message = parseMessage(line);
     if (message) transport.onmessage?.(message);
@@ -57,7 +57,7 @@ export function stdioTransport(started: ServerLaunch, heard: (text: string) => v
     if (noise > MAX_NOISE_BYTES) stopListening('it writes to stdout what are no MCP messages');
   }
 
-  /** A flood would keep everybody from work until its source has ended. */
+  /** A flood of output would block everything else until its source has ended. */
   function stopListening(why: string): void {
     isDeaf = true;
     child.hush();
@@ -68,7 +68,7 @@ export function stdioTransport(started: ServerLaunch, heard: (text: string) => v
     child.write(serializeMessage(message));
   }
 
-  /** `why` is told first: whoever waits for an answer is failed with it. */
+  /** `why` is reported first: pending requests fail with it. */
   function end(why: Error | undefined): Promise<void> {
     if (!closing) {
       if (why) transport.onerror?.(why);
@@ -89,7 +89,7 @@ function parseMessage(line: string): JSONRPCMessage | undefined {
   }
 }
 
-/** What was to be sent cannot have reached the server. */
+/** The message cannot have reached the server. */
 export class NotSent extends Error {}
 
 function serverProcess(started: ServerLaunch) {
@@ -140,7 +140,7 @@ function startServer(started: ServerLaunch) {
     guard(group: number) {
       watching = spawnGuard(group);
     },
-    /** Before its input closes: it must not take the end of the server for the end of the daemon. */
+    /** Called before its input closes: the guard must not mistake the end of the server for the end of the daemon. */
     dismiss() {
       watching?.kill('SIGKILL');
       watching?.stdin.destroy();
@@ -148,7 +148,7 @@ function startServer(started: ServerLaunch) {
   };
 }
 
-/** It gets none of the descriptors that the daemon itself was started with. */
+/** It inherits none of the descriptors the daemon itself was started with. */
 function spawnServer({ command, args, env, cwd, folder }: ServerLaunch) {
   try {
     const pipes = ['pipe', 'pipe', 'pipe', folder ?? 'ignore'] as const;
@@ -169,7 +169,7 @@ function spawnGuard(group: number) {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   });
-  // Without it the closed input of the server must do.
+  // Without a guard, closing the server's input must suffice.
   guard.on('error', () => undefined);
   guard.stdin.on('error', () => undefined);
   guard.unref();
@@ -186,12 +186,12 @@ function startError(error: unknown, { command, env, cwd }: ServerLaunch): UserEr
 
 const NEWLINE = 0x0a;
 
-/** Bytes as they come, given back line by line. A long line is not looked at again with each piece of it. */
+/** Splits incoming bytes into lines. A long line is not scanned again with each chunk. */
 function lineBuffer(largest: number): { take(chunk: Buffer): string[] } {
   let parts: Buffer[] = [];
   let size = 0;
   return {
-    /** The lines that are whole now. Throws where one is larger than allowed. */
+    /** The lines completed by this chunk. Throws if one is too long. */
     take(chunk) {
       const lines: string[] = [];
       let from = 0;

@@ -9,7 +9,7 @@ import { CallFault, type ListedTool, type ServerResult } from './mcp-connection.
 import { toSafeName, toToolResult } from './mcp-result.ts';
 import type { ManagedServer } from './mcp-server.ts';
 
-/** Code points of a description; servers write theirs for windows of all sizes. */
+/** Code points of a description; servers write them for context windows of all sizes. */
 const MAX_DESCRIPTION_CHARS = 2000;
 
 /** A server's tool as one of ours, or why it cannot be offered. */
@@ -50,16 +50,16 @@ export function toMcpTool(listed: ListedTool, name: string, { server, settings, 
 export type ToolOrigin = { server: ManagedServer; settings: McpServer; of: string };
 
 /**
- * A hint is the server's word, and a wrong one would do a thing twice after a crash. It counts only where a person said
- * that this server may be believed.
+ * Hints come from the server, and a wrong one would repeat an action after a crash. They count only if a person marked
+ * the server as trusted.
  */
 function isReplaySafe({ annotations }: ListedTool, { trust_hints }: McpServer): boolean {
   return trust_hints === true && (annotations?.readOnlyHint === true || annotations?.idempotentHint === true);
 }
 
 /**
- * Only that it is an object and has what it must have: the rest is checked by the server, which knows its schema in
- * full.
+ * Checks only that the arguments are an object with the required keys: the server validates the rest against the full
+ * schema.
  */
 function argumentSchema(parameters: Record<string, unknown>): z.ZodObject {
   const { keys, required } = argumentKeys(parameters);
@@ -86,11 +86,11 @@ function callFaultResult({ ran, message }: CallFault, of: string): ToolResult {
   }
 }
 
-/** Without control characters, which no person wrote. */
+/** Removes control characters. */
 const stripControlChars = (text: string) =>
   text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/g, '');
 
-/** What an endpoint takes as the name of a tool: `^[a-zA-Z0-9_-]{1,64}$`. */
+/** Endpoints accept tool names that match `^[a-zA-Z0-9_-]{1,64}$`. */
 const MAX_NAME_CHARS = 64;
 const MARK_CHARS = 12;
 const PLAIN_SERVER = /^[a-zA-Z0-9-]+(?:_[a-zA-Z0-9-]+)*$/;
@@ -98,9 +98,8 @@ const PLAIN_TOOL = /^[a-zA-Z0-9_-]+$/;
 const MARKED_NAME = new RegExp(`_[0-9a-f]{${MARK_CHARS}}$`);
 
 /**
- * The name the model knows a server's tool by: `mcp__<server>__<tool>`. Two tools never share one: where a part has
- * other characters, is too long or could be read in two ways, the name ends in a mark made of both. No plain name ends
- * like a mark.
+ * The name the model knows a server's tool by: `mcp__<server>__<tool>`. Names are unique: if a part has other
+ * characters, is too long or is ambiguous, the name ends in a hash of both. No plain name ends like a hash.
  */
 export function mcpToolName(server: string, tool: string): string {
   const plain = `mcp__${server}__${tool}`;
@@ -120,16 +119,16 @@ export type JsonObject = Record<string, unknown>;
 
 const MAX_DEPTH = 24;
 const MAX_NODES = 4000;
-/** Characters of a schema as JSON; a longer one would crowd out the conversation. */
+/** Size limit of a schema as JSON, in characters; a longer one would crowd out the conversation. */
 const MAX_SCHEMA_CHARS = 12_000;
-/** Endpoints refuse these at the top of a tool's parameters; the server still checks them. */
+/** Endpoints reject these at the top of a tool's parameters; the server still checks them. */
 const TOP_LEVEL_REFUSED = new Set(['oneOf', 'anyOf', 'allOf', 'enum', 'not', 'const', 'if', 'then', 'else', 'type']);
 const DROPPED_KEYS = new Set(['$schema', '$id', '$anchor', '$defs', 'definitions', '$comment']);
 
 /**
- * The schema of a tool's arguments as an endpoint takes it: an object, local `$ref`s written out, nothing that is
- * fetched. What is recursive, too deep, or points elsewhere may be anything; one that is too large leaves the arguments
- * open. Undefined where it does not describe an object.
+ * The schema of a tool's arguments as endpoints accept it: an object, local `$ref`s inlined, nothing fetched.
+ * Recursive, deeply nested or external parts accept anything; a schema that is too large leaves the arguments open.
+ * Undefined if it does not describe an object.
  */
 function toToolParameters(schema: unknown): JsonObject | undefined {
   if (schema === undefined || schema === null) return { type: 'object', properties: {} };
@@ -149,7 +148,7 @@ function toToolParameters(schema: unknown): JsonObject | undefined {
   };
 }
 
-/** The names of the arguments, and those that must be there. */
+/** The names of the arguments, and the required ones. */
 function argumentKeys({ properties, required }: JsonObject): { keys: string[]; required: string[] } {
   const wanted = Array.isArray(required) ? required.filter((key) => typeof key === 'string') : [];
   const named = isObject(properties) ? Object.keys(properties) : [];
@@ -162,10 +161,10 @@ function resolveTopRef(schema: JsonObject, root: JsonObject): JsonObject {
   return isObject(target) ? { ...target, ...beside } : schema;
 }
 
-/** Undefined where it has too many parts. */
+/** Undefined if it has too many parts. */
 function inlineRefs(top: JsonObject, root: JsonObject): JsonObject | undefined {
   let left = MAX_NODES;
-  // Below `properties` the keys are names that mean nothing here.
+  // Below `properties` the keys are argument names, not schema keywords.
   const visit = (value: unknown, depth: number, within: string[], isNames = false): unknown => {
     if (--left < 0) return {};
     if (depth > MAX_DEPTH) return isObject(value) ? {} : undefined;
@@ -186,7 +185,7 @@ function inlineRefs(top: JsonObject, root: JsonObject): JsonObject | undefined {
   return left >= 0 && isObject(written) ? written : undefined;
 }
 
-/** What a pointer into the schema itself (`#/$defs/a`) leads to. */
+/** The target of a pointer into the schema itself (`#/$defs/a`). */
 function refTarget(ref: string, root: JsonObject): unknown {
   if (ref === '#') return root;
   if (!ref.startsWith('#/')) return undefined;

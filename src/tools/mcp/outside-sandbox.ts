@@ -4,10 +4,10 @@ import type { McpServer, McpServers } from '../../protocol/settings/mcp-config.t
 import { isInSessionFolder } from '../../protocol/workspace/session-names.ts';
 import { isInside, realPathOrNone } from '../common/path-lookup.ts';
 
-/** What an entry names, with all variables filled in. */
+/** What an entry names, with all variables resolved. */
 export type NamedByEntry = { command: string; args: string[]; cwd: string | undefined; env: Record<string, string> };
 
-/** Folders that a server in the sandbox may write, other than a session's `work/`: as all entries say it. */
+/** Folders other than a session's `work/` that a sandboxed server may write, collected from all entries. */
 export function writableFolders(servers: McpServers, fillIn: (text: string) => string, home: string): string[] {
   const held = Object.values(servers).filter(({ sandbox, disabled }) => sandbox !== 'none' && disabled !== true);
   return held
@@ -19,9 +19,9 @@ export function writableFolders(servers: McpServers, fillIn: (text: string) => s
 }
 
 /**
- * A server outside the sandbox names nothing that somebody inside may write: not a program, a word of its arguments,
+ * A server outside the sandbox must not name anything that a sandboxed process may write: not its program, an argument,
  * its folder or a value of its environment. What the model wrote there would run as the daemon's user. Throws UserError
- * that names the key.
+ * naming the key.
  */
 export function checkOutsideSandbox(
   name: string,
@@ -47,7 +47,7 @@ export function checkOutsideSandbox(
   }
 }
 
-/** Where a path leads, also one of which the end is not there yet: it can be made. */
+/** Resolves a path, even if its end does not exist yet: it can be created later. */
 function realPathOf(path: string): string {
   const real = realPathOrNone(path);
   if (real !== undefined || dirname(path) === path) return real ?? path;

@@ -11,24 +11,24 @@ import { checkOutsideSandbox, writableFolders } from './outside-sandbox.ts';
 
 export type HttpEndpoint = { by: 'endpoint'; url: URL; headers: Record<string, string>; usesSse: boolean };
 
-/** How a server is reached, every `${VAR}` filled in. */
+/** How a server is reached, every `${VAR}` resolved. */
 export type ServerTarget = HttpEndpoint | { by: 'program'; server: ServerProgram };
 
 export type ResolvedEntry = {
   target: ServerTarget;
-  /** Takes every secret of this server out of a text that people or the model get to see. */
+  /** Removes every secret of this server from a text that people or the model see. */
   scrub(text: string): string;
 };
 
 const REDACTED = '[hidden]';
-/** Shorter ones are no secrets, and would be found in any text. */
+/** Shorter values are not treated as secrets: they would match in any text. */
 const MIN_SECRET_CHARS = 6;
 const INHERITED_VARIABLES = /^(?:PATH|HOME|TMPDIR|LANG|LC_\w+)$/;
 
 /**
- * Fills in what the settings leave to the environment. Throws UserError naming the server and the variable that is
- * missing, the address that is none, or the folder that cannot be given to it. `all`: every entry of the session, since
- * what one may write another must not run.
+ * Resolves what the settings take from the environment. Throws UserError naming the server and the missing variable,
+ * the invalid address, or the folder it must not get. `all`: every entry of the session, since what one may write
+ * another must not run.
  */
 export function resolveEntry(
   name: string,
@@ -52,7 +52,7 @@ export function resolveEntry(
   const fillAll = (key: string, words: Record<string, string> = {}) =>
     Object.fromEntries(Object.entries(words).map(([word, text]) => [word, fillIn(`${key}.${word}`, text)]));
   const target = resolveTarget(name, server, { env, work, all, fillIn, fillAll, addSecret });
-  // The longest first: one may be a part of another.
+  // Longest first: one may be part of another.
   const longest = () => [...secrets].sort((a, b) => b.length - a.length);
   return { target, scrub: (text) => longest().reduce((left, secret) => left.replaceAll(secret, REDACTED), text) };
 }
@@ -102,7 +102,7 @@ function resolveTarget(
   };
 }
 
-/** Where programs are, the language, where temporary files go. No key of the daemon. */
+/** Program paths, language and temporary folder. None of the daemon's keys. */
 function inheritedEnv(env: NodeJS.ProcessEnv): Record<string, string> {
   const kept = Object.entries(withTrustedPath(env)).filter(([name]) => INHERITED_VARIABLES.test(name));
   return {
@@ -127,23 +127,22 @@ function parseEndpointUrl(name: string, text: string): URL {
   return url;
 }
 
-/** What the session's `work/` is called in the texts of an entry. */
+/** The variable for the session's `work/` in an entry's texts. */
 const WORK_VARIABLE = 'AGENTD_WORK';
 
-/** Where a server is started and what it sees, as its entry says it, with all variables filled in. */
+/** Where a server is started and what it sees, from its entry, with all variables resolved. */
 export type EntryFolders = { cwd?: string | undefined; read: string[]; write: string[] };
 
-/** What of the file system a server is given. */
+/** The file system access of a server. */
 export type ServerFolders = Pick<ServerProgram, 'cwd' | 'read' | 'write' | 'work'>;
 
-/** Variables that say where programs, their parts or their settings are. */
+/** Variables that name programs, libraries or settings. */
 const LEADS_TO_CODE =
   /^(?:PATH|HOME|ENV|BASH_ENV|CLASSPATH|PERL5LIB|RUBYLIB|NODE_PATH|NODE_OPTIONS|(?:GIT|XDG|LD|DYLD|PIP|UV|NPM)_.*|PYTHON.*|npm_.*)$/;
 
 /**
- * Looks at the folders of a server's entry. A model writes to `work/`: a server that was started there, or found its
- * programs or settings there, would run what the model wrote, with what the entry grants. Throws UserError that names
- * the key.
+ * Checks the folders of a server's entry. A model writes to `work/`: a server started there, or finding its programs or
+ * settings there, would run what the model wrote, with the entry's permissions. Throws UserError naming the key.
  */
 function checkFolders(
   name: string,
@@ -201,7 +200,7 @@ function checkFolders(
   }
 }
 
-/** Throws UserError where a program, or a variable that leads to one, names what a model may have written. */
+/** Throws UserError if a program, or a variable that leads to one, names something a model may have written. */
 function checkPrograms(name: string, command: string, own: Record<string, string>): void {
   const refuse = (key: string, text: string) => {
     throw new UserError(

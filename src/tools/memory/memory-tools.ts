@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { PlanSearchResult } from '../../protocol/workspace/memory-notes.ts';
 import { defineTool, optional, type Tool } from '../common/define-tool.ts';
 
-/** Adds a note to a `MEMORY.md`; `known`: it was there already. Throws UserError where it cannot be noted. */
+/** Adds a note to a `MEMORY.md`; `known`: it was there already. Throws UserError if it cannot be added. */
 export type Remember = (text: string, scope: 'session' | 'workspace') => Promise<{ line: string; known: boolean }>;
 
 const REMEMBER_ARGS = z.strictObject({
@@ -34,10 +34,10 @@ export function rememberTool(remember: Remember): Tool {
 const DEFAULT_FOUND = 5;
 const MAX_FOUND = 20;
 
-/** `whole`: every session was searched; `read` of `sessions` were. */
+/** `whole`: every session was searched; otherwise `read` of `sessions` were. */
 export type RecallResult = { found: PlanSearchResult[]; sessions: number; read: number; whole: boolean };
 
-/** Searches plans and replies. Throws UserError where that is switched off or there is no word to search for. */
+/** Searches plans and replies. Throws UserError if that is switched off or the query has no words. */
 export type Recall = (query: string, options: { limit: number; signal: AbortSignal }) => Promise<RecallResult>;
 
 const RECALL_ARGS = z.strictObject({
@@ -45,7 +45,7 @@ const RECALL_ARGS = z.strictObject({
   limit: optional(z.int().min(1).max(MAX_FOUND).describe(`How many at most; ${DEFAULT_FOUND} if left out.`)),
 });
 
-/** `recall`: what earlier sessions planned and answered. */
+/** `recall`: finds what earlier sessions planned and answered. */
 export function recallTool(recall: Recall): Tool {
   return defineTool({
     name: 'recall',

@@ -17,7 +17,7 @@ const MAX_BYTES = 1024 * 1024;
 const MAX_LISTED = 100;
 const MAX_DEPTH = 4;
 
-/** The skills of a workspace: where they lie, and which of them hold. */
+/** The skills of a workspace: their folder, and the valid ones. */
 export type SkillSource = { folder: string; list(): { skills: readonly Skill[] } };
 
 const ARGS = z.strictObject({
@@ -25,7 +25,7 @@ const ARGS = z.strictObject({
   file: optional(z.string().describe('A file of the skill, relative to its folder; its SKILL.md if left out.')),
 });
 
-/** `skill`: what a skill says, and the other files in its folder. */
+/** `skill`: the text of a skill, and the other files in its folder. */
 export function skillTool(skills: SkillSource): Tool {
   return defineTool({
     name: 'skill',
@@ -49,7 +49,7 @@ export function skillTool(skills: SkillSource): Tool {
   });
 }
 
-/** The text of a file that lies in the folder, links resolved. */
+/** The text of a file in the folder, links resolved. */
 async function readSkillFile(folder: string, asked: string): Promise<string> {
   const home = await realpath(folder);
   const path = asked.includes('\0') ? '' : resolve(home, asked);

@@ -28,10 +28,7 @@ const ASK_REASONS: Record<CallEffect, string> = {
   outside: 'it runs outside of the sandbox',
 };
 
-/**
- * Whether a call may run, with all it does: what is denied wins over what is asked about, and that over what is
- * allowed.
- */
+/** Whether a call may run, with all its effects: deny wins over ask, and ask over allow. */
 export function decidePermission(
   call: CallDescription,
   permissions: Permissions,
@@ -42,11 +39,11 @@ export function decidePermission(
   const first = all.find(({ is }) => is === 'deny') ?? all.find((one) => one.is === 'ask' && one.rule);
   const found = first ?? all.find(({ is }) => is === 'ask');
   if (!found) return { is: 'allow' };
-  // Whatever is asked about, a person sees the whole call.
+  // Whichever part needs approval, a person sees the whole call.
   return found.is === 'ask' ? { ...found, shows: call.shows } : found;
 }
 
-/** The first rule that speaks of it decides, else `approvals`. */
+/** The first matching rule decides, else `approvals`. */
 function decideOneCall(call: CallDescription, permissions: Permissions, folders: BaseFolders): PermissionDecision {
   const subject = toRuleSubject(call, folders);
   const rule = findRule(permissions, subject);
@@ -59,7 +56,7 @@ function decideOneCall(call: CallDescription, permissions: Permissions, folders:
   return { is: 'ask', why, rule: rule !== null, shows: call.shows, always };
 }
 
-/** The rule for a file by its one true name. */
+/** The rule for a file by its real path. */
 function pathRule({ tool, text, names }: RuleSubject & { kind: 'path' }): string {
   return `${tool}(${escapePattern(names(text).real[0] ?? text)})`;
 }
@@ -70,7 +67,7 @@ function toRuleSubject({ tool, text, kind, access }: CallDescription, folders: B
     : { tool, text, kind };
 }
 
-/** Why a call that no rule speaks of is asked about; null where it is not. */
+/** Why a call that no rule matches needs approval; null if it does not. */
 function defaultAskReason({ touches, granted = [], unheld }: CallDescription, mode: ApprovalsMode): string | null {
   if (unheld !== undefined) return unheld;
   if (mode === 'auto') return null;
@@ -80,21 +77,21 @@ function defaultAskReason({ touches, granted = [], unheld }: CallDescription, mo
 }
 
 /**
- * A call as rules see it: the tool, and the text their patterns are held against. `kind`: how that text is read.
- * `names`: of a path, of any path of this call.
+ * A call as rules see it: the tool, and the text their patterns are matched against. `kind`: how that text is
+ * interpreted. `names`: for a path, the names of any path of this call.
  */
 type RuleSubject = { tool: string; text: string } & (
   | { kind: 'command' | 'address' | 'text' }
   | { kind: 'path'; access?: 'read' | 'write' | undefined; names: (path: string) => PathNames }
 );
 
-/** A rule that holds back one of these holds back every tool that does the same with the content of a file. */
+/** A deny or ask rule for one of these applies to every tool that does the same with the content of a file. */
 const FILE_TOOLS = { read: 'read_file', write: 'write_file' } as const;
 
 type RuleEffect = 'allow' | 'ask' | 'deny';
 type MatchedRule = { word: RuleEffect; pattern: string };
 
-/** What the rules say of a call; null where none speaks of it. What the workspace denies, no session allows. */
+/** What the rules say of a call; null if none matches. A session cannot allow what the workspace denies. */
 function findRule({ session, workspace }: Permissions, subject: RuleSubject): MatchedRule | null {
   const workspaceRule = firstMatchingRule(workspace, subject);
   return workspaceRule?.word === 'deny' ? workspaceRule : (firstMatchingRule(session, subject) ?? workspaceRule);
@@ -105,7 +102,10 @@ function firstMatchingRule(rules: readonly PermissionRule[], subject: RuleSubjec
   return rule ? { word: parsePermissionRule(rule).word, pattern: patternOfRule(rule) } : null;
 }
 
-/** What may be written in several ways is allowed only by what it is in truth, and held back by any of them. */
+/**
+ * A subject that can be written in several ways is allowed only by its true form; any form can deny it or require
+ * approval.
+ */
 function matchesRule(rule: PermissionRule, subject: RuleSubject): boolean {
   const { word, tool, text } = parsePermissionRule(rule);
   const same = subject.kind === 'path' && subject.access && word !== 'allow' ? [FILE_TOOLS[subject.access]] : [];
@@ -131,7 +131,7 @@ function matchesAddressForms(word: RuleEffect, pattern: string, address: string)
   const wanted = normalizePatternHost(pattern);
   if (word === 'allow' && !hasWildcard(wanted)) return matchesAddress(wanted, address);
   const others = equivalentAddresses(address);
-  // Nobody can say what it stands for: each rule that holds back may speak of it.
+  // It cannot be resolved: each deny or ask rule may apply to it.
   if (others === null) return word !== 'allow';
   const forms = [address, ...others];
   return word === 'allow'
@@ -139,9 +139,7 @@ function matchesAddressForms(word: RuleEffect, pattern: string, address: string)
     : forms.some((form) => matchesAddress(wanted, form));
 }
 
-/**
- * A host as addresses have it: lower case, without the port that is meant anyway and a dot at its end, IPv4 as IPv4.
- */
+/** A host in normal form: lower case, without the default port and a trailing dot, IPv4-mapped addresses as IPv4. */
 function normalizePatternHost(pattern: string): string {
   const [, scheme = '', host = '', rest = ''] = /^([a-z*]+:\/\/)([^/?#]*)([\s\S]*)$/i.exec(pattern) ?? [];
   if (scheme === '') return pattern;
@@ -172,13 +170,13 @@ function parsePattern(pattern: string): PatternPart[] {
 }
 
 /**
- * A pattern in which `*` stands for any text, held against all of a text; `\*` and `\\` stand for themselves. Without a
- * regular expression: the text is the model's, and some expressions take for ever.
+ * Matches a whole text against a pattern in which `*` stands for any text; `\*` and `\\` are literal. No regular
+ * expression: the text comes from the model, and some expressions never finish.
  */
 export function matchesWildcard(pattern: string, text: string): boolean {
   const [parts, chars] = [parsePattern(pattern), [...text]];
   let [part, char] = [0, 0];
-  /** Where the last star stands, and how far what it stands for reaches. */
+  /** The position of the last star, and how far its match extends. */
   let star = { part: -1, char: 0 };
   while (char < chars.length) {
     const now = parts[part];
@@ -196,12 +194,12 @@ export function matchesWildcard(pattern: string, text: string): boolean {
   return parts.slice(part).every((rest) => rest === 'any');
 }
 
-/** Whether a `*` in it stands for something. */
+/** Whether it contains an unescaped `*`. */
 const hasWildcard = (pattern: string): boolean => parsePattern(pattern).includes('any');
 
 /**
- * The same for addresses: before the path a `*` stands for no slash and no user, so that `https://*.example.com/*` is
- * no other host that has the name somewhere in its path.
+ * The same for addresses: before the path a `*` matches no slash and no user, so that `https://*.example.com/*` does
+ * not match another host with that name in its path.
  */
 function matchesAddress(pattern: string, address: string): boolean {
   const [wanted, came] = [splitAddress(pattern), splitAddress(address)];
@@ -214,7 +212,7 @@ function matchesAddress(pattern: string, address: string): boolean {
   );
 }
 
-/** `scheme://host`, which has no slash behind it, and the path. */
+/** `scheme://host` without a trailing slash, and the path. */
 function splitAddress(text: string): { host: string; path: string } | null {
   const found = /^([a-z*]+:\/\/[^/?#]*)([\s\S]*)$/i.exec(text);
   return found ? { host: found[1] ?? '', path: found[2] ?? '' } : null;

@@ -3,36 +3,34 @@ import ipaddr from 'ipaddr.js';
 import { escapePattern } from '../../protocol/settings/permissions.ts';
 import { isInside, realPathOrNone } from '../common/path-lookup.ts';
 
-/** What makes bash do more than one plain command: chains, pipes, redirections, substitutions. */
+/** What makes a line more than one plain command: chains, pipes, redirections, substitutions. */
 const CONTROL_OPERATORS = /[;&|<>`\n\r]|\$[({]/;
 
-/** What makes it hard to say where a single quote begins and ends. */
+/** What makes it ambiguous where a single-quoted text begins and ends. */
 const QUOTE_BREAKERS = /[\\"#$`]/;
 
 /**
- * Whether a command is one plain command, so that a pattern which fits its beginning fits all it does. Text in single
- * quotes is text only where nothing else in the command may turn a quote into something else; in doubt it is not plain.
+ * Whether a text is one plain command, so that a pattern matching its beginning covers all it does. Single-quoted text
+ * is literal only if nothing else in the command can change the quoting; in doubt the command is not plain.
  */
 export function isPlainCommand(command: string): boolean {
   if (!CONTROL_OPERATORS.test(command)) return true;
   return !QUOTE_BREAKERS.test(command) && !CONTROL_OPERATORS.test(command.replace(/'[^']*'/g, ''));
 }
 
-/**
- * Where one command of a line may end and the next begin; and the same inside of quotes: `bash -c "a; b"` runs both.
- */
+/** Where one command of a line may end and the next begin, inside quotes too: `bash -c "a; b"` runs both. */
 const COMMAND_SEPARATORS = [
   /(?:[;&|\n\r(){}`<>]|\s-(?:exec|execdir|ok|okdir)\s)+|\$(?=[({])/,
   /(?:[;&|\n\r(){}`<>"']|\s-(?:exec|execdir|ok|okdir)\s)+|\$(?=[({])/,
 ];
 const COMMAND_PREFIXES = /^(?:\s|!|(?:then|do|else|elif|if|while|until|time|coproc)\s|[A-Za-z_]\w*\+?=\S*\s)+/;
-/** Programs that run what stands behind them and their options. */
+/** Programs that run the command given as their arguments. */
 const WRAPPER_PROGRAMS =
   /^(?:builtin|busybox|chroot|chrt|command|doas|env|eval|exec|flock|ionice|nice|nohup|nsenter|parallel|runuser|script|setarch|setpriv|setsid|stdbuf|su|sudo|taskset|time|timeout|toybox|unshare|watch|xargs|(?:ba|da|k|z|a)?sh)$/;
 const REDIRECTION = /(?:\d*|&)(?:>>|>\||>&|<&|<<<|<>|>|<)\s*[^\s;&|()<>]+/g;
 
 /**
- * All that may be a command in it, and the whole: what a rule that holds something back is tried on. Rather too many
+ * Every part that may be a command, and the whole line: what deny and ask rules are matched against. Rather too many
  * than too few.
  */
 export function possibleCommands(command: string): string[] {
@@ -51,7 +49,7 @@ export function possibleCommands(command: string): string[] {
   return [...found];
 }
 
-/** The command as it stands, by its bare name, and whatever a program that only runs others may be given to run. */
+/** The command as written, by its bare name, and any command a wrapper program may be given to run. */
 function commandsRunByWrapper(command: string): string[] {
   const words = command.split(' ');
   const own = withBareProgramName(command);
@@ -64,7 +62,7 @@ function commandsRunByWrapper(command: string): string[] {
   return [...own, ...given];
 }
 
-/** How much of each is looked at: a long command has very many words, and what it is stands at its beginning. */
+/** How much of each is examined: a long command has many words, and what it does stands at its beginning. */
 const MAX_COMMAND_CHARS = 300;
 
 function withBareProgramName(command: string): string[] {
@@ -82,7 +80,7 @@ const stripQuotes = (text: string): string => text.replace(/\$(?=['"])|["'\\]/g,
 const expandBraces = (text: string): string =>
   text.replace(/\{([^{}\s]*,[^{}\s]*)\}/g, (_, inner: string) => inner.replaceAll(',', ' '));
 
-/** The address as it will be asked for: what looks like another host is read as what it is. */
+/** The address as it will be requested, so that a disguised host is recognized. */
 export function normalizeAddress(url: string): string {
   if (!URL.canParse(url)) return url;
   const read = new URL(url);
@@ -91,7 +89,7 @@ export function normalizeAddress(url: string): string {
   return read.href;
 }
 
-/** A host name in which an IPv4 address inside of IPv6 (`[::ffff:7f00:1]`) is the IPv4 address it stands for. */
+/** A host name with an IPv4-mapped IPv6 address (`[::ffff:7f00:1]`) replaced by the IPv4 address. */
 export function plainIp(host: string): string {
   const inner = /^\[(.*)\]$/.exec(host)?.[1];
   if (inner === undefined || !ipaddr.IPv6.isValid(inner)) return host;
@@ -100,9 +98,9 @@ export function plainIp(host: string): string {
 }
 
 /**
- * Other ways to write the same address, one of which a server may take it for: without what stands behind `#`, with the
- * percent signs of its path decoded as often as that changes anything, and without doubled slashes. Null where it is
- * encoded so many times that it cannot be said what it stands for.
+ * Other spellings of the same address, any of which a server may take it for: without the fragment, with the percent
+ * encoding of its path decoded until nothing changes, and without doubled slashes. Null if it is encoded so many times
+ * that it cannot be resolved.
  */
 export function equivalentAddresses(address: string): string[] | null {
   if (!URL.canParse(address)) return [];
@@ -118,14 +116,14 @@ export function equivalentAddresses(address: string): string[] | null {
   return [...new Set([...forms, ...flat])].filter((form) => form !== address);
 }
 
-/** Some servers decode what others have decoded before. */
+/** Some servers decode what others have decoded already. */
 const MAX_ROUNDS = 32;
 
-/** One character of UTF-8 in percent encoding. Other bytes stand for no character and stay as they are. */
+/** One percent-encoded UTF-8 character. Other bytes are not characters and stay as they are. */
 const ENCODED =
   /%[0-7][0-9a-f]|%[cd][0-9a-f]%[89ab][0-9a-f]|%e[0-9a-f](?:%[89ab][0-9a-f]){2}|%f[0-7](?:%[89ab][0-9a-f]){3}/gi;
 
-/** The same with each character of its path decoded; `?` and `#` stay what they are. */
+/** The same with the path decoded, except that `?` and `#` stay encoded. */
 const decodePath = (address: string): string =>
   mapPath(address, (path) =>
     path.replace(ENCODED, (bytes) => {
@@ -142,21 +140,21 @@ function mapPath(address: string, change: (path: string) => string): string {
   return host + change(path) + rest;
 }
 
-/** The rule for a tool and all of an address's host. */
+/** The rule for a tool and a whole host. */
 export function hostRule(tool: string, url: string): string {
   const { origin } = URL.canParse(url) ? new URL(normalizeAddress(url)) : { origin: 'null' };
   return `${tool}(${origin === 'null' ? escapePattern(url) : `${escapePattern(origin)}/*`})`;
 }
 
-/** The folders that paths of a call are seen from: its own, and the `work/` this lies in. */
+/** The folders that paths of a call are relative to: its own, and the `work/` that contains it. */
 export type BaseFolders = { work: string; top?: string | undefined };
 
-/** A file by all its names: those it has with every link resolved, and those by which it was asked for. */
+/** All names of a file: with every link resolved, and as requested. */
 export type PathNames = { real: readonly string[]; asked: readonly string[] };
 
 /**
- * The names of what a path leads to, as rules may name it: relative to `work/`, and absolute. `x`, `./x`, `work/x`,
- * `a/../x`, its absolute path and a link to it are one file.
+ * The names by which rules may name a path's target: relative to `work/`, and absolute. `x`, `./x`, `work/x`, `a/../x`,
+ * its absolute path and a link to it are one file.
  */
 export function namesOfPath(path: string, { work, top }: BaseFolders): PathNames {
   const roots = [
@@ -171,10 +169,10 @@ export function namesOfPath(path: string, { work, top }: BaseFolders): PathNames
   return { real, asked: from(meant).filter((name) => !real.includes(name)) };
 }
 
-/** A path without the `./` and the one `work/` that it may begin with, as the file tools read it. */
+/** A path without a leading `./` and one leading `work/`, as the file tools read it. */
 export const stripWorkPrefix = (path: string): string => path.replace(/^(?:\.\/+)*(?:work(?:\/+|$))?/, '') || '.';
 
-/** The path with the links on its way resolved, as far as it is there. */
+/** The path with links resolved, as far as it exists. */
 function resolveExistingLinks(path: string): string {
   return realPathOrNone(path) ?? join(resolveExistingLinks(dirname(path)), basename(path));
 }

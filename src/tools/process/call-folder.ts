@@ -5,13 +5,16 @@ import { join } from 'node:path';
 import { errorCode } from '../../base/user-error.ts';
 import { hasProc } from './process-group.ts';
 
-/** Linux counts the start of a process in these a second. */
+/** Linux counts a process's start time in ticks; this many per second. */
 const TICKS_PER_SECOND = 100;
 
-/** The first process of a supervisor, as it said who it is. Enough to tell it from a later one with the same number. */
+/**
+ * The first process of a supervisor, as it identified itself. Enough to tell it from a later process with the same
+ * number.
+ */
 export type SupervisorIdentity = { pid: number; start: string; boot: string };
 
-/** Who runs this call, or ran it; null where nobody said so, or not to the end of the line. */
+/** Who runs or ran this call; null if no supervisor has identified itself completely. */
 export function readSupervisorIdentity(folder: string): SupervisorIdentity | null {
   const [stat = '', mark = '', end] = readSmallFile(callFiles(folder).pid).split('\n');
   const pid = Number(stat.split(' ')[0]);
@@ -20,13 +23,10 @@ export function readSupervisorIdentity(folder: string): SupervisorIdentity | nul
   return end === '' && pid > 1 && start && boot && isSameFolder(folder, id) ? { pid, start, boot } : null;
 }
 
-/**
- * What a supervisor is told to say of this start of the machine and of its folder: a copy of the folder is not where it
- * runs.
- */
+/** What identifies the boot and the folder of a supervisor: a copy of the folder does not match. */
 export const bootAndFolderId = (folder: string): string => `${currentBootId()} ${folderId(folder)}`;
 
-/** Whether a folder was made ready since the machine was started, and is not the copy of one that was. */
+/** Whether a folder was prepared since the machine booted, and is not a copy of one that was. */
 export function isPreparedThisBoot(folder: string): boolean {
   const [boot, id] = readSmallFile(callFiles(folder).boot).split(' ');
   return boot === currentBootId() && isSameFolder(folder, id);
@@ -37,10 +37,10 @@ function folderId(folder: string): string {
   return `${dev}:${ino}`;
 }
 
-/** Earlier versions did not say which folder it was. */
+/** Earlier versions did not store the folder. */
 const isSameFolder = (folder: string, id: string | undefined) => id === undefined || id === folderId(folder);
 
-/** Makes sure that a supervisor that has not said who it is never begins. False where it has. */
+/** Makes sure that a supervisor that has not identified itself never starts. False if it already has. */
 export function claimCall(folder: string): boolean {
   try {
     fs.writeFileSync(callFiles(folder).pid, '', { flag: 'wx', mode: 0o600 });
@@ -52,10 +52,12 @@ export function claimCall(folder: string): boolean {
   }
 }
 
-/** Whether this is still the system in which it began: what another left behind may be in pieces. */
+/** Whether the machine has not rebooted since: files from before a reboot may be incomplete. */
 export const isThisBoot = ({ boot }: SupervisorIdentity): boolean => boot === currentBootId();
 
-/** `lives`: the process is there. `gone`: it is not, but what it started may be. `replaced`: another has its number. */
+/**
+ * `lives`: the process exists. `gone`: it does not, but its children may. `replaced`: another process has its number.
+ */
 export function processState({ pid, start }: SupervisorIdentity): 'lives' | 'gone' | 'replaced' {
   const line = processLine(pid);
   if (line === null) return 'gone';
@@ -63,13 +65,13 @@ export function processState({ pid, start }: SupervisorIdentity): 'lives' | 'gon
   return statFields(line)[0] === 'Z' ? 'gone' : 'lives';
 }
 
-/** Whether a process of this system runs; one that only waits to be asked for its exit code does not. */
+/** Whether a process of this system runs; a zombie does not. */
 export function isProcessRunning(pid: number): boolean {
   const line = processLine(pid);
   return line !== null && statFields(line)[0] !== 'Z';
 }
 
-/** Names this start of the machine. */
+/** Identifies this boot of the machine. */
 export function currentBootId(): string {
   bootId ??= hasProc
     ? readSmallFile('/proc/sys/kernel/random/boot_id').trim()
@@ -77,7 +79,7 @@ export function currentBootId(): string {
   return bootId;
 }
 
-/** How long ago it began, in ms; by the kernel's clock where there is one, which no clock change moves. */
+/** How long ago it started, in ms; by the kernel's clock if available, which clock changes do not affect. */
 export function runningForMs(folder: string, { start }: SupervisorIdentity): number {
   const uptime = readSmallFile('/proc/uptime').split(' ')[0];
   if (uptime) return Math.max(0, Number(uptime) * 1000 - (Number(start) * 1000) / TICKS_PER_SECOND);
@@ -92,12 +94,12 @@ function processLine(pid: number): string | null {
   return since ? `${pid} ${since}` : null;
 }
 
-/** The start in a line of /proc/<pid>/stat, or behind the number where `ps` was asked. */
+/** The start time in a line of /proc/<pid>/stat, or after the number in the output of `ps`. */
 function startTimeIn(line: string): string | undefined {
   return line.includes(')') ? statFields(line)[19] : /^\d+ +(.+)$/.exec(line)?.[1]?.trim();
 }
 
-/** From the state on. The name before it may hold anything, brackets and blanks too. */
+/** The fields from the state on. The name before it may contain anything, brackets and spaces too. */
 const statFields = (line: string): string[] => line.slice(line.lastIndexOf(')') + 2).split(' ');
 
 function outputOf(program: string, args: string[]): string {
@@ -108,10 +110,7 @@ function outputOf(program: string, args: string[]): string {
   }
 }
 
-/**
- * What lies in the folder of a call. `boot` and `exit` are there from the start; `cut` where part of the output was not
- * kept.
- */
+/** Files in the folder of a call. `boot` and `exit` exist from the start; `cut` if part of the output was not kept. */
 export const callFiles = (folder: string) => ({
   boot: join(folder, 'boot'),
   pid: join(folder, 'pid'),
@@ -121,18 +120,18 @@ export const callFiles = (folder: string) => ({
   cut: join(folder, 'cut'),
 });
 
-/** How the command ended, from `exit`. `whole`: all it said was kept as well. */
+/** How the command ended, from `exit`. `whole`: all its output was stored. */
 export type CommandExit = {
   code: number | null;
   signal: NodeJS.Signals | null;
   whole: boolean;
-  /** Why the command was not begun: its fence could not be put up. */
+  /** Why the command was not started: its sandbox could not be set up. */
   fault?: string;
 };
 
 /**
- * Null where the command has not ended. A shell tells a signal only by 128 and its number, which any program may exit
- * with; but of a signal it also prints a line. (None of SIGINT and SIGPIPE: those two stay numbers.)
+ * Null if the command has not ended. A shell reports a signal only as 128 plus its number, a code any program may exit
+ * with; but for a signal it also prints a line. (Not for SIGINT and SIGPIPE: those two stay numbers.)
  */
 export function readExit(folder: string): CommandExit | null {
   const lines = readSmallFile(callFiles(folder).exit).split('\n').slice(0, -1);
@@ -143,16 +142,14 @@ export function readExit(folder: string): CommandExit | null {
   return { code: signal ? null : code, signal, whole: lines[at + 1] === 'whole' };
 }
 
-/**
- * A fence that ended and did not tell how its command did; its own complaint, where it has one, came before that began.
- */
+/** A sandbox that ended without reporting the command's end; its own error, if any, came before the command started. */
 function readSandboxFault(lines: string[]): CommandExit | null {
   if (!lines.some((line) => /^fence \d+$/.test(line))) return null;
   const fault = lines.find((line) => /^(?:bwrap|fault|env): /.test(line));
   return { code: null, signal: null, whole: lines.at(-1) === 'whole', ...(fault !== undefined && { fault }) };
 }
 
-/** The name of a signal; null where it has none here. */
+/** The name of a signal; null if it has none on this system. */
 export function signalName(number: number): NodeJS.Signals | null {
   const isSignal = (name: string): name is NodeJS.Signals => name in constants.signals;
   return (
@@ -162,7 +159,7 @@ export function signalName(number: number): NodeJS.Signals | null {
   );
 }
 
-/** The text of a small file; empty where there is none, or where its process went while it was read. */
+/** The text of a small file; empty if there is none, or if its process ended while it was read. */
 export function readSmallFile(path: string): string {
   try {
     return fs.readFileSync(path, 'utf8');

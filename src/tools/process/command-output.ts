@@ -4,7 +4,7 @@ import { callFiles } from './call-folder.ts';
 export const HEAD_BYTES = 4 * 1024 * 1024;
 export const TAIL_BYTES = 1024 * 1024;
 
-/** Output that may be endless, in bounded memory: its beginning and its end, and between them how much was left out. */
+/** Unbounded output in bounded memory: its beginning and its end, and how much was left out between them. */
 export type BoundedOutput = { write(chunk: Buffer): void; text(): string };
 
 export function boundedOutput(headBytes = HEAD_BYTES, tailBytes = TAIL_BYTES): BoundedOutput {
@@ -40,7 +40,7 @@ export function boundedOutput(headBytes = HEAD_BYTES, tailBytes = TAIL_BYTES): B
   };
 }
 
-/** Pieces of one output, with something missing between any two of them; nobody counted how much. */
+/** Joins pieces of one output with gaps of unknown size between them. */
 function joinOutputPieces(pieces: Buffer[]): string {
   const last = pieces.length - 1;
   return pieces
@@ -50,7 +50,7 @@ function joinOutputPieces(pieces: Buffer[]): string {
     .join('\n[a part of the output was left out here]\n');
 }
 
-/** Where the last whole character ends. */
+/** The end of the last complete character. */
 export function lastCharBoundary(bytes: Buffer): number {
   let lead = bytes.length - 1;
   while (lead >= bytes.length - 3 && isContinuationByte(bytes[lead])) lead--;
@@ -59,21 +59,20 @@ export function lastCharBoundary(bytes: Buffer): number {
   return lead + length > bytes.length ? lead : bytes.length;
 }
 
-/** The first place from `at` on where a character begins. */
+/** The first position from `at` on where a character begins. */
 export function nextCharBoundary(bytes: Buffer, at: number): number {
   let start = at;
   while (start < at + 3 && isContinuationByte(bytes[start])) start++;
   return start;
 }
 
-/** Whether a byte goes on a UTF-8 character that began before it; one has at most four bytes. */
+/** Whether a byte continues a UTF-8 character (at most four bytes) that began before it. */
 function isContinuationByte(byte: number | undefined): boolean {
   return byte !== undefined && byte >> 6 === 0b10;
 }
 
 /**
- * Puts what a daemon heard into the folder of the call as it comes, for a daemon after it; as much as would be shown
- * first.
+ * Stores received output in the folder of the call as it arrives, for a later daemon; as much as would be shown first.
  */
 export type OutputRecorder = { write(chunk: Buffer): void; close(): void };
 
@@ -87,7 +86,7 @@ export function recordOutput(folder: string): OutputRecorder {
     try {
       fs.writeFileSync(files.cut, String(size), { mode: 0o600 });
     } catch {
-      // A full disk. The command goes on all the same: this is only read after a crash.
+      // The disk is full. The command continues: this is only read after a crash.
     }
   };
   const append = (bytes: Buffer): void => {
@@ -112,7 +111,10 @@ export function recordOutput(folder: string): OutputRecorder {
   };
 }
 
-/** What a command said, from the folder of its call: what a daemon heard, then what the supervisor kept after it. */
+/**
+ * The output of a command from the folder of its call: what a daemon received, then what the supervisor stored after
+ * it.
+ */
 export function readRecordedOutput(folder: string): string {
   const files = callFiles(folder);
   const [out, tail] = [readBytesOrNone(files.out), readBytesOrNone(files.tail)];

@@ -17,24 +17,25 @@ import {
   type SupervisorStart,
 } from './supervisor.ts';
 
-/** So many wait for work, as many as run at once by default; one that nobody wanted for so long goes. */
+/** Idle fork servers kept: as many as commands run at once by default; one unused for this long is ended. */
 const MAX_IDLE = 8;
 const MAX_IDLE_MS = 60_000;
 const POLL_MS = 25;
-/** How a nursery tells that the folder to run in cannot be entered; nothing else there ends with it. */
+/** How a fork server reports that the working folder cannot be entered; nothing else exits with it. */
 const FOLDER_NOT_ENTERED = 9;
-/** What `ulimit -f` counts in here. */
+/** The unit of `ulimit -f` here. */
 const BASH_BLOCK = 1024;
 
 /**
  * A small shell that has read the supervisor's script once and forks for the daemon, one command at a time. A fork by
- * the daemon takes 1 ms and 3 more for each 100 MiB of its memory, in which all its sessions stand still; asking takes
- * 0.1 ms.
+ * the daemon takes 1 ms plus 3 ms per 100 MiB of its memory, during which all its sessions are blocked; a request to
+ * the fork server takes 0.1 ms.
  *
- * On descriptor 3 it is told a line (`call`, a number, a size) and so many bytes: words in single quotes, which are the
- * folder to run in, the environment, `--` and the supervisor's arguments. Half a request is none: who wrote it died.
- * `set -m` gives what is forked a process group of its own, without a terminal only in bash. Meanwhile the supervisor
- * has descriptor 3; afterwards its end is told here. The environment begins empty: a command has what it is given.
+ * A request on descriptor 3 is a line (`call`, a number, a size) followed by that many bytes: words in single quotes,
+ * which are the working folder, the environment, `--` and the supervisor's arguments. An incomplete request is ignored:
+ * its writer died. `set -m` puts each fork into its own process group, without a terminal only in bash. The supervisor
+ * uses descriptor 3 meanwhile; afterwards its end is reported here. The environment starts empty: a command gets only
+ * what the request contains.
  */
 export const FORK_SERVER_SCRIPT = `
 unset OLDPWD
@@ -62,19 +63,21 @@ type ForkServer = {
   shell: string;
   child: ChildProcess;
   control: Socket;
-  /** How many it was asked for; the last is the one at work. */
+  /** The number of requests so far; the last is the current one. */
   calls: number;
   onLine: LineListener;
-  /** It was killed, or could not be started, for the reason given. */
+  /** It was killed, or could not be started for the given reason. */
   onDeath: (why?: Error) => void;
 };
 
 const idleServers = new Map<ForkServer, NodeJS.Timeout>();
 
-/** Whether there can be one: it must be bash (4.1 or newer), and its commands are looked up in /proc. */
+/**
+ * Whether a fork server is possible: the shell must be bash (4.1 or newer), and /proc must exist to find its commands.
+ */
 export const canUseForkServer = (shell: string): boolean => hasProc && basename(shell) === 'bash';
 
-/** A supervisor that a nursery forks: one that rests, or a new one. `folder` is that of the call. */
+/** A supervisor forked by a fork server, an idle or a new one. `folder` is that of the call. */
 export function forkSupervisor(shell: string, folder: string, { words, cwd, env }: SupervisorStart): SupervisorProcess {
   const server = takeIdleServer(shell) ?? startForkServer(shell);
   let [ended, isFree, isWhole] = [false, false, false];
@@ -105,7 +108,7 @@ export function forkSupervisor(shell: string, folder: string, { words, cwd, env 
     detach() {
       server.onLine = noListener;
       server.onDeath = noListener;
-      // Only one of which nothing can come any more, and where nobody waits to read what is meant for the next.
+      // Only if no more output can come from it, and nobody waits to read what is meant for the next.
       if (isFree && ended && isWhole) returnToPool(server);
       else server.control.destroy();
     },
@@ -131,7 +134,7 @@ function startForkServer(shell: string): ForkServer {
 const noListener = (): void => undefined;
 
 function takeIdleServer(shell: string): ForkServer | undefined {
-  // One that was killed a moment ago is still here; its end is told with the next turn of the event loop.
+  // One that was killed a moment ago is still listed; its exit is reported in the next turn of the event loop.
   const server = [...idleServers.keys()].find(
     ({ shell: its, child }) => its === shell && isProcessRunning(child.pid ?? Number.NaN),
   );
@@ -142,7 +145,7 @@ function takeIdleServer(shell: string): ForkServer | undefined {
   return server;
 }
 
-/** It keeps nobody from ending: it goes when its descriptor 3 is closed, whoever does that. */
+/** An idle server does not keep the process alive: it exits when its descriptor 3 is closed. */
 function returnToPool(server: ForkServer): void {
   server.child.unref();
   server.control.unref();
@@ -160,8 +163,8 @@ function removeFromPool(server: ForkServer): void {
 }
 
 /**
- * A nursery was killed. What it began goes on and still tells of its end; whether its supervisor is there must be
- * looked up. Throws where nothing was begun, which then never is.
+ * A fork server was killed. The supervisor it forked continues and still reports its end; whether it exists must be
+ * checked. Throws if nothing was started, which then never will be.
  */
 async function waitForOrphan(folder: string): Promise<ProcessExit> {
   const life = await awaitSupervisorIdentity(folder);

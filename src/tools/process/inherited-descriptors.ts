@@ -6,9 +6,9 @@ let inherited: number[] | undefined;
 let devNullFd: number | undefined;
 
 /**
- * What a child is given in place of descriptors that this process was itself started with, from number `from` on, as
- * the rest of its `stdio`: nothing to read. Node opens its own so that no child gets them, but cannot close others' for
- * a child. A folder that came this way would lead out of any fence.
+ * Entries for a child's `stdio`, from number `from` on, that replace descriptors this process itself inherited with an
+ * empty input. Node opens its own descriptors so that children do not get them, but cannot close inherited ones for a
+ * child. An inherited folder would be a way out of any sandbox.
  */
 export function coverInheritedDescriptors(from: number): Array<'ignore' | number> {
   inherited ??= inheritableDescriptors().filter((fd) => fd >= from);
@@ -22,7 +22,7 @@ function openDevNull(): number {
   return devNullFd;
 }
 
-/** Asked of /proc; without one nothing is known of them. */
+/** Read from /proc; without it they are unknown. */
 function inheritableDescriptors(): number[] {
   try {
     return fs.readdirSync('/proc/self/fd').map(Number).filter(isInheritable);

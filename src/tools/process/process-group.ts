@@ -3,16 +3,16 @@ import * as fs from 'node:fs';
 import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/**
- * How long processes may take to end after SIGTERM, before SIGKILL. After an abort the whole end takes under a second.
- */
+/** How long processes may take to end after SIGTERM, before SIGKILL. After an abort all of it takes under a second. */
 const GRACE_MS = 2000;
 const ABORT_GRACE_MS = 500;
-/** How long what the first process left behind may take to end by itself. */
+/** How long processes left behind by the first may take to end by themselves. */
 export const LINGER_MS = 200;
 const POLL_MS = 10;
 
-/** What outlived the first process. One that left the group (setsid) can hold the output open but not be ended. */
+/**
+ * What outlived the first process. A process that left the group (setsid) can keep the output open but cannot be ended.
+ */
 export type LeftBehind = 'nothing' | 'ended' | 'out of reach';
 
 export type CommandEnd =
@@ -20,8 +20,8 @@ export type CommandEnd =
   | { how: 'exit'; code: number | null; signal: NodeJS.Signals | null; leftBehind: LeftBehind };
 
 /**
- * Ends what the first process left behind. `closed` comes once nobody holds the output open; one that does not
- * (`isClosedGroup`) gets a moment to end by itself.
+ * Ends what the first process left behind. `closed` resolves once nobody has the output open; otherwise
+ * (`isClosedGroup`) it gets a moment to end by itself.
  */
 export async function endLeftBehind(group: number, closed: Promise<unknown>, isClosed: boolean): Promise<LeftBehind> {
   const runs = isClosed ? !(await waitUntil(() => !isGroupRunning(group), LINGER_MS)) : isGroupRunning(group);
@@ -31,7 +31,7 @@ export async function endLeftBehind(group: number, closed: Promise<unknown>, isC
   return isClosedNow ? 'nothing' : 'out of reach';
 }
 
-/** SIGTERM, a time to end well, SIGKILL; the time is short once `hurry` is aborted. */
+/** SIGTERM, a grace period, SIGKILL; the period is short once `hurry` is aborted. */
 export async function endGroup(group: number, hurry: AbortSignal): Promise<void> {
   signalGroup(group, 'SIGTERM');
   const gone = () => !isGroupRunning(group);
@@ -41,20 +41,20 @@ export async function endGroup(group: number, hurry: AbortSignal): Promise<void>
   await waitUntil(gone, LINGER_MS);
 }
 
-/** Ends a group at once, without a chance to put anything in order. */
+/** Kills a group at once, without a chance to clean up. */
 export const killGroup = (group: number): void => signalGroup(group, 'SIGKILL');
 
 function signalGroup(group: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-group, signal);
   } catch {
-    // Nothing is left in the group, or nothing that this user may end.
+    // The group is empty, or this user may not signal it.
   }
 }
 
 /**
- * Whether a process of the group still runs. A zombie does not: it only waits for a parent that may never ask, as pid 1
- * of many containers. Where there is no /proc, signalling a group of zombies fails by itself (macOS).
+ * Whether a process of the group still runs. A zombie does not: its parent may never reap it, as pid 1 of many
+ * containers. Without /proc, signalling a group of zombies fails by itself (macOS).
  */
 export function isGroupRunning(group: number): boolean {
   try {
@@ -66,10 +66,7 @@ export function isGroupRunning(group: number): boolean {
   return readdirSync('/proc').some((name) => /^\d+$/.test(name) && isRunningMember(name, group));
 }
 
-/**
- * Longer than a line of `stat` is; kept, as there may be hundreds to read at once (in half the time that `readFileSync`
- * takes).
- */
+/** Longer than any `stat` line; reused, as there may be hundreds to read at once (twice as fast as `readFileSync`). */
 const statBuffer = Buffer.alloc(2048);
 
 function readProcStat(pid: string): string {
@@ -84,7 +81,7 @@ function readProcStat(pid: string): string {
 function isRunningMember(pid: string, group: number): boolean {
   try {
     const stat = readProcStat(pid);
-    // The fields after the program's name, which may itself hold spaces and brackets: state, parent, group.
+    // The fields after the program's name, which may itself contain spaces and brackets: state, parent, group.
     const [state, , itsGroup] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return Number(itsGroup) === group && state !== 'Z';
   } catch {
@@ -92,12 +89,12 @@ function isRunningMember(pid: string, group: number): boolean {
   }
 }
 
-/** Whether it comes before `LINGER_MS` have passed. */
+/** Whether it resolves within `LINGER_MS`. */
 export function settlesWithinLinger(closed: Promise<unknown>): Promise<boolean> {
   return Promise.race([closed.then(() => true), sleep(LINGER_MS, false, { ref: false })]);
 }
 
-/** Waits until something holds, at most `ms`; answers whether it does. */
+/** Waits until a condition is true, at most `ms`; returns whether it is. */
 export async function waitUntil(holds: () => boolean, ms: number): Promise<boolean> {
   for (let waited = 0; waited < ms; waited += POLL_MS) {
     if (holds()) return true;
@@ -106,13 +103,13 @@ export async function waitUntil(holds: () => boolean, ms: number): Promise<boole
   return holds();
 }
 
-/** Ends a group once its own input closes, which the end of the daemon does, however it ended. */
+/** Ends a group once its own input closes, which happens however the daemon ends. */
 const GUARD_SCRIPT =
   'read -r _; sleep 1; kill -TERM "-$1" 2>/dev/null || exit 0; sleep 2; kill -KILL "-$1" 2>/dev/null';
 
 /**
- * Has a process group ended should this process be killed. Chromium ends by itself when its pipe closes; this is for
- * one that hangs. The answer sends the guard away, to be called once the group has ended.
+ * Makes sure a process group ends if this process is killed. Chromium exits when its pipe closes; this is for one that
+ * hangs. The returned function dismisses the guard; call it once the group has ended.
  */
 export function guardGroup(group: number): () => void {
   const guard = spawn('/bin/sh', ['-c', GUARD_SCRIPT, 'guard', String(group)], {
@@ -130,5 +127,5 @@ export function guardGroup(group: number): () => void {
   };
 }
 
-/** Whether this system tells of its processes in /proc. */
+/** Whether this system has /proc. */
 export const hasProc = fs.existsSync('/proc/self/stat');

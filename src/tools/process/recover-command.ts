@@ -14,18 +14,17 @@ import {
 import { readRecordedOutput } from './command-output.ts';
 import { type CommandEnd, endGroup, isGroupRunning, LINGER_MS, waitUntil } from './process-group.ts';
 
-/** How a command ended, and what it said. */
+/** How a command ended, and its output. */
 export type CommandResult = { ending: CommandEnd; output: string };
 
 const POLL_MS = 25;
-/** How long a supervisor may take from making its file to having written who it is. */
+/** How long a supervisor may take from creating its file to having identified itself. */
 const IDENTIFY_MS = 1000;
 
 /**
- * What became of a command that this process does not listen to: its recorded end, or, where it still runs, its end
- * when it comes, at the latest `timeoutMs` after it began. Null where nobody knows: its supervisor was killed, the
- * machine was started anew, or it never began (and now never will). Throws the signal's reason on abort, once the group
- * has ended.
+ * The outcome of a command this process is not connected to: its stored end, or, if it still runs, its end when it
+ * comes, at most `timeoutMs` after its start. Null if unknown: its supervisor was killed, the machine rebooted, or it
+ * never started (and now never will). Throws the signal's reason on abort, once the group has ended.
  */
 export async function recoverCommand(
   folder: string,
@@ -43,9 +42,8 @@ export async function recoverCommand(
 }
 
 /**
- * Whether a command was made ready while this system runs, never began, and now never will: its folder is gone then,
- * and it may be begun anew. After a start of the machine nobody knows that: what tells who ran it may not have reached
- * the disk.
+ * Whether a command was prepared during this boot, never started, and now never will: then its folder is removed, and
+ * it may be started again. After a reboot this is unknown: the supervisor's identity may not have reached the disk.
  */
 export function discardIfNeverStarted(folder: string): boolean {
   if (!isPreparedThisBoot(folder) || readSupervisorIdentity(folder) || !claimCall(folder)) return false;
@@ -53,7 +51,7 @@ export function discardIfNeverStarted(folder: string): boolean {
   return true;
 }
 
-/** Ends what still runs of a call whose end is on record already. */
+/** Ends processes that a call left running after its end was recorded. */
 export async function endLeftovers(folder: string): Promise<'nothing' | 'ended' | 'runs'> {
   const identity = readSupervisorIdentity(folder);
   if (!identity || !isThisBoot(identity) || !isStillRunning(identity)) return 'nothing';
@@ -61,7 +59,10 @@ export async function endLeftovers(folder: string): Promise<'nothing' | 'ended' 
   return isStillRunning(identity) ? 'runs' : 'ended';
 }
 
-/** Who runs the call of a folder, once it has said so. Null where nobody does, and from now on nobody ever will. */
+/**
+ * Identifies who runs the call of a folder, waiting for its identity if needed. Null if nobody does, and from now on
+ * nobody ever will.
+ */
 export async function awaitSupervisorIdentity(folder: string): Promise<SupervisorIdentity | null> {
   if (!fs.existsSync(folder) || (!readSupervisorIdentity(folder) && claimCall(folder))) return null;
   await waitUntil(() => readSupervisorIdentity(folder) !== null, IDENTIFY_MS);
@@ -90,10 +91,7 @@ async function followUntilEnd(
   return exit && { how: 'exit', code: exit.code, signal: exit.signal, leftBehind: isEnded ? 'ended' : 'nothing' };
 }
 
-/**
- * Whether anything of its group runs. A number that went to another process is out of bounds: its group is another's
- * too.
- */
+/** Whether any process of its group runs. If its number was reused, the group is another's and must not be touched. */
 function isStillRunning(identity: SupervisorIdentity): boolean {
   return processState(identity) !== 'replaced' && isGroupRunning(identity.pid);
 }

@@ -15,10 +15,9 @@ import { outputPipePath, type ProcessExit, type SupervisorProcess, spawnSupervis
 export type RunLimits = { signal: AbortSignal; timeoutMs: number };
 
 /**
- * Runs a command, behind its fence where it has one, in a process group of its own, stdin empty, both outputs in one
- * pipe, under a supervisor that outlives this process and leaves what came of it in `folder`, which must be new. The
- * whole group has ended when this returns or throws. Throws the signal's reason on abort, and whatever keeps the
- * command from starting.
+ * Runs a command, sandboxed if requested, in its own process group, stdin empty, both outputs in one pipe, under a
+ * supervisor that outlives this process and stores the outcome in `folder`, which must be new. The whole group has
+ * ended when this returns or throws. Throws the signal's reason on abort, and whatever keeps the command from starting.
  */
 export async function runSupervised(
   command: ShellCommand,
@@ -50,7 +49,7 @@ async function runAndListen(
     cpuSeconds(limits.timeoutMs),
     ...(sandboxed ? [sandboxed.endReportedBy, sandboxed.cwd, sandboxed.group, ...sandboxed.words] : []),
   ];
-  // What runs outside of a fence never has a model's folder for its own.
+  // What runs outside the sandbox never has a folder of the model as its working folder.
   const start = { words, cwd: sandboxed ? '/' : cwd, env: sandboxed?.env ?? ownEnv };
   const supervisor = canUseForkServer(shell) ? forkSupervisor(shell, folder, start) : spawnSupervisor(start);
   const output = boundedOutput();
@@ -64,19 +63,18 @@ async function runAndListen(
     limit.clear();
     connection.close();
   }
-  // Nobody may read its pipe here (no /proc, or not for us): the supervisor keeps what it says.
+  // The pipe cannot be read here (no /proc, or no permission): the supervisor stores the output.
   const result = await recoverCommand(folder, limits);
   if (result) return result;
   throw new Error('How the command ended is not known: its supervisor was killed.');
 }
 
 /**
- * More than every core together can spend within the timeout, so that it is never what ends a command of a living
- * daemon.
+ * More than all cores together can spend within the timeout, so this limit never ends a command of a running daemon.
  */
 const cpuSeconds = (timeoutMs: number): string => String(Math.ceil(timeoutMs / 1000) * availableParallelism() + 60);
 
-/** A call begins once; where its folder is there already, somebody began it. */
+/** A call starts once; if its folder exists, it was started already. */
 function createCallFolder(folder: string): void {
   try {
     fs.mkdirSync(folder, { mode: 0o700 });
@@ -93,7 +91,7 @@ const onceAborted = ({ signal }: Deadline): Promise<void> =>
     signal.addEventListener('abort', () => resolve(), { once: true });
   });
 
-/** A timeout or a stop. The supervisor is let go first: it would outlive the end of all others in the group. */
+/** After a timeout or a stop. The supervisor is dismissed first: it would outlive all others in the group. */
 async function endEarly(connection: SupervisorConnection, folder: string, limits: RunLimits): Promise<CommandEnd> {
   connection.dismiss();
   const group = connection.group() ?? (await awaitSupervisorIdentity(folder))?.pid;
@@ -113,7 +111,7 @@ async function collectEnd(connection: SupervisorConnection, folder: string): Pro
     throw new Error('The command was not started: the folder of its call cannot be written. Is the disk full?');
   }
   if (exit?.fault !== undefined) throw new Error(sandboxFaultMessage(exit.fault));
-  // Where there was no room for the file that tells the exit code, the supervisor has said it.
+  // If there was no room for the exit code's file, the supervisor has reported the code.
   const { code = connection.code() ?? null, signal = first?.signal ?? null } = exit ?? {};
   const group = connection.group() ?? readSupervisorIdentity(folder)?.pid;
   const leftBehind = group === undefined ? 'nothing' : await endLeftBehind(group, connection.closed, isClosed);
@@ -123,25 +121,23 @@ async function collectEnd(connection: SupervisorConnection, folder: string): Pro
 const sandboxFaultMessage = (fault: string): string =>
   `The command was not begun: its sandbox could not be put up (${fault}). \`agentctl doctor\` says more.`;
 
-/** The daemon's side of a supervisor. */
+/** The daemon's connection to a supervisor. */
 type SupervisorConnection = {
-  /**
-   * The command has ended, or its supervisor has; what it wrote can be heard to its end. Rejects where nothing began.
-   */
+  /** The command or its supervisor has ended; its output can be read to the end. Rejects if nothing started. */
   ended: Promise<unknown>;
-  /** Its pipe cannot be opened here; the supervisor keeps what it says. */
+  /** Its pipe cannot be opened here; the supervisor stores the output. */
   pipeUnreadable: Promise<void>;
   isPipeReadable(): boolean;
-  /** Its process group, once it has told of its pipe. */
+  /** Its process group, once it has announced its pipe. */
   group(): number | undefined;
-  /** What the supervisor said of the exit code. */
+  /** The exit code the supervisor reported. */
   code(): number | undefined;
-  /** Nobody holds the command's output open any more. */
+  /** Nobody has the command's output open any more. */
   closed: Promise<void>;
   /** The supervisor has ended. */
   exited: Promise<unknown>;
   supervisorExit(): ProcessExit | undefined;
-  /** All was heard: the supervisor need not keep anything. */
+  /** All output was received: the supervisor need not store anything. */
   dismiss(): void;
   close(): void;
 };
@@ -187,13 +183,13 @@ function connectToSupervisor(
     if (word === 'ended') hasEnded = true;
     if (word === 'ended' && Number.isInteger(pid)) code = pid;
     if (hasEnded) reportedEnd.reach();
-    // Whatever it wrote is in the pipe that we hold as well: the supervisor may go while we read on.
+    // All it wrote is in the pipe that we have open too: the supervisor may end while we read on.
     if (hasEnded && pipe) dismiss();
   });
   const exited = supervisor.exited.then((how) => {
     exit = how;
   });
-  // Where the supervisor went without a word there is no pipe to wait for.
+  // If the supervisor ended without announcing a pipe, there is none to wait for.
   void exited.then(() => pipe ?? closed.reach(), closed.reach);
   if (!hasProc) pipeUnreadable.reach();
   const silentEnd = closed.reached.then(() => sleep(LINGER_MS, undefined, { ref: false }));
@@ -217,7 +213,7 @@ function connectToSupervisor(
   };
 }
 
-/** A promise and what fulfils it. */
+/** A promise and the function that resolves it. */
 function deferred(): { reached: Promise<void>; reach: () => void } {
   let reach = (): void => undefined;
   const reached = new Promise<void>((resolve) => {

@@ -4,27 +4,25 @@ import { totalmem } from 'node:os';
 import { HEAD_BYTES, TAIL_BYTES } from './command-output.ts';
 import { coverInheritedDescriptors } from './inherited-descriptors.ts';
 
-/**
- * What the fence says of itself, in lines and in memory, is bounded: a command can reach the pipe it says it through.
- */
+/** Lines and memory for the sandbox's own messages are limited: a command can write to the same pipe. */
 const MAX_SANDBOX_LINES = 9;
 const SANDBOX_READER_KIB = 65_536;
-/** A file of a fenced command may have this size. */
+/** Maximum size of a file of a sandboxed command. */
 export const MAX_FILE_BYTES = 4 * 1024 ** 3;
-/** What `ulimit -f` counts in, unless the shell that runs the script has said `blocks`. */
+/** The unit of `ulimit -f`, unless the shell that runs the script has set `blocks`. */
 const ULIMIT_BLOCK_BYTES = 512;
-/** One process of a fenced command may have half of the machine's memory, in KiB. */
+/** Memory limit for one process of a sandboxed command, in KiB: half of the machine's. */
 export const MAX_DATA_KIB = Math.max(1024 * 1024, Math.floor(totalmem() / 2048));
 
-/** Output of a command that no daemon reads: more than this is a flood, and its writer is ended by its closed pipe. */
+/** Limit for output that no daemon reads: beyond it the writer is ended by its closed pipe. */
 const MAX_UNREAD_BYTES = 1024 ** 3;
 
 export const IGNORED_SIGNALS = 'HUP INT QUIT PIPE ALRM TERM USR1 USR2';
 
 /**
- * The first process of a supervisor, which says who it is: the beginning of its script. `$$` would be the shell that it
- * was forked from, where that is a nursery. It ignores signals rather than trapping them, so that the third, forked
- * from it, is never without: a command can signal its group before that one has said so itself.
+ * The first process of a supervisor, which identifies itself: the beginning of its script. `$$` would be the parent
+ * shell if a fork server forked it. It ignores signals rather than trapping them, so that the third process, forked
+ * from it, is protected from the start: a command can signal its group before that one has ignored them itself.
  */
 export const IDENTIFY_SCRIPT = `
 SIGNALS='${IGNORED_SIGNALS}'
@@ -38,7 +36,8 @@ fi && printf '%s\\n%s\\n' "$stat" "$5" >"$1/pid" || exit 1
 `;
 
 /**
- * The second, which runs the command and tells its end and exit code by descriptor 3; its output goes on into a pipe.
+ * The second process, which runs the command and reports its end and exit code on descriptor 3; its output goes into a
+ * pipe.
  */
 export const RUN_SCRIPT = `
 {
@@ -85,22 +84,22 @@ export const RUN_SCRIPT = `
 }`;
 
 /**
- * Outlives the daemon. Its arguments: the folder of the call, a shell, the command, whether a daemon listens, the
- * system's boot, and the seconds of processor time a process of the command may use (should no daemon come back, nobody
- * else ends a loop). Three processes in a group of their own: the first says who it is, and runs nothing where it
- * cannot (`set -C`: nor where somebody else did). The second runs the command and puts its exit code into `exit`,
- * behind what the shell says of a signal. The third holds the command's pipe open. A daemon that lives reads it, and
- * says `done` once the command has ended; where it dies before that, the third puts what comes into files: a beginning
- * and an end, as the daemon would have kept. All survive a signal to the group that can be survived. Descriptor 3 is
- * the daemon's; the command gets none but 0, 1 and 2. What is said there begins with `$call`, the number that a nursery
- * gave it, which forks this for the daemon where there is one.
+ * Outlives the daemon. Its arguments: the folder of the call, a shell, the command, whether a daemon is connected, the
+ * system's boot, and the seconds of processor time a process of the command may use (if no daemon returns, nobody else
+ * ends an endless loop). Three processes in their own group: the first identifies itself, and runs nothing if it cannot
+ * (`set -C`: nor if somebody else did). The second runs the command and writes its exit code to `exit`, after what the
+ * shell prints about a signal. The third keeps the command's pipe open. A running daemon reads it, and sends `done`
+ * once the command has ended; if the daemon dies before that, the third stores the output in files: a beginning and an
+ * end, as the daemon would have kept. All ignore those signals to the group that can be ignored. Descriptor 3 is the
+ * daemon's; the command gets none but 0, 1 and 2. Lines on it begin with `$call`, the number given by the fork server,
+ * if one forks this for the daemon.
  *
- * A fenced command has more arguments: whether its fence tells of its end or becomes the command, the real path of its
- * folder (a command beside it may have put a link there since it was looked at; then nothing runs), a control group or
- * nothing, and the words that run it behind its fence. Those keep the group's signals off the fence itself, which ends
- * only with what is in it or by SIGKILL. The end of the command is told through the fence's stderr, before the fence
- * ends: what the command left in the background is in there with it. Only limits that every process inherits are set
- * out here; how many there may be counts from inside.
+ * A sandboxed command has more arguments: whether its sandbox reports its end or becomes the command, the real path of
+ * its folder (another command may have put a link there since the check; then nothing runs), a control group or
+ * nothing, and the words that run it in its sandbox. Those keep the group's signals from the sandbox itself, which ends
+ * only with its content or by SIGKILL. The end of the command is reported through the sandbox's stderr, before the
+ * sandbox ends: what the command left in the background is inside with it. Only limits that every process inherits are
+ * set here; the process limit is set inside.
  */
 export const SUPERVISOR_SCRIPT = `${IDENTIFY_SCRIPT}${RUN_SCRIPT} | {
   trap '' $SIGNALS
@@ -117,33 +116,31 @@ export const SUPERVISOR_SCRIPT = `${IDENTIFY_SCRIPT}${RUN_SCRIPT} | {
 printf 'whole\\n' >>"$1/exit"
 `;
 
-/** Where the third of the supervisor's processes has the command's pipe. */
+/** The path of the command's pipe in the third of the supervisor's processes. */
 export const outputPipePath = (pid: number): string => `/proc/${pid}/fd/5`;
 
-/** What a supervisor is started with: its arguments, and where and in which environment the command runs. */
+/** How a supervisor is started: its arguments, and the command's working folder and environment. */
 export type SupervisorStart = { words: string[]; cwd: string; env: NodeJS.ProcessEnv };
 
-/** How the first process of a supervisor ended; nothing of both where nobody saw it. */
+/** How the first process of a supervisor ended; both null if nobody saw it. */
 export type ProcessExit = { code: number | null; signal: NodeJS.Signals | null };
 
-/** A line that it said. */
+/** Receives a line of the supervisor. */
 export type LineListener = (word: string, numbers: number[]) => void;
 
-/** A supervisor at work, as the daemon has it. */
+/** A running supervisor, as the daemon sees it. */
 export type SupervisorProcess = {
-  /** Each line it says: a word, and numbers. One listener, from the start on. */
+  /** Each line from it: a word, and numbers. One listener, set at the start. */
   onLine(line: LineListener): void;
-  /** Rejects where nothing was started. */
+  /** Rejects if nothing was started. */
   exited: Promise<ProcessExit>;
-  /** All was heard: it need not keep anything. */
+  /** All output was received: it need not store anything. */
   dismiss(): void;
-  /** Nobody listens any more. Where it was not let go, it keeps what still comes. */
+  /** Stops listening. Unless dismissed, the supervisor stores further output. */
   detach(): void;
 };
 
-/**
- * What the lines on descriptor 3 are to a reader: whole ones, as they come. `call` is the number before each, if any.
- */
+/** Parses complete lines from descriptor 3 as they arrive. `call` is the number before each, if any. */
 export function readControlLines(control: Socket, line: (call: number, word: string, numbers: number[]) => void): void {
   let said = '';
   control.on('data', (data: Buffer) => {
@@ -156,7 +153,7 @@ export function readControlLines(control: Socket, line: (call: number, word: str
   });
 }
 
-/** The other end of descriptor 3. What its reader had not read when it went is an error here, and nobody's loss. */
+/** Our end of descriptor 3. Data its reader had not read when it exited causes an error here, which does no harm. */
 export function controlSocket(stdio: ReadonlyArray<unknown>): Socket {
   const control = stdio[3];
   if (!(control instanceof Socket)) throw new Error('A supervisor without a socket.');
@@ -167,12 +164,12 @@ export function controlSocket(stdio: ReadonlyArray<unknown>): Socket {
 const STDIO: Array<'ignore' | 'pipe'> = ['ignore', 'ignore', 'ignore', 'pipe'];
 
 /**
- * What every process is started with that waits for words on descriptor 3: a session of its own and nothing of this
+ * The options for every process that takes requests on descriptor 3: its own session and nothing inherited from this
  * process.
  */
 export const detachedStdio = () => ({ detached: true, stdio: [...STDIO, ...coverInheritedDescriptors(STDIO.length)] });
 
-/** A supervisor that this process forks itself, where there is no nursery. */
+/** A supervisor that this process forks itself, without a fork server. */
 export function spawnSupervisor({ words, cwd, env }: SupervisorStart): SupervisorProcess {
   const child = spawn('/bin/sh', ['-c', SUPERVISOR_SCRIPT, 'agentd-call', ...words], { cwd, env, ...detachedStdio() });
   const control = controlSocket(child.stdio);
@@ -190,16 +187,16 @@ export function spawnSupervisor({ words, cwd, env }: SupervisorStart): Superviso
 /** A command, and where it runs. */
 export type ShellCommand = { shell: string; command: string; cwd: string; env: NodeJS.ProcessEnv };
 
-/** How the supervisor starts a command behind a fence. */
+/** How the supervisor starts a sandboxed command. */
 export type SandboxedCommand = {
-  /** `inside`: the fence tells the command's end by its stderr; `itself`: the words become the command. */
+  /** `inside`: the sandbox reports the command's end on its stderr; `itself`: the words become the command. */
   endReportedBy: 'inside' | 'itself';
   words: string[];
   env: NodeJS.ProcessEnv;
-  /** The real path of the folder it runs in; nothing runs where that is another by then. */
+  /** The real path of its working folder; nothing runs if that has changed by then. */
   cwd: string;
-  /** A control group that counts its processes; empty where they are counted otherwise. */
+  /** A control group that counts its processes; empty if they are counted otherwise. */
   group: string;
-  /** Once it has ended. */
+  /** Call once it has ended. */
   release(): void;
 };

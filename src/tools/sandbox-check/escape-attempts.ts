@@ -12,13 +12,14 @@ import { shellTool } from '../shell/shell-tool.ts';
 
 const TIMEOUT_S = 20;
 
-/** What became of a try. `said`: the end of what it printed. */
+/** The outcome of an attempt. `output`: the end of what it printed. */
 export type EscapeOutcome = { attempt: EscapeAttempt; isPrevented: boolean; output: string };
 
 /**
- * Tries every escape for real, in folders made for it and removed after: no workspace is touched. `mode: none` shows
- * what those that are harmless (`free`) do unheld. The others mount, make devices and fill the machine: without a fence
- * none of them is ever run, not even where "auto" would run a command. Throws UserError where there is no fence.
+ * Runs every escape attempt for real, in temporary folders: no workspace is touched. `mode: none` shows what the
+ * harmless ones (`isHarmless`) do without a sandbox. The others mount, create devices and exhaust the machine: without
+ * a sandbox none of them is ever run, not even where "auto" would run a command. Throws UserError if there is no
+ * sandbox.
  */
 export async function* runEscapeAttempts(
   env: NodeJS.ProcessEnv,
@@ -48,7 +49,7 @@ export async function* runEscapeAttempts(
   }
 }
 
-/** Unheld only what does no harm. */
+/** Without a sandbox only harmless attempts. */
 export const attemptsFor = (mode: SandboxSettings['mode']): EscapeAttempt[] =>
   ESCAPE_ATTEMPTS.filter((attempt) => mode !== 'none' || attempt.isHarmless);
 
@@ -73,7 +74,7 @@ async function runAttempt(
   return { attempt, isPrevented: !out && text.includes('\nbegun\n'), output: text.slice(-500) };
 }
 
-/** A workspace with two sessions, and a home beside it. */
+/** Creates a workspace with two sessions, and a home beside it. */
 function buildStage(root: string, bait: string, server: Server): EscapeStage {
   const workspace = join(root, 'workspace');
   const [mine, other] = [join(workspace, '.sessions/mine'), join(workspace, '.sessions/other')];
@@ -101,7 +102,7 @@ function startBaitServer(bait: string): Promise<Server> {
 }
 
 /**
- * What is out of bounds for a command, laid out to be reached for. `bait` is a word that stands in every file of it.
+ * Files that are off limits for a command, laid out to be attacked. `bait` is a word contained in every one of them.
  */
 type EscapeStage = {
   root: string;
@@ -115,17 +116,17 @@ type EscapeStage = {
 
 type EscapeAttempt = {
   name: string;
-  /** What is tried, for a person. */
+  /** What is attempted, for a person. */
   tries: string;
-  /** A command that says the bait, or ESCAPED, or changes a file of the stage, where it gets out. */
+  /** A command that prints the bait, or ESCAPED, or changes a file of the stage if it escapes. */
   command: (stage: EscapeStage) => string;
-  /** Without a sandbox it does get out, and does no harm: so it is a real try. */
+  /** Without a sandbox it escapes and does no harm, which proves that the attempt works. */
   isHarmless: boolean;
-  /** Not out of bounds where the network is granted. */
+  /** Allowed where the network is granted. */
   network?: boolean;
 };
 
-/** Every way out that is tried by \`agentctl doctor\` and by the tests. */
+/** Every escape attempt of `agentctl doctor` and of the tests. */
 export const ESCAPE_ATTEMPTS: EscapeAttempt[] = [
   {
     name: 'dots',

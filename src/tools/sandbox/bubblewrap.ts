@@ -22,18 +22,18 @@ import {
   type SandboxPaths,
 } from './visible-paths.ts';
 
-/** Processes and threads of one command. */
+/** Process and thread limit of one command. */
 export const MAX_PROCESSES = 1024;
-/** Bytes of each folder that lives in memory. */
+/** Size limit of each in-memory folder, in bytes. */
 const TMPFS_BYTES = String(1024 ** 3);
 
 type BackendOptions = { env: NodeJS.ProcessEnv; hidden: string[] };
-/** What this version of bwrap can do; some options are newer than others. */
+/** Whether this version of bwrap has an option; some are newer than others. */
 type HasOption = (option: string) => boolean;
 
 /**
- * bubblewrap: a mount, process, network, IPC, host name and user namespace of the command's own. Its root is empty and
- * read-only but for what is listed here.
+ * bubblewrap: separate mount, process, network, IPC, host name and user namespaces for each command. Its root is empty
+ * and read-only except for what is listed here.
  */
 export function bubblewrapBackend(ground: BackendOptions): BackendProbe {
   const path = ground.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin';
@@ -66,7 +66,7 @@ export function bubblewrapBackend(ground: BackendOptions): BackendProbe {
 type Bubblewrap = { bwrap: string; places: SandboxPaths; known: HasOption; path: string };
 type ReadyBubblewrap = Bubblewrap & { count: ProcessLimit };
 
-/** What the system has that is not for everybody. */
+/** System files that ordinary users may not read. */
 const privatePathsOf = ({ places: paths, path }: Bubblewrap): Promise<string[]> =>
   findPrivatePaths(
     paths.system.flatMap((one) => (one.link === undefined ? [one.path] : [])),
@@ -105,14 +105,14 @@ async function wrapCommand(
   };
 }
 
-/** Outside of the fence of a server. Signals to its group are for what is inside, as with a command. */
+/** Runs outside a server's sandbox. Signals to its group are meant for the processes inside, as with a command. */
 const SERVER_OUTSIDE_SCRIPT = `
 trap '' ${IGNORED_SIGNALS}
 ulimit -c 0; ulimit -d ${MAX_DATA_KIB}
 [ -z "$1" ] || echo 0 >"$1/cgroup.procs" || exit 1
 shift
 exec "$@"`;
-/** Inside of it. */
+/** Runs inside it. */
 const SERVER_INSIDE_SCRIPT = `
 exec 3<&-
 ulimit -u "$1" 2>/dev/null || ulimit -p "$1" 2>/dev/null
@@ -159,7 +159,7 @@ async function prepareServer(
   };
 }
 
-/** The home of the person is empty in there; another one is what the entry says. */
+/** The person's home is empty inside; the entry may set another one. */
 function homeInSandbox(env: Record<string, string>, { home, named }: SandboxPaths): string {
   const wanted = env['HOME'];
   return wanted === undefined || wanted === named ? home : wanted;
@@ -170,10 +170,10 @@ function withoutTmpdir<Env extends NodeJS.ProcessEnv>({ TMPDIR: _, ...env }: Env
 }
 const pathOnly = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({ PATH: env['PATH'] });
 
-/** A `work/` as it is shown: by its path, and the descriptor that whoever starts bwrap has of it. */
+/** How a `work/` is mounted: its path, and the descriptor the starter of bwrap has of it. */
 type WorkMount = { path: string; fd: number; writable: boolean };
 
-/** Later words cover earlier ones. Whatever is not named is not there. */
+/** Later arguments override earlier ones. What is not listed does not exist inside. */
 function bubblewrapArgs(
   { bwrap, places: paths, known }: Bubblewrap,
   view: SandboxView & { secret?: string[] },
@@ -189,7 +189,7 @@ function bubblewrapArgs(
     ...(view.network ? ['--share-net'] : []),
     ...paths.system.flatMap(({ path, link }) => (link ? ['--symlink', link, path] : readOnly(path))),
     ...(view.secret ?? []).flatMap(maskPath),
-    // The user 0 may write there without any power, also to what is not of this namespace alone.
+    // The user 0 may write there without any capability, also to what is not limited to this namespace.
     ...['--proc', '/proc', '--remount-ro', '/proc', '--dev', '/dev', ...inMemory('/dev/shm'), '--remount-ro', '/dev'],
     ...[...new Set(['/tmp', '/var/tmp', paths.home])].flatMap(inMemory),
     ...(view.network
@@ -207,13 +207,13 @@ function bubblewrapArgs(
   ];
 }
 
-/** By the descriptor, so that no link put there meanwhile can lead elsewhere. */
+/** By descriptor, so that a link put there meanwhile cannot lead elsewhere. */
 function bindMount({ path, fd, writable }: WorkMount, known: HasOption): string[] {
   const kind = writable ? '--bind' : '--ro-bind';
   return known('--bind-fd') ? [`${kind}-fd`, String(fd), path] : [kind, path, path];
 }
 
-/** Something of the system that others may not read, and that a daemon run by root could. */
+/** Hides a system path that others may not read but a daemon run by root could. */
 function maskPath(path: string): string[] {
   const stat = fs.lstatSync(path, { throwIfNoEntry: false });
   if (stat?.isDirectory()) return ['--perms', '0000', '--tmpfs', path];
@@ -223,8 +223,8 @@ function maskPath(path: string): string[] {
 type ProcessLimit = { ulimit: string; gaps: string[]; group(): ReturnType<typeof createControlGroup> };
 
 /**
- * How processes are counted. RLIMIT_NPROC counts them for each user namespace since Linux 5.14; before, it would count
- * all of the user's. It never holds the user 0, not even in a namespace, so there a control group counts.
+ * How processes are limited. Since Linux 5.14 RLIMIT_NPROC counts per user namespace; before, it would count all of the
+ * user's. It never limits the user 0, not even in a namespace, so there a control group is used.
  */
 function processLimit(): ProcessLimit {
   const [major = 0, minor = 0] = release().split('.').map(Number);
@@ -242,8 +242,8 @@ function processLimit(): ProcessLimit {
 }
 
 /**
- * The first process behind a fence. Its arguments: how many processes there may be, a shell, and the command. It tells
- * the end of the command by its stderr, and stays until nothing else is left in there.
+ * The first process in the sandbox. Its arguments: the process limit, a shell, and the command. It reports the
+ * command's end on its stderr, and stays until no other process is left inside.
  */
 const SANDBOX_INIT_SCRIPT = `
 exec 4<&-

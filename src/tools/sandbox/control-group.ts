@@ -4,14 +4,14 @@ import { dirname, join } from 'node:path';
 const CGROUP_ROOT = '/sys/fs/cgroup';
 const GROUP_NAME = /^agentd-(\d+)-\d+$/;
 
-/** A control group that counts the processes of one command. */
+/** A control group that limits the processes of one command. */
 export type ControlGroup = { folder: string; release(): void };
 
 let groupCount = 0;
 
 /**
- * The folder in which control groups that count processes can be made; undefined where there is none. Removes what
- * daemons before left.
+ * A folder where control groups that count processes can be created; undefined if there is none. Removes groups left by
+ * earlier daemons.
  */
 export function findControlGroupParent(): string | undefined {
   const parent = candidateParents().find((folder) => {
@@ -25,7 +25,7 @@ export function findControlGroupParent(): string | undefined {
   return parent;
 }
 
-/** A new control group with at most so many processes; null where none can be made. */
+/** A new control group with a process limit; null if none can be created. */
 export function createControlGroup(parent: string, most: number): ControlGroup | null {
   const folder = join(parent, `agentd-${process.pid}-${++groupCount}`);
   try {
@@ -42,12 +42,15 @@ export function createControlGroup(parent: string, most: number): ControlGroup |
   return { folder, release: () => removeFolder(folder) };
 }
 
-/** Takes the control group of a command away that has ended; `folder` is empty where it had none. */
+/** Removes the control group of a command that has ended; `folder` is empty if it had none. */
 export function removeControlGroup(folder: string): void {
   if (folder !== '') removeFolder(folder);
 }
 
-/** The daemon's own group, or one beside it: where a group has processes, version 2 lets none below it count. */
+/**
+ * The daemon's own group, or one beside it: in version 2 a group that has processes cannot have counting groups below
+ * it.
+ */
 function candidateParents(): string[] {
   const lines = readOrEmpty('/proc/self/cgroup').split('\n');
   const [own] = lines.flatMap((line) => /^\d+:(?:[\w,]+,)?pids(?:,[\w,]+)?:(.*)$/.exec(line)?.[1] ?? []);
@@ -61,7 +64,7 @@ function isStale(name: string): boolean {
   return pid !== undefined && !fs.existsSync(`/proc/${pid}`);
 }
 
-/** One that still has processes stays, and goes at a later start. */
+/** A group that still has processes stays, and is removed at a later start. */
 function removeFolder(folder: string): void {
   try {
     fs.rmdirSync(folder);

@@ -2,55 +2,55 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import type { SandboxedCommand, ShellCommand } from '../process/supervisor.ts';
 
-/** What may be seen of the machine besides its system. */
+/** What is visible of the machine besides its system files. */
 export type SandboxView = {
   readAlso: string[];
-  /** Files and folders outside of `work/` that may be changed. */
+  /** Writable files and folders outside `work/`. */
   write?: string[];
   network: boolean;
 };
 
-/** A program that goes on from call to call and is spoken to over its stdin and stdout, as MCP servers are. */
+/** A program that keeps running between calls and communicates over stdin and stdout, such as an MCP server. */
 export type ServerProgram = {
   command: string;
   args: string[];
   env: Record<string, string>;
-  /** Where it is started; left out: in its home. */
+  /** Its working folder; default: its home. */
   cwd: string | undefined;
   read: string[];
   write: string[];
   network: boolean;
-  /** How the session's `work/` is shown to it; left out: not at all. */
+  /** How the session's `work/` is mounted; default: not at all. */
   work?: { path: string; writable: boolean } | undefined;
 };
 
-/** How such a program is started, behind its fence or without one. */
+/** How such a program is started, sandboxed or not. */
 export type ServerLaunch = {
   command: string;
   args: string[];
   env: Record<string, string>;
   cwd: string;
-  /** A descriptor it is given as number 3; whoever starts it closes it here. */
+  /** A descriptor passed to it as number 3; the starter closes its own copy. */
   folder?: number | undefined;
-  /** Once it has ended. */
+  /** Call once it has ended. */
   release(): void;
 };
 
-/** A kind of fence, found to work on this machine. */
+/** A kind of sandbox, verified to work on this machine. */
 export type SandboxBackend = {
   kind: 'bwrap' | 'sandbox-exec';
-  /** What it does not hold on this machine, in sentences. */
+  /** What it does not restrict on this machine, in sentences. */
   gaps: string[];
-  /** Whether its program is still there. */
+  /** Whether its program still exists. */
   isAvailable(): boolean;
   wrapCommand(program: ShellCommand, view: SandboxView): Promise<SandboxedCommand>;
-  /** Throws UserError where what it is to see cannot be shown. */
+  /** Throws UserError if a path it needs cannot be made visible. */
   prepareServer(server: ServerProgram): Promise<ServerLaunch>;
 };
 
 export type BackendProbe = { backend: SandboxBackend } | { backend: null; why: string };
 
-/** How a program that is only tried ended: null where well, else what it said. */
+/** Runs a program as a test: null on success, else its output. */
 export function tryProgram(words: string[], env: NodeJS.ProcessEnv): string | null {
   const [program = '', ...args] = words;
   const { error, status, signal, stderr } = spawnSync(program, args, { env, encoding: 'utf8', timeout: 10_000 });
@@ -58,5 +58,5 @@ export function tryProgram(words: string[], env: NodeJS.ProcessEnv): string | nu
   return status === 0 ? null : stderr.trim().split('\n')[0] || `${program} ended with ${signal ?? status}`;
 }
 
-/** What is there of some paths. */
+/** Those of the paths that exist. */
 export const existingPaths = (paths: string[]): string[] => paths.filter((path) => existsSync(path));

@@ -10,23 +10,23 @@ import type { BackendProbe, ServerLaunch, ServerProgram } from './sandbox-backen
 import { seatbeltBackend } from './seatbelt.ts';
 
 /**
- * Whether a command is held. Where it is not: why, in words for a person, and whether a person chose so (`sandbox:
- * none`), in which case nobody need be asked. `refused`: a person wants a fence or nothing, so no command runs.
+ * Whether a command is sandboxed. If not: why, as text for a person, and whether a person chose so (`sandbox: none`),
+ * in which case no approval is needed. `refused`: a sandbox is required but unavailable, so no command runs.
  */
 export type SandboxStatus =
   | { held: true; gaps: string[] }
   | { held: false; why: string; chosen: boolean; refused: boolean };
 
-/** A try starts a program, and everything stands still for it. */
+/** A try starts a program and blocks the daemon meanwhile. */
 const RETRY_MS = 10_000;
 
 type Wish = Pick<SandboxSettings, 'mode'> & Partial<SandboxSettings>;
 
 /** Where commands run. */
 export type Sandbox = {
-  /** Found out by a real try. */
+  /** Determined by actually starting a sandbox. */
   statusFor(wish: Wish): SandboxStatus;
-  /** Null where the command is to run unheld. Throws UserError where that is not wanted. */
+  /** Null if the command is to run without a sandbox. Throws UserError if that is not allowed. */
   wrapCommand(program: ShellCommand, wish: SandboxSettings, readAlso: string[]): Promise<SandboxedCommand | null>;
   /** The same for a server, by the `mode` of its entry. */
   prepareServer(server: ServerProgram, mode: SandboxSettings['mode']): Promise<ServerLaunch>;
@@ -34,17 +34,17 @@ export type Sandbox = {
 
 export type SandboxOptions = {
   env: NodeJS.ProcessEnv;
-  /** Folders that nothing in a fence may see, but for the session's own `work/`: the workspace. */
+  /** Folders that no sandbox may see, except the session's own `work/`: the workspace. */
   hidden: string[];
-  /** Told once where commands run unheld though nobody chose so. */
+  /** Called once when commands run without a sandbox although nobody chose that. */
   warn?: (text: string) => void;
-  /** How long none is looked for again, in ms. */
+  /** How long to wait before looking for one again, in ms. */
   retryMs?: number;
 };
 
 /**
- * The fence of this system, tried when it is first asked for, and again where none was found or it is gone: it may be
- * installed any time.
+ * The sandbox of this system, tried at first use, and again if none was found or it is gone: it may be installed at any
+ * time.
  */
 export function openSandbox({ env, hidden, warn = () => undefined, retryMs = RETRY_MS }: SandboxOptions): Sandbox {
   let found: BackendProbe | undefined;
@@ -65,7 +65,7 @@ export function openSandbox({ env, hidden, warn = () => undefined, retryMs = RET
     const why = 'why' in not ? not.why : `here it is ${backend?.kind}, not ${mode}`;
     return { held: false, why, chosen: false, refused: mode !== 'auto' };
   };
-  /** Whether it is held; says once where that is not so and nobody chose it. Throws UserError where it must be. */
+  /** Whether it is sandboxed; warns once if it is not and nobody chose that. Throws UserError if it must be. */
   const isHeld = (what: string, mode: SandboxSettings['mode'], remedy: string): boolean => {
     const held = hold({ mode });
     if (held.held) return true;
@@ -92,21 +92,20 @@ export function openSandbox({ env, hidden, warn = () => undefined, retryMs = RET
   };
 }
 
-/** A server as it is started without a sandbox. */
+/** How a server is started without a sandbox. */
 export function launchUnsandboxed({ command, args, env, cwd }: ServerProgram): ServerLaunch {
   return { command, args, env, cwd: cwd ?? homeFolder(env), release: () => undefined };
 }
 
-/** The person's own home folder, as long as that is none a model writes to. */
+/** The person's own home folder, unless a model writes to it. */
 function homeFolder(env: Record<string, string>): string {
   const home = env['HOME'] ?? homedir();
   return fs.existsSync(home) && !isInSessionFolder(home) && !isInSessionFolder(fs.realpathSync(home)) ? home : '/';
 }
 
 /**
- * What a command reaches behind its fence, or without one. What a person chose (`sandbox: "none"`, `network.shell`) is
- * granted; where no sandbox works and nobody chose that, each command is asked about. One that will be refused reaches
- * nothing.
+ * What a command can reach, sandboxed or not. What a person chose (`sandbox: "none"`, `network.shell`) is granted; if
+ * no sandbox works and nobody chose that, each command needs approval. A command that will be refused reaches nothing.
  */
 export function effectsOfCommand(hold: SandboxStatus, { network }: SandboxSettings): CallEffects {
   if (hold.held) return network ? { touches: ['work', 'network'], granted: ['network'] } : { touches: ['work'] };

@@ -14,12 +14,12 @@ import {
 import { assertMayBeShown, findSandboxPaths, realWorkFolder } from './visible-paths.ts';
 
 const SANDBOX_EXEC = '/usr/bin/sandbox-exec';
-/** Where macOS keeps what is no system: all homes, what is mounted, and folders for what is passing. */
+/** Where macOS keeps everything that is not system: all homes, mounted volumes, and temporary folders. */
 const PRIVATE_FOLDERS = ['/Users', '/Volumes', '/private/tmp', '/private/var/folders', '/private/var/root'];
 
 /**
- * macOS: a command is refused what the profile denies. Unlike on Linux, what it may not read is still there, its
- * processes are seen by and see others, and nothing counts them.
+ * macOS: a command is refused what the profile denies. Unlike on Linux, unreadable files still exist, processes see
+ * each other, and nothing limits their number.
  */
 export function seatbeltBackend({ env, hidden }: { env: NodeJS.ProcessEnv; hidden: string[] }): BackendProbe {
   const paths = findSandboxPaths(env, hidden);
@@ -49,7 +49,7 @@ export function seatbeltBackend({ env, hidden }: { env: NodeJS.ProcessEnv; hidde
     };
   }
 
-  /** Its home is made for it: there are no folders in memory. */
+  /** A home is created for it: macOS has no in-memory folders. */
   async function hold({
     command,
     args,
@@ -84,7 +84,7 @@ type ProfileOptions = {
   network: boolean;
 };
 
-/** A profile in the language of sandbox-exec; where rules contradict, the last one holds. */
+/** A profile in the language of sandbox-exec; if rules contradict, the last one applies. */
 export function seatbeltProfile({ closed, readable, work, write = [], network }: ProfileOptions): string {
   const under = (paths: string[]) => paths.map((path) => `(subpath ${quotePath(path)})`).join(' ');
   const own = work === null ? write : [work, ...write];

@@ -6,30 +6,30 @@ import { getOwn } from '../../base/dictionary.ts';
 import { UserError } from '../../base/user-error.ts';
 import { findProgram } from '../common/path-lookup.ts';
 
-/** What a system is made of. `/run`, `/sys`, `/var`, `/srv`, `/mnt` and whatever else a machine has are not shown. */
+/** The system folders. `/run`, `/sys`, `/var`, `/srv`, `/mnt` and anything else on the machine are not visible. */
 const SYSTEM_FOLDERS = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32', '/etc', '/opt', '/nix', '/gnu'];
-/** Beside a folder of programs, what they are made of. Not `share`: in a home that is where keyrings are. */
+/** Folders beside a program folder that its programs need. Not `share`: in a home it holds keyrings. */
 const PROGRAM_SIBLINGS = ['lib', 'lib64', 'libexec', 'include', 'versions', 'plugins', 'toolchains'];
-/** Of the machine, or of its daemons: never shown, whoever asks for it. */
+/** Parts of the machine or its daemons: never visible, whoever asks for them. */
 const NEVER_SHOWN = ['/proc', '/sys', '/dev', '/run'];
-/** Programs in the first are made of what is in the others, beside it. */
+/** Programs in the first need what is in the others, beside it. */
 const DISTANT_SIBLINGS: Record<string, string[]> = { '.cargo': ['.rustup'] };
 
-/** A folder by the name it was given and by its real one. */
+/** A folder by its given and its real name. */
 type HiddenFolder = { named: string; real: string };
 
 export type SandboxPaths = {
   home: string;
-  /** The home folder by the name it was given. */
+  /** The home folder by its given name. */
   named: string;
   /** Folders of the system, or links between them. */
   system: Array<{ path: string; link: string | undefined }>;
   hidden: HiddenFolder[];
-  /** Folders of `PATH` outside the system, and what their programs are made of. */
+  /** Folders of `PATH` outside the system, and what their programs need. */
   programs: string[];
 };
 
-/** Looked up once: what is installed or mounted later shows after the daemon's next start. */
+/** Determined once: what is installed or mounted later becomes visible after the daemon's next start. */
 export function findSandboxPaths(env: NodeJS.ProcessEnv, hide: string[]): SandboxPaths {
   const hidden = hide.map((named) => ({ named, real: realPathOrUndefined(named) ?? named }));
   const system = SYSTEM_FOLDERS.flatMap((path) => {
@@ -53,8 +53,8 @@ export function findSandboxPaths(env: NodeJS.ProcessEnv, hide: string[]): Sandbo
 }
 
 /**
- * Folders to be shown, none of them within another (on the way to it there might be a link that leads nowhere in a
- * sandbox). What a person allows to be read and is outside of the hidden ones comes first, before those are covered.
+ * Folders to make visible, none of them within another (on the way to it there might be a link that leads nowhere in a
+ * sandbox). Folders outside the hidden ones that a person allows come first, before the hidden ones are covered.
  */
 export function extraReadablePaths(
   { hidden, programs }: SandboxPaths,
@@ -73,8 +73,8 @@ const outermost = (paths: string[]): string[] =>
   paths.filter((path) => !paths.some((one) => one !== path && isWithin(one, path)));
 
 /**
- * The real path of a session's `work/` (or a folder in it). The workspace may be reached over links; below it there
- * must be none, or a command in a `work/` that others share could lead the next one out. Throws UserError.
+ * The real path of a session's `work/` (or a folder in it). The path to the workspace may contain links, but the path
+ * below it must not: a command in a shared `work/` could let the next one escape. Throws UserError.
  */
 export function realWorkFolder(work: string, hidden: HiddenFolder[]): string {
   const at = fs.realpathSync(work);
@@ -86,7 +86,7 @@ export function realWorkFolder(work: string, hidden: HiddenFolder[]): string {
   throw new UserError(`The command was not run: ${work} is reached over a symbolic link. Make it a folder again.`);
 }
 
-/** The real path of the same, and a descriptor of it, to be closed by the caller. Throws UserError. */
+/** The same real path, with a descriptor of it, to be closed by the caller. Throws UserError. */
 export function openWorkFolder(work: string, hidden: HiddenFolder[]): { path: string; fd: number } {
   const path = realWorkFolder(work, hidden);
   const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY | fs.constants.O_NOFOLLOW);
@@ -95,7 +95,7 @@ export function openWorkFolder(work: string, hidden: HiddenFolder[]): { path: st
   throw new UserError(`${work} changed while it was opened.`);
 }
 
-/** Throws UserError where something is to be shown that never is. A missing folder to write to is made. */
+/** Throws UserError if something is requested that is never visible. A missing writable folder is created. */
 export function assertMayBeShown({ hidden }: SandboxPaths, read: string[], write: string[]): void {
   for (const path of [...read, ...write]) {
     const real = realPathOrUndefined(path) ?? path;
@@ -143,22 +143,22 @@ function realPathOrUndefined(path: string): string | undefined {
   }
 }
 
-/** What was found is believed for so long, in ms; then it is looked for anew while it still counts. */
+/** How long a result is cached, in ms; an expired one stays in use while it is refreshed. */
 const CACHE_MS = 10 * 60_000;
-/** Of more in one folder, that folder is covered. */
+/** With more of them in one folder, the whole folder is covered. */
 const MAX_COVERS_PER_FOLDER = 64;
-/** Open to everybody by what they are, and too many files to look at. */
+/** Readable by everybody by design, and too many files to check. */
 const PACKAGE_STORES = ['/nix/store', '/gnu/store'];
-/** What is looked at where there is no `find`. */
+/** What is covered if there is no `find`. */
 const FALLBACK_FOLDERS = ['/etc', '/opt', '/usr/local'];
 
 type CachedSearch = { at: number; found: Promise<string[]>; next?: Promise<string[]> | undefined };
 const searchCache = new Map<string, CachedSearch>();
 
 /**
- * Files, folders and sockets below some folders of the system that this process may use and an ordinary user may not.
- * Under a daemon run by root these are its own in a sandbox, too: the user 0 owns them without any power. Some 150,000
- * files take `find` half a second, several on a cold disk, so it runs beside the daemon, once for all sessions.
+ * Files, folders and sockets in some system folders that this process may use and an ordinary user may not. Under a
+ * daemon run by root they would be accessible in a sandbox, too: the user 0 owns them without any capability. Some
+ * 150,000 files take `find` half a second, several on a cold disk, so it runs in the background, once for all sessions.
  */
 export async function findPrivatePaths(folders: string[], path: string): Promise<string[]> {
   const key = folders.join(':');
@@ -189,11 +189,13 @@ const pruneArgs = (path: string) => ['-path', path, '-prune', '-o'];
 const FIND_PRIVATE_ARGS = [
   ...PACKAGE_STORES.flatMap(pruneArgs),
   ...['-type', 'l', '-o', '-type', 'd', '!', '-perm', '-5', '-prune', '-print0', '-o', '-type', 'd', '-o'],
-  // Whoever may write to a socket may speak to it.
+  // Write permission on a socket suffices to use it.
   ...['-type', 's', '!', '-perm', '-2', '-print0', '-o', '!', '-type', 's', '!', '-perm', '-4', '-print0'],
 ];
 
-/** What a program prints, NUL between the parts. It fails by what it may not enter, which is no secret of ours. */
+/**
+ * The output of a program, split at NUL. It fails for folders it may not enter; a command cannot enter those either.
+ */
 function nulSeparatedOutput(program: string, args: string[]): Promise<string[]> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { cwd: '/', env: { LC_ALL: 'C' }, stdio: ['ignore', 'pipe', 'ignore'] });
@@ -207,7 +209,7 @@ function nulSeparatedOutput(program: string, args: string[]): Promise<string[]> 
   });
 }
 
-/** Each cover is a mount of every command. */
+/** Each cover is one more mount for every command. */
 function collapseToFolders(paths: string[]): string[] {
   const folders = new Map<string, string[]>();
   for (const path of paths) folders.set(dirname(path), [...(folders.get(dirname(path)) ?? []), path]);

@@ -13,7 +13,7 @@ import type { SandboxedCommand, ShellCommand } from '../process/supervisor.ts';
 
 const DEFAULT_TIMEOUT_MS = 120_000;
 const MAX_TIMEOUT_S = 3600;
-/** A command in the background may take an hour if nothing else is said, and a day at most. */
+/** Default timeout of a background command: an hour; at most a day. */
 const JOB_TIMEOUT_S = 3600;
 const MAX_JOB_TIMEOUT_S = 86_400;
 /** Linux takes at most 128 KiB in one argument. */
@@ -24,17 +24,17 @@ const RESTARTED_NOTE =
 const NOT_STARTED =
   'Nothing was begun: the daemon ended just before, and by the rules as they are now this call does not run by itself. Make it again to have it asked about.';
 
-/** Whoever gives no fence wants none. */
+/** The default is not to sandbox. */
 const UNSANDBOXED: CallEffects = { touches: ['work', 'outside'], granted: ['outside'] };
 
 export type ShellOptions = {
   env?: NodeJS.ProcessEnv | undefined;
   timeoutMs?: number | undefined;
-  /** Puts a command behind its fence; null where it is to run unheld. */
+  /** Wraps a command in its sandbox; null if it is to run without one. */
   wrapCommand?: ((program: ShellCommand) => Promise<SandboxedCommand | null>) | undefined;
-  /** Where commands in the background go; without it there are none. */
+  /** Where background commands go; without it there are none. */
   jobs?: JobStore | undefined;
-  /** What a command reaches as it would run now; not said: what the daemon's user may reach, which is granted. */
+  /** What a command could reach if run now; default: what the daemon's user can reach, which is granted. */
   effects?: (() => CallEffects) | undefined;
 };
 
@@ -61,9 +61,8 @@ const shellArgs = (defaultS: number) =>
 const ARGS = shellArgs(DEFAULT_TIMEOUT_MS / 1000);
 
 /**
- * `shell`: runs a command in `work/`, behind a fence where it has one. Whatever it started has ended when it answers. A
- * command that a killed daemon left open is taken up again. With `background` it goes on as a job, which `jobs` looks
- * after.
+ * `shell`: runs a command in `work/`, sandboxed if possible. Everything it started has ended when it answers. A command
+ * left running by a killed daemon is resumed. With `background` it continues as a job, managed by `jobs`.
  */
 export function shellTool(options: ShellOptions = {}): Tool {
   const defaultMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
@@ -88,7 +87,7 @@ export function shellTool(options: ShellOptions = {}): Tool {
       if (background) return options.jobs ? recoverJob(options.jobs, context) : null;
       const { folder, signal, mayBegin = true } = context;
       const timeoutMs = limitOf(timeout_s);
-      // Asked once: the answer takes the folder away.
+      // Call this once only: a positive answer removes the folder.
       if (discardIfNeverStarted(folder))
         return mayBegin ? runCommand(command, timeoutMs, options, context) : { ok: false, text: NOT_STARTED };
       const result = await recoverCommand(folder, { signal, timeoutMs });
@@ -125,7 +124,7 @@ async function runCommand(
   return commandToolResult(await runSupervised(program, sandboxed, folder, { signal, timeoutMs }), timeoutMs, []);
 }
 
-/** The command with all it runs in. Throws UserError where it cannot be one. */
+/** The command with everything it needs to run. Throws UserError if it is invalid. */
 async function prepareCommand(
   command: string,
   { env = process.env, wrapCommand = async () => null }: ShellOptions,
@@ -142,7 +141,7 @@ async function prepareCommand(
   return { program, fenced: await wrapCommand(program) };
 }
 
-/** The headline, the output, and notes on lines of their own. */
+/** The headline, the output, and notes on separate lines. */
 function commandToolResult({ ending, output }: CommandResult, timeoutMs: number, also: string[]): ToolResult {
   const text = output || '(no output)';
   const notes = [...leftBehindNotes(ending), ...also].join('\n');
@@ -169,8 +168,8 @@ function leftBehindNotes(ending: CommandEnd): string[] {
 }
 
 /**
- * What a command may know of the daemon's environment: where programs are, the language and where temporary files go.
- * A name that speaks of a secret is never passed on.
+ * The part of the daemon's environment a command gets: program paths, language and temporary folder. A variable whose
+ * name suggests a secret is never passed on.
  */
 function commandEnv(env: NodeJS.ProcessEnv, work: string): NodeJS.ProcessEnv & { PATH: string } {
   const kept = Object.entries(env).filter(

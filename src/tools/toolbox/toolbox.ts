@@ -10,7 +10,7 @@ import { endLeftovers } from '../process/recover-command.ts';
 
 const DEFAULT_PERMISSIONS: Permissions = { mode: 'ask', session: [], workspace: [] };
 
-/** Tools that the engine does itself: they are held to rules like any other. */
+/** Tools that the engine implements itself: they are subject to rules like any other. */
 const ENGINE_TOOLS: ReadonlySet<string> = new Set([PLAN_TOOL.name, SPAWN_TOOL.name, ASK_USER_TOOL.name]);
 const isEngineTool = (name: string): boolean => ENGINE_TOOLS.has(name);
 
@@ -19,8 +19,8 @@ const describeUnknownCall = (tool: string, args: string): CallDescription => ({
 });
 
 /**
- * The Toolbox port over a list of tools, whose names must differ, and those of `more`. A hidden one runs like any
- * other, but is not offered. `permissions` are asked for at each call.
+ * The Toolbox port over a list of tools with unique names, and those of `more`. A hidden tool can be called like any
+ * other, but is not offered. `permissions` is evaluated at each call.
  */
 export function createToolbox(
   tools: Tool[],
@@ -31,7 +31,7 @@ export function createToolbox(
   if (byName.size < tools.length) throw new Error('Two tools have the same name.');
   const added = () => (more?.tools ?? []).filter((tool) => !byName.has(tool.spec.name));
   const find = (name: string) => byName.get(name) ?? added().find((tool) => tool.spec.name === name);
-  /** After a restart a call may come before anybody asked what there is. */
+  /** After a restart a call may arrive before the tools were listed. */
   const found = async (name: string, caller: ToolCaller): Promise<{ tool?: Tool | undefined; notices: string[] }> => {
     const tool = find(name);
     if (tool || !more || isEngineTool(name)) return { tool, notices: [] };
@@ -39,7 +39,7 @@ export function createToolbox(
     return { tool: find(name), notices };
   };
   const decide = (name: string, tool: Tool | undefined, args: string, folders: BaseFolders): PermissionDecision => {
-    // What is wrong with arguments is told by the call; a rule for the whole tool holds all the same.
+    // Invalid arguments are reported by the call; a rule for the whole tool still applies.
     let described = describeUnknownCall(name, args);
     try {
       described = tool?.describeCall(args) ?? described;
@@ -47,7 +47,7 @@ export function createToolbox(
       if (!(error instanceof UserError)) throw error;
     }
     const rule = decidePermission(described, permissions(), folders);
-    // Nobody is asked about a call that will run nothing.
+    // A call that will run nothing needs no approval.
     return rule.is === 'ask' && !tool && !isEngineTool(name) ? { is: 'allow' } : rule;
   };
   const specs = () => [...tools.filter((tool) => !tool.hidden), ...added()].map((tool) => tool.spec);
@@ -87,7 +87,7 @@ export function createToolbox(
       try {
         return (await find(name)?.resume?.(args, context)) ?? null;
       } catch {
-        // Whatever kept us from finding out: then nobody knows. What still runs is ended with the call.
+        // If anything kept us from finding out, the outcome is unknown. What still runs is ended with the call.
         if (context.signal.aborted) throw context.signal.reason;
         return null;
       }

@@ -5,12 +5,12 @@ import { truncate } from '../../base/strings.ts';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 
 export type HostAddress = { address: string; family: number };
-/** All addresses of a host name. */
+/** Resolves all addresses of a host name. */
 export type ResolveHost = (host: string) => Promise<HostAddress[]>;
 
 export const resolveWithSystem: ResolveHost = (host) => lookup(host, { all: true, verbatim: true });
 
-/** What the model asked for as a URL that may be tried. Throws UserError with what is wrong with it. */
+/** The URL the model asked for, if it may be tried. Throws UserError with what is wrong with it. */
 export function parseFetchUrl(asked: string, base?: URL): URL {
   if (!URL.canParse(asked, base?.href)) {
     throw new UserError(`\`${truncate(asked, 200)}\` is not a URL. Wanted one such as https://example.org/page.`);
@@ -27,9 +27,8 @@ export function parseFetchUrl(asked: string, base?: URL): URL {
 }
 
 /**
- * The addresses a URL leads to, each of them checked: the connection is to be made to these and no others, so that a
- * name that answers differently a moment later changes nothing. Throws UserError where one is not public and nobody
- * allowed it.
+ * The checked addresses of a URL: connections go to these and no others, so that a name that resolves differently a
+ * moment later changes nothing. Throws UserError if one is neither public nor allowed.
  */
 export async function resolveAllowedAddresses(
   url: URL,
@@ -69,7 +68,7 @@ async function resolveOrThrow(host: string, resolve: ResolveHost): Promise<HostA
   throw new UserError(`There is no host \`${host}\`. Is its name right?`);
 }
 
-/** Small ports belong to other services (mail, ssh), which a request in their own words might command. */
+/** Low ports belong to other services (mail, ssh), which a crafted request might command. */
 function isAllowedPort({ port }: URL): boolean {
   return port === '' || port === '80' || port === '443' || Number(port) >= 1024;
 }
@@ -77,7 +76,7 @@ function isAllowedPort({ port }: URL): boolean {
 /** What a person allowed besides the public network: host names, addresses, and ranges such as `10.0.0.0/8`. */
 export type AllowedHosts = { host(name: string): boolean; address(address: string): boolean };
 
-/** Of an address that a person put into the settings: it is their word. */
+/** For an address that a person put into the settings. */
 export const ALLOW_ALL: AllowedHosts = { host: () => true, address: () => true };
 
 export function parseAllowedHosts(entries: string[]): AllowedHosts {
@@ -92,7 +91,7 @@ export function parseAllowedHosts(entries: string[]): AllowedHosts {
   };
 }
 
-/** Whether an entry of the settings names addresses (`10.0.0.1`, `fd00::/8`) rather than a host. */
+/** Whether an entry of the settings is an address or range (`10.0.0.1`, `fd00::/8`) rather than a host. */
 function isRange(entry: string): boolean {
   return ipaddr.isValidCIDR(entry) || isIP(entry) !== 0;
 }
@@ -103,18 +102,17 @@ function parseRange(entry: string): [ipaddr.IPv4 | ipaddr.IPv6, number] {
   return [address, address.kind() === 'ipv4' ? 32 : 128];
 }
 
-/** A host name as it is compared: lower case, no dot at its end. */
+/** A host name in normal form: lower case, no trailing dot. */
 const normalizeHostName = (name: string): string => name.toLowerCase().replace(/\.$/, '');
 
 /**
- * Whether an address belongs to the public network. IPv4 inside of IPv6 (`::ffff:127.0.0.1`) is judged as the IPv4 it
- * is; what tunnels or translates to IPv4 otherwise (6to4, NAT64, Teredo) is not public, since its other end is not seen
- * here.
+ * Whether an address is public. IPv4 inside IPv6 (`::ffff:127.0.0.1`) is judged as IPv4; other tunnels and translations
+ * to IPv4 (6to4, NAT64, Teredo) are not public, since their other end is unknown.
  */
 export function isPublicAddress(text: string): boolean {
   if (!ipaddr.isValid(text)) return false;
   const address = ipaddr.process(text);
-  // Of IPv6 only 2000::/3 was ever given out for global use (RFC 4291, IANA's registry).
+  // Only 2000::/3 of IPv6 was ever assigned for global use (RFC 4291, IANA's registry).
   const givenOut = address.kind() === 'ipv4' || address.match(ipaddr.parseCIDR('2000::/3'));
   return givenOut && address.range() === 'unicast';
 }

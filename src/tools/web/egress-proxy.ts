@@ -7,12 +7,12 @@ import { type HostAddress, type ResolveHost, resolveAllowedAddresses } from './d
 import { describeNetworkError, pinnedLookup } from './outbound-request.ts';
 
 const CONNECT_MS = 20_000;
-/** Faults that are remembered. */
+/** Number of faults kept. */
 const MAX_FAULTS = 200;
-/** What belongs to one connection, not to the request (RFC 9110, 7.6.1). */
+/** Headers of the connection, not of the request (RFC 9110, 7.6.1). */
 const HOP_BY_HOP_HEADERS = /^(?:connection|proxy-.*|keep-alive|te|trailer|transfer-encoding|upgrade)$/i;
 
-/** Where Chromium reports to and asks for updates by itself, whatever its flags say; seen at this gate. */
+/** Hosts Chromium contacts for reports and updates by itself, regardless of flags; observed at this proxy. */
 const CHROMIUM_HOSTS = new Set([
   'update.googleapis.com',
   'content-autofill.googleapis.com',
@@ -25,21 +25,21 @@ const CHROMIUM_HOSTS = new Set([
   'redirector.gvt1.com',
 ]);
 
-/** The only way out of a browser: a forward proxy on a loopback port of its own. */
+/** The only way out of a browser: a forward proxy on its own loopback port. */
 export type EgressProxy = {
   /** `http://127.0.0.1:<port>`, for `--proxy-server`. */
   url: string;
-  /** Why nothing came from there the last time; undefined where nothing went wrong. */
+  /** Why the last request to that URL failed; undefined if it did not. */
   lastFault(url: string): string | undefined;
-  /** From now on nothing comes from what this gives a reason for. Of what is encrypted only the host is seen. */
+  /** Requests for which this returns a reason are denied from now on. Of encrypted requests only the host is known. */
   setDenyRule(denied: (url: string) => string | undefined): void;
   close(): void;
 };
 
 /**
- * Opens a gate. Every connection is looked up once, all its addresses are checked, and it is made to these: a name that
- * answers differently a moment later changes nothing. This holds for pages, what they load, redirects, WebSockets and
- * workers alike, since the browser has no other way.
+ * Starts the proxy. Each connection is resolved once, all its addresses are checked, and it is made to those: a name
+ * that resolves differently a moment later changes nothing. This covers pages, subresources, redirects, WebSockets and
+ * workers alike, since the browser has no other way out.
  */
 export async function startEgressProxy(may: () => AllowedHosts, resolve: ResolveHost): Promise<EgressProxy> {
   const faults = new Map<string, string>();
@@ -101,7 +101,7 @@ export async function startEgressProxy(may: () => AllowedHosts, resolve: Resolve
       });
       sent.once('socket', (socket) => {
         keep(socket);
-        // Only the connecting is timed: what is slow afterwards is the page's own affair.
+        // Only connecting is timed: a slow answer is the page's own concern.
         socket.once('connect', () => socket.setTimeout(0));
       });
       sent.once('timeout', () => sent.destroy(new Error('there is no answer')));
@@ -113,7 +113,7 @@ export async function startEgressProxy(may: () => AllowedHosts, resolve: Resolve
     }
   }
 
-  /** The connection is cut, so that no answer of ours is taken for one of the page's server. */
+  /** The connection is cut, so that an answer of ours is never mistaken for the server's. */
   function cutOff(url: URL, error: unknown, answer: ServerResponse): void {
     if (!answer.headersSent) noteFault(url, error);
     answer.destroy();
@@ -168,7 +168,7 @@ export async function startEgressProxy(may: () => AllowedHosts, resolve: Resolve
   };
 }
 
-/** Host and port: a tunnel does not tell whether its other end speaks https. */
+/** Host and port: a tunnel does not show whether its other end speaks https. */
 function hostAndPort(url: URL): string {
   return `${url.hostname}:${url.port || (url.protocol === 'http:' ? 80 : 443)}`;
 }
@@ -177,7 +177,7 @@ function urlOrNone(text: string): URL | undefined {
   return URL.canParse(text) ? new URL(text) : undefined;
 }
 
-/** Raw headers, name and value in turn, without those of the connection they came on. */
+/** Raw headers, name and value in turn, without those of the connection. */
 function endToEndHeaders(raw: string[]): string[] {
   return raw.filter((_, at) => !HOP_BY_HOP_HEADERS.test(raw[at - (at % 2)] ?? ''));
 }

@@ -13,13 +13,13 @@ import {
   resolveAllowedAddresses,
 } from './destination.ts';
 
-/** The Fetch standard allows 20, browsers the same; a page that needs more than a few is a loop or a trap. */
+/** The Fetch standard allows 20, as browsers do; a page that needs more than a few is a loop or a trap. */
 const MAX_REDIRECTS = 5;
 
-/** One request and its answer, without a redirect. */
+/** One request and its answer, without following redirects. */
 export type CheckedRequest = Omit<HttpRequest, 'to'> & { may: AllowedHosts; resolve: ResolveHost };
 
-/** `refuses`: why a redirect to there is not followed, in words that go on "which …"; undefined where it is. */
+/** `refuses`: why a redirect is not followed, as text that continues "which …"; undefined if it is. */
 export type FetchOptions = {
   refuses: (url: URL) => string | undefined;
   may: AllowedHosts;
@@ -27,21 +27,21 @@ export type FetchOptions = {
   maxBytes: number;
   signal: AbortSignal;
 };
-/** An answer, where it came from in the end, and by which addresses. */
+/** An answer, with its final URL and the redirects that led there. */
 export type FetchedPage = HttpResponse & { url: URL; hops: readonly URL[] };
 
 const ACCEPT = 'text/html,application/xhtml+xml,text/markdown;q=0.9,text/plain;q=0.8,*/*;q=0.7';
 
 /**
- * The one way out of our own tools: the host is looked up once, each of its addresses is checked, and the connection is
- * made to these and no others.
+ * The only way out for our own tools: the host is resolved once, each of its addresses is checked, and the connection
+ * is made to these and no others.
  */
 export async function requestChecked(url: URL, { may, resolve, ...asked }: CheckedRequest): Promise<HttpResponse> {
   const to = await raceAbort(resolveAllowedAddresses(url, may, resolve), asked.signal);
   return await sendRequest(url, { ...asked, to });
 }
 
-/** Fetches a URL and follows its redirects, each hop checked as the first was. Throws UserError. */
+/** Fetches a URL and follows its redirects, checking each hop like the first. Throws UserError. */
 export async function fetchWithRedirects(from: URL, way: FetchOptions): Promise<FetchedPage> {
   const hops = [from];
   for (let url = from; hops.length <= MAX_REDIRECTS + 1; hops.push(url)) {
@@ -63,8 +63,8 @@ export async function fetchWithRedirects(from: URL, way: FetchOptions): Promise<
 }
 
 /**
- * What the rules say of each hop of a call that was let through for its first address: a redirect on the same host
- * needs no new leave where only a default would ask, and none gets past a rule.
+ * What the rules say of each hop of a call that was permitted for its first address: a redirect on the same host needs
+ * no new approval where only a default would ask, and none gets past a rule.
  */
 export function redirectPolicy(permits: ToolContext['permits'], from: URL): FetchOptions['refuses'] {
   return (url) => {
@@ -111,9 +111,9 @@ const NETWORK_ERROR_TEXTS: Record<string, string> = {
   EPROTO: 'no secure connection came about; does it speak https?',
 };
 
-/** What went wrong with a connection, for the model. */
+/** Describes a connection error for the model. */
 export function describeNetworkError(error: unknown): string {
-  // Where several addresses were tried there is an error of each.
+  // If several addresses were tried there is one error each.
   const first = error instanceof AggregateError ? error.errors[0] : error;
   return NETWORK_ERROR_TEXTS[errorCode(first) ?? ''] ?? errorText(first);
 }
@@ -123,7 +123,7 @@ export type HttpResponse = {
   headers: IncomingHttpHeaders;
   /** The body, decompressed, at most `maxBytes` of it. */
   bytes: Buffer;
-  /** There was more. */
+  /** The body was longer. */
   cut: boolean;
 };
 
@@ -131,16 +131,16 @@ type HttpRequest = {
   method?: 'GET' | 'POST';
   headers?: Record<string, string>;
   body?: string;
-  /** Where to connect; not said: to what the system's resolver answers. */
+  /** Where to connect; default: what the system's resolver answers. */
   to?: HostAddress[];
-  /** Most bytes of the body, counted after decompression; with 0 nothing of it is waited for. */
+  /** Most bytes of the body, counted after decompression; with 0 the body is not read. */
   maxBytes: number;
   signal: AbortSignal;
 };
 
 /**
- * One request, without redirects, cookies or a proxy, on a connection of its own. Rejects with the signal's reason
- * where that aborts, with what went wrong on the way otherwise.
+ * One request, without redirects, cookies or a proxy, on its own connection. Rejects with the signal's reason if that
+ * aborts, else with what went wrong.
  */
 async function sendRequest(url: URL, ask: HttpRequest): Promise<HttpResponse> {
   try {
@@ -159,7 +159,7 @@ async function sendRequest(url: URL, ask: HttpRequest): Promise<HttpResponse> {
 function awaitResponse(url: URL, { method = 'GET', headers, body, to, signal }: HttpRequest): Promise<IncomingMessage> {
   const options: RequestOptions = {
     method,
-    // An agent of its own: none that keeps connections, or that a proxy in the environment could have been given to.
+    // No shared agent: none that keeps connections, or that a proxy in the environment could apply to.
     agent: false,
     signal,
     headers: { 'user-agent': 'agentd', 'accept-encoding': 'gzip, br', ...headers },
@@ -172,7 +172,7 @@ function awaitResponse(url: URL, { method = 'GET', headers, body, to, signal }: 
   });
 }
 
-/** Answers whatever is asked with addresses that were checked before. */
+/** Answers every lookup with addresses that were checked before. */
 export function pinnedLookup(to: HostAddress[]): NonNullable<RequestOptions['lookup']> {
   return (_host, { all }, answer) => {
     const first = to[0];
@@ -204,6 +204,6 @@ function decompress(response: IncomingMessage): Readable {
   if (coding === '' || coding === 'identity') return response;
   const wide = { gzip: createGunzip, 'x-gzip': createGunzip, br: createBrotliDecompress }[coding];
   if (!wide) throw new UserError(`The server compressed its answer as \`${coding}\`, which was not asked for.`);
-  // What goes wrong is thrown where the result is read.
+  // An error is thrown where the result is read.
   return pipeline(response, wide(), () => undefined);
 }

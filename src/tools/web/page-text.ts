@@ -13,9 +13,9 @@ export type ConvertJob =
 const ConvertedPage = z.object({
   title: z.string(),
   text: z.string(),
-  /** `main`: what Readability took for the page's content. */
+  /** `main`: what Readability extracted as the page's content. */
   part: z.enum(['main', 'whole']),
-  /** Of a PDF; 0 of a page. */
+  /** Of a PDF; 0 for a page. */
   pages: z.int(),
 });
 export type ConvertedPage = z.infer<typeof ConvertedPage>;
@@ -24,19 +24,19 @@ const ThreadReply = z.union([
   z.object({ ok: z.literal(false), why: z.string() }),
 ]);
 
-/** An article of 1 MB takes 2 s, one of 10 MB takes 7 s, and one made to be slow takes for ever. */
+/** An article of 1 MB takes 2 s, one of 10 MB takes 7 s, and a malicious one may never finish. */
 const TIME_MS = 20_000;
 const HEAP_MB = 384;
 /**
- * A thread's buffers are in no heap, so what the whole process gained is looked at: a PDF of 2 kB can unfold to
+ * A thread's buffers are outside any heap, so the growth of the whole process is measured: a PDF of 2 kB can expand to
  * gigabytes.
  */
 const MAX_GAIN_BYTES = 512 * 1024 * 1024;
 const POLL_MS = 50;
 
 /**
- * Turns a page or a PDF into text in a thread of its own, which is ended where it takes too long or too much memory.
- * Throws UserError with why nothing came of it, the signal's reason where that aborts.
+ * Converts a page or a PDF to text in a separate thread, which is ended if it takes too long or too much memory. Throws
+ * UserError with why it failed, the signal's reason if that aborts.
  */
 export async function convertToText(job: ConvertJob, outer: AbortSignal, ms = TIME_MS): Promise<ConvertedPage> {
   outer.throwIfAborted();
@@ -54,7 +54,7 @@ export async function convertToText(job: ConvertJob, outer: AbortSignal, ms = TI
     stderr: true,
     resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
   });
-  // After the race is over nobody else listens, and an unheard error would end the daemon.
+  // After the race nobody listens any more, and an unhandled error would end the daemon.
   worker.on('error', () => undefined);
   try {
     const [reply] = await once(worker, 'message', { signal: AbortSignal.any([limit.signal, grown.signal]) });
@@ -75,11 +75,11 @@ export async function convertToText(job: ConvertJob, outer: AbortSignal, ms = TI
   }
 }
 
-/** What a body is: `html` and `pdf` are converted, `text` is shown as it came, `binary` is only named. */
+/** The kind of a body: `html` and `pdf` are converted, `text` is shown as it is, `binary` is only named. */
 export type ContentKind = { is: 'html' | 'pdf' | 'text' } | { is: 'binary'; kind: string };
 
 /**
- * Judged by its beginning where that is plain, by the server's word otherwise; `type` is the header, which may be
+ * Decided by its first bytes if those are clear, by the server's header otherwise; `type` is the header, which may be
  * empty.
  */
 export function detectContent(bytes: Buffer, type: string): ContentKind {
@@ -92,15 +92,12 @@ export function detectContent(bytes: Buffer, type: string): ContentKind {
   if (mime === 'text/html' || mime === 'application/xhtml+xml') return { is: 'html' };
   if (isTextType(mime)) return { is: 'text' };
   if (/^(?:image|audio|video|font)\//.test(mime)) return { is: 'binary', kind: mime };
-  // No type, or one that says nothing.
+  // No type, or a meaningless one.
   if (/^\s*<(?:!doctype html|html|head|body)\b/i.test(start.toString('latin1'))) return { is: 'html' };
   return isUtf8(bytes) ? { is: 'text' } : { is: 'binary', kind: mime || 'of an unknown type' };
 }
 
-/**
- * Types that are text by their name: the `text` family, and what is written in JSON, XML, YAML or a programming
- * language.
- */
+/** Types that are text by their name: the `text` family, JSON, XML, YAML and programming languages. */
 function isTextType(mime: string): boolean {
   return (
     mime.startsWith('text/') ||
@@ -109,12 +106,12 @@ function isTextType(mime: string): boolean {
   );
 }
 
-/** How far into a page its own word for its encoding is looked for, as the HTML standard has it. */
+/** How far into a page its encoding declaration is looked for, as the HTML standard has it. */
 const META_BYTES = 1024;
 
 /**
- * The text of a body. In this order: its byte order mark, the header's charset, the page's own word (`<meta charset>`,
- * an XML declaration), UTF-8 where it is that, and windows-1252, as browsers do.
+ * The text of a body. In this order: its byte order mark, the header's charset, the page's declaration (`<meta
+ * charset>`, XML), UTF-8 if valid, and windows-1252, as browsers do.
  */
 export function decodeText(bytes: Buffer, contentType: string): string {
   const said = [
@@ -142,7 +139,7 @@ function declaredEncoding(bytes: Buffer): string | undefined {
   return meta ?? /^<\?xml\b[^>]*?\bencoding\s*=\s*["']([^"']+)/.exec(start)?.[1];
 }
 
-/** Undefined where nobody knows the label, or this Node was built without the encoding. */
+/** Undefined if the label is unknown, or this Node was built without the encoding. */
 function tryDecode(bytes: Buffer, label: string): string | undefined {
   try {
     return new TextDecoder(label).decode(bytes);

@@ -15,9 +15,9 @@ import { WEB_FETCH_HEAD, type WebSettings } from './web-tool-heads.ts';
 const MAX_BYTES = 16 * 1024 * 1024;
 const TIME_MS = 30_000;
 const CONVERT_MS = 20_000;
-/** How much text of one page is given, in UTF-16 units: enough for a book. */
+/** Text limit of one page, in UTF-16 units: enough for a book. */
 const MAX_TEXT = 2_000_000;
-/** How much of an error's page is shown, in code points. */
+/** How much of an error page is shown, in code points. */
 const ERROR_EXCERPT = 1000;
 
 export type WebFetchOptions = {
@@ -28,10 +28,7 @@ export type WebFetchOptions = {
 
 type ReadOptions = { whole: boolean; signal: AbortSignal; convertMs: number };
 
-/**
- * `web_fetch`: a page, a PDF or a text of the web as text. It keeps what it fetched for a while, so make one for each
- * session.
- */
+/** `web_fetch`: a web page, PDF or text as text. It caches what it fetched for a while, so create one per session. */
 export function webFetchTool({ settings, resolve = resolveWithSystem, limits = {} }: WebFetchOptions): Tool {
   const cache = createPageCache(() => performance.now());
   const { bytes: maxBytes = MAX_BYTES, ms = TIME_MS, convertMs = CONVERT_MS } = limits;
@@ -146,7 +143,7 @@ function sizeAndType({ bytes, headers }: FetchedPage): string {
 const MAX_AGE_MS = 15 * 60_000;
 const MAX_CACHE_BYTES = 32 * 1024 * 1024;
 
-/** Pages by the URL they were asked for; the oldest go where they are too many bytes together. */
+/** Pages by requested URL; the oldest are dropped when they exceed the size limit together. */
 export type PageCache = { get(url: string): FetchedPage | undefined; put(url: string, page: FetchedPage): void };
 
 function createPageCache(elapsed: () => number): PageCache {

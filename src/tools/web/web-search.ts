@@ -14,7 +14,7 @@ const SNIPPET = 600;
 
 export type WebSearchOptions = { settings: () => WebSettings; env: NodeJS.ProcessEnv; ms?: number | undefined };
 
-/** `web_search`: titles, addresses and excerpts from the search engine a person chose in `search` of agentd.json. */
+/** `web_search`: titles, addresses and excerpts from the search engine configured as `search` in agentd.json. */
 export function webSearchTool({ settings, env, ms = TIME_MS }: WebSearchOptions): Tool {
   return defineTool({
     ...webSearchHead(settings),
@@ -48,7 +48,7 @@ function formatResults(query: string, results: SearchResult[], note: string): st
   return [...list, note].filter((part) => part !== '').join('\n');
 }
 
-/** On one line, without the marks some engines put around what matched. */
+/** On one line, without the highlighting some engines add. */
 function oneLine(text: string, max: number): string {
   return truncate(
     text
@@ -61,10 +61,10 @@ function oneLine(text: string, max: number): string {
 
 type SearchResult = { title: string; url: string; excerpt: string; date: string };
 export type SearchQuery = { query: string; count: number; signal: AbortSignal };
-/** One search. `note` is what the model should know of the results besides. Throws UserError. */
+/** One search. `note` is additional information for the model. Throws UserError. */
 export type SearchEngine = (query: SearchQuery) => Promise<{ results: SearchResult[]; note: string }>;
 
-/** An engine's request, and how its answer is read. From the three engines' own API documentation. */
+/** An engine's request, and how its answer is parsed. From the three engines' API documentation. */
 type EngineApi = {
   name: string;
   base: string;
@@ -147,9 +147,7 @@ function unresponsiveNote(engines: string[]): string {
   return engines.length === 0 ? '' : `(No answer from: ${truncate([...new Set(engines)].join(', '), 200)}.)`;
 }
 
-/**
- * The engine that the settings name. Throws UserError where there is none, or its key is not there: the words say how.
- */
+/** The configured engine. Throws UserError if there is none, or its key is missing: the message says what to do. */
 function openSearchEngine(settings: SearchSettings | undefined, env: NodeJS.ProcessEnv): SearchEngine {
   if (!settings) {
     throw new UserError(
@@ -163,7 +161,7 @@ function openSearchEngine(settings: SearchSettings | undefined, env: NodeJS.Proc
   const base = settings.base_url ?? api.base;
   if (base === '') throw new UserError(`\`search\` in agentd.json names ${api.name} without its \`base_url\`.`);
   const keyEnv = settings.api_key_env ?? api.keyEnv;
-  // The setting may hold the key itself by mistake.
+  // The setting may contain the key itself by mistake.
   const keyName = settings.api_key_env === undefined ? keyEnv : 'the variable named in search.api_key_env';
   const key = keyEnv === undefined ? '' : (env[keyEnv]?.trim() ?? '');
   if (keyEnv !== undefined && key === '') {
@@ -213,7 +211,7 @@ function engineError(
   const body = decodeText(answer.bytes, headers['content-type'] ?? '')
     .replace(/\s+/g, ' ')
     .trim();
-  // Some endpoints say in their complaint which key it was.
+  // Some endpoints repeat the key in their error message.
   const said = truncate(key === '' ? body : body.replaceAll(key, '[the key]'), 200);
   const quoted = said === '' ? '' : ` It says: ${said}`;
   if (status === 401 || status === 403) {

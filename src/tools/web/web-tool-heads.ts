@@ -3,12 +3,12 @@ import type { NetworkSettings, SearchSettings } from '../../protocol/settings/co
 import { type CallDescription, type CallEffects, optional } from '../common/define-tool.ts';
 import { hostRule, normalizeAddress } from '../permissions/subject-forms.ts';
 
-/** A file that is saved is held to the rules of `write_file`. */
+/** A saved file is subject to the rules of `write_file`. */
 const describeSaving = (path: string): CallDescription => ({
   ...{ tool: 'write_file', text: path, kind: 'path', access: 'write', shows: path, always: '', touches: ['work'] },
 });
 
-/** What the model is told of `web_fetch`. */
+/** The model-facing description of `web_fetch`. */
 export const WEB_FETCH_HEAD = {
   name: 'web_fetch',
   description:
@@ -28,7 +28,10 @@ export const WEB_FETCH_HEAD = {
   also: ({ save_as }: { save_as?: string | undefined }) => (save_as === undefined ? [] : [describeSaving(save_as)]),
 };
 
-/** What the model is told of `web_search`. A person who chose an engine wants it asked; without one it asks nobody. */
+/**
+ * The model-facing description of `web_search`. An engine that a person chose needs no approval; without one nothing is
+ * asked.
+ */
 export const webSearchHead = (settings: () => WebSettings) => ({
   ...WEB_SEARCH_HEAD,
   touches: (): CallEffects => (settings().search ? { touches: ['network'], granted: ['network'] } : { touches: [] }),
@@ -46,5 +49,5 @@ const WEB_SEARCH_HEAD = {
   replay: 'safe' as const,
 };
 
-/** What a person set for the web tools, as it is now. */
+/** The current settings of a person for the web tools. */
 export type WebSettings = { network?: NetworkSettings | undefined; search?: SearchSettings | undefined };
