@@ -22,19 +22,19 @@ import type { WatchFolder } from './watch/folder-watches.ts';
 import { watchWorkspace } from './watch/workspace-watch.ts';
 
 export type ServedWorkspace = {
-  /** Lets the calls in flight end, at most 10 s or as long as was asked for, and gives the workspace back. */
+  /** Waits for calls in flight, at most 10 s or as long as configured, and releases the workspace. */
   stop(): Promise<void>;
 };
 
-/** What one session needs of the daemon for another. */
+/** What a session needs from the daemon to affect another. */
 export type DaemonHooks = {
-  /** Something came in for it, of which no watch tells. */
+  /** Something arrived for it that no watch reports. */
   wake(name: string): void;
-  /** Why it is not served until a person comes; undefined where it is. */
+  /** Why it is not served until a person intervenes; undefined if it is. */
   quarantineReason(name: string): string | undefined;
-  /** A call of it waits for a person, whose answer may come as a save in `approvals/`. */
+  /** A call of it waits for a person, whose answer may be saved in `approvals/`. */
   onApprovalAsked(name: string): void;
-  /** Runs what does not give way, as a step of that session. */
+  /** Runs synchronous work, attributed to that session for the watchdog. */
   runGuarded<T>(name: string, what: string, run: () => T): T;
 };
 
@@ -44,34 +44,34 @@ export type ServeOptions = {
   disk: DiskMonitor;
   /** Sessions open at once. */
   mostOpen: number;
-  /** The workspace may be on a network file system: a person said so. */
+  /** A person allowed a workspace on a network file system. */
   allowNetwork: boolean;
   /** The workspace's settings may have changed. */
   settings: () => void;
-  /** How it stands with all settings, for the status file. */
+  /** The state of all settings, for the status file. */
   settingsTold: () => DaemonStatus['settings'];
   onLost: (why: Error) => void;
-  /** Done once the workspace is ours, before anything is watched. */
+  /** Called once the workspace is ours, before anything is watched. */
   prepare: () => Promise<void>;
-  /** Given what sessions need of each other, once there are any. */
+  /** Receives the hooks that sessions use to affect each other, once they exist. */
   hands?: (hands: DaemonHooks) => void;
-  /** The session that waits for this one; undefined where none does. */
+  /** The session that waits for this one; undefined if none does. */
   parentOf?: (name: string) => string | undefined;
-  /** Removes what is old in a session; whether more is left to do. */
+  /** Removes expired data of a session; resolves to whether more is left to remove. */
   sweep: (name: string) => Promise<boolean>;
-  /** How long the event loop may stand still before the watchdog ends the daemon, in ms. */
+  /** How long the event loop may be blocked before the watchdog ends the daemon, in ms. */
   patienceMs?: number;
-  /** How long the calls in flight may take when the daemon is asked to stop, in ms; 10 s if left out. */
+  /** How long calls in flight may take when the daemon is asked to stop, in ms; default 10 s. */
   graceMs?: number;
-  /** Seams: the system's file watches, and what it says of a file system. */
+  /** Replaceable in tests: file watches, and the file system type. */
   watch?: WatchFolder;
   typeOf?: ReadFsType;
 };
 
 /**
- * Takes the workspace and serves every session in it until it is stopped. Resolves when every inbox is watched and
- * every session with something in it has been woken; those whose records tell of something begun are woken next. Throws
- * `AlreadyOwnedError` where there is another daemon.
+ * Takes ownership of the workspace and serves every session in it until stopped. Resolves when every inbox is watched
+ * and every session with a message has been woken; sessions with unfinished work are woken next. Throws
+ * `AlreadyOwnedError` if another daemon is running.
  */
 export async function serveWorkspace(
   workspace: Workspace,
@@ -83,7 +83,7 @@ export async function serveWorkspace(
   const owner = await takeOwnership(workspace, options.onLost);
   log('info', `serving ${workspace.paths.root}, epoch ${owner.epoch}; lock: ${describeLock(owner.lockKind)}`);
   await options.prepare();
-  /** Whoever waits for a session that answers no more has to hear of it. */
+  /** A session that waits for one that can no longer answer has to be woken. */
   const wakeParent = (name: string): void => {
     const parent = options.parentOf?.(name);
     if (parent !== undefined) sessions.wake(parent);
@@ -108,7 +108,7 @@ export async function serveWorkspace(
     runGuarded: guard.runGuarded,
     runInSession: crashHandler.runInSession,
   });
-  /** Sessions whose calls were found waiting before there was a watch for them. */
+  /** Sessions found waiting for an approval before the watches existed. */
   const early = new Set<string>();
   let asks = (name: string): void => void early.add(name);
   options.hands?.({
@@ -169,7 +169,7 @@ export async function serveWorkspace(
   };
 }
 
-/** What the end of the last daemon says of the sessions, read before this one leaves a note of its own. */
+/** Reads how the last daemon ended for each session, before this one leaves a note of its own. */
 async function openCrashLoopGuardFor(
   { paths }: Workspace,
   { previous }: WorkspaceOwnership,
@@ -178,7 +178,7 @@ async function openCrashLoopGuardFor(
   const losses = readLosses(paths.losses);
   const note = readCrashNote(paths.crashNote, previous?.since);
   const assessed = assessBlame(losses, previous?.ended ?? 'in order', note);
-  // Before anything is opened: what is lost next is counted on from here.
+  // Before anything is opened: later losses are counted from here.
   if (JSON.stringify(assessed.losses) !== JSON.stringify(losses))
     await writeLosses(paths.losses, assessed.losses).catch((error) => log('warn', errorText(error)));
   return openCrashLoopGuard({
@@ -190,7 +190,7 @@ async function openCrashLoopGuardFor(
   });
 }
 
-/** When a file was last written, in ms since 1970; 0 where it cannot be told. */
+/** When a file was last written, in ms since 1970; 0 if unknown. */
 function lastWritten(path: string): number {
   try {
     return fs.lstatSync(path).mtimeMs;
@@ -203,7 +203,7 @@ function testSeamsOf({ watch, typeOf }: ServeOptions): { watch?: WatchFolder; ty
   return { ...(watch && { watch }), ...(typeOf && { typeOf }) };
 }
 
-/** The record's promises rest on locks and syncs that a file system of another machine may not keep. */
+/** The event log depends on locks and syncs that a network file system may not keep. */
 function assertLocalFileSystem({ paths }: Workspace, typeOf?: ReadFsType): void {
   const { local, name } = fileSystemAt(paths.own, typeOf);
   if (local) return;
@@ -212,7 +212,7 @@ function assertLocalFileSystem({ paths }: Workspace, typeOf?: ReadFsType): void 
   );
 }
 
-/** Changes when somebody puts another record in place. '' where it cannot be told. */
+/** Changes when somebody replaces the event log. '' if unknown. */
 function logFingerprintOf(record: string): string {
   try {
     const stat = fs.lstatSync(record, { bigint: true });
@@ -222,9 +222,7 @@ function logFingerprintOf(record: string): string {
   }
 }
 
-/**
- * Whether something lies in a session's inbox. Where it cannot be looked at, its own opening finds out why and says it.
- */
+/** Whether a session's inbox contains anything. If it cannot be read, opening the session reports why. */
 function hasInboxFiles({ paths }: Workspace, name: string): boolean {
   try {
     const waiting = ifExists(() => fs.readdirSync(sessionPaths(paths.session(name)).inbox)) ?? [];

@@ -5,15 +5,15 @@ import type { PreviousEnd } from '../host/ownership.ts';
 
 const NO_LOSSES: CrashRecord = { in_a_row: 0, against: {} };
 
-/** The session that the last daemon was lost over: how many in a row by now, and what happened. */
+/** The session the last daemon was lost over: how many times in a row, and why. */
 export type BlamedSession = { session: string; times: number; why: string };
 
-/** What the next daemon starts from. */
+/** The starting point for the next daemon. */
 export type BlameResult = { losses: CrashRecord; blamed: BlamedSession | null };
 
 /**
- * Only a note names a session: that of the watchdog, or that of the crash handler. A loss without one (`kill -9`,
- * power, memory) says nothing about the sessions that were open, however few; it only counts towards `in_a_row`.
+ * Only a note blames a session: the watchdog's or the crash handler's. A loss without one (`kill -9`, power, memory)
+ * says nothing about the sessions that were open, however few; it only counts towards `in_a_row`.
  */
 export function assessBlame(before: CrashRecord, ended: PreviousEnd, note: CrashNote | undefined): BlameResult {
   if (ended === 'in order') return { losses: { ...before, in_a_row: 0 }, blamed: null };
@@ -25,7 +25,7 @@ export function assessBlame(before: CrashRecord, ended: PreviousEnd, note: Crash
   return { losses, blamed: { session, times, why: note.why } };
 }
 
-/** A file that makes no sense is as good as none: nobody is blamed. */
+/** An unreadable file counts as none: nobody is blamed. */
 export function readLosses(path: string): CrashRecord {
   return CrashRecord.safeParse(readJsonOrUndefined(path)).data ?? NO_LOSSES;
 }
@@ -33,7 +33,7 @@ export function readLosses(path: string): CrashRecord {
 export const writeLosses = (path: string, losses: CrashRecord): Promise<void> =>
   replaceFile(path, `${JSON.stringify(losses, null, 2)}\n`);
 
-/** The note about that owner's end; undefined where it left none. */
+/** The note about that owner's end; undefined if it left none. */
 export function readCrashNote(path: string, ownerSince: string | undefined): CrashNote | undefined {
   const note = CrashNote.safeParse(readJsonOrUndefined(path)).data;
   return note && note.owner_since === ownerSince ? note : undefined;

@@ -4,14 +4,14 @@ import { errorText } from '../../base/user-error.ts';
 import type { CrashNote } from '../../protocol/workspace/daemon-files.ts';
 
 export type CrashHandler = {
-  /** Runs work of a session. What it starts belongs to that session too: timers, promises, listeners. */
+  /** Runs work of a session. Timers, promises and listeners started by it are attributed to that session too. */
   runInSession<T>(session: string, run: () => T): T;
   stop(): void;
 };
 
 /**
- * Leaves a note where an error that nobody caught ends the daemon, with the session in whose work it was thrown. It
- * only observes: the process still ends with Node's own message and exit code.
+ * Writes a note when an uncaught error ends the daemon, naming the session whose work threw it. It only observes: the
+ * process still ends with Node's own message and exit code.
  */
 export function startCrashHandler(path: string, ownerSince: string): CrashHandler {
   const current = new AsyncLocalStorage<string>();

@@ -6,37 +6,41 @@ import type { CrashRecord } from '../../protocol/workspace/daemon-files.ts';
 import type { BlameResult } from './crash-blame.ts';
 import type { UnservedSession } from './session-trouble.ts';
 
-/** Evidence of so many daemons lost in a row, and a session that has no message to give up is not opened at once. */
+/** After evidence of this many lost daemons in a row, a session without a message to give up is not opened at once. */
 const MAX_CRASHES = 3;
 const HOLD_FIRST_MS = 60_000;
 const HOLD_MAX_MS = 24 * 3_600_000;
-/** From this many losses in a row without a note on, the daemon waits, and opens sessions one at a time. */
+/**
+ * From this many consecutive losses without a note on, the daemon delays its start and opens sessions one at a time.
+ */
 const CRASH_LOOP_LENGTH = 2;
 const PAUSE_MAX_MS = 8000;
-/** The next session is opened after this long at the latest; sooner where so many wait that it would take a minute. */
+/**
+ * Upper limit of the delay before the next session is opened; shorter if the queue would otherwise take over a minute.
+ */
 const GAP_MS = 2000;
 const ALL_OPENED_MS = 60_000;
-/** A daemon that has lived for so long is not the next of a row. */
+/** A daemon that has run this long breaks the series of losses. */
 const STABLE_AFTER_MS = 10 * 60_000;
 
-/** The sessions that want to be opened, as the guard sees them. */
+/** The sessions waiting to be opened, as the guard sees them. */
 export type OpeningQueue = {
   waiting(): Iterable<string>;
-  /** Every session that has something to do is waiting or open by now. */
+  /** Every session with work to do is waiting or open by now. */
   isComplete(): boolean;
   openWaiting(): void;
 };
 
-/** Who may be opened after daemons were lost. */
+/** Decides which sessions may be opened after daemons were lost. */
 export type CrashLoopGuard = {
   start(queue: OpeningQueue): void;
   mayOpen(name: string): boolean;
-  /** How the last daemon ended for this session; asked when it is opened, and answered once. */
+  /** How the last daemon ended for this session; consumed by the first call when it is opened. */
   takePreviousFailure(name: string): PreviousFailure | undefined;
-  /** Its loop came to rest: what was counted against it is forgiven. */
+  /** The session became idle: its crash count is reset. */
   onIdle(name: string): void;
   onClose(name: string): void;
-  /** With evidence against it and nothing on record that could be given up, a session is held for a while. */
+  /** Delays a session that was blamed and has no work on record that could be given up. */
   holdIfBlamed(name: string, hasOpenWork: boolean): boolean;
   listHeld(): UnservedSession[];
   stop(): void;
@@ -44,17 +48,17 @@ export type CrashLoopGuard = {
 
 type CrashLoopOptions = {
   assessed: BlameResult;
-  /** Puts the losses on file, for the next daemon. */
+  /** Saves the losses for the next daemon. */
   write: (losses: CrashRecord) => Promise<void>;
-  /** When the session's event log was last written, in ms; 0 where there is none. */
+  /** When the session's event log was last written, in ms; 0 if there is none. */
   lastWritten: (name: string) => number;
   clock: Clock;
   log: SessionPorts['log'];
 };
 
 /**
- * After losses that nothing explains, the daemon waits 2^n seconds and opens sessions one at a time. The one whose
- * event log was written last goes last: should it be what costs the memory, the others were served before. Nobody is
+ * After unexplained losses the daemon waits 2^n seconds and opens sessions one at a time. The session whose event log
+ * was written last is opened last: if it is the one that exhausts memory, the others were served before. Nobody is
  * blamed.
  */
 export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }: CrashLoopOptions): CrashLoopGuard {
@@ -75,13 +79,13 @@ export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }:
 
   const against = (name: string): number => getOwn(losses.against, name) ?? 0;
 
-  /** One after the other; a file that cannot be written is no reason to serve nobody. */
+  /** Writes are serialized; a file that cannot be written is no reason to stop serving. */
   function save(next: CrashRecord): void {
     losses = next;
     writing = writing.then(() => write(next)).catch((error) => log('warn', errorText(error)));
   }
 
-  /** Twice as long for each daemon more. */
+  /** The delay doubles with each further daemon. */
   function hold(name: string): void {
     const ms = Math.min(HOLD_MAX_MS, HOLD_FIRST_MS * 2 ** Math.min(20, against(name) - MAX_CRASHES));
     heldUntil.set(name, clock.elapsed() + ms);
@@ -95,7 +99,8 @@ export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }:
     return `It crashed ${against(name)} daemons in a row. It is opened again at ${until}; to retry now, remove it from .agentd/losses.json and restart the daemon.${last}`;
   }
 
-  // After the third it is opened once, so that its message is given up with a reply; after more of them it is held.
+  // After the third loss it is opened once, so that its message is given up with a reply; after more of them it is
+  // delayed.
   for (const name of Object.keys(losses.against)) if (against(name) > MAX_CRASHES) hold(name);
 
   function pause(): void {
@@ -135,7 +140,7 @@ export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }:
     queue.openWaiting();
   }
 
-  /** The next one follows at once, but not within the turn of whoever tells us. */
+  /** The next one follows at once, but not synchronously in the caller. */
   function advance(name: string): void {
     if (name !== current || phase !== 'one at a time') return;
     cancelNext();

@@ -3,16 +3,16 @@ import type { TroubleKind } from '../../protocol/workspace/daemon-files.ts';
 import { CorruptLogError, toDiskError } from '../../store/fs/store-errors.ts';
 
 /**
- * What keeps a session from being served. `quarantined`: its record or the disk under it cannot be trusted. `blocked`:
- * a person has to give access, or move something away. `no room`, `too many files`: the machine is short of something.
- * `failing`: a bug.
+ * What keeps a session from being served. `quarantined`: its event log or the disk under it cannot be trusted.
+ * `blocked`: a person has to grant access, or move something out of the way. `no room`, `too many files`: the machine
+ * lacks a resource. `failing`: a bug.
  */
 export type SessionTrouble = {
   is: TroubleKind;
   why: string;
   /** For the log: a bug keeps its stack. */
   log: string;
-  /** It may pass by itself, or be mended without a change of the session's files. */
+  /** It may pass by itself, or be fixed without a change to the session's files. */
   isTransient: boolean;
 };
 
@@ -20,7 +20,7 @@ const FILE_LIMIT_CODES = new Set(['EMFILE', 'ENFILE']);
 
 const isFileLimit = (error: unknown): boolean => FILE_LIMIT_CODES.has(errorCode(error) ?? '');
 
-/** What went wrong in a session, in words that a person can act on. */
+/** Describes what went wrong in a session, in words that a person can act on. */
 export function classifyTrouble(thrown: unknown): SessionTrouble {
   const path = thrown instanceof Error && 'path' in thrown ? String(thrown.path) : 'a file of the session';
   const error = toDiskError(thrown, 'use', path);

@@ -11,10 +11,13 @@ export const realClock: Clock = {
   },
 };
 
-/** How long the calls in flight may take when the daemon is asked to stop, in ms. */
+/** How long calls in flight may take when the daemon is asked to stop, in ms. */
 export const GRACE_MS = 10_000;
 
-/** Times of the daemon that the environment may set, for whoever tries them; what is no number of seconds sets none. */
+/**
+ * Time limits of the daemon that the environment can override, for tests; values that are not a number of seconds are
+ * ignored.
+ */
 export function timesOf(env: NodeJS.ProcessEnv): { graceMs?: number; patienceMs?: number } {
   const [graceMs, patienceMs] = [msIn(env['AGENTD_GRACE_S']), msIn(env['AGENTD_WATCHDOG_S'])];
   return { ...(graceMs !== undefined && { graceMs }), ...(patienceMs !== undefined && { patienceMs }) };

@@ -11,38 +11,40 @@ const MIB = 2 ** 20;
 const CHECK_EVERY_MS = 1000;
 const PROBE_FIRST_MS = 1000;
 const PROBE_MAX_MS = 30_000;
-/** Of the floor: below this nothing further is begun. */
+/** Share of the floor below which no further call is started. */
 const NONE_BELOW_SHARE = 1 / 4;
-/** Room must have grown by a quarter before things go on, so that they do not stop again at once. */
+/** Free space must grow by a quarter before work resumes, so that it does not stop again at once. */
 const RESUME_FACTOR = 1.25;
-/** The reserve is made only where so many times its size stays free above the floor. */
+/** The reserve is created only if this many times its size stays free above the floor. */
 const MIN_SPARE_RESERVES = 4;
-/** A session takes some 15 inodes and a message 4; of a small file system a twentieth. */
+/** A session takes some 15 inodes and a message 4; on a small file system the floor is a twentieth. */
 const MIN_INODES = 1024;
 const MIN_INODE_SHARE = 1 / 20;
 
 export type DiskThresholds = { floorMb: number; reserveMb: number };
 
-/** What statfs tells, in its own units. */
+/** The result of statfs, in its own units. */
 export type FreeSpace = { bavail: number; bsize: number; files: number; ffree: number };
 
 export type DiskMonitor = {
   capacity: () => DiskCapacity;
-  /** Frees so many bytes of the reserve after a write did not fit. True where it had some: write again. */
+  /** Frees this many bytes of the reserve after a write did not fit. True if it had any: retry the write. */
   freeReserve(bytes: number): boolean;
-  /** A write found no room. Nothing new is begun until there is some. The reserve stays, for the record alone. */
+  /**
+   * A write found no space. Nothing new is started until there is some. The reserve is kept for the event log alone.
+   */
   reportFull(error: unknown): void;
-  /** Looks and makes the reserve; from then on looks each second and calls `onRoom` when things may go on. */
+  /** Checks and creates the reserve; then checks each second and calls `onRoom` when work may resume. */
   start(onRoom: () => void): void;
   status(): { room: DiskCapacity; free_mb: number; floor_mb: number; reserve: boolean; why: string | null };
-  /** Looks no more. The reserve stays for the next daemon. */
+  /** Stops checking. The reserve stays for the next daemon. */
   stop(): void;
 };
 
 /**
- * How much room there is for a workspace. Below the floor nothing new is taken in; below a quarter of it, or once a
- * write found no room, no further call is begun. It goes on by itself once a quarter more than was wanted is free and
- * the reserve could be made again.
+ * Monitors free space for a workspace. Below the floor no new message is accepted; below a quarter of it, or once a
+ * write found no space, no further call is started. Work resumes by itself once a quarter more than the floor is free
+ * and the reserve could be recreated.
  */
 export function openDiskMonitor(
   options: { folder: string; reserve: string; rules: () => DiskThresholds; clock: Clock; log: SessionPorts['log'] },
@@ -56,13 +58,13 @@ export function openDiskMonitor(
   let timer: NodeJS.Timeout | null = null;
   let onRoom = () => {};
 
-  /** How many times the floor is free, of bytes or of inodes, whichever is less. 1 where it cannot be asked. */
+  /** Free space as a multiple of the floor, of bytes or of inodes, whichever is less. 1 if it cannot be read. */
   function share(): number {
     try {
       const { bavail, bsize, files, ffree } = ask(folder);
       free = bavail * bsize;
       const floor = Math.max(1, rules().floorMb * MIB);
-      // Some file systems (btrfs) have no fixed number of inodes and tell none.
+      // Some file systems (btrfs) have no fixed number of inodes and report none.
       const inodes =
         files > 0 ? ffree / Math.max(1, Math.min(MIN_INODES, files * MIN_INODE_SHARE)) : Number.POSITIVE_INFINITY;
       if (inodes < free / floor) why = `${ffree} free inodes left`;
@@ -100,7 +102,7 @@ export function openDiskMonitor(
     if (is === 'plenty') setImmediate(() => onRoom());
   }
 
-  /** Whether as much as the reserve can be written, which also tells a quota that statfs does not know of. */
+  /** Whether as much as the reserve can be written, which also detects a quota that statfs does not show. */
   function probeReserve(): boolean {
     if (!makeReserve(Math.max(1, rules().reserveMb))) return false;
     if (rules().reserveMb === 0) removeIfPossible(reserve);
@@ -109,7 +111,7 @@ export function openDiskMonitor(
   }
 
   function makeReserve(mb: number): boolean {
-    // Beside the one that is there: that must not be lost to find out that there is no room yet.
+    // Created beside the existing reserve: that must not be lost just to find out that there is still no space.
     const fresh = `${dirname(reserve)}/${stagingName()}`;
     try {
       allocateFile(fresh, mb);
@@ -122,7 +124,7 @@ export function openDiskMonitor(
     }
   }
 
-  /** Makes it where there is room to spare; on a small disk it would only be in the way. */
+  /** Creates it if there is space to spare; on a small disk it would only be in the way. */
   function keepReserve(): void {
     const { floorMb, reserveMb } = rules();
     const isThere = (fs.statSync(reserve, { throwIfNoEntry: false })?.size ?? -1) === reserveMb * MIB;
@@ -169,7 +171,7 @@ export function openDiskMonitor(
   };
 }
 
-/** False where it could not be removed, as on a file system that is read-only now. */
+/** False if it could not be removed, as on a file system that became read-only. */
 function removeIfPossible(path: string): boolean {
   try {
     fs.rmSync(path, { force: true });
@@ -179,7 +181,7 @@ function removeIfPossible(path: string): boolean {
   }
 }
 
-/** Writes real bytes: holes take no room, and a run of zeros none where the file system compresses. */
+/** Writes real bytes: holes take no space, nor do zeros on a compressing file system. */
 function allocateFile(path: string, mb: number): void {
   const bytes = randomFillSync(Buffer.alloc(MIB));
   const fd = fs.openSync(path, 'wx', 0o600);

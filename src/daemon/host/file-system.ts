@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 
-/** A file system, and whether the kernel here sees every change of it and keeps its locks. */
+/** A file system, and whether this kernel sees every change of it and enforces its locks. */
 export type FileSystem = { local: boolean; name: string };
 
 /** The magic numbers of statfs(2) and linux/magic.h; those of macOS are below 64. */
@@ -24,7 +24,7 @@ const LOCAL_TYPES: ReadonlyMap<number, string> = new Map([
   [26, 'apfs'],
 ]);
 
-/** Known not to be seen whole from here; anything else that is not in the list above is treated the same. */
+/** Known to be changed from elsewhere; any type not in the list above is treated the same. */
 const REMOTE_TYPES: ReadonlyMap<number, string> = new Map([
   [0x6969, 'nfs'],
   [0x517b, 'smb'],
@@ -37,13 +37,13 @@ const REMOTE_TYPES: ReadonlyMap<number, string> = new Map([
   [0x786f4256, 'vboxsf'],
 ]);
 
-/** Asks for the type of a path's file system; a seam, since not every machine has one of each. */
+/** Reads the type of a path's file system; replaceable in tests, since not every machine has one of each. */
 export type ReadFsType = (path: string) => number;
 export const readFsType: ReadFsType = (path) => fs.statfsSync(path).type;
 
-/** The file system a path is on. Throws what statfs throws. */
+/** The file system of a path. Throws what statfs throws. */
 export function fileSystemAt(path: string, ask: ReadFsType = readFsType): FileSystem {
-  // As a signed number on some platforms.
+  // Some platforms return a signed number.
   const type = ask(path) >>> 0;
   const known = LOCAL_TYPES.get(type);
   return known

@@ -18,12 +18,12 @@ import {
 import { realClock } from './clock.ts';
 
 /**
- * How long a lock may be held by nobody we can name. A probe holds it for moments, a winner writes its name within
- * seconds.
+ * How long a lock may be held without an identified owner. A probe holds it for moments; a new owner writes its name
+ * within seconds.
  */
 const UNNAMED_LOCK_MS = 10_000;
 
-/** A workspace has an owner already. Exit code 3, and it names the first. */
+/** The workspace already has an owner, which the message names. Exit code 3. */
 export class AlreadyOwnedError extends UserError {
   constructor(root: string, owner: WorkspaceOwner | undefined) {
     const who = owner ? `process ${owner.pid} on ${owner.host}, since ${owner.at}` : 'an unknown process';
@@ -36,22 +36,22 @@ export class AlreadyOwnedError extends UserError {
 export type WorkspaceOwnership = SessionPorts['owner'] & {
   readonly lockKind: WorkspaceOwner['lock'];
   readonly epoch: number;
-  /** Since when; it tells this owner from every other. */
+  /** Start of the ownership; identifies this owner. */
   readonly since: string;
-  /** Who owned it before, if anybody did, and how that ended. */
+  /** The previous owner, if any, and how it ended. */
   readonly previous: { since: string; ended: PreviousEnd } | undefined;
   /**
-   * The epoch for a session whose record ends with the epoch `seen`: ours, which is raised first, durably, where the
-   * record is ahead of it. So a session that was moved in from elsewhere gets no lines that its readers would void.
+   * The epoch for a session whose event log ends with epoch `seen`: ours, durably raised first if the log is ahead of
+   * it. So a session moved in from elsewhere gets no events that its readers would void.
    */
   epochFor(seen: number): Promise<number>;
-  /** Gives the workspace back. `owner.json` stays and says so: the next owner counts on from its epoch. */
+  /** Releases the workspace. `owner.json` stays and says so: the next owner continues from its epoch. */
   release(): Promise<void>;
 };
 
 /**
- * Makes this process the one owner of a workspace, or throws `AlreadyOwnedError`; `owner.json` with our epoch is
- * durable when this returns. Where somebody else turns out to own it now, `onLost` is called, and then `check` throws.
+ * Makes this process the only owner of a workspace, or throws `AlreadyOwnedError`; `owner.json` with our epoch is
+ * durable when this returns. If another owner appears later, `onLost` is called, and then `check` throws.
  */
 export async function takeOwnership(workspace: Workspace, onLost: (why: Error) => void): Promise<WorkspaceOwnership> {
   const lock = await acquireLock(workspace.paths, onLost);
@@ -63,9 +63,7 @@ export async function takeOwnership(workspace: Workspace, onLost: (why: Error) =
   }
 }
 
-/**
- * Tries again for a while where the lock is held but no owner lives: somebody starts, or only asks whether it is free.
- */
+/** Retries for a while if the lock is held but no owner lives: another daemon is starting, or probing the lock. */
 async function acquireLock(paths: WorkspacePaths, onLost: (why: Error) => void): Promise<WorkspaceLock> {
   const end = performance.now() + UNNAMED_LOCK_MS;
   for (;;) {
@@ -105,7 +103,7 @@ async function claimWorkspace(
     lock: lock.kind,
     folder: ownedFolderOf(paths),
   };
-  // A write that failed half-way may have left this on file, and is no other owner's.
+  // A write that failed half-way may have left this in the file; it is not another owner's.
   let lastWrittenEpoch = ours.epoch;
   await writeOwnerFile(paths, ours);
 
@@ -142,7 +140,7 @@ async function claimWorkspace(
     check,
     epochFor: (seen) => inOrder(() => raiseEpoch(seen)),
     async release() {
-      // Without this line the file names a process that is gone; the lock is what counts.
+      // Without this line the file names a process that has ended; the lock is what counts.
       const end = { ...ours, ended_at: new Date().toISOString() };
       if (readOwner(paths)?.epoch === ours.epoch) await writeOwnerFile(paths, end).catch(() => undefined);
       await lock.release();
@@ -150,22 +148,22 @@ async function claimWorkspace(
   };
 }
 
-/** An owner that did not give the workspace back was lost: by itself, or with the whole machine. */
+/** An owner that did not release the workspace was lost: alone, or with the whole machine. */
 function previousEndOf(last: WorkspaceOwner, now: WorkspaceOwner): PreviousEnd {
   if (last.ended_at !== undefined) return 'in order';
   const sameBoot = last.boot_id === null || last.boot_id === now.boot_id;
-  // The owner of the workspace that this one is a copy of may live.
+  // If this workspace is a copy, the owner of the original may still be running.
   const sameFolder = last.folder === undefined || JSON.stringify(last.folder) === JSON.stringify(now.folder);
   return sameBoot && sameFolder && last.host === now.host ? 'lost' : 'with the machine';
 }
 
-/** The epoch to count on from: never below that of a record, even where `owner.json` was deleted or makes no sense. */
+/** The epoch to continue from: never below that of an event log, even if `owner.json` was deleted or is invalid. */
 async function findPreviousEpoch(workspace: Workspace): Promise<number> {
   const owner = readOwner(workspace.paths);
   if (owner) return owner.epoch;
   let newest = 0;
   for (const name of workspace.listSessions()) {
-    // A record that cannot be read is told of when its session is opened.
+    // An unreadable event log is reported when its session is opened.
     const last = await workspace.lastEvent(name).catch(() => undefined);
     if (last && last.epoch < MAX_EPOCH) newest = Math.max(newest, last.epoch);
   }
@@ -179,10 +177,9 @@ async function writeOwnerFile(paths: WorkspacePaths, owner: WorkspaceOwner): Pro
 type WorkspaceLock = { kind: WorkspaceOwner['lock']; release(): Promise<void> };
 
 /**
- * The lock of a workspace, if nobody has it. It is the kernel's, on a descriptor that is kept open; where no program
- * can take that, a lock folder with a heartbeat, and `onLost` hears when that was taken away. A lock on a file that has
- * lost its name keeps nobody out, and one taken beside an owner that holds the other kind neither: both count as not
- * had.
+ * The lock of a workspace, if it is free: a kernel lock on a descriptor that stays open; without a program to take
+ * that, a lock folder with a heartbeat, in which case `onLost` is called when it was taken away. A lock on a file that
+ * lost its name excludes nobody, nor does one beside an owner that uses the other kind: both count as not acquired.
  */
 async function tryWorkspaceLock(
   paths: WorkspacePaths,
@@ -224,7 +221,7 @@ async function tryLockFolder(
 ): Promise<(() => Promise<void>) | undefined> {
   try {
     const options = { stale: LOCK_FOLDER_STALE_MS, update: 5_000, realpath: false, onCompromised: onLost };
-    // Loaded where the kernel's lock is not to be had: it brings ten files along.
+    // Loaded only if the kernel's lock is not available: it brings ten files along.
     const { default: lockfile } = await import('proper-lockfile');
     return await lockfile.lock(paths.lock, options);
   } catch (error) {
@@ -233,5 +230,5 @@ async function tryLockFolder(
   }
 }
 
-/** How the last daemon of this workspace ended. `machine`: with the system it ran on. */
+/** How the last daemon of this workspace ended. `with the machine`: together with the system it ran on. */
 export type PreviousEnd = 'in order' | 'lost' | 'with the machine';

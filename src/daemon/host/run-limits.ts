@@ -2,18 +2,18 @@ import * as fs from 'node:fs';
 import PQueue from 'p-queue';
 import type { Clock, RunSemaphore } from '../../engine/ports/session-ports.ts';
 
-/** An open session holds its record, its inbox and the text of its call. */
+/** An open session keeps its event log, its inbox and the text of its call open. */
 const FDS_PER_SESSION = 3;
-/** Each run at work besides: a connection, a program with two pipes, and what is opened for a moment. */
+/** Each active run in addition: a connection, a program with two pipes, and files opened briefly. */
 const FDS_PER_RUN = 8;
 /** Node's own, the lock, the log and the watches. */
 const FDS_RESERVED = 32;
 const MAX_OPEN_SESSIONS = 512;
 
-/** How many sessions may be open, and how many runs at work, within a limit on open files. */
+/** How many sessions may be open and how many runs active within a limit on open files. */
 export type OpenLimits = { sessions: number; runs: number };
 
-/** Divides `limit` descriptors (undefined: none is told) for `runs` runs that are wished for. At least one of each. */
+/** Divides `limit` descriptors (undefined: unknown) for `runs` requested runs. At least one of each. */
 export function limitsWithin(limit: number | undefined, runs: number): OpenLimits {
   const room = Math.max(0, (limit ?? Number.POSITIVE_INFINITY) - FDS_RESERVED);
   const atWork = Math.max(1, Math.min(runs, Math.floor(room / 2 / FDS_PER_RUN)));
@@ -26,7 +26,7 @@ export function limitsWithin(limit: number | undefined, runs: number): OpenLimit
   };
 }
 
-/** This process's limit on open files, where /proc tells it. Node has raised it as far as it may by itself. */
+/** This process's limit on open files, if /proc has it. Node has already raised it as far as permitted. */
 export function readOpenFilesLimit(): number | undefined {
   try {
     const found = /^Max open files\s+(\d+)/m.exec(fs.readFileSync('/proc/self/limits', 'latin1'))?.[1];
@@ -36,7 +36,7 @@ export function readOpenFilesLimit(): number | undefined {
   }
 }
 
-/** Places for `runs` runs at once; the one that has waited longest comes first. */
+/** A semaphore for `runs` concurrent runs; first come, first served. */
 export function createRunSemaphore(runs: number): RunSemaphore {
   const queue = new PQueue({ concurrency: runs });
   return {
@@ -57,10 +57,10 @@ export function createRunSemaphore(runs: number): RunSemaphore {
 
 const PAUSE_FIRST_MS = 250;
 const PAUSE_MAX_MS = 30_000;
-/** Where no file was short for this long after a pause, the next one is as short as the first. */
+/** If files were not short for this long after a pause, the next pause is as short as the first. */
 const PAUSE_RELAX_MS = 2000;
 
-/** Keeps sessions from being opened for a while where files are short: doubled each time, up to half a minute. */
+/** Pauses opening sessions while file descriptors are short: doubled each time, up to half a minute. */
 export type OpeningPause = { readonly isOn: boolean; begin(): void; relax(): void };
 
 export function createOpeningPause(clock: Clock): OpeningPause {

@@ -3,19 +3,19 @@ import type { CrashNote } from '../../protocol/workspace/daemon-files.ts';
 
 const STALL_LIMIT_MS = 60_000;
 const TICKS_PER_LIMIT = 60;
-/** Words that cannot be written within this do not hold up the end. */
+/** A report that cannot be written within this time does not delay the end. */
 const REPORT_MS = 1000;
-/** Bytes of the name and the step that are told. */
+/** Bytes of the session's name and the step in the report. */
 const MARK_BYTES = 1024;
-/** A step that takes longer than this is told, though it ended. */
+/** A step that takes longer than this is logged even if it ends. */
 const SLOW_MS = 2000;
 
 /**
- * Plain JavaScript as text: a worker's file would have to be found both beside the sources and in the compiled package.
- * It has an event loop of its own, counts its own ticks since the main thread last moved, and reads no clock: SIGSTOP
- * and suspend hold both threads, and a thread that waits for the disk (state D) is the kernel's to wake, and cannot be
- * ended either. SIGKILL, since every other signal can have a listener, and a listener waits for the loop that stands
- * still. Neither a disk nor a reader of stderr that does not answer holds it up: they are written to by other threads.
+ * Plain JavaScript as text: a worker file would need one path in the sources and another in the compiled package. It
+ * has its own event loop, counts its own ticks since the main thread last moved, and reads no clock: SIGSTOP and
+ * suspend stop both threads, and a thread that waits for the disk (state D) can only be woken by the kernel, and cannot
+ * be ended either. It uses SIGKILL, since every other signal can have a listener, which would wait for the blocked
+ * event loop. An unresponsive disk or reader of stderr does not block it: other threads write to them.
  */
 const WATCHDOG_THREAD = `
   const { readFileSync, write, writeFile } = require('node:fs');
@@ -49,28 +49,28 @@ const WATCHDOG_THREAD = `
 `;
 
 export type Watchdog = {
-  /** Runs what does not give way, as the step of a session, with the steps in it; one that takes long is logged. */
+  /** Runs synchronous work as a step of a session, with nested steps; a slow one is logged. */
   runGuarded<T>(session: string, what: string, run: () => T): T;
   stop(): Promise<void>;
 };
 
 export type WatchdogOptions = {
-  /** How long the loop may stand still. */
+  /** How long the event loop may be blocked. */
   patienceMs?: number;
-  /** Where it leaves why it ended the process, and for whom. */
+  /** Where it writes why it ended the process, and which session is to blame. */
   path?: string;
   of?: Pick<CrashNote, 'owner_since'>;
   slow?: (session: string, what: string, seconds: number) => void;
 };
 
 /**
- * Ends the process with SIGKILL when its event loop has stood still for a minute: it would hold the workspace and serve
- * nobody. Whoever started it may start it anew; what it was at goes on then, and the file it leaves says whose step it
- * stood still in.
+ * Ends the process with SIGKILL when its event loop has been blocked for a minute: it would keep the workspace without
+ * serving anyone. Whoever started it may restart it; its work then continues, and the file it leaves names the session
+ * whose step blocked.
  */
 export function startWatchdog({ patienceMs = STALL_LIMIT_MS, path, of, slow }: WatchdogOptions = {}): Watchdog {
   const tickMs = patienceMs / TICKS_PER_LIMIT;
-  /** Ticks of the main thread; bytes in use of the mark. */
+  /** Ticks of the main thread; length of the label in bytes. */
   const beat = new Int32Array(new SharedArrayBuffer(8));
   const mark = Buffer.from(new SharedArrayBuffer(MARK_BYTES));
   const workerData = {
@@ -82,7 +82,7 @@ export function startWatchdog({ patienceMs = STALL_LIMIT_MS, path, of, slow }: W
     told: { path, of },
   };
   const worker = new Worker(WATCHDOG_THREAD, { eval: true, execArgv: [], env: {}, workerData });
-  // Without its watchdog a daemon is as good as before.
+  // The daemon also works without its watchdog.
   worker.on('error', () => {});
   worker.unref();
   const timer = setInterval(() => Atomics.add(beat, 0, 1), tickMs / 2);

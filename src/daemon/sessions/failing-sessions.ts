@@ -2,37 +2,37 @@ import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';
 import type { SessionTrouble, UnservedSession } from '../crashes/session-trouble.ts';
 
 const RETRY_MS = 30_000;
-/** A wake tries a session in trouble at once, but not more often than this. */
+/** A wake retries a session in trouble at once, but not more often than this. */
 const MIN_RETRY_MS = 1000;
 
-/** `isBesideCall`: a call of it is in flight and ends as it will; only what comes in meanwhile is not heard. */
+/** `isBesideCall`: a call of it is in flight and continues; only new input is not read. */
 type TroubleContext = { logFingerprint: string; isBesideCall: boolean };
 type FailingSession = SessionTrouble & TroubleContext & { since: string; triedAt: number; isRetryRequested: boolean };
 
-/** The sessions that are not served, why, and when each is tried again. */
+/** The sessions that are not served, why, and when each is retried. */
 export type FailingSessions = {
   /**
-   * Its trouble is now this one; what is new is logged. `logFingerprint`: that of a log that cannot be trusted, and
-   * that is not tried again while it stays the same; '' otherwise.
+   * Sets the session's trouble and logs it if it is new. `logFingerprint`: that of an untrusted event log, which is not
+   * retried while it stays the same; '' otherwise.
    */
   report(name: string, trouble: SessionTrouble, context: TroubleContext): void;
-  /** Whether it may be opened now. One that is not failing may. */
+  /** Whether it may be opened now. A session that is not failing may. */
   mayTry(name: string): boolean;
-  /** Somebody woke it before it may be tried: as soon as it may. */
+  /** It was woken before it may be retried: retry as soon as allowed. */
   requestRetry(name: string): void;
-  /** Names of those whose next try is due and allowed, less those that are open or wait to be opened. */
+  /** Names of the sessions whose retry is due and allowed, except those that are open or waiting to be opened. */
   takeDue(isInUse: (name: string) => boolean): string[];
-  /** It is served again, and the log says so. */
+  /** Removes it from the failing sessions and logs that it works again. */
   recover(name: string): void;
   forget(name: string): void;
   has(name: string): boolean;
-  /** It was opened after its trouble, and only time tells whether it is healthy. */
+  /** It was opened after its trouble; whether it is healthy is not known yet. */
   isRecovering(name: string): boolean;
   isBesideCall(name: string): boolean;
   isQuarantined(name: string): boolean;
-  /** Why its record cannot be trusted; undefined where that is not its trouble. */
+  /** Why its event log cannot be trusted; undefined if it is not quarantined. */
   quarantineReason(name: string): string | undefined;
-  /** Forgets those that found no room on the disk, and names them. */
+  /** Removes the sessions that found no disk space, and returns their names. */
   takeOutOfSpace(): string[];
   list(): UnservedSession[];
 };

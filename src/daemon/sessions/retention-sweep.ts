@@ -5,8 +5,9 @@ const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
 
 /**
- * Removes what is old, session by session, each at most once a day and only while it sleeps; once an hour it looks
- * whose turn it is. `sweep` answers whether more is left to do, which the next hour does. The answer ends it.
+ * Removes expired data, session by session, each at most once a day and only while it is closed; checks once an hour
+ * which are due. `sweep` resolves to whether more is left, which the next hour removes. Call the returned function to
+ * stop.
  */
 export function scheduleRetention(
   names: () => string[],
@@ -30,7 +31,7 @@ export function scheduleRetention(
         done.set(name, performance.now());
         log('warn', `${name}: nothing old was removed: ${errorText(error)}`);
       }
-      // A turn for everybody else between two sessions.
+      // Yields between two sessions.
       await new Promise((turn) => setImmediate(turn));
     }
     isAtIt = false;

@@ -8,28 +8,28 @@ import { createFailingSessions, type FailingSessions } from './failing-sessions.
 import type { OpenedSession, SessionPoolOptions } from './pool-options.ts';
 import { createWakeTimes, type WakeTimes } from './wake-times.ts';
 
-/** A session that has gone on for this long after trouble is healthy. */
+/** A session that has worked for this long after trouble is healthy. */
 const HEALTHY_AFTER_MS = 2000;
 const CHECK_EVERY_MS = 1000;
-/** Delay before looking again for an idle session where all places are in use. */
+/** Delay before looking again for an idle session while the pool is full. */
 const FULL_RETRY_MS = 100;
-/** An idle session is closed after this long without a wake; its log is read again when it is next needed. */
+/** An idle session is closed after this long without a wake; its event log is read again when next needed. */
 const UNLOAD_AFTER_MS = 20_000;
-/** Logs read at the same time. */
+/** Event logs read at the same time. */
 const MAX_OPENING = 16;
 
 export type SessionPool = {
   wake(name: string): void;
-  /** Opens those that wait and may be opened by now. */
+  /** Opens the waiting sessions that may be opened. */
   openWaiting(): void;
   waitingNames(): Iterable<string>;
-  /** The folder is gone: its worker ends without a word. */
+  /** The folder is gone: ends its worker silently. */
   drop(name: string): void;
-  /** Nobody works in it, it might be opened, and nothing is known against its log. */
+  /** It is closed, may be opened, and its event log is not in doubt. */
   isAsleep(name: string): boolean;
-  /** There is room on the disk again. */
+  /** There is disk space again. */
   onDiskSpace(): void;
-  /** Why it is not served until a person comes; undefined where it is. */
+  /** Why it is not served until a person intervenes; undefined if it is. */
   quarantineReason(name: string): string | undefined;
   openNames(): Iterable<string>;
   counts(): { open: number; waiting: number };
@@ -50,11 +50,11 @@ type PoolEntry = {
 type Pool = {
   readonly open: OpenSession;
   readonly options: SessionPoolOptions;
-  /** The one used longest ago comes first. */
+  /** In order of last use, the oldest first. */
   readonly live: Map<string, PoolEntry>;
   readonly waiting: Set<string>;
   readonly failing: FailingSessions;
-  /** What the last worker of a session ended of, until the next one has been told. */
+  /** How the last worker of a session failed, until the next one has been informed. */
   readonly previousFailures: Map<string, PreviousFailure>;
   readonly wakeTimes: WakeTimes;
   isStopping: boolean;
@@ -65,9 +65,9 @@ type Pool = {
 };
 
 /**
- * The sessions that are awake. One worker a session, so many open at once as the limit on open files allows; an idle
- * one makes way for one that waits. A session that fails is closed, reported, and tried again from its files; no other
- * session notices. `open` answers null where the session is gone.
+ * The open sessions. One worker per session, as many at once as the limit on open files allows; an idle session makes
+ * room for a waiting one. A session that fails is closed, reported, and retried from its files; no other session is
+ * affected. `open` resolves to null if the session is gone.
  */
 export function openSessionPool(open: OpenSession, options: SessionPoolOptions): SessionPool {
   const { clock, log, logFingerprint, crashLoop } = options;
@@ -124,7 +124,7 @@ function wake(pool: Pool, name: string): void {
     entry.lastUsed = options.clock.elapsed();
     live.delete(name);
     live.set(name, entry);
-    // Whoever wakes it may be another session.
+    // It may be woken from within another session.
     options.runInSession(name, () => entry.worker?.wake());
   } else if (!failing.mayTry(name)) failing.requestRetry(name);
   else {
@@ -133,7 +133,7 @@ function wake(pool: Pool, name: string): void {
   }
 }
 
-/** Opens those that wait, in the order they came, as far as there is room. */
+/** Opens waiting sessions in order of arrival, as far as there is room. */
 function openWhereRoom(pool: Pool): void {
   const { waiting, live, options } = pool;
   for (const name of waiting) {
@@ -142,7 +142,7 @@ function openWhereRoom(pool: Pool): void {
       makeRoom(pool);
       return;
     }
-    // One that is being closed is opened when it is closed.
+    // A session that is closing is opened once it is closed.
     if (live.has(name) || !options.crashLoop.mayOpen(name)) continue;
     waiting.delete(name);
     start(pool, name);
@@ -200,7 +200,7 @@ async function openWorkerOf(pool: Pool, name: string, entry: PoolEntry): Promise
     entry.since = options.clock.elapsed();
     if (!crashLoop.holdIfBlamed(name, worker.hadUnfinishedWork)) worker.wake();
     else {
-      // Nothing of it is on record that could be given up: all of it waits.
+      // It has no work on record that could be given up: all of it waits.
       pool.waiting.add(name);
       void close(pool, name);
     }
@@ -226,10 +226,10 @@ function handleFailure(pool: Pool, name: string, entry: PoolEntry, error: unknow
   const { failing, options } = pool;
   if (pool.live.get(name) !== entry) return;
   const trouble = classifyTrouble(error);
-  // A disk that is full or away is nothing a message did; a bug may be.
+  // A full or missing disk is not caused by a message; a bug may be.
   pool.previousFailures.set(name, { after: trouble.is === 'failing' ? 'error' : 'trouble', error: trouble.why });
   if (entry.isClosing) {
-    // Its last events could not be written; what is on disk is what the next opening goes by.
+    // Its last events could not be written; the next opening continues from what is on disk.
     if (!failing.has(name)) options.log('warn', `${name}: closing: ${trouble.why}`);
     return;
   }
@@ -243,7 +243,7 @@ function handleFailure(pool: Pool, name: string, entry: PoolEntry, error: unknow
 }
 
 /**
- * Trouble beside a call in flight; null where it is over. The call ends first: what keeps us from hearing now may pass
+ * Handles trouble while a call is in flight; null if it has passed. The call ends first: what blocks input now may pass
  * until then.
  */
 function handleIntakeTrouble({ live, failing }: Pool, name: string, entry: PoolEntry, error: unknown): void {
@@ -252,7 +252,7 @@ function handleIntakeTrouble({ live, failing }: Pool, name: string, entry: PoolE
   else if (failing.isBesideCall(name)) failing.recover(name);
 }
 
-/** Files are short for all: idle sessions give theirs back, and nothing is opened for a while. */
+/** File descriptors are short for all: idle sessions are closed, and opening pauses for a while. */
 function pauseOpening(pool: Pool): void {
   pool.openingPause.begin();
   for (const [name, { worker, isClosing }] of pool.live) if (worker?.isIdle && !isClosing) void close(pool, name);
@@ -274,10 +274,10 @@ async function close(pool: Pool, name: string, graceMs = 0, reason?: string): Pr
   if (live.get(name) !== entry) return;
   live.delete(name);
   options.crashLoop.onClose(name);
-  // The worker leaves the time it waits for with the pool.
+  // The worker hands its next wake time to the pool.
   const dueInMs = entry.worker?.dueInMs ?? null;
   if (dueInMs !== null && !pool.isStopping) pool.wakeTimes.set(name, dueInMs);
-  // A wake that came while it closed was heard by nobody.
+  // A wake that arrived while it was closing was not processed.
   if (entry.lastUsed >= began) wake(pool, name);
   openWhereRoom(pool);
 }

@@ -20,8 +20,8 @@ type StatusSources = {
 };
 
 /**
- * Keeps `.agentd/status.json`: written where something in it changed, at most once a second, and removed at the end. It
- * is there when this resolves. A failure to write it is of no consequence but a line in the log.
+ * Maintains `.agentd/status.json`: written when something in it changed, at most once a second, and removed at the end.
+ * The file exists when this resolves. A failed write only causes a line in the log.
  */
 export async function startStatusFile(path: string, sources: StatusSources): Promise<{ stop(): Promise<void> }> {
   let written = '';
@@ -61,13 +61,13 @@ export async function startStatusFile(path: string, sources: StatusSources): Pro
       try {
         fs.rmSync(path, { force: true });
       } catch {
-        // A file that is left names a process that is gone.
+        // A file left behind names a process that has ended.
       }
     },
   };
 }
 
-/** On a full disk there is room for it only where it was: then a reader may see half of it, and reads again. */
+/** On a full disk it can only be overwritten in place: a reader may then see half of it, and reads again. */
 async function replaceOrOverwrite(path: string, text: string): Promise<void> {
   try {
     await replaceFile(path, text);
@@ -103,7 +103,7 @@ function statusBody({
   };
 }
 
-/** To two digits, so that a disk in use does not have the file written each second. */
+/** To two digits, so that a disk in use does not cause a write each second. */
 function roundToTwoDigits(mb: number): number {
   const unit = 10 ** Math.max(0, Math.floor(Math.log10(Math.max(1, mb))) - 1);
   return Math.floor(mb / unit) * unit;

@@ -1,21 +1,21 @@
 import type { Clock } from '../../engine/ports/session-ports.ts';
 import type { Workspace } from '../../store/index.ts';
 
-/** Longest time the loop is kept busy at a stretch. */
+/** Longest time the event loop is kept busy without yielding. */
 const MAX_BUSY_MS = 50;
 
 export type UnfinishedSessions = {
-  /** Wakes this session where its record tells of something begun: soon, but not before `start`. */
+  /** Wakes this session if its event log contains unfinished work: soon, but not before `start`. */
   check(name: string): void;
   start(): void;
-  /** All that were asked for so far have been looked at. */
+  /** All sessions requested so far have been checked. */
   isDone(): boolean;
   close(): void;
 };
 
 /**
- * Looks at the ends of records, a stretch at a time and in the order they were asked for: a daemon among thousands of
- * sessions at rest is ready before it has read from each of them.
+ * Checks the ends of event logs in batches, in the order requested: a daemon with thousands of idle sessions is ready
+ * before it has read them all.
  */
 export function openUnfinishedSessions(
   workspace: Pick<Workspace, 'lastEvent'>,
@@ -60,7 +60,7 @@ export function openUnfinishedSessions(
   };
 }
 
-/** Where the end cannot be read, the session's own opening finds out why and says it. */
+/** If the end cannot be read, opening the session reports why. */
 async function isUnfinished(workspace: Pick<Workspace, 'lastEvent'>, name: string): Promise<boolean> {
   try {
     const last = await workspace.lastEvent(name);

@@ -2,7 +2,7 @@ import type { Clock } from '../../engine/ports/session-ports.ts';
 
 /** The times at which closed sessions have to be woken: one map and one timer, set to the soonest. */
 export type WakeTimes = {
-  /** In `ms` from now; a session has one time, and this replaces it. */
+  /** In `ms` from now; replaces the session's previous time. */
   set(name: string, ms: number): void;
   cancel(name: string): void;
   close(): void;

@@ -4,21 +4,18 @@ import { listApprovalIds, sessionPaths, type WorkspacePaths } from '../../store/
 import type { FolderWatcher, FolderWatches } from './folder-watches.ts';
 
 export type ApprovalWatches = {
-  /** Looks whether calls of this session wait for a person: then its `approvals/` is watched, else no more. */
+  /** Checks whether calls of this session wait for a person: if so its `approvals/` is watched, else no longer. */
   check(name: string): void;
-  /** Looks at those that no watch tells of. */
+  /** Checks the sessions that have no watch. */
   poll(): void;
-  /** Looks at all of them. */
+  /** Checks all sessions. */
   sweep(): void;
   close(): void;
 };
 
 type WatchedApprovalFolder = { watcher: FolderWatcher | null; seen: string };
 
-/**
- * An answer that a person writes into `approvals/` is heard, in sessions where one is waited for; no other costs
- * anything.
- */
+/** Reports answers that a person writes into `approvals/`, in sessions that wait for one; others cost nothing. */
 export function openApprovalWatches({
   paths,
   watches,
@@ -45,7 +42,7 @@ export function openApprovalWatches({
     });
     next.seen = approvalFilesKey(of.approvals, listApprovalIds(of));
     sessions.set(name, next);
-    // Whoever was quick has saved before there was a watch.
+    // The answer may have been saved before the watch existed.
     heard(name);
   }
 
@@ -79,7 +76,7 @@ export function openApprovalWatches({
   };
 }
 
-/** Changes with each save; '' where there is no file. */
+/** Changes with each save; '' if there is no file. */
 function approvalFilesKey(folder: string, ids: number[]): string {
   const files = ids.flatMap((id) => ifExists(() => fs.lstatSync(`${folder}/${id}.json`, { bigint: true })) ?? []);
   return files.map((stat) => `${stat.ino}:${stat.size}:${stat.mtimeNs}`).join(' ');

@@ -1,38 +1,38 @@
 import type * as fs from 'node:fs';
 import { errorCode, errorText } from '../../base/user-error.ts';
 
-/** The errors of a system that gives no more watches. */
+/** The error codes when the system's limit on file watches is reached. */
 const WATCH_LIMIT_CODES = new Set(['ENOSPC', 'EMFILE', 'ENFILE', 'ENOMEM']);
 const RAISE_LIMIT_COMMAND = 'sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=1024';
 
 export type FolderWatcher = Pick<fs.FSWatcher, 'close' | 'on'>;
-/** `fs.watch`, for plain folders; a seam, since a system's limits cannot be reached everywhere. */
+/** `fs.watch` for plain folders; replaceable in tests, since a system's limits cannot be reached everywhere. */
 export type WatchFolder = (path: string, heard: (event: string, file: string | null) => void) => FolderWatcher;
 
-/** The watches this process may have. */
+/** The file watches of this process. */
 export type FolderWatches = {
-  /** Null where there can be no watch, or the system gives no more. */
+  /** Null if the folder cannot be watched, or the system's limit is reached. */
   watch: (...about: Parameters<WatchFolder>) => FolderWatcher | null;
-  /** Why no more are tried for now. */
+  /** Why no more watches are tried for now. */
   readonly limit: string | null;
   /** Whether another one may be tried. */
   readonly mayBeTried: boolean;
-  /** More are tried from now on: the system may give some again. */
+  /** Allows further attempts: the system may have free watches again. */
   tryAgain(): void;
-  /** Does something with one watch that has just been given back; the limit stands as before. */
+  /** Runs a job with one watch that was just released; the limit remains in effect. */
   withOneFree(job: () => void): void;
 };
 
 export type FolderWatchesOptions = {
   watch: WatchFolder;
-  /** Whether changes are told here at all. */
+  /** Whether this file system reports changes at all. */
   local: boolean;
   onEvent: () => void;
   onFailed: (why: string) => void;
   say: (text: string) => void;
 };
 
-/** Places watches until the system gives no more, and says then how that is mended. */
+/** Creates watches until the system's limit is reached, then logs how to raise it. */
 export function openFolderWatches({ watch, local, onEvent, onFailed, say }: FolderWatchesOptions): FolderWatches {
   let limit: string | null = null;
   return {

@@ -6,20 +6,20 @@ import { sessionPaths, type WorkspacePaths } from '../../store/index.ts';
 import type { FolderWatcher, FolderWatches } from './folder-watches.ts';
 import type { FolderState, SessionWatches } from './session-watches.ts';
 
-/** Longest time a sweep or a round of polling keeps the loop busy at a stretch. */
+/** Longest time a sweep or a round of polling keeps the event loop busy without yielding. */
 const MAX_BUSY_MS = 50;
-/** Of the time, sweeps take no more than one part in so many; but one comes after this long in any case. */
+/** Sweeps take no more than one part in this many of the time; but the maximum interval always applies. */
 const SWEEP_TIME_SHARE = 200;
 const MAX_INTERVAL_MS = 5 * 60_000;
 
 export type InboxSweep = {
-  /** Looks at every session; one that is asked for meanwhile comes after it. */
+  /** Checks every session; a sweep requested meanwhile runs after this one. */
   sweep(): Promise<void>;
-  /** Whether the next one is due: where there are very many sessions, not at each opportunity. */
+  /** Whether the next sweep is due: with very many sessions, not at each opportunity. */
   isDue(): boolean;
-  /** Looks at those that are open, and at as many of those without a watch as there is time for. */
+  /** Checks the open sessions, and as many of those without a watch as time permits. */
   poll(): void;
-  /** Wakes every session with something in its inbox, whether it is news or not. */
+  /** Wakes every session with anything in its inbox, new or not. */
   wakeAllWithMail(): void;
   close(): void;
 };
@@ -29,17 +29,17 @@ type InboxSweepDeps = {
   sessions: SessionWatches;
   watches: FolderWatches;
   lookAt: (path: string) => FolderState | undefined;
-  /** Whether changes are told here at all. */
+  /** Whether this file system reports changes at all. */
   local: boolean;
   clock: Clock;
   open: () => Iterable<string>;
   wake: (name: string) => void;
-  /** A round got through: what was said may be said again; or why it did not. */
+  /** A round succeeded, so warnings may be repeated; or why it failed. */
   onComplete: () => void;
   onFailed: (why: string) => void;
 };
 
-/** The looks that make up for lost events: of all sessions, and of those that nothing tells of. */
+/** Sweeps and polling that make up for lost events: over all sessions, and over those without a watch. */
 export function openInboxSweep({
   paths,
   sessions,
@@ -53,17 +53,17 @@ export function openInboxSweep({
   onFailed,
 }: InboxSweepDeps): InboxSweep {
   let folders: FolderWatcher | null = null;
-  /** Which folder that watch is on. */
+  /** The folder that the watch is on. */
   let root: string | undefined;
   let sweeping: Promise<void> | null = null;
   let sweepAgain = false;
   let closed = false;
-  /** How long the sweep at hand has kept the loop busy. */
+  /** How long the current sweep has kept the event loop busy. */
   let busy = 0;
-  /** When the last one ended, and for how long it did. */
+  /** When the last sweep ended, and how long it took. */
   let last = { at: Number.NEGATIVE_INFINITY, ms: 0 };
 
-  /** All of them, a stretch at a time; those something came in to last are watched first. */
+  /** One sweep over all sessions, in batches; the most recently active are watched first. */
   async function round(): Promise<void> {
     watches.tryAgain();
     const { id } = lookAt(paths.sessions) ?? {};
@@ -118,7 +118,7 @@ export function openInboxSweep({
     return sweeping;
   }
 
-  /** By reading, since times may be told late: opening a folder asks the server, lstat may not. */
+  /** Reads the folder, since timestamps may be reported late: opening a folder asks the server, lstat may not. */
   function peek(name: string): void {
     try {
       const files = fs.readdirSync(sessionPaths(paths.session(name)).inbox);
@@ -173,7 +173,7 @@ export function openInboxSweep({
   };
 }
 
-/** How many watches the system gives a user, as far as it says; 0 where it does not. */
+/** The system's limit on watches per user; 0 if unknown. */
 function readMaxUserWatches(): number {
   try {
     return Number(fs.readFileSync('/proc/sys/fs/inotify/max_user_watches', 'latin1'));

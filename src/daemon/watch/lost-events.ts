@@ -1,21 +1,23 @@
 import type { Clock } from '../../engine/ports/session-ports.ts';
 
 const TICK_MS = 250;
-/** A loop that stood still for longer may have let the kernel's queue of file events overflow, which nobody is told. */
+/**
+ * If the event loop is blocked for longer than this, the kernel's queue of file events may have overflowed unnoticed.
+ */
 const STALL_MS = 300;
-/** Time of day and steady clock are apart by more than this: the machine slept, or the clock was set. */
+/** If wall clock and steady clock differ by more than this, the machine slept or the clock was set. */
 const JUMP_MS = 2000;
 /**
- * The kernel's queue holds 16,384 file events as it is shipped. So many in one turn of the loop are the only trace of
- * an overflow that reaches us; half of them is asked for, since a part may have been read before.
+ * The kernel's queue holds 16,384 file events by default. As many in one turn of the event loop are the only visible
+ * sign of an overflow; half of them suffice here, since a part may have been read before.
  */
 const BURST_EVENTS = 8192;
-/** Looks for one reason after another come no closer than this. */
+/** Minimum interval between two sweeps triggered here. */
 const MIN_APART_MS = 1000;
 
-/** Notices what may have cost file events, and says so: whoever hears it looks at everything. */
+/** Detects what may have lost file events; the receiver then checks everything. */
 export type LostEventDetector = {
-  /** A watch called. */
+  /** A watch fired. */
   countEvent(): void;
   suspectLoss(why: string): void;
   stop(): void;
@@ -29,8 +31,8 @@ export function detectLostEvents(clock: Clock, look: (why: string) => void): Los
 
   function suspect(why: string): void {
     if (due) return;
-    // Behind the turn of the loop at least: events that are waiting there come first, and what they were told of is
-    // seen too.
+    // After the current turn of the event loop at least, so that queued events come first and their changes are seen
+    // too.
     const wait = Math.max(1, looked + MIN_APART_MS - clock.elapsed());
     due = setTimeout(() => {
       due = null;

@@ -7,36 +7,34 @@ import { createFolderId, sessionPaths, type WorkspacePaths } from '../../store/i
 import type { FolderWatcher, FolderWatches } from './folder-watches.ts';
 
 const WAKE_NAME = basename(sessionPaths('').wakeFile);
-/** A watch is taken from a session only where nothing has come in for this long. */
+/** A watch is taken from a session only after it was quiet for this long. */
 const QUIET_MS = 60_000;
 
 type WatchedSession = {
-  /** The session's folder, to tell it from another of the same name. */
+  /** Identifies the session's folder, as opposed to another of the same name. */
   folder: string;
   watcher: FolderWatcher | null;
-  /** Of what: its inbox, or its folder while there is no inbox. */
+  /** What is watched: its inbox, or its folder while there is no inbox. */
   on: 'inbox' | 'folder' | 'nothing';
   inbox: FolderState | undefined;
   lastUsed: number;
 };
 
 export type SessionWatches = {
-  /**
-   * Looks at one session: a new one is told, one whose folder is another is told as new, news in its inbox are told.
-   */
+  /** Checks one session: reports a new or replaced one as new, and new messages in its inbox. */
   check(name: string): void;
   has(name: string): boolean;
   names(): string[];
   count(): number;
-  /** Those without a watch, in the order they are polled. */
+  /** Those without a watch, in polling order. */
   readonly polled: ReadonlySet<string>;
-  /** The one whose turn it is to be polled; it goes to the end of the line, which may take several rounds. */
+  /** The next session to poll; it moves to the end of the queue, which may take several rounds. */
   nextPolled(): string | undefined;
   close(): void;
 };
 
 export type SessionHandlers = {
-  /** A session that was not known, or not under this folder. */
+  /** A session that was unknown, or known under another folder. */
   found: (name: string) => void;
   session: (name: string) => void;
   gone: (name: string) => void;
@@ -50,7 +48,7 @@ type SessionWatchDeps = {
   clock: Clock;
 };
 
-/** What is known of each session, with one watch each as far as there are watches. */
+/** What is known of each session, with one watch each as long as there are watches. */
 export function openSessionWatches({ paths, watches, lookAt, hear, clock }: SessionWatchDeps): SessionWatches {
   const sessions = new Map<string, WatchedSession>();
   const polled = new Set<string>();
@@ -63,7 +61,7 @@ export function openSessionWatches({ paths, watches, lookAt, hear, clock }: Sess
       on === 'inbox'
         ? watches.watch(inbox, (event, file) => {
             known.lastUsed = clock.elapsed();
-            // A folder's own end is told under its own name.
+            // A folder's own removal is reported under its own name.
             if (event === 'rename' && (file === null || file === 'inbox')) see(name);
             if (file === null || !file.startsWith('.') || file === WAKE_NAME) hear.session(name);
           })
@@ -91,7 +89,7 @@ export function openSessionWatches({ paths, watches, lookAt, hear, clock }: Sess
       else adopt(name, folder.id);
     } catch (error) {
       if (errorCode(error) === 'ENOENT') return;
-      // What cannot be looked at is not missing: whoever opens it finds out why, and it is polled until then.
+      // A folder that cannot be read is not missing: opening the session reports why, and it is polled until then.
       unseen(name);
     }
   }
@@ -109,7 +107,7 @@ export function openSessionWatches({ paths, watches, lookAt, hear, clock }: Sess
     hear.found(name);
   }
 
-  /** The watch comes first, then the look: what arrives in between is seen by one of them. */
+  /** First the watch, then the check: what arrives in between is seen by one of them. */
   function rewatch(name: string, known: WatchedSession): void {
     const { inbox } = sessionPaths(paths.session(name));
     hold(name, known, 'inbox');
@@ -151,7 +149,7 @@ export function openSessionWatches({ paths, watches, lookAt, hear, clock }: Sess
     hear.gone(name);
   }
 
-  /** Where watches are short, one that something comes in to gets that of the one that has been quiet longest. */
+  /** If watches are short, an active session takes over the watch of the one that has been quiet longest. */
   function swap(name: string, known: WatchedSession): void {
     if (watches.limit === null) return;
     let quiet: [string, WatchedSession] | undefined;
@@ -183,21 +181,21 @@ export function openSessionWatches({ paths, watches, lookAt, hear, clock }: Sess
   };
 }
 
-/** A change this recent may share its time with one that comes after the look: time stamps stand still for a tick. */
+/** A change this recent may have the same timestamp as one after the check: timestamps have a limited resolution. */
 const TIMESTAMP_UNSURE_MS = 2000n;
 
 /** A folder as it is now. */
 export type FolderState = {
-  /** Tells it from another of the same name. */
+  /** Identifies it, as opposed to another folder of the same name. */
   id: string;
   mtime: bigint;
-  /** Its time cannot tell whether something came in after this look. */
+  /** Its timestamp cannot show whether something arrived after this check. */
   isRecent: boolean;
 };
 
 /**
- * Looks at a folder: undefined where there is none; links are not followed. Throws what lstat throws otherwise. `used`:
- * a folder of this file system that was changed after it was made.
+ * Returns a function that reads a folder's state: undefined if there is none; links are not followed. Other errors of
+ * lstat are thrown. `used`: a folder of this file system that was changed after it was created.
  */
 export function createFolderStat(used: string): (path: string) => FolderState | undefined {
   const idOf = createFolderId(used);
@@ -213,6 +211,6 @@ export function createFolderStat(used: string): (path: string) => FolderState | 
   };
 }
 
-/** Whether something may have come in between two looks at the same folder. */
+/** Whether something may have arrived between two checks of the same folder. */
 const mayHaveChanged = (before: FolderState, now: FolderState): boolean =>
   before.isRecent || before.mtime !== now.mtime;

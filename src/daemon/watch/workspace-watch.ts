@@ -23,7 +23,7 @@ export type WatchStatus = {
 
 export type WorkspaceWatch = {
   status(): WatchStatus;
-  /** Looks at every session now, and wakes those with something in their inbox, whether it is news or not. */
+  /** Checks every session now, and wakes those with anything in their inbox, new or not. */
   wakeAllWithMail(): void;
   /** Calls of this session may wait for a person, who may answer in `approvals/`. */
   watchApprovals(name: string): void;
@@ -36,8 +36,7 @@ export type WatchOptions = {
   log: SessionPorts['log'];
   clock: Clock;
   /**
-   * Sessions that are open: looked at each second besides, since a watch does not tell when a folder we hold is
-   * removed.
+   * Open sessions: checked each second in addition, since a watch does not report the removal of a folder we keep open.
    */
   open: () => Iterable<string>;
   watch?: WatchFolder;
@@ -45,11 +44,11 @@ export type WatchOptions = {
 };
 
 /**
- * Says "look at this session" whenever something may have come in. One plain folder watch an inbox; events are hints
- * and carry nothing. Lost events are made up for by a sweep: twice a minute (less often where there are tens of
- * thousands), and at once after anything that may have cost some (see `lost-events.ts`). Where the system gives no more
- * watches, or changes from elsewhere are not seen (NFS), inboxes are polled. Resolves once every session that was there
- * has been told as `found`.
+ * Reports each session that may have new input. One plain folder watch per inbox; events are hints and carry no data. A
+ * sweep makes up for lost events: twice a minute (less often with tens of thousands of sessions), and at once after
+ * anything that may have lost some (see `lost-events.ts`). When the system's watch limit is reached, or changes from
+ * elsewhere are not reported (NFS), inboxes are polled. Resolves once every existing session has been reported as
+ * `found`.
  */
 export async function watchWorkspace(
   workspace: Workspace,
@@ -86,7 +85,7 @@ export async function watchWorkspace(
     },
   });
 
-  // A plain watch, set before the first sweep: chokidar reads first and watches then (docs/decisions/0002).
+  // A plain watch, set before the first sweep: chokidar reads before it watches (docs/decisions/0002).
   const settings = await watchSettings(paths, hear.settings, log);
   if (!local) {
     warning.say(
@@ -124,7 +123,7 @@ export async function watchWorkspace(
   };
 }
 
-/** Says a thing once until it is forgotten, or something else was said. */
+/** Logs a warning once, until it is reset or another warning is logged. */
 function createWarnOnce(say: (text: string) => void) {
   let said = '';
   return {
@@ -140,7 +139,7 @@ function createWarnOnce(say: (text: string) => void) {
 
 const READY_MS = 5000;
 
-/** Tells of changes of the workspace's settings and instructions. */
+/** Reports changes of the workspace's settings and instructions. */
 async function watchSettings(
   { config, instructions }: WorkspacePaths,
   changed: () => void,
@@ -152,7 +151,7 @@ async function watchSettings(
   return settings;
 }
 
-/** The sweep looks at the settings too: a watch on them that never comes up holds up nothing. */
+/** The sweep checks the settings too, so a settings watch that never becomes ready blocks nothing. */
 function whenReady(watcher: FSWatcher): Promise<FSWatcher> {
   return new Promise((resolve) => {
     const late = setTimeout(() => resolve(watcher), READY_MS);
