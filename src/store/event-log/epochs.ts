@@ -3,20 +3,20 @@ import { decodeEventLine, epochOfLine } from './event-codec.ts';
 import { readLines } from './log-lines.ts';
 import type { SegmentFiles } from './segments.ts';
 
-/** The first line of an epoch: where it is, and how far its writer had read when it began. */
+/** The first line of an epoch: its offset, and the offset up to which its writer had read when it began. */
 type EpochRange = { epoch: number; at: LogOffset; from: LogOffset };
 
 const isPlaceBefore = (a: LogOffset, b: LogOffset) =>
   a.segment === b.segment ? a.offset < b.offset : a.segment < b.segment;
 
-/** Which lines count, asked in the order of the record. */
+/** Which lines are valid, asked in log order. */
 export type EpochView = { counts(at: LogOffset, epoch: number): boolean };
 
 /**
- * What a record says, where more than one daemon wrote to it: the view of the highest epoch, which is what its writer
- * had read (found by the same rule) and what it wrote. All else is void. One look at the beginning of each line finds
- * where epochs begin, so that no line is told and taken back later. Undefined where the mark itself is in a void part.
- * `epoch` is that of the mark.
+ * What an event log contains if more than one daemon wrote to it: the view of the highest epoch, which is what its
+ * writer had read (determined by the same rule) plus what it wrote. All else is void. One pass over the beginnings of
+ * the lines finds where epochs begin, so that no line is reported and revoked later. Undefined if the position itself
+ * is in a void part. `epoch` is that of the position.
  */
 export async function openEpochView(
   segments: SegmentFiles,
@@ -26,7 +26,7 @@ export async function openEpochView(
   const ranges: EpochRange[] = [];
   let limit: LogOffset = { segment: Number.POSITIVE_INFINITY, offset: 0 };
   for (const range of (await findEpochRanges(segments, mark, epoch)).reverse()) {
-    // A writer's beginning that a later epoch does not know of is void, and so is what it made void.
+    // The start of a writer that a later epoch did not see is void, and so is what it voided.
     if (!isPlaceBefore(range.at, limit)) continue;
     ranges.unshift(range);
     limit = range.from;
@@ -59,7 +59,7 @@ async function findEpochRanges(segments: SegmentFiles, mark: LogPosition, since:
         const at = { segment: number, offset };
         const { fence } = line.event;
         newest = epoch;
-        // One that does not say where it began, began before the mark, whose writer then wrote behind it.
+        // A line without a fence began before the position, whose writer then wrote after it.
         const from = fence ?? (mark.offset > 0 ? { segment: 0, offset: 0 } : at);
         ranges.push({ epoch, at, from: isPlaceBefore(from, at) ? from : at });
       }

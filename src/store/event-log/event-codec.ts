@@ -7,24 +7,24 @@ import { checksummedPart, crc32Hex, crcOfLine, encodeLineWithCrc } from './log-l
 
 const EVENT_TYPES: ReadonlySet<string> = new Set(EventBody.options.map((option) => option.shape.type.value));
 
-/** One line of the record, with its crc32 (of the bytes before `,"crc"`) and its line feed. */
+/** Encodes one line of the event log, with its crc32 (of the bytes before `,"crc"`) and line feed. */
 export function encodeEventLine(stamp: EventStamp, body: EventBody): string {
   const { v, seq, epoch, at, fence } = stamp;
   return encodeLineWithCrc(Object.assign({ v, seq, epoch, at, ...(fence && { fence }) }, body));
 }
 
 /**
- * What a line says. `torn`: its checksum is missing or wrong, as after a power cut. Not `torn`: it was written just so,
- * but not by a program that keeps to this version of the format.
+ * The content of a line. `torn`: its checksum is missing or wrong, as after a power cut. Not `torn`: it was written
+ * completely, but not in this version of the format.
  */
 export type DecodedLine = { ok: true; event: Event } | { ok: false; torn: boolean; why: string };
 
-/** The epoch a line of an event says it has, by its beginning alone; 0 where it says none. */
+/** The epoch of an event's line, read from its beginning alone; 0 if it has none. */
 export function epochOfLine(bytes: Buffer): number {
   return Number(/^\{"v":1,"seq":\d+,"epoch":(\d+),/.exec(bytes.toString('latin1', 0, 64))?.[1] ?? 0);
 }
 
-/** Reads one line, given without its line feed. Never throws. */
+/** Decodes one line, given without its line feed. Never throws. */
 export function decodeEventLine(bytes: Buffer): DecodedLine {
   const end = crcOfLine(bytes);
   const head = checksummedPart(bytes);
@@ -43,7 +43,7 @@ function parseEvent(value: unknown): DecodedLine {
     const what = v !== 1 ? `format ${JSON.stringify(v)}` : `an event of type "${type}"`;
     return { ok: false, torn: false, why: `it has ${what}, written by a newer version of agentd` };
   }
-  // Its two halves have no key in common; zod's own intersection would compare and merge them key by key.
+  // The two halves have no key in common; zod's own intersection would compare and merge them key by key.
   const [stamp, body] = [EventStamp.safeParse(value), EventBody.safeParse(value)];
   if (stamp.success && body.success) return { ok: true, event: Object.assign(stamp.data, body.data) };
   const [issue] = [...(stamp.error?.issues ?? []), ...(body.error?.issues ?? [])];
@@ -51,9 +51,9 @@ function parseEvent(value: unknown): DecodedLine {
 }
 
 /**
- * The lines of events that follow event `seq`, the first of them with the fence, and the events as they will be read
- * back. Throws where a line could not be read back, before a byte of it is written: such an event is a bug, and in the
- * record it would stop the session for good.
+ * The lines of events that follow event `seq`, the first with the fence, and the events as they will be read back.
+ * Throws if a line could not be read back, before a byte of it is written: such an event is a bug, and in the log it
+ * would stop the session for good.
  */
 export function stampEvents(
   bodies: EventBody[],
@@ -68,7 +68,7 @@ export function stampEvents(
   return { text: lines.map((line) => line.text).join(''), events: lines.map((line) => line.event) };
 }
 
-/** What JSON and the schema make of it: reading the line does the same once more. */
+/** Encodes and parses as JSON and by the schema, as reading the line will. */
 function roundTrip<T>(schema: ZodType<T>, value: unknown): T {
   const text = JSON.stringify(value);
   const read = schema.safeParse(JSON.parse(text));

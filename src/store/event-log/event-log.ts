@@ -19,24 +19,24 @@ import { saveTornTail } from './torn-tail.ts';
 
 const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR } = fs.constants;
 const IDENTITY_CHECK_MS = 1000;
-/** A segment is sealed once it is this large. */
+/** A segment is rotated once it is this large. */
 const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
 
 export type EventLogOptions = {
-  /** Wall time, recorded and never compared. */
+  /** Wall-clock time; stored, never compared. */
   now: () => Date;
-  /** Milliseconds of a clock that never goes back. */
+  /** Milliseconds of a monotonic clock. */
   elapsed: () => number;
-  /** Which owner of the workspace writes. A record that knows a newer one is gone on with under that number. */
+  /** The writer's epoch. A log that contains a newer one is continued under that number. */
   epoch: number;
-  /** Says that no other worker has this session open. */
+  /** Proves that no other worker has this session open. */
   token: SessionToken;
   segmentBytes?: number;
-  /** The two calls that fail in the field; tests make them fail. */
+  /** The two calls that fail in practice; tests make them fail. */
   disk?: { write: WriteBytes; sync: (fd: number) => Promise<void> };
 };
 
-/** The folder all sessions are in: a daemon that opens hundreds at once syncs it for each of them. */
+/** The folder of all sessions: a daemon that opens hundreds at once syncs it for each of them. */
 const syncSessionsFolder = coalesceSyncs(syncFolder);
 
 const realDisk = {
@@ -44,14 +44,13 @@ const realDisk = {
   sync: promisify(fs.fdatasync),
 };
 
-/** Where the record ends, as this writer knows it. */
+/** The end of the event log, as this writer knows it. */
 type LogEnd = Pick<LogExtent, 'mark' | 'segment' | 'crc' | 'epoch'> & { bytes: number };
 
 /**
- * The session's record, for its only writer. A failed append leaves no byte behind. A failed sync poisons the journal:
- * the kernel may have dropped what it could not write and call the next sync a success (fsyncgate), so from then on
- * every append and sync throws until the journal is opened anew and has read what is really there. So does one that met
- * a later owner.
+ * The session's event log, for its only writer. A failed append leaves no byte behind. After a failed sync, every
+ * append and sync throws until the log is reopened and has read what is really there: the kernel may have dropped what
+ * it could not write and report the next sync as a success (fsyncgate). The same holds after meeting a later owner.
  */
 export function openEventLog(paths: SessionPaths, options: EventLogOptions): EventLog & { close(): Promise<void> } {
   const { now, elapsed, segmentBytes = MAX_SEGMENT_BYTES, disk = realDisk } = options;
@@ -59,9 +58,9 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
   const isSame = watchFolderIdentity(paths.folder);
   let fd: number | undefined;
   let end: LogEnd | undefined;
-  /** Bytes of segments that were sealed since we opened: with them a place in the record only ever grows. */
+  /** Bytes of segments rotated since we opened the log: including them, a position in the log only ever grows. */
   let rotatedBytes = 0;
-  /** Bytes known to be on disk, counted so; -1 where not even the empty file is. */
+  /** Bytes known to be on disk, counted the same way; -1 if not even the empty file is. */
   let syncedBytes = -1;
   let isNameDurable = false;
   let identityCheckedAt = Number.NEGATIVE_INFINITY;
@@ -81,13 +80,13 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
       await saveTornTail(paths, good);
       wrapDiskErrors('cut the torn end off', paths.events, () => fs.ftruncateSync(file, good));
     }
-    // An earlier process may have died between write and sync: what we are about to believe must be on disk.
+    // An earlier process may have died between write and sync: what we rely on must be on disk.
     await syncUpTo(writtenBytes());
     await makeNameDurable();
     return 'read';
   };
 
-  /** The end as it is; a record that nobody asked to read is read here. */
+  /** The current end; reads the log if that has not been done yet. */
   const currentEnd = async (): Promise<LogEnd> => {
     if (!end) await read(() => {}, 'oldest');
     end ??= { mark: LOG_START, segment: 1, crc: LOG_START.crc, epoch: 0, bytes: 0 };
@@ -95,7 +94,7 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
   };
 
   const openFile = () => {
-    // Else what this session was about to record would begin the record of another one.
+    // Otherwise the events of this session would start the log of another one.
     if (fd === undefined && !isSame())
       throw new DiskError('ENOENT', `${paths.folder} was removed or recreated while in use. It is read again.`);
     const flags = O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK;
@@ -117,7 +116,7 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
   };
 
   /**
-   * Bytes up to here are on disk. Who waits at the same time shares one sync, if it began after their bytes were
+   * Ensures that bytes up to here are on disk. Concurrent callers share one sync if it began after their bytes were
    * written.
    */
   const syncUpTo = async (bytes: number) => {
@@ -134,7 +133,7 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
     let file = openFile();
     assertUntouched(file, at);
     const epoch = Math.max(options.epoch, at.epoch);
-    // The first line of an epoch says what it follows, so it is written where its writer's reading ended.
+    // The first line of an epoch names what it follows, so it is written where its writer stopped reading.
     if (bodies.length > 0 && at.bytes >= segmentBytes && at.epoch === epoch) {
       await rotate(file, at);
       [at, file] = [await currentEnd(), openFile()];
@@ -160,7 +159,7 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
     return { mark: { seq: mark.seq + count, segment, offset, crc }, segment, crc, epoch, bytes: offset };
   };
 
-  /** Throws where another program put a different file in our file's place, or wrote to ours. */
+  /** Throws if another program replaced our file or wrote to it. */
   const assertUntouched = (file: number, at: LogEnd, look = elapsed() - identityCheckedAt >= IDENTITY_CHECK_MS) => {
     const ours = fs.fstatSync(file);
     if (ours.size !== at.bytes) handleForeignLines(file, at, ours.size);
@@ -176,7 +175,7 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
   };
 
   /**
-   * Lines we did not write. Those of an earlier owner are void and are written behind; a later owner's stop us for
+   * Lines we did not write. Those of an earlier owner are void, and we write after them; a later owner's stop us for
    * good.
    */
   const handleForeignLines = (file: number, at: LogEnd, size: number) => {
@@ -217,13 +216,13 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
     }
     rotatedBytes += at.bytes;
     const start = { seq, segment: segment + 1, offset: text.length, crc: crcOfLine(text.subarray(0, -1)) ?? '' };
-    // Void lines behind the last event stay behind the mark.
+    // Void lines after the last event stay beyond the position.
     const mark = at.mark.offset === at.bytes ? start : at.mark;
     end = { mark, segment: segment + 1, crc: start.crc, epoch, bytes: text.length };
     syncedBytes = writtenBytes();
   };
 
-  /** Its header says how long the sealed segment is, so what came meanwhile calls the sealing off. */
+  /** The next header states the length of the rotated segment, so a write in between cancels the rotation. */
   const assertUnchangedSince = (file: number, at: LogEnd) => {
     const { bytes } = at;
     assertUntouched(file, at, true);
@@ -238,7 +237,7 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
     }
   };
 
-  /** A file is only as durable as the names on the way to it; the session folder may be as new as the file. */
+  /** A file is only as durable as the folders that lead to it; the session folder may be as new as the file. */
   const makeNameDurable = async () => {
     if (isNameDurable) return;
     try {
@@ -269,7 +268,7 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
   };
 }
 
-/** What each line says; one without an end is not torn here but somebody's. */
+/** Decodes lines; here an incomplete one is not torn but somebody else's. */
 function decodeLines(bytes: Buffer) {
   const texts = bytes.toString('latin1').split('\n');
   return texts

@@ -5,15 +5,15 @@ import { crc32 } from 'node:zlib';
 /** Bytes of `,"crc":"xxxxxxxx"}`, the end of every line. */
 const CRC_SUFFIX_BYTES = 18;
 
-/** A value as one line of JSON that ends with the crc32 of the bytes before `,"crc"`, and a line feed. */
+/** A value as one line of JSON ending with the crc32 of the bytes before `,"crc"`, and a line feed. */
 export function encodeLineWithCrc(value: object): string {
   const head = JSON.stringify(value).slice(0, -1);
   return `${head},"crc":"${crc32Hex(head)}"}\n`;
 }
 
 /**
- * What `encodeLineWithCrc` was given, without its crc; undefined where a byte of it changed. The line feed is not part
- * of `bytes`.
+ * The value passed to `encodeLineWithCrc`, without its crc; undefined if a byte changed. `bytes` excludes the line
+ * feed.
  */
 export function parseCheckedLine(bytes: Buffer): { value: unknown } | undefined {
   const head = checksummedPart(bytes);
@@ -21,31 +21,31 @@ export function parseCheckedLine(bytes: Buffer): { value: unknown } | undefined 
   return { value: JSON.parse(`${head.toString()}}`) };
 }
 
-/** The crc a line ends with; undefined where it does not end with one. */
+/** The crc at the end of a line; undefined if there is none. */
 export function crcOfLine(bytes: Buffer): string | undefined {
   return /^,"crc":"([0-9a-f]{8})"\}$/.exec(bytes.toString('latin1', Math.max(0, bytes.length - CRC_SUFFIX_BYTES)))?.[1];
 }
 
-/** What the crc of a line is made of. */
+/** The part of a line that its crc covers. */
 export const checksummedPart = (bytes: Buffer): Buffer =>
   bytes.subarray(0, Math.max(0, bytes.length - CRC_SUFFIX_BYTES));
 
-/** Of a text: of its UTF-8 bytes. */
+/** For a string: of its UTF-8 bytes. */
 export const crc32Hex = (bytes: Buffer | string): string => crc32(bytes).toString(16).padStart(8, '0');
 
 const CHUNK_BYTES = 256 * 1024;
 const TAIL_BYTES = 8 * 1024;
 const MAX_TAIL_BYTES = 64 * 1024 * 1024;
-/** Read without another thread: going there and back takes longer than so short a read. */
+/** Up to this size reads are synchronous: the thread pool's round trip takes longer than such a read. */
 const MAX_SYNC_READ_BYTES = 64 * 1024;
 const readAsync = promisify(fs.read);
 const readPart = async (file: number, chunk: Buffer, at: number): Promise<number> =>
   (await readAsync(file, chunk, 0, chunk.length, at)).bytesRead;
 
-/** A line without its line feed, and the byte of its file it begins at. `whole`: there is a line feed. */
+/** A line without its line feed, and its byte offset in the file. `hasLineFeed`: the line is complete. */
 export type RawLine = { bytes: Buffer; offset: number; hasLineFeed: boolean };
 
-/** The lines of a file between two bytes, some at a time. Memory stays at a chunk and the longest line. */
+/** The lines of a file between two offsets, in batches. Memory is bounded by a chunk and the longest line. */
 export async function* readLines(file: number, from: number, to: number): AsyncGenerator<RawLine[]> {
   let parts: Buffer[] = [];
   let at = from;
@@ -73,7 +73,7 @@ export async function* readLines(file: number, from: number, to: number): AsyncG
   if (parts.length > 0) yield [{ bytes: Buffer.concat(parts), offset: at, hasLineFeed: false }];
 }
 
-/** The line that ends before byte `end`, without its line feed; undefined where none ends there. */
+/** The line that ends before byte `end`, without its line feed; undefined if none ends there. */
 export function readLineBefore(file: number, end: number): Buffer | undefined {
   for (let span = TAIL_BYTES; ; span *= 8) {
     const from = Math.max(0, end - span);
@@ -85,14 +85,14 @@ export function readLineBefore(file: number, end: number): Buffer | undefined {
   }
 }
 
-/** The first line of a file, without its line feed; undefined where it has none within 4 KiB. */
+/** The first line of a file, without its line feed; undefined if it has none within 4 KiB. */
 export function readFirstLine(file: number): Buffer | undefined {
   const bytes = readBytes(file, 0, 4096);
   const end = bytes.indexOf(10);
   return end < 0 ? undefined : bytes.subarray(0, end);
 }
 
-/** Which line of its file begins at a byte, as an editor counts: for words to people. */
+/** The 1-based number of the line that begins at an offset, for messages. */
 export function lineNumberAt(file: number, at: number): number {
   let number = 1;
   for (let from = 0; from < at; from += CHUNK_BYTES) {

@@ -24,13 +24,12 @@ import {
   type TornTail,
 } from './torn-tail.ts';
 
-/** Where a reading begins: the very beginning, a mark, or the oldest event that retention has left. */
+/** Where reading begins: the start of the log, a position, or the oldest event that retention has left. */
 export type ReadStart = LogPosition | 'oldest';
 
 /**
- * Reads a record from a place on without changing anything; `torn` is an end that was never finished. Throws
- * CorruptLogError for anything a crash cannot have done. Memory stays at the longest line. 'unfit': it does not have
- * that mark.
+ * Reads an event log from a position on without changing it; `torn` is an incomplete end. Throws CorruptLogError for
+ * any damage a crash cannot cause. Memory is bounded by the longest line. 'unfit': the log does not have that position.
  */
 export async function readEventLog(
   paths: SessionPaths,
@@ -45,7 +44,7 @@ export async function readEventLog(
   }
 }
 
-/** The same, some events at a time, with their lines. */
+/** The same in batches, with the lines. */
 export async function* streamEventLog(
   paths: SessionPaths,
   from: ReadStart,
@@ -65,7 +64,7 @@ export async function* streamEventLog(
 }
 
 /**
- * Where to begin to read so that event `seq` is told, with no more before it than its segment has. Makes and checks
+ * Where to start reading to get event `seq`, with nothing before it except the start of its segment. Creates and checks
  * nothing.
  */
 export function readStartFor(paths: SessionPaths, seq: number): ReadStart {
@@ -82,7 +81,7 @@ export function readStartFor(paths: SessionPaths, seq: number): ReadStart {
   }
 }
 
-/** Whether the record has that mark. Reads the one line that ends there. */
+/** Whether the log has that position. Reads the one line that ends there. */
 export function hasPosition(paths: SessionPaths, mark: LogPosition): boolean {
   const segments = openSegments(paths);
   try {
@@ -92,7 +91,7 @@ export function hasPosition(paths: SessionPaths, mark: LogPosition): boolean {
   }
 }
 
-/** The epoch of the line that ends at a mark; undefined where that line does not end there. */
+/** The epoch of the line that ends at a position; undefined if that line does not end there. */
 function epochAt(segments: SegmentFiles, { seq, segment, offset, crc }: LogPosition): number | undefined {
   if (segment < segments.oldest || segment > segments.current.number) return undefined;
   if (offset === 0) return segment === 1 && seq === 0 ? 0 : undefined;
@@ -112,10 +111,9 @@ const missingBeginning = ({ oldest, current, open }: SegmentFiles) =>
   );
 
 /**
- * How far a record can be trusted. `mark`: the end of its last event. `segment`, `good`, `torn`: the file that is
- * written to, the bytes of its good part, and those of an end that was never finished. `crc`: of its last good line.
- * `epoch`: the newest.
- * `voids`: lines of an earlier owner that a later one did not know of.
+ * How far an event log can be trusted. `mark`: the end of its last event. `segment`, `good`, `torn`: the current file,
+ * the length of its valid part, and that of an incomplete end. `crc`: of its last valid line. `epoch`: the newest.
+ * `voids`: lines of an earlier owner that a later one did not see.
  */
 export type LogExtent = {
   mark: LogPosition;
@@ -136,10 +134,10 @@ const EMPTY_EXTENT: LogExtent = {
   voids: 0,
 };
 
-/** An event as it stands in the record, and the byte of its segment that it ends at. */
+/** An event as stored, and the offset in its segment at which it ends. */
 type StoredEvent = { event: Event; bytes: Buffer; segment: number; end: number };
 
-/** Tells the events behind a mark whose epoch is known. */
+/** Yields the events after a position whose epoch is known. */
 async function* scanSegments(
   paths: SessionPaths,
   segments: SegmentFiles,
@@ -159,7 +157,7 @@ async function* scanSegments(
   return extent;
 }
 
-/** Goes on in the next segment. The mark goes along where all before it counts. */
+/** Continues in the next segment. The position moves along if everything before it is valid. */
 function enterSegment(extent: LogExtent, { start, header }: Segment): void {
   if (extent.mark.offset === extent.good && header?.prev_last_seq === extent.mark.seq) extent.mark = start;
   extent.good = start.offset;
@@ -208,7 +206,7 @@ async function* scanSegment(
   return turn;
 }
 
-/** What is left once a line cannot be read. Of a segment that is sealed, nothing may be: all of it was synced. */
+/** Handles the rest after an unreadable line. In a rotated segment there may be none: all of it was synced. */
 function openTornTail(
   paths: SessionPaths,
   { number, next }: Segment,
@@ -221,7 +219,10 @@ function openTornTail(
   return inspectTornTail(edge, damaged, () => findSyncedFileBeside(paths, edge));
 }
 
-/** A sealed segment ends as the next one says. What a fenced daemon wrote behind that is void; nobody else may have. */
+/**
+ * A rotated segment ends where the next header says. What a fenced daemon wrote after that is void; nobody else may
+ * have written there.
+ */
 async function verifyRotated({ file, path, end }: Segment, next: NonNullable<Segment['next']>, extent: LogExtent) {
   if (extent.good !== end || extent.crc !== next.prev_crc) {
     throw corruptLog(path, 'its end differs from when it was closed');
@@ -239,8 +240,8 @@ const TAIL_BYTES = 8 * 1024;
 const MAX_TAIL_BYTES = 64 * 1024 * 1024;
 
 /**
- * The last event of a record, found in its last bytes alone; undefined where there is none to be found there. Read at
- * once: among thousands of sessions the way to another thread and back takes longer than the read.
+ * The last event of an event log, read from its last bytes alone; undefined if none is found there. Synchronous: with
+ * thousands of sessions the thread pool's round trip takes longer than the read.
  */
 export function readLastEvent(paths: SessionPaths): Event | undefined {
   const last = lastEventInFile(paths.events);
@@ -250,7 +251,7 @@ export function readLastEvent(paths: SessionPaths): Event | undefined {
   return before === 'sealed' ? undefined : before;
 }
 
-/** 'sealed': the file holds its header and nothing else, so what was last is in the segment before. */
+/** 'sealed': the file contains only its header, so the last event is in the previous segment. */
 function lastEventInFile(path: string): Event | 'sealed' | undefined {
   const file = openRegularFile(path);
   if (file === undefined) return undefined;
@@ -266,7 +267,7 @@ function lastEventInFile(path: string): Event | 'sealed' | undefined {
   }
 }
 
-/** The last line of the highest epoch: what came behind it from a lower one is void. */
+/** The last line of the highest epoch: later lines of a lower one are void. */
 function lastCountedEvent(bytes: Buffer): Event | 'sealed' | undefined {
   let last: Event | undefined;
   for (let end = bytes.lastIndexOf(10); end > 0; ) {

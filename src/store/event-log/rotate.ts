@@ -12,10 +12,9 @@ const CHUNK_BYTES = 256 * 1024;
 const fdatasync = promisify(fs.fdatasync);
 
 /**
- * Seals the segment that `file` holds, all of which is on disk, and puts the next one in its place. After each step a
- * reader finds every event once: the old file gets a second name, durably; the new one, with its header, is made
- * durable beside it; one rename puts it under the name that is written to. `recheck` is asked just before that. Answers
- * the new file's header.
+ * Rotates the segment `file`, all of which is on disk, and puts the next one in its place. After each step a reader
+ * finds every event once: the old file gets a second name, durably; the new one, with its header, is made durable
+ * beside it; one rename puts it in place. `recheck` is called just before that. Returns the new file's header.
  */
 export async function rotateSegment(
   paths: SessionPaths,
@@ -44,7 +43,8 @@ export async function rotateSegment(
 async function linkRotated(paths: SessionPaths, file: number, target: string, size: number): Promise<void> {
   const there = ifExists(() => fs.lstatSync(target));
   if (there && there.ino === fs.fstatSync(file).ino) return;
-  // A copy of an earlier state of ours, as a backup makes of two names of one file, gives way; anything else stays.
+  // A copy of an earlier state of this file, as a backup makes of two names of one file, is replaced; anything else
+  // stays.
   if (there && !isPrefixOf(target, file))
     throw corruptLog(target, 'it already exists and is not the segment to be closed');
   const staged = join(paths.sealed, stagingName());
@@ -58,7 +58,7 @@ async function linkRotated(paths: SessionPaths, file: number, target: string, si
   }
 }
 
-/** False where the file system has no hard links. */
+/** False if the file system has no hard links. */
 function tryHardLink(from: string, to: string): boolean {
   try {
     fs.linkSync(from, to);

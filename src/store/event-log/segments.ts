@@ -7,7 +7,7 @@ import { CorruptLogError } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { crcOfLine, encodeLineWithCrc, parseCheckedLine, readFirstLine, readLineBefore } from './log-lines.ts';
 
-/** First line of every segment but the first: what it follows, byte for byte. It is no event and has no `seq`. */
+/** First line of every segment but the first: what it follows, byte for byte. It is not an event and has no `seq`. */
 const SegmentHeader = z.object({
   v: z.literal(1),
   segment: z.int().min(2),
@@ -22,15 +22,14 @@ export type SegmentHeader = z.infer<typeof SegmentHeader>;
 
 export const encodeSegmentHeader = (header: Omit<SegmentHeader, 'v'>): string => encodeLineWithCrc({ v: 1, ...header });
 
-/** The header a line is; undefined where it is none. */
+/** Decodes a header line; undefined for any other line. */
 export function decodeSegmentHeader(bytes: Buffer | undefined): SegmentHeader | undefined {
   if (!bytes?.subarray(0, 20).toString('latin1').startsWith('{"v":1,"segment":')) return undefined;
   return SegmentHeader.safeParse(parseCheckedLine(bytes)?.value).data;
 }
 
 /**
- * One file of a record, open. Its events lie between `start` and byte `end`. `next`: the header of the segment after
- * it.
+ * One open file of an event log. Its events lie between `start` and byte `end`. `next`: the header of the next segment.
  */
 export type Segment = {
   number: number;
@@ -42,7 +41,7 @@ export type Segment = {
   next?: SegmentHeader | undefined;
 };
 
-/** The files of a record: of the sealed ones only those are opened that are asked for. */
+/** The files of an event log; rotated ones are opened on demand. */
 export type SegmentFiles = {
   oldest: number;
   current: Segment;
@@ -51,9 +50,9 @@ export type SegmentFiles = {
 };
 
 /**
- * Opens a record for reading, whatever its writer does meanwhile: the folder is listed before the current file is
- * opened, and a segment is sealed before the next one takes its place. Undefined where there is none yet. Throws
- * CorruptLogError where a file is missing.
+ * Opens an event log for reading while its writer may be active: the folder is listed before the current file is
+ * opened, and a segment is rotated before the next one takes its place. Undefined if there is no log yet. Throws
+ * CorruptLogError if a file is missing.
  */
 export function openSegments(paths: SessionPaths): SegmentFiles | undefined {
   const sealed = listRotatedSegments(paths);
@@ -77,7 +76,7 @@ export function openSegments(paths: SessionPaths): SegmentFiles | undefined {
     if (segment.number === number) return segment;
     throw corruptLog(path, `it begins as segment ${segment.number}`);
   };
-  /** Two files beside the current one are enough for who reads in order. */
+  /** Two files besides the current one suffice for reading in order. */
   const letGo = (number: number) => {
     for (const [other, { file }] of files) {
       if (other === number || other === number + 1 || other === current?.number) continue;
@@ -115,7 +114,7 @@ export function openSegments(paths: SessionPaths): SegmentFiles | undefined {
   }
 }
 
-/** Numbers of the sealed segments that are there, in order. */
+/** Numbers of the rotated segments, in order. */
 export function listRotatedSegments(paths: SessionPaths): number[] {
   const numbers = listNames(paths.sealed).flatMap((name) =>
     /^\d{6,}\.jsonl$/.test(name) ? [Number.parseInt(name, 10)] : [],
@@ -123,7 +122,7 @@ export function listRotatedSegments(paths: SessionPaths): number[] {
   return numbers.sort((a, b) => a - b);
 }
 
-/** The oldest segment that is kept. Throws where one is missing that retention did not remove. */
+/** The oldest segment that is kept. Throws if one is missing that retention did not remove. */
 function findOldestSegment(paths: SessionPaths, sealed: number[], current: Segment): number {
   const last = sealed.at(-1) ?? 0;
   if (last > current.number || (last === current.number && isLongerThan(paths.segment(last), current.file))) {
@@ -136,7 +135,7 @@ function findOldestSegment(paths: SessionPaths, sealed: number[], current: Segme
   throw corruptLog(paths.segment(oldest - 1), 'it is missing');
 }
 
-/** A crash while sealing leaves two names of one file, or a copy of it; a longer one is another record's. */
+/** A crash during rotation leaves two names of one file, or a copy of it; a longer file belongs to another log. */
 function isLongerThan(path: string, file: number): boolean {
   const [sealed, current] = [fs.lstatSync(path), fs.fstatSync(file)];
   return sealed.ino !== current.ino && sealed.size > current.size;
@@ -149,7 +148,7 @@ const positionAfterHeader = (header: SegmentHeader, line: Buffer): LogPosition =
   crc: crcOfLine(line) ?? '',
 });
 
-/** A record that cannot be trusted, in words that say what to do. */
+/** The error for an event log that cannot be trusted, saying what to do. */
 export const corruptLog = (path: string, why: string) => new CorruptLogError(path, `${why}. ${CORRUPT_LOG_ADVICE}`);
 
 const CORRUPT_LOG_ADVICE =
@@ -157,9 +156,8 @@ const CORRUPT_LOG_ADVICE =
   'session until then.';
 
 /**
- * Whether the record ends with the event at that mark: then whoever knows what it means up to there knows all of it.
- * Reads that one line, and without the events' schemas. What is wrong with a record is told by who reads it; here it
- * just does not end so.
+ * Whether the log ends with the event at that position: then a snapshot taken there is complete. Reads that one line,
+ * without the events' schemas. Faults of the log are reported by its reader; here it just does not end so.
  */
 export function logEndsAt(paths: SessionPaths, { seq, segment, offset, crc }: LogPosition): boolean {
   try {
@@ -179,7 +177,7 @@ export function logEndsAt(paths: SessionPaths, { seq, segment, offset, crc }: Lo
   }
 }
 
-/** Whether nothing has been recorded yet. */
+/** Whether nothing has been written yet. */
 export function isLogEmpty(paths: SessionPaths): boolean {
   return [paths.events, paths.sealed].every((path) => !fs.lstatSync(path, { throwIfNoEntry: false }));
 }

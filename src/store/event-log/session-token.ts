@@ -1,17 +1,17 @@
-/** The right to write one session's record. Whoever opens the session holds it until the session is closed. */
+/** The right to write one session's event log, held while the session is open. */
 export type SessionToken = {
-  /** Throws where it was given back. */
+  /** Throws if the token was given back. */
   check(): void;
   /** The session may be opened again. */
   giveBack(): void;
 };
 
 export type SessionTokens = {
-  /** Throws `SessionInUse` while another token for this session is held. */
+  /** Throws `SessionInUse` while another token for this session exists. */
   take(session: string): SessionToken;
 };
 
-/** A session was opened a second time while it was in use: a bug of the daemon, never something a person did. */
+/** A session was opened a second time while in use: a bug of the daemon, never something a person did. */
 export class SessionInUse extends Error {
   constructor(session: string) {
     super(
@@ -21,7 +21,7 @@ export class SessionInUse extends Error {
   }
 }
 
-/** One token for each session that is open, so that no record has two writers in this process. */
+/** One token per open session, so that no event log has two writers in this process. */
 export function sessionTokens(): SessionTokens {
   const held = new Map<string, SessionToken>();
   return {

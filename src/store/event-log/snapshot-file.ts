@@ -10,7 +10,7 @@ export type Snapshot = { mark: LogPosition; state: unknown };
 
 export const encodeSnapshot = ({ mark, state }: Snapshot): string => encodeLineWithCrc({ version: 1, mark, state });
 
-/** Undefined where there is none that can be trusted, for whatever reason: all it saves is time. */
+/** Undefined if there is none that can be trusted, for whatever reason: a snapshot only saves time. */
 export function readSnapshot(path: string): Snapshot | undefined {
   try {
     const bytes = useIfExists(path, (there) => fs.readFileSync(there));

@@ -6,8 +6,8 @@ import { hasPosition } from './log-reader.ts';
 import { encodeSnapshot, readSnapshot, type Snapshot } from './snapshot-file.ts';
 
 /**
- * What the record meant at a mark, so that it need not be read from its start. Where the newest is no good, the one
- * that stands for what retention removed serves.
+ * Saved session states at a log position, so that the log need not be read from its start. If the newest is unusable,
+ * the base snapshot for what retention removed is used.
  */
 export function openSnapshotStore(paths: SessionPaths): Snapshots {
   return {
@@ -16,10 +16,10 @@ export function openSnapshotStore(paths: SessionPaths): Snapshots {
   };
 }
 
-/** The snapshots that fit the record, the newest first, then the one that stands for what retention removed. */
+/** The snapshots that match the event log, newest first, then the base snapshot for what retention removed. */
 export const snapshotsNewestFirst = (paths: SessionPaths) => matchingSnapshots(paths, [paths.snapshot, paths.base]);
 
-/** The same in the order of the record: first the one that stands for what retention removed. */
+/** The same in log order: first the base snapshot for what retention removed. */
 export const snapshotsOldestFirst = (paths: SessionPaths) => matchingSnapshots(paths, [paths.base, paths.snapshot]);
 
 function* matchingSnapshots(paths: SessionPaths, places: string[]): Generator<Snapshot, undefined> {
@@ -29,7 +29,7 @@ function* matchingSnapshots(paths: SessionPaths, places: string[]): Generator<Sn
   }
 }
 
-/** A record that cannot be trusted is told by who reads it. */
+/** An event log that cannot be trusted is reported by its reader. */
 function matchesLog(paths: SessionPaths, mark: LogPosition): boolean {
   try {
     return hasPosition(paths, mark);

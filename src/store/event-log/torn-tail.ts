@@ -6,14 +6,13 @@ import type { SessionPaths } from '../layout/layout.ts';
 import { type DecodedLine, decodeEventLine } from './event-codec.ts';
 import { readSnapshot } from './snapshot-file.ts';
 
-/** What a segment holds from its first bad line on: it may be cut off, or this throws why it must not. */
+/** The rest of a segment from its first bad line on: it may be cut off, or this throws why not. */
 export type TornTail = { addLine(bytes: Buffer, line: DecodedLine): void; finish(): void };
 
 /**
- * An end that was never finished is lines that cannot be read and nothing else. Good lines may follow only where all
- * that cannot be read holds zeros, they are numbered as what was lost leaves them, and nothing shows that it had been
- * synced.
- * `damaged` makes the error; `beside` looks for what was made only after a sync.
+ * An incomplete end consists of unreadable lines and nothing else. Good lines may follow only if everything unreadable
+ * contains zeros, their numbers match what was lost, and nothing shows that it had been synced. `damaged` creates the
+ * error; `beside` looks for files that are created only after a sync.
  */
 export function inspectTornTail(
   edge: TornTailStart,
@@ -24,7 +23,7 @@ export function inspectTornTail(
   const synced = (how: string) => damaged(`it holds zeros where something had been synced: ${how}`);
   let isHole = true;
   let goes = false;
-  // The first bad line was an event at least.
+  // The first bad line was at least one event.
   let next = edge.seq + 2;
   let gap = true;
 
@@ -44,7 +43,7 @@ export function inspectTornTail(
       const isZeros = !line.ok && hasZeroBytes(bytes);
       if (!line.ok) gap = true;
       if (!line.ok && !isZeros) isHole = false;
-      // The line feed before it went with the zeros.
+      // The line feed before it was lost with the zeros.
       const end = isZeros ? decodeEventLine(bytes.subarray(bytes.lastIndexOf(0) + 1)) : line;
       if (end.ok) behind(end.event);
       else if (!end.torn) throw damaged();
@@ -56,14 +55,15 @@ export function inspectTornTail(
   };
 }
 
-/** A line is JSON, in which a NUL is written as an escape: one that is there as a byte was never written. */
+/** A line is JSON, which writes NUL as an escape: a NUL byte was never written by us. */
 const hasZeroBytes = (bytes: Buffer): boolean => bytes.includes(0);
 
-/** Calls that were begun since the model answered last (event `answer`), as far as the record could be read. */
+/** Calls started since the model's last answer (event `answer`), as far as the log could be read. */
 export type OpenCalls = { sinceAnswer: number; started: Set<string> };
 
 /**
- * What is known where the zeros begin: the last event before them and its epoch, the place, and the calls of the turn.
+ * What is known at the start of the zeros: the last event before them and its epoch, the position, and the turn's
+ * calls.
  */
 type TornTailStart = { seq: number; epoch: number; segment: number; offset: number; turn: OpenCalls };
 
@@ -76,21 +76,20 @@ export function openCallsAfter(turn: OpenCalls, event: Event): OpenCalls {
 }
 
 /**
- * Zeros in a record with good lines behind them. A power cut leaves them where two appends were not synced and the file
- * system kept the later one alone. Every sync takes the whole file, so these lines were not synced either, and since
- * nothing is acted upon before it is synced, all from the zeros on may go: it is what a cut some moments earlier would
- * have left.
+ * Zeros in an event log with good lines after them. A power cut leaves them if two appends were not synced and the file
+ * system kept only the later one. Every sync covers the whole file, so these lines were not synced either, and since
+ * nothing is acted upon before it is synced, everything from the zeros on may be cut: the result is what a power cut
+ * some moments earlier would have left.
  *
- * The same zeros in a part that had been synced are damage, and to cut there would forget what was promised. So each
- * line behind them is asked whether it was written after a sync that was later than theirs. Answers how that is seen,
- * in words; undefined where it is not. Where it cannot be known it counts as seen: a person who looks is better than a
- * command run twice.
+ * The same zeros in a synced part are damage, and cutting there would forget what was promised. So each line after them
+ * is checked for evidence that it was written after a later sync. Returns that evidence as text; undefined if there is
+ * none. If it cannot be known it counts as evidence: asking a person is better than running a command twice.
  */
 function createSyncDetector(edge: TornTailStart): (event: Event) => string | undefined {
-  /** Calls that began behind the zeros. Others that end there began in them. */
+  /** Calls that began after the zeros. Other calls that end there began in them. */
   const safe = new Set<string>();
   return (event) => {
-    // Whoever opens a record syncs what it reads there, before it writes: a new owner, and a worker that recovers.
+    // Whoever opens an event log syncs what it read before it writes: a new owner, and a recovering worker.
     if (event.epoch !== edge.epoch || event.fence) return `owner ${event.epoch} had read them`;
     if (event.type === 'tool.started' && event.replay === 'safe') safe.add(event.call);
     const isEnd = event.type === 'tool.finished' || event.type === 'tool.interrupted';
@@ -99,18 +98,17 @@ function createSyncDetector(edge: TornTailStart): (event: Event) => string | und
   };
 }
 
-/** Whether an event is written only after a sync of what was recorded before it, the zeros included. */
+/** Whether an event is written only after a sync of everything before it, the zeros included. */
 function isWrittenAfterSync(event: EventBody, edge: TornTailStart): boolean {
   switch (event.type) {
     case 'recovery.started':
     case 'reply.published':
     case 'model.failed':
       return true;
-    // What was recorded while the model was at work need not have been synced when it answered.
+    // What was written while the model was working need not have been synced when it answered.
     case 'model.answered':
       return event.seen > edge.seq;
-    // A call that must not run twice begins after a sync of its own beginning; whether it was such a one is lost in the
-    // zeros.
+    // A call that must not run twice starts after its own start was synced; whether it was one is lost in the zeros.
     case 'tool.finished':
       return true;
     case 'tool.interrupted':
@@ -121,8 +119,8 @@ function isWrittenAfterSync(event: EventBody, edge: TornTailStart): boolean {
 }
 
 /**
- * The same, asked of what is made only after a sync and lies beside the record: a snapshot of it, messages that left
- * the inbox (`done/<seq>-…`), the folders of commands (`tools/<seq of the answer>.…`).
+ * The same for files beside the log that are created only after a sync: a snapshot of it, messages that left the inbox
+ * (`done/<seq>-…`), the folders of commands (`tools/<seq of the answer>.…`).
  */
 export function findSyncedFileBeside(
   paths: SessionPaths,
@@ -145,7 +143,8 @@ const listFolder = (folder: string): string[] => ifExists(() => fs.readdirSync(f
 const CHUNK_BYTES = 256 * 1024;
 
 /**
- * Copies what follows `good` bytes of the record to a file beside it, durably: cutting it off then destroys nothing.
+ * Copies everything after the first `good` bytes of the log to a file beside it, durably: cutting it off then destroys
+ * nothing.
  */
 export async function saveTornTail(paths: SessionPaths, good: number): Promise<void> {
   const from = fs.openSync(paths.events, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW);

@@ -14,12 +14,12 @@ const fsync = promisify(fs.fsync);
 export type WriteBytes = (fd: number, bytes: Uint8Array, offset: number) => number;
 const defaultWrite: WriteBytes = (fd, bytes, offset) => fs.writeSync(fd, bytes, offset);
 
-/** Writes every byte: a write may take fewer than it was given, and says so only by its count. */
+/** Writes every byte: a single write may take fewer than it was given, and reports that only by its count. */
 export function writeAll(fd: number, bytes: Uint8Array, write: WriteBytes = defaultWrite): void {
   for (let done = 0; done < bytes.length; ) done += write(fd, bytes, done);
 }
 
-/** Names made, moved or removed in this folder before the call survive a power cut. */
+/** When this resolves, names created, moved or removed in this folder before the call survive a power cut. */
 export async function syncFolder(path: string): Promise<void> {
   try {
     const fd = fs.openSync(path, O_RDONLY | O_DIRECTORY);
@@ -34,8 +34,8 @@ export async function syncFolder(path: string): Promise<void> {
 }
 
 /**
- * A file's bytes, and when they were written, survive a power cut. For files of others: what cannot be opened is left
- * alone.
+ * When this resolves, a file's content and modification time survive a power cut. For files of others: one that cannot
+ * be opened is skipped.
  */
 export async function syncFile(path: string | Buffer): Promise<void> {
   let fd: number;
@@ -51,10 +51,10 @@ export async function syncFile(path: string | Buffer): Promise<void> {
   }
 }
 
-/** A name nobody has and nobody guesses; `.tmp-` marks it as litter should we die before its end. */
+/** A unique, unpredictable name; the `.tmp-` prefix marks it as garbage if we die before finishing. */
 export const stagingName = () => `.tmp-${randomBytes(8).toString('hex')}`;
 
-/** Makes a new file with these bytes on disk; the folder is not synced. On any failure the file is gone again. */
+/** Creates a file with these bytes on disk; the folder is not synced. On any failure the file is removed. */
 export async function createFile(
   path: string,
   bytes: Uint8Array | string,
@@ -77,7 +77,7 @@ export async function createFile(
   }
 }
 
-/** Gives the file at `from` the name `to` as well. False where that name is taken; its file is left as it is. */
+/** Gives the file at `from` the additional name `to`. False if that name is taken; its file stays as it is. */
 export function linkIfFree(from: string | Buffer, to: string | Buffer): boolean {
   try {
     fs.linkSync(from, to);
@@ -85,7 +85,7 @@ export function linkIfFree(from: string | Buffer, to: string | Buffer): boolean 
   } catch (error) {
     const code = errorCode(error) ?? '';
     if (code === 'EEXIST') return false;
-    // File systems without hard links (exFAT, some FUSE) say one of these; there a look before a rename must do.
+    // File systems without hard links (exFAT, some FUSE) return one of these; there a check before a rename must do.
     if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'].includes(code)) throw toDiskError(error, 'link', String(to));
     if (ifExists(() => fs.lstatSync(to))) return false;
     wrapDiskErrors('rename', String(to), () => fs.renameSync(from, to));
@@ -94,8 +94,8 @@ export function linkIfFree(from: string | Buffer, to: string | Buffer): boolean 
 }
 
 /**
- * Puts a new file in place, whole and durable, or not at all: written under a staging name, linked, the folder synced.
- * False where the name was taken.
+ * Creates a file atomically and durably: written under a staging name, linked, the folder synced. False if the name was
+ * taken.
  */
 export async function placeNewFile(
   staging: string,
@@ -107,13 +107,13 @@ export async function placeNewFile(
   try {
     return linkIfFree(staging, target);
   } finally {
-    // A reader that found us between link and unlink may have taken the staging name away already.
+    // A reader that found us between link and unlink may have removed the staging name already.
     fs.rmSync(staging, { force: true });
     await syncFolder(dirname(target));
   }
 }
 
-/** A folder of ours: made (0700) if missing. A link or a file in its place is refused, never followed. */
+/** A folder of ours: created (0700) if missing. A link or a file in its place is an error, never followed. */
 export function ensureFolder(path: string): string {
   if (statIfExists(path)?.isDirectory()) return path;
   wrapDiskErrors('make the folder', path, () => {
@@ -127,7 +127,7 @@ export function ensureFolder(path: string): string {
   throw new UserError(`${path} must be a folder, but something else is there. Move it away; links are not followed.`);
 }
 
-/** Makes a folder (0700) with every folder on the way to it, and their names durable; nothing where it is there. */
+/** Creates a folder (0700) with all missing parents, durably; does nothing if it exists. */
 export function ensureFolderDurably(path: string): void {
   const made = fs.mkdirSync(path, { recursive: true, mode: 0o700 });
   if (made === undefined) return;
@@ -142,7 +142,7 @@ export function ensureFolderDurably(path: string): void {
   }
 }
 
-/** Removes from a folder that others write to what nobody can be writing any more: Maildir's 36 hours. */
+/** Removes abandoned staging files from a folder that others write to: Maildir's limit of 36 hours. */
 export function removeOldStaging(folder: string, now: Date): void {
   for (const name of fs.readdirSync(folder)) {
     const path = join(folder, name);
@@ -152,8 +152,7 @@ export function removeOldStaging(folder: string, now: Date): void {
 }
 
 /**
- * Removes what an earlier process left half-made under staging names. Only for folders nobody else writes to; one may
- * be missing.
+ * Removes staging files left by an earlier process. Only for folders nobody else writes to; a missing one is ignored.
  */
 export function removeStaging(folder: string): void {
   for (const name of listNames(folder)) {
@@ -162,9 +161,9 @@ export function removeStaging(folder: string): void {
 }
 
 /**
- * Syncs that are shared: whoever asks while one is under way is served, with all others who ask meanwhile, by one that
- * begins when it has ended. Each call resolves after a sync that began after the call, so it promises what a sync of
- * its own would. A failure is told to all who waited for that sync.
+ * Shares syncs: calls made while a sync is running are all served by one that begins when it has ended. Each call
+ * resolves after a sync that began after the call, so it promises what its own sync would. A failure rejects all calls
+ * that waited for that sync.
  */
 export function coalesceSyncs(sync: (path: string) => Promise<void>): (path: string) => Promise<void> {
   const flights = new Map<string, { now: Promise<void>; next?: Promise<void> }>();

@@ -4,40 +4,36 @@ import { errorCode, UserError } from '../../base/user-error.ts';
 import { ifExists, toDiskError } from './store-errors.ts';
 
 /**
- * What lies at a path, a link itself; undefined where nothing does. To be asked where a file often is not there: an
- * error and its stack took twice as long as this look (16 and 8.5 µs, measured at a load of about 4).
+ * The lstat of a path; undefined if nothing is there. Use it where a file is often missing: an error and its stack took
+ * twice as long (16 and 8.5 µs, measured at a load of about 4).
  */
 export const statIfExists = (path: string): fs.Stats | undefined => fs.lstatSync(path, { throwIfNoEntry: false });
 
-/** What `job` answers of the file at a path; undefined where it is not there, now or any more. */
+/** The result of `job` for the file at a path; undefined if the file is missing or disappears meanwhile. */
 export const useIfExists = <T>(path: string, job: (path: string) => T): T | undefined =>
   statIfExists(path) && ifExists(() => job(path));
 
-/** The names in a folder; none where it is not there. */
+/** The names in a folder; empty if it does not exist. */
 export const listNames = (folder: string): string[] => useIfExists(folder, (there) => fs.readdirSync(there)) ?? [];
 
-/** Times of files stand still for up to 10 ms (a tick at 100 Hz): two changes within one tick may look like one. */
+/** File times have a resolution of up to 10 ms (a tick at 100 Hz): two changes within one tick may look like one. */
 export const TIMESTAMP_TICK_MS = 100;
-/** File systems that do not tell of every change (some of those over a network) are asked in full this often. */
+/** File systems that do not report every change (some network ones) are read in full this often. */
 const RECHECK_MS = 5000;
 
 export type Clocks = { now: () => Date; elapsed: () => number };
 
-/** What is remembered of a look at a file or folder, and whether it still holds. */
+/** Remembers the last read of a file or folder, and detects changes since. */
 export type ChangeDetector = {
-  /**
-   * Nothing changed there since the look that was kept last: a file's content, or the names in a folder. One call of
-   * the system.
-   */
+  /** Nothing changed since the last committed read: a file's content, or the names in a folder. One system call. */
   isUnchanged(): boolean;
-  /** To be called before a look; what it gives back is called after it, where the look is worth keeping. */
+  /** Call before a read; call the returned function after it if the read is worth keeping. */
   beginRead(): () => void;
 };
 
 /**
- * Knows by inode, size and time of change whether there is anything new at a path, and whether that can be known: not
- * within a tick after a change, and never for longer than five seconds. What is not there has not changed as long as it
- * is not there.
+ * Detects by inode, size and change time whether a path has changed, and whether that can be known: not within a tick
+ * after a change, and never for longer than five seconds. A missing path is unchanged as long as it is missing.
  */
 export function openChangeDetector(path: string, { now, elapsed }: Clocks): ChangeDetector {
   let kept: { key: string; at: number } | undefined;
@@ -55,7 +51,7 @@ export function openChangeDetector(path: string, { now, elapsed }: Clocks): Chan
   };
 }
 
-/** The same text again without reading it, as long as its file did not change. Throws what `read` throws. */
+/** Returns the cached result as long as the file did not change. Throws what `read` throws. */
 export function cachedRead<T>(path: string, clocks: Clocks, read: () => T): () => T {
   const unchanged = openChangeDetector(path, clocks);
   let last: { value: T } | undefined;
@@ -76,7 +72,7 @@ function changeKeyOf(path: string): { key: string; changed: number } {
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
-/** Opens a file of ours to read, never through a link and never waiting; undefined where it is not there. */
+/** Opens a file of ours for reading, never through a link and never blocking; undefined if it does not exist. */
 export function openRegularFile(path: string): number | undefined {
   try {
     const file = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
@@ -91,7 +87,7 @@ export function openRegularFile(path: string): number | undefined {
 
 const MAX_TEXT_BYTES = 4 * 1024 * 1024;
 
-/** The text of a file; '' where what is there is no such thing as a person saves, undefined where nothing is. */
+/** The text of a file; '' if it is not a regular file, undefined if nothing is there. */
 export function readTextFile(path: string): string | undefined {
   try {
     const fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);

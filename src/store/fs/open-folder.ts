@@ -5,25 +5,25 @@ import { DiskError, ifExists, toDiskError } from './store-errors.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
 
-/** A folder held open, so that its files are reached through it even where its path comes to mean something else. */
+/** An open folder: its files are reached through the descriptor, even if the path now leads elsewhere. */
 export type OpenFolder = {
   /** Path of a file in it, by the raw bytes of its name. */
   bytePath(name: Buffer | string): Buffer;
   /** The same for names that are text. */
   path(name: string): string;
-  /** The path people know it by; for words only. */
+  /** The path people know it by; for messages only. */
   displayPath: string;
 };
 
 type FolderHandle = OpenFolder & { fd: number; close(): void };
 
-/** A folder to go through: its path, and whether it is made where it is missing. */
+/** A folder on a path, and whether it is created if missing. */
 export type FolderOnPath = { path: string; make?: boolean };
 
 /**
- * Opens the folders of a way one after the other, each through the one before it and none through a link: who swaps one
- * of them for a link gets an error, not our files. Node has no openat, but Linux reaches the folder of a descriptor as
- * /proc/self/fd/N; where there is no /proc, plain paths serve, and a swap between two calls can lead astray.
+ * Opens the folders of a path one after another, each through the one before it and none through a link: swapping one
+ * of them for a link causes an error and does not expose our files. Node has no openat, but Linux reaches the folder of
+ * a descriptor as /proc/self/fd/N; without /proc plain paths are used, and a swap between two calls can mislead.
  */
 function openAlongPath(top: string, way: readonly FolderOnPath[]): FolderHandle {
   return way.reduce(
@@ -72,7 +72,7 @@ function openFolderDescriptor(door: string, shown: string, make: boolean): numbe
   return openFolderDescriptor(door, shown, false);
 }
 
-/** Runs `job` with the last folder of a way held open. */
+/** Runs `job` while the last folder of a path is open. */
 export function withFolder<T>(top: string, way: readonly FolderOnPath[], job: (folder: OpenFolder) => T): T {
   const folder = openAlongPath(top, way);
   try {
@@ -84,7 +84,7 @@ export function withFolder<T>(top: string, way: readonly FolderOnPath[], job: (f
   }
 }
 
-/** The same for a job that takes its time. */
+/** The same for an async job. */
 export async function withFolderAsync<T>(
   top: string,
   way: readonly FolderOnPath[],
@@ -100,13 +100,13 @@ export async function withFolderAsync<T>(
   }
 }
 
-/** What the disk refused, told with the path people know. */
+/** A file system error with the path people know. */
 function withDisplayPath(error: unknown, folder: OpenFolder): unknown {
   if (!(error instanceof DiskError)) return error;
   return new DiskError(error.code, error.message.replaceAll(folder.path(''), `${folder.displayPath}/`));
 }
 
-/** The last folder of a way, held open between calls and opened anew where a person removed it and made it again. */
+/** Keeps the last folder of a path open between calls, and reopens it if a person removed and recreated it. */
 export function keepFolderOpen(top: string, way: readonly FolderOnPath[]): { now(): OpenFolder; close(): void } {
   let held: FolderHandle | undefined;
   const close = () => {
@@ -133,37 +133,33 @@ function isSameInode(one: FolderHandle, other: FolderHandle): boolean {
   return a?.ino === b?.ino && a?.dev === b?.dev;
 }
 
-/** What lstat says of a file in a folder; undefined where it is not there. */
+/** The lstat of a file in a folder; undefined if it does not exist. */
 export function statInFolder(folder: OpenFolder, name: Buffer | string): fs.BigIntStats | undefined {
   return ifExists(() => fs.lstatSync(folder.bytePath(name), { bigint: true }));
 }
 
-/** What a file system says of a folder, as far as it tells it from others. */
+/** The fields of a folder's stat that identify it. */
 export type FolderStat = Pick<fs.BigIntStats, 'dev' | 'ino' | 'birthtimeNs' | 'ctimeNs'>;
 
 /**
- * Gives a folder an id that stays the same as long as it lives, and that no other folder made under its name later has:
- * the number of an inode alone is given out again, by tmpfs and ext4 at once, so the time of birth is part of it where
- * it is told.
- * `used`: paths on the same file system that were changed after they were made. Only they show that times of birth are
- * told: elsewhere 0 or the last change stands in their place, and an id with that in it would change with every file.
+ * Gives a folder an id that is stable for its lifetime and differs from that of any later folder with its name: the
+ * inode number alone is reused, by tmpfs and ext4 at once, so the birth time is included if available. `used`: paths on
+ * the same file system that were changed after they were created. Only they show whether birth times are available:
+ * otherwise 0 or the last change stands in their place, and an id with that would change with every file.
  */
 export function createFolderId(...used: string[]): (facts: FolderStat) => string {
   const areTold = reportsBirthTime(...used);
   return ({ dev, ino, birthtimeNs }) => `${dev}:${ino}${areTold ? `:${birthtimeNs}` : ''}`;
 }
 
-/** Whether the file system of these paths, which were changed after they were made, tells when a file was made. */
+/** Whether the file system of these paths, which were changed after they were created, reports birth times. */
 export const reportsBirthTime = (...used: string[]): boolean =>
   used.some((path) => {
     const facts = folderStatAt(path);
     return facts !== undefined && facts.birthtimeNs !== 0n && facts.birthtimeNs !== facts.ctimeNs;
   });
 
-/**
- * Asks whether the folder at a path is still the one that is there now. One that is made again changes the folder it is
- * in.
- */
+/** Detects whether the folder at a path is still the same one. Recreating a folder changes its parent. */
 export function watchFolderIdentity(path: string): () => boolean {
   const first = folderStatAt(path);
   return () => {

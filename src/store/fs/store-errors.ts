@@ -1,6 +1,6 @@
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 
-/** A record that cannot be trusted. Nothing was changed; the session waits for a person, all others go on. */
+/** An event log that cannot be trusted. Nothing was changed; the session waits for a person, all others continue. */
 export class CorruptLogError extends UserError {
   readonly file: string;
 
@@ -11,7 +11,7 @@ export class CorruptLogError extends UserError {
   }
 }
 
-/** A later owner of the workspace writes to this record. Who meets it stops for good. */
+/** A later owner of the workspace writes to this event log. This writer must stop for good. */
 export class FencedError extends UserError {
   constructor(file: string, theirs: number, ours: number) {
     super(
@@ -21,7 +21,7 @@ export class FencedError extends UserError {
   }
 }
 
-/** The file system said no. `code` is its errno name, such as `ENOSPC`, so that the caller may wait for room. */
+/** A file system error. `code` is its errno name, such as `ENOSPC`, so that the caller may wait for space. */
 export class DiskError extends UserError {
   readonly code: string;
 
@@ -48,14 +48,14 @@ const ERRNO_ADVICE: Record<string, string> = {
   ENOENT: 'it does not exist. Was the folder removed or renamed?',
 };
 
-/** A system error in words, with the path and the errno. Anything that is no system error comes back as it was. */
+/** A system error reworded, with the path and the errno. Any other error is returned as it was. */
 export function toDiskError(error: unknown, doing: string, path: string): unknown {
   const code = errorCode(error);
   if (code === undefined || error instanceof UserError || !/^E[A-Z0-9]+$/.test(code)) return error;
   return new DiskError(code, `Could not ${doing} ${path}: ${ERRNO_ADVICE[code] ?? errorText(error)} (${code}).`);
 }
 
-/** Runs `job`; what the file system refuses is thrown in words. */
+/** Runs `job`; file system errors are thrown reworded. */
 export function wrapDiskErrors<T>(doing: string, path: string, job: () => T): T {
   try {
     return job();
@@ -64,7 +64,7 @@ export function wrapDiskErrors<T>(doing: string, path: string, job: () => T): T 
   }
 }
 
-/** What `job` answers, or undefined where the file is not there. */
+/** The result of `job`, or undefined if the file does not exist. */
 export function ifExists<T>(job: () => T): T | undefined {
   try {
     return job();

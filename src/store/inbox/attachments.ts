@@ -23,13 +23,13 @@ const withUploads = <T>(paths: SessionPaths, job: (uploads: OpenFolder) => T): T
     job,
   );
 
-/** Through the inbox that is there, where a sender puts attachments. */
+/** Uses the current inbox's folder where senders put attachments. */
 const withInboxFiles = <T>(paths: SessionPaths, job: (files: OpenFolder) => T): T =>
   withFolder(paths.folder, [{ path: paths.inbox }, { path: paths.inboxFiles, make: true }], job);
 
 /**
- * Free names under `work/` for attachments given as `.files/<name>`, and what they are. Throws UserError where one
- * cannot be taken.
+ * Free names under `work/` for attachments given as `.files/<name>`, and their types. Throws UserError if one cannot be
+ * accepted.
  */
 export function placeAttachments(paths: SessionPaths, attachments: string[]): Attachment[] {
   if (attachments.length === 0) return [];
@@ -55,7 +55,7 @@ export function placeAttachments(paths: SessionPaths, attachments: string[]): At
 }
 
 /**
- * What a file is by its first bytes, and the hash of an image that can be shown; undefined where it was swapped
+ * The type of a file by its first bytes, and the hash of an image that can be shown; undefined if it was swapped
  * meanwhile.
  */
 function inspectAttachment(files: OpenFolder, { name, stat }: AttachmentSource): Omit<Attachment, 'path'> | undefined {
@@ -86,8 +86,8 @@ const missingAttachment = (attachment: string) =>
   );
 
 /**
- * Moves an attachment to its recorded place. One that is gone was moved before. A file that came to stand at the place
- * meanwhile gets a free name; it is not overwritten.
+ * Moves an attachment to its recorded path. A missing one was moved before. A file that appeared at the path meanwhile
+ * is renamed to a free name, not overwritten.
  */
 export function moveAttachment(paths: SessionPaths, from: string, to: string): void {
   withInboxFiles(paths, (files) => {
@@ -96,7 +96,7 @@ export function moveAttachment(paths: SessionPaths, from: string, to: string): v
     const name = basename(to);
     wrapDiskErrors('move an attachment to', join(paths.work, to), () =>
       withUploads(paths, (uploads) => {
-        // A second name elsewhere would let the agent write to a file that is not in the session.
+        // A second hard link elsewhere would let the agent write to a file outside the session.
         if (found.stat.nlink > 1n && statInFolder(uploads, name)?.ino !== found.stat.ino) return;
         if (!linkAttachment(files, found, uploads, name)) {
           const isTaken = (other: string) => statInFolder(uploads, other) !== undefined;
@@ -112,11 +112,11 @@ export function moveAttachment(paths: SessionPaths, from: string, to: string): v
 
 type AttachmentSource = { name: string; stat: fs.BigIntStats };
 
-/** False where the place is taken by another file. */
+/** False if the path is taken by another file. */
 function linkAttachment(files: OpenFolder, { name, stat }: AttachmentSource, uploads: OpenFolder, to: string): boolean {
   try {
     if (!linkIfFree(files.bytePath(name), uploads.bytePath(to))) return statInFolder(uploads, to)?.ino === stat.ino;
-    // Swapped between the look and the link: what we linked is not what was offered.
+    // Swapped between the check and the link: what we linked is not what was offered.
     if (statInFolder(uploads, to)?.ino !== stat.ino) fs.rmSync(uploads.bytePath(to), { force: true });
     return true;
   } catch (error) {
@@ -127,7 +127,7 @@ function linkAttachment(files: OpenFolder, { name, stat }: AttachmentSource, upl
   return true;
 }
 
-/** For a `work/` on another file system. The copy gets its name when it is whole. */
+/** For a `work/` on another file system. The copy gets its name once it is complete. */
 function copyAttachment(files: OpenFolder, { name, stat }: AttachmentSource, uploads: OpenFolder, to: string): void {
   const fd = fs.openSync(files.bytePath(name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   try {

@@ -13,18 +13,15 @@ import { isSameContent, type Readiness, type SeenFile } from './readiness.ts';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
-/** Raw bytes of a name: the handle of a drop must find names that are not UTF-8, too. */
+/** The raw bytes of a name: names that are not UTF-8 must be found, too. */
 export const rawNameOf = (handle: { readonly path: string }) => Buffer.from(handle.path, 'latin1');
 
-/**
- * How the files of one look are judged: the time of day before it, and whether the file system tells when a file was
- * made.
- */
+/** The context of one read of the inbox: the time of day before it, and whether the file system reports birth times. */
 export type ReadContext = { at: number; tellsBirth: boolean };
 
 /**
- * Reads one file of the inbox, or says why it is no message. 'gone': it is not there any more; 'pending': it changed
- * under us. Throws only where nothing can be said about the file, such as on too many open files.
+ * Reads one file of the inbox, or returns why it is not a message. 'gone': it no longer exists; 'pending': it changed
+ * while being read. Throws only if nothing can be determined, such as with too many open files.
  */
 export function readDroppedFile(
   inbox: OpenFolder,
@@ -43,7 +40,7 @@ export function readDroppedFile(
     if (bytes === undefined) return 'gone';
     return bytes ? toDrop(sha256Hex(bytes), parseMessage(displayName(raw), bytes)) : 'pending';
   } catch (error) {
-    // A link, a socket: it was something else when we looked.
+    // A link or a socket now; it was something else when listed.
     if (['ELOOP', 'ENXIO'].includes(errorCode(error) ?? '')) return 'pending';
     if (errorCode(error) !== 'EACCES') throw error;
     return refused('the daemon cannot read it; grant read permission (chmod u+r) and drop it again');
@@ -68,8 +65,8 @@ function toDroppedFile(
 }
 
 /**
- * Whether a file is still what was read, by its content: what is written within one tick of the file system's clock
- * changes no time. `moved`: it has another name by now, and a move changes ctime.
+ * Whether a file is still what was read, by its content: a write within one tick of the file system's clock changes no
+ * timestamp. `moved`: it was renamed, which changes ctime.
  */
 export function isUnchangedSinceRead(
   folder: OpenFolder,
@@ -93,7 +90,7 @@ export function isUnchangedSinceRead(
   }
 }
 
-/** What keeps a file from being read at all. */
+/** Why a file cannot be read at all. */
 function describeBadFile(raw: Buffer, stat: fs.BigIntStats): string | undefined {
   if (!raw.equals(Buffer.from(raw.toString()))) return "the file's name is not UTF-8; rename it and drop it again";
   if (stat.isSymbolicLink()) return 'a symbolic link: links are not followed; drop the file itself';
@@ -106,7 +103,7 @@ function describeBadFile(raw: Buffer, stat: fs.BigIntStats): string | undefined 
   return undefined;
 }
 
-/** The whole content; null where it is not what lstat saw, before or after the reading. */
+/** The whole content; null if the file differs from the lstat before or after reading. */
 export function readIfUnchanged(path: Buffer, seen: fs.BigIntStats): Buffer | null {
   const fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   try {
@@ -124,12 +121,12 @@ export function readIfUnchanged(path: Buffer, seen: fs.BigIntStats): Buffer | nu
 
 export const MAX_MESSAGE_BYTES = 10 * 1024 * 1024;
 
-/** What a dropped file says, or why it is no message: what was wanted, what came. */
+/** The content of a dropped file, or why it is not a message: what was expected, what was found. */
 type ParsedMessage = { ok: true; message: MessageFile; json: boolean } | { ok: false; why: string };
 
 const EMPTY_FILE = 'the file is empty; write the message into it';
 
-/** Understands the bytes of a dropped file. A text is kept as typed, but for a byte order mark at its beginning. */
+/** Parses a dropped file. A text is kept as typed, except for a leading byte order mark. */
 export function parseMessage(name: string, bytes: Buffer): ParsedMessage {
   const bad = firstBadUtf8Byte(bytes);
   if (bad !== undefined) return invalidMessage(`not UTF-8 text: byte ${bad} cannot be read; save it as UTF-8`);
@@ -146,7 +143,7 @@ function parseJsonMessage(text: string): ParsedMessage {
     const parsed = parseJson(text);
     return parsed.ok ? validateMessage(parsed.value) : invalidMessage(`not JSON: ${parsed.why}`);
   } catch (error) {
-    // What is nested some thousand deep cannot even be shown.
+    // JSON nested thousands of levels deep cannot even be shown.
     if (!(error instanceof RangeError)) throw error;
     return invalidMessage('JSON that is nested too deeply; a message is one object of a few keys');
   }
@@ -164,11 +161,11 @@ function validateMessage(value: unknown): ParsedMessage {
 
 const invalidMessage = (why: string): ParsedMessage => ({ ok: false, why });
 
-/** Offset of the first byte that begins no UTF-8 character; undefined where all is well. */
+/** Offset of the first byte that is not valid UTF-8; undefined if all of it is. */
 function firstBadUtf8Byte(bytes: Buffer): number | undefined {
   if (isUtf8(bytes)) return undefined;
   let at = 0;
-  // By large pieces first: one character at a time, 10 MiB take a second.
+  // By large chunks first: one character at a time, 10 MiB take a second.
   for (let end = chunkEnd(bytes, at); end > at && isUtf8(bytes.subarray(at, end)); end = chunkEnd(bytes, at)) at = end;
   for (;;) {
     const first = bytes[at] ?? 0;
@@ -178,7 +175,7 @@ function firstBadUtf8Byte(bytes: Buffer): number | undefined {
   }
 }
 
-/** The end of a piece of about 4 KiB that does not cut a character in two. */
+/** The end of a chunk of about 4 KiB that does not split a character. */
 function chunkEnd(bytes: Buffer, from: number): number {
   let end = Math.min(from + 4096, bytes.length);
   for (let back = 0; back < 3 && ((bytes[end] ?? 0) & 0xc0) === 0x80; back++) end--;

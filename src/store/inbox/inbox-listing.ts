@@ -3,20 +3,20 @@ import { type OpenFolder, statInFolder } from '../fs/open-folder.ts';
 import { inboxOrderOf, isCompleteByName, isIgnoredName } from '../layout/file-names.ts';
 import { isRecentlyEmpty } from './readiness.ts';
 
-/** Names kept in their order; a folder with more is gone through this many at a time. */
+/** Names kept in order; a larger folder is processed in pages of this size. */
 const PAGE_SIZE = 4000;
-/** The newest names of a folder that has more than a page, kept beside it. */
+/** How many of the newest names are kept in addition, for folders with more than a page. */
 export const NEWEST_SIZE = 64;
 /**
- * A folder of this many files is listed at every look; a larger one in a tenth of the time, and once a second at the
- * most.
+ * A folder with up to this many files is listed each time; a larger one takes at most a tenth of the time, and is
+ * listed at most once a second.
  */
 const SMALL_FOLDER = 256;
 const MAX_PAUSE_MS = 1000;
 const LISTING_TIME_SHARE = 10;
-/** Names read between two breaths. */
+/** Names read before yielding to the event loop. */
 const YIELD_EVERY = 256;
-/** Bits that remember which names were seen. Two names on one bit: the later one is seen with the next page. */
+/** Size of the bitmap of seen names. Of two names with the same bit, the later one is seen with the next page. */
 const SEEN_BITS = 2 ** 23;
 
 export type InboxEntry = { raw: Buffer; order: bigint };
@@ -25,9 +25,9 @@ export const compareEntries = (a: InboxEntry, b: InboxEntry): number =>
   a.order === b.order ? Buffer.compare(a.raw, b.raw) : a.order < b.order ? -1 : 1;
 
 /**
- * The files of a folder in the order of their times, however many there are: a page of the oldest and the newest few.
- * Going through all of a hundred thousand costs most of a second, so that is done once a page; in between only names
- * are read, to find what came in. Memory and the time between two breaths are bounded.
+ * The files of a folder ordered by time, however many there are: a page of the oldest and the newest few. Listing a
+ * hundred thousand files takes most of a second, so that is done once a page; in between only names are read, to find
+ * arrivals. Memory and the time between yields are bounded.
  */
 export function openInboxListing(elapsed: () => number, now: () => Date) {
   let page: InboxEntry[] = [];
@@ -51,7 +51,7 @@ export function openInboxListing(elapsed: () => number, now: () => Date) {
     last = { at: elapsed(), ms: elapsed() - began, count };
   }
 
-  /** The page after `after`, and the newest names. */
+  /** Reads the page after `after`, and the newest names. */
   async function readPage(inbox: OpenFolder): Promise<void> {
     const [oldest, youngest] = [
       keepFirst(PAGE_SIZE, compareEntries),
@@ -68,7 +68,7 @@ export function openInboxListing(elapsed: () => number, now: () => Date) {
       }
       const stat = statInFolder(inbox, raw);
       if (!stat) return;
-      // Among many, an empty file that is not due yet must not take a place of one that is ready.
+      // Among many, an empty file that is not due yet must not take the place of one that is ready.
       if (count > SMALL_FOLDER && !isCompleteByName(raw) && isRecentlyEmpty(stat, now())) hasSkipped = true;
       else {
         const one = { raw, order: inboxOrderOf(raw, stat.mtimeNs) };
@@ -91,7 +91,7 @@ export function openInboxListing(elapsed: () => number, now: () => Date) {
     return known;
   }
 
-  /** Names that were not there when the page was made. */
+  /** Adds names that appeared since the page was read. */
   async function addArrivals(inbox: OpenFolder): Promise<void> {
     const found = keepFirst(NEWEST_SIZE, (a, b) => compareEntries(b, a));
     const end = page.at(-1);
@@ -107,7 +107,7 @@ export function openInboxListing(elapsed: () => number, now: () => Date) {
   }
 
   return {
-    /** Brings the window up to date; false where it is too early for that. */
+    /** Updates the window; false if it is too early for that. */
     async refresh(inbox: OpenFolder): Promise<boolean> {
       if (page.length === 0 && hasMorePages) await readPage(inbox);
       else if (!isDue()) return false;
@@ -115,20 +115,20 @@ export function openInboxListing(elapsed: () => number, now: () => Date) {
       else await readPage(inbox);
       return true;
     },
-    /** What comes next, the oldest first. */
+    /** The next files, oldest first. */
     page: (): readonly InboxEntry[] => page,
-    /** The newest of what waits behind, the oldest first. */
+    /** The newest of the files beyond the page, oldest first. */
     newest: (): readonly InboxEntry[] => (hasMorePages ? newest : page.slice(-NEWEST_SIZE)),
-    /** There is more than the page. */
+    /** There are more files than the page holds. */
     behind: () => hasMorePages,
-    /** There are files that were left out since they cannot be ready yet. */
+    /** Some files were left out because they cannot be ready yet. */
     skipped: () => hasSkipped,
     leave(gone: ReadonlySet<InboxEntry>) {
       if (gone.size === 0) return;
       page = page.filter((one) => !gone.has(one));
       newest = newest.filter((one) => !gone.has(one));
     },
-    /** Nothing of this page is ready: the next look begins with the one behind it. */
+    /** Nothing on this page is ready: the next refresh starts after it. */
     turn() {
       after = hasMorePages ? (page.at(-1) ?? null) : null;
       if (hasMorePages) page = [];
@@ -136,7 +136,7 @@ export function openInboxListing(elapsed: () => number, now: () => Date) {
   };
 }
 
-/** The names of a folder, some at a time. As latin1 every name is read, whatever its bytes. */
+/** The names of a folder, in batches. Read as latin1, so that any byte sequence works. */
 async function* readNames(inbox: OpenFolder): AsyncGenerator<Buffer[]> {
   const folder = fs.opendirSync(inbox.path('.'), { encoding: 'latin1', bufferSize: YIELD_EVERY });
   try {
@@ -155,7 +155,7 @@ async function* readNames(inbox: OpenFolder): AsyncGenerator<Buffer[]> {
   }
 }
 
-/** Keeps the first `max` of all that is added. */
+/** Keeps the first `max` entries added, by the given order. */
 function keepFirst(max: number, compare: (a: InboxEntry, b: InboxEntry) => number) {
   const kept: InboxEntry[] = [];
   let dropped = false;

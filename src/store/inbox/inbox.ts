@@ -21,18 +21,18 @@ import { type InboxEntry, openInboxListing } from './inbox-listing.ts';
 import { openProcessedFiles } from './processed-files.ts';
 import { type FindWriters, findWritersInProc, openReadinessCheck, type SeenFile } from './readiness.ts';
 
-/** Files looked at together: one question to /proc serves them all. */
+/** Files checked together: one pass over /proc serves them all. */
 const BATCH_SIZE = 64;
-/** Bytes of messages handed out by one look, so that a full inbox does not fill the memory. */
+/** Message bytes returned by one read, so that a full inbox does not fill the memory. */
 const MAX_BATCH_BYTES = 32 * 1024 * 1024;
-/** A message that does not wait its turn is a few words. */
+/** Size limit of a message that skips the queue: those are a few words. */
 const MAX_URGENT_BYTES = 64n * 1024n;
 
 export type InboxOptions = {
   now: () => Date;
   elapsed: () => number;
   askWriters?: FindWriters;
-  /** Should the daemon stand still while a message is read, this says whose it was. */
+  /** Attributes a message being read to its session, for the watchdog. */
   runGuarded?: RunGuarded;
 };
 type JudgedFile = { one: InboxEntry; seen: SeenFile; drop: DroppedFile | 'gone' | 'pending' };
@@ -45,15 +45,15 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
   const runGuarded: RunGuarded = options.runGuarded ?? ((_what, run) => run());
   const listing = openInboxListing(options.elapsed, options.now);
   const processed = openProcessedFiles(paths, options.now);
-  /** The folder with nothing in it to be taken. A beat looks here before each step of a run, and mostly in vain. */
+  /** Remembers that the folder is empty. The loop checks before each step of a run, mostly in vain. */
   const empty = openChangeDetector(paths.inbox, options);
-  /** Those of the newest that were read and may wait, by what they were when they were read. */
+  /** Recently read new messages that may wait, by their stat at that time. */
   let waitingKeys = new Map<string, string>();
 
-  /** Undefined where somebody removed it: nothing can be in it. */
+  /** Undefined if somebody removed it: nothing can be in it. */
   const openInboxFolder = (): OpenFolder | undefined => {
     if (!isSame()) {
-      // The record that is open went with the folder: what is in the new one is not for it.
+      // The open event log was removed with the folder: the content of the new folder is not meant for it.
       throw new DiskError('ESTALE', `${paths.folder} was removed and recreated; it is opened again.`);
     }
     try {
@@ -92,7 +92,7 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
     }
   }
 
-  /** The newest that must not wait their turn. */
+  /** The newest messages that must skip the queue. */
   async function readUrgent(
     inbox: OpenFolder,
     drops: DroppedFile[],
@@ -147,9 +147,8 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
         }
       }
       if (ahead && (more || listing.behind())) pending = (await readUrgent(inbox, drops, ahead)) || pending;
-      // Who drops with `echo` syncs nothing. Were it taken like that, a power cut could leave a part of it in the
-      // inbox: a message
-      // that nobody sent, since it is not the one on record.
+      // A sender that uses `echo` syncs nothing. If such a file were taken without this, a power cut could leave a part
+      // of it in the inbox: a message that nobody sent, since it differs from the recorded one.
       const read = drops.filter((drop) => drop.identity.sha256 !== '');
       await Promise.all(read.map((drop) => syncFile(inbox.bytePath(rawNameOf(drop.handle)))));
       if (page.length === 0 && drops.length === 0 && !pending && !more && !listing.behind()) keep();
@@ -175,7 +174,7 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
 
 const fileKeyOf = (stat: SeenFile['stat']) => `${stat.ino}:${stat.mtimeNs}:${stat.size}`;
 
-/** What the inbox knows a name for, without opening it; nothing where it is gone. */
+/** The stat of an inbox entry, without opening it; undefined if it is gone. */
 function statCandidate(
   inbox: OpenFolder,
   raw: Buffer,
@@ -187,13 +186,13 @@ function statCandidate(
   return statInFolder(inbox, raw);
 }
 
-/** Names in `inbox/.tmp/` looked through for twins; more are litter or an attack. */
+/** Names in `inbox/.tmp/` searched for a second link; more are garbage or an attack. */
 const MAX_STAGING_NAMES = 10_000;
 
 /**
- * A sender links its file into the inbox and then unlinks the name it wrote under. One that died in between left two
- * names; taking the first away is all it had left to do. The answer does that for a file; the folder is listed once for
- * all of them.
+ * A sender links its file into the inbox and then unlinks the name it wrote under. If it died in between, two names
+ * remain; removing the first is all it had left to do. The returned function does that for a file; the folder is listed
+ * once for all of them.
  */
 function createLeftoverLinkRemover(paths: SessionPaths): (ino: bigint) => void {
   let names: Map<bigint, string> | undefined;

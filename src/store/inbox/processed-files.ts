@@ -8,18 +8,18 @@ import { freeName, safeName } from '../layout/file-names.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { isUnchangedSinceRead, rawNameOf } from './dropped-file.ts';
 
-/** Files that stay in the inbox since they may not be moved: so many are remembered. */
+/** How many files are remembered that stay in the inbox because they may not be moved. */
 const MAX_IMMOVABLE = 10_000;
-/** No right to move it, or it is no file of this file system but one mounted there. */
+/** No permission to move it, or it is a mount point. */
 const IMMOVABLE_CODES = ['EACCES', 'EPERM', 'EBUSY', 'EXDEV'];
 
 const immovableKeyOf = (ino: string, mtimeNs: string) => `${ino}:${mtimeNs}`;
 
-/** Moves what was dealt with out of the inbox. */
+/** Moves processed files out of the inbox. */
 export function openProcessedFiles(paths: SessionPaths, now: () => Date) {
   const immovable = new Set<string>();
 
-  /** False where the file has to stay. */
+  /** False if the file has to stay. */
   function move(from: Buffer, to: Buffer, shown: string, { identity }: DroppedFile): boolean {
     try {
       ifExists(() => fs.renameSync(from, to));
@@ -41,12 +41,12 @@ export function openProcessedFiles(paths: SessionPaths, now: () => Date) {
 
     settle(inbox: OpenFolder, drop: DroppedFile, seq: number): void {
       const raw = rawNameOf(drop.handle);
-      // Written to since it was read: those words stay in the inbox and become a message of their own.
+      // Written to since it was read: the new content stays in the inbox and becomes a separate message.
       if (!isUnchangedSinceRead(inbox, raw, drop)) return;
       withFolder(paths.folder, [{ path: paths.done, make: true }], (done) => {
         const name = freeNameIn(done, `${seq}-${safeName(drop.name)}`);
         if (!move(inbox.bytePath(raw), done.bytePath(name), `${paths.done}/${name}`, drop)) return;
-        // Somebody may have renamed a new message onto the name since we looked, or written to this one: it goes back,
+        // Somebody may have renamed a new message onto the name, or written to this one, since the check: it goes back
         // under a free name.
         if (statInFolder(done, name) && !isUnchangedSinceRead(done, name, drop, true)) {
           fs.renameSync(done.bytePath(name), inbox.bytePath(freeNameIn(inbox, safeName(drop.name))));
@@ -62,14 +62,13 @@ export function openProcessedFiles(paths: SessionPaths, now: () => Date) {
         const name = freeName(safeName(drop.name), isTaken);
         const reason = JSON.stringify({ name: drop.name, why, at: now().toISOString() }, null, 2);
         const staged = stagingName();
-        // The reason first: a crash in between leaves a reason without its file, and the next look finds the file
-        // again.
+        // The reason first: after a crash in between, the file is still in the inbox and is found again.
         wrapDiskErrors('refuse a message into', `${paths.rejected}/${name}`, () => {
           fs.writeFileSync(rejected.bytePath(staged), `${reason}\n`, { flag: 'wx', mode: 0o600 });
           fs.renameSync(rejected.bytePath(staged), rejected.bytePath(`${name}.why.json`));
         });
         const isAway = move(inbox.bytePath(raw), rejected.bytePath(name), `${paths.rejected}/${name}`, drop);
-        // The reply has said it; a reason without its file would come again after each restart.
+        // The reply has reported it; a reason without its file would be reported again after each restart.
         if (!isAway) fs.rmSync(rejected.bytePath(`${name}.why.json`), { force: true });
       });
     },

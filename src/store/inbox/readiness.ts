@@ -9,19 +9,18 @@ const MAX_TRACKED = 10_000;
 /** A file as lstat saw it. */
 export type SeenFile = { raw: Buffer; stat: fs.BigIntStats };
 
-/** Which of these files some process holds open for writing, by `inodeKey`; undefined where that cannot be asked. */
+/** Which of these files any process has open for writing, by `inodeKey`; undefined if that cannot be determined. */
 export type FindWriters = (files: fs.BigIntStats[]) => Promise<ReadonlySet<string> | undefined>;
 
 const inodeKey = (stat: fs.BigIntStats) => `${stat.dev}:${stat.ino}`;
 
-/** The same content, so far as the file system tells. */
+/** The same content, as far as the file system shows. */
 export const isSameContent = (a: fs.BigIntStats, b: fs.BigIntStats) =>
   a.ino === b.ino && a.size === b.size && a.mtimeNs === b.mtimeNs && a.ctimeNs === b.ctimeNs;
 
 /**
- * Asks /proc, once for all files together. Exact for processes of this user; closing a file cannot be observed
- * otherwise, since Node's watchers do not carry that event, and waiting for a stable size takes half a file for a whole
- * one.
+ * Reads /proc once for all files. Exact for processes of this user; there is no other way to observe that a file was
+ * closed, since Node's watchers do not report that event, and waiting for a stable size accepts incomplete files.
  */
 export const findWritersInProc: FindWriters = async (files) => {
   if (!fs.existsSync('/proc/self/fd')) return undefined;
@@ -41,7 +40,7 @@ export const findWritersInProc: FindWriters = async (files) => {
 
 const isNumber = (name: string) => /^\d+$/.test(name);
 
-// Processes end while we look, and those of other users do not answer: both hold nothing that we could know of.
+// Processes may end meanwhile, and those of other users are unreadable: we cannot know of files they have open.
 function listFolderUnlessScarce(folder: string): string[] {
   try {
     return fs.readdirSync(folder);
@@ -51,8 +50,8 @@ function listFolderUnlessScarce(folder: string): string[] {
 }
 
 /**
- * Where this process may open no more files nothing was answered, and a file that is being written must not be taken
- * for whole.
+ * If this process is out of file descriptors nothing was determined, and a file being written must not be taken for
+ * complete.
  */
 function rethrowIfScarce<T>(error: unknown, answer: T): T {
   if (['EMFILE', 'ENFILE'].includes(errorCode(error) ?? '')) throw error;
@@ -67,7 +66,7 @@ function inodeKeyAt(path: string): string | undefined {
   }
 }
 
-/** Whether the process keeps all its files to itself, as those of others do where root has not every right. */
+/** Whether none of the process's files are readable, as with other users' processes without full root rights. */
 function isUnreadableProcess(path: string): boolean {
   try {
     fs.readlinkSync(path);
@@ -86,7 +85,7 @@ function isOpenForWriting(fdinfo: string): boolean {
   }
 }
 
-/** An empty file that was made or written to a short while ago. */
+/** An empty file that was created or written to a short while ago. */
 export function isRecentlyEmpty(stat: fs.BigIntStats, now: Date): boolean {
   const age = now.getTime() - Number(stat.mtimeMs);
   return stat.isFile() && stat.size === 0n && age >= 0 && age < EMPTY_FINAL_MS;
@@ -95,15 +94,16 @@ export function isRecentlyEmpty(stat: fs.BigIntStats, now: Date): boolean {
 export type Readiness = 'ready' | 'empty' | 'pending';
 
 /**
- * Judges files of the plain way. Ready: not empty, and nobody holds it open for writing; where that cannot be asked,
- * unchanged for 2 s. Empty: nobody has written to it for 10 s. One question serves all files; then each is judged.
+ * Checks files dropped without a special name. Ready: not empty, and nobody has it open for writing; if that cannot be
+ * determined, unchanged for 2 s. Empty: nobody has written to it for 10 s. All files are checked together first, then
+ * judged one by one.
  */
 export function openReadinessCheck(elapsed: () => number, now: () => Date, ask: FindWriters) {
   const watched = new Map<string, { stat: fs.BigIntStats; since: number }>();
-  /** The time of day when `elapsed` was 0: a clock that is set later makes no file old. */
+  /** The time of day when `elapsed` was 0: later changes of the clock make no file older. */
   const origin = now().getTime() - elapsed();
 
-  /** How long we have seen this file unchanged. */
+  /** How long this file has been unchanged while observed. */
   const quietFor = (stat: fs.BigIntStats): number => {
     const key = inodeKey(stat);
     const before = watched.get(key);

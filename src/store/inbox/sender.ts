@@ -9,10 +9,9 @@ import { freeName, safeName } from '../layout/file-names.ts';
 import { sessionPaths } from '../layout/layout.ts';
 
 /**
- * Drops a message the safe way: when this returns, the file is in the inbox, whole and durable, and the sender may
- * forget it.
- * `name` should hold `.msg.`, so that it is taken at once. Throws UserError where the name is taken; the other sender's
- * message is left as it is.
+ * Drops a message safely: when this returns, the complete file is durably in the inbox, and the sender need not keep
+ * it. `name` should contain `.msg.`, so that it is taken at once. Throws UserError if the name is taken; the other
+ * sender's message is not changed.
  */
 export async function dropMessage(
   sessionFolder: string,
@@ -29,7 +28,7 @@ export async function dropMessage(
   await withFolderAsync(paths.folder, [inbox], (target) =>
     withFolderAsync(paths.folder, [inbox, { path: paths.inboxStaging, make: true }], async (staging) => {
       const isPlaced = await placeNewFile(staging.path(randomBytes(12).toString('hex')), target.path(name), content);
-      // An inbox as new as this may be in a session that somebody made with mkdir a moment ago.
+      // A new inbox may be in a session that was created with mkdir a moment ago.
       if (isNew) for (const folder of [paths.folder, dirname(paths.folder)]) await syncFolder(folder);
       if (!isPlaced) {
         throw new UserError(`The inbox already has a message named ${name}. Not sent; use another name.`);
@@ -39,9 +38,8 @@ export async function dropMessage(
 }
 
 /**
- * Puts a copy of a file into `inbox/.files/`, whole and durable, for a message that is dropped after it. Answers what
- * its
- * `attachments` say, `.files/<name>`. Throws UserError where `source` is no regular file.
+ * Puts a complete, durable copy of a file into `inbox/.files/`, for a message dropped after it. Returns the entry for
+ * its `attachments`, `.files/<name>`. Throws UserError if `source` is not a regular file.
  */
 export async function attachFile(sessionFolder: string, source: string): Promise<string> {
   const paths = sessionPaths(sessionFolder);
@@ -69,7 +67,7 @@ async function copyToInboxFiles(source: string, staged: string, files: OpenFolde
     for (;;) {
       const isTaken = (name: string) => statInFolder(files, name) !== undefined;
       const name = freeName(safeName(basename(source)), isTaken);
-      // Another sender may have taken the name since we looked.
+      // Another sender may have taken the name since it was checked.
       if (linkIfFree(staged, files.path(name))) return `.files/${name}`;
     }
   } finally {
@@ -78,7 +76,7 @@ async function copyToInboxFiles(source: string, staged: string, files: OpenFolde
   }
 }
 
-/** Throws UserError where a path is no regular file that can be read. */
+/** Throws UserError if a path is not a readable regular file. */
 export function assertAttachable(source: string): void {
   const stat = wrapDiskErrors('attach', source, () => fs.statSync(source));
   if (!stat.isFile())

@@ -4,8 +4,8 @@ const CROCKFORD_DIGITS = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 const RANDOM_BITS = 80n;
 
 /**
- * Makes ids of 26 characters that sort by time and never repeat or go back within this maker, also where the clock
- * does: 48 bits of milliseconds, 80 of chance, counted up within one millisecond (the ULID specification,
+ * Creates ids of 26 characters that sort by time and never repeat or go back within one generator, even if the clock
+ * does: 48 bits of milliseconds, 80 random bits, incremented within one millisecond (the ULID specification,
  * github.com/ulid/spec).
  */
 export function createUlidGenerator(now: () => Date, random: (bytes: number) => Buffer = randomBytes): () => string {

@@ -9,24 +9,23 @@ import { ifExists, toDiskError, wrapDiskErrors } from '../fs/store-errors.ts';
 const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR } = fs.constants;
 const MAX_BYTES = 64 * 1024;
 const MAX_NOTE_CHARS = 500;
-/** How often a file that somebody replaced while we wrote is tried again. */
+/** How often to retry if somebody replaced the file while we wrote. */
 const MAX_TRIES = 5;
 const fsync = promisify(fs.fsync);
 
-/** `known`: the note was there already, and nothing was written. `line` is how it stands in the file. */
+/** `known`: the note was there already, and nothing was written. `line` is the note as it stands in the file. */
 export type AddedNote = { line: string; known: boolean };
 
 /** A `MEMORY.md`: lines that people edit and the agent only adds to. */
 export type MemoryFile = {
   /**
-   * Its text, or the whole lines in its last 64 KiB; '' where it is missing. Throws UserError where it is no regular
-   * file.
+   * Its text, or the whole lines in its last 64 KiB; '' if it is missing. Throws UserError if it is not a regular file.
    */
   read(): string;
   /**
-   * Adds `- <text> (<date>)` at the end, durable when it returns. A text that is there already, whatever its date, is
-   * not added again. Nothing else in the file is touched. Throws UserError: no text, over 500 code points, over 64 KiB,
-   * no regular file.
+   * Appends `- <text> (<date>)`, durable when it returns. A text that is there already, with whatever date, is not
+   * added again. Nothing else in the file changes. Throws UserError: no text, over 500 code points, over 64 KiB, not a
+   * regular file.
    */
   add(text: string): Promise<AddedNote>;
 };
@@ -57,11 +56,11 @@ function normalizeNote(text: string): string {
   return note;
 }
 
-/** Undefined where an editor put another file in place meanwhile: what was written went away with the old one. */
+/** Undefined if an editor replaced the file meanwhile: the note was written to the old one and is lost with it. */
 async function appendNote(path: string, note: string, date: string): Promise<AddedNote | undefined> {
   const fd = wrapDiskErrors('write to', path, () => openForAppend(path));
   try {
-    // Without a wait from the reading to the writing: sessions of this daemon write one after another.
+    // No await between reading and writing: sessions of this daemon write one after another.
     const noted = addNoteLine(fd, path, note, date);
     await fsync(fd);
     if (!isStillAt(fd, path)) return undefined;
@@ -97,14 +96,14 @@ function addNoteLine(fd: number, path: string, note: string, date: string): Adde
   try {
     writeAll(fd, bytes);
   } catch (error) {
-    // Half a note may say the opposite of a whole one. It is ours alone as long as nothing came after it.
+    // Half a note may mean the opposite of the whole. It is safe to remove as long as nothing follows it.
     if (fs.fstatSync(fd).size < size + bytes.length) fs.ftruncateSync(fd, size);
     throw error;
   }
   return { line, known: false };
 }
 
-/** What a line may stand for: with its date, or without. */
+/** The note texts a line may represent: with its date, or without. */
 function noteTextsOf(line: string): string[] {
   const text = line.trim().replace(/^[-*]\s+/, '');
   return [text, text.replace(/ \(\d{4}-\d\d-\d\d\)$/, '')];

@@ -13,36 +13,36 @@ const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
 const MAX_FILES = 10_000;
-/** Of one session, the newest. */
+/** Per session, the newest. */
 const MAX_SESSION_FILES = 200;
 /**
- * How long it goes on before others have their turn, in ms. Looking at a small file takes microseconds, and five times
- * that with a promise for each of its steps; no single step is longer than one file.
+ * How long it runs before yielding, in ms. Reading a small file takes microseconds, and five times that with a promise
+ * for each step; no single step is longer than one file.
  */
 const YIELD_AFTER_MS = 8;
 
 export type CorpusOptions = {
-  /** Whose files may be read, given the session's name and the text of the `session.json` it goes by. */
+  /** Which sessions may be read, given the session's name and the text of the `session.json` that applies to it. */
   may: (session: string, settings: string | undefined) => boolean;
-  /** Names this session alone, or everything, before any file is looked at. */
+  /** Names this session alone, or everything, before any file is read. */
   among: (session: string) => boolean;
   signal: AbortSignal;
-  /** Milliseconds of a clock that never jumps, and how many this may take. */
+  /** Milliseconds of a monotonic clock, and the time limit. */
   elapsed: () => number;
   ms: number;
 };
 
-/** How far a reading came. `whole`: nothing was left out for want of time or room. */
+/** How far the search came. `whole`: nothing was left out for lack of time or space. */
 export type CorpusSummary = { sessions: number; read: number; whole: boolean };
 
 type SessionPlace = { name: string; folder: string; home: string; archived: boolean; at: number };
-/** What is left of time, files and bytes. */
+/** The remaining time, files and bytes. */
 type ReadBudget = { isOver(): boolean; spend(bytes: number): void; yieldIfDue(): Promise<void> };
 
 /**
- * Reads the plans and replies of sessions, those put away included, and tells each: the session with the newest reply
- * first. In small pieces that let others go on, and within bounds of time, files and bytes; what is not a plan or a
- * reply is passed by, and no link is followed. Throws the signal's reason where it was aborted.
+ * Reads the plans and replies of sessions, archived ones included, and reports each: the session with the newest reply
+ * first. Yields between small steps and is bounded in time, files and bytes; other files are skipped, and no link is
+ * followed. Throws the signal's reason if it aborts.
  */
 export async function readSearchCorpus(
   paths: Pick<WorkspacePaths, 'sessions' | 'archive'>,
@@ -89,7 +89,7 @@ function openReadBudget({ signal, elapsed, ms }: CorpusOptions): ReadBudget {
   };
 }
 
-/** What `look` answers; undefined where the file system says no: what cannot be looked at is passed by. */
+/** The result of `look`; undefined on a file system error: unreadable files are skipped. */
 function ignoreFsErrors<T>(look: () => T): T | undefined {
   try {
     return look();
@@ -105,7 +105,7 @@ function listSessionPlaces(home: string, archived: boolean): SessionPlace[] {
     .map(({ name }) => ({ name, home, archived, folder: join(home, name), at: 0 }));
 }
 
-/** A reply that comes, and one that is taken away, both change `outbox/`. */
+/** Adding a reply and removing one both change `outbox/`. */
 function lastReplyTime({ folder }: SessionPlace): number {
   return ignoreFsErrors(() => fs.lstatSync(sessionPaths(folder).outbox).mtimeMs) ?? 0;
 }
@@ -117,7 +117,7 @@ async function readSessionTexts(
   each: (writing: SearchDocument) => void,
 ): Promise<void> {
   const isThere = (session: string) => ignoreFsErrors(() => fs.lstatSync(join(place.home, session))) !== undefined;
-  // A child that was put away under another root than its own: nobody knows any more whom it served.
+  // A child archived under another root than its own: nobody knows any more whom it served.
   if (place.archived && !isThere(rootSessionOf(place.name))) return;
   const family = sessionPaths(join(place.home, familyRootOf(place.name, isThere)));
   if (!may(place.name, readSettingsText(family.settings))) return;
@@ -133,7 +133,7 @@ async function readSessionTexts(
   }
 }
 
-/** Settings that are there and cannot be read must not pass for none: they are no JSON. */
+/** Settings that exist but cannot be read must not count as missing: they become invalid JSON. */
 function readSettingsText(path: string): string | undefined {
   return readCorpusText(path) ?? (fs.lstatSync(path, { throwIfNoEntry: false }) ? '' : undefined);
 }
@@ -166,7 +166,7 @@ function listFiles(folder: string): string[] {
     .map((entry) => join(folder, entry.name));
 }
 
-/** Undefined where it is missing, cannot be read, or is no regular file of a size that is read. */
+/** Undefined if it is missing, unreadable, too large, or not a regular file. */
 function readCorpusText(path: string): string | undefined {
   return ignoreFsErrors(() => {
     const fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
@@ -210,7 +210,7 @@ function textOfPlan(text: string): CorpusText | undefined {
 
 const ReplyFields = Reply.pick({ status: true, text: true, plan: true });
 
-/** A reply that tells of no work has no words of its own. */
+/** A reply that reports no work has no text of its own. */
 function textOfReply(path: string, text: string): CorpusText | undefined {
   const reply = ReplyFields.safeParse(/\.json$/i.test(path) ? parseOrUndefined(text) : parseMarkdownReply(text)).data;
   if (!reply || reply.status === 'joined' || reply.status === 'rejected') return undefined;

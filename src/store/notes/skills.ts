@@ -7,7 +7,7 @@ import { useIfExists } from '../fs/file-reads.ts';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 const MAX_SKILL_BYTES = 256 * 1024;
-/** Folders looked at; the others are said to be left out. */
+/** Folders read; others are reported as left out. */
 const MAX_FOLDERS = 500;
 const NAME = /^[\p{L}\p{N}][\p{L}\p{N}._-]{0,63}$/u;
 
@@ -15,8 +15,8 @@ const NAME = /^[\p{L}\p{N}][\p{L}\p{N}._-]{0,63}$/u;
 export type SkillStore = {
   folder: string;
   /**
-   * The skills that hold, by name, and of each that does not, why. Costs an lstat a skill where nothing changed. Never
-   * throws.
+   * The valid skills by name, and why each of the others is invalid. Costs one lstat per skill if nothing changed.
+   * Never throws.
    */
   list(): { skills: Skill[]; broken: string[] };
 };

@@ -6,12 +6,12 @@ import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
-/** What was in a file when we last read it. */
+/** The content of a file when last read. */
 export type PlanContent = { key: string; text: string; firstSeenAt: number; readAt: number };
 
 const planKeyOf = (stat: fs.BigIntStats) => `${stat.ino}:${stat.size}:${stat.mtimeNs}`;
 
-/** The glimpse of a file we just wrote, from its stat. */
+/** The content of a file we just wrote, from its stat. */
 export const contentAfterWrite = (stat: fs.BigIntStats, text: string, at: number): PlanContent => ({
   key: planKeyOf(stat),
   text,
@@ -20,8 +20,8 @@ export const contentAfterWrite = (stat: fs.BigIntStats, text: string, at: number
 });
 
 /**
- * What is in a file now: one lstat where inode, size and time are those of `last` and were so for a while; undefined
- * where it is missing. Throws UserError where it is no regular file: it is not followed, waited for or replaced.
+ * The current content of a file: one lstat if inode, size and time are those of `last` and have been for a while;
+ * undefined if it is missing. Throws UserError if it is not a regular file: it is not followed, waited for or replaced.
  */
 export function readPlanContent(path: string, last: PlanContent | undefined, now: number): PlanContent | undefined {
   const stat = ifExists(() => fs.lstatSync(path, { bigint: true }));
@@ -31,7 +31,7 @@ export function readPlanContent(path: string, last: PlanContent | undefined, now
   return wrapDiskErrors('read', path, () => ifExists(() => readOpened(path, last, now)));
 }
 
-/** No link, folder or pipe, which may have taken its place since, and nothing too large to be a plan. */
+/** Not a link, folder or pipe, which may have replaced it meanwhile, and not too large to be a plan. */
 function assertPlanFile(path: string, stat: fs.BigIntStats): void {
   if (!stat.isFile() || stat.size > PLAN_BOUNDS.bytes) {
     const what = stat.isFile() ? `${stat.size} bytes large` : 'not a regular file (a link, a folder or a pipe)';

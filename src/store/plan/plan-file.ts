@@ -13,22 +13,19 @@ import type { SessionPaths } from '../layout/layout.ts';
 import { contentAfterWrite, type PlanContent, readPlanContent } from './plan-content.ts';
 import { type HistoryClaim, type HistoryFile, openPlanHistory, repairReplacement } from './plan-versions.ts';
 
-/**
- * How often files that were moved away are looked at for a save that came late, other than before a write and at the
- * end of a run.
- */
+/** How often moved files are checked for a late save, other than before a write and at the end of a run. */
 const HISTORY_CHECK_MS = 500;
 
-/** An earlier `plan.json` that may still change, and the text of it that counts as seen. */
+/** An earlier `plan.json` that may still change, and its last known text. */
 type MovedPlan = { file: HistoryFile; last: PlanContent | undefined; seen: string | undefined };
 
 /**
  * `plan.json`, which people and the daemon both write, without a lock and without losing a save. The old file is moved
  * away and read under its new name, where no editor that saves by rename can reach it; the new one is linked in, which
- * fails where somebody saved meanwhile. Editors that write in place may still hold a moved file, so the last few are
+ * fails if somebody saved meanwhile. Editors that write in place may still have a moved file open, so the last few are
  * watched.
  *
- * `alone`: no daemon may have the session open, so what an earlier one left half-done is finished.
+ * `alone`: no daemon may have the session open, so an unfinished replacement of an earlier one is completed.
  */
 export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone = true } = {}): PlanFile {
   if (alone) repairReplacement(paths.planHistory, paths.plan);
@@ -45,7 +42,7 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     }),
   ];
 
-  /** A file of the history; one that is none any more, such as a link, holds no save. */
+  /** A file of the history; one that is no longer a regular file, such as a link, holds no save. */
   function readHistoryFile(path: string, last: PlanContent | undefined): PlanContent | undefined {
     try {
       return readPlanContent(path, last, elapsed());
@@ -74,7 +71,7 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     return { is: current ? 'ours' : 'missing' };
   };
 
-  /** Looks into `plan.json`; answers why nobody can, where that is so. */
+  /** Reads `plan.json`; returns why it cannot be read, if so. */
   const readCurrent = (): string | undefined => {
     try {
       current = readPlanContent(paths.plan, current, elapsed());
@@ -94,7 +91,7 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     if (understood.length === 0 || current?.text === bytes) seen = bytes;
   };
 
-  /** Moves `plan.json` to history, where nobody replaces it any more, and reads it there. */
+  /** Moves `plan.json` to the history, where nobody replaces it any more, and reads it there. */
   const moveAway = ({ file }: HistoryClaim): MovedPlan | undefined => {
     const moved = ifExists(() => {
       fs.renameSync(paths.plan, file.path);
@@ -104,13 +101,13 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     try {
       return { file, last: readPlanContent(file.path, undefined, elapsed()), seen };
     } catch (error) {
-      // It is no regular file. The name is free unless somebody took it at this very moment, who then meant to.
+      // It is not a regular file. The name is free unless somebody took it at this very moment, on purpose.
       if (!ifExists(() => fs.lstatSync(paths.plan))) fs.renameSync(file.path, paths.plan);
       throw error;
     }
   };
 
-  /** A save we moved away goes back to its place, or, where an even newer one is there, stays in history as a save. */
+  /** A save we moved away goes back to its place, or stays in the history as a save if there is an even newer one. */
   const moveBack = (old: MovedPlan) => {
     if (linkIfFree(old.file.path, paths.plan)) fs.rmSync(old.file.path, { force: true });
     else movedPlans.push({ ...old, file: history.asSave(old.file), seen: undefined });
@@ -120,10 +117,10 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     const before = look();
     if (before.is === 'edited' || before.is === 'blocked') return before;
     const claim = await history.claim(content);
-    // No await from here on: the shorter the name is away, the less a reader notices.
+    // No await from here on: the shorter the name is missing, the fewer readers notice.
     const isPlaced = wrapDiskErrors('replace', paths.plan, () => {
       try {
-        // It may have become a link or a folder since the look.
+        // It may have become a link or a folder since it was read.
         if (readCurrent() !== undefined) return false;
         const old = moveAway(claim);
         if (old && old.last?.text !== seen) {
@@ -157,12 +154,13 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     const target = join(paths.plans, `${id}.json`);
     const isThere = ifExists(() => fs.readFileSync(target, 'utf8')) === content;
     if (!isThere) await replaceFile(target, content);
-    // What shows another plan came after this one had gone; what is no file is not ours to move.
+    // A file with another plan was written after this one was removed; a file that is not a plan is not ours to move.
     if (readCurrent() !== undefined || !current || (isThere && planIdIn(current.text) !== id)) return;
     const claim = await history.claim('');
     try {
       const old = wrapDiskErrors('move away', paths.plan, () => moveAway(claim));
-      // A save that came too late to be merged is told at the next look; it is not lost with the plan it belonged to.
+      // A save that came too late to be merged is reported at the next read; it is not lost with the plan it belonged
+      // to.
       if (old)
         movedPlans.push(old.last?.text === seen ? old : { ...old, file: history.asSave(old.file), seen: undefined });
     } finally {

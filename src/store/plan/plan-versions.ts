@@ -4,14 +4,11 @@ import { createFile, linkIfFree } from '../fs/durable-write.ts';
 import { ifExists } from '../fs/store-errors.ts';
 
 const MAX_VERSIONS = 100;
-/**
- * An editor that writes in place may still be writing to a file it opened before we moved it away; this many are
- * watched.
- */
+/** How many moved files are watched: an editor that writes in place may still have one open. */
 export const WATCHED_VERSIONS = 8;
 
 /**
- * One earlier `plan.json`. `<n>.json` is understood: ours, or accepted. `<n>.save.json` holds a save the engine has not
+ * One earlier `plan.json`. `<n>.json` is known: ours, or accepted. `<n>.save.json` holds a save the engine has not
  * accepted, and is never removed; the name says so across a restart.
  */
 export type HistoryFile = { number: number; path: string };
@@ -43,9 +40,8 @@ export function openPlanHistory(folder: string) {
     /** Saves that an earlier daemon had not accepted when it ended. */
     saves,
     /**
-     * A number for the next file, and a staged file with these bytes that holds it: whoever else writes into this
-     * folder, such as
-     * `agentctl rebuild` beside a daemon, gets another one, so that no earlier version is replaced.
+     * A number for the next file, and a staged file with these bytes that reserves it: any other writer in this folder,
+     * such as `agentctl rebuild` beside a daemon, gets another one, so that no earlier version is replaced.
      */
     async claim(content: string): Promise<HistoryClaim> {
       for (;;) {
@@ -60,7 +56,7 @@ export function openPlanHistory(folder: string) {
         }
       }
     },
-    /** The last understood files, oldest first, whose inodes an editor may still hold. */
+    /** The last known files, oldest first, which an editor may still have open. */
     recent: (): HistoryFile[] =>
       [...numbers]
         .sort((a, b) => a - b)
@@ -82,7 +78,7 @@ export function openPlanHistory(folder: string) {
 
 const isTaken = (path: string): boolean => ifExists(() => fs.lstatSync(path)) !== undefined;
 
-/** Undefined where somebody took the name at this very moment. */
+/** Undefined if somebody took the name at this very moment. */
 async function createIfFree(path: string, content: string): Promise<fs.BigIntStats | undefined> {
   try {
     return await createFile(path, content);
@@ -92,7 +88,7 @@ async function createIfFree(path: string, content: string): Promise<fs.BigIntSta
   }
 }
 
-/** Finishes or undoes a replacement that a crash cut in two: a `plan.json` that was moved away comes back. */
+/** Completes or undoes a replacement interrupted by a crash: a `plan.json` that was moved away is restored. */
 export function repairReplacement(folder: string, plan: string): void {
   for (const name of fs.readdirSync(folder)) {
     const number = /^\.tmp-(\d+)(?:-|$)/.exec(name)?.[1];

@@ -12,7 +12,8 @@ import { addAllowRule } from '../settings/settings-check.ts';
 const APPROVAL_NAME = /^([1-9]\d{0,9})\.json$/;
 
 /**
- * A session's `approvals/`, made with the first call that asks. `settings`: the `session.json` that rules are added to.
+ * A session's `approvals/`, created with the first approval request. `settings`: the `session.json` that rules are
+ * added to.
  */
 export function openApprovalFiles(paths: SessionPaths, settings: string): ApprovalFiles {
   const at = (id: number) => join(paths.approvals, `${id}.json`);
@@ -57,7 +58,7 @@ export function listApprovalIds({ approvals }: Pick<SessionPaths, 'approvals'>):
     .sort((a, b) => a - b);
 }
 
-/** Nothing that is there already is written over. */
+/** Never overwrites an existing file. */
 function moveWithoutOverwrite(from: string, target: string): void {
   const taken = ifExists(() => fs.lstatSync(target)) !== undefined;
   const to = taken ? target.replace(/\.json$/, `-${Date.now()}.json`) : target;

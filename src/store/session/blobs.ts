@@ -6,15 +6,15 @@ import { sha256Hex } from '../fs/file-reads.ts';
 import { CorruptLogError, ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 
 /**
- * Texts by the hash of their UTF-8 bytes. A file that does not hold what its name says throws CorruptLogError. They
- * never use what is reserved for the record: a long text would leave nothing for the line that says a call has ended.
+ * Texts by the hash of their UTF-8 bytes. A file whose content does not match its name throws CorruptLogError. Blobs
+ * never use the disk reserve: a long text would leave no space for the line that ends a call.
  */
 export function openBlobs(folder: string): Blobs {
   return {
     async put(text) {
       const hash = sha256Hex(text);
       const path = join(folder, hash);
-      // An earlier process may have died before it synced the folder, so that is done for a blob that is there as well.
+      // An earlier process may have died before it synced the folder, so an existing blob is synced as well.
       if (ifExists(() => fs.lstatSync(path))) await syncFolder(folder);
       else await placeNewFile(join(folder, stagingName()), path, text);
       return hash;
@@ -29,7 +29,7 @@ export function openBlobs(folder: string): Blobs {
   };
 }
 
-/** A file's bytes; a link is not followed and a pipe not waited for. */
+/** A file's bytes; does not follow a link or wait for a pipe. */
 function readBlobFile(path: string): Buffer {
   const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
   try {

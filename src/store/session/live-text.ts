@@ -3,11 +3,11 @@ import type { LiveText } from '../../engine/ports/store-ports.ts';
 
 const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_WRONLY } = fs.constants;
 
-/** The file of one call; `waiting`: what was written while the text of the call before is still being taken out. */
+/** The file of one call; `waiting`: text written while that of the previous call is still being removed. */
 type OpenText = { fd: number; waiting: string | null; isOver: boolean };
 
 /**
- * Text of the call in flight, for people who watch. By contract no error of it matters: all of them are swallowed here.
+ * The text of the call in flight, for people who watch. By contract its errors do not matter: all are swallowed here.
  */
 export function openLiveText(path: string): LiveText & { close(): void } {
   let open: OpenText | undefined;
@@ -15,12 +15,12 @@ export function openLiveText(path: string): LiveText & { close(): void } {
   const close = () => {
     if (!open) return;
     open.isOver = true;
-    // Else it is closed once it is empty.
+    // Otherwise it is closed once it is empty.
     if (open.waiting === null) fs.closeSync(open.fd);
     open = undefined;
   };
 
-  /** Beside the request that goes out meanwhile: right after a sync the file system took 0.7 ms for it. */
+  /** In parallel with the request: right after a sync, truncating took the file system 0.7 ms. */
   const empty = (one: OpenText) =>
     fs.ftruncate(one.fd, () =>
       ignoreErrors(() => {
@@ -56,6 +56,6 @@ function ignoreErrors(job: () => void): void {
   try {
     job();
   } catch {
-    // Nobody waits for this text, and the answer itself goes into the record.
+    // Nobody depends on this text, and the answer itself goes into the event log.
   }
 }

@@ -9,16 +9,16 @@ import { assertReplyName, freeName, supersededName } from '../layout/file-names.
 import type { SessionPaths } from '../layout/layout.ts';
 
 /**
- * Reply files. A reply is published where its bytes are in place under its name, not where only the name is taken: a
- * record that was put back from a backup gives names again under which answers of its lost part still lie. `write` may
- * use what is reserved for the record.
+ * Reply files. A reply counts as published if its bytes are in place under its name, not merely if the name is taken:
+ * an event log restored from a backup reuses names under which answers of its lost part still exist. `write` may use
+ * the disk reserve.
  */
 export function openOutbox(paths: SessionPaths, write?: WriteBytes): Outbox {
   const inOutbox = (name: string) => join(paths.outbox, name);
   const isReserved = (name: string) =>
     isReservedOutboxName(name) || statIfExists(inOutbox(name))?.isDirectory() === true;
 
-  /** The name itself, or one beside it where a folder has that name: the same one again for the same bytes. */
+  /** The name itself, or a similar one if a folder has that name: always the same for the same bytes. */
   const nameFor = (name: string, content: string) =>
     isReserved(name)
       ? freeName(`${name}-2`, (one) => statIfExists(inOutbox(one)) !== undefined && !hasContent(inOutbox(one), content))
@@ -33,7 +33,7 @@ export function openOutbox(paths: SessionPaths, write?: WriteBytes): Outbox {
     }
   };
 
-  /** Other bytes keep a name of their own: somebody may not have read them yet. */
+  /** A file with other bytes is renamed and kept: somebody may not have read it yet. */
   const renameExisting = (name: string) => {
     const earlier = freeName(supersededName(name), (one) => statIfExists(inOutbox(one)) !== undefined);
     wrapDiskErrors('rename', inOutbox(name), () => ifExists(() => fs.renameSync(inOutbox(name), inOutbox(earlier))));
@@ -43,8 +43,7 @@ export function openOutbox(paths: SessionPaths, write?: WriteBytes): Outbox {
     isReserved,
     async publish(name, content) {
       assertReplyName(name);
-      // In this order: a frontend moves files from outbox/ to read/, never back, so none slips through between the
-      // looks.
+      // In this order: a frontend moves files from outbox/ to read/, never back, so none is missed between the checks.
       const published = hasContent(inOutbox(name), content) || hasContent(join(paths.outboxRead, name), content);
       if (published) await syncFolder(paths.outbox);
       else await replaceReply(name, content);
@@ -64,7 +63,7 @@ export function openOutbox(paths: SessionPaths, write?: WriteBytes): Outbox {
   };
 }
 
-/** Whether a regular file with exactly these bytes is there. */
+/** Whether a regular file with exactly these bytes exists. */
 function hasContent(path: string, content: string): boolean {
   const stat = statIfExists(path);
   if (!stat?.isFile() || stat.size !== Buffer.byteLength(content)) return false;

@@ -11,23 +11,21 @@ import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { WATCHED_VERSIONS } from '../plan/plan-versions.ts';
 
-/** Days that things are kept; 0: for ever. */
+/** Days that data is kept; 0: for ever. */
 export type RetentionDays = { recordDays: number; filesDays: number };
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** Removed in one go: a folder that was never swept does not hold up the daemon. */
+/** Limit per run: a folder that was never swept must not block the daemon. */
 const MAX_FILES_PER_RUN = 1000;
 const MAX_SEGMENTS_PER_RUN = 64;
 
-/** `retention.json`: which replies may have been removed, so that a rebuild does not send them again. */
+/** `retention.json`: which replies may have been removed, so that a rebuild does not publish them again. */
 const RetentionFile = z.object({ version: z.literal(1), files_before: z.iso.datetime() });
 
 /**
- * Removes what is old in a session in which nothing is open, a bounded amount at a time; `more`: there is reason to
- * call again. Nothing goes that was not acknowledged: sealed segments only where a snapshot stands for them, replies
- * only from
- * `outbox/read/`, dropped files only once they are on record. A save of `plan.json` that was not taken in is never
- * removed.
+ * Removes expired data of a session in which nothing is open, a bounded amount at a time; `more`: call again. Nothing
+ * is removed before it was acknowledged: rotated segments only below a base snapshot, replies only from `outbox/read/`,
+ * dropped files only once they are recorded. A save of `plan.json` that was not accepted is never removed.
  */
 export async function applyRetention(
   paths: SessionPaths,
@@ -36,7 +34,7 @@ export async function applyRetention(
 ): Promise<{ removed: number; more: boolean }> {
   const last = readLastEvent(paths);
   if (!(last?.type === 'reply.published' && last.idle)) return { removed: 0, more: false };
-  // Of a session that nobody opens any more; of others, opening takes it away.
+  // For sessions that nobody opens any more; for others, opening removes it.
   removeStaging(paths.folder);
   const segments = keep.recordDays > 0 ? await removeExpiredSegments(paths, daysBefore(now, keep.recordDays)) : 0;
   const files = keep.filesDays > 0 ? await removeExpiredFiles(paths, daysBefore(now, keep.filesDays)) : 0;
@@ -46,14 +44,14 @@ export async function applyRetention(
 const daysBefore = (now: Date, days: number) => new Date(now.getTime() - days * DAY_MS);
 
 /**
- * Oldest first, so that what stays has no gap; and only below a snapshot that is kept for good, durably, before
- * anything goes.
+ * Oldest first, so that the rest has no gap; and only below a snapshot that was durably kept before anything is
+ * removed.
  */
 async function removeExpiredSegments(paths: SessionPaths, before: Date): Promise<number> {
   const old = listRotatedSegments(paths).slice(0, MAX_SEGMENTS_PER_RUN);
   const young = old.findIndex((number) => fs.statSync(paths.segment(number)).mtime >= before);
   const candidates = young < 0 ? old : old.slice(0, young);
-  // Throws where one is missing already: of a record that is not whole nothing is removed.
+  // Throws if one is missing already: nothing is removed from an incomplete event log.
   openSegments(paths)?.close();
   const snapshot = candidates.length > 0 ? await openSnapshotStore(paths).load() : undefined;
   const doomed = candidates.filter((number) => snapshot !== undefined && number < snapshot.mark.segment);
@@ -100,7 +98,7 @@ function listOldPlanVersions({ planHistory }: SessionPaths): string[] {
     .map(({ path }) => path);
 }
 
-/** By the time it came to its place, which a rename sets: a copied message may bring an old time of change along. */
+/** By the time it was moved to its place, which a rename sets: a copied message may have an old modification time. */
 const isOlder = (path: string, before: Date) => (ifExists(() => fs.lstatSync(path).ctime) ?? before) < before;
 
 /**
@@ -114,7 +112,7 @@ export function filesRemovedBefore(paths: SessionPaths): string | undefined {
   }
 }
 
-/** How many events at the beginning of a record retention has removed. */
+/** How many events retention has removed from the beginning of an event log. */
 export function countRemovedEvents(paths: SessionPaths): number {
   const segments = openSegments(paths);
   try {

@@ -17,21 +17,21 @@ import { listExistingFiles, openCallFolders, readImage } from './work-files.ts';
 
 export type SessionFolderOptions = Pick<EventLogOptions, 'now' | 'disk' | 'segmentBytes'> &
   Pick<InboxOptions, 'askWriters' | 'runGuarded'> & {
-    /** Which owner of the workspace writes; 1 where ownership is not counted. */
+    /** The writer's epoch; 1 if ownership is not tracked. */
     epoch?: number;
-    /** Milliseconds of a clock that never goes back. */
+    /** Milliseconds of a monotonic clock. */
     elapsed?: () => number;
-    /** Where the tools work, if not in the session's own `work/`. */
+    /** Where the tools work; default: the session's own `work/`. */
     work?: string;
-    /** The `session.json` that gets the rules people add, if not the session's own. */
+    /** The `session.json` that receives the rules people add; default: the session's own. */
     settings?: string;
     /** The folder of the templates; without it there are none. */
     templates?: string;
   };
 
 /**
- * Opens a session's folder for its only writer. Makes the folders that are missing and removes what an earlier writer
- * left half-made; throws UserError where something else stands in a folder's place. Closing gives the token back.
+ * Opens a session's folder for its only writer. Creates missing folders and removes staging files of an earlier writer;
+ * throws UserError if something else stands in a folder's place. Closing gives the token back.
  */
 export function openSessionFolder(folder: string, token: SessionToken, options: SessionFolderOptions): SessionStore {
   try {

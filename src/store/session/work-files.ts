@@ -12,7 +12,7 @@ import { toDiskError } from '../fs/store-errors.ts';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
-/** Not there, or not to be reached by this name. */
+/** Not there, or not reachable by this name. */
 const ABSENT_CODES: ReadonlySet<string | undefined> = new Set([
   undefined,
   'ENOENT',
@@ -23,9 +23,8 @@ const ABSENT_CODES: ReadonlySet<string | undefined> = new Set([
 ]);
 
 /**
- * Runs `job` in the folder of a path below `work`, which no link leads to; undefined where that is not there. A path is
- * text with
- * `/` between its parts, none of them `..`.
+ * Runs `job` in the folder of a path below `work`, following no link; undefined if it does not exist. A path is text
+ * with `/` between its parts, none of them `..`.
  */
 function inWorkFolder<T>(work: string, path: string, job: (folder: OpenFolder, name: string) => T): T | undefined {
   const parts = path.split('/');
@@ -42,7 +41,7 @@ function inWorkFolder<T>(work: string, path: string, job: (folder: OpenFolder, n
   }
 }
 
-/** Of paths such as `work/a/x.csv`, the regular files that are there, through no link; at most `most`. */
+/** The existing regular files among paths such as `work/a/x.csv`, following no link; at most `most`. */
 export function listExistingFiles(work: string, paths: readonly string[], most: number): string[] {
   const found: string[] = [];
   for (const path of paths) {
@@ -54,7 +53,7 @@ export function listExistingFiles(work: string, paths: readonly string[], most: 
   return found;
 }
 
-/** The bytes of an image below `work`; undefined where it is no longer what it was. */
+/** The bytes of an image below `work`; undefined if it has changed. */
 export function readImage(work: string, { path, bytes, sha256 }: ImageFile): Buffer | undefined {
   return inWorkFolder(work, path, (folder, name) => {
     const fd = fs.openSync(folder.bytePath(name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
@@ -69,7 +68,7 @@ export function readImage(work: string, { path, bytes, sha256 }: ImageFile): Buf
   });
 }
 
-/** Keys as the engine makes them: `12.0`, `12.check0`, `12.parts0`. Nothing else may become part of a path. */
+/** Keys as the engine creates them: `12.0`, `12.check0`, `12.parts0`. Nothing else may become part of a path. */
 const CALL_KEY = /^\d+\.(?:check|parts)?\d+$/;
 
 /** The folders of calls in a session's `tools/`. */
@@ -81,7 +80,7 @@ export function openCallFolders(root: string, clocks: Clocks): CallFolders {
   };
   return {
     pathOf: folder,
-    // At once: there are none or a few, and the way to another thread and back takes ten times as long as the look.
+    // Synchronous: there are none or a few, and the thread pool's round trip takes ten times as long as the read.
     async list() {
       if (empty.isUnchanged()) return [];
       const keep = empty.beginRead();

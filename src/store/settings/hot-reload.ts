@@ -7,53 +7,50 @@ import { readTextFile } from '../fs/file-reads.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { CheckedSettings } from './settings-check.ts';
 
-/**
- * A file that is gone is believed gone after this long: some editors take the old one away before they put the new one
- * there.
- */
+/** A missing file counts as removed after this long: some editors delete the old one before they create the new one. */
 const REMOVED_AFTER_MS = 1000;
 
-/** Settings that are in force, and how it stands with the file they come from. */
+/** The settings in force, and the state of their file. */
 export type SettingsState<T> = {
   value: T;
-  /** `nothing`: the file does not hold and none did before, so nothing may be done by it. */
+  /** `nothing`: the file is invalid and no valid version is known, so nothing may be done by it. */
   from: 'file' | 'last good' | 'nothing';
-  /** Why the file as it is now does not hold: the place, what was wanted, what came. */
+  /** Why the current file is invalid: the place, what was expected, what was found. */
   fault: string | null;
-  /** What in the file was not understood and left out. */
+  /** Parts of the file that were not understood and left out. */
   warnings: readonly string[];
-  /** When these came into force, ISO 8601; null where there is no file. */
+  /** When these came into force, ISO 8601; null if there is no file. */
   since: string | null;
 };
 
 export type HotReloadedSettings<T> = {
-  /** Reads the file again where it changed. Never throws. */
+  /** Reads the file again if it changed. Never throws. */
   reload(): SettingsState<T>;
-  /** What the last look found. */
+  /** The result of the last reload. */
   readonly current: SettingsState<T>;
-  /** There is reason to look again soon. */
+  /** There is reason to reload soon. */
   readonly needsReload: boolean;
 };
 
 type HotReloadOptions<T> = {
-  /** How the file is called in what is said of it. */
+  /** What messages call the file. */
   label: string;
-  /** Its text; undefined where there is none. */
+  /** Its text; undefined if there is none. */
   read: () => string | undefined;
-  /** Throws UserError where the text does not hold. */
+  /** Throws UserError if the text is invalid. */
   check: (text: string) => CheckedSettings<T>;
-  /** What holds where there is no file. */
+  /** The settings without a file. */
   defaults: T;
   backup: SettingsBackup;
-  /** Told of each settings that come into force, before they do. */
+  /** Called with new settings before they come into force. */
   beforeApply: (value: T) => void;
   clock: { now: () => Date; elapsed: () => number };
   log: SessionPorts['log'];
 };
 
 /**
- * The settings of one file. They fail closed: what protects is not dropped because its file is broken, but holds as it
- * held last, through restarts too; where nothing ever held, `from` is `nothing`.
+ * The settings of one file. They fail closed: a broken file does not drop what protects; its last valid version stays
+ * in force, through restarts too; if there never was one, `from` is `nothing`.
  */
 export function hotReloadSettings<T>({
   label,
@@ -66,9 +63,9 @@ export function hotReloadSettings<T>({
   log,
 }: HotReloadOptions<T>): HotReloadedSettings<T> {
   let held: SettingsState<T> = { value: defaults, from: 'file', fault: null, warnings: [], since: null };
-  /** The text these settings come from; undefined where there is none. */
+  /** The text these settings come from; undefined if there is none. */
   let goodText: string | undefined;
-  /** The text that was found wanting last. */
+  /** The last text found to be invalid. */
   let badText: string | undefined;
   let isFirstLook = true;
   let goneAt: number | null = null;
@@ -109,7 +106,7 @@ export function hotReloadSettings<T>({
     for (const warning of checked.warnings) log('warn', warning);
   }
 
-  /** A copy that cannot be written is no reason not to go by the file. */
+  /** A backup that cannot be written is no reason not to use the file. */
   function saveBackup(text: string): void {
     try {
       backup.save(text);
@@ -146,7 +143,7 @@ export function hotReloadSettings<T>({
     held = { ...held, from: goodText === undefined ? 'nothing' : 'last good', fault };
   }
 
-  /** What an earlier daemon kept; a copy that does not hold by today's rules is none. */
+  /** Restores what an earlier daemon saved, unless it is invalid by today's rules. */
   function restoreBackup(): void {
     const text = backup.read();
     if (text === undefined) return;
@@ -185,19 +182,19 @@ export function hotReloadSettings<T>({
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_WRONLY } = fs.constants;
 
-/** A copy of settings as they last held: what the daemon goes by where their file does not. */
+/** A copy of the last valid settings, used while their file is invalid. */
 type SettingsBackup = {
   path: string;
-  /** Its text; undefined where there is none. */
+  /** Its text; undefined if there is none. */
   read(): string | undefined;
-  /** When it was kept; undefined where there is none. */
+  /** When it was saved; undefined if there is none. */
   savedAt(): Date | undefined;
-  /** Durable when it returns: a file that holds no more is judged by it, also after a power cut. */
+  /** Durable when it returns: it replaces an invalid file, also after a power cut. */
   save(text: string): void;
   remove(): void;
 };
 
-/** Everything at once and without waiting, since settings are read between a call and its permission. */
+/** All synchronous, since settings are read between a call and its permission. */
 export function openSettingsBackup(path: string): SettingsBackup {
   return {
     path,

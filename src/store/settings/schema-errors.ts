@@ -3,7 +3,7 @@ import { findJsonSyntaxError } from '../../base/json-position.ts';
 import { nearestName } from '../../base/strings.ts';
 import { maskKeys } from '../../protocol/settings/env-variable.ts';
 
-/** What a zod schema offers, so far as this room needs it. */
+/** The part of a zod schema's interface used here. */
 export type SchemaLike<T> = {
   safeParse(
     value: unknown,
@@ -12,14 +12,14 @@ export type SchemaLike<T> = {
 };
 export type SchemaIssue = { code?: string; path: PropertyKey[]; message: string; keys?: string[] };
 
-/** One thing that is wrong with a value: where, and what was wanted and came. */
+/** One fault of a value: where, what was expected, what was found. */
 export type SchemaError = {
   path: PropertyKey[];
   text: string;
   unknownKey: boolean;
 };
 
-/** What other programs call the settings that protect: no edit of a few letters leads from one to the other. */
+/** Names other programs use for the settings that protect: no edit of a few letters leads from one to the other. */
 const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
   ...['deny', 'allow', 'ask', 'rules', 'perms', 'tools', 'allowed_tools', 'disallowed_tools', 'denied_tools'].map(
     (name) => [name, 'permissions'] as const,
@@ -30,7 +30,7 @@ const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
   ...['servers', 'mcp'].map((name) => [name, 'mcpServers'] as const),
 ]);
 
-/** A JSON text as a value, or why it is none, with line and column. */
+/** Parses a JSON text, or returns why it is invalid, with line and column. */
 export function parseJson(text: string): { ok: true; value: unknown } | { ok: false; why: string } {
   try {
     return { ok: true, value: JSON.parse(text) };
@@ -39,13 +39,13 @@ export function parseJson(text: string): { ok: true; value: unknown } | { ok: fa
   }
 }
 
-/** Why a text is not JSON that we take, with line and column; undefined where it is. */
+/** Why a text is not valid JSON, with line and column; undefined if it is. */
 export function whyNoJson(text: string): string | undefined {
   const fault = findJsonSyntaxError(text);
   return fault && `line ${fault.line}, column ${fault.column}: expected ${fault.expected}, got ${fault.found}`;
 }
 
-/** zod's issues in words a person can act on; an unknown key is told the nearest known one. */
+/** zod's issues in words a person can act on; an unknown key comes with the nearest known one. */
 export function describeSchemaErrors(
   issues: ReadonlyArray<SchemaIssue>,
   value: unknown,
@@ -74,11 +74,11 @@ function describeIssue(issue: SchemaIssue, value: unknown): string {
   return mayHoldSecret(issue.path) ? `${wanted}; the value is not shown` : `${wanted}, got ${shortJson(came)}`;
 }
 
-/** Where keys are named or given: whatever stands there may be one. */
+/** Where keys are named or given: any value there may be a secret. */
 const mayHoldSecret = (path: readonly PropertyKey[]): boolean =>
   path.some((key) => key === 'api_key_env' || key === 'secrets' || key === 'env' || key === 'headers');
 
-/** A key may also stand where nobody expects one. */
+/** A secret may also stand where nobody expects one. */
 function shortJson(value: unknown): string {
   const points = [...maskKeys(JSON.stringify(value) ?? String(value))];
   return points.length > 60 ? `${points.slice(0, 60).join('')}…` : points.join('');

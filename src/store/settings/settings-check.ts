@@ -12,10 +12,10 @@ import {
   whyNoJson,
 } from './schema-errors.ts';
 
-/** Settings that hold, and what in the file was not understood and left out. */
+/** Valid settings, and what in the file was not understood and left out. */
 export type CheckedSettings<T> = { value: T; warnings: string[] };
 
-/** Checks the text of `agentd.json`. Throws UserError naming file, line, what was wanted and what came. */
+/** Checks the text of `agentd.json`. Throws UserError naming file, line, what was expected and what was found. */
 export const checkConfig = (text: string | undefined, file: string): CheckedSettings<Config> =>
   checkText(text, file, Config);
 
@@ -47,9 +47,7 @@ function checkText<T extends Config | Settings>(
   }
 }
 
-/**
- * JSON.parse keeps the last of two equal keys: an empty `permissions` further down would drop all rules without a word.
- */
+/** JSON.parse keeps the last of two equal keys: an empty `permissions` further down would silently drop all rules. */
 function parsedSettings(source: string, file: string): unknown {
   const parsed = parseJson(source);
   if (!parsed.ok) throw new UserError(`${file} is not JSON: ${parsed.why}.`);
@@ -71,7 +69,7 @@ function checkNames(settings: Config | Settings, source: string, file: string): 
   if (names.length > 0) throw new UserError(names.join('\n'));
 }
 
-/** An unknown key may be the slip of one that protects, so the file does not hold with it. */
+/** An unknown key may be a misspelling of one that protects, so it makes the file invalid. */
 function faultsInWords(faults: SchemaError[], source: string, file: string): string {
   const lines = faults.map((complaint) => describeAtPosition(complaint, source, file));
   if (faults.some(({ unknownKey }) => unknownKey)) lines.push(HOW_TO_MEND);
@@ -80,7 +78,7 @@ function faultsInWords(faults: SchemaError[], source: string, file: string): str
 
 const HOW_TO_MEND = 'Correct or remove unknown keys. Keys for your own notes begin with "x-" or "$" and are ignored.';
 
-/** How many repeated keys are told of. */
+/** How many repeated keys are reported. */
 const MOST_REPEATED = 10;
 
 const describeNameFault = ({ path, text }: ToolNameFault): string => maskKeys(`${path.map(String).join('.')}: ${text}`);
@@ -88,17 +86,17 @@ const describeNameFault = ({ path, text }: ToolNameFault): string => maskKeys(`$
 /** A note a person keeps in the file, where its keys have fixed names. */
 const isNote = ({ unknownKey, path }: SchemaError): boolean => unknownKey && /^(?:x-|\$)/.test(String(path.at(-1)));
 
-/** An MCP server that is described wrongly is named and left out, so that the rest holds without it. */
+/** An invalid MCP server is reported and left out, so that the rest remains valid. */
 const isMcpServerPath = ({ unknownKey, path }: SchemaError): boolean =>
   !unknownKey && path[0] === 'mcpServers' && path.length > 1;
 
 function describeAtPosition(complaint: SchemaError, source: string, file: string): string {
   const { path } = complaint;
-  // What came there may be a secret.
+  // The value may be a secret.
   const text = isMcpServerPath(complaint)
     ? `${complaint.text.replace(/, got .*$/s, '')}; the server is ignored`
     : complaint.text;
-  // A key that is missing has no line of its own: its nearest parent that is there has one.
+  // A missing key has no line of its own: its nearest existing parent has one.
   for (let depth = path.length; depth > 0; depth--) {
     const place = positionOfJsonPath(source, path.slice(0, depth));
     if (place) return `${file}, line ${place.line}, column ${place.column}: ${text}`;
@@ -113,9 +111,8 @@ function removeAtPath(value: unknown, path: PropertyKey[]): void {
 }
 
 /**
- * The text of a `session.json` with one more rule that allows: behind the last one that denies, so that it lifts none,
- * and before those that ask. All else stays. Throws UserError where the file does not hold as it is: it is a person's
- * to mend.
+ * The text of a `session.json` with one more allow rule: after the last deny rule, so that it lifts none, and before
+ * the ask rules. All else stays. Throws UserError if the file is invalid: a person has to fix it.
  */
 export function addAllowRule(text: string | undefined, pattern: string): string {
   const { value } = checkSettings(text, 'session.json');
@@ -128,7 +125,7 @@ export function addAllowRule(text: string | undefined, pattern: string): string 
   const permissions = [...before.slice(0, after), { allow: pattern }, ...before.slice(after)];
   const indent = /^([ \t]+)"/m.exec(source)?.[1] ?? 2;
   const written = `${JSON.stringify({ ...all, permissions }, null, indent)}\n`;
-  // A rule that a person wrote into the approval may be one that does not hold.
+  // A rule that a person wrote into the approval may be invalid.
   checkSettings(written, 'session.json');
   return written;
 }

@@ -13,7 +13,7 @@ const HEAD_SCHEMA: SchemaLike<TemplateHead> = {
   toJSONSchema: () => z.toJSONSchema(TemplateHead, { unrepresentable: 'any' }),
 };
 
-/** Reads the text of `templates/<name>.md`, or says in which line what was wanted and what came. */
+/** Parses the text of `templates/<name>.md`, or says in which line what was expected. */
 export function parseTemplate(name: string, text: string): ParsedTemplate {
   const file = text.replace(/^\uFEFF/, '');
   const faulty = (line: number, what: string): ParsedTemplate => ({
@@ -59,7 +59,7 @@ function parseHead(yaml: string): { value: TemplateHead } | HeadFaults {
   }
 }
 
-/** Where the key of a path stands, or the nearest above it that is there. */
+/** The offset of a path's key, or of its nearest existing parent. */
 function offsetOfPath(contents: unknown, path: PropertyKey[]): number {
   let [here, offset] = [contents, 0];
   for (const key of path) {

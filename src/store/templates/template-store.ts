@@ -11,13 +11,13 @@ import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 const EXTENSION = '.md';
 const MAX_TEMPLATE_BYTES = 1024 * 1024;
 
-/** YAML comes with the first template, not before READY: it is a hundred files. */
+/** YAML is loaded with the first template, not before READY: it is a hundred files. */
 const loadTemplateParser = () => import('./template-file.ts');
 
-/** Where texts of templates come from. */
+/** A source of template texts. */
 type TemplateSource = { names(): string[]; text(name: string): string | undefined };
 
-/** Templates by name. Whatever is wrong with one is an answer, never an error: a person is told it. */
+/** Templates by name. A fault of one is a result, never an error: a person is informed of it. */
 export function templatesFromSource({ names, text }: TemplateSource): Templates {
   return {
     names: async () => names(),
@@ -34,7 +34,7 @@ export function templatesFromSource({ names, text }: TemplateSource): Templates 
   };
 }
 
-/** The templates in a folder; none where it is not there. */
+/** The templates in a folder; none if it does not exist. */
 export function openTemplates(folder: string | undefined): Templates {
   return templatesFromSource({
     names: () => (folder === undefined ? [] : listTemplateNames(folder)),
@@ -58,7 +58,7 @@ function listTemplateNames(folder: string): string[] {
     .sort();
 }
 
-/** The person's own folder, like AGENTS.md: a link in it is followed. A pipe is not waited for. */
+/** The person's own folder, like AGENTS.md: a link in it is followed. Does not wait for a pipe. */
 function readTemplateText(path: string): string | undefined {
   return wrapDiskErrors('read', path, () =>
     ifExists(() => {
@@ -75,8 +75,8 @@ function readTemplateText(path: string): string | undefined {
 }
 
 /**
- * Puts a template into the folder, whole, and answers its path. Throws UserError for a name that is none, and where
- * there is one of that name already, unless `force`.
+ * Saves a template in the folder, atomically, and returns its path. Throws UserError for an invalid name, and for an
+ * existing one unless `force`.
  */
 export async function saveTemplate(
   folder: string,

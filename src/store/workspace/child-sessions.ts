@@ -11,15 +11,15 @@ import { dropMessage } from '../inbox/sender.ts';
 import { type SessionPaths, sessionPaths } from '../layout/layout.ts';
 import type { Workspace } from './workspace.ts';
 
-/** What the daemon is told and knows of the children of a session. */
+/** What a session's children and the daemon report to each other. */
 export type ChildHooks = {
   /** This session waits for that one. */
   onAdopted(child: string): void;
-  /** Why that one is not served, and will not be until a person comes; undefined where it is. */
+  /** Why that child is not served until a person intervenes; undefined if it is. */
   quarantineReason(child: string): string | undefined;
 };
 
-/** Child sessions as folders beside their parent, spoken to like any frontend does. */
+/** Child sessions as folders beside their parent, used the way any frontend does. */
 export function openChildSessions(
   workspace: Pick<Workspace, 'paths' | 'has' | 'create'>,
   { onAdopted, quarantineReason }: ChildHooks,
@@ -76,8 +76,8 @@ function readReplyText({ outbox, outboxRead }: SessionPaths, name: string): stri
 }
 
 /**
- * What became of a message whose reply is not in the outbox. Undefined while it is waited for; a session in which
- * nothing is open has answered it, and the record knows how, or never heard of it.
+ * The outcome of a message whose reply is not in the outbox. Undefined while it is pending; a session in which nothing
+ * is open has answered it, and its event log says how, or never received it.
  */
 async function replyFromLog(child: string, id: string, paths: SessionPaths): Promise<Reply | undefined> {
   if (fs.existsSync(join(paths.inbox, messageFileName(id)))) return undefined;
@@ -91,7 +91,7 @@ async function replyFromLog(child: string, id: string, paths: SessionPaths): Pro
     };
     await readEventLog(paths, known, 'oldest');
   } catch (error) {
-    // Whoever opens the session says what is wrong with it.
+    // Opening the session reports what is wrong with it.
     if (error instanceof CorruptLogError) return undefined;
     throw error;
   }

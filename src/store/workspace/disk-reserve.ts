@@ -1,11 +1,11 @@
 import * as fs from 'node:fs';
 
-/** Taken from the reserve at once: room for the few lines that end a call. */
+/** Taken from the reserve at a time: space for the few lines that end a call. */
 const PIECE_BYTES = 16 * 1024;
 
 /**
- * Frees room for so many bytes by making the reserve of a workspace shorter. False where nothing is left of it, or
- * where it cannot be made shorter, as on a file system that is read-only now.
+ * Frees this many bytes by shortening the reserve of a workspace. False if nothing is left of it, or if it cannot be
+ * shortened, as on a file system that became read-only.
  */
 export function takeFromReserve(path: string, bytes: number): boolean {
   try {

@@ -6,9 +6,9 @@ import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { WorkspacePaths } from '../layout/layout.ts';
 
 /**
- * Node has no flock(2), and these programs have. Each locks the open file it inherits as descriptor 3 and ends with 0,
- * or with 1 where somebody else has the lock. It belongs to the open file, so it outlives the program and dies with us.
- * util-linux and busybox bring `flock`; macOS has none, but perl (6 is LOCK_EX | LOCK_NB there and on Linux).
+ * Node has no flock(2), and these programs have. Each locks the open file it inherits as descriptor 3 and exits with 0,
+ * or with 1 if somebody else has the lock. It belongs to the open file, so it outlives the program and dies with us.
+ * util-linux and busybox provide `flock`; macOS does not, but has perl (6 is LOCK_EX | LOCK_NB there and on Linux).
  */
 const LOCK_PROGRAMS = [
   { by: 'flock', args: ['-n', '3'] },
@@ -17,10 +17,10 @@ const LOCK_PROGRAMS = [
 
 export type KernelLock = { is: 'ours' | 'held'; by: 'flock' | 'perl' } | { is: 'missing' };
 
-/** A lock folder whose heartbeat is older than this, in ms, belongs to nobody. */
+/** A lock folder whose heartbeat is older than this, in ms, is abandoned. */
 export const LOCK_FOLDER_STALE_MS = 20_000;
 
-/** Opens the lock's file, made if missing and never unlinked: a lock on a file without a name keeps nobody out. */
+/** Opens the lock file, created if missing and never unlinked: a lock on a file without a name excludes nobody. */
 export function openLockFile(paths: WorkspacePaths): number {
   try {
     return fs.openSync(paths.lock, fs.constants.O_RDWR | fs.constants.O_CREAT | fs.constants.O_NOFOLLOW, 0o600);
@@ -31,10 +31,10 @@ export function openLockFile(paths: WorkspacePaths): number {
 
 /**
  * Tries to lock an open file, without waiting. Node opens files close-on-exec, so no tool inherits the lock. Throws
- * UserError where the file system has no locks.
+ * UserError if the file system has no locks.
  */
 export function tryLockFile(fd: number): KernelLock {
-  // A person may be in a `work/`, with a PATH that begins there.
+  // The current directory may be a `work/`, and PATH may begin there.
   const where = { cwd: '/', env: withTrustedPath(process.env) };
   for (const { by, args } of LOCK_PROGRAMS) {
     const { error, status, stderr } = spawnSync(by, args, { ...where, stdio: ['ignore', 'ignore', 'pipe', fd] });
@@ -47,7 +47,7 @@ export function tryLockFile(fd: number): KernelLock {
   return { is: 'missing' };
 }
 
-/** Whether nobody holds the lock of a workspace at this moment. Holds it itself for that moment. */
+/** Whether nobody holds the lock of a workspace right now. Takes it briefly to find out. */
 export function isLockFree(paths: WorkspacePaths): boolean {
   if (!wrapDiskErrors('look at', paths.lock, () => ifExists(() => fs.lstatSync(paths.lock)))) return true;
   const fd = openLockFile(paths);

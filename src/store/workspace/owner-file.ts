@@ -3,15 +3,15 @@ import { hostname } from 'node:os';
 import { z } from 'zod';
 import type { WorkspacePaths } from '../layout/layout.ts';
 
-/** A process that holds something, told well enough not to be taken for a later one with the same number. */
+/** Identifies a process well enough not to mistake a later one with the same number for it. */
 export const ProcessIdentity = z.object({
   version: z.literal(1),
   pid: z.int().min(1),
-  /** In the kernel's ticks since boot; null where the system does not tell. */
+  /** In the kernel's ticks since boot; null if unknown. */
   start_time: z.string().nullable(),
   boot_id: z.string().nullable(),
   host: z.string(),
-  /** Since when it holds it. */
+  /** Since when it owns it. */
   at: z.string(),
 });
 export type ProcessIdentity = z.infer<typeof ProcessIdentity>;
@@ -27,7 +27,7 @@ export function currentProcess(now: Date): ProcessIdentity {
   };
 }
 
-/** What a lock file says of its holder, in this format; undefined where there is none or it makes no sense. */
+/** The identity in a lock file of this format; undefined if there is none or it is invalid. */
 export function readIdentityFile<T extends ProcessIdentity>(path: string, format: z.ZodType<T>): T | undefined {
   try {
     return format.safeParse(JSON.parse(fs.readFileSync(path, 'utf8'))).data;
@@ -36,13 +36,13 @@ export function readIdentityFile<T extends ProcessIdentity>(path: string, format
   }
 }
 
-/** Whether that very process lives: same number, same start, same boot. */
+/** Whether that very process is alive: same number, same start, same boot. */
 export function isProcessAlive({ pid, start_time, boot_id }: ProcessIdentity): boolean {
   return boot_id === bootId() && isPidAlive(pid) && start_time === processStartTime(pid);
 }
 
 function isPidAlive(pid: number): boolean {
-  // A process that was killed and not yet waited for answers signals like a living one.
+  // A zombie answers signals like a living process.
   if (readProcStat(pid)?.[0] === 'Z') return false;
   try {
     process.kill(pid, 0);
@@ -52,14 +52,14 @@ function isPidAlive(pid: number): boolean {
   }
 }
 
-/** The fields of /proc/<pid>/stat from the state on; undefined where /proc does not tell. */
+/** The fields of /proc/<pid>/stat from the state on; undefined if /proc does not have it. */
 function readProcStat(pid: number): string[] | undefined {
   const stat = readProc(`${pid}/stat`);
-  // The name in brackets may hold anything, spaces and brackets included; the fields count from behind it.
+  // The name in brackets may contain anything, spaces and brackets included; the fields are counted after it.
   return stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
 
-/** When a process started, in the kernel's ticks since boot; null where /proc does not tell. */
+/** When a process started, in the kernel's ticks since boot; null if /proc does not have it. */
 export function processStartTime(pid: number): string | null {
   return readProcStat(pid)?.[19] ?? null;
 }
@@ -76,56 +76,54 @@ function readProc(path: string): string | undefined {
   }
 }
 
-/** More starts than a workspace sees in its life. A number beyond it is damage, and is not counted on from. */
+/** More starts than a workspace sees in its life. A larger number is damage, and is not continued from. */
 export const MAX_EPOCH = 1_000_000_000;
 
 /**
- * `.agentd/owner.json`: who owns the workspace, or owned it last. The file stays when its owner goes, with `ended_at`:
- * the next epoch counts on from it, and one file is more easily kept true than two (docs/decisions/0003-epochs.md).
+ * `.agentd/owner.json`: the current or last owner of the workspace. The file stays when its owner ends, with
+ * `ended_at`: the next epoch continues from it, and one file is easier to keep consistent than two
+ * (docs/decisions/0003-epochs.md).
  */
 const WorkspaceOwner = ProcessIdentity.extend({
-  /** How many owners there were, this one included. Every event it writes carries it. */
+  /** The number of owners so far, this one included. Every event it writes carries it. */
   epoch: z.int().min(1).max(MAX_EPOCH),
-  /** What keeps a second owner out: the kernel, asked through one of two programs, or a folder with a heartbeat. */
+  /** What keeps a second owner out: the kernel, through one of two programs, or a folder with a heartbeat. */
   lock: z.enum(['flock', 'perl', 'folder']),
-  /**
-   * The folder it owns. A copy of that folder, such as a backup put back elsewhere, brings this file along and has no
-   * owner.
-   */
+  /** The folder it owns. A copy of that folder, such as a restored backup, contains this file but has no owner. */
   folder: z.object({ dev: z.string(), ino: z.string() }).optional(),
-  /** When it gave the workspace back in good order. */
+  /** When it released the workspace in good order. */
   ended_at: z.string().optional(),
 });
 export type WorkspaceOwner = z.infer<typeof WorkspaceOwner>;
 
-/** What tells the folder of a workspace from a copy of it. */
+/** What distinguishes the folder of a workspace from a copy of it. */
 export function ownedFolderOf({ root }: WorkspacePaths): NonNullable<WorkspaceOwner['folder']> {
   const { dev, ino } = fs.statSync(root, { bigint: true });
   return { dev: String(dev), ino: String(ino) };
 }
 
-/** The owner on file, alive or not; undefined where there is none or the file makes no sense. */
+/** The owner in the file, alive or not; undefined if there is none or the file is invalid. */
 export function readOwner(paths: WorkspacePaths): WorkspaceOwner | undefined {
   return readIdentityFile(paths.owner, WorkspaceOwner);
 }
 
 /**
- * The owner on file if its process lives, has not given the workspace back, and owns this folder, not the one this is a
- * copy of.
+ * The owner in the file if its process lives, has not released the workspace, and owns this folder, not the original of
+ * this copy.
  */
 export function readLiveOwner(paths: WorkspacePaths): WorkspaceOwner | undefined {
   const owner = readOwner(paths);
   return owner && owner.ended_at === undefined && isProcessAlive(owner) && ownsFolder(owner, paths) ? owner : undefined;
 }
 
-/** Daemons of earlier versions did not say which folder they own. */
+/** Daemons of earlier versions did not store which folder they own. */
 function ownsFolder({ folder }: WorkspaceOwner, paths: WorkspacePaths): boolean {
   if (folder === undefined) return true;
   const { dev, ino } = ownedFolderOf(paths);
   return dev === folder.dev && ino === folder.ino;
 }
 
-/** What keeps a second daemon out, for a person. */
+/** Describes what keeps a second daemon out, for a person. */
 export function describeLock(lock: WorkspaceOwner['lock']): string {
   if (lock === 'flock') return 'kernel lock (flock)';
   if (lock === 'perl') return 'kernel lock (perl, because flock is not installed)';

@@ -18,40 +18,40 @@ const MAX_SETTINGS_BYTES = 1024 * 1024;
 
 export type Workspace = {
   paths: WorkspacePaths;
-  /** Names of all session folders, sorted. Anything else in `.sessions/` is left alone. */
+  /** Names of all session folders, sorted. Anything else in `.sessions/` is ignored. */
   listSessions(): string[];
   /** Whether there is a session of that name. */
   has(name: string): boolean;
   /**
-   * Opens a session for its only writer, which writes as `epoch`. Throws UserError where there is none of that name,
-   * and `SessionInUse` where it is open.
+   * Opens a session for its only writer, which writes as `epoch`. Throws UserError if there is no such session, and
+   * `SessionInUse` if it is open.
    */
   openSession(name: string, epoch?: number, runGuarded?: RunGuarded): SessionStore;
   /**
-   * The last event of a session's record, read from the end of the file alone; undefined where there is none, or no
-   * such session.
+   * The last event of a session, read from the end of its event log alone; undefined if there is none, or no such
+   * session.
    */
   lastEvent(name: string): Promise<Event | undefined>;
-  /** Reads a record as anybody may, while its writer is at work: an unfinished last line is left alone and not told. */
+  /** Reads an event log while its writer may be active: an incomplete last line is ignored. */
   readEvents(name: string, each: (event: Event) => void): Promise<void>;
-  /** Text of `agentd.json`, undefined where there is none; like those below, read again only where its file changed. */
+  /** Text of `agentd.json`, undefined if there is none; like those below, read again only if the file changed. */
   configText(): string | undefined;
   /** Text of the workspace's `AGENTS.md`. */
   instructionsText(): string | undefined;
-  /** Text of a session's `session.json`; throws UserError where there is no such session. */
+  /** Text of a session's `session.json`; throws UserError if there is no such session. */
   settingsText(name: string): string | undefined;
-  /** The same for whoever asks again and again. */
+  /** The same for repeated reads. */
   settingsReader(name: string): () => string | undefined;
-  /** Makes an empty session, whole or not at all. Throws UserError where the name is taken. */
+  /** Creates an empty session, atomically. Throws UserError if the name is taken. */
   create(name: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
-  /** Puts a session away to `.archive/`; returns its path there. */
+  /** Moves a session to `.archive/`; returns its path there. */
   archive(name: string): Promise<string>;
   /** Deletes a session with everything in it. */
   remove(name: string): Promise<void>;
 };
 
-/** Opens a workspace, made (0700) if missing. Throws UserError where others could write to it. */
+/** Opens a workspace, created (0700) if missing. Throws UserError if others could write to it. */
 export function openWorkspace(root: string, options: SessionFolderOptions): Workspace {
   const paths = workspacePaths(root);
   prepareFolders(paths);
@@ -85,7 +85,7 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
     listSessions: sessions,
     has: isThere,
     openSession(name, epoch = options.epoch ?? 1, runGuarded) {
-      // A family works in one folder and by one set of rules: those of its root.
+      // A family shares one folder and one set of rules: those of its root.
       const work = sharedWithRoot(sessionPaths(paths.session(familyRootOf(name, isThere))));
       const folder = existingFolder(name);
       const extra = { epoch, templates: paths.templates, ...work, ...(runGuarded && { runGuarded }) };
@@ -117,7 +117,7 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
         await syncFolder(staged);
         await move(staged, target);
       } catch (error) {
-        // The name was taken meanwhile, or the disk said no: nothing half-made stays behind.
+        // The name was taken meanwhile, or the disk failed: nothing incomplete stays behind.
         fs.rmSync(staged, { recursive: true, force: true });
         throw error;
       }
@@ -135,7 +135,7 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
       return target;
     },
     async remove(name) {
-      // Under another name first: a crash half-way leaves no half session behind.
+      // Renamed first: a crash half-way leaves no partial session behind.
       const doomed = join(paths.sessions, stagingName());
       await move(existingFolder(name), doomed);
       wrapDiskErrors('delete', doomed, () => fs.rmSync(doomed, { recursive: true, force: true }));
@@ -158,7 +158,7 @@ function prepareFolders(paths: WorkspacePaths): void {
   for (const folder of [paths.sessions, paths.own, paths.schemas]) ensureFolder(folder);
 }
 
-/** The text of a file of at most 1 MiB; undefined where there is none. Throws UserError where it is anything else. */
+/** The text of a file of at most 1 MiB; undefined if there is none. Throws UserError for anything else. */
 function readSmallFile(path: string, flags: number, content: string): string | undefined {
   return wrapDiskErrors('read', path, () =>
     useIfExists(path, () => {
