@@ -22,79 +22,82 @@ import { DaemonState } from './sessions/client-errors.ts';
 import { openSessionFolders } from './sessions/session-folders.ts';
 
 /**
- * What every frontend uses. It talks to the daemon through files alone, so all of it works while no daemon is running;
- * what only looks makes nothing, not even the workspace. Methods with a session throw `NoSuchSession`, except `send`.
- * Most of a short command's time is loading modules, so each method loads what it needs when it is used.
+ * What every frontend uses. It talks to the daemon through files alone, so everything works while no daemon is running;
+ * read-only methods create nothing, not even the workspace. Methods that take a session throw `NoSuchSession`, except
+ * `send`. Loading modules dominates the time of a short command, so each method loads what it needs on first use.
  */
 export type Client = {
   paths: WorkspacePaths;
   /** Folder names of all sessions, sorted. */
   sessions(): string[];
-  /** The sessions that changed last, children left out, the newest first. */
+  /** The most recently changed sessions, newest first, without child sessions. */
   newestSessions(most: number): string[];
   /** The folder of the session with this key. */
   folder(key: string): string;
-  /** Drops a message, durably. A session that is not there is made unless `mustExist` is set. */
+  /** Drops a message, durably. Creates the session if it does not exist, unless `mustExist` is set. */
   send(key: string, message: OutgoingMessage, options?: { mustExist?: boolean }): Promise<SentMessage>;
   /**
-   * Drops a message, durably, under the id its sender gave it, unless it was sent before. Throws `MessageConflict`
-   * where that id belongs to another message. For messages without files.
+   * Drops a message, durably, under the id its sender chose, unless it was sent before. Throws `MessageConflict` if
+   * that id belongs to another message. For messages without files.
    */
   sendOnce(
     key: string,
     message: OutgoingMessage & { id: string },
     options?: { mustExist?: boolean },
   ): Promise<SentMessage>;
-  /** Messages whose id begins like this and what became of them, the newest last. */
+  /** Messages whose id has this prefix and their progress, newest last. */
   sentMessages(key: string, prefix: string): Promise<MessageProgress[]>;
   waitForReply(key: string, name: string, options?: WaitOptions): Promise<Reply>;
   /** Moves a reply that was consumed to `outbox/read/`. */
   markReplyRead(key: string, name: string): Promise<void>;
-  /** A line about each session, one by one: each costs a reading of its record. */
+  /** A summary of each session, one by one: each requires reading its event log. */
   list(): AsyncGenerator<SessionOverview>;
   show(key: string): Promise<SessionDetails>;
   events(key: string, options?: FollowOptions): AsyncGenerator<LogLine>;
-  /** How many events at the beginning of a record retention has removed. */
+  /** How many events retention has removed from the beginning of an event log. */
   removedEventCount(key: string): Promise<number>;
-  /** The number of the last event, from the end of the record alone; 0 where there is none. */
+  /** The number of the last event, from the end of the event log alone; 0 if there is none. */
   lastSeq(key: string): Promise<number>;
   watch(key: string, signal?: AbortSignal): AsyncGenerator<SessionUpdate>;
-  /** The record from a place on and the model's words, for readers that come back. */
+  /** The events from a position on and the model's text, for readers that reconnect. */
   stream(key: string, options?: StreamOptions): AsyncGenerator<StreamUpdate>;
-  /** Throws `DaemonState` while a daemon is at work in the session. */
+  /** Throws `DaemonState` while the daemon is working in the session. */
   rebuild(key: string): Promise<RebuiltFile[]>;
   /** The session and its child sessions. */
   family(key: string): string[];
   /**
-   * Each throws `DaemonState` while a run is on, and takes the child sessions along. `archive` answers the path the
-   * folder has now.
+   * Each throws `DaemonState` while a run is in progress, and includes the child sessions. `archive` returns the
+   * folder's new path.
    */
   archive(key: string): Promise<string>;
   remove(key: string): Promise<void>;
   rename(key: string, to: string): Promise<string>;
   /**
-   * The call that waits in the session, or in one that works for it. Throws `NoSuchApproval` where there is not exactly
-   * one.
+   * The call waiting for approval in the session or one of its child sessions. Throws `NoSuchApproval` unless there is
+   * exactly one.
    */
   approvalRequest(key: string, id?: number): Promise<ApprovalRequest>;
-  /** The calls that wait in the session and in those that work for it. */
+  /** The calls waiting for approval in the session and its child sessions. */
   approvalRequests(key: string): Promise<ApprovalRequest[]>;
-  /** Saves an edited plan (JSON, as in `plan.json`): merged with what has happened since its revision. */
+  /** Saves an edited plan (JSON, as in `plan.json`), merged with what has happened since its revision. */
   savePlan(key: string, text: string): Promise<PlanSaveResult>;
   templates(): Promise<TemplateSummary[]>;
-  /** Keeps the completed plan of a session as a template of that name; answers the path of its file. */
+  /** Saves the completed plan of a session as a template of that name; returns the path of its file. */
   saveTemplate(key: string, name: string, options?: { force?: boolean }): Promise<string>;
-  /** What a program shows to a server of this workspace; made where there is none, and the workspace with it. */
+  /**
+   * The token that a program presents to a server of this workspace; created if there is none, and the workspace with
+   * it.
+   */
   accessToken(): Promise<string>;
-  /** The daemon that runs now. */
+  /** The running daemon. */
   daemon(): WorkspaceOwner | undefined;
   /** What that daemon watches and cannot serve, from its status file. */
   status(): DaemonStatus | undefined;
-  /** Why `agentd.json`, or what the daemon goes by in its place, does not hold; null where it does. */
+  /** Why `agentd.json`, or the copy the daemon uses instead, is invalid; null if it is valid. */
   settingsFault(): Promise<string | null>;
   start(launch: DaemonLaunch): Promise<WorkspaceOwner>;
   stop(): Promise<WorkspaceOwner>;
-  /** Ends a daemon that hangs, after `graceMs` by SIGKILL. */
+  /** Ends an unresponsive daemon, after `graceMs` by SIGKILL. */
   takeover(options: { graceMs: number }): Promise<TakeoverResult>;
 };
 
@@ -110,13 +113,13 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
   };
   const folded = async (session: KnownSession) => (await import('./sessions/read-session.ts')).readSession(session);
 
-  /** The folder's name of the session with this key, which is made where it is not there. */
+  /** The folder name of the session with this key, created if it does not exist. */
   const ensureSession = async (key: string): Promise<string> => {
     const session = folders.folderName(key);
     if (!folders.names().includes(session)) await createSession(await workspace(), session);
     return session;
   };
-  /** Children before their parent: what is left half-way is a family that can be told again what to do. */
+  /** Children before their parent: after an interruption the family can still be named in the next attempt. */
   const familyAtRest = async (key: string, doing: string): Promise<string[]> => {
     const names = folders.family(folders.get(key).name).reverse();
     for (const name of names) await atRest(name, doing);
@@ -129,7 +132,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       `${name} has an active run, so it is not ${doing}. Stop the run first${start}: agentctl stop-run ${name} --wait`,
     );
   };
-  /** A record that cannot be trusted is let alone by the daemon too: nothing is on there. */
+  /** The daemon does not serve a session whose event log cannot be trusted: no run is in progress there. */
   const isRunning = async (key: string): Promise<boolean> => {
     try {
       return (await folded(folders.get(key))).run !== null;
@@ -259,7 +262,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
   };
 }
 
-/** Another sender may make the same session at the same moment: then it is there, which is all that is wanted. */
+/** Another sender may create the same session at the same moment: then it exists, which is all that is needed. */
 async function createSession(workspace: Workspace, session: string): Promise<void> {
   try {
     await workspace.create(session);

@@ -11,8 +11,8 @@ const TOKEN_BYTES = 32;
 const TOKEN = /^[\w-]{43,}$/;
 
 /**
- * The token that a program shows to a server of this workspace, from `.agentd/token`. Where there is none, one of 256
- * random bits is made, durably and with mode 0600. Throws UserError where others may read the file, or where it holds
+ * The token that a program presents to a server of this workspace, from `.agentd/token`. If there is none, one of 256
+ * random bits is created, durably and with mode 0600. Throws UserError if others may read the file, or if it contains
  * no token.
  */
 export async function readAccessToken({ token: path }: WorkspacePaths): Promise<string> {

@@ -8,7 +8,7 @@ import { isLockFree } from '../../store/workspace/kernel-lock.ts';
 import { isProcessAlive, readLiveOwner, readOwner, type WorkspaceOwner } from '../../store/workspace/owner-file.ts';
 import { DaemonState, WaitedTooLong } from '../sessions/client-errors.ts';
 
-/** A daemon has this long to see every inbox, and this long to end its calls and go. */
+/** Time limits for a daemon to check every inbox, and to end its calls and exit. */
 const START_MS = 60_000;
 const STOP_MS = 20_000;
 const POLL_MS = 50;
@@ -17,8 +17,8 @@ const POLL_MS = 50;
 export type DaemonLaunch = { program: string; args: string[] };
 
 /**
- * Starts a daemon that outlives us, its log in `.agentd/daemon.log`, and returns once it serves every session. Throws
- * `DaemonState` where there is one, and what it said where it ended at once.
+ * Starts a daemon that outlives this process, its log in `.agentd/daemon.log`, and returns once it serves every
+ * session. Throws `DaemonState` if one is running already, with its output if it exited at once.
  */
 export async function launchDaemon(paths: WorkspacePaths, { program, args }: DaemonLaunch): Promise<WorkspaceOwner> {
   const there = readLiveOwner(paths);
@@ -28,8 +28,8 @@ export async function launchDaemon(paths: WorkspacePaths, { program, args }: Dae
   const child = spawn(process.execPath, [program, '--workspace', paths.root, ...args], {
     detached: true,
     cwd: paths.root,
-    // Four threads, as Node has by itself, are all busy where four writes to a slow disk are (it reads this before any
-    // of our code runs).
+    // Four threads, Node's default, are all busy with four writes to a slow disk (Node reads this before any of our
+    // code runs).
     env: { UV_THREADPOOL_SIZE: '16', ...process.env },
     stdio: ['ignore', 'pipe', log],
   });
@@ -52,7 +52,7 @@ function requireOwner(paths: WorkspacePaths): WorkspaceOwner {
   throw new DaemonState(`The daemon was ready but has exited since. Log: ${paths.log}`);
 }
 
-/** Waits for the one line of the daemon, or its end. */
+/** Waits for the daemon's ready line, or its end. */
 function waitUntilReady(child: ChildProcess): Promise<'ready' | 'late' | { exit: number | string }> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => resolve('late'), START_MS);
@@ -70,14 +70,14 @@ function waitUntilReady(child: ChildProcess): Promise<'ready' | 'late' | { exit:
   });
 }
 
-/** What was written to the log since: words for people first, where there are any. */
+/** What was written to the log since: messages for people first, if there are any. */
 function logSince(log: string, before: number): string {
   const lines = fs.readFileSync(log).subarray(before).toString().trim().split('\n');
   const words = lines.filter((line) => !line.startsWith('{'));
   return (words.length > 0 ? words : lines).slice(-20).join('\n') || `It logged nothing. Log: ${log}`;
 }
 
-/** Asks the daemon to stop and waits until it has. Throws `DaemonState` where none runs. */
+/** Asks the daemon to stop and waits until it has. Throws `DaemonState` if none is running. */
 export async function stopDaemon(paths: WorkspacePaths): Promise<WorkspaceOwner> {
   const owner = readLiveOwner(paths);
   if (!owner) throw new DaemonState(`No daemon is running for ${paths.root}.`);
@@ -94,22 +94,22 @@ export async function stopDaemon(paths: WorkspacePaths): Promise<WorkspaceOwner>
   return owner;
 }
 
-/** How long the kernel may take to end a process that was killed, and the lock to be free; a disk may hold it up. */
+/** How long the kernel may take to end a killed process and free the lock; a disk may delay it. */
 const KILL_TIMEOUT_MS = 10_000;
 
 export type TakeoverResult = {
   owner: WorkspaceOwner;
-  /** What ended it. */
+  /** Which signal ended it. */
   by: 'SIGTERM' | 'SIGKILL';
-  /** Who owns the workspace by now, such as a daemon that is started again by itself. */
+  /** Who owns the workspace now, such as a daemon restarted by its supervisor. */
   next: WorkspaceOwner | undefined;
 };
 
 /**
- * Ends an owner that hangs: SIGTERM, `graceMs`, SIGKILL, and waits until the workspace is free. Starts nothing. Signals
- * only the very process `owner.json` names (number, start, boot), looked at again before each signal; what is left is
- * the moment between that look and the signal, since Node has no pidfd. Throws `DaemonState` where there is no owner
- * that can be ended here.
+ * Ends an unresponsive owner: SIGTERM, `graceMs`, SIGKILL, and waits until the workspace is free. Starts nothing.
+ * Signals only the very process `owner.json` names (number, start, boot), checked again before each signal; a short gap
+ * between check and signal remains, since Node has no pidfd. Throws `DaemonState` if there is no owner that can be
+ * ended here.
  */
 export async function takeOverWorkspace(
   paths: WorkspacePaths,
@@ -170,7 +170,7 @@ function sendSignal(owner: WorkspaceOwner, name: 'SIGTERM' | 'SIGKILL'): void {
   }
 }
 
-/** Whether something comes to hold within `ms`; looked at once at least. */
+/** Whether a condition becomes true within `ms`; checked at least once. */
 async function waitUntil(ms: number, holds: () => boolean): Promise<boolean> {
   const end = performance.now() + ms;
   while (!holds()) {

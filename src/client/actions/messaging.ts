@@ -14,9 +14,9 @@ import { watchFolders } from '../inspect/folder-watch.ts';
 import type { ApprovalRequest } from '../inspect/session-details.ts';
 import { NoSuchApproval, WaitedTooLong } from '../sessions/client-errors.ts';
 
-/** A message as a frontend has it. `files` are paths of files anywhere; copies of them go along. */
+/** A message as a frontend has it. `files` are paths of any files; copies of them are attached. */
 export type OutgoingMessage = {
-  /** Given by a sender who may send it twice: the same id with the same content is one message. */
+  /** Chosen by a sender that may send twice: the same id with the same content is one message. */
   id?: string | undefined;
   text?: string | undefined;
   command?: string | undefined;
@@ -25,10 +25,10 @@ export type OutgoingMessage = {
   files?: string[] | undefined;
 };
 
-/** A message that is in the inbox, durably. Its reply will have the name `name`. */
+/** A message that is durably in the inbox. Its reply will have the name `name`. */
 export type SentMessage = { session: string; id: string; name: string };
 
-/** Throws UserError where the message could not be read, before anything is made or written. */
+/** Throws UserError if the message would be invalid, before anything is created or written. */
 export function validateOutgoing({ files = [], ...message }: OutgoingMessage): void {
   for (const file of files) assertAttachable(file);
   const checked = MessageFile.safeParse({ ...message, ...(files.length > 0 && { attachments: ['.files/x'] }) });
@@ -39,8 +39,8 @@ export function validateOutgoing({ files = [], ...message }: OutgoingMessage): v
 }
 
 /**
- * The message that answers a call which waits. Throws `NoSuchApproval` where another call waits than the one whose hash
- * the answer has: it was decided about something else.
+ * The message that answers a waiting call. Throws `NoSuchApproval` if another call is waiting than the one whose hash
+ * the answer has: the decision was about something else.
  */
 export function approvalMessage(asked: ApprovalRequest, hash: string, decision: ApprovalDecision): OutgoingMessage {
   const { id, session } = asked;
@@ -50,7 +50,7 @@ export function approvalMessage(asked: ApprovalRequest, hash: string, decision: 
   return { command: decision === 'always' ? `${command} always` : command };
 }
 
-/** Attachments first, then the message that names them. A drop that fails leaves no attachment behind. */
+/** Attachments first, then the message that names them. A failed drop leaves no attachment behind. */
 export async function dropIntoInbox(
   folder: string,
   id: string,
@@ -70,8 +70,8 @@ export async function dropIntoInbox(
 }
 
 /**
- * Takes a message back that nobody has taken yet, with its attachments; false where there is none of that name any
- * more. Only while no daemon is running: one may have read it already.
+ * Withdraws a message that has not been taken yet, with its attachments; false if there is none of that name any more.
+ * Only while no daemon is running: it may have read it already.
  */
 export function withdrawFromInbox(folder: string, name: string): boolean {
   const { inbox } = sessionPaths(folder);
@@ -83,7 +83,7 @@ export function withdrawFromInbox(folder: string, name: string): boolean {
   return true;
 }
 
-/** A word to a daemon on a full disk, such as a cancel, finds room in its reserve. */
+/** A short message to a daemon on a full disk, such as a cancel, may use the disk reserve. */
 async function dropOnFullDisk(folder: string, message: { name: string; content: string }): Promise<void> {
   for (;;) {
     try {
@@ -95,20 +95,17 @@ async function dropOnFullDisk(folder: string, message: { name: string; content: 
     }
   }
 }
-/** Longest message for which the reserve is there: a command, not a task. */
+/** Longest message that may use the reserve: a command, not a task. */
 const MAX_RESERVED_CHARS = 2000;
 
 export const messageFileName = (id: string): string => `${id}.msg.json`;
 export const formatMessageFile = (message: object): string =>
   `${JSON.stringify(MessageFile.parse(message), null, 2)}\n`;
 
-/** Milliseconds; without `timeoutMs` it waits for ever. */
+/** Milliseconds; without `timeoutMs` there is no limit. */
 export type WaitOptions = { timeoutMs?: number | undefined; signal?: AbortSignal | undefined };
 
-/**
- * The reply of that name, in `outbox/` or, where a frontend took it, in `outbox/read/`. Replies come whole or not at
- * all.
- */
+/** The reply of that name, in `outbox/` or, if a frontend consumed it, in `outbox/read/`. Replies appear atomically. */
 function readReply(paths: SessionPaths, name: string): Reply | undefined {
   for (const folder of [paths.outbox, paths.outboxRead]) {
     const path = join(folder, name);
@@ -123,7 +120,7 @@ function readReply(paths: SessionPaths, name: string): Reply | undefined {
   return undefined;
 }
 
-/** Waits for a reply. Throws `WaitedTooLong` after `timeoutMs`, the signal's reason where it was aborted. */
+/** Waits for a reply. Throws `WaitedTooLong` after `timeoutMs`, the signal's reason if that aborts. */
 export async function waitForReply(
   paths: SessionPaths,
   name: string,
@@ -155,7 +152,7 @@ function parseJsonOrUndefined(text: string): unknown {
   return parsed.ok ? parsed.value : undefined;
 }
 
-/** The facts of a Markdown reply: each line of its front matter is a word or JSON. */
+/** The front matter of a Markdown reply: each value is a word or JSON. */
 function parseMarkdownReply(file: string): unknown {
   const [, head, text] = /^---\n([\s\S]*?)\n---\n\n([\s\S]*)\n$/.exec(file) ?? [];
   if (head === undefined) return undefined;

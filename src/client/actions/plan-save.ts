@@ -15,31 +15,31 @@ import { PlanConflict } from '../sessions/client-errors.ts';
 import { readSession } from '../sessions/read-session.ts';
 import { replayLog } from '../sessions/replay.ts';
 
-/** How often, and after how many ms, a `plan.json` that is missing is looked for again. */
+/** How often, and after how many ms, a missing `plan.json` is read again. */
 const MISSING_TRIES = 5;
 const MISSING_RETRY_MS = 10;
 
 type NamedSession = SessionPaths & { name: string };
 
-/** What becomes of a saved plan. The daemon records it before it does anything else in the session. */
+/** The outcome of a saved plan. The daemon records the save before it does anything else in the session. */
 export type PlanSaveResult = {
-  /** The plan as it will be, under the id and the revision that are on record now. */
+  /** The plan as it will be, with the current id and revision. */
   plan: Plan;
-  /** What is taken over, and what is not and why: a sentence each. */
+  /** What was accepted, and what was not and why: one sentence each. */
   taken: string[];
   ignored: string[];
 };
 
 /**
  * Merges an edited plan (JSON, as in `plan.json`) with what has happened since its revision and with edits that the
- * daemon has not read yet, and puts the result in the place of `plan.json`. Throws UserError where the text is no plan,
- * `PlanConflict` where it is another plan than the current one or its revision is not known.
+ * daemon has not read yet, and replaces `plan.json` with the result. Throws UserError if the text is not a plan,
+ * `PlanConflict` if it is not the current plan or its revision is unknown.
  */
 export function savePlan(paths: NamedSession, text: string): Promise<PlanSaveResult> {
   return oneAtATime(() => mergeAndSave(paths, text));
 }
 
-/** Two edits at once would both begin from the same file, and the second would replace the first. */
+/** Two concurrent edits would both start from the same file, and the second would replace the first. */
 const oneAtATime = createMutex();
 
 async function mergeAndSave(paths: NamedSession, text: string): Promise<PlanSaveResult> {
@@ -50,7 +50,7 @@ async function mergeAndSave(paths: NamedSession, text: string): Promise<PlanSave
   if (!plan) throw new PlanConflict(`Not saved: ${paths.name} has no plan.`, 'none');
   const { id = plan.id, revision } = read.edit;
   if (id !== plan.id) throw new PlanConflict(`Not saved: the plan of ${paths.name} is ${plan.id}, not ${id}.`, 'other');
-  // An edit that the daemon has not read yet would be lost under this one.
+  // An edit that the daemon has not read yet would be overwritten by this one.
   const current = await withUnreadEdit(paths, session, plan);
   const base = revision === undefined ? current : await planOnRecord(paths, plan, revision);
   if (!base) {
@@ -66,7 +66,7 @@ async function mergeAndSave(paths: NamedSession, text: string): Promise<PlanSave
   return { plan: merged, taken: describePlanChanges(changes), ignored };
 }
 
-/** The plan as it will be once the daemon has read the `plan.json` that is there now. */
+/** The plan as it will be once the daemon has read the current `plan.json`. */
 async function withUnreadEdit(paths: NamedSession, session: Session, plan: Plan): Promise<Plan> {
   const text = await readPlanText(paths.plan);
   if (text === undefined || text === formatPlanFile(plan)) return plan;
@@ -74,7 +74,7 @@ async function withUnreadEdit(paths: NamedSession, session: Session, plan: Plan)
   if ('fault' in read || (read.edit.id ?? plan.id) !== plan.id) return plan;
   const last = lastSaveOf(session.planSaves, read.edit.revision);
   if (last?.sha256 === sha256Hex(text)) return plan;
-  // The daemon writes the file a little later than the record: what it wrote differs in nothing from its own revision.
+  // The daemon writes the file a little later than the event log: what it wrote is identical to its own revision.
   const base: Plan | PlanSave = last ?? (await planOnRecord(paths, plan, read.edit.revision ?? plan.revision)) ?? plan;
   const { changes } = mergePlanEdit(base, read.edit, plan, session.lastStepNumber, read.raw);
   return applyPlanChanges(plan, changes, session.at);
@@ -89,7 +89,7 @@ async function readPlanText(path: string): Promise<string | undefined> {
   }
 }
 
-/** The current plan as it was at a revision, from all of the record; undefined where that does not have it. */
+/** The current plan as it was at a revision, from the whole event log; undefined if it is not there. */
 async function planOnRecord(paths: NamedSession, now: Plan, revision: number): Promise<Plan | undefined> {
   if (now.revision === revision) return now;
   let found: Plan | undefined;
@@ -101,14 +101,14 @@ async function planOnRecord(paths: NamedSession, now: Plan, revision: number): P
 }
 
 /**
- * Has the daemon look at a session now, after a change of a file that it does not watch (`plan.json` at rest). Nothing
- * depends on it: what is not noticed now is read before anything else happens in the session.
+ * Makes the daemon check a session now, after a change of a file that it does not watch (`plan.json` of an idle
+ * session). Nothing depends on it: a change missed now is read before anything else happens in the session.
  */
 export function wakeDaemon({ wakeFile }: Pick<SessionPaths, 'wakeFile'>): void {
   try {
     fs.closeSync(fs.openSync(wakeFile, 'w', 0o600));
     fs.rmSync(wakeFile, { force: true });
   } catch {
-    // What was saved is saved.
+    // The plan is saved either way.
   }
 }

@@ -12,23 +12,21 @@ import { currentProcess, isProcessAlive, ProcessIdentity, readIdentityFile } fro
 import { planFileProblem } from '../inspect/session-details.ts';
 import { wakeDaemon } from './plan-save.ts';
 
-/** A copy of `plan.json` for an editor to work on. One at a time for each session. */
+/** A copy of `plan.json` for an editor to work on. One at a time per session. */
 export type PlanWorkingCopy = {
-  /** Where the copy is; nobody watches it. */
+  /** Path of the copy; nobody watches it. */
   path: string;
-  /** Why the copy, as it is now, is no plan, with line and column; null where it is one. */
+  /** Why the current copy is not a valid plan, with line and column; null if it is. */
   problem(): string | null;
-  /**
-   * Puts the copy in the place of `plan.json`, as an editor that saves by rename does. False where nothing was changed.
-   */
+  /** Replaces `plan.json` with the copy, as an editor that saves by rename does. False if nothing was changed. */
   save(): Promise<boolean>;
-  /** Lets others edit. The copy is removed unless it is to be kept. */
+  /** Releases the lock for others. The copy is removed unless `keep` is set. */
   close(options: { keep: boolean }): void;
 };
 
 /**
- * Begins an edit of `plan.json` in that session's folder. The copy carries the revision it began from, so that the
- * daemon merges it with what happens meanwhile. Throws UserError where there is no `plan.json`, or somebody else edits
+ * Begins an edit of `plan.json` in that session's folder. The copy contains the revision it started from, so that the
+ * daemon merges it with concurrent changes. Throws UserError if there is no `plan.json`, or somebody else is editing
  * it.
  */
 export async function openPlanWorkingCopy(folder: string, now: Date): Promise<PlanWorkingCopy> {
@@ -62,8 +60,8 @@ export async function openPlanWorkingCopy(folder: string, now: Date): Promise<Pl
 }
 
 /**
- * Takes a lock file that names its process, whole from the start; one whose process is gone is taken over. It only
- * keeps two editors from each other: should both hold it after all, the daemon merges their saves.
+ * Creates a lock file that names its process, atomically; one whose process has ended is taken over. It only prevents
+ * two editors from colliding: should both get it after all, the daemon merges their saves.
  */
 async function lockPlanEdit(path: string, now: Date): Promise<() => void> {
   const staged = `${path}.${randomBytes(6).toString('hex')}`;

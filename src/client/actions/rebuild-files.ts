@@ -19,14 +19,13 @@ import { foldersOfSession } from '../../store/session/session-folder.ts';
 import { planFileProblem } from '../inspect/session-details.ts';
 import { replayLog } from '../sessions/replay.ts';
 
-/** What became of one file. `as it was`: its bytes were right. `left`: it is a person's, or its place is taken. */
+/** The outcome for one file. `as it was`: its bytes were right. `left`: it is a person's, or its path is taken. */
 export type RebuiltFile = { path: string; is: 'written' | 'removed' | 'unchanged' | 'left'; why?: string };
 
 /**
- * Writes every projection of a record anew, byte for byte: `plan.json`, the plans that left it, and replies that are in
- * neither
- * `outbox/` nor `outbox/read/`. A hand edit that was not taken in is left. The caller sees to it that no run is on, and
- * says whether it is `alone`: a daemon may have the session open all the same.
+ * Rewrites every projection of an event log, byte for byte: `plan.json`, earlier plans, and replies that are in neither
+ * `outbox/` nor `outbox/read/`. A hand edit that was not accepted yet is left alone. The caller makes sure that no run
+ * is in progress, and says whether it is `alone`: a daemon may still have the session open.
  */
 export async function rebuildFiles(
   paths: SessionPaths & { name: string },
@@ -49,7 +48,7 @@ export async function rebuildFiles(
 type PublishedReply = { reply: Reply; at: string };
 
 /**
- * Reads a record for what left traces outside it. `saves` are texts of `plan.json` to be told apart: ours or a
+ * Collects from an event log what it projected to files. `saves` are texts of `plan.json` to be identified: ours or a
  * person's.
  */
 function collectProjections(saves: string[]) {
@@ -68,7 +67,7 @@ function collectProjections(saves: string[]) {
   };
 }
 
-/** Why a hand edit is left: the daemon takes it in, or cannot. */
+/** Why a hand edit is left alone: the daemon will read it, or cannot. */
 function leaveHandEdit(path: string): RebuiltFile {
   const problem = planFileProblem(path);
   const why = problem
@@ -129,7 +128,7 @@ async function rebuildReplies(paths: SessionPaths, published: readonly Published
   return rebuilt;
 }
 
-/** A reply that is there stays as it is: whoever reads replies must never find one changed. */
+/** An existing reply stays as it is: readers must never see a reply change. */
 function replyFileState(place: string | undefined, path: string, reply: Reply): RebuiltFile {
   if (place === undefined) return { path, is: 'written' };
   if (fs.readFileSync(place, 'utf8') === formatReplyFile(reply)) return { path: place, is: 'unchanged' };

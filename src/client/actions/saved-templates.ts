@@ -5,7 +5,7 @@ import type { Plan } from '../../protocol/session/plan.ts';
 import type { TemplateHead } from '../../protocol/templates/template.ts';
 import { openTemplates, saveTemplate } from '../../store/templates/template-store.ts';
 
-/** A template in a list: how it is run, or what is wrong with it. */
+/** A template in a list: how to run it, or what is wrong with it. */
 export type TemplateSummary = {
   name: string;
   description: string | null;
@@ -15,7 +15,7 @@ export type TemplateSummary = {
   faults: string[];
 };
 
-/** Every template of a workspace, sorted by name; one that cannot be run is there with its faults. */
+/** All templates of a workspace, sorted by name; invalid ones are included with their errors. */
 export async function listTemplates(folder: string): Promise<TemplateSummary[]> {
   const templates = openTemplates(folder);
   const names = await templates.names();
@@ -55,7 +55,7 @@ function summarizeHead({
   return { description: description ?? null, parameters: named, mode: mode ?? null };
 }
 
-/** Keeps a completed plan as a template; answers the path of its file. Throws UserError where that cannot be. */
+/** Saves a completed plan as a template; returns the path of its file. Throws UserError if that is not possible. */
 export async function savePlanAsTemplate(
   folder: string,
   plan: Plan | null,

@@ -11,8 +11,8 @@ import { dropIntoInbox, formatMessageFile, messageFileName, type OutgoingMessage
 type NamedSession = SessionPaths & { name: string };
 
 /**
- * Drops a message under the id its sender gave it, unless it was sent before: then that is all there is to do. Answers
- * the name of its reply. Throws `MessageConflict` where the id belongs to another message. For messages without files.
+ * Drops a message under the id its sender chose, unless it was sent before: then nothing is left to do. Returns the
+ * name of its reply. Throws `MessageConflict` if the id belongs to another message. For messages without files.
  */
 export async function dropOnce(
   paths: NamedSession,
@@ -24,14 +24,16 @@ export async function dropOnce(
   try {
     return await dropIntoInbox(paths.folder, id, message);
   } catch (error) {
-    // Somebody may have sent the same at this very moment.
+    // Somebody may have sent the same message at this very moment.
     const same = await findSent(paths, id, content);
     if (same === undefined) throw error;
     return same;
   }
 }
 
-/** The name of the reply to a message that was sent before. The inbox comes first: what leaves it is on record. */
+/**
+ * The name of the reply to a message that was sent before. The inbox is read first: what leaves it is in the event log.
+ */
 async function findSent(paths: NamedSession, id: string, content: string): Promise<string | undefined> {
   const name = messageFileName(id);
   const waiting = ifExists(() => fs.readFileSync(join(paths.inbox, name), 'utf8'));
@@ -46,17 +48,16 @@ async function findSent(paths: NamedSession, id: string, content: string): Promi
 }
 
 /**
- * A message and what became of it: it waits in the inbox, the daemon has taken it, its reply is in `outbox/`, or a
- * frontend has read that. `at`: when it was taken, ISO 8601; `readAt`: when its reply was read, ms since 1970; 0 where
- * that is not known.
+ * A message and its progress: it waits in the inbox, the daemon has taken it, its reply is in `outbox/`, or a frontend
+ * has read that. `at`: when it was taken, ISO 8601; `readAt`: when its reply was read, ms since 1970; 0 if unknown.
  */
 export type MessageProgress =
   | { id: string; name: string; at: string; state: 'waiting' | 'taken' | 'replied' }
   | { id: string; name: string; at: string; state: 'read'; readAt: number };
 
-/** Messages whose id begins like this, in the order in which they were taken; those that still wait come last. */
+/** Messages whose id has this prefix, in the order in which they were taken; waiting ones come last. */
 export async function listSentMessages(paths: NamedSession, prefix: string): Promise<MessageProgress[]> {
-  // The inbox comes first: what leaves it is on record.
+  // The inbox is read first: what leaves it is in the event log.
   const inbox = ifExists(() => fs.readdirSync(paths.inbox)) ?? [];
   const { messages } = await readSession(paths);
   const taken = mapEntries(messages)
@@ -76,7 +77,10 @@ export async function listSentMessages(paths: NamedSession, prefix: string): Pro
   return [...taken, ...waiting];
 }
 
-/** Moves a reply to `outbox/read/`, as a frontend does that has consumed it. One that is not in `outbox/` stays. */
+/**
+ * Moves a reply to `outbox/read/`, as a frontend does once it has consumed it. A reply that is not in `outbox/` is left
+ * alone.
+ */
 export function markReplyRead(paths: SessionPaths, name: string): void {
   ifExists(() => fs.renameSync(join(paths.outbox, name), join(paths.outboxRead, name)));
 }

@@ -7,44 +7,44 @@ import type { Actor, Event, EventOf } from '../../protocol/session/event.ts';
 import type { CompletedBy, Plan, Step } from '../../protocol/session/plan.ts';
 import { messageAsTyped, planOrderBehind, type ReplayedEvent, replayEvents } from '../sessions/replay.ts';
 
-/** One thing that happened to a step on its way to an end. */
+/** One event in the history of a step. */
 type StepEvent = {
   is: 'completed' | 'failed' | 'skipped' | 'blocked' | 'reopened' | 'refused' | 'asked' | 'claimed';
-  /** Its number in the record. */
+  /** Its event number. */
   event: number;
   /** ISO 8601, UTC. */
   at: string;
   by: CompletedBy | Actor;
-  /** What decided it, word for word; may be empty. */
+  /** The quoted text that decided it; may be empty. */
   words: string;
-  /** Half a sentence, without a subject. */
+  /** A clause without a subject. */
   text: string;
 };
 
 /** Why a step of the plan is closed, or what it waits for. */
 export type StepExplanation = {
   id: string;
-  /** Its place in the plan, from 1. */
+  /** Its 1-based position in the plan. */
   number: number;
   description: string;
   status: Step['status'];
   /** The answer, in one sentence. */
   text: string;
-  /** What closed it; null while it is open. */
+  /** What closed it; null if it is open. */
   closed: StepEvent | null;
-  /** Everything, in order. */
+  /** All events, in order. */
   moments: StepEvent[];
 };
 
-/** Every step of one plan, in its order; the plan is null where there was none yet. */
+/** Every step of one plan, in order; the plan is null if there was none yet. */
 export type PlanExplanation = { plan: Plan | null; steps: StepExplanation[] };
 
-/** How a time is written for whoever reads it. */
+/** Formats a time for the reader. */
 export type FormatTime = (at: string) => string;
 
 /**
- * Why each step of the plan at hand (where there is none, of the last one) is closed, from the record
- * alone. Pure. `name` is the session's.
+ * Why each step of the current plan (else the last one) is closed, from the event log alone. Pure. `name` is the
+ * session's.
  */
 export function explainSteps(name: string, events: readonly Event[], time: FormatTime): PlanExplanation {
   const histories = new Map<string, StepEvent[]>();
@@ -73,7 +73,7 @@ export function explainSteps(name: string, events: readonly Event[], time: Forma
   return { plan: last, steps };
 }
 
-/** The step that is meant by its id, number or description. Throws UserError that names the known ones. */
+/** Finds a step by id, number or description. Throws UserError that lists the known ones. */
 export function findStepExplanation({ plan, steps }: PlanExplanation, name: string): StepExplanation {
   const id = plan ? findStep(plan, name)?.id : undefined;
   const found = steps.find((step) => step.id === id);
@@ -82,10 +82,10 @@ export function findStepExplanation({ plan, steps }: PlanExplanation, name: stri
   throw new UserError(`No step ${JSON.stringify(name)}. ${known ? `Known: ${known}.` : 'There is no plan yet.'}`);
 }
 
-/** Foreign words as a part of one line. */
+/** Quoted text as part of one line. */
 const collapseSpaces = (words: string): string => words.replace(/\s+/g, ' ').trim();
 
-/** Ids of the steps an event may have a say about. */
+/** Ids of the steps an event may concern. */
 function stepsTouchedBy({ event, before, after }: ReplayedEvent): string[] {
   if (event.type === 'plan.edited')
     return event.changes.flatMap((it) => (it.what === 'status' ? [it.step] : it.what === 'added' ? [it.step.id] : []));
@@ -160,7 +160,7 @@ function stepEventOf(
 const ACTOR_NAMES: Record<Actor, string> = { person: 'a person', model: 'the model', daemon: 'the daemon' };
 const actorName = (by: Actor): string => ACTOR_NAMES[by];
 
-/** Whether checks were tried for this claim, and all that were said yes. */
+/** Whether checks were run for this claim, and all of them passed. */
 function passedChecks(step: string, { before }: ReplayedEvent): boolean {
   const { claim } = before;
   return claim?.step === step && claim.checks.length > 0 && claim.checks.every((check) => check?.ok === true);
@@ -212,7 +212,7 @@ const STATUS_VERBS: Partial<Record<StatusOfStep, string>> = {
 };
 
 /**
- * A step that was closed or opened again in `plan.json`, or by an order such as `/plan done`; `words` are null for the
+ * A step that was closed or reopened in `plan.json`, or by a command such as `/plan done`; `words` is null for the
  * file.
  */
 function stepEventOfEdit(
@@ -234,9 +234,7 @@ function stepEventOfEdit(
   return null;
 }
 
-/**
- * What a step that is not closed waits for: the second half of a sentence about it. `plan` is the last one there was.
- */
+/** What an open step waits for: the second half of a sentence about it. `plan` is the last one there was. */
 function describeOpenStep(session: Session, plan: Plan, step: Step, moments: readonly StepEvent[]): string {
   if (step.status !== 'pending' && step.status !== 'running')
     return `is ${step.status}; the event log does not say why`;
@@ -258,7 +256,7 @@ function describeStanding(session: Session, plan: Plan, step: Step, moments: rea
   return describeWaiting(plan, step);
 }
 
-/** What came of the last claim, where one was not believed since the step was opened last. */
+/** The outcome of the last claim, if one was rejected since the step was last reopened. */
 function lastRefusalOr(moments: readonly StepEvent[], otherwise: string): string {
   const last = moments.findLast((moment) => moment.is === 'refused' || moment.is === 'reopened');
   return last?.is === 'refused' ? `it ${last.text}` : otherwise;

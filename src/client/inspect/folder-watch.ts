@@ -1,12 +1,10 @@
 import * as fs from 'node:fs';
 
-/** Longest time a change that the system did not tell of goes unnoticed, in ms. */
+/** Longest time, in ms, for which a change that the system did not report goes unnoticed. */
 const POLL_MS = 500;
 
 export type FolderWatch = {
-  /**
-   * Resolves when something may have changed since it was called last, after 500 ms in any case, at once where aborted.
-   */
+  /** Resolves when something may have changed since the last call, after 500 ms in any case, at once if aborted. */
   next(signal?: AbortSignal): Promise<void>;
   close(): void;
 };

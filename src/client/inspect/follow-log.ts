@@ -12,17 +12,14 @@ import { sessionBeforeOldest } from '../sessions/replay.ts';
 import { watchFolders } from './folder-watch.ts';
 
 export type FollowOptions = {
-  /** First seq that is told; 1 by default. */
+  /** First event number to yield; default 1. */
   from?: number | undefined;
-  /** Goes on with what comes, until the signal is aborted or the session's folder is gone. */
+  /** Continues with new events until the signal is aborted or the session's folder is gone. */
   follow?: boolean | undefined;
   signal?: AbortSignal | undefined;
 };
 
-/**
- * The events of a session with their lines, as they are in the record: nothing unfinished, nothing twice, nothing left
- * out.
- */
+/** The events of a session with their lines, as stored: nothing incomplete, nothing twice, nothing left out. */
 export async function* followEvents(
   paths: SessionPaths,
   { from = 1, follow, signal }: FollowOptions,
@@ -40,13 +37,13 @@ export async function* followEvents(
   }
 }
 
-/** What somebody who looks at a session sees: how it stands, then each event and the model's words as they come. */
+/** What a viewer of a session receives: its state, then each event and the model's text as they arrive. */
 export type SessionUpdate =
   | { is: 'state'; session: Session }
   | { is: 'event'; event: Event; session: Session }
   | { is: 'text'; text: string };
 
-/** Looks at a session from now on, until the signal is aborted or its folder is gone. Begins with one `state`. */
+/** Follows a session from now on, until the signal is aborted or its folder is gone. Begins with one `state`. */
 export async function* watchSession(
   paths: SessionPaths & { name: string },
   signal?: AbortSignal,
@@ -67,13 +64,13 @@ export async function* watchSession(
     yield { is: 'state', session };
     while (!signal?.aborted && fs.existsSync(paths.folder)) {
       const words = live.readNew();
-      // Words of the next call come after the events that led to it; words of this one before the event that ends it.
+      // Text of the next call comes after the events that led to it; text of this one before the event that ends it.
       if (words.text !== '' && !words.began) yield { is: 'text', text: words.text };
       let told = false;
       for await (const { event, supersedes } of record.readNew()) {
         if (supersedes) return yield* watchSession(paths, signal);
         session = reduceEvent(session, event);
-        // A short answer is on record before its words were looked at: the event has said them.
+        // A short answer may be in the event log before its text was read: then the event has delivered it.
         told ||= event.type === 'model.answered' && event.text.startsWith(words.text);
         yield { is: 'event', event, session };
       }
@@ -85,7 +82,7 @@ export async function* watchSession(
   }
 }
 
-/** What is in `live` was said before that time: the call is over. */
+/** The content of `live` was written before that time: the call is over. */
 export function wasWrittenBefore(path: string, at: string): boolean {
   const mtime = fs.statSync(path, { throwIfNoEntry: false })?.mtime;
   return mtime === undefined || (at !== '' && mtime.toISOString() <= at);
@@ -94,26 +91,26 @@ export function wasWrittenBefore(path: string, at: string): boolean {
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
 export type LogTail = {
-  /** Events not told before, read from where the last call ended. An unfinished last line is left for the next call. */
+  /** New events since the last call. An incomplete last line is left for the next call. */
   readNew(): AsyncGenerator<LogLine>;
 };
 
 /**
- * An event, and its line as it stands in the record. `again`: a later owner of the workspace did not know of what was
- * told from this seq on; that is void, and this takes its place.
+ * An event, and its line as stored. `supersedes`: a later owner of the workspace did not see what was yielded from this
+ * seq on; that is void, and this replaces it.
  */
 export type LogLine = { event: Event; line: string; supersedes: boolean };
 
 /**
- * The growing end of a record, for readers beside its writer. Throws CorruptLogError where the record cannot be
- * trusted.
+ * The growing end of an event log, for readers beside its writer. Throws CorruptLogError if the log cannot be trusted.
  */
 export function openLogTail(paths: SessionPaths, first = 1): LogTail {
   let mark: LogPosition | undefined;
   let told = { seq: 0, epoch: 0 };
 
   async function* fresh(): AsyncGenerator<LogLine> {
-    // A failed append is taken back. What was told of it stands; what comes in its place is told from there on.
+    // A failed append is removed from the log. What was yielded of it stands; what replaces it is yielded from there
+    // on.
     const from = mark && hasPosition(paths, mark) ? mark : readStartFor(paths, first);
     const source = streamEventLog(paths, from);
     for (;;) {
@@ -138,18 +135,18 @@ export function openLogTail(paths: SessionPaths, first = 1): LogTail {
 }
 
 export type LiveTail = {
-  /** Text that came since the last call. `began`: it belongs to another call of the model than the text before. */
+  /** New text since the last call. `began`: it belongs to another model call than the text before. */
   readNew(): { text: string; began: boolean };
-  /** What is there now is not told. */
+  /** Skips the current text. */
   skipToEnd(): void;
 };
 
-/** By so many bytes at its beginning the text of one call is told from that of another. */
+/** This many bytes at its beginning distinguish the text of one call from that of another. */
 const HEAD_BYTES = 256;
 
 /**
- * The text of the call in flight. The file is emptied when a call begins, so one that shrank, or begins differently, is
- * another call's.
+ * The text of the call in flight. The file is emptied when a call begins, so if it shrank or begins differently, it
+ * belongs to another call.
  */
 export function openLiveTail(path: string): LiveTail {
   let offset = 0;

@@ -8,29 +8,29 @@ import { messageAsTyped, planOrderBehind, type ReplayedEvent, replayEvents } fro
 
 /** One change of the plan. */
 export type PlanHistoryEntry = {
-  /** Its number in the record. */
+  /** Its event number. */
   event: number;
   /** ISO 8601, UTC. */
   at: string;
   by: Actor;
-  /** The plan's revision before and after; the same where nothing was taken over. */
+  /** The plan's revision before and after; the same if nothing was accepted. */
   from: number;
   to: number;
   /** What changed, one sentence each. */
   what: string[];
 };
 
-/** How one plan came to be what it is. */
+/** The history of one plan. */
 type PlanHistory = {
   plan: Plan;
   deeds: PlanHistoryEntry[];
-  /** The plan at each revision the record went through. */
+  /** The plan at each revision in the event log. */
   versions: ReadonlyMap<number, Plan>;
 };
 
 type GrowingHistory = { deeds: PlanHistoryEntry[]; versions: Map<number, Plan> };
 
-/** What became of the plan at hand (where there is none, of the last one); undefined where there was none yet. Pure. */
+/** The history of the current plan (else the last one); undefined if there was none yet. Pure. */
 export function buildPlanHistory(name: string, events: readonly Event[]): PlanHistory | undefined {
   const histories = new Map<string, GrowingHistory>();
   let last: Plan | undefined;
@@ -117,7 +117,7 @@ function completionActor(by: string): Actor {
   return by === 'person' ? 'person' : by === 'timeout' ? 'daemon' : 'model';
 }
 
-/** One field that differs; `step` and `description` are null for a field of the plan, a value where it is not there. */
+/** One field that differs; `step` and `description` are null for a field of the plan, a value if it is missing. */
 export type FieldChange = {
   step: string | null;
   description: string | null;
@@ -131,7 +131,7 @@ export type PlanDiff = {
   from: number;
   to: number;
   changes: FieldChange[];
-  /** What happened in between, first to last. */
+  /** The changes in between, first to last. */
   deeds: PlanHistoryEntry[];
 };
 
@@ -141,9 +141,9 @@ const PLAN_FIELDS = ['goal', 'mode', 'status', 'reason', 'limits', 'iteration_co
 const STEP_FIELDS = Step.keyof().options.filter((key) => key !== 'id');
 
 /**
- * What differs between two revisions of a plan, and who did it. Without `to` up to now; without both, what the last
- * change did. A revision that was passed over (one event may count several) is read as the one before it. Throws
- * UserError where a revision never was.
+ * The differences between two revisions of a plan, and who made them. Without `to` up to now; without both, those of
+ * the last change. A skipped revision (one event may advance several) is read as the one before it. Throws UserError if
+ * a revision never existed.
  */
 export function diffPlanRevisions({ plan, deeds, versions }: PlanHistory, from?: number, to?: number): PlanDiff {
   const last = deeds.findLast((deed) => deed.to > deed.from);

@@ -16,25 +16,22 @@ import { checkSessionSettings, countWaitingMessages, type SessionOverview } from
 
 type NamedSession = SessionPaths & { name: string };
 
-/** One session, whole. */
+/** All details of one session. */
 export type SessionDetails = {
   name: string;
   title: string | null;
   standing: SessionStatus;
   session: Session;
-  /** Where it stands, in words. */
+  /** Its state, as text. */
   summary: string;
-  /** Why the `plan.json` on disk cannot be read, or what of it was not taken over. */
+  /** Why the current `plan.json` cannot be read, or what of it was not accepted. */
   planProblem: string | null;
-  /** Why the `session.json` it goes by does not hold: the line and what was expected. */
+  /** Why the `session.json` that applies is invalid: the line and what was expected. */
   settingsProblem: string | null;
   inbox: number;
-  /** The call that waits for a person. */
+  /** The call waiting for approval. */
   asked: ApprovalRequest | null;
-  /**
-   * Of the child sessions that work, or worked, on steps of the plan: how each stands and its own plan, in the order of
-   * the steps.
-   */
+  /** Child sessions that work, or worked, on steps of the plan: state and plan of each, in the order of the steps. */
   children: ChildDetails[];
 };
 
@@ -45,7 +42,7 @@ export type ChildDetails = {
   shown: SessionDetails | null;
 };
 
-/** `at` answers the paths of another session, undefined where there is none: children are shown within. */
+/** `at` returns the paths of another session, undefined if there is none: children are included. */
 export async function readSessionDetails(
   paths: NamedSession,
   at: (name: string) => NamedSession | undefined,
@@ -66,7 +63,7 @@ export async function readSessionDetails(
   };
 }
 
-/** A child that cannot be read is named all the same. */
+/** A child that cannot be read is still listed. */
 async function readChildren(
   { plan }: Session,
   at: (name: string) => NamedSession | undefined,
@@ -82,7 +79,7 @@ async function readChildren(
   return children;
 }
 
-/** A session as programs read it. */
+/** A session as JSON for programs. */
 export function detailsAsJson({
   name,
   title,
@@ -137,19 +134,19 @@ export type ApprovalRequest = {
   session: string;
   id: number;
   tool: string;
-  /** The call as a person reads it. */
+  /** The call in readable form. */
   shows: string;
   why: string;
   always: string | null;
   /** ISO 8601, UTC. */
   expires_at: string;
-  /** Of the call: an answer that carries it is meant for this call and no other. */
+  /** Hash of the call: an answer that contains it applies to this call and no other. */
   hash: string;
-  /** Why what is in its file is no answer. */
+  /** Why the content of its file is not a valid answer. */
   problem: string | null;
 };
 
-/** The call that waits in this session, as its record has it. */
+/** The call waiting in this session, from its event log. */
 function approvalRequestOf(paths: NamedSession, { approvals: { open } }: Session): ApprovalRequest | null {
   if (!open) return null;
   const { id, name: tool, shows, why, always, expires_at, hash } = open;
@@ -159,20 +156,20 @@ function approvalRequestOf(paths: NamedSession, { approvals: { open } }: Session
   return { session: paths.name, id, tool, shows, why, always, expires_at, hash, problem };
 }
 
-/** The calls that wait in a session and in those that work for it. */
+/** The calls waiting in a session and its child sessions. */
 export async function listApprovalRequests(family: readonly NamedSession[]): Promise<ApprovalRequest[]> {
   const open: ApprovalRequest[] = [];
   for (const paths of family) {
     if (paths !== family[0] && listApprovalIds(paths).length === 0) continue;
     const session = await readSession(paths);
     const asked = approvalRequestOf(paths, session);
-    // For the moment until its run rests nobody can answer.
+    // Until its run is idle, nobody can answer.
     if (asked && !session.run) open.push(asked);
   }
   return open;
 }
 
-/** The call that is meant by a session, and perhaps a number: its own, or one of a session that works for it. */
+/** Finds the waiting call by a session, and optionally a number: its own, or that of a child session. */
 export async function findApprovalRequest(
   family: readonly NamedSession[],
   id: number | undefined,
@@ -197,8 +194,8 @@ export async function findApprovalRequest(
 }
 
 /**
- * Whether a message is a plain yes or no, or a command that gives one: sent to a session in which a call waits, it
- * decides about that call.
+ * Whether a message is a plain yes or no, or a command that gives one: in a session where a call is waiting, it decides
+ * about that call.
  */
 export function isApprovalAnswer({ text = '', command }: { text?: string | undefined; command?: string }): boolean {
   const message = { text, ...(command !== undefined && { command }) };
@@ -206,7 +203,7 @@ export function isApprovalAnswer({ text = '', command }: { text?: string | undef
   return name === 'approve' || name === 'deny' || parseConsent(textWithoutCommand(message)) !== null;
 }
 
-/** Why the `plan.json` that is there now cannot be read, with line and column; null where it can, or is not there. */
+/** Why the current `plan.json` cannot be read, with line and column; null if it can, or does not exist. */
 export function planFileProblem(path: string, held?: readonly Step[]): string | null {
   let text: string | undefined;
   try {
@@ -219,8 +216,8 @@ export function planFileProblem(path: string, held?: readonly Step[]): string | 
   return 'fault' in read ? read.fault : null;
 }
 
-/** The commands of a message, with what each does. */
+/** The session commands, with what each does. */
 export { SESSION_COMMANDS } from '../../core/messages/commands.ts';
 export { formatPlanSummary, formatStepLine } from '../../core/messages/status-report.ts';
-/** A plan for people and for `plan.json`: what the core says, for frontends, which may not ask it. */
+/** Formats a plan for people and for `plan.json`: re-exported from core, which frontends may not import. */
 export { formatPlanFile } from '../../core/plan/plan-steps.ts';

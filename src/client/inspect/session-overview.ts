@@ -17,24 +17,24 @@ type NamedSession = SessionPaths & { name: string };
 /** One session in a list. */
 export type SessionOverview = {
   name: string;
-  /** The session this one works for. */
+  /** The parent of this session. */
   parent: string | null;
   title: string | null;
   standing: SessionStatus | 'unreadable';
   plan: { id: string; status: PlanStatus; completed: number; total: number } | null;
-  /** What it asked by `ask_user` and waits to be told. */
+  /** The question it asked by `ask_user` and waits to be answered. */
   asks: UserQuestion | null;
-  /** ISO 8601, UTC; null where nothing has happened yet. */
+  /** ISO 8601, UTC; null if nothing has happened yet. */
   changed: string | null;
-  /** Messages in the inbox that nobody has taken yet. */
+  /** Messages in the inbox that have not been taken yet. */
   inbox: number;
-  /** Why the record cannot be read. */
+  /** Why the event log cannot be read. */
   problem: string | null;
-  /** Why the settings it goes by do not hold, and what is in force in their place. */
+  /** Why the settings that apply are invalid, and what is in force instead. */
   settings: string | null;
 };
 
-/** A line about a session; a record that cannot be read is said, not thrown. */
+/** A summary of a session; an unreadable event log is reported in it, not thrown. */
 export async function readOverview(paths: NamedSession): Promise<SessionOverview> {
   const inbox = countWaitingMessages(paths);
   try {
@@ -66,15 +66,15 @@ function planProgress(plan: Plan): SessionOverview['plan'] {
 
 const UNREADABLE = { plan: null, asks: null, changed: null, settings: null };
 
-/** Messages dropped and not taken yet. */
+/** Number of messages not taken yet. */
 export function countWaitingMessages(paths: SessionPaths): number {
   const names = ifExists(() => fs.readdirSync(paths.inbox, { encoding: 'buffer' })) ?? [];
   return names.filter((name) => !isIgnoredName(name)).length;
 }
 
 /**
- * A person's title of a session, which wins over the one made from the first message, and why the `session.json` it
- * goes by does not hold. Most sessions have no such file: then the schema of settings is not loaded.
+ * A person's title of a session, which overrides the one made from the first message, and why the `session.json` that
+ * applies is invalid. Most sessions have no such file: then the schema of settings is not loaded.
  */
 export async function checkSessionSettings(
   paths: NamedSession,
@@ -90,8 +90,8 @@ export async function checkSessionSettings(
 }
 
 /**
- * Why the workspace's settings do not hold, from the file as it is now: what the daemon says of it is up to a second
- * old. Only the daemon knows where it finds a file that `--config` named.
+ * Why the workspace's settings are invalid, from the current file: what the daemon reports is up to a second old. Only
+ * the daemon knows the path of a file given by `--config`.
  */
 export async function workspaceSettingsProblem(paths: WorkspacePaths): Promise<string | null> {
   const told = readDaemonStatus(paths)?.settings;
@@ -101,7 +101,7 @@ export async function workspaceSettingsProblem(paths: WorkspacePaths): Promise<s
   return fault === null ? null : `${fault}\n${fallbackNotice(lastGood)}`;
 }
 
-/** What the daemon does about a file that does not hold. */
+/** What the daemon does about an invalid file. */
 function fallbackNotice(lastGood: string): string {
   const force = fs.existsSync(lastGood)
     ? `The last valid settings remain in force: ${lastGood}.`
@@ -110,7 +110,7 @@ function fallbackNotice(lastGood: string): string {
 }
 
 /**
- * What a daemon found to hold is not checked again: the schema takes longer to load than the rest of a short command.
+ * A file the daemon found valid is not checked again: the schema takes longer to load than the rest of a short command.
  */
 async function configProblem({ config, lastGood }: WorkspacePaths): Promise<string | null> {
   try {
@@ -145,7 +145,7 @@ function readTextFile(path: string): string | undefined {
 
 export { describeLock } from '../../store/workspace/owner-file.ts';
 
-/** What the daemon that runs now says of itself; undefined where none runs, or where it has not said anything yet. */
+/** The status of the running daemon; undefined if none is running, or if it has not written one yet. */
 export function readDaemonStatus(paths: WorkspacePaths): DaemonStatus | undefined {
   const owner = readLiveOwner(paths);
   if (!owner) return undefined;
@@ -153,7 +153,7 @@ export function readDaemonStatus(paths: WorkspacePaths): DaemonStatus | undefine
     const told = DaemonStatus.parse(JSON.parse(fs.readFileSync(paths.status, 'utf8')));
     return told.pid === owner.pid ? told : undefined;
   } catch {
-    // It is written while the daemon works; on a full disk even half of it may be seen.
+    // It is written while the daemon works; on a full disk a half-written file may be seen.
     return undefined;
   }
 }

@@ -7,17 +7,17 @@ import { watchFolders } from './folder-watch.ts';
 import { openLiveTail, openLogTail, wasWrittenBefore } from './follow-log.ts';
 
 export type StreamOptions = {
-  /** The seq behind which it begins: what a reader that comes back has read last; 0 by default. */
+  /** The seq to continue after: what a reconnecting reader has read last; default 0. */
   after?: number | undefined;
-  /** How often it says that it is alive, in ms; never by default. */
+  /** Interval of heartbeats, in ms; default: none. */
   heartbeatMs?: number | undefined;
   signal?: AbortSignal | undefined;
 };
 
 /**
- * `text`: what the model says in the call in flight; `from` is its place in what that call has said so far, in UTF-16
- * units, and 0 where another call begins. `void`: a later daemon did not know of the events from this seq on, and
- * others take their place. `removed`: retention removed the events before `first`.
+ * `text`: output of the model in the call in flight; `from` is its position in that call's text so far, in UTF-16
+ * units, and 0 when another call begins. `void`: a later daemon did not see the events from this seq on, and others
+ * replace them. `removed`: retention removed the events before `first`.
  */
 export type StreamUpdate =
   | { is: 'event'; event: Event }
@@ -27,9 +27,9 @@ export type StreamUpdate =
   | { is: 'heartbeat' };
 
 /**
- * The record of a session from a place on, each event once and in order, and the model's words as they come; goes on
- * until the signal is aborted or the session's folder is gone. Nothing is held between two updates but what the reader
- * has not asked for yet.
+ * The events of a session from a position on, each once and in order, and the model's text as it arrives; continues
+ * until the signal is aborted or the session's folder is gone. Buffers nothing between two updates except what the
+ * reader has not requested yet.
  */
 export async function* streamSession(
   paths: SessionPaths & { name: string },
@@ -46,7 +46,7 @@ export async function* streamSession(
     if (!run || wasWrittenBefore(paths.live, at)) words.skip();
     let isFirst = true;
     while (!signal?.aborted && fs.existsSync(paths.folder)) {
-      // Words of this call come before the event that ends it; words of the next one after the events that led to it.
+      // Text of this call comes before the event that ends it; text of the next one after the events that led to it.
       const said = isFirst ? null : words.next();
       if (said && said.from > 0) yield said;
       for await (const { event, supersedes } of record.readNew()) {
@@ -67,7 +67,7 @@ export async function* streamSession(
   }
 }
 
-/** The words of the call in flight, each piece with its place. */
+/** The text of the call in flight, each piece with its position. */
 function openWords({ live: path }: SessionPaths) {
   const live = openLiveTail(path);
   let told = 0;
@@ -80,7 +80,7 @@ function openWords({ live: path }: SessionPaths) {
       told += text.length;
       return { is: 'text', from, text };
     },
-    /** Leaves out what was said so far: that call is over, and its event has its words. */
+    /** Skips the text so far: that call is over, and its event contains the text. */
     skip() {
       told += live.readNew().text.length;
     },

@@ -1,6 +1,6 @@
 import { UserError } from '../../base/user-error.ts';
 
-/** No session has this name. */
+/** There is no session of this name. */
 export class NoSuchSession extends UserError {
   constructor(name: string, known: string[]) {
     super(`No session ${JSON.stringify(name)}. Known: ${known.join(', ') || 'none yet'}.`);
@@ -8,7 +8,7 @@ export class NoSuchSession extends UserError {
   }
 }
 
-/** It cannot be done while the daemon is as it is: up, down or at work in that session. */
+/** Not possible in the daemon's current state: running, stopped, or working in that session. */
 export class DaemonState extends UserError {
   constructor(message: string) {
     super(message);
@@ -16,7 +16,7 @@ export class DaemonState extends UserError {
   }
 }
 
-/** What was waited for did not come in time. It may still come. */
+/** The reply did not arrive in time. It may still come. */
 export class WaitedTooLong extends UserError {
   constructor(message: string) {
     super(message);
@@ -24,7 +24,7 @@ export class WaitedTooLong extends UserError {
   }
 }
 
-/** None of the calls that wait is meant, or more than one may be. */
+/** None of the waiting calls matches, or more than one does. */
 export class NoSuchApproval extends UserError {
   constructor(message: string) {
     super(message);
@@ -40,7 +40,7 @@ export class MessageConflict extends UserError {
   }
 }
 
-/** An edited plan cannot be saved: there is no plan, another one is current, or what came is none. */
+/** An edited plan cannot be saved: there is no plan, another one is current, or the text is not a plan. */
 export class PlanConflict extends UserError {
   readonly why: 'none' | 'other' | 'unknown' | 'invalid';
 

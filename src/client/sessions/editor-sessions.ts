@@ -8,8 +8,8 @@ import { checkConfig } from '../../store/settings/settings-check.ts';
 import { openWorkspace } from '../../store/workspace/workspace.ts';
 
 /**
- * Makes an empty session for an editor, and notes its project in `editor.json`: `{"cwd": "<absolute path>"}`. The agent
- * does not work there; editors list their sessions by it. Throws UserError where the name is taken.
+ * Creates an empty session for an editor, and stores its project in `editor.json`: `{"cwd": "<absolute path>"}`. The
+ * agent does not work there; editors list their sessions by it. Throws UserError if the name is taken.
  */
 export async function createForEditor({ root, session }: WorkspacePaths, name: string, cwd: string): Promise<void> {
   await openWorkspace(root, { now: () => new Date() }).create(name);
@@ -17,7 +17,7 @@ export async function createForEditor({ root, session }: WorkspacePaths, name: s
   await replaceFile(editor, `${JSON.stringify({ cwd }, null, 2)}\n`, { durable: true });
 }
 
-/** The project an editor made the session for; undefined where none did, or its note cannot be read. */
+/** The project an editor created the session for; undefined if none did, or the file cannot be read. */
 export function readEditorProject(folder: string): string | undefined {
   const text = readTextFile(sessionPaths(folder).editor);
   const note = text === undefined ? undefined : parseJson(text);
@@ -25,7 +25,7 @@ export function readEditorProject(folder: string): string | undefined {
   return typeof cwd === 'string' ? cwd : undefined;
 }
 
-/** The MCP servers that `agentd.json` names. Throws UserError where it does not hold. */
+/** The MCP servers configured in `agentd.json`. Throws UserError if it is invalid. */
 export function configuredMcpServers({ config }: WorkspacePaths): McpServers {
   return checkConfig(readTextFile(config), 'agentd.json').value.mcpServers ?? {};
 }

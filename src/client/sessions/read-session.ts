@@ -7,9 +7,9 @@ import type { SessionPaths } from '../../store/layout/layout.ts';
 type NamedSession = SessionPaths & { name: string };
 
 /**
- * What a session's record means, from its snapshot and what came after it; where there is none, all of the record is
- * read: a second for some ten thousand events. Throws CorruptLogError for what it reads. Of a session at rest the
- * snapshot is all there is to know: then what reads events and folds them is not even loaded, as a short command spends
+ * A session's state, from its snapshot and the events after it; without a snapshot the whole event log is read: a
+ * second for some ten thousand events. Throws CorruptLogError for damage in what it reads. For an idle session the
+ * snapshot is complete: then the modules that read and reduce events are not even loaded, as a short command spends
  * most of its time on loading.
  */
 export async function readSession(paths: NamedSession): Promise<Session> {

@@ -12,7 +12,7 @@ import type { SessionPaths } from '../../store/layout/layout.ts';
 
 type NamedSession = SessionPaths & { name: string };
 
-/** The same as `readSession`, for a record of which something has to be read. */
+/** The same as `readSession`, for an event log that has to be read. */
 export async function readSessionFromLog(paths: NamedSession): Promise<Session> {
   const snapshot = snapshotsNewestFirst(paths).next().value;
   const meaning = snapshot && stateFromSnapshot(snapshot.state, paths.name);
@@ -31,8 +31,8 @@ export async function readSessionFromLog(paths: NamedSession): Promise<Session> 
 }
 
 /**
- * Folds all of the record that is kept, telling each event with the session before and after it. Where retention
- * removed its beginning, the snapshot that stands for that comes first.
+ * Replays the event log as far as it is kept, passing each event with the session before and after it. If retention
+ * removed its beginning, replay starts from the base snapshot.
  */
 export async function replayLog(
   paths: NamedSession,
@@ -54,13 +54,10 @@ export async function replayLog(
   return session;
 }
 
-/**
- * The session as it was before the oldest event that is kept. Throws UserError where nothing stands for what was
- * removed.
- */
+/** The session before the oldest event that is kept. Throws UserError if there is no snapshot for what was removed. */
 export function sessionBeforeOldest(paths: NamedSession): (seq: number) => Session {
   return (seq) => {
-    // A newer one would pass over events that are kept.
+    // A newer one would skip events that are kept.
     for (const { state } of snapshotsOldestFirst(paths)) {
       const session = stateFromSnapshot(state, paths.name)?.session;
       if (session && session.seq >= seq - 1) return session;
@@ -71,10 +68,10 @@ export function sessionBeforeOldest(paths: NamedSession): (seq: number) => Sessi
   };
 }
 
-/** One event between what the record meant before it and after it. */
+/** One event, with the session before it and after it. */
 export type ReplayedEvent = { event: Event; before: Session; after: Session; next: Event | undefined };
 
-/** Goes through a record from its beginning. Pure; `name` is the session's. */
+/** Replays events from the beginning. Pure; `name` is the session's. */
 export function* replayEvents(name: string, events: readonly Event[]): Generator<ReplayedEvent> {
   let session = emptySession(name);
   for (const [place, event] of events.entries()) {
@@ -84,7 +81,7 @@ export function* replayEvents(name: string, events: readonly Event[]): Generator
   }
 }
 
-/** What a change of each order looks like in the record. */
+/** How the change made by each command looks in the event log. */
 const ORDERS: Readonly<Record<string, (change: EventOf<'plan.edited'>['changes'][number]) => boolean>> = {
   done: (change) => change.what === 'status' && change.to === 'completed',
   skip: (change) => change.what === 'status' && change.to === 'skipped',
@@ -94,8 +91,8 @@ const ORDERS: Readonly<Record<string, (change: EventOf<'plan.edited'>['changes']
 };
 
 /**
- * The order, as typed, that an edit of the plan came from; null where it was a save of `plan.json`. The reply to an
- * order is recorded in one piece with what it changed.
+ * The command, as typed, that caused an edit of the plan; null for a save of `plan.json`. The reply to a command is
+ * recorded together with what it changed.
  */
 export function planOrderBehind(
   edit: EventOf<'plan.edited'>,

@@ -5,24 +5,23 @@ import { NoSuchSession } from './client-errors.ts';
 
 export type SessionFolders = {
   /**
-   * Names of all session folders, sorted, children behind their parent; none where there is no workspace yet. Makes
+   * Names of all session folders, sorted, children after their parent; empty if there is no workspace yet. Creates
    * nothing.
    */
   names(): string[];
-  /** Sessions that work for no other, those whose record changed last first; `most` at most. */
+  /** Sessions without a parent, most recently changed event log first; `most` at most. */
   newest(most: number): string[];
-  /** This session and those that work for it, at any depth: parents before their children. */
+  /** This session and its child sessions, at any depth: parents before their children. */
   family(name: string): string[];
-  /** The folder a key has; where it has none, the one it would get. */
+  /** The folder of a key; if there is none, the one it would get. */
   folderName(key: string): string;
-  /** Paths of a session that is there. Throws `NoSuchSession`. */
+  /** Paths of an existing session. Throws `NoSuchSession`. */
   get(key: string): SessionPaths & { name: string };
 };
 
 /**
- * Sessions by name. A folder of exactly that name is meant first, as people see it with `ls`. Any other key has the
- * folder
- * `sessionFolder` gives it, save that capitals and spaces stay where nothing else needs to be escaped.
+ * Sessions by name. A folder of exactly that name takes precedence, as people see it with `ls`. Any other key maps to
+ * the folder `sessionFolder` gives it, except that capitals and spaces stay if nothing else needs to be escaped.
  */
 export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
   const isThere = (name: string) =>
@@ -53,7 +52,7 @@ export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
   };
 }
 
-/** Children follow their parent, whatever else sorts between the two. */
+/** Children follow their parent, whatever else would sort between the two. */
 function compareAsTree(one: string, other: string): number {
   const [a, b] = [one.split('~'), other.split('~')];
   const at = a.findIndex((part, n) => part !== b[n]);
@@ -62,7 +61,7 @@ function compareAsTree(one: string, other: string): number {
   return right === undefined ? 1 : left < right ? -1 : 1;
 }
 
-/** Only the case of its letters and single spaces inside keep it from being a folder name as it is. */
+/** Only capitals and single inner spaces keep it from being a folder name as it is. */
 function isPlainKey(key: string): boolean {
   const simple = key.toLowerCase().replace(/(?<=\S) (?=\S)/g, '_');
   return sessionFolder(simple) === simple && isSessionFolder(key);
