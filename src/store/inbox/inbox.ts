@@ -147,8 +147,8 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
         }
       }
       if (ahead && (more || listing.behind())) pending = (await readUrgent(inbox, drops, ahead)) || pending;
-      // A sender that uses `echo` syncs nothing. If such a file were taken without this, a power cut could leave a part
-      // of it in the inbox: a message that nobody sent, since it differs from the recorded one.
+      // A sender that uses `echo` syncs nothing. If its file were taken unsynced, a power cut could leave a part of it
+      // in the inbox: a message that nobody sent, since it differs from the recorded one.
       const read = drops.filter((drop) => drop.identity.sha256 !== '');
       await Promise.all(read.map((drop) => syncFile(inbox.bytePath(rawNameOf(drop.handle)))));
       if (page.length === 0 && drops.length === 0 && !pending && !more && !listing.behind()) keep();
