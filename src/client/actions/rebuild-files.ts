@@ -19,7 +19,7 @@ import { foldersOfSession } from '../../store/session/session-folder.ts';
 import { planFileProblem } from '../inspect/session-details.ts';
 import { replayLog } from '../sessions/replay.ts';
 
-/** The outcome for one file. `as it was`: its bytes were right. `left`: it is a person's, or its path is taken. */
+/** The outcome for one file. `unchanged`: its bytes were right. `left`: it is a person's, or its path is taken. */
 export type RebuiltFile = { path: string; is: 'written' | 'removed' | 'unchanged' | 'left'; why?: string };
 
 /**
