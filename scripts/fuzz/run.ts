@@ -145,7 +145,7 @@ async function atTheEnd(place: Place, daemon: Daemon, records: ReturnType<typeof
 function complaints(logFile: string): string[] {
   const lines = fs.existsSync(logFile) ? fs.readFileSync(logFile, 'utf8').split('\n') : [];
   const bad = lines.filter(
-    (line) => /"level":"error"|is not served|^\s+at |\\n\s+at /.test(line) && !/session\.json/.test(line),
+    (line) => /"level":"error"|cannot be served|^\s+at |\\n\s+at /.test(line) && !/session\.json/.test(line),
   );
   return bad.slice(0, 5).map((line) => `the daemon's log: ${line.slice(0, 1500)}`);
 }

@@ -22,7 +22,7 @@ vi.mock('../../src/core/decide/decide.ts', async (original) => {
   return { ...real, decide };
 });
 
-test('a run that would wait for nothing is ended as failed, said in the log, and goes on with "continue"', async () => {
+test('a stalled run is ended as failed, reported in the log, and goes on with "continue"', async () => {
   const on = await rig({
     script: moves({ text: '[Step] look', calls: [shell()] }, { text: 'Found. [Done]' }),
     tool: () => {
@@ -34,14 +34,14 @@ test('a run that would wait for nothing is ended as failed, said in the log, and
   await on.settle();
   fault.on = false;
   expect(on.reply('1.md')).toMatch(/status: failed[\s\S]*reason: stalled/);
-  expect(on.logged).toEqual([['error', expect.stringContaining('the run of 1.md waits for nothing')]]);
+  expect(on.logged).toEqual([['error', expect.stringContaining('the run of 1.md has stalled')]]);
   on.drop('2.md', 'continue');
   await on.settle();
   expect(on.faults).toEqual([]);
   expect(on.reply('2.md')).toContain('status: done');
 });
 
-test('a run for which the same is decided again and again is ended as failed, and its record does not fill up', async () => {
+test('a run whose loop repeats a decision is ended as failed, and its event log does not fill up', async () => {
   const on = await rig({
     script: moves({ text: '[Step] look', calls: [shell()] }, { text: 'Found. [Done]' }),
     tool: () => {
@@ -53,7 +53,7 @@ test('a run for which the same is decided again and again is ended as failed, an
   await on.settle();
   fault.circle = false;
   expect(on.reply('1.md')).toMatch(/status: failed[\s\S]*reason: stalled/);
-  expect(on.logged).toEqual([['error', expect.stringContaining('decided again and again at event')]]);
+  expect(on.logged).toEqual([['error', expect.stringContaining('repeats the same decision at event')]]);
   expect(on.events().filter((event) => event.type === 'tool.finished').length).toBeLessThan(12);
   on.drop('2.md', 'continue');
   await on.settle();
@@ -61,11 +61,11 @@ test('a run for which the same is decided again and again is ended as failed, an
   expect(on.reply('2.md')).toContain('status: done');
 });
 
-test('where no run is on, a session for which the same is decided again and again fails and is tried again', async () => {
+test('without a run, a session whose loop repeats a decision fails and is retried', async () => {
   const on = await rig({ script: moves({ text: 'Found.' }) });
   [fault.circle, fault.on] = [true, true];
   on.drop('1.md', 'look at it');
   await on.settle().catch(() => {});
   [fault.circle, fault.on] = [false, false];
-  expect(on.faults).toEqual([expect.objectContaining({ message: expect.stringContaining('again and again') })]);
+  expect(on.faults).toEqual([expect.objectContaining({ message: expect.stringContaining('repeats the same decision') })]);
 });

@@ -124,7 +124,7 @@ test('messages dropped while the queue of file events overflowed are answered', 
   for (const name of names) make(on, name, '1.md');
   daemon.process.kill('SIGCONT');
   await answered(on, names, '1.md');
-  expect(daemon.stderr()).toMatch(/every session is looked at/);
+  expect(daemon.stderr()).toMatch(/checking every session/);
 });
 
 const LIMITED = ['unshare', '-Ur', 'sh', '-c', 'echo 20 > /proc/sys/user/max_inotify_watches && exec "$@"', 'sh'];
@@ -149,7 +149,7 @@ test.skipIf(unlimited)(
     await on.start();
     await answered(on, names, '1.md');
     await until(() => on.status()?.watching.polled, 'the polled ones in status.json');
-    expect(on.status()?.watching.why).toContain('no more watches (ENOSPC)');
+    expect(on.status()?.watching.why).toContain('limit on file watches is reached (ENOSPC)');
     for (const name of [...names, 'new']) make(on, name, '2.md');
     await answered(on, [...names, 'new'], '2.md');
   },
@@ -255,7 +255,7 @@ test('on a network file system the daemon does not start unless a person said so
 test.each([
   ['the time of day jumps by an hour', { wall: 3_600_000, steady: 0 }, /jumped by 3600 s/],
   ['the time of day jumps back', { wall: -3_600_000, steady: 0 }, /jumped by -3600 s/],
-  ['the loop stands still', { wall: 900, steady: 900 }, /stood still for/],
+  ['the event loop was blocked', { wall: 900, steady: 900 }, /blocked for/],
 ])('everything is looked at after %s', async (_what, jump, why) => {
   const off = { wall: 0, steady: 0 };
   const clock = {

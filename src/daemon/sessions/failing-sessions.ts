@@ -63,7 +63,7 @@ export function createFailingSessions(
       const since = known?.is === trouble.is ? known.since : clock.now().toISOString();
       const isRetryRequested = known?.isRetryRequested ?? false;
       failing.set(name, { ...trouble, ...context, since, triedAt: clock.elapsed(), isRetryRequested });
-      const what = context.isBesideCall ? 'is not heard while a call of it is in flight' : 'is not served';
+      const what = context.isBesideCall ? 'reads nothing new while its call is in flight' : 'cannot be served';
       if (isNews) log(trouble.is === 'failing' ? 'error' : 'warn', `${name} ${what}: ${trouble.log}`);
     },
     mayTry,
@@ -78,7 +78,7 @@ export function createFailingSessions(
     },
     recover(name) {
       failing.delete(name);
-      log('info', `${name} is served again`);
+      log('info', `${name} can be served again`);
     },
     forget: (name) => void failing.delete(name),
     has: (name) => failing.has(name),

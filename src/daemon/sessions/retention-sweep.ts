@@ -29,7 +29,7 @@ export function scheduleRetention(
         if (!(await sweep(name))) done.set(name, performance.now());
       } catch (error) {
         done.set(name, performance.now());
-        log('warn', `${name}: nothing old was removed: ${errorText(error)}`);
+        log('warn', `${name}: expired data could not be removed: ${errorText(error)}`);
       }
       // Yields between two sessions.
       await new Promise((turn) => setImmediate(turn));

@@ -230,7 +230,7 @@ function handleFailure(pool: Pool, name: string, entry: PoolEntry, error: unknow
   pool.previousFailures.set(name, { after: trouble.is === 'failing' ? 'error' : 'trouble', error: trouble.why });
   if (entry.isClosing) {
     // Its last events could not be written; the next opening continues from what is on disk.
-    if (!failing.has(name)) options.log('warn', `${name}: closing: ${trouble.why}`);
+    if (!failing.has(name)) options.log('warn', `${name}: error while closing: ${trouble.why}`);
     return;
   }
   const isCorrupt = trouble.is === 'quarantined' && !trouble.isTransient;
@@ -267,7 +267,7 @@ async function close(pool: Pool, name: string, graceMs = 0, reason?: string): Pr
   pool.closing += 1;
   try {
     const worker = entry.worker ?? (await entry.opening);
-    await worker?.stop(graceMs, reason).catch((error) => options.log('warn', `${name}: closing: ${errorText(error)}`));
+    await worker?.stop(graceMs, reason).catch((error) => options.log('warn', `${name}: error while closing: ${errorText(error)}`));
   } finally {
     pool.closing -= 1;
   }

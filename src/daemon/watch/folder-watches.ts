@@ -50,8 +50,8 @@ export function openFolderWatches({ watch, local, onEvent, onFailed, say }: Fold
         return watcher;
       } catch (error) {
         if (!WATCH_LIMIT_CODES.has(errorCode(error) ?? '')) return null;
-        limit = `the system gives no more watches (${errorCode(error)})`;
-        say(`${limit}: the other inboxes are polled each second. To mend it: ${RAISE_LIMIT_COMMAND}`);
+        limit = `the system's limit on file watches is reached (${errorCode(error)})`;
+        say(`${limit}: the other inboxes are polled each second. To raise it: ${RAISE_LIMIT_COMMAND}`);
         return null;
       }
     },

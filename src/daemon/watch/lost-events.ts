@@ -47,7 +47,7 @@ export function detectLostEvents(clock: Clock, look: (why: string) => void): Los
     const passed = now.steady - last.steady;
     const jump = now.wall - last.wall - passed;
     last = now;
-    if (passed - TICK_MS > STALL_MS) suspect(`stood still for ${Math.round(passed - TICK_MS)} ms`);
+    if (passed - TICK_MS > STALL_MS) suspect(`the event loop was blocked for ${Math.round(passed - TICK_MS)} ms`);
     else if (Math.abs(jump) > JUMP_MS) suspect(`the clock jumped by ${Math.round(jump / 1000)} s`);
   }
 

@@ -62,7 +62,7 @@ export async function watchWorkspace(
   const warning = createWarnOnce((text) => log('warn', text));
 
   const beat = detectLostEvents(clock, (why) => {
-    log('info', `${why}: every session is looked at`);
+    log('info', `${why}: checking every session`);
     hear.settings();
     void rounds.sweep();
   });
@@ -80,8 +80,8 @@ export async function watchWorkspace(
     wake: hear.session,
     onComplete: warning.forget,
     onFailed(why) {
-      warning.say(`the sweep failed and is tried again: ${why}`);
-      beat.suspectLoss('a sweep failed');
+      warning.say(`checking the sessions failed and is retried: ${why}`);
+      beat.suspectLoss('an earlier check failed');
     },
   });
 
@@ -89,7 +89,7 @@ export async function watchWorkspace(
   const settings = await watchSettings(paths, hear.settings, log);
   if (!local) {
     warning.say(
-      `${paths.sessions} is on ${kind}, where changes made elsewhere are not told: inboxes are polled, open sessions each second, all each 30 s`,
+      `${paths.sessions} is on ${kind}, where changes made elsewhere are not reported: inboxes are polled, open sessions each second, all each 30 s`,
     );
   }
   await rounds.sweep();

@@ -80,10 +80,7 @@ async function bringFilesUpToDate({ planSync, approvalSync, sessionLog, ports }:
   await cleanUpCalls(ports, sessionLog);
 }
 
-/**
- * Ends a run that would never continue, and logs the error. If it waits for child sessions, they are checked from time
- * to time.
- */
+/** Ends a run that can never continue, and logs it. Child sessions it waits for are polled. */
 function endIfStalled(loop: SessionLoop, decision: Decision, rules: Rules): Decision {
   const { session } = loop.sessionLog;
   if (loop.isRepeating(decision)) return endIfRepeating(loop, decision, rules);
@@ -93,16 +90,16 @@ function endIfStalled(loop: SessionLoop, decision: Decision, rules: Rules): Deci
     loop.alarm.wakeIn(CHILDREN_POLL_MS);
     return decision;
   }
-  loop.ports.log('error', `the run of ${session.run.message} waits for nothing, at event ${session.seq}: it is ended`);
+  loop.ports.log('error', `the run of ${session.run.message} has stalled at event ${session.seq}: it ends as failed`);
   return { do: 'record', events: endStalledRunEvents(session, rules) };
 }
 
-/** Events decided over and over are not logged once more: the run ends, or the session fails if no run is on. */
+/** Does not record a repeated decision once more: the run ends, or the session fails if there is no run. */
 function endIfRepeating({ sessionLog: { session }, ports }: SessionLoop, decision: Decision, rules: Rules): Decision {
   const types = decision.do === 'record' ? decision.events.map(({ type }) => type).join(', ') : decision.do;
-  const what = `the same is decided again and again at event ${session.seq}: ${types}`;
+  const what = `the loop repeats the same decision at event ${session.seq}: ${types}`;
   if (!session.run) throw new Error(what);
-  ports.log('error', `${what}: the run of ${session.run.message} is ended`);
+  ports.log('error', `${what}: the run of ${session.run.message} ends as failed`);
   return { do: 'record', events: endStalledRunEvents(session, rules) };
 }
 
@@ -133,7 +130,7 @@ async function takeSnapshot({ planSync, sessionLog, ports }: SessionLoop): Promi
   await planSync.writePlan();
   await sessionLog
     .saveSnapshot()
-    .catch((error) => ports.log('warn', `no snapshot; the next start reads more of the log: ${errorText(error)}`));
+    .catch((error) => ports.log('warn', `no snapshot was written; the next start reads more of the log: ${errorText(error)}`));
 }
 
 /** Whether a message is about to become a dead letter, or its reply is still to be published. */
