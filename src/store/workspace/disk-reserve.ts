@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 
-/** Taken from the reserve at a time: space for the few lines that end a call. */
+/** The least taken from the reserve at a time: space for the few lines that end a call. */
 const PIECE_BYTES = 16 * 1024;
 
 /**
