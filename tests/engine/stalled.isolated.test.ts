@@ -67,5 +67,7 @@ test('without a run, a session whose loop repeats a decision fails and is retrie
   on.drop('1.md', 'look at it');
   await on.settle().catch(() => {});
   [fault.circle, fault.on] = [false, false];
-  expect(on.faults).toEqual([expect.objectContaining({ message: expect.stringContaining('repeats the same decision') })]);
+  expect(on.faults).toEqual([
+    expect.objectContaining({ message: expect.stringContaining('repeats the same decision') }),
+  ]);
 });

@@ -106,7 +106,9 @@ async function takeInDuringCall(loop: SessionLoop): Promise<void> {
 
 /** A `plan.json` that cannot be written now is late, and delays nothing else. */
 async function writePlanIfDue({ planSync, ports }: SessionLoop): Promise<void> {
-  await planSync.writePlanIfDue().catch((error) => ports.log('warn', `plan.json could not be updated: ${errorText(error)}`));
+  await planSync
+    .writePlanIfDue()
+    .catch((error) => ports.log('warn', `plan.json could not be updated: ${errorText(error)}`));
 }
 
 /** Takes in what is ready and answers what can be answered during a call. */

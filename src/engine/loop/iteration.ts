@@ -130,7 +130,9 @@ async function takeSnapshot({ planSync, sessionLog, ports }: SessionLoop): Promi
   await planSync.writePlan();
   await sessionLog
     .saveSnapshot()
-    .catch((error) => ports.log('warn', `no snapshot was written; the next start reads more of the log: ${errorText(error)}`));
+    .catch((error) =>
+      ports.log('warn', `no snapshot was written; the next start reads more of the log: ${errorText(error)}`),
+    );
 }
 
 /** Whether a message is about to become a dead letter, or its reply is still to be published. */
