@@ -101,6 +101,7 @@ export type Client = {
   takeover(options: { graceMs: number }): Promise<TakeoverResult>;
 };
 
+/** The client of the workspace at `root`, which need not exist yet. */
 export function openClient(root: string, now: () => Date = () => new Date()): Client {
   const paths = workspacePaths(root);
   const folders = openSessionFolders(paths);

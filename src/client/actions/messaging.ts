@@ -98,7 +98,9 @@ async function dropOnFullDisk(folder: string, message: { name: string; content: 
 /** Longest message that may use the reserve: a command, not a task. */
 const MAX_RESERVED_CHARS = 2000;
 
+/** The inbox file name of a message with this id. */
 export const messageFileName = (id: string): string => `${id}.msg.json`;
+/** The content of a message file. Throws zod's error if the message is invalid. */
 export const formatMessageFile = (message: object): string =>
   `${JSON.stringify(MessageFile.parse(message), null, 2)}\n`;
 

@@ -126,6 +126,7 @@ export type FieldChange = {
   to: unknown;
 };
 
+/** What changed between two revisions of a plan. */
 export type PlanDiff = {
   plan: string;
   from: number;

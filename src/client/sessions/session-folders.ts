@@ -3,6 +3,7 @@ import { isSessionFolder, sessionFolder } from '../../protocol/workspace/session
 import { type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
 import { NoSuchSession } from './client-errors.ts';
 
+/** The session folders of a workspace. */
 export type SessionFolders = {
   /**
    * Names of all session folders, sorted, children after their parent; empty if there is no workspace yet. Creates

@@ -30,6 +30,7 @@ export function readLosses(path: string): CrashRecord {
   return CrashRecord.safeParse(readJsonOrUndefined(path)).data ?? NO_LOSSES;
 }
 
+/** Writes the losses to the file at `path`, atomically. */
 export const writeLosses = (path: string, losses: CrashRecord): Promise<void> =>
   replaceFile(path, `${JSON.stringify(losses, null, 2)}\n`);
 

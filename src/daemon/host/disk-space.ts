@@ -21,6 +21,7 @@ const MIN_SPARE_RESERVES = 4;
 const MIN_INODES = 1024;
 const MIN_INODE_SHARE = 1 / 20;
 
+/** The free space required and the size of the reserve, in MiB. */
 export type DiskThresholds = { floorMb: number; reserveMb: number };
 
 /** The result of statfs, in its own units. */

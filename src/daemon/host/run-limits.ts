@@ -63,6 +63,7 @@ const PAUSE_RELAX_MS = 2000;
 /** Pauses opening sessions while file descriptors are short: doubled each time, up to half a minute. */
 export type OpeningPause = { readonly isOn: boolean; begin(): void; relax(): void };
 
+/** Creates a pause that has not begun. */
 export function createOpeningPause(clock: Clock): OpeningPause {
   let until = 0;
   let nextMs = PAUSE_FIRST_MS;

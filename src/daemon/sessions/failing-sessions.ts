@@ -37,6 +37,7 @@ export type FailingSessions = {
   list(): UnservedSession[];
 };
 
+/** Creates an empty set of failing sessions. */
 export function createFailingSessions(
   clock: Clock,
   log: SessionPorts['log'],

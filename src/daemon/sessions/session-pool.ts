@@ -18,6 +18,7 @@ const UNLOAD_AFTER_MS = 20_000;
 /** Event logs read at the same time. */
 const MAX_OPENING = 16;
 
+/** The sessions of the daemon as its watches and timers use them. */
 export type SessionPool = {
   wake(name: string): void;
   /** Opens the waiting sessions that may be opened. */
@@ -267,7 +268,9 @@ async function close(pool: Pool, name: string, graceMs = 0, reason?: string): Pr
   pool.closing += 1;
   try {
     const worker = entry.worker ?? (await entry.opening);
-    await worker?.stop(graceMs, reason).catch((error) => options.log('warn', `${name}: error while closing: ${errorText(error)}`));
+    await worker
+      ?.stop(graceMs, reason)
+      .catch((error) => options.log('warn', `${name}: error while closing: ${errorText(error)}`));
   } finally {
     pool.closing -= 1;
   }

@@ -8,6 +8,7 @@ export type WakeTimes = {
   close(): void;
 };
 
+/** Creates an empty map of wake times; `wake` is called for each session when its time has come. */
 export function createWakeTimes(clock: Clock, wake: (name: string) => void): WakeTimes {
   const times = new Map<string, number>();
   let timer: { at: number; cancel: () => void } | null = null;

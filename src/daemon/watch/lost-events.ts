@@ -23,6 +23,7 @@ export type LostEventDetector = {
   stop(): void;
 };
 
+/** Starts the detector; `look` receives the reason for each check. */
 export function detectLostEvents(clock: Clock, look: (why: string) => void): LostEventDetector {
   let last = { steady: clock.elapsed(), wall: clock.now().getTime() };
   let calls = 0;

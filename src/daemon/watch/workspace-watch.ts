@@ -13,6 +13,7 @@ import { createFolderStat, openSessionWatches, type SessionHandlers } from './se
 const SWEEP_MS = 30_000;
 const POLL_MS = 1000;
 
+/** How sessions are watched, for the status file. `why`: the reason why some are polled; null if none are. */
 export type WatchStatus = {
   fileSystem: string;
   known: number;
@@ -21,6 +22,7 @@ export type WatchStatus = {
   why: string | null;
 };
 
+/** A running watch of a workspace. */
 export type WorkspaceWatch = {
   status(): WatchStatus;
   /** Checks every session now, and wakes those with anything in their inbox, new or not. */
@@ -107,7 +109,7 @@ export async function watchWorkspace(
   return {
     status() {
       const [known, polled] = [sessions.count(), [...sessions.polled]];
-      const why = local ? watches.limit : `changes made elsewhere are not told on ${kind}`;
+      const why = local ? watches.limit : `changes made elsewhere are not reported on ${kind}`;
       return { fileSystem: kind, known, watched: known - polled.length, polled, why };
     },
     wakeAllWithMail: rounds.wakeAllWithMail,

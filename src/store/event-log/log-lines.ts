@@ -101,6 +101,7 @@ export function lineNumberAt(file: number, at: number): number {
   return number;
 }
 
+/** The bytes of a file between two offsets; fewer if the file ends before `to`. */
 export function readBytes(file: number, from: number, to: number): Buffer {
   const bytes = Buffer.allocUnsafe(to - from);
   return bytes.subarray(0, fs.readSync(file, bytes, 0, bytes.length, from));

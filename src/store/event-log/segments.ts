@@ -20,6 +20,7 @@ const SegmentHeader = z.object({
 });
 export type SegmentHeader = z.infer<typeof SegmentHeader>;
 
+/** Encodes a segment header as a line with its crc and line feed. */
 export const encodeSegmentHeader = (header: Omit<SegmentHeader, 'v'>): string => encodeLineWithCrc({ v: 1, ...header });
 
 /** Decodes a header line; undefined for any other line. */

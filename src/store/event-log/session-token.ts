@@ -6,6 +6,7 @@ export type SessionToken = {
   giveBack(): void;
 };
 
+/** Hands out the tokens of one process. */
 export type SessionTokens = {
   /** Throws `SessionInUse` while another token for this session exists. */
   take(session: string): SessionToken;

@@ -8,6 +8,7 @@ import { encodeLineWithCrc, parseCheckedLine } from './log-lines.ts';
 const Snapshot = z.object({ version: z.literal(1), mark: LogPosition, state: z.unknown() });
 export type Snapshot = { mark: LogPosition; state: unknown };
 
+/** Encodes the content of `snapshot.json`. */
 export const encodeSnapshot = ({ mark, state }: Snapshot): string => encodeLineWithCrc({ version: 1, mark, state });
 
 /** Undefined if there is none that can be trusted, for whatever reason: a snapshot only saves time. */

@@ -67,8 +67,10 @@ export type OpenCalls = { sinceAnswer: number; started: Set<string> };
  */
 type TornTailStart = { seq: number; epoch: number; segment: number; offset: number; turn: OpenCalls };
 
+/** The open calls before any event has been read: the last answer is unknown. */
 export const noOpenCalls = (): OpenCalls => ({ sinceAnswer: Number.POSITIVE_INFINITY, started: new Set() });
 
+/** The open calls after an event. May modify and return `turn`. */
 export function openCallsAfter(turn: OpenCalls, event: Event): OpenCalls {
   if (event.type === 'model.answered') return { sinceAnswer: event.seq, started: new Set() };
   if (event.type === 'tool.started') turn.started.add(event.call);

@@ -11,6 +11,7 @@ const STAGING_MAX_AGE_MS = 36 * 3_600_000;
 const fdatasync = promisify(fs.fdatasync);
 const fsync = promisify(fs.fsync);
 
+/** Writes bytes from `offset` on; returns how many were written. */
 export type WriteBytes = (fd: number, bytes: Uint8Array, offset: number) => number;
 const defaultWrite: WriteBytes = (fd, bytes, offset) => fs.writeSync(fd, bytes, offset);
 

@@ -19,8 +19,10 @@ const YIELD_EVERY = 256;
 /** Size of the bitmap of seen names. Of two names with the same bit, the later one is seen with the next page. */
 const SEEN_BITS = 2 ** 23;
 
+/** A name in the inbox and its position in time, in ns. */
 export type InboxEntry = { raw: Buffer; order: bigint };
 
+/** Compares by time, then by name. */
 export const compareEntries = (a: InboxEntry, b: InboxEntry): number =>
   a.order === b.order ? Buffer.compare(a.raw, b.raw) : a.order < b.order ? -1 : 1;
 

@@ -30,6 +30,7 @@ export type MemoryFile = {
   add(text: string): Promise<AddedNote>;
 };
 
+/** The memory file at `path`, which need not exist yet. `now` dates the notes. */
 export function openMemoryFile(path: string, now: () => Date): MemoryFile {
   return {
     read: () => wrapDiskErrors('read', path, () => useIfExists(path, readTail) ?? ''),

@@ -23,6 +23,7 @@ export type SkillStore = {
 
 type SkillRead = { key: string; skill: Skill } | { key: string; why: string };
 
+/** The skills in `folder`, which need not exist. */
 export function openSkillStore(folder: string): SkillStore {
   let known = new Map<string, SkillRead>();
   return {

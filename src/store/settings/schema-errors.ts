@@ -108,6 +108,7 @@ function knownKeys(schema: SchemaLike<unknown>, path: PropertyKey[]): string[] {
   return typeof properties === 'object' && properties !== null ? Object.keys(properties) : [];
 }
 
+/** The value at a path of keys; undefined if it does not exist. */
 export function valueAtPath(value: unknown, path: PropertyKey[]): unknown {
   return path.reduce<unknown>(propertyOf, value);
 }

@@ -15,6 +15,7 @@ const LOCK_PROGRAMS = [
   { by: 'perl', args: ['-e', 'open(F, "+<&=3") or exit 2; flock(F, 6) and exit 0; exit($!{EAGAIN} ? 1 : 2)'] },
 ] as const;
 
+/** The result of locking a file; `missing`: this system has none of the programs. */
 export type KernelLock = { is: 'ours' | 'held'; by: 'flock' | 'perl' } | { is: 'missing' };
 
 /** A lock folder whose heartbeat is older than this, in ms, is abandoned. */

@@ -16,6 +16,7 @@ export const ProcessIdentity = z.object({
 });
 export type ProcessIdentity = z.infer<typeof ProcessIdentity>;
 
+/** The identity of this process. */
 export function currentProcess(now: Date): ProcessIdentity {
   return {
     version: 1,
@@ -64,6 +65,7 @@ export function processStartTime(pid: number): string | null {
   return readProcStat(pid)?.[19] ?? null;
 }
 
+/** Identifies this boot of the machine; null if /proc does not have it. */
 export function bootId(): string | null {
   return readProc('sys/kernel/random/boot_id')?.trim() ?? null;
 }

@@ -16,6 +16,7 @@ import { foldersOfSession, openSessionFolder, type SessionFolderOptions } from '
 
 const MAX_SETTINGS_BYTES = 1024 * 1024;
 
+/** A workspace on disk: its sessions, settings and instructions. */
 export type Workspace = {
   paths: WorkspacePaths;
   /** Names of all session folders, sorted. Anything else in `.sessions/` is ignored. */

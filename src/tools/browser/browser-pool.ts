@@ -18,6 +18,7 @@ type PoolEntry = {
   idle: NodeJS.Timeout | undefined;
 };
 
+/** A session's claim to a browser: its profile folder, its settings, and the signal of the current call. */
 export type BrowserLease = { folder: string; settings: () => BrowserSettings; signal: AbortSignal };
 
 /** One browser per session, open while in use. */

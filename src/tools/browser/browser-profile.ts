@@ -96,6 +96,7 @@ export type CookieJar = {
   save(): Promise<void>;
 };
 
+/** The cookie jar of a browser context, stored in `file`. */
 export function openCookieJar(context: BrowserContext, file: string): CookieJar {
   let saved = '';
   const keyOf = ({ name, domain, path }: Cookie) => JSON.stringify([name, domain, path]);

@@ -3,6 +3,7 @@
  */
 export type Deadline = { signal: AbortSignal; hasPassed(): boolean; clear(): void };
 
+/** Starts a deadline of `ms` that also ends when `outer` aborts. Call `clear` once the work is done. */
 export function startDeadline(outer: AbortSignal, ms: number): Deadline {
   const inner = new AbortController();
   const stop = () => inner.abort(outer.reason);

@@ -26,6 +26,7 @@ export type PatternThread = {
   close(): Promise<void>;
 };
 
+/** Starts the thread. When `signal` aborts, the current request rejects with its reason. */
 export function openPatternThread(signal: AbortSignal): PatternThread {
   const worker = new Worker(THREAD_SOURCE, { eval: true, execArgv: [], env: {} });
   // An error of the thread rejects the current request; without a listener it would also end the daemon.

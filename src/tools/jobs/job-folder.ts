@@ -57,6 +57,7 @@ export function readJob(folder: string): Job | null {
 /** Its command in one line. */
 export const commandLine = ({ command }: Job): string => truncate(command.trim().replace(/\s+/g, ' '), 200);
 
+/** The current status of a job, from its folder and the processes of this system. */
 export function jobStatus(job: Job): JobStatus {
   const { folder } = job;
   const life = readSupervisorIdentity(folder);

@@ -15,6 +15,7 @@ const MAX_CHARACTERS = MAX_INLINE_CHARS - 1000;
  */
 const LastView = z.object({ call: z.string(), from: z.number(), to: z.number() });
 
+/** Status and output of a job as text for the model. `code`: its exit code; null if it has none. */
 export type JobView = { text: string; isEnded: boolean; code: number | null };
 
 /**

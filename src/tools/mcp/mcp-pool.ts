@@ -22,6 +22,7 @@ export type McpPool = {
   close(): Promise<void>;
 };
 
+/** Opens the pool. Nothing is started before a session requests its tools. */
 export function openMcpPool({
   env,
   log,

@@ -54,6 +54,7 @@ export type ManagedServerOptions = {
   startWaitMs?: number | undefined;
 };
 
+/** Manages the server `name` for one session. Starts nothing until it is used. */
 export function manageServer(name: string, settings: McpServer, options: ManagedServerOptions): ManagedServer {
   const { env, log } = options;
   const timeoutMs = settings.timeout_s === undefined ? TIMEOUT_MS : settings.timeout_s * 1000;

@@ -1,12 +1,15 @@
 import * as fs from 'node:fs';
 import { callFiles } from './call-folder.ts';
 
+/** How much of the beginning of an output is kept, in bytes. */
 export const HEAD_BYTES = 4 * 1024 * 1024;
+/** How much of the end of an output is kept, in bytes. */
 export const TAIL_BYTES = 1024 * 1024;
 
 /** Unbounded output in bounded memory: its beginning and its end, and how much was left out between them. */
 export type BoundedOutput = { write(chunk: Buffer): void; text(): string };
 
+/** Keeps the first `headBytes` and the last `tailBytes` of an output. */
 export function boundedOutput(headBytes = HEAD_BYTES, tailBytes = TAIL_BYTES): BoundedOutput {
   const head: Buffer[] = [];
   const tail: Buffer[] = [];
@@ -76,6 +79,7 @@ function isContinuationByte(byte: number | undefined): boolean {
  */
 export type OutputRecorder = { write(chunk: Buffer): void; close(): void };
 
+/** Records output in the folder of a call. A full disk stops the recording, not the command. */
 export function recordOutput(folder: string): OutputRecorder {
   const files = callFiles(folder);
   let fd: number | undefined;

@@ -15,6 +15,7 @@ const POLL_MS = 10;
  */
 export type LeftBehind = 'nothing' | 'ended' | 'out of reach';
 
+/** How a command ended: by its time limit, or by itself with an exit code or a signal. */
 export type CommandEnd =
   | { how: 'timeout' }
   | { how: 'exit'; code: number | null; signal: NodeJS.Signals | null; leftBehind: LeftBehind };

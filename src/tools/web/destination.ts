@@ -8,6 +8,7 @@ export type HostAddress = { address: string; family: number };
 /** Resolves all addresses of a host name. */
 export type ResolveHost = (host: string) => Promise<HostAddress[]>;
 
+/** Resolves a host name with the system's resolver. Rejects with its error. */
 export const resolveWithSystem: ResolveHost = (host) => lookup(host, { all: true, verbatim: true });
 
 /** The URL the model asked for, if it may be tried. Throws UserError with what is wrong with it. */
@@ -79,6 +80,7 @@ export type AllowedHosts = { host(name: string): boolean; address(address: strin
 /** For an address that a person put into the settings. */
 export const ALLOW_ALL: AllowedHosts = { host: () => true, address: () => true };
 
+/** Parses entries of the settings: host names, addresses and address ranges. */
 export function parseAllowedHosts(entries: string[]): AllowedHosts {
   const ranges = entries.filter(isRange).map(parseRange);
   const names = new Set(entries.filter((entry) => !isRange(entry)).map(normalizeHostName));
