@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { renderAgentdHelp } from '../../src/frontends/agentd/daemon-yargs.ts';
 import { EXIT_CODES } from '../../src/frontends/cli/common/exit-codes.ts';
@@ -36,7 +36,11 @@ test('the program prints the pages the docs are made of, with every exit code on
 test('what is not understood ends with 2, names the fault and says where to look', async () => {
   const { ctl } = desk();
   for (const [words, said] of [
-    [['bogus'], 'Unknown command: bogus'],
+    [['bogus'], 'Unknown command: bogus\n'],
+    [['lsit'], 'Unknown command: lsit. Did you mean "list"?'],
+    [['shwo', 'list', '--json'], 'Unknown command: shwo. Did you mean "show"?'],
+    [['logs'], 'Usage: agentctl log <session>'],
+    [['completion', '--zork'], 'Unknown argument: zork'],
     [[], 'No command given'],
     [['send'], 'Usage: agentctl send <session> [text..]'],
     [['list', '--zork'], 'Unknown argument: zork'],
@@ -51,6 +55,37 @@ test('what is not understood ends with 2, names the fault and says where to look
     expect([words.join(' '), code]).toEqual([words.join(' '), words[0] === 'remove' ? 4 : 2]);
     expect(err).toContain(said);
   }
+});
+
+test('-h and -V mean --help and --version, in both programs', async () => {
+  const { ctl, serve } = desk();
+  const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
+  expect(await ctl(['-V'])).toEqual({ code: 0, out: `${version}\n`, err: '' });
+  expect(await ctl(['-h'])).toEqual(await ctl(['--help']));
+  const help = await ctl(['list', '-h']);
+  expect(help).toEqual(await ctl(['list', '--help']));
+  expect(help.out).toContain('agentctl list');
+  expect(await (await serve('-V')).ended).toMatchObject({ code: 0, out: `${version}\n` });
+  expect((await (await serve('-h')).ended).out.trimEnd()).toBe((await renderAgentdHelp()).trimEnd());
+});
+
+test('ls and logs are list and log, with their options, help and completion', async () => {
+  const { ctl, complete } = desk();
+  await ctl(['send', 'demo', 'hello']);
+  for (const [alias, command, ...rest] of [
+    ['ls', 'list'],
+    ['ls', 'list', '--json'],
+    ['ls', 'list', '--help'],
+    ['logs', 'log', 'demo'],
+    ['logs', 'log', 'demo', '--last', '3'],
+    ['logs', 'log', 'nobody'],
+    ['logs', 'log', '--help'],
+  ] as const) {
+    const same = await ctl([command, ...rest]);
+    expect(same.out + same.err === '' && rest[0] !== 'demo', command).toBe(false);
+    expect(await ctl([alias, ...rest]), `${alias} ${rest.join(' ')}`).toEqual(same);
+  }
+  expect((await complete('logs', '')).out).toBe('demo\n');
 });
 
 test('session names are completed', async () => {

@@ -8,6 +8,7 @@ test('a plain command line and one that yargs reads do and say the same', async 
   const lines = [
     ['status', '--json'],
     ['list'],
+    ['ls'],
     ['show', 'demo'],
     ['show', 'nobody'],
     ['show', '1e3'],

@@ -28,7 +28,9 @@ function buildDaemonParser(argv: string[]) {
   const cli = yargs(argv)
     .scriptName('agentd')
     .locale('en')
+    .alias('help', 'h')
     .version(packageVersion())
+    .alias('version', 'V')
     .usage(
       [
         'Usage: $0 [options]',

@@ -27,6 +27,7 @@ const NAME_WIDTH = 40;
 
 export const list = defineCommand({
   usage: 'list',
+  aliases: ['ls'],
   describe: 'List the sessions',
   builder: (cli) => cli.option('json', JSON_OPTION),
   run: (args) => listSessions(args),

@@ -16,6 +16,7 @@ import {
 
 export const log = defineCommand({
   usage: 'log <session>',
+  aliases: ['logs'],
   describe: 'Print what happened, one line per event',
   builder: (cli) =>
     cli

@@ -35,23 +35,33 @@ export type Finding = { what: string; is: 'ok' | 'note' | 'warning' | 'wrong'; t
 export type CliCommand = {
   /** The command line, as in `send <session> [text..]`. */
   usage: string;
+  /** Other names of the command. */
+  aliases: readonly string[];
   register(cli: Argv<GlobalOptions>, services: CliServices, ended: (exit: ExitName) => void): Argv<GlobalOptions>;
 };
 
 type CommandSpec<T> = {
   usage: string;
+  aliases?: readonly string[];
   describe: string;
   builder: (cli: Argv<GlobalOptions>) => Argv<T>;
   /** Runs the command and returns the name of its exit code. */
   run: (args: ArgumentsCamelCase<T>, services: CliServices) => Promise<ExitName>;
 };
 
-export function defineCommand<T extends GlobalOptions>({ usage, describe, builder, run }: CommandSpec<T>): CliCommand {
+export function defineCommand<T extends GlobalOptions>({
+  usage,
+  aliases = [],
+  describe,
+  builder,
+  run,
+}: CommandSpec<T>): CliCommand {
   return {
     usage,
+    aliases,
     register: (cli, services, ended) =>
       cli.command<T>({
-        command: usage,
+        command: [usage, ...aliases],
         describe,
         builder,
         handler: async (args) => ended(await run(args, services)),

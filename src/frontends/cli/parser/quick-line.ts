@@ -50,7 +50,7 @@ export function findQuickCommand(
   if (wait) return undefined;
   if (name === 'status' && words.length === 1)
     return async () => (await import('../commands/status.ts')).printStatus({ json, workspace });
-  if (name === 'list' && words.length === 1)
+  if ((name === 'list' || name === 'ls') && words.length === 1)
     return async () => (await import('../commands/list.ts')).listSessions({ json, workspace });
   if (name === 'show' && words.length === 2)
     return async () => (await import('../commands/show.ts')).showSession({ session, json, workspace }, jobs);

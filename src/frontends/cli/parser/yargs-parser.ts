@@ -1,5 +1,6 @@
 import type { Argv } from 'yargs';
 import yargs from 'yargs';
+import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import { DOCS_WIDTH, packageVersion, rejectRepeatedFlags, WORKSPACE_OPTION } from '../../command-line.ts';
 import { acp, mcp, serve, start, stop, takeover } from '../commands/daemon-lifecycle.ts';
@@ -68,11 +69,14 @@ export function buildAgentctlParser(
   argv: string[],
   { parts, width, ended, sessions }: ParserContext,
 ): Argv<GlobalOptions> {
-  const named = COMMANDS.find(({ usage }) => argv.includes(commandName(usage)));
+  const word = findCommandWord(argv);
+  const named = COMMANDS.find((command) => isCalled(command, word));
   let cli: Argv<GlobalOptions> = yargs(argv)
     .scriptName('agentctl')
     .locale('en')
+    .alias('help', 'h')
     .version(packageVersion())
+    .alias('version', 'V')
     .usage(
       'Usage: $0 <command> [options]\n\nTalks to agentd through the files of its workspace. Also works while no daemon is running.',
     )
@@ -91,23 +95,26 @@ export function buildAgentctlParser(
     })
     .fail((message: string | null, error) => {
       // Without a message it is what a command threw; with one it is a complaint of yargs, a `check` or a `coerce`.
-      throw message === null ? error : new UserError(formatUsageError(message, named?.usage), EXIT_CODES.usage.code);
+      throw message === null ? error : new UserError(formatUsageError(message, named?.usage, word), EXIT_CODES.usage.code);
     });
   for (const command of COMMANDS) cli = command.register(cli, parts, ended);
   addCompletion(cli, sessions);
   return named ? cli : cli.epilogue(formatExitCodes());
 }
 
+/** Added by yargs itself. */
+const COMPLETION_COMMAND = 'completion';
+
 type DefaultCompletion = (found: (error: Error | null, words: string[] | undefined) => void) => void;
 
 /** Completes commands and options as yargs does, and the names of sessions where one is wanted. */
 function addCompletion(cli: Argv<GlobalOptions>, sessions: string[]): void {
   cli.completion(
-    'completion',
+    COMPLETION_COMMAND,
     'Print a completion script for bash or zsh',
     (current: string, args: { _: string[] }, usual: DefaultCompletion, done: (words: string[]) => void) => {
       const [, name, ...words] = args._;
-      const takesSession = COMMANDS.some(({ usage }) => commandName(usage) === name && usage.includes('<session>'));
+      const takesSession = COMMANDS.some((command) => isCalled(command, name) && command.usage.includes('<session>'));
       if (takesSession && words.length <= 1 && !current.startsWith('-')) done(sessions);
       else usual((_, found) => done(found ?? []));
     },
@@ -116,9 +123,23 @@ function addCompletion(cli: Argv<GlobalOptions>, sessions: string[]): void {
 
 const commandName = (usage: string): string => usage.split(' ')[0] ?? usage;
 
-function formatUsageError(message: string, usage: string | undefined): string {
-  const isUnknown = usage === undefined && message.startsWith('Unknown argument: ');
-  if (isUnknown) return `Unknown command: ${message.slice('Unknown argument: '.length)}\nSee: agentctl --help`;
+const isCalled = ({ usage, aliases }: CliCommand, word: string | undefined): boolean =>
+  word !== undefined && (commandName(usage) === word || aliases.includes(word));
+
+/** The first word that is neither a flag nor the value of `--workspace`. */
+function findCommandWord(argv: readonly string[]): string | undefined {
+  return argv.find((word, place) => !word.startsWith('-') && argv[place - 1] !== '--workspace');
+}
+
+function formatUsageError(message: string, usage: string | undefined, word: string | undefined): string {
+  const isUnknown = usage === undefined && word !== undefined && word !== COMPLETION_COMMAND;
+  if (isUnknown && /^Unknown arguments?: /.test(message)) {
+    const nearest = nearestName(
+      word.slice(0, 80),
+      COMMANDS.map((command) => commandName(command.usage)),
+    );
+    return `Unknown command: ${word}${nearest ? `. Did you mean "${nearest}"?` : ''}\nSee: agentctl --help`;
+  }
   const words = /^Not enough non-option arguments/.test(message) && usage ? `Usage: agentctl ${usage}` : message;
   return `${words}\nSee: agentctl ${usage ? `${commandName(usage)} ` : ''}--help`;
 }
