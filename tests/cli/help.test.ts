@@ -1,8 +1,9 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { renderAgentdHelp } from '../../src/frontends/agentd/daemon-yargs.ts';
 import { EXIT_CODES } from '../../src/frontends/cli/common/exit-codes.ts';
 import { renderCommandHelp } from '../../src/frontends/cli/parser/yargs-parser.ts';
+import { packageVersion } from '../../src/frontends/command-line.ts';
 import { desk } from '../support/agentctl.ts';
 
 test('the help of agentctl and of each command reads as it was agreed', async () => {
@@ -59,7 +60,7 @@ test('what is not understood ends with 2, names the fault and says where to look
 
 test('-h and -V mean --help and --version, in both programs', async () => {
   const { ctl, serve } = desk();
-  const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
+  const version = packageVersion();
   expect(await ctl(['-V'])).toEqual({ code: 0, out: `${version}\n`, err: '' });
   expect(await ctl(['-h'])).toEqual(await ctl(['--help']));
   const help = await ctl(['list', '-h']);
@@ -81,9 +82,7 @@ test('ls and logs are list and log, with their options, help and completion', as
     ['logs', 'log', 'nobody'],
     ['logs', 'log', '--help'],
   ] as const) {
-    const same = await ctl([command, ...rest]);
-    expect(same.out + same.err === '' && rest[0] !== 'demo', command).toBe(false);
-    expect(await ctl([alias, ...rest]), `${alias} ${rest.join(' ')}`).toEqual(same);
+    expect(await ctl([alias, ...rest]), `${alias} ${rest.join(' ')}`).toEqual(await ctl([command, ...rest]));
   }
   expect((await complete('logs', '')).out).toBe('demo\n');
 });

@@ -1,9 +1,12 @@
+import { firstFew, nearestName } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 
 /** There is no session of this name. */
 export class NoSuchSession extends UserError {
   constructor(name: string, known: string[]) {
-    super(`No session ${JSON.stringify(name)}. Known: ${known.join(', ') || 'none yet'}.`);
+    const near = nearestName(name.slice(0, 80), known);
+    const meant = near === undefined ? '' : ` Did you mean ${JSON.stringify(near)}?`;
+    super(`No session ${JSON.stringify(name)}.${meant} Known: ${firstFew(known).join(', ') || 'none yet'}.`);
     this.name = 'NoSuchSession';
   }
 }

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline/promises';
 import { UserError } from '../../../base/user-error.ts';
 import type { Client, PlanWorkingCopy } from '../../../client/index.ts';
-import { defineCommand, openWorkspaceClient, SESSION_ARG } from '../common/command.ts';
+import { defineCommand, openSession, SESSION_PREFIX_ARG } from '../common/command.ts';
 import { EXIT_CODES } from '../common/exit-codes.ts';
 import { addSendOptions, sendAndWait } from '../common/send-and-wait.ts';
 import { print, printNote, stripControls } from '../common/terminal.ts';
@@ -37,7 +37,7 @@ export const plan = defineCommand({
   builder: (cli) =>
     addSendOptions(
       cli
-        .positional('session', SESSION_ARG)
+        .positional('session', SESSION_PREFIX_ARG)
         .positional('action', {
           choices: [...PLAN_ORDERS, ...LOCAL_ACTIONS],
           describe: 'What to do; by default the plan is printed',
@@ -54,9 +54,9 @@ export const plan = defineCommand({
       .example('$0 plan demo done step_2 "All five are there"', '')
       .example('$0 plan demo add Draw the chart --after 2', ''),
   async run(args) {
-    const { action, session, after } = args;
+    const { action, after } = args;
     const words = [...(args.args ?? []), ...args._.slice(1).map(String)];
-    const client = await openWorkspaceClient(args);
+    const { client, session } = await openSession(args);
     if (action === 'diff') await printDiff(client, session, words, args);
     else if (isOrder(action)) {
       const message = { command: 'plan', text: formatOrder(action, words, after) };
@@ -76,10 +76,8 @@ export const plan = defineCommand({
   },
 });
 
-type OpenedClient = Awaited<ReturnType<typeof openWorkspaceClient>>;
-
 async function printPlan(
-  { session }: Awaited<ReturnType<OpenedClient['show']>>,
+  { session }: Awaited<ReturnType<Client['show']>>,
   json: boolean | undefined,
 ): Promise<void> {
   const { formatPlanSummary, formatPlanFile } = await import('../../../client/inspect/session-details.ts');

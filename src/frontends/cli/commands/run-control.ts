@@ -5,9 +5,9 @@ import {
   type GlobalOptions,
   type JobListing,
   JSON_OPTION,
-  openWorkspaceClient,
+  openSession,
   parseWholeNumber,
-  SESSION_ARG,
+  SESSION_PREFIX_ARG,
 } from '../common/command.ts';
 import type { ExitName } from '../common/exit-codes.ts';
 import { addSendOptions, defineMessageCommand, sendAndWait } from '../common/send-and-wait.ts';
@@ -19,7 +19,7 @@ export const continueRun = defineCommand({
   builder: (cli) =>
     addSendOptions(
       cli
-        .positional('session', SESSION_ARG)
+        .positional('session', SESSION_PREFIX_ARG)
         .positional('note', {
           type: 'string',
           array: true,
@@ -40,7 +40,8 @@ export const continueRun = defineCommand({
       ...(text !== '' && { text }),
       ...(iterations !== undefined && { options: { limits: { iterations } } }),
     };
-    return sendAndWait(await openWorkspaceClient(args), args.session, message, args, { mustExist: true });
+    const { client, session } = await openSession(args);
+    return sendAndWait(client, session, message, args, { mustExist: true });
   },
 });
 
@@ -79,7 +80,7 @@ export const deny = defineCommand({
 /** Options of the commands that answer a waiting call. */
 function addApprovalOptions<T>(cli: Argv<T>) {
   return addSendOptions(
-    cli.positional('session', SESSION_ARG).positional('id', {
+    cli.positional('session', SESSION_PREFIX_ARG).positional('id', {
       type: 'number',
       coerce: parseWholeNumber('id'),
       describe: 'Number of the call; optional if only one is waiting',
@@ -94,8 +95,8 @@ type ApprovalArgs = GlobalOptions & Parameters<typeof sendAndWait>[3] & { sessio
  * answer.
  */
 async function answerApproval(args: ApprovalArgs, says: (id: number) => string): Promise<ExitName> {
-  const client = await openWorkspaceClient(args);
-  const { session, id } = await client.approvalRequest(args.session, args.id);
+  const { client, session: named } = await openSession(args);
+  const { session, id } = await client.approvalRequest(named, args.id);
   return sendAndWait(client, session, { command: says(id) }, args, { mustExist: true });
 }
 
@@ -104,16 +105,16 @@ export const jobs = defineCommand({
   describe: 'List the background commands of a session, or stop one',
   builder: (cli) =>
     cli
-      .positional('session', SESSION_ARG)
+      .positional('session', SESSION_PREFIX_ARG)
       .positional('action', { choices: ['stop'] as const, describe: 'stop: end a job and all its processes' })
       .positional('job', { type: 'string', describe: 'Id of the job, such as job_1' })
       .option('json', JSON_OPTION)
       .example('$0 jobs demo stop job_1', ''),
   async run(args, parts) {
-    const client = await openWorkspaceClient(args);
+    const { client, session } = await openSession(args);
     if (args.action === 'stop' && args.job === undefined)
-      throw new UserError(`Which job? agentctl jobs ${args.session} lists them; end one with: stop job_1`);
-    const found = await parts.jobs(client.folder(args.session), args.action && args.job);
+      throw new UserError(`Which job? agentctl jobs ${session} lists them; end one with: stop job_1`);
+    const found = await parts.jobs(client.folder(session), args.action && args.job);
     if (args.json) printJson(found);
     else if (found.length === 0) printNote('No jobs.');
     else print(formatJobs(found));

@@ -2,7 +2,7 @@ import { basename } from 'node:path';
 import type { Client, StepExplanation } from '../../../client/index.ts';
 import type { Event } from '../../../protocol/session/event.ts';
 import { inlineText } from '../../../protocol/session/log-entry.ts';
-import { defineCommand, JSON_OPTION, openWorkspaceClient, parseWholeNumber, SESSION_ARG } from '../common/command.ts';
+import { defineCommand, JSON_OPTION, openSession, parseWholeNumber, SESSION_PREFIX_ARG } from '../common/command.ts';
 import {
   colorize,
   formatLocalTime,
@@ -20,7 +20,7 @@ export const log = defineCommand({
   describe: 'Print what happened, one line per event',
   builder: (cli) =>
     cli
-      .positional('session', SESSION_ARG)
+      .positional('session', SESSION_PREFIX_ARG)
       .option('follow', { type: 'boolean', alias: 'f', describe: 'Keep printing new events' })
       .option('from', {
         type: 'number',
@@ -39,12 +39,12 @@ export const log = defineCommand({
       .option('json', { type: 'boolean', describe: 'Print the lines of the event log unchanged' }),
   async run(args) {
     const { follow } = args;
-    const client = await openWorkspaceClient(args);
+    const { client, session } = await openSession(args);
     const from =
-      args.last === undefined ? args.from : Math.max(1, (await client.lastSeq(args.session)) - args.last + 1);
-    const gone = await client.removedEventCount(args.session);
+      args.last === undefined ? args.from : Math.max(1, (await client.lastSeq(session)) - args.last + 1);
+    const gone = await client.removedEventCount(session);
     if ((from ?? 1) <= gone) printNote(removedEventsText(gone));
-    const events = client.events(args.session, { from, follow });
+    const events = client.events(session, { from, follow });
     for await (const { event, line } of events) {
       if (args.json) printRawLine(line);
       else print(formatEventLine(event));
@@ -153,13 +153,14 @@ export const why = defineCommand({
   describe: 'Explain what closed each step and by which words, or what it is waiting for',
   builder: (cli) =>
     cli
-      .positional('session', SESSION_ARG)
+      .positional('session', SESSION_PREFIX_ARG)
       .positional('step', { type: 'string', describe: 'Only this step: its id, number or description' })
       .option('json', JSON_OPTION)
       .example('$0 why demo step_2', ''),
   async run(args) {
     const { findStepExplanation, explainSteps } = await import('../../../client/inspect/explain-steps.ts');
-    const { name, events } = await loadEvents(await openWorkspaceClient(args), args.session);
+    const { client, session } = await openSession(args);
+    const { name, events } = await loadEvents(client, session);
     const found = explainSteps(name, events, formatLocalTime);
     const steps = args.step === undefined ? found.steps : [findStepExplanation(found, args.step)];
     if (args.json) printJson(steps);

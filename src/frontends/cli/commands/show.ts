@@ -5,8 +5,8 @@ import {
   type JobListing,
   JSON_OPTION,
   type JsonOptions,
-  openWorkspaceClient,
-  SESSION_ARG,
+  openSession,
+  SESSION_PREFIX_ARG,
 } from '../common/command.ts';
 import type { ExitName } from '../common/exit-codes.ts';
 import { colorize, formatLocalTime, print, printJson, stripControls, toSingleLine } from '../common/terminal.ts';
@@ -14,7 +14,7 @@ import { colorize, formatLocalTime, print, printJson, stripControls, toSingleLin
 export const show = defineCommand({
   usage: 'show <session>',
   describe: 'Show the plan, its progress and why the run stopped',
-  builder: (cli) => cli.positional('session', SESSION_ARG).option('json', JSON_OPTION),
+  builder: (cli) => cli.positional('session', SESSION_PREFIX_ARG).option('json', JSON_OPTION),
   run: (args, parts) => showSession(args, parts.jobs),
 });
 
@@ -22,9 +22,9 @@ export async function showSession(
   args: JsonOptions & { session: string },
   jobs: CliServices['jobs'],
 ): Promise<ExitName> {
-  const client = await openWorkspaceClient(args);
-  const shown = await client.show(args.session);
-  const running = (await jobs(client.folder(args.session))).filter((job) => job.running);
+  const { client, session } = await openSession(args);
+  const shown = await client.show(session);
+  const running = (await jobs(client.folder(session))).filter((job) => job.running);
   if (args.json) {
     const { detailsAsJson } = await import('../../../client/inspect/session-details.ts');
     printJson({ ...detailsAsJson(shown), jobs: running });

@@ -1,5 +1,12 @@
 import { UserError } from '../../../base/user-error.ts';
-import { defineCommand, JSON_OPTION, openWorkspaceClient, SESSION_ARG } from '../common/command.ts';
+import {
+  defineCommand,
+  JSON_OPTION,
+  openSession,
+  openWorkspaceClient,
+  SESSION_ARG,
+  SESSION_PREFIX_ARG,
+} from '../common/command.ts';
 import { EXIT_CODES } from '../common/exit-codes.ts';
 import { addSendOptions, sendAndWait } from '../common/send-and-wait.ts';
 import { print, printJson, printNote, stripControls } from '../common/terminal.ts';
@@ -68,15 +75,14 @@ export const saveTemplate = defineCommand({
   describe: 'Save the completed plan of a session as a template',
   builder: (cli) =>
     cli
-      .positional('session', SESSION_ARG)
+      .positional('session', SESSION_PREFIX_ARG)
       .positional('name', { type: 'string', demandOption: true, describe: 'Name of the template' })
       .option('force', { type: 'boolean', describe: 'Replace an existing template of that name' })
       .option('json', { type: 'boolean', describe: 'Print the path as JSON' })
       .example('$0 save-template demo weekly-report', ''),
   async run(args) {
-    const path = await (await openWorkspaceClient(args)).saveTemplate(args.session, args.name, {
-      force: args.force === true,
-    });
+    const { client, session } = await openSession(args);
+    const path = await client.saveTemplate(session, args.name, { force: args.force === true });
     if (args.json) printJson({ path });
     else {
       print(path);

@@ -1,7 +1,7 @@
 import { escapeInvisible } from '../../../base/strings.ts';
 import type { Client, SessionUpdate } from '../../../client/index.ts';
 import { inlineText } from '../../../protocol/session/log-entry.ts';
-import { defineCommand, type GlobalOptions, openWorkspaceClient, SESSION_ARG } from '../common/command.ts';
+import { defineCommand, type GlobalOptions, openSession, SESSION_PREFIX_ARG } from '../common/command.ts';
 import { EXIT_OF_STATUS, type ExitName } from '../common/exit-codes.ts';
 import {
   colorize,
@@ -22,14 +22,14 @@ export const watch = defineCommand({
   describe: 'Watch a run: steps, tools and streamed text; exits when the run stops',
   builder: (cli) =>
     cli
-      .positional('session', SESSION_ARG)
+      .positional('session', SESSION_PREFIX_ARG)
       .option('follow', { type: 'boolean', alias: 'f', describe: 'Keep watching after the run stops' })
       .option('json', { type: 'boolean', describe: 'Print each event and each piece of text as one line of JSON' }),
   async run(args) {
-    const client = await openWorkspaceClient(args);
+    const { client, session } = await openSession(args);
     const view = args.json ? jsonView() : screenView(openScreen(process.stdout));
     try {
-      return await watchUntilEnd(client, view, args);
+      return await watchUntilEnd(client, view, { ...args, session });
     } finally {
       view.end();
     }

@@ -1,8 +1,10 @@
 import type { ArgumentsCamelCase, Argv } from 'yargs';
+import { firstFew } from '../../../base/strings.ts';
+import { UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
 import type { ModelSettings } from '../../../protocol/settings/config.ts';
 import { workspaceRoot } from '../../command-line.ts';
-import type { ExitName } from './exit-codes.ts';
+import { EXIT_CODES, type ExitName } from './exit-codes.ts';
 
 /** Options every command has. */
 export type GlobalOptions = { workspace: string | undefined };
@@ -75,7 +77,38 @@ export async function openWorkspaceClient({ workspace }: GlobalOptions): Promise
   return openClient(workspaceRoot(workspace));
 }
 
+/**
+ * The client of the selected workspace and the name of a session in it, which may be given by a unique prefix. Throws
+ * `NoSuchSession`, or UserError where several sessions match.
+ */
+export async function openSession(
+  args: GlobalOptions & { session: string },
+): Promise<{ client: Client; session: string }> {
+  const client = await openWorkspaceClient(args);
+  return { client, session: resolvePrefix(client, args.session) };
+}
+
+function resolvePrefix(client: Client, given: string): string {
+  try {
+    client.folder(given);
+    return given;
+  } catch (error) {
+    if (!(error instanceof UserError && error.name === 'NoSuchSession')) throw error;
+    const matches = client.sessions().filter((name) => name.startsWith(given));
+    // The child sessions of a match are no matches of their own.
+    const [only, ...others] = matches.filter((name) => !matches.some((other) => name.startsWith(`${other}~`)));
+    if (only === undefined) throw error;
+    if (others.length === 0) return only;
+    throw new UserError(
+      `${JSON.stringify(given)} matches several sessions; name one: ${firstFew([only, ...others]).join(', ')}.`,
+      EXIT_CODES.session.code,
+    );
+  }
+}
+
 export const SESSION_ARG = { type: 'string', demandOption: true, describe: 'Name of the session' } as const;
+/** For commands that neither create nor move nor delete the session. */
+export const SESSION_PREFIX_ARG = { ...SESSION_ARG, describe: 'Name of the session, or a unique prefix of it' } as const;
 export const JSON_OPTION = { type: 'boolean', describe: 'Print JSON' } as const;
 /** Arguments of a command with `--json`. */
 export type JsonOptions = GlobalOptions & { json: boolean | undefined };

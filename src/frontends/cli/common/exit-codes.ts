@@ -4,7 +4,7 @@ export const EXIT_CODES = {
   error: { code: 1, when: 'an error occurred, or the message was rejected' },
   usage: { code: 2, when: 'invalid command line' },
   daemon: { code: 3, when: 'wrong daemon state: not running, already running, or busy with the session' },
-  session: { code: 4, when: 'no such session' },
+  session: { code: 4, when: 'no such session, or several match the prefix' },
   paused: { code: 5, when: 'with --wait or watch: the run is paused' },
   waiting: { code: 6, when: 'with --wait or watch: the run is waiting for an answer' },
   failed: { code: 7, when: 'with --wait or watch: the run failed or was cancelled' },

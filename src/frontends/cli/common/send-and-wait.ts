@@ -4,8 +4,8 @@ import {
   type CliCommand,
   defineCommand,
   type GlobalOptions,
-  openWorkspaceClient,
-  SESSION_ARG,
+  openSession,
+  SESSION_PREFIX_ARG,
   WAIT_OPTION,
 } from './command.ts';
 import { EXIT_OF_STATUS, type ExitName } from './exit-codes.ts';
@@ -79,8 +79,10 @@ export function defineMessageCommand(usage: string, describe: string, name: stri
   return defineCommand({
     usage: `${usage} <session>`,
     describe,
-    builder: (cli) => addSendOptions(cli.positional('session', SESSION_ARG)),
-    run: async (args) =>
-      sendAndWait(await openWorkspaceClient(args), args.session, { command: name }, args, { mustExist: true }),
+    builder: (cli) => addSendOptions(cli.positional('session', SESSION_PREFIX_ARG)),
+    run: async (args) => {
+      const { client, session } = await openSession(args);
+      return sendAndWait(client, session, { command: name }, args, { mustExist: true });
+    },
   });
 }
