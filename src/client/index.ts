@@ -79,6 +79,8 @@ export type Client = {
   approvalRequest(key: string, id?: number): Promise<ApprovalRequest>;
   /** The calls waiting for approval in the session and its child sessions. */
   approvalRequests(key: string): Promise<ApprovalRequest[]>;
+  /** The calls waiting for approval in all sessions whose event log can be read. */
+  allApprovalRequests(): Promise<ApprovalRequest[]>;
   /** Saves an edited plan (JSON, as in `plan.json`), merged with what has happened since its revision. */
   savePlan(key: string, text: string): Promise<PlanSaveResult>;
   templates(): Promise<TemplateSummary[]>;
@@ -237,6 +239,8 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       (await import('./inspect/session-details.ts')).listApprovalRequests(
         folders.family(folders.get(key).name).map(folders.get),
       ),
+    allApprovalRequests: async () =>
+      (await import('./inspect/session-details.ts')).listAllApprovalRequests(folders.names().map(folders.get)),
     async savePlan(key, text) {
       const session = folders.get(key);
       return (await import('./actions/plan-save.ts')).savePlan(session, text);

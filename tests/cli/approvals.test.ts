@@ -1,5 +1,6 @@
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import type { ApprovalRequest } from '../../src/client/index.ts';
 import { type Desk, desk, script } from '../support/agentctl.ts';
 
 const CALL = { calls: [{ name: 'shell', args: { command: 'echo a >> ran' } }] };
@@ -56,6 +57,42 @@ test('what keeps the file from being an answer is shown', async () => {
     'approvals/1.json is not a valid answer: it does not parse as JSON',
   );
 });
+
+test('approvals lists the calls that wait in all sessions, and the commands it names answer them', async () => {
+  const at = await asked();
+  for (const name of ['My report', 'other']) expect((await at.ctl(['send', name, 'write it', '--wait'])).code).toBe(6);
+  const listed = await waitForCalls(at, 3);
+  expect(listed.map(({ session, id, tool, shows }) => [session, id, tool, shows])).toEqual(
+    ['My report', 'demo', 'other'].map((name) => [name, 1, 'shell', 'echo a >> ran']),
+  );
+  const { code, out } = await at.ctl(['approvals']);
+  expect(code).toBe(0);
+  expect(out).toContain('demo 1: ');
+  expect(out).toContain('\n    shell echo a >> ran\n');
+  expect(out).toContain(`  agentctl approve --workspace ${at.root} demo 1\n  agentctl deny --workspace ${at.root} demo 1\n`);
+  expect(out).toContain(" 'My report' 1\n");
+  expect((await at.ctl(['approve', 'demo', '1', '--wait'])).code).toBe(0);
+  expect((await waitForCalls(at, 2)).map(({ session }) => session)).toEqual(['My report', 'other']);
+});
+
+test('approvals says so where no call waits, and a corrupt record hides no other session', async () => {
+  const idle = desk();
+  expect(await idle.ctl(['approvals'])).toEqual({ code: 0, out: '', err: 'No call is waiting for approval.\n' });
+  expect((await idle.ctl(['approvals', '--json'])).out).toBe('[]\n');
+  const at = await asked();
+  mkdirSync(at.path('.sessions/broken/approvals'), { recursive: true });
+  writeFileSync(at.path('.sessions/broken/approvals/1.json'), '{}');
+  writeFileSync(at.path('.sessions/broken/events.jsonl'), 'not a record\nat all\n');
+  expect((await waitForCalls(at, 1)).map(({ session }) => session)).toEqual(['demo']);
+});
+
+/** The calls that `approvals --json` lists, once there are so many: a call is listed when its run has come to rest. */
+async function waitForCalls(at: Desk, count: number): Promise<ApprovalRequest[]> {
+  for (;;) {
+    const calls: ApprovalRequest[] = JSON.parse((await at.ctl(['approvals', '--json'])).out);
+    if (calls.length === count) return calls;
+  }
+}
 
 test('a command that looks like another one by marks that nobody sees is shown with them written out, in every command', async () => {
   const at = desk();

@@ -7,6 +7,7 @@ import { type SessionStatus, sessionStatus } from '../../core/session/session-qu
 import type { Session } from '../../core/session/session-state.ts';
 import type { Step } from '../../protocol/session/plan.ts';
 import { readTextFile } from '../../store/fs/file-reads.ts';
+import { CorruptLogError } from '../../store/fs/store-errors.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { listApprovalIds } from '../../store/session/approval-files.ts';
@@ -165,6 +166,20 @@ export async function listApprovalRequests(family: readonly NamedSession[]): Pro
     const asked = approvalRequestOf(paths, session);
     // Until its run is idle, nobody can answer.
     if (asked && !session.run) open.push(asked);
+  }
+  return open;
+}
+
+/** The waiting calls of these sessions. Those with a corrupt event log are left out: nothing in them can be answered. */
+export async function listAllApprovalRequests(sessions: readonly NamedSession[]): Promise<ApprovalRequest[]> {
+  const open: ApprovalRequest[] = [];
+  for (const paths of sessions) {
+    if (listApprovalIds(paths).length === 0) continue;
+    try {
+      open.push(...(await listApprovalRequests([paths])));
+    } catch (error) {
+      if (!(error instanceof CorruptLogError)) throw error;
+    }
   }
   return open;
 }

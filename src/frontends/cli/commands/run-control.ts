@@ -1,17 +1,28 @@
 import type { Argv } from 'yargs';
 import { UserError } from '../../../base/user-error.ts';
+import type { ApprovalRequest } from '../../../client/index.ts';
 import {
   defineCommand,
   type GlobalOptions,
   type JobListing,
   JSON_OPTION,
   openSession,
+  openWorkspaceClient,
   parseWholeNumber,
   SESSION_PREFIX_ARG,
 } from '../common/command.ts';
 import type { ExitName } from '../common/exit-codes.ts';
 import { addSendOptions, defineMessageCommand, sendAndWait } from '../common/send-and-wait.ts';
-import { colorize, formatTable, print, printJson, printNote, toSingleLine } from '../common/terminal.ts';
+import {
+  colorize,
+  formatLocalTime,
+  formatTable,
+  print,
+  printJson,
+  printNote,
+  stripControls,
+  toSingleLine,
+} from '../common/terminal.ts';
 
 export const continueRun = defineCommand({
   usage: 'continue <session> [note..]',
@@ -99,6 +110,41 @@ async function answerApproval(args: ApprovalArgs, says: (id: number) => string):
   const { session, id } = await client.approvalRequest(named, args.id);
   return sendAndWait(client, session, { command: says(id) }, args, { mustExist: true });
 }
+
+export const approvals = defineCommand({
+  usage: 'approvals',
+  describe: 'List the calls that are waiting for approval in all sessions, and how to answer each',
+  builder: (cli) => cli.option('json', JSON_OPTION),
+  async run(args) {
+    const waiting = await (await openWorkspaceClient(args)).allApprovalRequests();
+    if (args.json) printJson(waiting);
+    else if (waiting.length === 0) printNote('No call is waiting for approval.');
+    else print(waiting.map((call) => formatWaitingCall(call, args)).join('\n\n'));
+    return 'ok';
+  },
+});
+
+/** The call to the letter, why it waits and until when, and the commands that answer it. */
+function formatWaitingCall(
+  { session, id, tool, shows, why, expires_at, problem }: ApprovalRequest,
+  { workspace }: GlobalOptions,
+): string {
+  const flag = workspace === undefined ? '' : `--workspace ${quoteForShell(workspace)} `;
+  const target = `${flag}${quoteForShell(session)} ${id}`;
+  const call = stripControls(`${tool} ${shows}`).replaceAll('\n', '\n    ');
+  return [
+    colorize('bold', `${toSingleLine(session, 200)} ${id}: ${toSingleLine(why, 200)}`),
+    `    ${call}`,
+    ...(problem === null ? [] : [`  ${colorize('yellow', toSingleLine(problem, 1000))}`]),
+    `  If nobody answers by ${formatLocalTime(expires_at)}, it is denied.`,
+    `  agentctl approve ${target}`,
+    `  agentctl deny ${target}`,
+  ].join('\n');
+}
+
+/** One word of a command line, whatever the name holds: it is meant to be copied. */
+const quoteForShell = (word: string): string =>
+  /^[\w.,/@+-][\w.,/@+~-]*$/.test(word) ? word : `'${stripControls(word).replaceAll("'", "'\\''")}'`;
 
 export const jobs = defineCommand({
   usage: 'jobs <session> [action] [job]',

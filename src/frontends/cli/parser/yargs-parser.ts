@@ -8,6 +8,7 @@ import { list } from '../commands/list.ts';
 import { archive, doctor, rebuild, remove, rename } from '../commands/maintenance.ts';
 import { plan } from '../commands/plan-actions.ts';
 import {
+  approvals,
   approve,
   cancel,
   continueRun,
@@ -166,7 +167,7 @@ export async function renderCommandHelp(): Promise<Array<{ command: string; help
 /** Every command, in the order of `--help`. */
 const COMMANDS: readonly CliCommand[] = [
   ...[start, stop, takeover, status],
-  ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approve, deny],
+  ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approvals, approve, deny],
   ...[list, show, plan, why, jobs, watch, log],
   ...[templates, saveTemplate],
   ...[serve, acp, mcp],
