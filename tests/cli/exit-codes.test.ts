@@ -71,3 +71,26 @@ test('a session that is not there ends with 4, names the known ones, and is not 
   }
   expect((await at.ctl(['list', '--json'])).out).not.toContain('nobody');
 });
+
+test('with --json an error is also one line of JSON on standard output, with the name of its exit code', async () => {
+  const at = desk();
+  await at.ctl(['send', 'demo', 'hello']);
+  for (const [words, code, exit] of [
+    [['show', 'nobody', '--json'], 'session', 4],
+    [['plan', 'nobody', '--json'], 'session', 4],
+    [['approve', 'demo', '--json'], 'approval', 8],
+    [['send', 'demo', 'hi', '--json', '--wait', '--timeout', '0.1'], 'timeout', 124],
+    [['lsit', '--json'], 'usage', 2],
+    [['list', '--json', '--zork'], 'usage', 2],
+    [['save-template', 'demo', 'weekly', '--json'], 'error', 1],
+  ] as const) {
+    const ran = await at.ctl([...words]);
+    expect([words, ran.code]).toEqual([words, exit]);
+    const { error } = JSON.parse(ran.out);
+    expect(error).toEqual({ code, exit, message: expect.any(String) });
+    expect(ran.out.trimEnd()).not.toContain('\n');
+    expect(ran.err).toContain(error.message);
+  }
+  const word = await at.ctl(['plan', 'nobody', 'add', '--', '--json']);
+  expect([word.code, word.out]).toEqual([4, '']);
+});

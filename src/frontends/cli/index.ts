@@ -1,8 +1,9 @@
+import { escapeInvisible } from '../../base/strings.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import { DOCS_WIDTH } from '../command-line.ts';
 import { type CliServices, openWorkspaceClient } from './common/command.ts';
 import { EXIT_CODES, type ExitName } from './common/exit-codes.ts';
-import { printNote } from './common/terminal.ts';
+import { print, printNote } from './common/terminal.ts';
 import { findQuickCommand } from './parser/quick-line.ts';
 
 /** Runs one command line. Resolves with its exit code; faults a person can mend are said without a stack. */
@@ -21,8 +22,10 @@ export async function runAgentctl(argv: string[], parts: CliServices): Promise<n
     return EXIT_CODES[exit].code;
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
+    const exit = exitCodeOf(error);
     printNote(error.message);
-    return exitCodeOf(error);
+    if (isJsonWanted(argv)) print(escapeInvisible(JSON.stringify(errorEnvelope(error, exit))));
+    return exit;
   }
 }
 
@@ -37,6 +40,18 @@ const EXIT_OF_ERROR: Record<string, ExitName> = {
 function exitCodeOf(error: UserError): number {
   const own = EXIT_OF_ERROR[error.name];
   return own ? EXIT_CODES[own].code : error.exit;
+}
+
+/** Only a flag: behind `--` it is a word of the message. */
+function isJsonWanted(argv: readonly string[]): boolean {
+  const end = argv.indexOf('--');
+  return (end < 0 ? argv : argv.slice(0, end)).includes('--json');
+}
+
+/** What `--json` prints in place of a result. `code` is the name of the exit code, as the table has it. */
+function errorEnvelope({ message }: UserError, exit: number) {
+  const code = Object.entries(EXIT_CODES).find(([, one]) => one.code === exit)?.[0] ?? 'error';
+  return { error: { code, exit, message } };
 }
 
 /** What the completion script of yargs calls us with. */
