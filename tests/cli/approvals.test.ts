@@ -69,7 +69,9 @@ test('approvals lists the calls that wait in all sessions, and the commands it n
   expect(code).toBe(0);
   expect(out).toContain('demo 1: ');
   expect(out).toContain('\n    shell echo a >> ran\n');
-  expect(out).toContain(`  agentctl approve --workspace ${at.root} demo 1\n  agentctl deny --workspace ${at.root} demo 1\n`);
+  expect(out).toContain(
+    `  agentctl approve --workspace ${at.root} demo 1\n  agentctl deny --workspace ${at.root} demo 1\n`,
+  );
   expect(out).toContain(" 'My report' 1\n");
   expect((await at.ctl(['approve', 'demo', '1', '--wait'])).code).toBe(0);
   expect((await waitForCalls(at, 2)).map(({ session }) => session)).toEqual(['My report', 'other']);

@@ -76,10 +76,7 @@ export const plan = defineCommand({
   },
 });
 
-async function printPlan(
-  { session }: Awaited<ReturnType<Client['show']>>,
-  json: boolean | undefined,
-): Promise<void> {
+async function printPlan({ session }: Awaited<ReturnType<Client['show']>>, json: boolean | undefined): Promise<void> {
   const { formatPlanSummary, formatPlanFile } = await import('../../../client/inspect/session-details.ts');
   if (json) print(session.plan ? formatPlanFile(session.plan).trimEnd() : 'null');
   else if (session.plan) print(stripControls(formatPlanSummary(session.plan, 'en', Number.POSITIVE_INFINITY)));

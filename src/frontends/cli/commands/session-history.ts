@@ -40,8 +40,7 @@ export const log = defineCommand({
   async run(args) {
     const { follow } = args;
     const { client, session } = await openSession(args);
-    const from =
-      args.last === undefined ? args.from : Math.max(1, (await client.lastSeq(session)) - args.last + 1);
+    const from = args.last === undefined ? args.from : Math.max(1, (await client.lastSeq(session)) - args.last + 1);
     const gone = await client.removedEventCount(session);
     if ((from ?? 1) <= gone) printNote(removedEventsText(gone));
     const events = client.events(session, { from, follow });

@@ -108,7 +108,10 @@ function resolvePrefix(client: Client, given: string): string {
 
 export const SESSION_ARG = { type: 'string', demandOption: true, describe: 'Name of the session' } as const;
 /** For commands that neither create nor move nor delete the session. */
-export const SESSION_PREFIX_ARG = { ...SESSION_ARG, describe: 'Name of the session, or a unique prefix of it' } as const;
+export const SESSION_PREFIX_ARG = {
+  ...SESSION_ARG,
+  describe: 'Name of the session, or a unique prefix of it',
+} as const;
 export const JSON_OPTION = { type: 'boolean', describe: 'Print JSON' } as const;
 /** Arguments of a command with `--json`. */
 export type JsonOptions = GlobalOptions & { json: boolean | undefined };

@@ -96,7 +96,9 @@ export function buildAgentctlParser(
     })
     .fail((message: string | null, error) => {
       // Without a message it is what a command threw; with one it is a complaint of yargs, a `check` or a `coerce`.
-      throw message === null ? error : new UserError(formatUsageError(message, named?.usage, word), EXIT_CODES.usage.code);
+      throw message === null
+        ? error
+        : new UserError(formatUsageError(message, named?.usage, word), EXIT_CODES.usage.code);
     });
   for (const command of COMMANDS) cli = command.register(cli, parts, ended);
   addCompletion(cli, sessions);
