@@ -170,7 +170,7 @@ export async function listApprovalRequests(family: readonly NamedSession[]): Pro
   return open;
 }
 
-/** The waiting calls of these sessions. Those with a corrupt event log are left out: nothing in them can be answered. */
+/** The waiting calls of these sessions, except those with a corrupt event log, where nothing can be answered. */
 export async function listAllApprovalRequests(sessions: readonly NamedSession[]): Promise<ApprovalRequest[]> {
   const open: ApprovalRequest[] = [];
   for (const paths of sessions) {
