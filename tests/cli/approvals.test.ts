@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { ApprovalRequest } from '../../src/client/index.ts';
 import { type Desk, desk, script } from '../support/agentctl.ts';
@@ -84,14 +84,18 @@ test('approvals says so where no call waits, and a corrupt record hides no other
   const at = await asked();
   mkdirSync(at.path('.sessions/broken/approvals'), { recursive: true });
   writeFileSync(at.path('.sessions/broken/approvals/1.json'), '{}');
-  writeFileSync(at.path('.sessions/broken/events.jsonl'), 'not a record\nat all\n');
+  const record = readFileSync(at.path('.sessions/demo/events.jsonl'), 'utf8');
+  writeFileSync(at.path('.sessions/broken/events.jsonl'), record.replace(/^.*\n/, 'no event\n'));
+  expect((await at.ctl(['show', 'broken'])).code).toBe(1);
   expect((await waitForCalls(at, 1)).map(({ session }) => session)).toEqual(['demo']);
 });
 
 /** The calls that `approvals --json` lists, once there are so many: a call is listed when its run has come to rest. */
 async function waitForCalls(at: Desk, count: number): Promise<ApprovalRequest[]> {
   for (;;) {
-    const calls: ApprovalRequest[] = JSON.parse((await at.ctl(['approvals', '--json'])).out);
+    const { code, out } = await at.ctl(['approvals', '--json']);
+    expect(code, out).toBe(0);
+    const calls: ApprovalRequest[] = JSON.parse(out);
     if (calls.length === count) return calls;
   }
 }
