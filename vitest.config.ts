@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config';
 import type { Reporter } from 'vitest/reporters';
 import { LongestFirst } from './tests/support/longest-first.ts';
-import { separate, sharing } from './tests/support/projects.ts';
+import { isolated, shared } from './tests/support/projects.ts';
 
 /** One plain line at the end, for whoever reads logs with a program. */
 const closingLine: Reporter = {
@@ -20,6 +20,7 @@ export default defineConfig({
     hookTimeout: 30_000,
     // Most tests wait for daemons: with as many workers as cores, both cores are idle half the time.
     maxWorkers: 6,
+    pool: 'forks',
     sequence: { sequencer: LongestFirst },
     reporters: [
       'default',
@@ -27,8 +28,8 @@ export default defineConfig({
       ...(report ? [['json', { outputFile: report }] satisfies [string, object]] : []),
     ],
     projects: [
-      { extends: true, test: { name: 'pure', ...sharing, pool: 'threads', isolate: false } },
-      { extends: true, test: { name: 'real', ...separate, pool: 'forks' } },
+      { extends: true, test: { name: 'shared', ...shared, isolate: false } },
+      { extends: true, test: { name: 'isolated', ...isolated } },
     ],
   },
 });

@@ -92,7 +92,9 @@ test('"stop" ends a command within a second, with everything it started', async 
   const on = ground();
   await on.start(['--base-url', server.url, '--model', 'm']);
   on.sh('demo', 'mkdir inbox && echo "sleep" > inbox/1.md');
-  const pid = Number(await on.file('demo', 'work/pid'));
+  // The shell creates the file before it writes into it.
+  await on.file('demo', 'work/pid');
+  const pid = await until(() => Number(on.sh('demo', 'cat work/pid')), 'the process id of the command');
   on.sh('demo', 'echo stop > inbox/2.md');
   expect(statusOf(await on.file('demo', 'outbox/2.md'))).toBe('done');
   expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('paused');

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { isDaemonBlock, parseUserMessage, unwrapDataBlock } from '../../src/protocol/session/prompt-tags.ts';
-import { ground } from '../support/daemon.ts';
+import { ground, until } from '../support/daemon.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
 
 const KEY = 'sk-flow-0123456789/abcdef+XYZ';
@@ -42,7 +42,8 @@ test('a key is in no file but those a person put it into: not in the record, rep
   on.sh('demo', 'echo again > inbox/3.md');
   expect(await on.file('demo', 'outbox/3.md')).toContain('unknown key "…"');
   on.sh('demo', `echo '{"x-${KEY}": 5}' > session.json; echo again > inbox/4.md`);
-  expect(await on.file('demo', 'outbox/4.md')).toContain('Again [redacted: MY_KEY].');
+  // The settings may be read again before the message is: then the waiting run goes on and has the message join it.
+  await until(() => on.sh('demo', 'cat outbox/*.md').includes('Again [redacted: MY_KEY].'), 'the answer');
   daemon.process.kill('SIGTERM');
   await daemon.ended;
   const theirs = (path: string) =>

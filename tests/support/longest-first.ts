@@ -7,30 +7,43 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
  */
 const LONGEST = [
   'flow/supervisor',
-  'tools/jobs',
+  'cli/daemon',
   'power/power',
   'tools/browser-life',
   'flow/trouble',
-  'tools/browser',
-  'cli/daemon',
+  'flow/poison',
   'flow/daemon',
-  'flow/jobs',
+  'tools/browser',
+  'flow/families',
   'sim/families',
+  'flow/jobs',
+  'flow/watching',
   'tools/browser-consent',
+  'flow/editors',
+  'flow/ownership',
   'flow/crashes',
-  'daemon/watchdog',
+  'core/long-texts',
+  'tools/browser-network',
+  'flow/approvals',
+  'cli/approvals',
   'tools/sandbox',
-  'flow/flood',
   'model/model',
+  'tools/jobs',
+  'daemon/watchdog',
+  'flow/flood',
 ].map((name) => `tests/${name}.test.ts`);
 
-/** Vitest's own order, with the longest files moved to the front. */
+/**
+ * Vitest's own order, with the longest files moved to the front, and behind them those that share no process: a process that is
+ * shared ends when the next file in the queue wants one of its own.
+ */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    const place = ({ moduleId }: TestSpecification) => {
+    const place = ({ moduleId, project }: TestSpecification) => {
       const index = LONGEST.indexOf(relative(process.cwd(), moduleId));
-      return index === -1 ? LONGEST.length : index;
+      if (index !== -1) return index;
+      return project.config.isolate ? LONGEST.length : LONGEST.length + 1;
     };
     return sorted
       .map((file, index) => ({ file, index }))
