@@ -131,7 +131,7 @@ function gatedStore(store: MemoryStore, gates: Gates, setting: Setting): Session
       markSeen: (bytes) => plan.markSeen(bytes),
       sha256: (bytes) => plan.sha256(bytes),
       write: (content) => step('plan write', () => keepingSaves(() => plan.write(content))),
-      archive: (id, content) => step('archive', () => keepingSaves(() => plan.archive(id, content))),
+      archive: (...plans) => step('archive', () => keepingSaves(() => plan.archive(...plans))),
     },
   };
 }

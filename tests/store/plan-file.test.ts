@@ -153,6 +153,15 @@ describe('a plan that has ended', () => {
     expect(fs.readFileSync(paths.plan, 'utf8')).toBe(next);
   });
 
+  test('keeps its place in plan.json where it is at work again', async () => {
+    const { plan, paths, history, text } = session();
+    const [ended, again] = ['{"id":"plan_1"}', '{"id":"plan_1","revision":2}'];
+    await plan.write(again);
+    await plan.archive('plan_1', ended, 'keep');
+    expect([text(), history()]).toEqual([again, []]);
+    expect(fs.readFileSync(join(paths.plans, 'plan_1.json'), 'utf8')).toBe(ended);
+  });
+
   test('is put away where a crash came before the move', async () => {
     const { plan, paths, history } = session();
     const old = '{"id":"plan_1"}';

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import type { Event, EventBody } from '../../src/protocol/session/event.ts';
 import { readEventLog, readStartFor } from '../../src/store/event-log/log-reader.ts';
 import { applyRetention, CorruptLogError, type SessionPaths, sessionPaths } from '../../src/store/index.ts';
+import { openBlobs } from '../../src/store/session/blobs.ts';
 import { countRemovedEvents, filesRemovedBefore } from '../../src/store/session/retention.ts';
 import { diskRig, opened, progressed, tempFolder } from './rig.ts';
 
@@ -99,6 +100,94 @@ describe('old segments of the record', () => {
     bytes[20] = (bytes[20] ?? 0) ^ 1;
     fs.writeFileSync(paths.snapshot, bytes);
     expect(await applyRetention(paths, KEEP, inDays(400))).toMatchObject({ removed: 0 });
+  });
+});
+
+describe('old blobs', () => {
+  const put = (paths: SessionPaths, text: string) => openBlobs(paths.blobs).put(text);
+  const told = (blob: string): EventBody => ({
+    type: 'message.received',
+    id: '1.md',
+    name: '1.md',
+    body: { blob, head: '', chars: 1 },
+    file: { ino: '1', mtime_ns: '1', sha256: '' },
+  });
+
+  /** Blobs named by the first event, by a later one, by the snapshot alone, and by nothing. */
+  async function withBlobs() {
+    const folder = tempFolder();
+    const { store } = diskRig(folder, SMALL);
+    const paths = sessionPaths(folder);
+    const [first = '', later = '', snapshot = '', none = ''] = await Promise.all(
+      ['first', 'later', 'snapshot', 'none'].map((text) => put(paths, text)),
+    );
+    for (let n = 0; n < 20; n++) {
+      const body = n === 0 ? opened : n === 1 ? told(first) : n === 17 ? told(later) : progressed(n);
+      await store.eventLog.append([n === 19 ? idle : body]);
+      if (n === 11) await store.snapshots.save(store.eventLog.position(), { blob: snapshot });
+    }
+    await store.close();
+    return { paths, first, later, snapshot, none };
+  }
+  const blobsIn = (paths: SessionPaths) => fs.readdirSync(paths.blobs).sort();
+
+  test('that only removed segments named, or nothing, go with them; others stay', async () => {
+    const { paths, later, snapshot } = await withBlobs();
+    expect((await applyRetention(paths, KEEP, inDays(91))).removed).toBeGreaterThan(2);
+    expect(blobsIn(paths)).toEqual([later, snapshot].sort());
+  });
+
+  test('stay while no segment goes, and where they are kept for ever', async () => {
+    const { paths } = await withBlobs();
+    await applyRetention(paths, KEEP, inDays(89));
+    await applyRetention(paths, { ...KEEP, recordDays: 0 }, inDays(400));
+    expect(blobsIn(paths)).toHaveLength(4);
+  });
+
+  test('that are used once more meanwhile stay', async () => {
+    const { paths, none } = await withBlobs();
+    const stat = fs.lstatSync(join(paths.blobs, none));
+    await new Promise((done) => setTimeout(done, 20));
+    expect(await put(paths, 'none')).toBe(none);
+    expect(fs.lstatSync(join(paths.blobs, none)).ctimeMs).toBeGreaterThan(stat.ctimeMs);
+    expect(fs.readFileSync(join(paths.blobs, none), 'utf8')).toBe('none');
+  });
+});
+
+describe('what is left in the inbox', () => {
+  const drop = (...path: string[]) => {
+    fs.mkdirSync(join(...path, '..'), { recursive: true });
+    fs.writeFileSync(join(...path), 'x');
+    return join(...path);
+  };
+
+  test('attachments that no message took go after their time, staged files after 36 hours', async () => {
+    const { paths } = await session();
+    const [staged, forgotten] = [drop(paths.inboxStaging, 'half.md'), drop(paths.inboxFiles, 'photo.png')];
+    fs.mkdirSync(join(paths.inboxFiles, 'folder'));
+    fs.utimesSync(staged, 1, 1);
+    expect(await applyRetention(paths, KEEP, inDays(29))).toEqual({ removed: 0, more: false });
+    expect([fs.existsSync(staged), fs.existsSync(forgotten)]).toEqual([false, true]);
+    expect(await applyRetention(paths, KEEP, inDays(31))).toEqual({ removed: 1, more: false });
+    expect(fs.readdirSync(paths.inboxFiles)).toEqual(['folder']);
+  });
+
+  test('attachments stay while a message waits, and where files are kept for ever', async () => {
+    const { paths } = await session();
+    const photo = drop(paths.inboxFiles, 'photo.png');
+    await applyRetention(paths, { ...KEEP, filesDays: 0 }, inDays(400));
+    drop(paths.inbox, '2.json');
+    expect(await applyRetention(paths, KEEP, inDays(400))).toEqual({ removed: 0, more: false });
+    expect(fs.existsSync(photo)).toBe(true);
+  });
+
+  test('nothing is removed through a link', async () => {
+    const { paths, folder } = await session();
+    const elsewhere = drop(folder, 'elsewhere', 'photo.png');
+    fs.rmSync(paths.inboxFiles, { recursive: true, force: true });
+    fs.symlinkSync(join(folder, 'elsewhere'), paths.inboxFiles);
+    await expect(applyRetention(paths, KEEP, inDays(400))).rejects.toThrow('links are not followed');
+    expect(fs.existsSync(elsewhere)).toBe(true);
   });
 });
 

@@ -210,9 +210,10 @@ export function memoryPlan(contents: Contents): SessionStore['plan'] {
       seen = content;
       return { is: 'ours' };
     },
-    async archive(id, content) {
+    async archive(id, content, shown = 'remove') {
       assertReplyName(id);
       contents.plans.set(id, content);
+      if (shown === 'keep') return;
       if (contents.plan !== undefined && contents.plan !== seen) contents.late.push(contents.plan);
       contents.plan = undefined;
       seen = undefined;

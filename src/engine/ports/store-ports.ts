@@ -161,10 +161,10 @@ export type PlanFile = {
    */
   write(content: string): Promise<PlanFileState>;
   /**
-   * Puts `plans/<id>.json` in place and removes the `plan.json` that shows it (moved to history, never deleted).
-   * Idempotent.
+   * Puts `plans/<id>.json` in place and removes the `plan.json` that shows it (moved to history, never deleted), or
+   * keeps it, for a plan that is at work again. Idempotent.
    */
-  archive(id: string, content: string): Promise<void>;
+  archive(id: string, content: string, shown?: 'keep' | 'remove'): Promise<void>;
 };
 
 /** Text of the model call in flight. Never synced; errors writing it do not matter. */

@@ -125,9 +125,11 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
     plansToArchive.push(...sessionLog.takeRemovedPlans());
     for (let plan = plansToArchive[0]; plan; plan = plansToArchive[0]) {
       await sessionLog.sync();
-      await file.archive(plan.id, formatPlanFile(plan));
+      // A plan that is back at work keeps its place in plan.json.
+      const isBack = plan.id === sessionLog.session.plan?.id;
+      await file.archive(plan.id, formatPlanFile(plan), isBack ? 'keep' : 'remove');
       plansToArchive.shift();
-      written = null;
+      if (!isBack) written = null;
     }
     for (let n = 0; n < MAX_WRITE_TRIES && unreadableSave === null; n++) {
       const { plan } = sessionLog.session;

@@ -35,14 +35,16 @@ const Retention = z.strictObject({
     .min(0)
     .max(36_500)
     .optional()
-    .describe('Days to keep closed segments of the event log; default 90, 0 keeps them forever.'),
+    .describe(
+      'Days to keep closed segments of the event log, and the blobs that only they name; default 90, 0 keeps them forever.',
+    ),
   files_days: z
     .int()
     .min(0)
     .max(36_500)
     .optional()
     .describe(
-      'Days to keep files in done/, rejected/, outbox/read/ and plans/history/; default 30, 0 keeps them forever.',
+      'Days to keep files in done/, rejected/, outbox/read/, plans/history/, and attachments in inbox/.files/ that no message took; default 30, 0 keeps them forever.',
     ),
 });
 

@@ -149,11 +149,12 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     history.prune();
   };
 
-  const archive = async (id: string, content: string): Promise<void> => {
+  const archive = async (id: string, content: string, shown: 'keep' | 'remove'): Promise<void> => {
     assertReplyName(id);
     const target = join(paths.plans, `${id}.json`);
     const isThere = ifExists(() => fs.readFileSync(target, 'utf8')) === content;
     if (!isThere) await replaceFile(target, content);
+    if (shown === 'keep') return;
     // A file with another plan was written after this one was removed; a file that is not a plan is not ours to move.
     if (readCurrent() !== undefined || !current || (isThere && planIdIn(current.text) !== id)) return;
     const claim = await history.claim('');
@@ -184,7 +185,7 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     markSeen: accept,
     sha256: sha256Hex,
     write: (content) => inOrder(() => write(content)),
-    archive: (id, content) => inOrder(() => archive(id, content)),
+    archive: (id, content, shown = 'remove') => inOrder(() => archive(id, content, shown)),
   };
 }
 

@@ -15,7 +15,7 @@ export function openBlobs(folder: string): Blobs {
       const hash = sha256Hex(text);
       const path = join(folder, hash);
       // An earlier process may have died before it synced the folder, so an existing blob is synced as well.
-      if (ifExists(() => fs.lstatSync(path))) await syncFolder(folder);
+      if (ifExists(() => isMarkedUsed(path))) await syncFolder(folder);
       else await placeNewFile(join(folder, stagingName()), path, text);
       return hash;
     },
@@ -27,6 +27,13 @@ export function openBlobs(folder: string): Blobs {
       return bytes?.toString();
     },
   };
+}
+
+/** Gives a blob the present time, so that retention, which may be at work, keeps it. Throws ENOENT if there is none. */
+function isMarkedUsed(path: string): true {
+  const now = new Date();
+  fs.lutimesSync(path, now, now);
+  return true;
 }
 
 /** A file's bytes; does not follow a link or wait for a pipe. */

@@ -5,9 +5,11 @@ import { readLastEvent } from '../event-log/log-reader.ts';
 import { listRotatedSegments, openSegments } from '../event-log/segments.ts';
 import { encodeSnapshot } from '../event-log/snapshot-file.ts';
 import { openSnapshotStore } from '../event-log/snapshots.ts';
-import { removeStaging, syncFolder } from '../fs/durable-write.ts';
+import { removeOldStaging, removeStaging, syncFolder } from '../fs/durable-write.ts';
+import { type FolderOnPath, statInFolder, withFolder } from '../fs/open-folder.ts';
 import { replaceFile } from '../fs/replace-file.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
+import { isIgnoredName } from '../layout/file-names.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { WATCHED_VERSIONS } from '../plan/plan-versions.ts';
 
@@ -18,14 +20,16 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 /** Limit per run: a folder that was never swept must not block the daemon. */
 const MAX_FILES_PER_RUN = 1000;
 const MAX_SEGMENTS_PER_RUN = 64;
+const BLOB_NAME = /\b[0-9a-f]{64}\b/g;
 
 /** `retention.json`: which replies may have been removed, so that a rebuild does not publish them again. */
 const RetentionFile = z.object({ version: z.literal(1), files_before: z.iso.datetime() });
 
 /**
  * Removes expired data of a session in which nothing is open, a bounded amount at a time; `more`: call again. Nothing
- * is removed before it was acknowledged: rotated segments only below a base snapshot, replies only from `outbox/read/`,
- * dropped files only once they are recorded. A save of `plan.json` that was not accepted is never removed.
+ * is removed before it was acknowledged: rotated segments only below a base snapshot, and with them the blobs that
+ * nothing kept names; replies only from `outbox/read/`, dropped files only once they are recorded, attachments only
+ * while no message waits. A save of `plan.json` that was not accepted is never removed.
  */
 export async function applyRetention(
   paths: SessionPaths,
@@ -36,9 +40,17 @@ export async function applyRetention(
   if (!(last?.type === 'reply.published' && last.idle)) return { removed: 0, more: false };
   // For sessions that nobody opens any more; for others, opening removes it.
   removeStaging(paths.folder);
-  const segments = keep.recordDays > 0 ? await removeExpiredSegments(paths, daysBefore(now, keep.recordDays)) : 0;
-  const files = keep.filesDays > 0 ? await removeExpiredFiles(paths, daysBefore(now, keep.filesDays)) : 0;
-  return { removed: segments + files, more: segments === MAX_SEGMENTS_PER_RUN || files === MAX_FILES_PER_RUN };
+  const recordEnd = daysBefore(now, keep.recordDays);
+  const segments = keep.recordDays > 0 ? await removeExpiredSegments(paths, recordEnd) : 0;
+  const blobs = segments > 0 ? await removeUnnamedBlobs(paths, recordEnd) : 0;
+  const filesEnd = daysBefore(now, keep.filesDays);
+  const files =
+    keep.filesDays > 0 ? (await removeExpiredFiles(paths, filesEnd)) + removeForgottenAttachments(paths, filesEnd) : 0;
+  removeOldInboxStaging(paths, now);
+  return {
+    removed: segments + blobs + files,
+    more: segments === MAX_SEGMENTS_PER_RUN || files >= MAX_FILES_PER_RUN,
+  };
 }
 
 const daysBefore = (now: Date, days: number) => new Date(now.getTime() - days * DAY_MS);
@@ -62,6 +74,55 @@ async function removeExpiredSegments(paths: SessionPaths, before: Date): Promise
   await syncFolder(paths.sealed);
   return doomed.length;
 }
+
+/**
+ * Removes blobs older than the kept log that nothing in it names: no segment, and no snapshot. A blob that is used once
+ * more meanwhile has a new time.
+ */
+async function removeUnnamedBlobs(paths: SessionPaths, before: Date): Promise<number> {
+  const candidates = listFilesIn(paths.blobs, (name) => /^[0-9a-f]{64}$/.test(name));
+  const old = new Set(candidates.filter((path) => isOlder(path, before)));
+  const segments = listRotatedSegments(paths).map((number) => paths.segment(number));
+  for (const path of [...segments, paths.events, paths.base, paths.snapshot]) {
+    const text = ifExists(() => fs.readFileSync(path, 'latin1')) ?? '';
+    for (const [name] of text.matchAll(BLOB_NAME)) old.delete(join(paths.blobs, name));
+    await new Promise(setImmediate);
+  }
+  const unnamed = [...old].filter((path) => isOlder(path, before));
+  for (const path of unnamed) fs.rmSync(path, { force: true });
+  return unnamed.length;
+}
+
+/** Files that a sender had not finished; opening a session removes them, too. */
+function removeOldInboxStaging(paths: SessionPaths, now: Date): void {
+  inFolderIfThere(paths, [{ path: paths.inbox }, { path: paths.inboxStaging }], (folder) =>
+    removeOldStaging(folder.path('.'), now),
+  );
+}
+
+/** Files in `inbox/.files/` that no message took, unless one waits that may name them. */
+function removeForgottenAttachments(paths: SessionPaths, before: Date): number {
+  const isEmpty = inFolderIfThere(paths, [{ path: paths.inbox }], (inbox) =>
+    fs.readdirSync(inbox.path('.'), { encoding: 'buffer' }).every(isIgnoredName),
+  );
+  if (!isEmpty) return 0;
+  return (
+    inFolderIfThere(paths, [{ path: paths.inbox }, { path: paths.inboxFiles }], (files) => {
+      const forgotten = fs
+        .readdirSync(files.path('.'), { encoding: 'buffer' })
+        .filter((name) => {
+          const stat = statInFolder(files, name);
+          return stat?.isFile() && stat.ctime < before;
+        })
+        .slice(0, MAX_FILES_PER_RUN);
+      for (const name of forgotten) fs.rmSync(files.bytePath(name), { force: true });
+      return forgotten.length;
+    }) ?? 0
+  );
+}
+
+const inFolderIfThere = <T>(paths: SessionPaths, way: FolderOnPath[], job: Parameters<typeof withFolder<T>>[2]) =>
+  ifExists(() => withFolder(paths.folder, way, job));
 
 async function removeExpiredFiles(paths: SessionPaths, before: Date): Promise<number> {
   const doomed = [

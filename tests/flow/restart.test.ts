@@ -1,0 +1,58 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { type Ground, ground, until } from '../support/daemon.ts';
+import { type Answer, startOpenAI } from '../support/openai-server.ts';
+
+/** Every file of the session with its bytes, `live` excepted. */
+function filesOf(on: Ground): Record<string, string> {
+  const folder = on.session('demo');
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const paths = entries.map((entry) => join(entry.parentPath, entry.name)).filter((path) => !path.endsWith('/live'));
+  return Object.fromEntries(paths.sort().map((path) => [path, readFileSync(path, 'latin1')]));
+}
+
+/** Starts and stops the daemon twice; nothing in the session may have changed after either. */
+async function expectUnchangedByStarts(on: Ground, flags: string[]): Promise<void> {
+  const before = filesOf(on);
+  for (let start = 0; start < 2; start++) {
+    const daemon = await on.start(flags);
+    await until(() => on.status()?.pid === daemon.process.pid, 'the status of this daemon');
+    daemon.process.kill('SIGTERM');
+    await daemon.ended;
+    expect(filesOf(on)).toEqual(before);
+  }
+}
+
+async function scripted(answers: Answer[]) {
+  const server = await startOpenAI(({ index }) => answers[index] ?? { text: '[Done]' });
+  onTestFinished(() => server.close());
+  const on = ground();
+  return { on, flags: ['--base-url', server.url, '--model', 'm'] };
+}
+
+const write = { name: 'write_file', args: JSON.stringify({ path: 'pages.txt', content: '1' }) };
+
+test('two more starts change no file of a session whose shelved plan was taken up again', async () => {
+  const { on, flags } = await scripted([
+    { text: '[Step] Read it\n[Step] Write it', calls: [write] },
+    { text: '[Done]' },
+  ]);
+  on.config({ version: 1, limits: { iterations: 1 } });
+  const daemon = await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "write a report" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('iterations');
+  const id = on.plan('demo')?.id;
+  on.sh('demo', 'echo /new > inbox/2.md');
+  await on.file('demo', 'outbox/2.md');
+  expect(on.plan('demo')).toBeUndefined();
+  on.sh('demo', `echo "/continue ${id}" > inbox/3.md`);
+  await on.file('demo', 'outbox/3.md');
+  expect(on.plan('demo')?.id).toBe(id);
+  // Its last event is no reply, so each start opens it.
+  on.sh('demo', `sed -i 's/"Write it"/"Write it well"/' plan.json`);
+  await until(() => on.events('demo').at(-1)?.type === 'plan.edited', 'the edit on record');
+  daemon.process.kill('SIGTERM');
+  await daemon.ended;
+  await expectUnchangedByStarts(on, flags);
+});
