@@ -1,11 +1,9 @@
 import * as fs from 'node:fs';
-import { UserError } from '../base/user-error.ts';
 import type { Reply } from '../protocol/session/reply.ts';
 import type { DaemonStatus } from '../protocol/workspace/daemon-files.ts';
-import { CorruptLogError } from '../store/fs/store-errors.ts';
 import { createUlidGenerator } from '../store/inbox/ulid.ts';
-import { parentSessionOf } from '../store/layout/file-names.ts';
-import { type WorkspacePaths, workspacePaths } from '../store/layout/layout.ts';
+import { familyRootOf } from '../store/layout/file-names.ts';
+import { sessionPaths, type WorkspacePaths, workspacePaths } from '../store/layout/layout.ts';
 import { readLiveOwner, type WorkspaceOwner } from '../store/workspace/owner-file.ts';
 import type { Workspace } from '../store/workspace/workspace.ts';
 import type { DaemonLaunch, TakeoverResult } from './actions/daemon-control.ts';
@@ -14,10 +12,12 @@ import type { PlanSaveResult } from './actions/plan-save.ts';
 import type { RebuiltFile } from './actions/rebuild-files.ts';
 import type { TemplateSummary } from './actions/saved-templates.ts';
 import type { MessageProgress } from './actions/sent-messages.ts';
+import type { UploadedFile } from './actions/uploads.ts';
 import type { FollowOptions, LogLine, SessionUpdate } from './inspect/follow-log.ts';
 import type { ApprovalRequest, SessionDetails } from './inspect/session-details.ts';
 import { readDaemonStatus, type SessionOverview } from './inspect/session-overview.ts';
 import type { StreamOptions, StreamUpdate } from './inspect/stream-session.ts';
+import type { OpenWorkFile, WorkFolder } from './inspect/work-folder.ts';
 import { DaemonState } from './sessions/client-errors.ts';
 import { openSessionFolders } from './sessions/session-folders.ts';
 
@@ -38,7 +38,7 @@ export type Client = {
   send(key: string, message: OutgoingMessage, options?: { mustExist?: boolean }): Promise<SentMessage>;
   /**
    * Drops a message, durably, under the id its sender chose, unless it was sent before. Throws `MessageConflict` if
-   * that id belongs to another message. For messages without files.
+   * that id belongs to another message. For messages without `files`; `attachments` are allowed.
    */
   sendOnce(
     key: string,
@@ -50,6 +50,15 @@ export type Client = {
   waitForReply(key: string, name: string, options?: WaitOptions): Promise<Reply>;
   /** Moves a reply that was consumed to `outbox/read/`. */
   markReplyRead(key: string, name: string): Promise<void>;
+  /**
+   * Puts bytes into the inbox as a file, durably; the session is created if it does not exist. A message refers to it
+   * with `attachments`. Throws `FileTooLarge`.
+   */
+  upload(key: string, name: string, pieces: AsyncIterable<Uint8Array>): Promise<UploadedFile>;
+  /** The files in a folder of the session's `work/`; '' is `work/` itself. Throws `NoSuchFile`. */
+  files(key: string, folder?: string): Promise<WorkFolder>;
+  /** A file of the session's `work/`, opened. The caller reads or closes it. Throws `NoSuchFile`. */
+  openFile(key: string, path: string): Promise<OpenWorkFile>;
   /** A summary of each session, one by one: each requires reading its event log. */
   list(): AsyncGenerator<SessionOverview>;
   show(key: string): Promise<SessionDetails>;
@@ -122,28 +131,10 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     if (!folders.names().includes(session)) await createSession(await workspace(), session);
     return session;
   };
-  /** Children before their parent: after an interruption the family can still be named in the next attempt. */
-  const familyAtRest = async (key: string, doing: string): Promise<string[]> => {
-    const names = folders.family(folders.get(key).name).reverse();
-    for (const name of names) await atRest(name, doing);
-    return names;
-  };
-  const atRest = async (name: string, doing: string): Promise<void> => {
-    if (!(await isRunning(name))) return;
-    const start = readLiveOwner(paths) ? '' : ' once a daemon is running (agentctl start)';
-    throw new DaemonState(
-      `${name} has an active run, so it is not ${doing}. Stop the run first${start}: agentctl stop-run ${name} --wait`,
-    );
-  };
-  /** The daemon does not serve a session whose event log cannot be trusted: no run is in progress there. */
-  const isRunning = async (key: string): Promise<boolean> => {
-    try {
-      return (await folded(folders.get(key))).run !== null;
-    } catch (error) {
-      if (error instanceof CorruptLogError) return false;
-      throw error;
-    }
-  };
+  /** Child sessions work in the folder of their root. */
+  const workOf = (key: string): string =>
+    sessionPaths(paths.session(familyRootOf(folders.get(key).name, (name) => folders.names().includes(name)))).work;
+  const moves = async () => (await import('./actions/move-session.ts')).openSessionMoves({ paths, folders, workspace });
 
   return {
     paths,
@@ -176,6 +167,19 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     async waitForReply(key, name, options = {}) {
       const session = folders.get(key);
       return (await import('./actions/messaging.ts')).waitForReply(session, name, options);
+    },
+    async upload(key, name, pieces) {
+      const session = await ensureSession(key);
+      const { receiveUpload } = await import('./actions/uploads.ts');
+      return { session, ...(await receiveUpload(folders.get(session), name, pieces)) };
+    },
+    async files(key, folder = '') {
+      const work = workOf(key);
+      return (await import('./inspect/work-folder.ts')).listWorkFolder(work, folder);
+    },
+    async openFile(key, path) {
+      const work = workOf(key);
+      return (await import('./inspect/work-folder.ts')).openWorkFile(work, path);
     },
     async *list() {
       const { readOverview } = await import('./inspect/session-overview.ts');
@@ -212,24 +216,9 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       return (await import('./actions/rebuild-files.ts')).rebuildFiles(session, { alone: !isServed });
     },
     family: (key) => folders.family(folders.get(key).name),
-    async archive(key) {
-      let target = '';
-      for (const name of await familyAtRest(key, 'archived')) target = await (await workspace()).archive(name);
-      return target;
-    },
-    async remove(key) {
-      for (const name of await familyAtRest(key, 'removed')) await (await workspace()).remove(name);
-    },
-    async rename(key, to) {
-      const { name } = folders.get(key);
-      const target = folders.folderName(to);
-      const parent = parentSessionOf(name);
-      if (parent !== undefined)
-        throw new UserError(`${name} is a child session of ${parent} and named after it. Rename ${parent}.`);
-      for (const one of await familyAtRest(key, 'renamed'))
-        await (await workspace()).rename(one, target + one.slice(name.length));
-      return target;
-    },
+    archive: async (key) => (await moves()).archive(key),
+    remove: async (key) => (await moves()).remove(key),
+    rename: async (key, to) => (await moves()).rename(key, to),
     approvalRequest: async (key, id) =>
       (await import('./inspect/session-details.ts')).findApprovalRequest(
         folders.family(folders.get(key).name).map(folders.get),

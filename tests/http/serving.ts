@@ -15,7 +15,13 @@ export type Serving = {
   ask(method: string, path: string, asked?: Asked): Promise<Answer>;
 };
 export type Asked = { headers?: Record<string, string | undefined>; body?: unknown; raw?: string | Buffer };
-export type Answer = { status: number; headers: Record<string, unknown>; text: string; json: Record<string, unknown> };
+export type Answer = {
+  status: number;
+  headers: Record<string, unknown>;
+  text: string;
+  bytes: Buffer;
+  json: Record<string, unknown>;
+};
 
 /** Starts a server and waits until it says where it is; it is gone after the test. */
 export async function serveWorkspace({ root }: Desk, ...flags: string[]): Promise<Serving> {
@@ -54,9 +60,11 @@ export function ask(url: string, token: string, method: string, path: string, as
       const pieces: Buffer[] = [];
       answer.on('data', (piece: Buffer) => pieces.push(piece));
       answer.on('end', () => {
-        const text = Buffer.concat(pieces).toString();
-        const json: Record<string, unknown> = /json/.test(answer.headers['content-type'] ?? '') ? JSON.parse(text) : {};
-        done({ status: answer.statusCode ?? 0, headers: answer.headers, text, json });
+        const bytes = Buffer.concat(pieces);
+        const text = bytes.toString();
+        const json: Record<string, unknown> =
+          /json/.test(answer.headers['content-type'] ?? '') && text !== '' ? JSON.parse(text) : {};
+        done({ status: answer.statusCode ?? 0, headers: answer.headers, text, bytes, json });
       });
     });
     sent.once('error', failed);

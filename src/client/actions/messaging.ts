@@ -4,6 +4,7 @@ import { isDiskFull, UserError } from '../../base/user-error.ts';
 import type { ApprovalDecision } from '../../protocol/session/approval.ts';
 import { MessageFile, type MessageOptions } from '../../protocol/session/message.ts';
 import { Reply } from '../../protocol/session/reply.ts';
+import { statIfExists } from '../../store/fs/file-reads.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import { MAX_MESSAGE_BYTES } from '../../store/inbox/dropped-file.ts';
 import { assertAttachable, attachFile, dropMessage } from '../../store/inbox/sender.ts';
@@ -14,7 +15,10 @@ import { watchFolders } from '../inspect/folder-watch.ts';
 import type { ApprovalRequest } from '../inspect/session-details.ts';
 import { NoSuchApproval, WaitedTooLong } from '../sessions/client-errors.ts';
 
-/** A message as a frontend has it. `files` are paths of any files; copies of them are attached. */
+/**
+ * A message as a frontend has it. `files` are paths of any files; copies of them are attached. `attachments` are those
+ * of earlier uploads.
+ */
 export type OutgoingMessage = {
   /** Chosen by a sender that may send twice: the same id with the same content is one message. */
   id?: string | undefined;
@@ -23,15 +27,17 @@ export type OutgoingMessage = {
   options?: MessageOptions | undefined;
   from?: string | undefined;
   files?: string[] | undefined;
+  attachments?: string[] | undefined;
 };
 
 /** A message that is durably in the inbox. Its reply will have the name `name`. */
 export type SentMessage = { session: string; id: string; name: string };
 
 /** Throws UserError if the message would be invalid, before anything is created or written. */
-export function validateOutgoing({ files = [], ...message }: OutgoingMessage): void {
+export function validateOutgoing({ files = [], attachments = [], ...message }: OutgoingMessage): void {
   for (const file of files) assertAttachable(file);
-  const checked = MessageFile.safeParse({ ...message, ...(files.length > 0 && { attachments: ['.files/x'] }) });
+  const named = [...attachments, ...(files.length > 0 ? ['.files/x'] : [])];
+  const checked = MessageFile.safeParse({ ...message, ...(named.length > 0 && { attachments: named }) });
   if (!checked.success) throw new UserError(`Not sent: ${checked.error.issues.map((one) => one.message).join('; ')}.`);
   if (Buffer.byteLength(message.text ?? '') > MAX_MESSAGE_BYTES / 2) {
     throw new UserError('Not sent: a message holds at most 5 MiB of text. Send the text as an attachment (files).');
@@ -54,19 +60,28 @@ export function approvalMessage(asked: ApprovalRequest, hash: string, decision: 
 export async function dropIntoInbox(
   folder: string,
   id: string,
-  { files = [], ...message }: OutgoingMessage,
+  { files = [], attachments: uploaded = [], ...message }: OutgoingMessage,
 ): Promise<string> {
-  const attachments: string[] = [];
+  for (const path of uploaded) assertUploaded(folder, path);
+  const copies: string[] = [];
   const name = messageFileName(id);
   try {
-    for (const file of files) attachments.push(await attachFile(folder, file));
+    for (const file of files) copies.push(await attachFile(folder, file));
+    const attachments = [...uploaded, ...copies];
     const content = formatMessageFile({ ...message, id, ...(attachments.length > 0 && { attachments }) });
     await dropOnFullDisk(folder, { name, content });
     return name;
   } catch (error) {
-    for (const path of attachments) fs.rmSync(join(sessionPaths(folder).inbox, path), { force: true });
+    for (const path of copies) fs.rmSync(join(sessionPaths(folder).inbox, path), { force: true });
     throw error;
   }
+}
+
+function assertUploaded(folder: string, path: string): void {
+  if (statIfExists(join(sessionPaths(folder).inbox, path))?.isFile()) return;
+  throw new UserError(
+    `Not sent: ${JSON.stringify(path)} is not an upload that waits for its message. Upload the file first.`,
+  );
 }
 
 /**

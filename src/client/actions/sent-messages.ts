@@ -12,17 +12,17 @@ type NamedSession = SessionPaths & { name: string };
 
 /**
  * Drops a message under the id its sender chose, unless it was sent before: then nothing is left to do. Returns the
- * name of its reply. Throws `MessageConflict` if the id belongs to another message. For messages without files.
+ * name of its reply. Throws `MessageConflict` if the id belongs to another message. For messages without `files`.
  */
 export async function dropOnce(
   paths: NamedSession,
-  { files: _, id = '', ...message }: OutgoingMessage,
+  { files: _, id = '', attachments = [], ...message }: OutgoingMessage,
 ): Promise<string> {
-  const content = formatMessageFile({ ...message, id });
+  const content = formatMessageFile({ ...message, id, ...(attachments.length > 0 && { attachments }) });
   const earlier = await findSent(paths, id, content);
   if (earlier !== undefined) return earlier;
   try {
-    return await dropIntoInbox(paths.folder, id, message);
+    return await dropIntoInbox(paths.folder, id, { ...message, attachments });
   } catch (error) {
     // Somebody may have sent the same message at this very moment.
     const same = await findSent(paths, id, content);

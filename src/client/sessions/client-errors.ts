@@ -53,3 +53,19 @@ export class PlanConflict extends UserError {
     this.why = why;
   }
 }
+
+/** There is no such file or folder in the session, or the path leads through a link. */
+export class NoSuchFile extends UserError {
+  constructor(message: string) {
+    super(message);
+    this.name = 'NoSuchFile';
+  }
+}
+
+/** An upload is longer than is allowed. */
+export class FileTooLarge extends UserError {
+  constructor(most: number) {
+    super(`The file has more than ${most} bytes. Put it into work/ of the session yourself, or split it.`);
+    this.name = 'FileTooLarge';
+  }
+}

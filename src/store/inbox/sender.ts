@@ -4,7 +4,7 @@ import { basename, dirname } from 'node:path';
 import { UserError } from '../../base/user-error.ts';
 import { linkIfFree, placeNewFile, syncFolder } from '../fs/durable-write.ts';
 import { type OpenFolder, statInFolder, withFolderAsync } from '../fs/open-folder.ts';
-import { wrapDiskErrors } from '../fs/store-errors.ts';
+import { toDiskError, wrapDiskErrors } from '../fs/store-errors.ts';
 import { freeName, safeName } from '../layout/file-names.ts';
 import { sessionPaths } from '../layout/layout.ts';
 
@@ -52,8 +52,34 @@ export async function attachFile(sessionFolder: string, source: string): Promise
   );
 }
 
-async function copyToInboxFiles(source: string, staged: string, files: OpenFolder): Promise<string> {
-  try {
+/**
+ * Puts bytes into `inbox/.files/` as a complete, durable file of about this name, as `attachFile` does. What `pieces`
+ * throws is thrown on, and nothing stays behind.
+ */
+export async function attachBytes(
+  sessionFolder: string,
+  name: string,
+  pieces: AsyncIterable<Uint8Array>,
+): Promise<string> {
+  const paths = sessionPaths(sessionFolder);
+  const inbox = { path: paths.inbox, make: true };
+  return withFolderAsync(paths.folder, [inbox, { path: paths.inboxStaging, make: true }], (staging) =>
+    withFolderAsync(paths.folder, [inbox, { path: paths.inboxFiles, make: true }], (files) =>
+      placeInInboxFiles(name, staging.path(randomBytes(12).toString('hex')), files, async (staged) => {
+        const file = await fs.promises.open(staged, 'wx', 0o600);
+        try {
+          for await (const piece of pieces) await file.writeFile(piece);
+          await file.datasync();
+        } finally {
+          await file.close();
+        }
+      }),
+    ),
+  );
+}
+
+const copyToInboxFiles = (source: string, staged: string, files: OpenFolder): Promise<string> =>
+  placeInInboxFiles(basename(source), staged, files, async () =>
     wrapDiskErrors('copy', source, () => {
       fs.copyFileSync(source, staged, fs.constants.COPYFILE_EXCL | fs.constants.COPYFILE_FICLONE);
       fs.chmodSync(staged, 0o600);
@@ -63,13 +89,26 @@ async function copyToInboxFiles(source: string, staged: string, files: OpenFolde
       } finally {
         fs.closeSync(fd);
       }
-    });
+    }),
+  );
+
+/** Gives a file that `write` makes a free name in `files`; the staged one is removed in any case. */
+async function placeInInboxFiles(
+  wanted: string,
+  staged: string,
+  files: OpenFolder,
+  write: (staged: string) => Promise<void>,
+): Promise<string> {
+  try {
+    await write(staged);
     for (;;) {
       const isTaken = (name: string) => statInFolder(files, name) !== undefined;
-      const name = freeName(safeName(basename(source)), isTaken);
+      const name = freeName(safeName(wanted), isTaken);
       // Another sender may have taken the name since it was checked.
       if (linkIfFree(staged, files.path(name))) return `.files/${name}`;
     }
+  } catch (error) {
+    throw toDiskError(error, 'write to', files.displayPath);
   } finally {
     fs.rmSync(staged, { force: true });
     await syncFolder(files.path('.'));

@@ -29,17 +29,22 @@ const ABSENT_CODES: ReadonlySet<string | undefined> = new Set([
 function inWorkFolder<T>(work: string, path: string, job: (folder: OpenFolder, name: string) => T): T | undefined {
   const parts = path.split('/');
   const name = parts.pop() ?? '';
-  if ([...parts, name].some((part) => part === '' || part === '.' || part === '..' || part.includes('\0')))
-    return undefined;
+  return isPlainPart(name) ? inFolderBelow(work, parts, (folder) => job(folder, name)) : undefined;
+}
+
+function inFolderBelow<T>(work: string, parts: readonly string[], job: (folder: OpenFolder) => T): T | undefined {
+  if (!parts.every(isPlainPart)) return undefined;
   const way = parts.map((_, n) => ({ path: join(work, ...parts.slice(0, n + 1)) }));
   try {
-    return withFolder(dirname(work), [{ path: work }, ...way], (folder) => job(folder, name));
+    return withFolder(dirname(work), [{ path: work }, ...way], job);
   } catch (error) {
     const code = errorCode(error);
     if ((error instanceof UserError || code !== undefined) && ABSENT_CODES.has(code)) return undefined;
     throw error;
   }
 }
+
+const isPlainPart = (part: string): boolean => part !== '' && part !== '.' && part !== '..' && !part.includes('\0');
 
 /** The existing regular files among paths such as `work/a/x.csv`, following no link; at most `most`. */
 export function listExistingFiles(work: string, paths: readonly string[], most: number): string[] {
@@ -53,19 +58,48 @@ export function listExistingFiles(work: string, paths: readonly string[], most: 
   return found;
 }
 
-/** The bytes of an image below `work`; undefined if it has changed. */
-export function readImage(work: string, { path, bytes, sha256 }: ImageFile): Buffer | undefined {
-  return inWorkFolder(work, path, (folder, name) => {
-    const fd = fs.openSync(folder.bytePath(name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+/** The entries of a folder below `work`, '' for `work` itself, following no link. At most `most` of them are read. */
+export function listFolder(work: string, path: string, most: number): FolderEntries | undefined {
+  return inFolderBelow(work, path === '' ? [] : path.split('/'), (folder) => {
+    const opened = fs.opendirSync(folder.path('.'));
     try {
-      const stat = fs.fstatSync(fd);
-      if (!stat.isFile() || stat.size !== bytes) return undefined;
-      const content = fs.readFileSync(fd);
-      return createHash('sha256').update(content).digest('hex') === sha256 ? content : undefined;
+      const entries: FolderEntries['entries'] = [];
+      for (let entry = opened.readSync(); entry; entry = opened.readSync()) {
+        if (entries.length === most) return { entries, isWhole: false };
+        const stat = statInFolder(folder, entry.name);
+        if (stat) entries.push({ name: entry.name, stat });
+      }
+      return { entries, isWhole: true };
     } finally {
-      fs.closeSync(fd);
+      opened.closeSync();
     }
   });
+}
+
+export type FolderEntries = { entries: Array<{ name: string; stat: fs.BigIntStats }>; isWhole: boolean };
+
+/** Opens a regular file below `work` for reading, following no link; undefined if there is none. */
+export function openFileBelow(work: string, path: string): { fd: number; stat: fs.Stats } | undefined {
+  return inWorkFolder(work, path, (folder, name) => {
+    const fd = fs.openSync(folder.bytePath(name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    const stat = fs.fstatSync(fd);
+    if (stat.isFile()) return { fd, stat };
+    fs.closeSync(fd);
+    return undefined;
+  });
+}
+
+/** The bytes of an image below `work`; undefined if it has changed. */
+export function readImage(work: string, { path, bytes, sha256 }: ImageFile): Buffer | undefined {
+  const file = openFileBelow(work, path);
+  if (!file) return undefined;
+  try {
+    if (file.stat.size !== bytes) return undefined;
+    const content = fs.readFileSync(file.fd);
+    return createHash('sha256').update(content).digest('hex') === sha256 ? content : undefined;
+  } finally {
+    fs.closeSync(file.fd);
+  }
 }
 
 /** Keys as the engine creates them: `12.0`, `12.check0`, `12.parts0`. Nothing else may become part of a path. */

@@ -54,15 +54,20 @@ export function checkToken(token: string): MiddlewareHandler {
 
 const hash = (text: string): Buffer => createHash('sha256').update(text).digest();
 
-/** Refuses a write that is not said to be JSON: a page of another site can send text and forms without asking first. */
+const UPLOAD_PATH = /^\/api\/sessions\/[^/]+\/uploads$/;
+
+/**
+ * Refuses a write that is not said to be JSON, or the bytes of an upload: a page of another site can send text and
+ * forms without asking first.
+ */
 export const checkContentType: MiddlewareHandler = async (c, next) => {
   const type = c.req.header('content-type');
-  const isJson = type?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json';
-  if (WRITES.has(c.req.method) && !isJson)
+  const wanted = UPLOAD_PATH.test(c.req.path) ? 'application/octet-stream' : 'application/json';
+  if (WRITES.has(c.req.method) && type?.split(';', 1)[0]?.trim().toLowerCase() !== wanted)
     throw new HttpProblem(415, {
-      wanted: 'Content-Type application/json',
+      wanted: `Content-Type ${wanted}`,
       came: type === undefined ? 'a write without a content type' : JSON.stringify(type),
-      todo: 'Send the header Content-Type: application/json.',
+      todo: `Send the header Content-Type: ${wanted}.`,
     });
   await next();
 };

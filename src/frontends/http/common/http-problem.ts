@@ -42,6 +42,12 @@ type Fault = { status: ProblemStatus; wanted: string; todo: string };
 /** Errors of the client by name: the client is loaded where it is used, and its classes with it. */
 const FAULTS: Readonly<Record<string, Fault>> = {
   NoSuchSession: { status: 404, wanted: 'an existing session', todo: 'GET /api/sessions lists all sessions.' },
+  NoSuchFile: {
+    status: 404,
+    wanted: 'an existing file or folder of work/',
+    todo: 'GET /api/sessions/{session}/files lists them.',
+  },
+  FileTooLarge: { status: 413, wanted: 'a smaller file', todo: 'Send a smaller one.' },
   NoSuchApproval: {
     status: 409,
     wanted: 'a call that is waiting for approval',

@@ -30,7 +30,9 @@ type OperationSpec<I extends Inputs> = {
   headers?: I['headers'];
   /** Checked as JSON; left out where the request has no body. */
   body?: I['body'];
-  answers: Partial<Record<200 | 202, AnswerSpec>>;
+  /** The body is a file, given as `bytes`. */
+  takesFile?: true;
+  answers: Partial<Record<200 | 201 | 202, AnswerSpec>>;
   problems?: readonly ProblemStatus[];
   run: (given: OperationInput<I>) => Promise<Response> | Response;
 };
@@ -42,6 +44,8 @@ type OperationInput<I extends Inputs> = {
   body: z.infer<I['body']>;
   /** The body before its schema left out what it does not know. */
   raw: unknown;
+  /** The body where it is a file; empty otherwise. */
+  bytes: AsyncIterable<Uint8Array>;
   services: HttpServices;
   client: Client;
   /** Aborted when the caller goes away or the server closes. */
@@ -68,16 +72,19 @@ export function defineOperation<
   return {
     ...described,
     async run(c, services) {
-      const raw = c.req.method === 'GET' ? undefined : await readJson(c);
+      const raw = c.req.method === 'GET' || spec.takesFile ? undefined : await readJson(c);
       const given = {
         params: validate(spec.params ?? NOTHING, c.req.param(), 'path'),
         query: validate(spec.query ?? NO_QUERY, c.req.query(), 'query'),
         headers: validate(spec.headers ?? NOTHING, c.req.header(), 'header'),
         body: spec.body ? validate(spec.body, raw, 'body') : undefined,
-        ...{ raw, services, client: services.client },
+        ...{ raw, bytes: bodyOf(c), services, client: services.client },
         signal: AbortSignal.any([c.req.raw.signal, services.closing]),
       };
-      return run(given as Parameters<typeof run>[0]);
+      const response = await run(given as Parameters<typeof run>[0]);
+      // Nobody reads the body of an answer to HEAD: what it holds open is let go here.
+      if (c.req.method === 'HEAD') await response.body?.cancel();
+      return response;
     },
   };
 }
@@ -125,13 +132,17 @@ async function readBytes(c: Context): Promise<Buffer> {
   if (promised > MAX_BODY_BYTES) throw tooLarge(`${promised} bytes`);
   const pieces: Uint8Array[] = [];
   let size = 0;
-  const body: AsyncIterable<Uint8Array> | null = c.req.raw.body;
-  for await (const piece of body ?? []) {
+  for await (const piece of bodyOf(c)) {
     size += piece.length;
     if (size > MAX_BODY_BYTES) throw tooLarge('more than that');
     pieces.push(piece);
   }
   return Buffer.concat(pieces);
+}
+
+async function* bodyOf(c: Context): AsyncIterable<Uint8Array> {
+  const body: AsyncIterable<Uint8Array> | null = c.req.raw.body;
+  yield* body ?? [];
 }
 
 const tooLarge = (came: string): HttpProblem =>
@@ -142,7 +153,11 @@ const tooLarge = (came: string): HttpProblem =>
   });
 
 /** A JSON answer that nobody keeps. */
-export function jsonAnswer(body: unknown, status: 200 | 202 = 200, headers: Record<string, string> = {}): Response {
+export function jsonAnswer(
+  body: unknown,
+  status: 200 | 201 | 202 = 200,
+  headers: Record<string, string> = {},
+): Response {
   return new Response(`${JSON.stringify(body)}\n`, {
     status,
     headers: { ...headers, 'content-type': 'application/json', 'cache-control': 'no-store' },

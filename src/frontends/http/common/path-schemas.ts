@@ -20,6 +20,12 @@ export const FileName = z
   .regex(/^[^./\\\x00][^/\\\x00]*$/, 'wanted one plain file name that does not begin with a dot')
   .max(255);
 
+/** A path below `work/`, with `/` between its parts. */
+export const WorkPath = z
+  .string()
+  .regex(/^[^/\x00]+(?:\/[^/\x00]+)*$/, 'expected a path below work/, such as reports/may.csv')
+  .max(4000);
+
 export const IdempotencyKey = z.object({
   'idempotency-key': z
     .string()

@@ -4,12 +4,18 @@ import { checkContentType, checkSource, checkToken } from '../access/request-che
 import { HttpProblem, problemOf, problemResponse } from '../common/http-problem.ts';
 import { type HttpOperation, type HttpServices, jsonAnswer } from '../common/operation.ts';
 import { STREAM_OPERATION } from '../routes/event-stream.ts';
+import { FILE_OPERATIONS } from '../routes/file-operations.ts';
 import { MESSAGE_OPERATIONS } from '../routes/message-operations.ts';
 import { SESSION_OPERATIONS } from '../routes/session-operations.ts';
 import { openApiDocument } from './openapi.ts';
 
 /** Every operation, in the order of `/openapi.json`. */
-export const OPERATIONS: readonly HttpOperation[] = [...SESSION_OPERATIONS, ...MESSAGE_OPERATIONS, STREAM_OPERATION];
+export const OPERATIONS: readonly HttpOperation[] = [
+  ...SESSION_OPERATIONS,
+  ...MESSAGE_OPERATIONS,
+  ...FILE_OPERATIONS,
+  STREAM_OPERATION,
+];
 
 /** Another protocol on the same port: its routes, all below one path, and the form its clients expect errors in. */
 export type HttpProtocol = {
@@ -41,7 +47,8 @@ export function createHttpApp(services: HttpServices, token: string, protocols: 
   return app;
 }
 
-const honoPath = (path: string): string => path.replace(/\{(\w+)\}/g, ':$1');
+/** `{path}` is the rest of a path, slashes and all. */
+const honoPath = (path: string): string => path.replace('{path}', ':path{.+}').replace(/\/\{(\w+)\}/g, '/:$1');
 
 /** Sessions are not named here: this is answered without a token. */
 function readiness({ client }: HttpServices): Response {

@@ -41,6 +41,7 @@ function operationObject(one: HttpOperation): object {
       ...parametersOf('header', one.headers),
     ],
     ...(one.body && { requestBody: requestBody(one.body) }),
+    ...(one.takesFile && { requestBody: { required: true, content: { 'application/octet-stream': {} } } }),
     responses: {
       ...Object.fromEntries(Object.entries(one.answers).map(([status, answer]) => [status, answerObject(answer)])),
       ...Object.fromEntries(problems.map((status) => [status, PROBLEM])),
