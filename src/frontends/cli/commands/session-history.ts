@@ -157,17 +157,23 @@ export const why = defineCommand({
       .option('json', JSON_OPTION)
       .example('$0 why demo step_2', ''),
   async run(args) {
-    const { findStepExplanation, explainSteps } = await import('../../../client/inspect/explain-steps.ts');
     const { client, session } = await openSession(args);
-    const { name, events } = await loadEvents(client, session);
-    const found = explainSteps(name, events, formatLocalTime);
-    const steps = args.step === undefined ? found.steps : [findStepExplanation(found, args.step)];
+    const { steps, text, hasPlan } = await explainPlan(client, session, args.step);
     if (args.json) printJson(steps);
-    else if (steps.length > 0) print(steps.map(formatExplanation).join('\n'));
-    else printNote(found.plan ? 'The plan has no steps yet.' : 'There is no plan.');
+    else if (steps.length > 0) print(text);
+    else printNote(hasPlan ? 'The plan has no steps yet.' : 'There is no plan.');
     return 'ok';
   },
 });
+
+/** Why each step is closed, or one of them. Throws UserError if there is no such step. */
+export async function explainPlan(client: Client, session: string, step: string | undefined) {
+  const { findStepExplanation, explainSteps } = await import('../../../client/inspect/explain-steps.ts');
+  const { name, events } = await loadEvents(client, session);
+  const found = explainSteps(name, events, formatLocalTime);
+  const steps = step === undefined ? found.steps : [findStepExplanation(found, step)];
+  return { steps, text: steps.map(formatExplanation).join('\n'), hasPlan: found.plan !== null };
+}
 
 /** The sentence about a step; below it rejected claims and earlier times it was closed and reopened. */
 function formatExplanation({ text, closed, moments }: StepExplanation): string {

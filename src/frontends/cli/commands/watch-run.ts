@@ -13,7 +13,8 @@ import {
   toSingleLine,
 } from '../common/terminal.ts';
 
-type ShownSession = Extract<SessionUpdate, { is: 'state' }>['session'];
+/** The state of a session, as those who follow it see it. */
+export type ShownSession = Extract<SessionUpdate, { is: 'state' }>['session'];
 
 type WatchArgs = GlobalOptions & { session: string; follow?: boolean | undefined; json?: boolean | undefined };
 
@@ -181,14 +182,15 @@ function formatRunEnd(status: string, reason: string, text: string): string[] {
   ];
 }
 
-function stepLabel({ plan }: ShownSession, id: string): string {
+/** A step by its place and description, in one line. */
+export function stepLabel({ plan }: ShownSession, id: string): string {
   const place = plan?.steps.findIndex((step) => step.id === id) ?? -1;
   const step = plan?.steps[place];
   return step ? `${place + 1}/${plan?.steps.length} ${toSingleLine(step.description, MAX_LINE_CHARS)}` : id;
 }
 
 /** The values only: a path, a command. The event log has them in full. */
-function formatArgs(args: string): string {
+export function formatArgs(args: string): string {
   try {
     const value: unknown = JSON.parse(args);
     return typeof value === 'object' && value !== null ? Object.values(value).map(String).join(' ') : args;

@@ -106,6 +106,19 @@ function resolvePrefix(client: Client, given: string): string {
   }
 }
 
+/**
+ * The session of that name, or the only one whose name begins with it; undefined if there is none. Throws UserError
+ * where several match.
+ */
+export function findSession(client: Client, given: string): string | undefined {
+  try {
+    return resolvePrefix(client, given);
+  } catch (error) {
+    if (error instanceof UserError && error.name === 'NoSuchSession') return undefined;
+    throw error;
+  }
+}
+
 export const SESSION_ARG = { type: 'string', demandOption: true, describe: 'Name of the session' } as const;
 /** For commands that neither create nor move nor delete the session. */
 export const SESSION_PREFIX_ARG = {

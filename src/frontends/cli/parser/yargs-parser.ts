@@ -27,6 +27,7 @@ import { run, saveTemplate, templates } from '../commands/template-commands.ts';
 import { watch } from '../commands/watch-run.ts';
 import type { CliCommand, CliServices, GlobalOptions } from '../common/command.ts';
 import { EXIT_CODES, type ExitName, formatExitCodes } from '../common/exit-codes.ts';
+import { chat } from '../live/live-commands.ts';
 
 /** Options that may be given several times, and positionals of several words. */
 const REPEATABLE_FLAGS = ['file', 'text', 'note', 'args', 'param', 'params'];
@@ -117,7 +118,9 @@ function addCompletion(cli: Argv<GlobalOptions>, sessions: string[]): void {
     'Print a completion script for bash or zsh',
     (current: string, args: { _: string[] }, usual: DefaultCompletion, done: (words: string[]) => void) => {
       const [, name, ...words] = args._;
-      const takesSession = COMMANDS.some((command) => isCalled(command, name) && command.usage.includes('<session>'));
+      const takesSession = COMMANDS.some(
+        (command) => isCalled(command, name) && /[<[]session[>\]]/.test(command.usage),
+      );
       if (takesSession && words.length <= 1 && !current.startsWith('-')) done(sessions);
       else usual((_, found) => done(found ?? []));
     },
@@ -170,6 +173,7 @@ export async function renderCommandHelp(): Promise<Array<{ command: string; help
 const COMMANDS: readonly CliCommand[] = [
   ...[start, stop, takeover, status],
   ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approvals, approve, deny],
+  ...[chat],
   ...[list, show, plan, why, jobs, watch, log],
   ...[templates, saveTemplate],
   ...[serve, acp, mcp],

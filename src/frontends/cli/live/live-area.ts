@@ -1,0 +1,135 @@
+import { escapeMisleading } from '../../../base/strings.ts';
+import { cellWidth, charWidth, fitToWidth, wrapLine } from '../common/cell-text.ts';
+import { colorize, stripControls } from '../common/terminal.ts';
+
+/** A terminal to write to. */
+export type TerminalOutput = Pick<NodeJS.WriteStream, 'write' | 'columns' | 'rows'>;
+
+/** What is below the text that stays. `cursor` is a position in `draft`, in UTF-16 units. */
+export type LiveView = { status: string; hint: string; prompt: string; draft: string; cursor: number };
+
+/**
+ * Text that stays, and below it lines that change: the unfinished end of streamed text, a status line, a hint and the
+ * prompt. What was printed is never painted again, so the scrollback of the terminal has it once.
+ */
+export type LiveArea = {
+  /** Prints lines that stay; streamed text that ended in the middle of a line is ended first. May have colours. */
+  line(text: string): void;
+  /** Prints a piece of streamed text, which may end anywhere. */
+  text(piece: string): void;
+  show(view: Partial<LiveView>): void;
+  /** Draws the changing lines again, after the size changed or something else wrote to the terminal. */
+  redraw(): void;
+  /** Removes the changing lines. */
+  close(): void;
+};
+
+/** Between these a terminal that knows them shows nothing; the others ignore them. */
+export const BEGIN_FRAME = '\u001b[?2026h';
+export const END_FRAME = '\u001b[?2026l';
+const CLEAR_BELOW = '\r\u001b[J';
+const move = (count: number, direction: 'A' | 'C') => (count > 0 ? `\u001b[${count}${direction}` : '');
+
+/** Longest status line and hint, in cells: a short line is seldom broken when the window gets narrower. */
+const MAX_STATUS_CELLS = 100;
+
+export function openLiveArea(out: TerminalOutput): LiveArea {
+  const view: LiveView = { status: '', hint: '', prompt: '', draft: '', cursor: 0 };
+  let tail = '';
+  let drawn: DrawnRows = { widths: [], row: 0, column: 0 };
+  const columns = () => Math.max(8, out.columns || 80);
+
+  const erase = () => `${move(rowsAbove(drawn, columns()), 'A')}${CLEAR_BELOW}`;
+  const paint = (stays: readonly string[]) => {
+    const erased = erase();
+    const { text, rows } = layOut(view, tail, columns(), out.rows || 24);
+    drawn = rows;
+    out.write(`${BEGIN_FRAME}${erased}${stays.map((line) => `${line}\r\n`).join('')}${text}${END_FRAME}`);
+  };
+  /** The rows of streamed text that cannot change any more. */
+  const takeRows = (text: string): string[] => {
+    const lines = (tail + text).split('\n');
+    const rows = lines.map((line) => wrapLine(line, columns()));
+    const last = rows.pop() ?? [''];
+    tail = last.pop() ?? '';
+    return [...rows.flat(), ...last];
+  };
+
+  return {
+    line(text) {
+      const ended = tail === '' ? [] : [tail];
+      tail = '';
+      paint([...ended, ...escapeMisleading(text).split('\n')]);
+    },
+    text: (piece) => paint(takeRows(escapeMisleading(stripControls(piece.replaceAll('\t', '    '))))),
+    show(change) {
+      const isSame = Object.entries(change).every(([key, value]) => view[key as keyof LiveView] === value);
+      Object.assign(view, change);
+      if (!isSame) paint([]);
+    },
+    redraw: () => paint([]),
+    close() {
+      out.write(`${BEGIN_FRAME}${erase()}${tail === '' ? '' : `${tail}\r\n`}${END_FRAME}`);
+      tail = '';
+      drawn = { widths: [], row: 0, column: 0 };
+    },
+  };
+}
+
+/** What was drawn: the cells of each row, and where the cursor was left. */
+type DrawnRows = { widths: number[]; row: number; column: number };
+
+/** Rows between the first one drawn and the cursor, now that the terminal may be narrower and have broken some. */
+function rowsAbove({ widths, row, column }: DrawnRows, columns: number): number {
+  const above = widths.slice(0, row).map((cells) => Math.max(1, Math.ceil(cells / columns)));
+  const inRow = column > 0 && column === widths[row] ? column - 1 : column;
+  return above.reduce((sum, rows) => sum + rows, Math.floor(inRow / columns));
+}
+
+/** The changing lines and the way from their end to the cursor. */
+function layOut(
+  { status, hint, prompt, draft, cursor }: LiveView,
+  tail: string,
+  columns: number,
+  height: number,
+): { text: string; rows: DrawnRows } {
+  const width = Math.min(columns - 1, MAX_STATUS_CELLS);
+  const notes = [status, hint].filter((note) => note !== '').map((note) => fitToWidth(stripControls(note), width));
+  const above = [...(tail === '' ? [] : [tail]), ...notes];
+  const input = layOutDraft(prompt, draft, cursor, columns);
+  // A draft longer than the window is shown around the cursor.
+  const most = Math.max(1, height - above.length - 1);
+  const first = Math.max(0, Math.min(input.row - most + 1, input.rows.length - most));
+  const shown = input.rows.slice(first, first + most);
+  const row = above.length + input.row - first;
+  const rows = [...above, ...shown];
+  const painted = [...(tail === '' ? [] : [tail]), ...notes.map((note) => colorize('dim', note)), ...shown];
+  const text = `${painted.join('\r\n')}${move(rows.length - 1 - row, 'A')}\r${move(input.column, 'C')}`;
+  return { text, rows: { widths: rows.map(cellWidth), row, column: input.column } };
+}
+
+/** The prompt and the draft in rows, and the place of the cursor in them. */
+function layOutDraft(prompt: string, draft: string, cursor: number, columns: number) {
+  const rows = [''];
+  let column = 0;
+  let at = { row: 0, column: 0 };
+  let passed = -prompt.length;
+  for (const char of prompt + draft) {
+    const shown = charWidth(char) === 0 && char < ' ' ? ' ' : char;
+    const width = charWidth(shown);
+    if (column + width > columns) {
+      rows.push('');
+      column = 0;
+    }
+    if (passed === cursor) at = { row: rows.length - 1, column };
+    rows[rows.length - 1] += shown;
+    column += width;
+    passed += char.length;
+  }
+  if (column >= columns) {
+    rows.push('');
+    column = 0;
+  }
+  if (passed <= cursor) at = { row: rows.length - 1, column };
+  return { rows, ...at };
+}
