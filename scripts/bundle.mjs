@@ -1,12 +1,33 @@
 // Makes dist/ out of src/: each program in a few files, the library in one. Why, and what it brought: docs/decisions/0010-bundles.md
-import { chmodSync, cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { isAbsolute, resolve } from 'node:path';
 import { rolldown } from 'rolldown';
 
 const OUT = 'dist';
 
-/** Inlined, since every program loads it, from a hundred files of which it uses half. Other packages stay in node_modules. */
-const INLINED = 'zod';
+/** Loaded by every program, from a hundred files of which it uses half; it stands in a file of its own. */
+const SHARED = 'zod';
+
+/**
+ * Packages inlined into the programs, each with those it needs: loading them file by file takes several times as long. The others
+ * stay in node_modules: they find files by their own place (write-file-atomic, playwright-core), or few sessions need them.
+ */
+const INLINED = [
+  SHARED,
+  ...['openai', 'yaml', 'ipaddr.js', 'chokidar', 'readdirp', 'p-queue', 'p-timeout', 'eventemitter3'],
+  ...[
+    '@modelcontextprotocol/server',
+    '@modelcontextprotocol/core',
+    '@agentclientprotocol/sdk',
+    'hono',
+    '@hono/node-server',
+  ],
+  ...['yargs', 'yargs-parser', 'y18n', 'cliui', 'escalade', 'get-caller-file'],
+  ...['wrap-ansi', 'ansi-styles', 'strip-ansi', 'ansi-regex', 'string-width'],
+];
+
+/** What is inlined in place of a package. */
+const STAND_INS = { 'string-width': resolve('scripts/plain-width.mjs') };
 
 /**
  * What stands together in one file, each with all that it imports: what the start of a daemon or a short command needs. Whatever
@@ -32,9 +53,12 @@ const PROGRAMS = {
   },
 };
 
+/** Folders of the packages that were inlined. */
+const inlined = new Set();
+
 rmSync(OUT, { recursive: true, force: true });
 for (const [name, files] of Object.entries(PROGRAMS)) {
-  const groups = [[INLINED, isInlined], ...Object.entries(files).map(([group, sources]) => [group, among(sources)])];
+  const groups = [[SHARED, isShared], ...Object.entries(files).map(([group, sources]) => [group, among(sources)])];
   // Where a module is wanted by several, the first of them has it.
   const ranked = groups.map(([group, test], place) => ({ name: group, test, priority: groups.length - place }));
   await write(name, isOursOrInlined, { groups: ranked });
@@ -51,12 +75,13 @@ async function write(name, within, codeSplitting) {
   const bundle = await rolldown({
     input: { [name]: `src/${name}.ts` },
     platform: 'node',
+    resolve: { alias: STAND_INS },
     tsconfig: false,
     external: (id) => !within(id),
     // What a short command loads late, yargs' table of all commands has anyway.
     checks: { ineffectiveDynamicImport: false },
   });
-  await bundle.write({
+  const { output } = await bundle.write({
     dir: OUT,
     format: 'esm',
     entryFileNames: '[name].js',
@@ -66,6 +91,10 @@ async function write(name, within, codeSplitting) {
     codeSplitting,
   });
   await bundle.close();
+  for (const id of output.flatMap(({ moduleIds = [] }) => moduleIds)) {
+    const [folder] = /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id) ?? [];
+    if (folder) inlined.add(folder);
+  }
 }
 
 function among(sources) {
@@ -73,8 +102,13 @@ function among(sources) {
   return (id) => paths.has(id);
 }
 
+function isShared(id) {
+  return id.includes(`/node_modules/${SHARED}/`);
+}
+
+/** Of a package as it is imported (`openai/streaming`), and of one of its files. */
 function isInlined(id) {
-  return id === INLINED || id.includes(`/node_modules/${INLINED}/`);
+  return INLINED.some((name) => id === name || id.startsWith(`${name}/`) || id.includes(`/node_modules/${name}/`));
 }
 
 function isOurs(id) {
@@ -85,9 +119,14 @@ function isOursOrInlined(id) {
   return isOurs(id) || isInlined(id);
 }
 
-/** The licence of what is inlined asks to go along with every copy. */
+/** The licences of what is inlined ask to go along with every copy. */
 function notice() {
-  const folder = `node_modules/${INLINED}`;
-  const { version } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8'));
-  return `The programs hold parts of ${INLINED} ${version}, under this licence:\n\n${readFileSync(`${folder}/LICENSE`, 'utf8')}`;
+  return [...inlined].sort().map(noticeOf).join('\n');
+}
+
+function noticeOf(folder) {
+  const { name, version } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8'));
+  const file = readdirSync(folder).find((one) => /^licen[cs]e/i.test(one));
+  if (!file) throw new Error(`${folder} is inlined and has no licence file.`);
+  return `The programs hold parts of ${name} ${version}, under this licence:\n\n${readFileSync(`${folder}/${file}`, 'utf8')}`;
 }

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
 import { resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
@@ -75,11 +76,40 @@ test('every file that a built program finds by its own place is there', () => {
   expect(wanted.filter((path) => !existsSync(path))).toEqual([]);
 });
 
+test('the built programs import no package that agentd does not depend on itself', () => {
+  const { dependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as { dependencies: object };
+  const built = readdirSync('dist', { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.js'));
+  const imported = built.flatMap((name) =>
+    Array.from(
+      readFileSync(resolve('dist', name), 'utf8').matchAll(/^import [^"'\n]*["']([^."'][^"']*)["'];$/gm),
+      ([, from = '']) => from,
+    ),
+  );
+  const names = imported.map((from) => /^(?:@[^/]+\/)?[^/]+/.exec(from)?.[0] ?? from);
+  expect(names).toContain('write-file-atomic');
+  expect([...new Set(names)].filter((name) => !isBuiltin(name) && !(name in dependencies))).toEqual([]);
+});
+
+test('each package that is inlined has its licence in the notices', () => {
+  const built = readdirSync('dist', { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.js'));
+  const packages = built.flatMap((name) =>
+    Array.from(
+      readFileSync(resolve('dist', name), 'utf8').matchAll(
+        /^\/\/(?:#region)? node_modules\/((?:@[^/\n]+\/)?[^/\n]+)\//gm,
+      ),
+      ([, name = '']) => name,
+    ),
+  );
+  const notices = readFileSync('dist/THIRD-PARTY-NOTICES.txt', 'utf8');
+  expect(packages).toEqual(expect.arrayContaining(['zod', 'yargs', 'openai', '@modelcontextprotocol/server']));
+  expect([...new Set(packages)].filter((name) => !notices.includes(`parts of ${name} `))).toEqual([]);
+});
+
 type Loaded = { out: string; packages: string[]; files: string[]; sources: string[] };
 
 /**
- * Runs a built program to its end, agentd until it is ready. What it loaded: files of node_modules, files of dist, and the sources
- * that stand in those, each under its path.
+ * Runs a built program to its end, agentd until it is ready. What it loaded: files of packages, inlined or not, files of dist, and
+ * the sources that stand in those, each under its path.
  */
 async function loadedBy(program: 'agentd' | 'agentctl', args: string[]): Promise<Loaded> {
   const told =
@@ -102,7 +132,11 @@ async function loadedBy(program: 'agentd' | 'agentctl', args: string[]): Promise
     .flatMap((line) => (line.startsWith('LOADS file:') ? [fileURLToPath(line.slice(6))] : []));
   const files = loaded.filter((path) => path.startsWith(resolve('dist')));
   const sources = files.flatMap((path) =>
-    Array.from(readFileSync(path, 'utf8').matchAll(/^\/\/ (src\/\S+\.ts)$/gm), ([, source = '']) => source),
+    Array.from(
+      readFileSync(path, 'utf8').matchAll(/^\/\/(?:#region)? (\S+\.[cm]?[jt]s)$/gm),
+      ([, source = '']) => source,
+    ),
   );
-  return { out, packages: loaded.filter((path) => path.includes('/node_modules/')), files, sources };
+  const packages = [...loaded, ...sources].filter((path) => /(?:^|\/)node_modules\//.test(path));
+  return { out, packages, files, sources };
 }
