@@ -34,6 +34,8 @@ export type Client = {
   newestSessions(most: number): string[];
   /** The folder of the session with this key. */
   folder(key: string): string;
+  /** The name of that folder; if there is no such session, the name it would get. */
+  sessionName(key: string): string;
   /** Drops a message, durably. Creates the session if it does not exist, unless `mustExist` is set. */
   send(key: string, message: OutgoingMessage, options?: { mustExist?: boolean }): Promise<SentMessage>;
   /**
@@ -141,6 +143,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     sessions: folders.names,
     newestSessions: folders.newest,
     folder: (key) => folders.get(key).folder,
+    sessionName: folders.folderName,
     async send(key, message, { mustExist = false } = {}) {
       if (mustExist) folders.get(key);
       const { validateOutgoing, dropIntoInbox } = await import('./actions/messaging.ts');

@@ -1,7 +1,9 @@
 import { setMaxListeners } from 'node:events';
 import { createAdaptorServer, type ServerType } from '@hono/node-server';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
+import { openAccessTokens } from '../../client/actions/access-token.ts';
 import type { Client } from '../../client/index.ts';
+import { identifyByToken } from './access/request-checks.ts';
 import { createHttpApp, type HttpProtocol } from './server/http-app.ts';
 
 const HOST = '127.0.0.1';
@@ -32,7 +34,8 @@ export async function serveHttp(client: Client, { port, complain, protocols }: H
   const closing = new AbortController();
   // Each open stream listens to it.
   setMaxListeners(0, closing.signal);
-  const { fetch } = createHttpApp({ client, closing: closing.signal, complain }, await client.accessToken(), protocols);
+  const identify = identifyByToken(client, await client.accessToken(), openAccessTokens(client.paths));
+  const { fetch } = createHttpApp({ workspace: client, closing: closing.signal, complain }, identify, protocols);
   const server = createAdaptorServer({ fetch });
   const taken = await listen(server, port);
   // Too many open files, for one: a fault that nobody listens for would end the process.
