@@ -94,6 +94,11 @@ export const serve = defineCommand({
         coerce: parsePort,
         describe: 'Port to listen on; 0 picks a free one',
       })
+      .option('socket', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'Listen on this Unix socket too; needs no token, and only you can open it',
+      })
       .option('openai', { type: 'boolean', default: false, describe: 'Serve clients of OpenAI too, below /v1' }),
   async run(args) {
     const client = await openWorkspaceClient(args);
@@ -102,7 +107,9 @@ export const serve = defineCommand({
     });
     const { serveHttp } = await import('../../http/index.ts');
     const protocols = args.openai ? [(await import('../../openai/openai-routes.ts')).OPENAI_PROTOCOL] : [];
-    const server = await serveHttp(client, { port: args.port, complain: printNote, protocols });
+    const server = await serveHttp(client, {
+      ...{ port: args.port, socket: args.socket, complain: printNote, protocols },
+    });
     print(`SERVING ${server.url}`);
     await stopped;
     await server.close();

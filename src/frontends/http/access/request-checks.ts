@@ -16,8 +16,8 @@ const WRITES = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 
 /**
  * Refuses what a page of another site can make a browser send: a request to another name that was bound to this
- * address (`Host`), and one from a page that is not of this server (`Origin`). Any port is taken, since it may have
- * been forwarded.
+ * address (`Host`), and one from a page that is not of this server (`Origin`, `Sec-Fetch-Site`); a link to this server
+ * may be followed from anywhere. Any port is taken, since it may have been forwarded.
  */
 export const checkSource: MiddlewareHandler = async (c, next) => {
   const host = c.req.header('host')?.toLowerCase() ?? '';
@@ -34,10 +34,18 @@ export const checkSource: MiddlewareHandler = async (c, next) => {
       came: `Origin ${JSON.stringify(origin)}`,
       todo: 'Omit the Origin header; pages of other sites may not use this server.',
     });
+  const site = c.req.header('sec-fetch-site');
+  const isLink = c.req.method === 'GET' && c.req.header('sec-fetch-mode') === 'navigate';
+  if (site !== undefined && site !== 'same-origin' && site !== 'none' && !isLink)
+    throw new HttpProblem(403, {
+      wanted: 'a request from a program, or from a page of this server',
+      came: `one from a page of another site (Sec-Fetch-Site ${JSON.stringify(site)})`,
+      todo: 'Pages of other sites may not use this server.',
+    });
   await next();
 };
 
-/** Whose token this is, as the client that they may use; undefined: nobody's. Throws UserError where that is unknown. */
+/** The client that the holder of a token may use; undefined: nobody's. Throws UserError where that cannot be known. */
 export type Identify = (token: string) => Client | undefined;
 
 /** The admin's token is compared in constant time by its hash; others are looked up in `.agentd/tokens.json`. */
@@ -58,6 +66,10 @@ export function checkToken(identify: Identify, complain: (text: string) => void)
   const reported = new Set<string>();
   return async (c, next) => {
     if (OPEN_PATHS.has(c.req.path)) return next();
+    if (c.env.owner) {
+      c.set('client', c.env.owner);
+      return next();
+    }
     const header = c.req.header('authorization');
     const came = /^Bearer +(\S+) *$/i.exec(header ?? '')?.[1];
     let fault = '';

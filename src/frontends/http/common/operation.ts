@@ -3,8 +3,8 @@ import { z } from 'zod';
 import type { Client } from '../../../client/index.ts';
 import { HttpProblem, type ProblemStatus } from './http-problem.ts';
 
-/** What is known of every request. `client`: what its sender may use. */
-export type HttpEnv = { Variables: { client: Client } };
+/** What is known of every request. `owner`: it came in where no token is needed. `client`: what its sender may use. */
+export type HttpEnv = { Bindings: { owner?: Client }; Variables: { client: Client } };
 
 /** What every operation is given. */
 export type HttpServices = {
