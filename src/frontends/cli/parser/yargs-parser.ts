@@ -5,7 +5,7 @@ import { UserError } from '../../../base/user-error.ts';
 import { DOCS_WIDTH, packageVersion, rejectRepeatedFlags, WORKSPACE_OPTION } from '../../command-line.ts';
 import { acp, mcp, serve, start, stop, takeover, token } from '../commands/daemon-lifecycle.ts';
 import { list } from '../commands/list.ts';
-import { archive, doctor, rebuild, remove, rename } from '../commands/maintenance.ts';
+import { archive, doctor, rebuild, remove, rename, settings } from '../commands/maintenance.ts';
 import { plan } from '../commands/plan-actions.ts';
 import {
   approvals,
@@ -171,7 +171,7 @@ const COMMANDS: readonly CliCommand[] = [
   ...[start, stop, takeover, status],
   ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approvals, approve, deny],
   ...[list, show, plan, why, jobs, watch, log],
-  ...[templates, saveTemplate],
+  ...[templates, saveTemplate, settings],
   ...[serve, token, acp, mcp],
   ...[archive, remove, rename, rebuild, doctor],
 ];

@@ -99,6 +99,10 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
     saveTemplate: inSession('admin', client.saveTemplate),
     daemon: client.daemon,
     settingsFault: client.settingsFault,
+    settings: async (key) => {
+      need('admin');
+      return client.settings(key === undefined ? undefined : visible(key));
+    },
     accessToken: asAdmin(client.accessToken),
     status: asAdmin(client.status),
     start: asAdmin(client.start),

@@ -7,7 +7,7 @@ import { type HttpEnv, type HttpOperation, type HttpServices, jsonAnswer } from 
 import { STREAM_OPERATION } from '../routes/event-stream.ts';
 import { FILE_OPERATIONS } from '../routes/file-operations.ts';
 import { MESSAGE_OPERATIONS } from '../routes/message-operations.ts';
-import { SESSION_OPERATIONS } from '../routes/session-operations.ts';
+import { SESSION_OPERATIONS, WORKSPACE_OPERATIONS } from '../routes/session-operations.ts';
 import { openApiDocument } from './openapi.ts';
 
 /** Every operation, in the order of `/openapi.json`. */
@@ -16,6 +16,7 @@ export const OPERATIONS: readonly HttpOperation[] = [
   ...MESSAGE_OPERATIONS,
   ...FILE_OPERATIONS,
   STREAM_OPERATION,
+  ...WORKSPACE_OPERATIONS,
 ];
 
 /** Another protocol on the same port: its routes, all below one path, and the form its clients expect errors in. */
