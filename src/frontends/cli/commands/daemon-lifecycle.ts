@@ -99,14 +99,18 @@ export const serve = defineCommand({
         requiresArg: true,
         describe: 'Listen on this Unix socket too; needs no token, and only you can open it',
       })
-      .option('openai', { type: 'boolean', default: false, describe: 'Serve clients of OpenAI too, below /v1' }),
+      .option('openai', { type: 'boolean', default: false, describe: 'Serve clients of OpenAI too, below /v1' })
+      .option('mcp', { type: 'boolean', default: false, describe: 'Serve clients of MCP too, as /mcp' }),
   async run(args) {
     const client = await openWorkspaceClient(args);
     const stopped = new Promise<void>((stop) => {
       for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop());
     });
     const { serveHttp } = await import('../../http/index.ts');
-    const protocols = args.openai ? [(await import('../../openai/openai-routes.ts')).OPENAI_PROTOCOL] : [];
+    const protocols = [
+      ...(args.openai ? [(await import('../../openai/openai-routes.ts')).OPENAI_PROTOCOL] : []),
+      ...(args.mcp ? [(await import('../../mcp/http-endpoint.ts')).mcpProtocol()] : []),
+    ];
     const server = await serveHttp(client, {
       ...{ port: args.port, socket: args.socket, complain: printNote, protocols },
     });
