@@ -1,4 +1,5 @@
 import * as fs from 'node:fs';
+import { dirname } from 'node:path';
 import type { Reply } from '../protocol/session/reply.ts';
 import type { DaemonStatus } from '../protocol/workspace/daemon-files.ts';
 import { createUlidGenerator } from '../store/inbox/ulid.ts';
@@ -7,15 +8,15 @@ import { sessionPaths, type WorkspacePaths, workspacePaths } from '../store/layo
 import { readLiveOwner, type WorkspaceOwner } from '../store/workspace/owner-file.ts';
 import type { Workspace } from '../store/workspace/workspace.ts';
 import type { DaemonLaunch, TakeoverResult } from './actions/daemon-control.ts';
-import type { OutgoingMessage, SentMessage, WaitOptions } from './actions/messaging.ts';
+import type { OutgoingMessage, SentMessage, UploadedFile, WaitOptions } from './actions/messaging.ts';
 import type { PlanSaveResult } from './actions/plan-save.ts';
 import type { RebuiltFile } from './actions/rebuild-files.ts';
 import type { TemplateSummary } from './actions/saved-templates.ts';
 import type { MessageProgress } from './actions/sent-messages.ts';
-import type { UploadedFile } from './actions/uploads.ts';
 import type { FollowOptions, LogLine, SessionUpdate } from './inspect/follow-log.ts';
 import type { ApprovalRequest, SessionDetails } from './inspect/session-details.ts';
 import { readDaemonStatus, type SessionOverview } from './inspect/session-overview.ts';
+import type { SettingsReport } from './inspect/settings-report.ts';
 import type { StreamOptions, StreamUpdate } from './inspect/stream-session.ts';
 import type { OpenWorkFile, WorkFolder } from './inspect/work-folder.ts';
 import { DaemonState } from './sessions/client-errors.ts';
@@ -34,6 +35,8 @@ export type Client = {
   newestSessions(most: number): string[];
   /** The folder of the session with this key. */
   folder(key: string): string;
+  /** The name of that folder; if there is no such session, the name it would get. */
+  sessionName(key: string): string;
   /** Drops a message, durably. Creates the session if it does not exist, unless `mustExist` is set. */
   send(key: string, message: OutgoingMessage, options?: { mustExist?: boolean }): Promise<SentMessage>;
   /**
@@ -106,6 +109,8 @@ export type Client = {
   status(): DaemonStatus | undefined;
   /** Why `agentd.json`, or the copy the daemon uses instead, is invalid; null if it is valid. */
   settingsFault(): Promise<string | null>;
+  /** The settings in force and where each comes from, without secrets; of the workspace, or of a session. */
+  settings(key?: string): Promise<SettingsReport>;
   start(launch: DaemonLaunch): Promise<WorkspaceOwner>;
   stop(): Promise<WorkspaceOwner>;
   /** Ends an unresponsive daemon, after `graceMs` by SIGKILL. */
@@ -141,6 +146,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     sessions: folders.names,
     newestSessions: folders.newest,
     folder: (key) => folders.get(key).folder,
+    sessionName: folders.folderName,
     async send(key, message, { mustExist = false } = {}) {
       if (mustExist) folders.get(key);
       const { validateOutgoing, dropIntoInbox } = await import('./actions/messaging.ts');
@@ -170,7 +176,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     },
     async upload(key, name, pieces) {
       const session = await ensureSession(key);
-      const { receiveUpload } = await import('./actions/uploads.ts');
+      const { receiveUpload } = await import('./actions/messaging.ts');
       return { session, ...(await receiveUpload(folders.get(session), name, pieces)) };
     },
     async files(key, folder = '') {
@@ -247,6 +253,10 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     daemon: () => readLiveOwner(paths),
     status: () => readDaemonStatus(paths),
     settingsFault: async () => (await import('./inspect/session-overview.ts')).workspaceSettingsProblem(paths),
+    async settings(key) {
+      const session = key === undefined ? undefined : sessionPaths(dirname(workOf(key)));
+      return (await import('./inspect/settings-report.ts')).reportSettings(paths, session);
+    },
     async start(launch) {
       await workspace();
       return (await import('./actions/daemon-control.ts')).launchDaemon(paths, launch);

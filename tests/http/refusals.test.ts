@@ -24,6 +24,8 @@ test('what is refused says so in problem JSON, with what was wanted, what came a
     [403, 'GET', '/api/sessions', { headers: { origin: 'https://evil.example' } }],
     [403, 'GET', '/api/sessions', { headers: { origin: 'null' } }],
     [403, 'GET', '/api/sessions', { headers: { host: `localhost:${port}`, origin: 'http://localhost:1' } }],
+    [403, 'GET', '/api/sessions', { headers: { 'sec-fetch-site': 'cross-site' } }],
+    [403, 'POST', message, { body: text, headers: { 'sec-fetch-site': 'same-site', 'sec-fetch-mode': 'navigate' } }],
     [405, 'DELETE', '/api/sessions/demo'],
     [405, 'POST', '/api/sessions'],
     [415, 'POST', message, { body: text, headers: { 'content-type': 'text/plain' } }],
@@ -70,6 +72,10 @@ test('what is refused says so in problem JSON, with what was wanted, what came a
   const own = { headers: { host: `localhost:${port}`, origin: `http://localhost:${port}` } };
   expect((await ask('GET', '/api/sessions', own)).status).toBe(200);
   expect((await ask('GET', '/api/sessions', { headers: { host: `[::1]:${port}` } })).status).toBe(200);
+  const page = { headers: { 'sec-fetch-site': 'same-origin' } };
+  expect((await ask('GET', '/api/sessions', page)).status).toBe(200);
+  const link = { headers: { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' } };
+  expect((await ask('GET', '/api/sessions', link)).status).toBe(200);
   child.kill('SIGINT');
   expect(await ended).toMatchObject({ code: 0, err: '' });
 });

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { Client } from '@modelcontextprotocol/client';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { onTestFinished } from 'vitest';
 import type { Desk } from '../support/agentctl.ts';
@@ -43,6 +43,14 @@ export async function stdioClient(
   const transport = new StdioClientTransport({ command: process.execPath, args, stderr: 'pipe' });
   await client.connect(transport);
   return { client, pid: transport.pid ?? 0 };
+}
+
+/** A client of `agentctl serve --mcp`. */
+export async function httpClient(url: string, token: string, setup: ClientSetup = {}): Promise<Client> {
+  const client = newClient(setup);
+  const headers = { authorization: `Bearer ${token}` };
+  await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', url), { requestInit: { headers } }));
+  return client;
 }
 
 /** What a tool answered: data for programs, text for a model. */

@@ -2,10 +2,13 @@ import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { UserError } from '../../base/user-error.ts';
+import { AccessToken, TokenFile } from '../../protocol/workspace/access-tokens.ts';
 import { placeNewFile, stagingName } from '../../store/fs/durable-write.ts';
-import { statIfExists } from '../../store/fs/file-reads.ts';
+import { cachedRead, readTextFile, sha256Hex, statIfExists } from '../../store/fs/file-reads.ts';
+import { replaceFile } from '../../store/fs/replace-file.ts';
 import { wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import type { WorkspacePaths } from '../../store/layout/layout.ts';
+import { parseJson } from '../../store/settings/schema-errors.ts';
 
 const TOKEN_BYTES = 32;
 const TOKEN = /^[\w-]{43,}$/;
@@ -16,12 +19,81 @@ const TOKEN = /^[\w-]{43,}$/;
  * no token.
  */
 export async function readAccessToken({ token: path }: WorkspacePaths): Promise<string> {
-  if (!statIfExists(path))
-    await placeNewFile(join(dirname(path), stagingName()), path, `${randomBytes(TOKEN_BYTES).toString('base64url')}\n`);
-  const stat = statIfExists(path);
-  if (!stat?.isFile() || (stat.mode & 0o077) !== 0)
-    throw new UserError(`${path} must be a file that only its owner can read. Run: chmod 600 ${path}`);
+  if (!statIfExists(path)) await placeNewFile(join(dirname(path), stagingName()), path, `${newToken()}\n`);
+  assertPrivate(path);
   const token = wrapDiskErrors('read', path, () => fs.readFileSync(path, 'utf8')).trim();
   if (TOKEN.test(token)) return token;
   throw new UserError(`${path} holds no token of 43 characters or more. Delete it; the next server creates a new one.`);
 }
+
+const newToken = (): string => randomBytes(TOKEN_BYTES).toString('base64url');
+
+function assertPrivate(path: string): void {
+  const stat = statIfExists(path);
+  if (stat?.isFile() && (stat.mode & 0o077) === 0) return;
+  throw new UserError(`${path} must be a file that only its owner can read. Run: chmod 600 ${path}`);
+}
+
+/** The tokens of other people and programs, in `.agentd/tokens.json`. Each throws UserError if the file is invalid. */
+export type AccessTokens = {
+  list(): AccessToken[];
+  /** Returns the token, which is not kept anywhere. Throws UserError if the name is taken. */
+  add(token: Pick<AccessToken, 'name' | 'role' | 'sessions'>): Promise<string>;
+  /** Throws UserError if there is none of that name. */
+  remove(name: string): Promise<void>;
+  /** Whose token this is, by the current file; undefined: nobody's. */
+  find(token: string): AccessToken | undefined;
+};
+
+/** The file is read again whenever it has changed. */
+export function openAccessTokens({ tokens: path }: WorkspacePaths): AccessTokens {
+  const clocks = { now: () => new Date(), elapsed: () => performance.now() };
+  const read = cachedRead(path, clocks, () => readTokens(path));
+  const save = (tokens: AccessToken[]) =>
+    replaceFile(path, `${JSON.stringify({ version: 1, tokens } satisfies TokenFile, null, 2)}\n`, { durable: true });
+  return {
+    list: read,
+    async add(given) {
+      const known = readTokens(path);
+      if (known.some(({ name }) => name === given.name))
+        throw new UserError(
+          `There is already a token for ${given.name}. Remove it first: agentctl token remove ${given.name}`,
+        );
+      const token = newToken();
+      const entry = { ...given, sha256: sha256Hex(token), created_at: clocks.now().toISOString() };
+      const checked = AccessToken.safeParse(entry);
+      if (!checked.success) throw new UserError(`No token was added: ${describeIssue(checked.error)}.`);
+      await save([...known, checked.data]);
+      return token;
+    },
+    async remove(wanted) {
+      const known = readTokens(path);
+      const rest = known.filter(({ name }) => name !== wanted);
+      if (rest.length === known.length)
+        throw new UserError(`There is no token for ${JSON.stringify(wanted)}. See: agentctl token list`);
+      await save(rest);
+    },
+    find(token) {
+      const hash = sha256Hex(token);
+      return read().find(({ sha256 }) => sha256 === hash);
+    },
+  };
+}
+
+function readTokens(path: string): AccessToken[] {
+  const text = readTextFile(path);
+  if (text === undefined) return [];
+  assertPrivate(path);
+  const parsed = parseJson(text);
+  if (!parsed.ok) throw new UserError(`${path} is not JSON: ${parsed.why}. ${HOW_TO_FIX}`);
+  const checked = TokenFile.safeParse(parsed.value);
+  if (checked.success) return checked.data.tokens;
+  throw new UserError(`${path} is invalid: ${describeIssue(checked.error)}. ${HOW_TO_FIX}`);
+}
+
+const HOW_TO_FIX = 'Until it is fixed, only the token in .agentd/token works.';
+
+type SchemaFault = { issues: ReadonlyArray<{ path: readonly PropertyKey[]; message: string }> };
+
+const describeIssue = ({ issues: [issue] }: SchemaFault): string =>
+  [...(issue?.path ?? []).map(String), issue?.message ?? 'something else'].join(': ');

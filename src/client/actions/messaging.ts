@@ -7,13 +7,13 @@ import { Reply } from '../../protocol/session/reply.ts';
 import { statIfExists } from '../../store/fs/file-reads.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import { MAX_MESSAGE_BYTES } from '../../store/inbox/dropped-file.ts';
-import { assertAttachable, attachFile, dropMessage } from '../../store/inbox/sender.ts';
+import { assertAttachable, attachBytes, attachFile, dropMessage } from '../../store/inbox/sender.ts';
 import { type SessionPaths, sessionPaths, workspacePaths } from '../../store/layout/layout.ts';
 import { parseJson } from '../../store/settings/schema-errors.ts';
 import { takeFromReserve } from '../../store/workspace/disk-reserve.ts';
 import { watchFolders } from '../inspect/folder-watch.ts';
 import type { ApprovalRequest } from '../inspect/session-details.ts';
-import { NoSuchApproval, WaitedTooLong } from '../sessions/client-errors.ts';
+import { FileTooLarge, NoSuchApproval, WaitedTooLong } from '../sessions/client-errors.ts';
 
 /**
  * A message as a frontend has it. `files` are paths of any files; copies of them are attached. `attachments` are those
@@ -82,6 +82,29 @@ function assertUploaded(folder: string, path: string): void {
   throw new UserError(
     `Not sent: ${JSON.stringify(path)} is not an upload that waits for its message. Upload the file first.`,
   );
+}
+
+/** As much as one upload may hold. */
+const MAX_UPLOAD_BYTES = 100 * 1024 * 1024;
+
+/** A file in the inbox that a message can refer to. `attachment` is its entry in `attachments`. */
+export type UploadedFile = { session: string; attachment: string; bytes: number };
+
+/** Puts bytes into the inbox as a file, durably. Throws `FileTooLarge`; then nothing stays behind. */
+export async function receiveUpload(
+  { folder }: SessionPaths,
+  name: string,
+  pieces: AsyncIterable<Uint8Array>,
+): Promise<Omit<UploadedFile, 'session'>> {
+  let bytes = 0;
+  async function* counted() {
+    for await (const piece of pieces) {
+      bytes += piece.length;
+      if (bytes > MAX_UPLOAD_BYTES) throw new FileTooLarge(MAX_UPLOAD_BYTES);
+      yield piece;
+    }
+  }
+  return { attachment: await attachBytes(folder, name, counted()), bytes };
 }
 
 /**

@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import { errorText } from '../../base/user-error.ts';
 import { parseApprovalFile, parseConsent } from '../../core/messages/approval-answers.ts';
 import { parseCommand, textWithoutCommand } from '../../core/messages/commands.ts';
@@ -11,7 +12,7 @@ import { CorruptLogError } from '../../store/fs/store-errors.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { listApprovalIds } from '../../store/session/approval-files.ts';
-import { NoSuchApproval } from '../sessions/client-errors.ts';
+import { NoSuchApproval, NoSuchSession } from '../sessions/client-errors.ts';
 import { readSession } from '../sessions/read-session.ts';
 import { checkSessionSettings, countWaitingMessages, type SessionOverview } from './session-overview.ts';
 
@@ -212,10 +213,55 @@ export async function findApprovalRequest(
  * Whether a message is a plain yes or no, or a command that gives one: in a session where a call is waiting, it decides
  * about that call.
  */
-export function isApprovalAnswer({ text = '', command }: { text?: string | undefined; command?: string }): boolean {
+function isApprovalAnswer({
+  text = '',
+  command,
+}: {
+  text?: string | undefined;
+  command?: string | undefined;
+}): boolean {
   const message = { text, ...(command !== undefined && { command }) };
   const name = parseCommand(message)?.name;
   return name === 'approve' || name === 'deny' || parseConsent(textWithoutCommand(message)) !== null;
+}
+
+/** Commands that end the wait for a person without running anything. */
+const STOPPING = new Set(['pause', 'stop', 'cancel']);
+
+type SessionReads = {
+  folder(key: string): string;
+  show(key: string): Promise<SessionDetails>;
+  approvalRequests(key: string): Promise<ApprovalRequest[]>;
+};
+
+/**
+ * The call that a session would take a message for an answer to; or `words`, where none waits yet, but the words could
+ * allow or deny one that begins to wait before they are read. Undefined: the message decides about no call.
+ */
+export async function findAnsweredCall(
+  sessions: SessionReads,
+  key: string,
+  message: { text?: string | undefined; command?: string | undefined },
+): Promise<ApprovalRequest | 'words' | undefined> {
+  if (STOPPING.has(message.command ?? '')) return undefined;
+  const name = nameIfExists(sessions, key);
+  const waiting = name === undefined ? [] : await sessions.approvalRequests(name);
+  // A call of a child session is not answered by a message to its parent.
+  const own = waiting.find(({ session }) => session === name);
+  if (own || !isApprovalAnswer(message)) return own;
+  // With a question open the session is at rest until that is answered.
+  const asksQuestion = name !== undefined && (await sessions.show(name)).session.question !== null;
+  return asksQuestion ? undefined : 'words';
+}
+
+/** The first message creates the session. */
+function nameIfExists(sessions: SessionReads, key: string): string | undefined {
+  try {
+    return basename(sessions.folder(key));
+  } catch (error) {
+    if (error instanceof NoSuchSession) return undefined;
+    throw error;
+  }
 }
 
 /** Why the current `plan.json` cannot be read, with line and column; null if it can, or does not exist. */

@@ -24,10 +24,10 @@ export async function serveMcp(context: McpContext, complain: (text: string) => 
   let onUpdate = (_uri: string): void => {};
   const plans = openPlanSubscriptions(client, (uri) => onUpdate(uri));
   const { transport, closed } = observeTransport(new StdioServerTransport(), plans);
-  const secret = randomBytes(SECRET_BYTES);
+  const secret = newSecret();
   serveStdio(
     () => {
-      const mcp = createServer(context, secret);
+      const mcp = createMcpServer(context, { secret, canSubscribe: true });
       onUpdate = (uri) => void mcp.server.sendResourceUpdated({ uri }).catch(() => {});
       mcp.server.setRequestHandler('resources/subscribe', ({ params: { uri } }) => {
         const session = sessionOfPlanUri(uri);
@@ -54,14 +54,23 @@ Plans are edited with edit_plan, by the ids that get_plan gave.`;
 
 const SECRET_BYTES = 32;
 
-/** One server for one connection; the same for both versions of the protocol. `secret` signs what clients hand back. */
-function createServer(context: McpContext, secret: Uint8Array): McpServer {
+/** A key for `createMcpServer`. */
+export const newSecret = (): Uint8Array => randomBytes(SECRET_BYTES);
+
+/**
+ * One server for one connection, or for one request over HTTP; the same for both versions of the protocol. `secret`
+ * signs what clients hand back.
+ */
+export function createMcpServer(
+  context: McpContext,
+  { secret, canSubscribe }: { secret: Uint8Array; canSubscribe: boolean },
+): McpServer {
   const states = createRequestStateCodec<RoundState>({ key: secret, bind: () => '' });
   const server = new McpServer(
     { name: 'agentd', title: 'agentd', version: packageVersion() },
     {
       instructions: INSTRUCTIONS,
-      capabilities: { resources: { subscribe: true } },
+      capabilities: { resources: { subscribe: canSubscribe } },
       requestState: { verify: states.verify },
       // Its form waits ten minutes; ours is over before the client gives up.
       inputRequired: { legacyShim: false },

@@ -46,7 +46,7 @@ export type OpenAiAnswer = {
 
 /** Sends the message that a request is, unless it was sent before. */
 export async function sendRequest(
-  { client, closing, complain }: HttpServices,
+  { client, workspace, closing, complain }: HttpServices,
   { session, id, text, isKnown, isSide }: ChosenSession,
 ): Promise<OpenAiAnswer> {
   const isThere = folderNameOf(client, session) !== undefined;
@@ -69,7 +69,7 @@ export async function sendRequest(
         if (!isSide && isDelivered) await client.markReplyRead(sent.session, sent.name);
         if (!isSide) return;
         await client.waitForReply(sent.session, sent.name, { signal: closing });
-        await client.remove(sent.session);
+        await workspace.remove(sent.session);
       } catch (error) {
         if (!closing.aborted) complain(`After an answer: ${errorText(error)}`);
       }

@@ -2,7 +2,7 @@ import type { Context, Hono } from 'hono';
 import type { Client } from '../../client/index.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import { HttpProblem, problemOf } from '../http/common/http-problem.ts';
-import { type HttpServices, jsonAnswer, readJson } from '../http/common/operation.ts';
+import { type HttpEnv, type HttpServices, jsonAnswer, readJson } from '../http/common/operation.ts';
 import { sseResponse } from '../http/common/sse-response.ts';
 import type { HttpProtocol } from '../http/server/http-app.ts';
 import { type CompletionHead, chatCompletion, chatFrames } from './chat-completions.ts';
@@ -35,16 +35,19 @@ export function openAiProtocol({ answerWithinMs = ANSWER_WITHIN_MS } = {}): Http
   return {
     below: '/v1/',
     problemResponse: openAiErrorResponse,
-    addRoutes: (app, services) => addRoutes(app, services, answerWithinMs),
+    addRoutes: (app, servicesOf) => addRoutes(app, servicesOf, answerWithinMs),
   };
 }
 
-function addRoutes(app: Hono, services: HttpServices, answerWithinMs: number): void {
-  const { client } = services;
-  app.get('/v1/models', () => jsonAnswer({ object: 'list', data: modelNames(client, MAX_MODELS).map(modelObject) }));
+type ServicesOf = Parameters<HttpProtocol['addRoutes']>[1];
+
+function addRoutes(app: Hono<HttpEnv>, servicesOf: ServicesOf, answerWithinMs: number): void {
+  app.get('/v1/models', (c) =>
+    jsonAnswer({ object: 'list', data: modelNames(c.get('client'), MAX_MODELS).map(modelObject) }),
+  );
   app.get('/v1/models/:id{.+}', (c) => {
     const id = c.req.param('id');
-    if (modelNames(client, Number.POSITIVE_INFINITY).includes(id)) return jsonAnswer(modelObject(id));
+    if (modelNames(c.get('client'), Number.POSITIVE_INFINITY).includes(id)) return jsonAnswer(modelObject(id));
     throw new OpenAiProblem(
       404,
       { wanted: 'a model of GET /v1/models', came: JSON.stringify(id), todo: `Use ${MODEL}, or ${MODEL}/<session>.` },
@@ -56,7 +59,7 @@ function addRoutes(app: Hono, services: HttpServices, answerWithinMs: number): v
     const head = ({ sent }: OpenAiAnswer): CompletionHead => ({
       ...{ id: `chatcmpl-${sent.id}`, created: secondsNow(), model: request.model },
     });
-    return respond(c, services, request, {
+    return respond(c, servicesOf(c), request, {
       answerWithinMs,
       whole: (answer, said) => chatCompletion(head(answer), said),
       frames: (answer, pieces) => chatFrames(head(answer), pieces, request),
@@ -68,14 +71,14 @@ function addRoutes(app: Hono, services: HttpServices, answerWithinMs: number): v
     const head = ({ sent: { session, id: message } }: OpenAiAnswer): ResponseHead => ({
       ...{ id: responseIdOf({ session, message }), created: secondsNow(), model, previous, metadata },
     });
-    return respond(c, services, request, {
+    return respond(c, servicesOf(c), request, {
       answerWithinMs,
       whole: (answer, said) => wholeResponse(head(answer), said),
       frames: (answer, pieces) => responseFrames(head(answer), pieces),
     });
   });
   app.get('/v1/responses/:id', async (c) =>
-    jsonAnswer(await storedResponse(client, c.req.param('id'), c.req.raw.signal)),
+    jsonAnswer(await storedResponse(c.get('client'), c.req.param('id'), c.req.raw.signal)),
   );
 }
 

@@ -23,6 +23,8 @@ export const workspacePaths = (root: string) => ({
   log: join(root, '.agentd', 'daemon.log'),
   /** The token that programs present to `agentctl serve`. */
   token: join(root, '.agentd', 'token'),
+  /** Further tokens, each with what its holder may do. */
+  tokens: join(root, '.agentd', 'tokens.json'),
   /** What the daemon watches and cannot serve, for other programs. */
   status: join(root, '.agentd', 'status.json'),
   /** Lost daemons and the sessions to blame; the active session; and the watchdog's note. */

@@ -1,8 +1,9 @@
 import { errorText, UserError } from '../../../base/user-error.ts';
+import { Role } from '../../../protocol/workspace/access-tokens.ts';
 import { addDaemonOptions, daemonArgv } from '../../command-line.ts';
 import { defineCommand, JSON_OPTION, openWorkspaceClient } from '../common/command.ts';
 import { EXIT_CODES } from '../common/exit-codes.ts';
-import { print, printJson, printNote } from '../common/terminal.ts';
+import { formatTable, print, printJson, printNote } from '../common/terminal.ts';
 
 export const start = defineCommand({
   usage: 'start',
@@ -93,15 +94,26 @@ export const serve = defineCommand({
         coerce: parsePort,
         describe: 'Port to listen on; 0 picks a free one',
       })
-      .option('openai', { type: 'boolean', default: false, describe: 'Serve clients of OpenAI too, below /v1' }),
+      .option('socket', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'Listen on this Unix socket too; needs no token, and only you can open it',
+      })
+      .option('openai', { type: 'boolean', default: false, describe: 'Serve clients of OpenAI too, below /v1' })
+      .option('mcp', { type: 'boolean', default: false, describe: 'Serve clients of MCP too, as /mcp' }),
   async run(args) {
     const client = await openWorkspaceClient(args);
     const stopped = new Promise<void>((stop) => {
       for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop());
     });
     const { serveHttp } = await import('../../http/index.ts');
-    const protocols = args.openai ? [(await import('../../openai/openai-routes.ts')).OPENAI_PROTOCOL] : [];
-    const server = await serveHttp(client, { port: args.port, complain: printNote, protocols });
+    const protocols = [
+      ...(args.openai ? [(await import('../../openai/openai-routes.ts')).OPENAI_PROTOCOL] : []),
+      ...(args.mcp ? [(await import('../../mcp/http-endpoint.ts')).mcpProtocol()] : []),
+    ];
+    const server = await serveHttp(client, {
+      ...{ port: args.port, socket: args.socket, complain: printNote, protocols },
+    });
     print(`SERVING ${server.url}`);
     await stopped;
     await server.close();
@@ -113,6 +125,56 @@ function parsePort(value: number): number {
   if (Number.isSafeInteger(value) && value >= 0 && value <= MAX_PORT) return value;
   throw new Error(`--port takes a whole number from 0 to ${MAX_PORT}.`);
 }
+
+export const token = defineCommand({
+  usage: 'token <action> [name]',
+  describe: 'Give others access over HTTP: add, list and remove their tokens',
+  builder: (cli) =>
+    cli
+      .positional('action', { choices: ['add', 'list', 'remove'] as const, demandOption: true })
+      .positional('name', { type: 'string', describe: 'Whose token it is; the sender of their messages' })
+      .option('role', {
+        choices: Role.options,
+        default: 'send' as const,
+        describe: 'add: read; send messages and edit plans too; approve calls too; admin',
+      })
+      .option('sessions', {
+        type: 'string',
+        array: true,
+        requiresArg: true,
+        describe: 'add: the name of a session they may see; "*" stands for any text; by default all',
+      })
+      .option('json', JSON_OPTION)
+      .example('$0 token add ana --role approve --sessions "report-*"', ''),
+  async run(args) {
+    const client = await openWorkspaceClient(args);
+    const { openAccessTokens } = await import('../../../client/actions/access-token.ts');
+    const tokens = openAccessTokens(client.paths);
+    if (args.action === 'list') {
+      const all = tokens.list().map(({ sha256: _, ...shown }) => shown);
+      if (args.json) printJson(all);
+      else if (all.length === 0) printNote('No tokens besides .agentd/token. Add one: agentctl token add --help');
+      else print(formatTable(all.map((one) => [one.name, one.role, one.sessions.join(' '), one.created_at])));
+      return 'ok';
+    }
+    const { name } = args;
+    if (name === undefined)
+      throw new UserError(`Expected a name: agentctl token ${args.action} <name>`, EXIT_CODES.usage.code);
+    if (args.action === 'remove') {
+      await tokens.remove(name);
+      print(`The token of ${name} no longer works.`);
+      return 'ok';
+    }
+    await client.accessToken();
+    const added = await tokens.add({ name, role: args.role, sessions: args.sessions ?? ['*'] });
+    if (args.json) printJson({ name, token: added });
+    else {
+      print(added);
+      printNote('It is shown once and not kept. Servers that run accept it at once.');
+    }
+    return 'ok';
+  },
+});
 
 export const acp = defineCommand({
   usage: 'acp',

@@ -3,7 +3,29 @@ import { UserError } from '../../../base/user-error.ts';
 import { addSettingsOptions, modelSettingsFromFlags, workspaceRoot } from '../../command-line.ts';
 import { defineCommand, type Finding, JSON_OPTION, openWorkspaceClient, SESSION_ARG } from '../common/command.ts';
 import { EXIT_CODES } from '../common/exit-codes.ts';
-import { colorize, print, printJson, printNote, stripControls } from '../common/terminal.ts';
+import { colorize, formatTable, print, printJson, printNote, stripControls, toSingleLine } from '../common/terminal.ts';
+
+export const settings = defineCommand({
+  usage: 'settings [session]',
+  describe: 'Print the settings in force and the file each comes from, without secrets',
+  builder: (cli) =>
+    cli
+      .positional('session', { type: 'string', describe: 'Of a session; by default of the workspace' })
+      .option('json', JSON_OPTION)
+      .epilogue('Flags and environment variables of the daemon are not shown.'),
+  async run(args) {
+    const client = await openWorkspaceClient(args);
+    const report = await client.settings(args.session);
+    if (args.json) printJson(report);
+    else {
+      print(
+        formatTable(report.settings.map((one) => [one.name, one.from, toSingleLine(JSON.stringify(one.value), 200)])),
+      );
+      for (const fault of report.faults) printNote(stripControls(fault));
+    }
+    return report.faults.length > 0 ? 'error' : 'ok';
+  },
+});
 
 export const archive = defineCommand({
   usage: 'archive <session>',

@@ -3,9 +3,9 @@ import yargs from 'yargs';
 import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import { DOCS_WIDTH, packageVersion, rejectRepeatedFlags, WORKSPACE_OPTION } from '../../command-line.ts';
-import { acp, mcp, serve, start, stop, takeover } from '../commands/daemon-lifecycle.ts';
+import { acp, mcp, serve, start, stop, takeover, token } from '../commands/daemon-lifecycle.ts';
 import { list } from '../commands/list.ts';
-import { archive, doctor, rebuild, remove, rename } from '../commands/maintenance.ts';
+import { archive, doctor, rebuild, remove, rename, settings } from '../commands/maintenance.ts';
 import { plan } from '../commands/plan-actions.ts';
 import {
   approvals,
@@ -30,7 +30,7 @@ import { EXIT_CODES, type ExitName, formatExitCodes } from '../common/exit-codes
 import { chat } from '../live/live-commands.ts';
 
 /** Options that may be given several times, and positionals of several words. */
-const REPEATABLE_FLAGS = ['file', 'text', 'note', 'args', 'param', 'params'];
+const REPEATABLE_FLAGS = ['file', 'text', 'note', 'args', 'param', 'params', 'sessions'];
 
 /** Options that are there or not. yargs takes any value of theirs for "no". */
 const BOOLEAN_FLAGS = new Set([
@@ -175,7 +175,7 @@ const COMMANDS: readonly CliCommand[] = [
   ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approvals, approve, deny],
   ...[chat],
   ...[list, show, plan, why, jobs, watch, log],
-  ...[templates, saveTemplate],
-  ...[serve, acp, mcp],
+  ...[templates, saveTemplate, settings],
+  ...[serve, token, acp, mcp],
   ...[archive, remove, rename, rebuild, doctor],
 ];

@@ -1,6 +1,12 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { MiddlewareHandler } from 'hono';
+import { errorText } from '../../../base/user-error.ts';
+import type { AccessTokens } from '../../../client/actions/access-token.ts';
+import type { Client } from '../../../client/index.ts';
+import type { AccessToken } from '../../../protocol/workspace/access-tokens.ts';
 import { HttpProblem } from '../common/http-problem.ts';
+import type { HttpEnv } from '../common/operation.ts';
+import { restrictClient } from './restricted-client.ts';
 
 /** Names of this machine, as they stand in `Host`. */
 const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]'];
@@ -10,8 +16,8 @@ const WRITES = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 
 /**
  * Refuses what a page of another site can make a browser send: a request to another name that was bound to this
- * address (`Host`), and one from a page that is not of this server (`Origin`). Any port is taken, since it may have
- * been forwarded.
+ * address (`Host`), and one from a page that is not of this server (`Origin`, `Sec-Fetch-Site`); a link to this server
+ * may be followed from anywhere. Any port is taken, since it may have been forwarded.
  */
 export const checkSource: MiddlewareHandler = async (c, next) => {
   const host = c.req.header('host')?.toLowerCase() ?? '';
@@ -28,27 +34,66 @@ export const checkSource: MiddlewareHandler = async (c, next) => {
       came: `Origin ${JSON.stringify(origin)}`,
       todo: 'Omit the Origin header; pages of other sites may not use this server.',
     });
+  const site = c.req.header('sec-fetch-site');
+  const isLink = c.req.method === 'GET' && c.req.header('sec-fetch-mode') === 'navigate';
+  if (site !== undefined && site !== 'same-origin' && site !== 'none' && !isLink)
+    throw new HttpProblem(403, {
+      wanted: 'a request from a program, or from a page of this server',
+      came: `one from a page of another site (Sec-Fetch-Site ${JSON.stringify(site)})`,
+      todo: 'Pages of other sites may not use this server.',
+    });
   await next();
 };
 
-/** Lets through requests with the token of this workspace, compared in constant time by its hash. */
-export function checkToken(token: string): MiddlewareHandler {
-  const wanted = hash(token);
+/** The client that the holder of a token may use; undefined: nobody's. Throws UserError where that cannot be known. */
+export type Identify = (token: string) => Client | undefined;
+
+/** The admin's token is compared in constant time by its hash; others are looked up in `.agentd/tokens.json`. */
+export function identifyByToken(client: Client, adminToken: string, tokens: AccessTokens): Identify {
+  const wanted = hash(adminToken);
+  return (token) => {
+    if (timingSafeEqual(hash(token), wanted)) return client;
+    const user = tokens.find(token);
+    return user && restrictClient(client, user, () => isCurrent(user));
+  };
+  function isCurrent({ name, sha256 }: AccessToken): boolean {
+    return tokens.list().some((one) => one.name === name && one.sha256 === sha256);
+  }
+}
+
+/** Lets through requests with a token of this workspace, and notes the client that it gives. */
+export function checkToken(identify: Identify, complain: (text: string) => void): MiddlewareHandler<HttpEnv> {
+  const reported = new Set<string>();
   return async (c, next) => {
     if (OPEN_PATHS.has(c.req.path)) return next();
+    if (c.env.owner) {
+      c.set('client', c.env.owner);
+      return next();
+    }
     const header = c.req.header('authorization');
     const came = /^Bearer +(\S+) *$/i.exec(header ?? '')?.[1];
-    if (came === undefined || !timingSafeEqual(hash(came), wanted))
-      throw new HttpProblem(
-        401,
-        {
-          wanted: 'the token of this workspace (Authorization: Bearer …)',
-          came: header === undefined ? 'none' : 'another Authorization',
-          todo: 'The token is in .agentd/token of the workspace.',
-        },
-        { 'www-authenticate': 'Bearer realm="agentd"' },
-      );
-    return next();
+    let fault = '';
+    try {
+      const client = came === undefined ? undefined : identify(came);
+      if (client) {
+        c.set('client', client);
+        return next();
+      }
+    } catch (error) {
+      fault = '; .agentd/tokens.json is invalid, so only the token in .agentd/token works';
+      const text = errorText(error);
+      if (!reported.has(text)) complain(text);
+      reported.add(text);
+    }
+    throw new HttpProblem(
+      401,
+      {
+        wanted: 'a token of this workspace (Authorization: Bearer …)',
+        came: header === undefined ? 'none' : `another Authorization${fault}`,
+        todo: 'The token is in .agentd/token of the workspace, or was given to you by its owner.',
+      },
+      { 'www-authenticate': 'Bearer realm="agentd"' },
+    );
   };
 }
 

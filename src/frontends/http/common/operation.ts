@@ -3,9 +3,14 @@ import { z } from 'zod';
 import type { Client } from '../../../client/index.ts';
 import { HttpProblem, type ProblemStatus } from './http-problem.ts';
 
+/** What is known of every request. `owner`: it came in where no token is needed. `client`: what its sender may use. */
+export type HttpEnv = { Bindings: { owner?: Client }; Variables: { client: Client } };
+
 /** What every operation is given. */
 export type HttpServices = {
   client: Client;
+  /** Without the limits of the caller: for what the server cleans up by itself. */
+  workspace: Client;
   /** Aborted when the server closes: streams end then. */
   closing: AbortSignal;
   /** Reports what went wrong on our side to the owner of the server. */

@@ -131,3 +131,42 @@ export const SESSION_OPERATIONS: readonly HttpOperation[] = [
     },
   }),
 ];
+
+const Template = z.object({
+  name: z.string(),
+  description: z.string().nullable(),
+  usage: z.string().describe('The command that runs it, as the text of a message.'),
+  parameters: z.array(
+    z.object({ name: z.string(), description: z.string().nullable(), default: z.string().nullable() }),
+  ),
+  mode: z.string().nullable(),
+  faults: z.array(z.string()).describe('What is wrong with its file; empty if it can be run.'),
+});
+
+const Settings = z.object({
+  settings: z.array(
+    z.object({
+      name: z.string().describe('Such as "limits.minutes".'),
+      value: z.unknown(),
+      from: z.string().describe('The file that has it, or "default".'),
+    }),
+  ),
+  faults: z.array(z.string()).describe('Files that are invalid; their last valid copies apply.'),
+});
+
+/** What belongs to the workspace and to no session. */
+export const WORKSPACE_OPERATIONS: readonly HttpOperation[] = [
+  defineOperation({
+    ...{ method: 'get', path: '/api/templates', id: 'listTemplates', summary: 'The templates of the workspace' },
+    answers: { 200: { describe: 'As agentctl templates --json.', schema: z.array(Template) } },
+    run: async ({ client }) => jsonAnswer(await client.templates()),
+  }),
+  defineOperation({
+    ...{ method: 'get', path: '/api/settings', id: 'getSettings' },
+    summary: 'The settings in force and where each comes from, without secrets',
+    query: z.strictObject({ session: InSession.shape.session.optional() }),
+    answers: { 200: { describe: 'As agentctl settings --json.', schema: Settings } },
+    problems: [404],
+    run: async ({ client, query }) => jsonAnswer(await client.settings(query.session)),
+  }),
+];

@@ -1,12 +1,13 @@
-import { Hono } from 'hono';
+import { type Context, Hono } from 'hono';
+import type { Client } from '../../../client/index.ts';
 import { packageVersion } from '../../command-line.ts';
-import { checkContentType, checkSource, checkToken } from '../access/request-checks.ts';
+import { checkContentType, checkSource, checkToken, type Identify } from '../access/request-checks.ts';
 import { HttpProblem, problemOf, problemResponse } from '../common/http-problem.ts';
-import { type HttpOperation, type HttpServices, jsonAnswer } from '../common/operation.ts';
+import { type HttpEnv, type HttpOperation, type HttpServices, jsonAnswer } from '../common/operation.ts';
 import { STREAM_OPERATION } from '../routes/event-stream.ts';
 import { FILE_OPERATIONS } from '../routes/file-operations.ts';
 import { MESSAGE_OPERATIONS } from '../routes/message-operations.ts';
-import { SESSION_OPERATIONS } from '../routes/session-operations.ts';
+import { SESSION_OPERATIONS, WORKSPACE_OPERATIONS } from '../routes/session-operations.ts';
 import { openApiDocument } from './openapi.ts';
 
 /** Every operation, in the order of `/openapi.json`. */
@@ -15,19 +16,25 @@ export const OPERATIONS: readonly HttpOperation[] = [
   ...MESSAGE_OPERATIONS,
   ...FILE_OPERATIONS,
   STREAM_OPERATION,
+  ...WORKSPACE_OPERATIONS,
 ];
 
 /** Another protocol on the same port: its routes, all below one path, and the form its clients expect errors in. */
 export type HttpProtocol = {
   /** Such as `/v1/`. */
   below: `/${string}/`;
-  addRoutes(app: Hono, services: HttpServices): void;
+  addRoutes(app: Hono<HttpEnv>, servicesOf: (c: Context<HttpEnv>) => HttpServices): void;
   problemResponse(problem: HttpProblem): Response;
 };
 
 /** The whole server as one function from request to response, without a socket. */
-export function createHttpApp(services: HttpServices, token: string, protocols: readonly HttpProtocol[] = []): Hono {
-  const app = new Hono();
+export function createHttpApp(
+  services: Omit<HttpServices, 'client'>,
+  identify: Identify,
+  protocols: readonly HttpProtocol[] = [],
+): Hono<HttpEnv> {
+  const app = new Hono<HttpEnv>();
+  const servicesOf = (c: Context<HttpEnv>) => ({ ...services, client: c.get('client') });
   const respond = (problem: HttpProblem, path: string) =>
     (protocols.find(({ below }) => path.startsWith(below))?.problemResponse ?? problemResponse)(problem);
   app.onError((error, c) => respond(problemOf(error, services.complain), c.req.path));
@@ -36,14 +43,14 @@ export function createHttpApp(services: HttpServices, token: string, protocols: 
     await next();
     c.header('x-content-type-options', 'nosniff');
   });
-  app.use(checkSource, checkToken(token), checkContentType);
+  app.use(checkSource, checkToken(identify, services.complain), checkContentType);
   app.get('/healthz', () => jsonAnswer({ status: 'ok' }));
-  app.get('/readyz', () => readiness(services));
+  app.get('/readyz', () => readiness(services.workspace));
   app.get('/openapi.json', () => jsonAnswer(openApiDocument(OPERATIONS, packageVersion())));
-  for (const one of OPERATIONS) app.on(one.method, honoPath(one.path), (c) => one.run(c, services));
+  for (const one of OPERATIONS) app.on(one.method, honoPath(one.path), (c) => one.run(c, servicesOf(c)));
   for (const path of new Set(OPERATIONS.map((one) => one.path)))
     app.all(honoPath(path), ({ req }) => refuse(req, path));
-  for (const one of protocols) one.addRoutes(app, services);
+  for (const one of protocols) one.addRoutes(app, servicesOf);
   return app;
 }
 
@@ -51,7 +58,7 @@ export function createHttpApp(services: HttpServices, token: string, protocols: 
 const honoPath = (path: string): string => path.replace('{path}', ':path{.+}').replace(/\/\{(\w+)\}/g, '/:$1');
 
 /** Sessions are not named here: this is answered without a token. */
-function readiness({ client }: HttpServices): Response {
+function readiness(client: Client): Response {
   if (client.daemon()) return jsonAnswer({ status: 'ready' });
   const todo = 'Start one: agentctl start';
   throw new HttpProblem(503, { wanted: 'a running daemon', came: 'none is running', todo });

@@ -1,0 +1,135 @@
+import * as fs from 'node:fs';
+import { expect, test } from 'vitest';
+import { type AccessTokens, openAccessTokens } from '../../src/client/actions/access-token.ts';
+import { workspacePaths } from '../../src/store/layout/layout.ts';
+import { type Desk, desk, script } from '../support/agentctl.ts';
+import { serveWorkspace } from './serving.ts';
+
+type NewToken = Parameters<AccessTokens['add']>[0];
+
+async function addToken(
+  place: Desk,
+  name: string,
+  role: NewToken['role'],
+  ...sessions: string[]
+): Promise<{ headers: { authorization: string } }> {
+  const token = await openAccessTokens(workspacePaths(place.root)).add({ name, role, sessions });
+  return { headers: { authorization: `Bearer ${token}` } };
+}
+
+test('a token lets its holder do what its role says, in the sessions it may see; others do not exist for it', async () => {
+  const place = desk();
+  fs.mkdirSync(place.root, { mode: 0o700 });
+  fs.writeFileSync(place.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
+  const call = { calls: [{ name: 'shell', args: { command: 'echo hi' } }] };
+  const server = await serveWorkspace(place, '--openai');
+  const { ask } = server;
+  await place.serve('--model', script(place, [call, { text: 'Done.' }]));
+  const [reader, sender, approver, admin] = [
+    await addToken(place, 'rae', 'read', 'team-*', 'demo'),
+    await addToken(place, 'sam', 'send', 'team-*'),
+    await addToken(place, 'ana', 'approve', 'team-*'),
+    await addToken(place, 'bo', 'admin', '*'),
+  ];
+  await ask('POST', '/api/sessions/secret/uploads?name=x', {
+    raw: 'x',
+    headers: { 'content-type': 'application/octet-stream' },
+  });
+
+  const messages = '/api/sessions/team-a/messages';
+  const sent = await ask('POST', messages, { ...sender, body: { text: 'Say hi' } });
+  expect(sent.status).toBe(202);
+  await place.has('.sessions/team-a/approvals/1.json');
+  const received = await place.ctl(['log', 'team-a', '--json']);
+  expect(received.out).toContain('"from":"sam"');
+  const forged = await ask('POST', messages, { ...sender, body: { text: 'x', from: 'ana' } });
+  expect(forged).toMatchObject({ status: 403, json: { wanted: expect.stringContaining('"sam"') } });
+
+  const sessionsOf = async (user: object) =>
+    JSON.parse((await ask('GET', '/api/sessions', user)).text).map(({ name }: { name: string }) => name);
+  expect(await sessionsOf(sender)).toEqual(['team-a']);
+  expect(await sessionsOf(admin)).toEqual(['secret', 'team-a']);
+  const models = await ask('GET', '/v1/models', sender);
+  expect([models.text.includes('team-a'), models.text.includes('secret')]).toEqual([true, false]);
+  const hidden: Array<[method: string, path: string, body?: object]> = [
+    ['GET', ''],
+    ['GET', '/plan'],
+    ['GET', '/events'],
+    ['GET', '/files'],
+    ['GET', '/files/uploads/x'],
+    ['GET', '/approvals'],
+    ['GET', '/why'],
+    ['POST', '/pause'],
+    ['POST', '/messages', { text: 'x' }],
+    ['PUT', '/plan', { steps: [] }],
+  ];
+  for (const [method, path, body] of hidden) {
+    const answer = await ask(method, `/api/sessions/secret${path}`, { ...sender, body });
+    expect([path, answer.status, answer.text]).toEqual([path, 404, expect.stringContaining('Known: team-a.')]);
+  }
+  // A key that becomes the same folder is the same session, and a new one needs a name that the token may see.
+  for (const name of ['SECRET', '=73ecret', 'new'])
+    expect((await ask('POST', `/api/sessions/${name}/messages`, { ...sender, body: { text: 'x' } })).status).toBe(404);
+
+  const forbidden: Array<[user: object, role: string, method: string, path: string, body?: object]> = [
+    [reader, 'send', 'POST', '/messages', { text: 'Go on with it' }],
+    [reader, 'send', 'POST', '/pause'],
+    [reader, 'send', 'PUT', '/plan', { steps: [] }],
+    [sender, 'approve', 'POST', '/approvals/1', { hash: '0'.repeat(64), decision: 'allow' }],
+    [sender, 'approve', 'POST', '/messages', { command: 'approve', text: '1' }],
+    [sender, 'approve', 'POST', '/messages', { text: 'yes' }],
+    [sender, 'approve', 'POST', '/messages', { text: '/approve 1' }],
+    [sender, 'approve', 'POST', '/continue', { note: 'yes' }],
+  ];
+  for (const [user, role, method, path, body] of forbidden) {
+    const answer = await ask(method, `/api/sessions/team-a${path}`, { ...user, body });
+    expect([path, body, answer.status, answer.json['wanted']]).toEqual([
+      path,
+      body,
+      403,
+      `a token with the role "${role}"`,
+    ]);
+  }
+  const chat = { model: 'agentd/team-a', messages: [{ role: 'user', content: 'yes' }] };
+  expect((await ask('POST', '/v1/chat/completions', { ...sender, body: chat })).status).toBe(403);
+  const [waiting] = JSON.parse((await ask('GET', '/api/sessions/team-a/approvals', reader)).text);
+  const body = { hash: waiting.hash, decision: 'allow' };
+  expect((await ask('POST', '/api/sessions/team-a/approvals/1', { ...approver, body })).status).toBe(202);
+  const reply = await ask('GET', `/api/sessions/team-a/replies/${String(sent.json['reply'])}?wait=30`, reader);
+  expect(reply.status).toBe(200);
+});
+
+test('tokens are kept as hashes in a private file that is read again; while it is invalid only the own token works', async () => {
+  const place = desk();
+  const file = place.path('.agentd', 'tokens.json');
+  const { ask, child, ended } = await serveWorkspace(place);
+  const added = await place.ctl(['token', 'add', 'ana', '--sessions', 'a-*', '--sessions', 'demo']);
+  expect(added).toMatchObject({ code: 0, err: expect.stringContaining('shown once') });
+  const ana = { headers: { authorization: `Bearer ${added.out.trim()}` } };
+  expect(fs.statSync(file).mode & 0o777).toBe(0o600);
+  expect(fs.readFileSync(file, 'utf8')).not.toContain(added.out.trim());
+  expect((await place.ctl(['token', 'list'])).out).toMatch(/^ana +send +a-\* demo +\d{4}-/);
+  await expect(addToken(place, 'ana', 'send', '*')).rejects.toThrow('already a token for ana');
+  await expect(addToken(place, 'a b', 'send', '*')).rejects.toThrow('expected a name of letters');
+  expect(await place.ctl(['token', 'add'])).toMatchObject({ code: 2, out: '' });
+  expect((await ask('GET', '/api/sessions', ana)).status).toBe(200);
+  const tokens = fs.readFileSync(file, 'utf8');
+
+  const broken = [tokens.replace('send', 'king'), '{', tokens.replace('"name"', '"nmae"')];
+  for (const text of broken) {
+    fs.writeFileSync(file, text);
+    const refused = await ask('GET', '/api/sessions', ana);
+    expect(refused).toMatchObject({ status: 401, json: { came: expect.stringContaining('tokens.json is invalid') } });
+    expect((await ask('GET', '/api/sessions')).status).toBe(200);
+  }
+  fs.writeFileSync(file, tokens);
+  fs.chmodSync(file, 0o644);
+  expect((await ask('GET', '/api/sessions', ana)).status).toBe(401);
+  fs.chmodSync(file, 0o600);
+  expect((await ask('GET', '/api/sessions', ana)).status).toBe(200);
+  expect((await place.ctl(['token', 'remove', 'ana'])).code).toBe(0);
+  expect((await ask('GET', '/api/sessions', ana)).status).toBe(401);
+  await expect(openAccessTokens(workspacePaths(place.root)).remove('ana')).rejects.toThrow('no token for "ana"');
+  child.kill('SIGTERM');
+  expect((await ended).err).toMatch(/tokens\.json is invalid: tokens: 0: role: .*\n.*is not JSON/);
+});

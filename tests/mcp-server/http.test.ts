@@ -1,0 +1,48 @@
+import { expect, test } from 'vitest';
+import { openAccessTokens } from '../../src/client/actions/access-token.ts';
+import { workspacePaths } from '../../src/store/layout/layout.ts';
+import { serveWorkspace } from '../http/serving.ts';
+import { desk } from '../support/agentctl.ts';
+import { callTool, httpClient, readText, VERSIONS } from './mcp-client.ts';
+
+test('/mcp serves both versions with a token, as the user that it names; plans are subscribed to by the newer one', async () => {
+  const at = desk();
+  const { url, token, ask } = await serveWorkspace(at, '--mcp');
+  await at.serve('--model', 'runbook');
+  for (const version of VERSIONS) {
+    const client = await httpClient(url, token, { version });
+    expect(client.getNegotiatedProtocolVersion()).toBe(version);
+    const args = { session: 'demo', text: '1. Say hello: `echo hello`', id: `by-${version}` };
+    expect(await callTool(client, 'send_message', args)).toMatchObject({ data: { status: 'done', session: 'demo' } });
+    expect(await readText(client, 'agentd://sessions/demo/plan')).toContain('Say hello');
+  }
+
+  const paths = workspacePaths(at.root);
+  const readers = await openAccessTokens(paths).add({ name: 'rae', role: 'read', sessions: ['demo'] });
+  const senders = await openAccessTokens(paths).add({ name: 'sam', role: 'send', sessions: ['team-*'] });
+  const reader = await httpClient(url, readers);
+  expect(await callTool(reader, 'list_sessions', {})).toMatchObject({ data: { sessions: [{ name: 'demo' }] } });
+  const refused = await callTool(reader, 'send_message', { session: 'demo', text: 'Go' });
+  expect(refused).toMatchObject({ isError: true, text: expect.stringContaining('the role "send"') });
+  const sender = await httpClient(url, senders);
+  expect(await callTool(sender, 'list_sessions', {})).toMatchObject({ data: { sessions: [] } });
+  expect((await callTool(sender, 'get_plan', { session: 'demo' })).isError).toBe(true);
+
+  const uri = 'agentd://sessions/demo/plan';
+  const updated = new Promise<string>((told) => {
+    let seen = 0;
+    reader.setNotificationHandler('notifications/resources/updated', ({ params }) => {
+      seen += 1;
+      // The first says how the plan is now.
+      if (seen === 2) told(params.uri);
+    });
+  });
+  await reader.listen({ resourceSubscriptions: [uri] });
+  await new Promise((later) => setTimeout(later, 300));
+  await ask('POST', '/api/sessions/demo/messages', { body: { text: '/plan add Draw it' } });
+  expect(await updated).toBe(uri);
+
+  expect((await ask('POST', '/mcp', { headers: { authorization: undefined }, body: {} })).status).toBe(401);
+  expect((await ask('POST', '/mcp', { headers: { origin: 'https://evil.example' }, body: {} })).status).toBe(403);
+  expect((await ask('POST', '/mcp', { raw: '{', body: {} })).status).toBe(400);
+});
