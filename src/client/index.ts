@@ -1,10 +1,7 @@
 import * as fs from 'node:fs';
-import { UserError } from '../base/user-error.ts';
 import type { Reply } from '../protocol/session/reply.ts';
 import type { DaemonStatus } from '../protocol/workspace/daemon-files.ts';
-import { CorruptLogError } from '../store/fs/store-errors.ts';
 import { createUlidGenerator } from '../store/inbox/ulid.ts';
-import { parentSessionOf } from '../store/layout/file-names.ts';
 import { type WorkspacePaths, workspacePaths } from '../store/layout/layout.ts';
 import { readLiveOwner, type WorkspaceOwner } from '../store/workspace/owner-file.ts';
 import type { Workspace } from '../store/workspace/workspace.ts';
@@ -18,8 +15,7 @@ import type { FollowOptions, LogLine, SessionUpdate } from './inspect/follow-log
 import type { ApprovalRequest, SessionDetails } from './inspect/session-details.ts';
 import { readDaemonStatus, type SessionOverview } from './inspect/session-overview.ts';
 import type { StreamOptions, StreamUpdate } from './inspect/stream-session.ts';
-import { DaemonState } from './sessions/client-errors.ts';
-import { openSessionFolders } from './sessions/session-folders.ts';
+import { openSessionFolders, type SessionFolders } from './sessions/session-folders.ts';
 
 /**
  * What every frontend uses. It talks to the daemon through files alone, so everything works while no daemon is running;
@@ -107,12 +103,16 @@ export type Client = {
 export function openClient(root: string, now: () => Date = () => new Date()): Client {
   const paths = workspacePaths(root);
   const folders = openSessionFolders(paths);
-  const nextId = createUlidGenerator(now);
   let opened: Workspace | undefined;
   const workspace = async () => {
     const { openWorkspace } = await import('../store/workspace/workspace.ts');
     opened ??= openWorkspace(root, { now });
     return opened;
+  };
+  const admin = async (key: string) => {
+    folders.get(key);
+    const { openSessionAdmin } = await import('./actions/session-admin.ts');
+    return openSessionAdmin(await workspace(), folders);
   };
   const folded = async (session: KnownSession) => (await import('./sessions/read-session.ts')).readSession(session);
 
@@ -122,125 +122,18 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     if (!folders.names().includes(session)) await createSession(await workspace(), session);
     return session;
   };
-  /** Children before their parent: after an interruption the family can still be named in the next attempt. */
-  const familyAtRest = async (key: string, doing: string): Promise<string[]> => {
-    const names = folders.family(folders.get(key).name).reverse();
-    for (const name of names) await atRest(name, doing);
-    return names;
-  };
-  const atRest = async (name: string, doing: string): Promise<void> => {
-    if (!(await isRunning(name))) return;
-    const start = readLiveOwner(paths) ? '' : ' once a daemon is running (agentctl start)';
-    throw new DaemonState(
-      `${name} has an active run, so it is not ${doing}. Stop the run first${start}: agentctl stop-run ${name} --wait`,
-    );
-  };
-  /** The daemon does not serve a session whose event log cannot be trusted: no run is in progress there. */
-  const isRunning = async (key: string): Promise<boolean> => {
-    try {
-      return (await folded(folders.get(key))).run !== null;
-    } catch (error) {
-      if (error instanceof CorruptLogError) return false;
-      throw error;
-    }
-  };
-
   return {
     paths,
     sessions: folders.names,
     newestSessions: folders.newest,
     folder: (key) => folders.get(key).folder,
-    async send(key, message, { mustExist = false } = {}) {
-      if (mustExist) folders.get(key);
-      const { validateOutgoing, dropIntoInbox } = await import('./actions/messaging.ts');
-      validateOutgoing(message);
-      const session = await ensureSession(key);
-      const id = message.id ?? nextId();
-      return { session, id, name: await dropIntoInbox(paths.session(session), id, message) };
-    },
-    async sendOnce(key, message, { mustExist = false } = {}) {
-      if (mustExist) folders.get(key);
-      (await import('./actions/messaging.ts')).validateOutgoing(message);
-      const session = await ensureSession(key);
-      const { dropOnce } = await import('./actions/sent-messages.ts');
-      return { session, id: message.id, name: await dropOnce(folders.get(session), message) };
-    },
-    async sentMessages(key, prefix) {
-      const session = folders.get(key);
-      return (await import('./actions/sent-messages.ts')).listSentMessages(session, prefix);
-    },
-    async markReplyRead(key, name) {
-      const session = folders.get(key);
-      (await import('./actions/sent-messages.ts')).markReplyRead(session, name);
-    },
-    async waitForReply(key, name, options = {}) {
-      const session = folders.get(key);
-      return (await import('./actions/messaging.ts')).waitForReply(session, name, options);
-    },
-    async *list() {
-      const { readOverview } = await import('./inspect/session-overview.ts');
-      for (const name of folders.names()) yield await readOverview(folders.get(name));
-    },
-    async show(key) {
-      const session = folders.get(key);
-      const { readSessionDetails } = await import('./inspect/session-details.ts');
-      return readSessionDetails(session, (name) => (folders.names().includes(name) ? folders.get(name) : undefined));
-    },
-    events: (key, options = {}) => streamEvents(folders.get(key), options),
-    async removedEventCount(key) {
-      const session = folders.get(key);
-      return (await import('../store/session/retention.ts')).countRemovedEvents(session);
-    },
-    async lastSeq(key) {
-      const session = folders.get(key);
-      return (await import('../store/event-log/log-reader.ts')).readLastEvent(session)?.seq ?? 0;
-    },
-    watch: (key, signal) => streamUpdates(folders.get(key), signal),
-    stream: (key, options = {}) => streamFrom(folders.get(key), options),
-    async rebuild(key) {
-      const session = folders.get(key);
-      const isServed = readLiveOwner(paths) !== undefined;
-      if (isServed) {
-        const { run, unanswered } = await folded(session);
-        const { countWaitingMessages } = await import('./inspect/session-overview.ts');
-        if (run || unanswered.length > 0 || countWaitingMessages(session) > 0) {
-          throw new DaemonState(
-            `The daemon is working in ${session.name} and keeps its files up to date. Try again when the session is idle.`,
-          );
-        }
-      }
-      return (await import('./actions/rebuild-files.ts')).rebuildFiles(session, { alone: !isServed });
-    },
+    ...messaging(folders, ensureSession, now),
+    ...inspection(folders),
+    rebuild: async (key) => (await import('./actions/session-admin.ts')).rebuildSession(paths, folders.get(key)),
     family: (key) => folders.family(folders.get(key).name),
-    async archive(key) {
-      let target = '';
-      for (const name of await familyAtRest(key, 'archived')) target = await (await workspace()).archive(name);
-      return target;
-    },
-    async remove(key) {
-      for (const name of await familyAtRest(key, 'removed')) await (await workspace()).remove(name);
-    },
-    async rename(key, to) {
-      const { name } = folders.get(key);
-      const target = folders.folderName(to);
-      const parent = parentSessionOf(name);
-      if (parent !== undefined)
-        throw new UserError(`${name} is a child session of ${parent} and named after it. Rename ${parent}.`);
-      for (const one of await familyAtRest(key, 'renamed'))
-        await (await workspace()).rename(one, target + one.slice(name.length));
-      return target;
-    },
-    approvalRequest: async (key, id) =>
-      (await import('./inspect/session-details.ts')).findApprovalRequest(
-        folders.family(folders.get(key).name).map(folders.get),
-        id,
-      ),
-    approvalRequests: async (key) =>
-      (await import('./inspect/session-details.ts')).listApprovalRequests(
-        folders.family(folders.get(key).name).map(folders.get),
-      ),
-    allApprovalRequests: async () =>
-      (await import('./inspect/session-details.ts')).listAllApprovalRequests(folders.names().map(folders.get)),
+    archive: async (key) => (await admin(key)).archive(key),
+    remove: async (key) => (await admin(key)).remove(key),
+    rename: async (key, to) => (await admin(key)).rename(key, to),
     async savePlan(key, text) {
       const session = folders.get(key);
       return (await import('./actions/plan-save.ts')).savePlan(session, text);
@@ -267,6 +160,95 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
   };
 }
 
+/** What is dropped into a session, and the replies to it. */
+function messaging(
+  folders: SessionFolders,
+  ensureSession: (key: string) => Promise<string>,
+  now: () => Date,
+): Pick<Client, 'send' | 'sendOnce' | 'sentMessages' | 'markReplyRead' | 'waitForReply'> {
+  const nextId = createUlidGenerator(now);
+  return {
+    async send(key, message, { mustExist = false } = {}) {
+      if (mustExist) folders.get(key);
+      const { validateOutgoing, dropIntoInbox } = await import('./actions/messaging.ts');
+      validateOutgoing(message);
+      const session = await ensureSession(key);
+      const id = message.id ?? nextId();
+      return { session, id, name: await dropIntoInbox(folders.get(session).folder, id, message) };
+    },
+    async sendOnce(key, message, { mustExist = false } = {}) {
+      if (mustExist) folders.get(key);
+      (await import('./actions/messaging.ts')).validateOutgoing(message);
+      const session = await ensureSession(key);
+      const { dropOnce } = await import('./actions/sent-messages.ts');
+      return { session, id: message.id, name: await dropOnce(folders.get(session), message) };
+    },
+    async sentMessages(key, prefix) {
+      const session = folders.get(key);
+      return (await import('./actions/sent-messages.ts')).listSentMessages(session, prefix);
+    },
+    async markReplyRead(key, name) {
+      const session = folders.get(key);
+      (await import('./actions/sent-messages.ts')).markReplyRead(session, name);
+    },
+    async waitForReply(key, name, options = {}) {
+      const session = folders.get(key);
+      return (await import('./actions/messaging.ts')).waitForReply(session, name, options);
+    },
+  };
+}
+
+/** What can be read of sessions; nothing is created. */
+function inspection(
+  folders: SessionFolders,
+): Pick<
+  Client,
+  | 'list'
+  | 'show'
+  | 'events'
+  | 'removedEventCount'
+  | 'lastSeq'
+  | 'watch'
+  | 'stream'
+  | 'approvalRequest'
+  | 'approvalRequests'
+  | 'allApprovalRequests'
+> {
+  return {
+    async *list() {
+      const { readOverview } = await import('./inspect/session-overview.ts');
+      for (const name of folders.names()) yield await readOverview(folders.get(name));
+    },
+    async show(key) {
+      const session = folders.get(key);
+      const { readSessionDetails } = await import('./inspect/session-details.ts');
+      return readSessionDetails(session, (name) => (folders.names().includes(name) ? folders.get(name) : undefined));
+    },
+    events: (key, options = {}) => streamEvents(folders.get(key), options),
+    async removedEventCount(key) {
+      const session = folders.get(key);
+      return (await import('../store/session/retention.ts')).countRemovedEvents(session);
+    },
+    async lastSeq(key) {
+      const session = folders.get(key);
+      return (await import('../store/event-log/log-reader.ts')).readLastEvent(session)?.seq ?? 0;
+    },
+    watch: (key, signal) => streamUpdates(folders.get(key), signal),
+    stream: (key, options = {}) => streamFrom(folders.get(key), options),
+    approvalRequest: async (key, id) =>
+      (await import('./inspect/session-details.ts')).findApprovalRequest(
+        folders.family(folders.get(key).name).map(folders.get),
+        id,
+      ),
+    approvalRequests: async (key) =>
+      (await import('./inspect/session-details.ts')).listApprovalRequests(
+        folders.family(folders.get(key).name).map(folders.get),
+      ),
+    allApprovalRequests: async () =>
+      (await import('./inspect/session-details.ts')).listAllApprovalRequests(folders.names().map(folders.get)),
+  };
+}
+
 /** Another sender may create the same session at the same moment: then it exists, which is all that is needed. */
 async function createSession(workspace: Workspace, session: string): Promise<void> {
   try {
@@ -276,7 +258,7 @@ async function createSession(workspace: Workspace, session: string): Promise<voi
   }
 }
 
-type KnownSession = ReturnType<ReturnType<typeof openSessionFolders>['get']>;
+type KnownSession = ReturnType<SessionFolders['get']>;
 
 async function* streamEvents(session: KnownSession, options: FollowOptions): AsyncGenerator<LogLine> {
   yield* (await import('./inspect/follow-log.ts')).followEvents(session, options);
