@@ -19,8 +19,7 @@ import { readDaemonStatus, type SessionOverview } from './inspect/session-overvi
 import type { SettingsReport } from './inspect/settings-report.ts';
 import type { StreamOptions, StreamUpdate } from './inspect/stream-session.ts';
 import type { OpenWorkFile, WorkFolder } from './inspect/work-folder.ts';
-import { DaemonState } from './sessions/client-errors.ts';
-import { openSessionFolders } from './sessions/session-folders.ts';
+import { openSessionFolders, type SessionFolders } from './sessions/session-folders.ts';
 
 /**
  * What every frontend uses. It talks to the daemon through files alone, so everything works while no daemon is running;
@@ -121,12 +120,16 @@ export type Client = {
 export function openClient(root: string, now: () => Date = () => new Date()): Client {
   const paths = workspacePaths(root);
   const folders = openSessionFolders(paths);
-  const nextId = createUlidGenerator(now);
   let opened: Workspace | undefined;
   const workspace = async () => {
     const { openWorkspace } = await import('../store/workspace/workspace.ts');
     opened ??= openWorkspace(root, { now });
     return opened;
+  };
+  const admin = async (key: string) => {
+    folders.get(key);
+    const { openSessionAdmin } = await import('./actions/session-admin.ts');
+    return openSessionAdmin(await workspace(), folders);
   };
   const folded = async (session: KnownSession) => (await import('./sessions/read-session.ts')).readSession(session);
 
@@ -136,24 +139,65 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     if (!folders.names().includes(session)) await createSession(await workspace(), session);
     return session;
   };
-  /** Child sessions work in the folder of their root. */
-  const workOf = (key: string): string =>
-    sessionPaths(paths.session(familyRootOf(folders.get(key).name, (name) => folders.names().includes(name)))).work;
-  const moves = async () => (await import('./actions/move-session.ts')).openSessionMoves({ paths, folders, workspace });
-
   return {
     paths,
     sessions: folders.names,
     newestSessions: folders.newest,
     folder: (key) => folders.get(key).folder,
     sessionName: folders.folderName,
+    ...messaging(folders, ensureSession, now),
+    ...inspection(folders),
+    ...workFiles(paths, folders, ensureSession),
+    rebuild: async (key) => (await import('./actions/session-admin.ts')).rebuildSession(paths, folders.get(key)),
+    family: (key) => folders.family(folders.get(key).name),
+    archive: async (key) => (await admin(key)).archive(key),
+    remove: async (key) => (await admin(key)).remove(key),
+    rename: async (key, to) => (await admin(key)).rename(key, to),
+    async savePlan(key, text) {
+      const session = folders.get(key);
+      return (await import('./actions/plan-save.ts')).savePlan(session, text);
+    },
+    templates: async () => (await import('./actions/saved-templates.ts')).listTemplates(paths.templates),
+    async saveTemplate(key, name, options = {}) {
+      const { plan } = await folded(folders.get(key));
+      const { savePlanAsTemplate } = await import('./actions/saved-templates.ts');
+      return savePlanAsTemplate(paths.templates, plan, name, options);
+    },
+    async accessToken() {
+      await workspace();
+      return (await import('./actions/access-token.ts')).readAccessToken(paths);
+    },
+    daemon: () => readLiveOwner(paths),
+    status: () => readDaemonStatus(paths),
+    settingsFault: async () => (await import('./inspect/session-overview.ts')).workspaceSettingsProblem(paths),
+    async settings(key) {
+      const session = key === undefined ? undefined : sessionPaths(dirname(workFolderOf(paths, folders, key)));
+      return (await import('./inspect/settings-report.ts')).reportSettings(paths, session);
+    },
+    async start(launch) {
+      await workspace();
+      return (await import('./actions/daemon-control.ts')).launchDaemon(paths, launch);
+    },
+    stop: async () => (await import('./actions/daemon-control.ts')).stopDaemon(paths),
+    takeover: async (options) => (await import('./actions/daemon-control.ts')).takeOverWorkspace(paths, options),
+  };
+}
+
+/** What is dropped into a session, and the replies to it. */
+function messaging(
+  folders: SessionFolders,
+  ensureSession: (key: string) => Promise<string>,
+  now: () => Date,
+): Pick<Client, 'send' | 'sendOnce' | 'sentMessages' | 'markReplyRead' | 'waitForReply'> {
+  const nextId = createUlidGenerator(now);
+  return {
     async send(key, message, { mustExist = false } = {}) {
       if (mustExist) folders.get(key);
       const { validateOutgoing, dropIntoInbox } = await import('./actions/messaging.ts');
       validateOutgoing(message);
       const session = await ensureSession(key);
       const id = message.id ?? nextId();
-      return { session, id, name: await dropIntoInbox(paths.session(session), id, message) };
+      return { session, id, name: await dropIntoInbox(folders.get(session).folder, id, message) };
     },
     async sendOnce(key, message, { mustExist = false } = {}) {
       if (mustExist) folders.get(key);
@@ -174,19 +218,53 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       const session = folders.get(key);
       return (await import('./actions/messaging.ts')).waitForReply(session, name, options);
     },
+  };
+}
+
+/** Child sessions work in the folder of their root. */
+const workFolderOf = (paths: WorkspacePaths, folders: SessionFolders, key: string): string =>
+  sessionPaths(paths.session(familyRootOf(folders.get(key).name, (name) => folders.names().includes(name)))).work;
+
+/** Files that are put into the inbox, and those in `work/`. */
+function workFiles(
+  paths: WorkspacePaths,
+  folders: SessionFolders,
+  ensureSession: (key: string) => Promise<string>,
+): Pick<Client, 'upload' | 'files' | 'openFile'> {
+  return {
     async upload(key, name, pieces) {
       const session = await ensureSession(key);
       const { receiveUpload } = await import('./actions/messaging.ts');
       return { session, ...(await receiveUpload(folders.get(session), name, pieces)) };
     },
     async files(key, folder = '') {
-      const work = workOf(key);
+      const work = workFolderOf(paths, folders, key);
       return (await import('./inspect/work-folder.ts')).listWorkFolder(work, folder);
     },
     async openFile(key, path) {
-      const work = workOf(key);
+      const work = workFolderOf(paths, folders, key);
       return (await import('./inspect/work-folder.ts')).openWorkFile(work, path);
     },
+  };
+}
+
+/** What can be read of sessions; nothing is created. */
+function inspection(
+  folders: SessionFolders,
+): Pick<
+  Client,
+  | 'list'
+  | 'show'
+  | 'events'
+  | 'removedEventCount'
+  | 'lastSeq'
+  | 'watch'
+  | 'stream'
+  | 'approvalRequest'
+  | 'approvalRequests'
+  | 'allApprovalRequests'
+> {
+  return {
     async *list() {
       const { readOverview } = await import('./inspect/session-overview.ts');
       for (const name of folders.names()) yield await readOverview(folders.get(name));
@@ -207,24 +285,6 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     },
     watch: (key, signal) => streamUpdates(folders.get(key), signal),
     stream: (key, options = {}) => streamFrom(folders.get(key), options),
-    async rebuild(key) {
-      const session = folders.get(key);
-      const isServed = readLiveOwner(paths) !== undefined;
-      if (isServed) {
-        const { run, unanswered } = await folded(session);
-        const { countWaitingMessages } = await import('./inspect/session-overview.ts');
-        if (run || unanswered.length > 0 || countWaitingMessages(session) > 0) {
-          throw new DaemonState(
-            `The daemon is working in ${session.name} and keeps its files up to date. Try again when the session is idle.`,
-          );
-        }
-      }
-      return (await import('./actions/rebuild-files.ts')).rebuildFiles(session, { alone: !isServed });
-    },
-    family: (key) => folders.family(folders.get(key).name),
-    archive: async (key) => (await moves()).archive(key),
-    remove: async (key) => (await moves()).remove(key),
-    rename: async (key, to) => (await moves()).rename(key, to),
     approvalRequest: async (key, id) =>
       (await import('./inspect/session-details.ts')).findApprovalRequest(
         folders.family(folders.get(key).name).map(folders.get),
@@ -236,33 +296,6 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       ),
     allApprovalRequests: async () =>
       (await import('./inspect/session-details.ts')).listAllApprovalRequests(folders.names().map(folders.get)),
-    async savePlan(key, text) {
-      const session = folders.get(key);
-      return (await import('./actions/plan-save.ts')).savePlan(session, text);
-    },
-    templates: async () => (await import('./actions/saved-templates.ts')).listTemplates(paths.templates),
-    async saveTemplate(key, name, options = {}) {
-      const { plan } = await folded(folders.get(key));
-      const { savePlanAsTemplate } = await import('./actions/saved-templates.ts');
-      return savePlanAsTemplate(paths.templates, plan, name, options);
-    },
-    async accessToken() {
-      await workspace();
-      return (await import('./actions/access-token.ts')).readAccessToken(paths);
-    },
-    daemon: () => readLiveOwner(paths),
-    status: () => readDaemonStatus(paths),
-    settingsFault: async () => (await import('./inspect/session-overview.ts')).workspaceSettingsProblem(paths),
-    async settings(key) {
-      const session = key === undefined ? undefined : sessionPaths(dirname(workOf(key)));
-      return (await import('./inspect/settings-report.ts')).reportSettings(paths, session);
-    },
-    async start(launch) {
-      await workspace();
-      return (await import('./actions/daemon-control.ts')).launchDaemon(paths, launch);
-    },
-    stop: async () => (await import('./actions/daemon-control.ts')).stopDaemon(paths),
-    takeover: async (options) => (await import('./actions/daemon-control.ts')).takeOverWorkspace(paths, options),
   };
 }
 
@@ -275,7 +308,7 @@ async function createSession(workspace: Workspace, session: string): Promise<voi
   }
 }
 
-type KnownSession = ReturnType<ReturnType<typeof openSessionFolders>['get']>;
+type KnownSession = ReturnType<SessionFolders['get']>;
 
 async function* streamEvents(session: KnownSession, options: FollowOptions): AsyncGenerator<LogLine> {
   yield* (await import('./inspect/follow-log.ts')).followEvents(session, options);

@@ -79,10 +79,7 @@ export async function serveWorkspace(
   options: ServeOptions,
 ): Promise<ServedWorkspace> {
   const { log, clock, disk } = options;
-  if (!options.allowNetwork) assertLocalFileSystem(workspace, options.typeOf);
-  const owner = await takeOwnership(workspace, options.onLost);
-  log('info', `serving ${workspace.paths.root}, epoch ${owner.epoch}; lock: ${describeLock(owner.lockKind)}`);
-  await options.prepare();
+  const owner = await ownWorkspace(workspace, options);
   /** A session that waits for one that can no longer answer has to be woken. */
   const wakeParent = (name: string): void => {
     const parent = options.parentOf?.(name);
@@ -90,13 +87,7 @@ export async function serveWorkspace(
   };
   const crashLoop = await openCrashLoopGuardFor(workspace, owner, options);
   const crashHandler = startCrashHandler(workspace.paths.crashNote, owner.since);
-  const guard = startWatchdog({
-    path: workspace.paths.crashNote,
-    of: { owner_since: owner.since },
-    slow: (session, what, seconds) =>
-      log('warn', `${session}: ${what} took ${seconds.toFixed(1)} s and blocked everything else`),
-    ...(options.patienceMs !== undefined && { patienceMs: options.patienceMs }),
-  });
+  const guard = startWatchdogFor(workspace, owner, options);
   const sessions = openSessionPool((name) => open(name, owner), {
     log,
     clock,
@@ -108,20 +99,15 @@ export async function serveWorkspace(
     runGuarded: guard.runGuarded,
     runInSession: crashHandler.runInSession,
   });
-  /** Sessions found waiting for an approval before the watches existed. */
-  const early = new Set<string>();
-  let asks = (name: string): void => void early.add(name);
+  const approvals = deferNames();
   options.hands?.({
     wake: sessions.wake,
     quarantineReason: sessions.quarantineReason,
-    onApprovalAsked: (name) => asks(name),
+    onApprovalAsked: approvals.add,
     runGuarded: guard.runGuarded,
   });
   const begun = openUnfinishedSessions(workspace, clock, sessions.wake);
-  const found = (name: string): void => {
-    if (hasInboxFiles(workspace, name)) sessions.wake(name);
-    else begun.check(name);
-  };
+  const found = (name: string) => (hasInboxFiles(workspace, name) ? sessions.wake(name) : begun.check(name));
   const watch = await watchWorkspace(
     workspace,
     {
@@ -135,8 +121,7 @@ export async function serveWorkspace(
     },
     { log, clock, open: sessions.openNames, ...testSeamsOf(options) },
   );
-  asks = watch.watchApprovals;
-  for (const name of early) asks(name);
+  approvals.deliverTo(watch.watchApprovals);
   crashLoop.start({ waiting: sessions.waitingNames, isComplete: begun.isDone, openWaiting: sessions.openWaiting });
   const unsweep = scheduleRetention(workspace.listSessions, sessions.isAsleep, options.sweep, log);
   disk.start(() => {
@@ -167,6 +152,38 @@ export async function serveWorkspace(
       await guard.stop();
     },
   };
+}
+
+/** Makes the workspace this daemon's own and prepares it. Throws `AlreadyOwnedError`, or UserError if it is not local. */
+async function ownWorkspace(workspace: Workspace, options: ServeOptions): Promise<WorkspaceOwnership> {
+  if (!options.allowNetwork) assertLocalFileSystem(workspace, options.typeOf);
+  const owner = await takeOwnership(workspace, options.onLost);
+  options.log('info', `serving ${workspace.paths.root}, epoch ${owner.epoch}; lock: ${describeLock(owner.lockKind)}`);
+  await options.prepare();
+  return owner;
+}
+
+/** Names that arrive before their receiver exists are delivered once it does; later ones at once. */
+function deferNames(): { add(name: string): void; deliverTo(receive: (name: string) => void): void } {
+  const early = new Set<string>();
+  let deliver = (name: string): void => void early.add(name);
+  return {
+    add: (name) => deliver(name),
+    deliverTo(receive) {
+      deliver = receive;
+      for (const name of early) receive(name);
+    },
+  };
+}
+
+function startWatchdogFor({ paths }: Workspace, owner: WorkspaceOwnership, { log, patienceMs }: ServeOptions) {
+  return startWatchdog({
+    path: paths.crashNote,
+    of: { owner_since: owner.since },
+    slow: (session, what, seconds) =>
+      log('warn', `${session}: ${what} took ${seconds.toFixed(1)} s and blocked everything else`),
+    ...(patienceMs !== undefined && { patienceMs }),
+  });
 }
 
 /** Reads how the last daemon ended for each session, before this one leaves a note of its own. */

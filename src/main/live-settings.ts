@@ -65,77 +65,39 @@ type SettingsEntry = {
   isSame: () => boolean;
   file: HotReloadedSettings<Settings>;
   used: number;
-  odd: readonly string[];
+  /** Valid but suspicious settings that were logged. */
+  warned: readonly string[];
   /** Where the settings came from when its session was last woken for a change, or first read. */
   announced?: SettingsState<Settings>['from'];
 };
 
 /** Throws UserError if `agentd.json` is invalid and there is no earlier valid version. */
 export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
-  const { workspace, configFile, flags, env, log, clock, learn, wake } = options;
-  const { lastGood, lastGoodOf } = workspace.paths;
-  const files = new Map<string, SettingsEntry>();
+  const { workspace, configFile, flags, env, log, clock, wake } = options;
+  const sessions = openSessionFiles(options);
+  const { files } = sessions;
   const waiting = new Map<string, () => SessionSettings>();
-  /** Children whose ignored file has been logged. */
-  const ignored = new Set<string>();
-  const config = hotReloadSettings<Config>({
-    ...{
-      label: configFile,
-      read: options.readConfig ?? workspace.configText,
-      defaults: {},
-      beforeApply: learn,
-      clock,
-      log,
-    },
-    check: (text) => checkConfig(text, configFile),
-    backup: openSettingsBackup(options.readConfig ? lastGoodOf(configFile) : lastGood),
-  });
+  const ignored = ignoredFiles(workspace, log);
+  const config = workspaceSettings(options);
   const first = config.reload();
   let wasUsable = true;
   if (first.from === 'nothing') throw new UserError(first.fault ?? configFile);
 
-  /** One entry for each root session and its children. */
-  function entryOf(name: string): SettingsEntry {
-    const known = files.get(name);
-    if (known) return known;
-    const label = `${name}/session.json`;
-    const folder = workspace.paths.session(name);
-    const read = workspace.settingsReader(name);
-    const file = hotReloadSettings<Settings>({
-      ...{ label, defaults: {}, beforeApply: learn, clock, log },
-      read: () => (workspace.has(name) ? read() : undefined),
-      check: (text) => checkSettings(text, label),
-      backup: openSettingsBackup(sessionPaths(folder).lastGood),
-    });
-    const entry: SettingsEntry = { isSame: watchFolderIdentity(folder), file, used: clock.elapsed(), odd: [] };
-    files.set(name, entry);
-    return entry;
-  }
-
-  const reload = (owner: string, { file }: SettingsEntry): SettingsState<Settings> =>
-    options.runGuarded(owner, 'reading session.json', () => file.reload());
-
-  /** A session recreated under an old name inherits nothing from the earlier one. */
-  function forgetGone(name: string): void {
-    const entry = files.get(name);
-    if (entry && !(workspace.has(name) && entry.isSame())) files.delete(name);
-  }
-
-  function of(name: string): () => SessionSettings {
-    forgetGone(familyRootOf(name, workspace.has));
+  function forSession(name: string): () => SessionSettings {
+    sessions.forgetGone(familyRootOf(name, workspace.has));
     let last: { from: readonly unknown[]; value: SessionSettings } | undefined;
     const now = (): SessionSettings => {
       const root = familyRootOf(name, workspace.has);
-      if (root !== name) warnIfIgnored(name, root);
-      const entry = entryOf(root);
+      if (root !== name) ignored.warn(name, root);
+      const entry = sessions.entryOf(root);
       entry.used = clock.elapsed();
-      const held = [config.reload(), reload(name, entry)] as const;
-      entry.announced ??= held[1].from;
-      if (!last || held.some((one, place) => one !== last?.from[place])) {
-        const [workspaceFile, rootFile] = held;
-        const value = resolveSettings({ flags, env, workspace: workspaceFile.value, session: rootFile.value });
-        last = { from: held, value: withFaults(value, held) };
-        tellOdd(root, unknownServers(root, value));
+      const current = [config.reload(), sessions.reload(name, entry)] as const;
+      entry.announced ??= current[1].from;
+      if (!last || current.some((one, place) => one !== last?.from[place])) {
+        const [{ value: workspaceValue }, { value: session }] = current;
+        const value = resolveSettings({ flags, env, workspace: workspaceValue, session });
+        last = { from: current, value: withFaults(value, current) };
+        sessions.warnOnce(root, unknownServers(root, value));
       }
       // Wakes nobody: the caller may be the session's own loop, in the middle of an iteration.
       if (last.value.waits !== null) waiting.set(name, now);
@@ -144,34 +106,15 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
     return now;
   }
 
-  /** Warns about a settings file that a child session ignores. */
-  function warnIfIgnored(child: string, root: string): void {
-    if (ignored.has(child) || !existsSync(sessionPaths(workspace.paths.session(child)).settings)) return;
-    ignored.add(child);
-    log('warn', `${child}/session.json is ignored: child sessions use the settings of ${root}`);
-  }
-
-  /** Logs warnings about valid but suspicious settings, each once. */
-  function tellOdd(name: string, odd: readonly string[]): void {
-    const entry = files.get(name);
-    if (!entry || String(entry.odd) === String(odd)) return;
-    entry.odd = odd;
-    for (const one of odd) log('warn', one);
-  }
-
-  function again(): void {
+  /** Reads invalid files again, and wakes the sessions whose settings became valid. */
+  function retry(): void {
     if (config.needsReload) config.reload();
-    for (const [name, entry] of files) {
-      if (!entry.file.needsReload) continue;
-      forgetGone(name);
-      if (files.has(name)) reload(name, entry);
-    }
+    sessions.retry();
     for (const [name, now] of waiting) {
       if (workspace.has(name) && now().waits !== null) continue;
       waiting.delete(name);
       if (!workspace.has(name)) continue;
-      const entry = files.get(name);
-      if (entry) entry.announced = entry.file.current.from;
+      sessions.announce(name);
       wake(name);
     }
   }
@@ -184,40 +127,124 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
     const isUsable = config.reload().from !== 'nothing';
     if (wasUsable && !isUsable) for (const name of files.keys()) wake(name);
     wasUsable = isUsable;
-    for (const name of ignored) if (!workspace.has(name)) ignored.delete(name);
+    ignored.forgetGone();
     for (const [name, entry] of files) {
-      const { used, file, odd } = entry;
+      const { used, file, warned } = entry;
       if (!workspace.has(name)) files.delete(name);
       else if (clock.elapsed() - used < IN_USE_MS) {
-        const { from } = reload(name, entry);
+        const { from } = sessions.reload(name, entry);
         if (from !== (entry.announced ?? from)) wake(name);
         entry.announced = from;
-      } else if (!file.needsReload && file.current.warnings.length + odd.length === 0) files.delete(name);
+      } else if (!file.needsReload && file.current.warnings.length + warned.length === 0) files.delete(name);
     }
   }
 
-  const timers = [setInterval(again, RETRY_MS), setInterval(everySecond, RELOAD_MS)];
+  const timers = [setInterval(retry, RETRY_MS), setInterval(everySecond, RELOAD_MS)];
   for (const timer of timers) timer.unref();
 
   return {
     config: () => config.reload().value,
     reload: () => void config.reload(),
-    forSession: of,
-    status() {
-      const { value: _, ...workspaces } = config.current;
-      const sessions = [...files].flatMap(([name, { file, odd }]) => {
-        const { fault, from, since, warnings } = file.current;
-        const all = [...warnings, ...odd];
-        return fault === null && all.length === 0 ? [] : [{ session: name, from, since, fault, warnings: all }];
-      });
-      return {
-        ...{ file: configFile, ...workspaces, warnings: [...workspaces.warnings] },
-        ...{ total: sessions.length, sessions: sessions.slice(0, MAX_LISTED) },
-      };
-    },
+    forSession,
+    status: () => settingsStatus(configFile, config.current, files),
     close() {
       for (const timer of timers) clearInterval(timer);
     },
+  };
+}
+
+function workspaceSettings(options: LiveSettingsOptions): HotReloadedSettings<Config> {
+  const { workspace, configFile, readConfig, learn, clock, log } = options;
+  const { lastGood, lastGoodOf } = workspace.paths;
+  return hotReloadSettings<Config>({
+    ...{ label: configFile, read: readConfig ?? workspace.configText, defaults: {}, beforeApply: learn, clock, log },
+    check: (text) => checkConfig(text, configFile),
+    backup: openSettingsBackup(readConfig ? lastGoodOf(configFile) : lastGood),
+  });
+}
+
+/** The `session.json` of each root session, which holds for its children too. */
+function openSessionFiles({ workspace, learn, clock, log, runGuarded }: LiveSettingsOptions) {
+  const files = new Map<string, SettingsEntry>();
+  const reload = (owner: string, { file }: SettingsEntry): SettingsState<Settings> =>
+    runGuarded(owner, 'reading session.json', () => file.reload());
+
+  /** A session recreated under an old name inherits nothing from the earlier one. */
+  function forgetGone(name: string): void {
+    const entry = files.get(name);
+    if (entry && !(workspace.has(name) && entry.isSame())) files.delete(name);
+  }
+
+  return {
+    files,
+    entryOf(name: string): SettingsEntry {
+      const known = files.get(name);
+      if (known) return known;
+      const label = `${name}/session.json`;
+      const folder = workspace.paths.session(name);
+      const read = workspace.settingsReader(name);
+      const file = hotReloadSettings<Settings>({
+        ...{ label, defaults: {}, beforeApply: learn, clock, log },
+        read: () => (workspace.has(name) ? read() : undefined),
+        check: (text) => checkSettings(text, label),
+        backup: openSettingsBackup(sessionPaths(folder).lastGood),
+      });
+      const entry: SettingsEntry = { isSame: watchFolderIdentity(folder), file, used: clock.elapsed(), warned: [] };
+      files.set(name, entry);
+      return entry;
+    },
+    reload,
+    forgetGone,
+    /** Reads invalid files again. */
+    retry(): void {
+      for (const [name, entry] of files) {
+        if (!entry.file.needsReload) continue;
+        forgetGone(name);
+        if (files.has(name)) reload(name, entry);
+      }
+    },
+    announce(name: string): void {
+      const entry = files.get(name);
+      if (entry) entry.announced = entry.file.current.from;
+    },
+    /** Logs warnings about valid but suspicious settings, each once. */
+    warnOnce(name: string, warnings: readonly string[]): void {
+      const entry = files.get(name);
+      if (!entry || String(entry.warned) === String(warnings)) return;
+      entry.warned = warnings;
+      for (const one of warnings) log('warn', one);
+    },
+  };
+}
+
+/** Logs each settings file that a child session ignores, once. */
+function ignoredFiles(workspace: LiveSettingsOptions['workspace'], log: SessionPorts['log']) {
+  const logged = new Set<string>();
+  return {
+    warn(child: string, root: string): void {
+      if (logged.has(child) || !existsSync(sessionPaths(workspace.paths.session(child)).settings)) return;
+      logged.add(child);
+      log('warn', `${child}/session.json is ignored: child sessions use the settings of ${root}`);
+    },
+    forgetGone(): void {
+      for (const name of logged) if (!workspace.has(name)) logged.delete(name);
+    },
+  };
+}
+
+function settingsStatus(
+  file: string,
+  { value: _, ...workspaces }: SettingsState<Config>,
+  files: ReadonlyMap<string, SettingsEntry>,
+): DaemonStatus['settings'] {
+  const sessions = [...files].flatMap(([name, { file, warned }]) => {
+    const { fault, from, since, warnings } = file.current;
+    const all = [...warnings, ...warned];
+    return fault === null && all.length === 0 ? [] : [{ session: name, from, since, fault, warnings: all }];
+  });
+  return {
+    ...{ file, ...workspaces, warnings: [...workspaces.warnings] },
+    ...{ total: sessions.length, sessions: sessions.slice(0, MAX_LISTED) },
   };
 }
 

@@ -7,8 +7,9 @@ import type { WorkspaceOwnership } from '../daemon/host/ownership.ts';
 import { createRunSemaphore, limitsWithin, readOpenFilesLimit } from '../daemon/host/run-limits.ts';
 import { type DaemonHooks, type ServedWorkspace, serveWorkspace } from '../daemon/serve-workspace.ts';
 import type { Model } from '../engine/ports/model-port.ts';
+import type { SessionPorts } from '../engine/ports/session-ports.ts';
 import { chooseModel } from '../models/choose-model.ts';
-import type { ModelSettings } from '../protocol/settings/config.ts';
+import type { Config, ModelSettings } from '../protocol/settings/config.ts';
 import { type EffectiveSettings, resolveSettings } from '../protocol/settings/effective-settings.ts';
 import {
   applyRetention,
@@ -46,6 +47,14 @@ export type DaemonOptions = {
   onLost: (why: Error) => void;
 };
 
+/** What sessions use until the workspace is served. */
+const NO_HOOKS: DaemonHooks = {
+  wake: () => {},
+  quarantineReason: () => undefined,
+  onApprovalAsked: () => {},
+  runGuarded: (_name, _what, run) => run(),
+};
+
 /** Connects the real parts and starts the daemon. Throws UserError for an invalid configuration. */
 export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace> {
   const secrets = openSecretRedaction(options.env);
@@ -57,12 +66,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     disk: writeWithReserve(() => disk),
   });
   const { flags, env } = options;
-  let hands: DaemonHooks = {
-    wake: () => {},
-    quarantineReason: () => undefined,
-    onApprovalAsked: () => {},
-    runGuarded: (_name, _what, run) => run(),
-  };
+  let hands = NO_HOOKS;
   const settings = openLiveSettings({
     ...{ workspace, flags, env, log },
     configFile: options.configFile,
@@ -72,34 +76,14 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     runGuarded: (name, what, run) => hands.runGuarded(name, what, run),
   });
   const config = settings.config();
-  const disk = openDiskMonitor({
-    folder: workspace.paths.own,
-    reserve: workspace.paths.reserve,
-    rules: () => ({
-      floorMb: settings.config().disk?.floor_mb ?? DEFAULT_FLOOR_MB,
-      reserveMb: settings.config().disk?.reserve_mb ?? DEFAULT_RESERVE_MB,
-    }),
-    clock: realClock,
-    log,
-  });
-  const wished = config.concurrency?.runs ?? DEFAULT_RUNS;
-  const allowed = limitsWithin(readOpenFilesLimit(), wished);
-  if (allowed.runs < wished) {
-    log(
-      'warn',
-      `the limit on open files allows ${allowed.runs} runs at once, but ${wished} are configured. Raise it: ulimit -n`,
-    );
-  }
+  const disk = openDisk(workspace, settings.config, log);
+  const allowed = limitsFor(config.concurrency?.runs ?? DEFAULT_RUNS, log);
   const slots = createRunSemaphore(allowed.runs);
   const models = cacheModels(env);
   models(resolveSettings({ flags, env, workspace: config }).model);
   const parents = new Map<string, string>();
   const pool = openBrowsers({ env, log });
-  const sandbox = openSandbox({
-    env,
-    hidden: [workspace.paths.root],
-    warn: (text) => log('warn', text),
-  });
+  const sandbox = openSandbox({ env, hidden: [workspace.paths.root], warn: (text) => log('warn', text) });
   const mcp = openMcpPool({ env, sandbox, log });
   const skills = openSkillStore(workspace.paths.skills);
   const complain = logEachOnce((text) => log('warn', text));
@@ -139,10 +123,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     },
     parentOf: (name) => parents.get(name) ?? parentSessionOf(name),
   });
-  // The daemon itself does not need the schemas, so it does not wait for them.
-  const published = new Promise(setImmediate)
-    .then(() => publishSchemas(workspace.paths.schemas))
-    .catch((error) => log('warn', `${workspace.paths.schemas} could not be updated: ${errorText(error)}`));
+  const published = publishLater(workspace.paths.schemas, log);
   return {
     async stop() {
       await published;
@@ -152,6 +133,39 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     },
   };
 }
+
+type Log = SessionPorts['log'];
+
+function openDisk({ paths }: Workspace, config: () => Config, log: Log): DiskMonitor {
+  return openDiskMonitor({
+    folder: paths.own,
+    reserve: paths.reserve,
+    rules: () => ({
+      floorMb: config().disk?.floor_mb ?? DEFAULT_FLOOR_MB,
+      reserveMb: config().disk?.reserve_mb ?? DEFAULT_RESERVE_MB,
+    }),
+    clock: realClock,
+    log,
+  });
+}
+
+/** Runs and sessions at once, within the system's limit on open files. */
+function limitsFor(runs: number, log: Log): ReturnType<typeof limitsWithin> {
+  const allowed = limitsWithin(readOpenFilesLimit(), runs);
+  if (allowed.runs < runs) {
+    log(
+      'warn',
+      `the limit on open files allows ${allowed.runs} runs at once, but ${runs} are configured. Raise it: ulimit -n`,
+    );
+  }
+  return allowed;
+}
+
+/** The daemon itself does not need the schemas, so it does not wait for them. */
+const publishLater = (folder: string, log: Log): Promise<void> =>
+  new Promise(setImmediate)
+    .then(() => publishSchemas(folder))
+    .catch((error) => log('warn', `${folder} could not be updated: ${errorText(error)}`));
 
 /**
  * Writes of the record and of replies: what does not fit is tried again with the room of the reserve, so that the end

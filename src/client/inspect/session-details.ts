@@ -213,7 +213,7 @@ export async function findApprovalRequest(
  * Whether a message is a plain yes or no, or a command that gives one: in a session where a call is waiting, it decides
  * about that call.
  */
-function isApprovalAnswer({
+export function isApprovalAnswer({
   text = '',
   command,
 }: {

@@ -29,98 +29,84 @@ export function respondToMessage(session: Session, message: Message, rules: Rule
     const known = Object.values(SESSION_COMMANDS).map((command) => command.usage);
     return replyInWords(session, message, rules, (words) => words.unknown(kind.unknown, known.join(', ')), 'rejected');
   }
-  const heard = answerApprovalEvents(session, message, kind.kind, rules);
-  return heard ?? carryOutAction(MESSAGE_ACTIONS[kind.kind][sessionStatus(session)], session, message, rules);
+  const answered = answerApprovalEvents(session, message, kind.kind, rules);
+  return answered ?? ACTIONS[MESSAGE_ACTIONS[kind.kind][sessionStatus(session)]](session, message, rules);
 }
 
+type Action = (session: Session, message: Message, rules: Rules) => EventBody[];
+
 /**
- * The events of one action. `join` and `wait` have none: the message waits for the next model call, or for its turn.
+ * The events of each action. `join` and `wait` have none: the message waits for the next model call, or for its turn.
  */
-function carryOutAction(answer: MessageAction, session: Session, message: Message, rules: Rules): EventBody[] {
-  switch (answer) {
-    case 'join':
-    case 'wait':
-      return [];
-    case 'start':
-      return startRunEvents(session, message, rules);
-    case 'start_beside':
-      return startRunEvents(session, message, rules, session.plan ?? undefined);
-    case 'resume':
-      return resumeRunEvents(session, message, rules);
-    case 'rest_paused':
-    case 'abort_paused':
-      return [
-        ...endRunEvents(session, rules, { status: 'paused', reason: answer === 'abort_paused' ? 'stopped' : 'asked' }),
-        ...replyInWords(session, message, rules, (words) =>
-          answer === 'abort_paused' ? words.stopped : words.pausing,
-        ),
-      ];
-    case 'abort_cancelled':
-      return [
-        ...endRunEvents(session, rules, { status: 'cancelled', reason: 'asked' }),
-        ...replyInWords(session, message, rules, (words) => words.cancelled),
-      ];
-    case 'abort_fresh':
-      // The run ends first; the message stays in the queue and is handled when the session is idle.
-      return endRunEvents(session, rules, { status: 'cancelled', reason: 'new conversation' });
-    case 'wait_to_paused':
-      return [
-        ...withdrawQuestionEvents(session, 'the person paused the run'),
-        endRestingRun(session, message, 'paused', 'asked'),
-        ...replyInWords(session, message, rules, (words) => words.nowPaused),
-      ];
-    case 'to_cancelled':
-      return [
-        ...withdrawQuestionEvents(session, 'the person cancelled the run'),
-        endRestingRun(session, message, 'cancelled', 'asked'),
-        ...(session.plan
-          ? [{ type: 'plan.ended' as const, plan: session.plan.id, status: 'cancelled' as const, reason: 'asked' }]
-          : []),
-        ...replyInWords(session, message, rules, (words) => words.cancelled),
-      ];
-    case 'reopen':
-      return reopenLastStep(session, message, rules);
-    case 'fresh':
-      return startFreshConversation(session, message, rules);
-    case 'show_status':
-      return [
-        replyEvent(
-          session,
-          message.id,
-          { status: 'done', text: formatStatus(session, replyLanguage(session, message, rules)) },
-          replyLanguage(session, message, rules),
-        ),
-      ];
-    case 'show_plan':
-      return answerPlanCommand(session, message, rules);
-    case 'show_help':
-      return replyInWords(session, message, rules, () =>
-        Object.values(SESSION_COMMANDS)
-          .map((it) => `${it.usage}: ${it.description}`)
-          .join('\n'),
-      );
-    case 'tell_nothing_asked':
-      return replyInWords(session, message, rules, (words) => words.nothingAsked, 'rejected');
-    case 'about_mode':
-      return answerModeCommand(session, message, rules);
-    case 'keep_for_later':
-      return replyInWords(session, message, rules, (words) => words.kept, 'joined');
-    case 'tell_nothing_runs':
-      return replyInWords(session, message, rules, (words) => words.nothingRuns);
-    case 'tell_paused':
-      if (isStopAfterPause(session, message))
-        return [
-          endRestingRun(session, message, 'paused', 'stopped'),
-          ...replyInWords(session, message, rules, (words) => words.stopped),
-        ];
-      return replyInWords(session, message, rules, (words) => words.alreadyPaused);
-    case 'tell_ended':
-      return replyInWords(session, message, rules, (words) => words.alreadyEnded);
-    case 'tell_nothing_to_continue':
-      return answerNothingToContinue(session, message, rules);
-    default:
-      return answer satisfies never;
-  }
+const ACTIONS: Readonly<Record<MessageAction, Action>> = {
+  join: () => [],
+  wait: () => [],
+  start: startRunEvents,
+  start_beside: (session, message, rules) => startRunEvents(session, message, rules, session.plan ?? undefined),
+  resume: resumeRunEvents,
+  rest_paused: (session, message, rules) => [
+    ...endRunEvents(session, rules, { status: 'paused', reason: 'asked' }),
+    ...replyInWords(session, message, rules, (words) => words.pausing),
+  ],
+  abort_paused: (session, message, rules) => [
+    ...endRunEvents(session, rules, { status: 'paused', reason: 'stopped' }),
+    ...replyInWords(session, message, rules, (words) => words.stopped),
+  ],
+  abort_cancelled: (session, message, rules) => [
+    ...endRunEvents(session, rules, { status: 'cancelled', reason: 'asked' }),
+    ...replyInWords(session, message, rules, (words) => words.cancelled),
+  ],
+  // The run ends first; the message stays in the queue and is handled when the session is idle.
+  abort_fresh: (session, _message, rules) =>
+    endRunEvents(session, rules, { status: 'cancelled', reason: 'new conversation' }),
+  wait_to_paused: (session, message, rules) => [
+    ...withdrawQuestionEvents(session, 'the person paused the run'),
+    endRestingRun(session, message, 'paused', 'asked'),
+    ...replyInWords(session, message, rules, (words) => words.nowPaused),
+  ],
+  to_cancelled: cancelEndedRun,
+  reopen: reopenLastStep,
+  fresh: startFreshConversation,
+  show_status: answerStatus,
+  show_plan: answerPlanCommand,
+  show_help: (session, message, rules) =>
+    replyInWords(session, message, rules, () =>
+      Object.values(SESSION_COMMANDS)
+        .map((it) => `${it.usage}: ${it.description}`)
+        .join('\n'),
+    ),
+  about_mode: answerModeCommand,
+  tell_nothing_asked: (session, message, rules) =>
+    replyInWords(session, message, rules, (words) => words.nothingAsked, 'rejected'),
+  keep_for_later: (session, message, rules) => replyInWords(session, message, rules, (words) => words.kept, 'joined'),
+  tell_nothing_runs: (session, message, rules) => replyInWords(session, message, rules, (words) => words.nothingRuns),
+  tell_paused: answerAlreadyPaused,
+  tell_ended: (session, message, rules) => replyInWords(session, message, rules, (words) => words.alreadyEnded),
+  tell_nothing_to_continue: answerNothingToContinue,
+};
+
+function cancelEndedRun(session: Session, message: Message, rules: Rules): EventBody[] {
+  return [
+    ...withdrawQuestionEvents(session, 'the person cancelled the run'),
+    endRestingRun(session, message, 'cancelled', 'asked'),
+    ...(session.plan
+      ? [{ type: 'plan.ended' as const, plan: session.plan.id, status: 'cancelled' as const, reason: 'asked' }]
+      : []),
+    ...replyInWords(session, message, rules, (words) => words.cancelled),
+  ];
+}
+
+function answerStatus(session: Session, message: Message, rules: Rules): EventBody[] {
+  const language = replyLanguage(session, message, rules);
+  return [replyEvent(session, message.id, { status: 'done', text: formatStatus(session, language) }, language)];
+}
+
+function answerAlreadyPaused(session: Session, message: Message, rules: Rules): EventBody[] {
+  if (!isStopAfterPause(session, message)) return replyInWords(session, message, rules, (words) => words.alreadyPaused);
+  return [
+    endRestingRun(session, message, 'paused', 'stopped'),
+    ...replyInWords(session, message, rules, (words) => words.stopped),
+  ];
 }
 
 /** `/plan` shows the plan; followed by text, it changes it. */

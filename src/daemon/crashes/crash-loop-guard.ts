@@ -63,11 +63,9 @@ type CrashLoopOptions = {
  */
 export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }: CrashLoopOptions): CrashLoopGuard {
   const { blamed } = assessed;
-  const since = clock.now().toISOString();
-  const heldUntil = new Map<string, number>();
-  const informed = new Set<string>();
-  let losses = assessed.losses;
-  let phase: 'pause' | 'one at a time' | 'all' = losses.in_a_row >= CRASH_LOOP_LENGTH ? 'pause' : 'all';
+  const losses = recordLosses(assessed.losses, write, log);
+  const holds = holdSessions(assessed, losses.against, clock);
+  let phase: 'pause' | 'one at a time' | 'all' = losses.inARow() >= CRASH_LOOP_LENGTH ? 'pause' : 'all';
   let queue: OpeningQueue = { waiting: () => [], isComplete: () => true, openWaiting: () => {} };
   let order: string[] = [];
   let gapMs = GAP_MS;
@@ -75,39 +73,9 @@ export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }:
   let cancelNext = (): void => {};
   let cancelStable = (): void => {};
   let isStopped = false;
-  let writing: Promise<void> = Promise.resolve();
-
-  const against = (name: string): number => getOwn(losses.against, name) ?? 0;
-
-  /** Writes are serialized; a file that cannot be written is no reason to stop serving. */
-  function save(next: CrashRecord): void {
-    losses = next;
-    writing = writing.then(() => write(next)).catch((error) => log('warn', errorText(error)));
-  }
-
-  /** The delay doubles with each further daemon. */
-  function hold(name: string): void {
-    const ms = Math.min(HOLD_MAX_MS, HOLD_FIRST_MS * 2 ** Math.min(20, against(name) - MAX_CRASHES));
-    heldUntil.set(name, clock.elapsed() + ms);
-  }
-
-  const heldForMs = (name: string): number => Math.max(0, (heldUntil.get(name) ?? 0) - clock.elapsed());
-
-  function describeHold(name: string): string {
-    const until = new Date(clock.now().getTime() + heldForMs(name)).toISOString();
-    const last = blamed?.session === name ? ` Last cause: ${blamed.why}` : '';
-    return `It crashed ${against(name)} daemons in a row. It is opened again at ${until}; to retry now, remove it from .agentd/losses.json and restart the daemon.${last}`;
-  }
-
-  // After the third loss it is opened once, so that its message is given up with a reply; after more of them it is
-  // delayed.
-  for (const name of Object.keys(losses.against)) if (against(name) > MAX_CRASHES) hold(name);
 
   function pause(): void {
-    const ms = Math.min(PAUSE_MAX_MS, 1000 * 2 ** Math.min(20, losses.in_a_row - 1));
-    const what = `${losses.in_a_row} daemons in a row crashed without a known cause`;
-    log('warn', `${what}. No session is opened for ${ms / 1000} s, then one at a time`);
-    cancelNext = clock.after(ms, () => {
+    cancelNext = clock.after(logPause(losses.inARow(), log), () => {
       phase = 'one at a time';
       openNext();
     });
@@ -118,13 +86,12 @@ export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }:
     if (isStopped || phase !== 'one at a time') return;
     const waiting = new Set(queue.waiting());
     if (!order.some((name) => waiting.has(name))) {
-      const found = [...waiting].filter((name) => heldForMs(name) === 0);
+      const found = [...waiting].filter((name) => holds.leftMs(name) === 0);
       if (found.length === 0 && queue.isComplete()) {
         serveAll();
         return;
       }
-      const written = new Map(found.map((name) => [name, lastWritten(name)]));
-      order = found.sort((a, b) => (written.get(a) ?? 0) - (written.get(b) ?? 0));
+      order = sortByNumber(found, lastWritten);
       gapMs = Math.min(GAP_MS, ALL_OPENED_MS / Math.max(1, order.length));
     }
     while (order[0] !== undefined && !waiting.has(order[0])) order.shift();
@@ -152,39 +119,108 @@ export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }:
       queue = given;
       if (blamed) log('warn', `The session ${blamed.session} crashed the last daemon: ${blamed.why}`);
       if (phase === 'pause') pause();
-      cancelStable = clock.after(STABLE_AFTER_MS, () => {
-        if (losses.in_a_row > 0) save({ ...losses, in_a_row: 0 });
-      });
+      cancelStable = clock.after(STABLE_AFTER_MS, losses.endSeries);
     },
-    mayOpen: (name) => heldForMs(name) === 0 && (phase === 'all' || name === current),
-    takePreviousFailure(name) {
-      if (informed.has(name)) return undefined;
-      informed.add(name);
-      return blamed?.session === name
-        ? { after: 'crash', against: blamed.times, error: blamed.why }
-        : { after: 'crash' };
-    },
+    mayOpen: (name) => holds.leftMs(name) === 0 && (phase === 'all' || name === current),
+    takePreviousFailure: previousFailures(blamed),
     onIdle(name) {
-      if (against(name) > 0) {
-        const { [name]: _, ...others } = losses.against;
-        save({ ...losses, against: others });
-      }
+      losses.forgive(name);
       advance(name);
     },
     onClose: advance,
     holdIfBlamed(name, hasOpenWork) {
-      if (hasOpenWork || against(name) !== MAX_CRASHES || heldUntil.has(name)) return false;
-      hold(name);
+      if (hasOpenWork || losses.against(name) !== MAX_CRASHES || holds.has(name)) return false;
+      holds.add(name);
       return true;
     },
-    listHeld: () =>
-      [...heldUntil.keys()]
-        .filter((name) => heldForMs(name) > 0)
-        .map((name) => ({ session: name, is: 'set aside', why: describeHold(name), since })),
+    listHeld: holds.list,
     stop() {
       isStopped = true;
       cancelNext();
       cancelStable();
     },
+  };
+}
+
+/** Logs how long no session is opened after this many losses; returns that in ms. */
+function logPause(inARow: number, log: SessionPorts['log']): number {
+  const ms = Math.min(PAUSE_MAX_MS, 1000 * 2 ** Math.min(20, inARow - 1));
+  const what = `${inARow} daemons in a row crashed without a known cause`;
+  log('warn', `${what}. No session is opened for ${ms / 1000} s, then one at a time`);
+  return ms;
+}
+
+/** Sorts names by a number of each, asked once. */
+function sortByNumber(names: string[], numberOf: (name: string) => number): string[] {
+  const numbers = new Map(names.map((name) => [name, numberOf(name)]));
+  return names.sort((a, b) => (numbers.get(a) ?? 0) - (numbers.get(b) ?? 0));
+}
+
+/** The losses on record. What changes is saved for the next daemon. */
+function recordLosses(losses: CrashRecord, write: CrashLoopOptions['write'], log: SessionPorts['log']) {
+  let current = losses;
+  let writing: Promise<void> = Promise.resolve();
+  const against = (name: string): number => getOwn(current.against, name) ?? 0;
+
+  /** Writes are serialized; a file that cannot be written is no reason to stop serving. */
+  function save(next: CrashRecord): void {
+    current = next;
+    writing = writing.then(() => write(next)).catch((error) => log('warn', errorText(error)));
+  }
+
+  return {
+    against,
+    inARow: () => current.in_a_row,
+    endSeries(): void {
+      if (current.in_a_row > 0) save({ ...current, in_a_row: 0 });
+    },
+    forgive(name: string): void {
+      if (against(name) === 0) return;
+      const { [name]: _, ...others } = current.against;
+      save({ ...current, against: others });
+    },
+  };
+}
+
+/** Returns how the last daemon ended for a session, once for each. */
+function previousFailures(blamed: BlameResult['blamed']): CrashLoopGuard['takePreviousFailure'] {
+  const informed = new Set<string>();
+  return (name) => {
+    if (informed.has(name)) return undefined;
+    informed.add(name);
+    return blamed?.session === name ? { after: 'crash', against: blamed.times, error: blamed.why } : { after: 'crash' };
+  };
+}
+
+/** Sessions that are not opened for a while, because they crashed too many daemons. */
+function holdSessions({ blamed, losses }: BlameResult, against: (name: string) => number, clock: Clock) {
+  const since = clock.now().toISOString();
+  const until = new Map<string, number>();
+  const leftMs = (name: string): number => Math.max(0, (until.get(name) ?? 0) - clock.elapsed());
+
+  function describe(name: string): string {
+    const end = new Date(clock.now().getTime() + leftMs(name)).toISOString();
+    const last = blamed?.session === name ? ` Last cause: ${blamed.why}` : '';
+    return `It crashed ${against(name)} daemons in a row. It is opened again at ${end}; to retry now, remove it from .agentd/losses.json and restart the daemon.${last}`;
+  }
+
+  /** The delay doubles with each further daemon. */
+  function add(name: string): void {
+    const ms = Math.min(HOLD_MAX_MS, HOLD_FIRST_MS * 2 ** Math.min(20, against(name) - MAX_CRASHES));
+    until.set(name, clock.elapsed() + ms);
+  }
+
+  // After the third loss it is opened once, so that its message is given up with a reply; after more of them it is
+  // delayed.
+  for (const name of Object.keys(losses.against)) if (against(name) > MAX_CRASHES) add(name);
+
+  return {
+    add,
+    has: (name: string) => until.has(name),
+    leftMs,
+    list: (): UnservedSession[] =>
+      [...until.keys()]
+        .filter((name) => leftMs(name) > 0)
+        .map((name) => ({ session: name, is: 'set aside', why: describe(name), since })),
   };
 }

@@ -59,18 +59,12 @@ export function openDiskMonitor(
   let timer: NodeJS.Timeout | null = null;
   let onRoom = () => {};
 
-  /** Free space as a multiple of the floor, of bytes or of inodes, whichever is less. 1 if it cannot be read. */
+  /** Free space as a multiple of the floor; 1 if it cannot be read. */
   function share(): number {
     try {
-      const { bavail, bsize, files, ffree } = ask(folder);
-      free = bavail * bsize;
-      const floor = Math.max(1, rules().floorMb * MIB);
-      // Some file systems (btrfs) have no fixed number of inodes and report none.
-      const inodes =
-        files > 0 ? ffree / Math.max(1, Math.min(MIN_INODES, files * MIN_INODE_SHARE)) : Number.POSITIVE_INFINITY;
-      if (inodes < free / floor) why = `${ffree} free inodes left`;
-      else why = `${Math.floor(free / MIB)} MB free, at least ${rules().floorMb} MB required`;
-      return Math.min(free / floor, inodes);
+      const measured = measureSpace(ask(folder), rules().floorMb);
+      ({ free, why } = measured);
+      return measured.share;
     } catch (error) {
       why = errorText(error);
       return 1;
@@ -80,67 +74,24 @@ export function openDiskMonitor(
   function look(): DiskCapacity {
     const before = is;
     const left = share();
-    const grown = (mark: number, isBelow: boolean) => left >= mark * (isBelow ? RESUME_FACTOR : 1);
-    if (full && grown(1, true) && clock.elapsed() >= full.probe && !probeReserve()) {
-      full.pause = Math.min(full.pause * 2, PROBE_MAX_MS);
-      full.probe = clock.elapsed() + full.pause;
+    if (full && left >= RESUME_FACTOR && clock.elapsed() >= full.probe) {
+      if (probeReserve(reserve, rules().reserveMb, log)) full = null;
+      else {
+        full.pause = Math.min(full.pause * 2, PROBE_MAX_MS);
+        full.probe = clock.elapsed() + full.pause;
+      }
     }
-    if (full || !grown(NONE_BELOW_SHARE, before === 'none')) is = 'none';
-    else is = grown(1, before !== 'plenty') ? 'plenty' : 'little';
+    is = full ? 'none' : capacityAt(left, before);
     if (full) why = full.why;
     if (is === 'plenty') why = null;
-    if (is !== before) logChange(before);
+    if (is !== before) logCapacity(is, before, why, log);
+    if (is === 'plenty' && before !== 'plenty') setImmediate(() => onRoom());
     return is;
-  }
-
-  function logChange(before: DiskCapacity): void {
-    if (is === 'plenty') log('info', 'there is disk space again; work resumes');
-    else if (before === 'plenty' || is === 'none') {
-      const kept =
-        is === 'little' ? 'no new messages are accepted; they stay in their inboxes' : 'no further calls are started';
-      log('warn', `the disk is full: ${why}; ${kept} until there is space`);
-    }
-    if (is === 'plenty') setImmediate(() => onRoom());
-  }
-
-  /** Whether as much as the reserve can be written, which also detects a quota that statfs does not show. */
-  function probeReserve(): boolean {
-    if (!makeReserve(Math.max(1, rules().reserveMb))) return false;
-    if (rules().reserveMb === 0) removeIfPossible(reserve);
-    full = null;
-    return true;
-  }
-
-  function makeReserve(mb: number): boolean {
-    // Created beside the existing reserve: that must not be lost just to find out that there is still no space.
-    const fresh = `${dirname(reserve)}/${stagingName()}`;
-    try {
-      allocateFile(fresh, mb);
-      fs.renameSync(fresh, reserve);
-      return true;
-    } catch (error) {
-      removeIfPossible(fresh);
-      if (!isDiskFull(error)) log('warn', `could not create the disk reserve: ${errorText(error)}`);
-      return false;
-    }
-  }
-
-  /** Creates it if there is space to spare; on a small disk it would only be in the way. */
-  function keepReserve(): void {
-    const { floorMb, reserveMb } = rules();
-    const isThere = (fs.statSync(reserve, { throwIfNoEntry: false })?.size ?? -1) === reserveMb * MIB;
-    if (isThere || is !== 'plenty') return;
-    if (reserveMb > 0 && free >= (floorMb + MIN_SPARE_RESERVES * reserveMb) * MIB) makeReserve(reserveMb);
-    else removeIfPossible(reserve);
   }
 
   function watch(): void {
     look();
-    try {
-      keepReserve();
-    } catch (error) {
-      log('warn', `disk reserve: ${errorText(error)}`);
-    }
+    maintainReserve(reserve, rules(), { is, free }, log);
   }
 
   return {
@@ -170,6 +121,75 @@ export function openDiskMonitor(
       if (timer) clearInterval(timer);
     },
   };
+}
+
+/** Free space as a multiple of the floor, of bytes or of inodes, whichever is less. */
+function measureSpace({ bavail, bsize, files, ffree }: FreeSpace, floorMb: number) {
+  const free = bavail * bsize;
+  const floor = Math.max(1, floorMb * MIB);
+  // Some file systems (btrfs) have no fixed number of inodes and report none.
+  const inodes =
+    files > 0 ? ffree / Math.max(1, Math.min(MIN_INODES, files * MIN_INODE_SHARE)) : Number.POSITIVE_INFINITY;
+  const why =
+    inodes < free / floor
+      ? `${ffree} free inodes left`
+      : `${Math.floor(free / MIB)} MB free, at least ${floorMb} MB required`;
+  return { free, why, share: Math.min(free / floor, inodes) };
+}
+
+/** The capacity at a share of the floor; after a shortage, more must be free than before it. */
+function capacityAt(share: number, before: DiskCapacity): DiskCapacity {
+  const reaches = (mark: number, isShort: boolean) => share >= mark * (isShort ? RESUME_FACTOR : 1);
+  if (!reaches(NONE_BELOW_SHARE, before === 'none')) return 'none';
+  return reaches(1, before !== 'plenty') ? 'plenty' : 'little';
+}
+
+function logCapacity(is: DiskCapacity, before: DiskCapacity, why: string | null, log: SessionPorts['log']): void {
+  if (is === 'plenty') log('info', 'there is disk space again; work resumes');
+  else if (before === 'plenty' || is === 'none') {
+    const kept =
+      is === 'little' ? 'no new messages are accepted; they stay in their inboxes' : 'no further calls are started';
+    log('warn', `the disk is full: ${why}; ${kept} until there is space`);
+  }
+}
+
+/** Whether as much as the reserve can be written, which also detects a quota that statfs does not show. */
+function probeReserve(path: string, mb: number, log: SessionPorts['log']): boolean {
+  if (!createReserve(path, Math.max(1, mb), log)) return false;
+  if (mb === 0) removeIfPossible(path);
+  return true;
+}
+
+/** Creates it if there is space to spare; on a small disk it would only be in the way. */
+function maintainReserve(
+  path: string,
+  { floorMb, reserveMb }: DiskThresholds,
+  { is, free }: { is: DiskCapacity; free: number },
+  log: SessionPorts['log'],
+): void {
+  try {
+    const isThere = (fs.statSync(path, { throwIfNoEntry: false })?.size ?? -1) === reserveMb * MIB;
+    if (isThere || is !== 'plenty') return;
+    if (reserveMb > 0 && free >= (floorMb + MIN_SPARE_RESERVES * reserveMb) * MIB) createReserve(path, reserveMb, log);
+    else removeIfPossible(path);
+  } catch (error) {
+    log('warn', `disk reserve: ${errorText(error)}`);
+  }
+}
+
+/** Creates or replaces the reserve; false if it could not be written. */
+function createReserve(path: string, mb: number, log: SessionPorts['log']): boolean {
+  // Created beside the existing reserve: that must not be lost just to find out that there is still no space.
+  const fresh = `${dirname(path)}/${stagingName()}`;
+  try {
+    allocateFile(fresh, mb);
+    fs.renameSync(fresh, path);
+    return true;
+  } catch (error) {
+    removeIfPossible(fresh);
+    if (!isDiskFull(error)) log('warn', `could not create the disk reserve: ${errorText(error)}`);
+    return false;
+  }
 }
 
 /** False if it could not be removed, as on a file system that became read-only. */

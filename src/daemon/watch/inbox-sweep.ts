@@ -52,80 +52,43 @@ export function openInboxSweep({
   onComplete,
   onFailed,
 }: InboxSweepDeps): InboxSweep {
-  let folders: FolderWatcher | null = null;
-  /** The folder that the watch is on. */
-  let root: string | undefined;
+  const peek = (name: string) => {
+    if (hasMail(sessionPaths(paths.session(name)).inbox)) wake(name);
+  };
+  const onFolderChange = (name: string | null) => (name === null ? void sweep() : sessions.check(name));
+  const root = watchSessionsFolder({ paths, watches, lookAt }, onFolderChange);
   let sweeping: Promise<void> | null = null;
   let sweepAgain = false;
-  let closed = false;
-  /** How long the current sweep has kept the event loop busy. */
-  let busy = 0;
+  const worker = yieldingWorker(clock);
   /** When the last sweep ended, and how long it took. */
   let last = { at: Number.NEGATIVE_INFINITY, ms: 0 };
 
   /** One sweep over all sessions, in batches; the most recently active are watched first. */
   async function round(): Promise<void> {
     watches.tryAgain();
-    const { id } = lookAt(paths.sessions) ?? {};
-    if (id !== root) folders?.close();
-    if (id !== root || !folders) folders = watchFolders();
-    root = id;
-    const names = id === undefined ? [] : fs.readdirSync(paths.sessions).filter(isSessionFolder);
+    const names = root.renew() === undefined ? [] : fs.readdirSync(paths.sessions).filter(isSessionFolder);
     const there = new Set(names);
     for (const name of sessions.names()) if (!there.has(name)) sessions.check(name);
     const fresh = names.filter((name) => !sessions.has(name));
-    await inStretches(
-      [
-        ...names.filter((name) => sessions.has(name)),
-        ...(fresh.length > readMaxUserWatches() / 2 ? byActivity(fresh) : fresh),
-      ],
-      sessions.check,
-    );
-    if (!local) await inStretches(names, peek);
+    const ordered = fresh.length > readMaxUserWatches() / 2 ? byActivity(fresh, paths) : fresh;
+    await worker.forEach([...names.filter((name) => sessions.has(name)), ...ordered], sessions.check);
+    if (!local) await worker.forEach(names, peek);
     if (watches.limit === null) onComplete();
-  }
-
-  function byActivity(names: string[]): string[] {
-    const at = new Map(names.map((name) => [name, mtimeOf(sessionPaths(paths.session(name)).inbox)]));
-    return names.sort((a, b) => (at.get(b) ?? 0) - (at.get(a) ?? 0));
-  }
-
-  async function inStretches(names: string[], job: (name: string) => void): Promise<void> {
-    let began = clock.elapsed();
-    for (const name of names) {
-      if (closed) return;
-      job(name);
-      if (clock.elapsed() - began < MAX_BUSY_MS) continue;
-      busy += clock.elapsed() - began;
-      await new Promise(setImmediate);
-      began = clock.elapsed();
-    }
-    busy += clock.elapsed() - began;
   }
 
   function sweep(): Promise<void> {
     if (sweeping !== null) sweepAgain = true;
-    if (sweeping === null) busy = 0;
+    if (sweeping === null) worker.resetBusy();
     sweeping ??= round()
       .catch((error) => onFailed(errorText(error)))
       .finally(() => {
         sweeping = null;
-        last = { at: clock.elapsed(), ms: busy };
-        if (!sweepAgain || closed) return;
+        last = { at: clock.elapsed(), ms: worker.busyMs() };
+        if (!sweepAgain || worker.isClosed()) return;
         sweepAgain = false;
         void sweep();
       });
     return sweeping;
-  }
-
-  /** Reads the folder, since timestamps may be reported late: opening a folder asks the server, lstat may not. */
-  function peek(name: string): void {
-    try {
-      const files = fs.readdirSync(sessionPaths(paths.session(name)).inbox);
-      if (files.some((file) => !file.startsWith('.'))) wake(name);
-    } catch (error) {
-      if (errorCode(error) !== 'ENOENT') wake(name);
-    }
   }
 
   function poll(): void {
@@ -134,7 +97,7 @@ export function openInboxSweep({
       if (!local) peek(name);
     }
     if (!local) return;
-    if (!folders || isOtherRoot()) return void sweep();
+    if (root.isLost()) return void sweep();
     const began = clock.elapsed();
     for (let left = sessions.polled.size; left > 0 && clock.elapsed() - began < MAX_BUSY_MS; left--) {
       const name = sessions.nextPolled();
@@ -143,34 +106,101 @@ export function openInboxSweep({
     }
   }
 
-  function isOtherRoot(): boolean {
-    try {
-      return lookAt(paths.sessions)?.id !== root;
-    } catch {
-      return true;
-    }
-  }
-
-  function watchFolders(): FolderWatcher | null {
-    const watcher = watches.watch(paths.sessions, (_event, name) =>
-      name === null ? void sweep() : sessions.check(name),
-    );
-    watcher?.on('error', () => {
-      folders = null;
-    });
-    return watcher;
-  }
-
   return {
     sweep,
     isDue: () => !local || clock.elapsed() - last.at >= Math.min(MAX_INTERVAL_MS, SWEEP_TIME_SHARE * last.ms),
     poll,
-    wakeAllWithMail: () => void inStretches(sessions.names(), peek),
+    wakeAllWithMail: () => void worker.forEach(sessions.names(), peek),
     close() {
-      closed = true;
-      folders?.close();
+      worker.close();
+      root.close();
     },
   };
+}
+
+/** The watch on the folder of all sessions. `onChange` gets the name of what changed in it, null if that is unknown. */
+function watchSessionsFolder(
+  { paths, watches, lookAt }: Pick<InboxSweepDeps, 'paths' | 'watches' | 'lookAt'>,
+  onChange: (name: string | null) => void,
+) {
+  let watcher: FolderWatcher | null = null;
+  /** The folder that the watch is on. */
+  let watched: string | undefined;
+
+  function watch(): FolderWatcher | null {
+    const fresh = watches.watch(paths.sessions, (_event, name) => onChange(name));
+    fresh?.on('error', () => {
+      watcher = null;
+    });
+    return fresh;
+  }
+
+  return {
+    /** Watches the folder that is there now, and returns its id; undefined if there is none. */
+    renew(): string | undefined {
+      const { id } = lookAt(paths.sessions) ?? {};
+      if (id !== watched) watcher?.close();
+      if (id !== watched || !watcher) watcher = watch();
+      watched = id;
+      return id;
+    },
+    /** There is no watch, or it is on another folder than the one there now. */
+    isLost(): boolean {
+      try {
+        return !watcher || lookAt(paths.sessions)?.id !== watched;
+      } catch {
+        return true;
+      }
+    },
+    close: () => watcher?.close(),
+  };
+}
+
+/** Works through lists without keeping the event loop busy for long. */
+function yieldingWorker(clock: Clock) {
+  let isClosed = false;
+  /** How long it has kept the event loop busy. */
+  let busy = 0;
+  return {
+    async forEach(names: string[], job: (name: string) => void): Promise<void> {
+      let began = clock.elapsed();
+      for (const name of names) {
+        if (isClosed) return;
+        job(name);
+        if (clock.elapsed() - began < MAX_BUSY_MS) continue;
+        busy += clock.elapsed() - began;
+        await new Promise(setImmediate);
+        began = clock.elapsed();
+      }
+      busy += clock.elapsed() - began;
+    },
+    busyMs: () => busy,
+    resetBusy(): void {
+      busy = 0;
+    },
+    isClosed: () => isClosed,
+    close(): void {
+      isClosed = true;
+    },
+  };
+}
+
+/**
+ * Whether an inbox holds anything. Reads the folder, since timestamps may be reported late: opening a folder asks the
+ * server, lstat may not.
+ */
+function hasMail(inbox: string): boolean {
+  try {
+    return fs.readdirSync(inbox).some((file) => !file.startsWith('.'));
+  } catch (error) {
+    return errorCode(error) !== 'ENOENT';
+  }
+}
+
+/** Sorts sessions by when their inbox last changed, newest first. */
+function byActivity(names: string[], paths: WorkspacePaths): string[] {
+  const at = new Map(names.map((name) => [name, mtimeOf(sessionPaths(paths.session(name)).inbox)]));
+  return names.sort((a, b) => (at.get(b) ?? 0) - (at.get(a) ?? 0));
 }
 
 /** The system's limit on watches per user; 0 if unknown. */

@@ -39,14 +39,80 @@ export type PlanSync = {
 };
 
 export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Clock, onWriteDue: () => void): PlanSync {
-  let written: string | null = null;
-  let unreadableSave: { bytes: string; since: number; told: boolean } | null = null;
   let timer: (() => void) | null = null;
   let isWriteDue = false;
   /** Plans leaving `plan.json`: one that the disk refused to archive is tried again at the next write. */
   const plansToArchive: Plan[] = [];
   let last = Number.NEGATIVE_INFINITY;
   let lag = WRITE_LAG_MS;
+  const edits = openPlanEdits(file, sessionLog, clock, () => scheduleWrite());
+
+  const scheduleWrite = (): void => {
+    const due = Math.min(lag, Math.max(0, last + lag - clock.elapsed()));
+    timer ??= clock.after(due, () => {
+      timer = null;
+      isWriteDue = true;
+      onWriteDue();
+    });
+  };
+
+  const archiveRemoved = async (): Promise<void> => {
+    plansToArchive.push(...sessionLog.takeRemovedPlans());
+    for (let plan = plansToArchive[0]; plan; plan = plansToArchive[0]) {
+      await sessionLog.sync();
+      // A plan that is back at work keeps its place in plan.json.
+      const isBack = plan.id === sessionLog.session.plan?.id;
+      await file.archive(plan.id, formatPlanFile(plan), isBack ? 'keep' : 'remove');
+      plansToArchive.shift();
+      if (!isBack) edits.setWritten(null);
+    }
+  };
+
+  const flush = async (): Promise<void> => {
+    timer?.();
+    timer = null;
+    isWriteDue = false;
+    await archiveRemoved();
+    for (let n = 0; n < MAX_WRITE_TRIES && !edits.hasUnreadable(); n++) {
+      const { plan } = sessionLog.session;
+      const content = plan && formatPlanFile(plan);
+      if (content === null || content === edits.written()) return;
+      // What a power cut removes from the log must not stay in the file: it would come back as a person's edit.
+      await sessionLog.sync();
+      const began = clock.elapsed();
+      const seen = await file.write(content).catch((error: unknown) => {
+        if (!isDiskFull(error)) throw error;
+      });
+      last = clock.elapsed();
+      if (!seen) {
+        // The log has the plan; a full disk is no reason to stop taking in messages.
+        lag = MAX_WRITE_LAG_MS;
+        return scheduleWrite();
+      }
+      lag = Math.min(MAX_WRITE_LAG_MS, Math.max(WRITE_LAG_MS, WRITE_TIME_SHARE * (last - began)));
+      if (seen.is !== 'edited' && seen.is !== 'blocked') return edits.setWritten(content);
+      await edits.take(seen, false);
+    }
+  };
+
+  return {
+    async readEdits({ final } = { final: false }) {
+      await edits.take(await file.detectEdits(final), final);
+      return { settling: edits.isSettling() };
+    },
+    writePlan: flush,
+    scheduleWrite,
+    async writePlanIfDue() {
+      if (isWriteDue) await flush();
+    },
+  };
+}
+
+/** Turns what people saved in `plan.json` into events. `onRecorded` is called when a save changed the plan. */
+function openPlanEdits(file: PlanFile, sessionLog: SessionLog, clock: Clock, onRecorded: () => void) {
+  /** The text of `plan.json` that needs no further attention: our own, or a save that was taken in. */
+  let written: string | null = null;
+  let unreadableSave: { bytes: string; since: number; reported: boolean } | null = null;
 
   const mergeSave = async (bytes: string, inPlace: boolean, final: boolean): Promise<void> => {
     const now = sessionLog.session.plan;
@@ -55,23 +121,19 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
     if ('fault' in read)
       return inPlace ? handleUnreadable(bytes, read.fault, final) : reportLostSave(bytes, read.fault);
     const hash = file.sha256(bytes);
-    const isOfThis = read.edit.id === undefined || read.edit.id === now.id;
-    const last = isOfThis ? lastSaveOf(sessionLog.session.planSaves, read.edit.revision) : undefined;
+    const last = lastSaveIn(sessionLog.session.planSaves, read.edit, now);
     // After a crash the logged save is still in the file.
     if (last?.sha256 === hash && unreadableSave === null) return markAccepted(bytes, inPlace);
     const bases = await mergeBasesOf(now, read.edit, last, sessionLog);
-    if (bases.some((base) => !('sha256' in base) && bytes === formatPlanFile(base)))
-      return markAccepted(bytes, inPlace);
-    const { changes, ignored, save } = sessionLog.runGuarded('merging plan.json', () =>
-      smallestEdit(
-        bases.map((base) => mergePlanEdit(base, read.edit, now, sessionLog.session.lastStepNumber, read.raw)),
-      ),
-    );
+    if (isPlanOf(bases, bytes)) return markAccepted(bytes, inPlace);
+    const merge = (base: Plan | PlanSave) =>
+      mergePlanEdit(base, read.edit, now, sessionLog.session.lastStepNumber, read.raw);
+    const { changes, ignored, save } = sessionLog.runGuarded('merging plan.json', () => smallestEdit(bases.map(merge)));
     if (changes.length + ignored.length > 0 || save || sessionLog.session.planProblem !== null) {
       await file.sync();
-      const saved = save && { save: { ...save, sha256: hash } };
-      await sessionLog.record([{ type: 'plan.edited', by: 'person', changes, ignored, ...saved }]);
-      self.scheduleWrite();
+      const saved = save && { ...save, sha256: hash };
+      await sessionLog.record([{ type: 'plan.edited', by: 'person', changes, ignored, ...(saved && { save: saved }) }]);
+      onRecorded();
     }
     // For a save found outside its place, the file name says whether it is in the log.
     if (!inPlace) await sessionLog.sync();
@@ -91,9 +153,9 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
 
   const handleUnreadable = async (bytes: string, fault: string, final: boolean): Promise<void> => {
     const at = clock.elapsed();
-    if (unreadableSave?.bytes !== bytes) unreadableSave = { bytes, since: at, told: false };
-    if (unreadableSave.told || (!final && at - unreadableSave.since < UNREADABLE_GRACE_MS)) return;
-    unreadableSave.told = true;
+    if (unreadableSave?.bytes !== bytes) unreadableSave = { bytes, since: at, reported: false };
+    if (unreadableSave.reported || (!final && at - unreadableSave.since < UNREADABLE_GRACE_MS)) return;
+    unreadableSave.reported = true;
     await recordProblem(`${fault}. The file is left unchanged; work continues from the last valid plan`);
   };
 
@@ -103,7 +165,7 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
     file.markSeen(bytes);
   };
 
-  const handleState = async (seen: PlanFileState, final: boolean): Promise<void> => {
+  const take = async (seen: PlanFileState, final: boolean): Promise<void> => {
     if (seen.is === 'blocked') return handleUnreadable('', seen.why, final);
     // Unreadable bytes hold up the plan only while they are in its place.
     if (seen.is !== 'edited' || !seen.inPlace) unreadableSave = null;
@@ -113,65 +175,18 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
       await mergeSave(save, seen.inPlace && n === seen.saves.length - 1, final);
   };
 
-  const read = async ({ final } = { final: false }): Promise<{ settling: boolean }> => {
-    await handleState(await file.detectEdits(final), final);
-    return { settling: unreadableSave !== null && !unreadableSave.told };
-  };
-
-  const flush = async (): Promise<void> => {
-    timer?.();
-    timer = null;
-    isWriteDue = false;
-    plansToArchive.push(...sessionLog.takeRemovedPlans());
-    for (let plan = plansToArchive[0]; plan; plan = plansToArchive[0]) {
-      await sessionLog.sync();
-      // A plan that is back at work keeps its place in plan.json.
-      const isBack = plan.id === sessionLog.session.plan?.id;
-      await file.archive(plan.id, formatPlanFile(plan), isBack ? 'keep' : 'remove');
-      plansToArchive.shift();
-      if (!isBack) written = null;
-    }
-    for (let n = 0; n < MAX_WRITE_TRIES && unreadableSave === null; n++) {
-      const { plan } = sessionLog.session;
-      const content = plan && formatPlanFile(plan);
-      if (content === null || content === written) return;
-      // What a power cut removes from the log must not stay in the file: it would come back as a person's edit.
-      await sessionLog.sync();
-      const began = clock.elapsed();
-      const seen = await file.write(content).catch((error: unknown) => {
-        if (!isDiskFull(error)) throw error;
-      });
-      last = clock.elapsed();
-      if (!seen) {
-        // The log has the plan; a full disk is no reason to stop taking in messages.
-        lag = MAX_WRITE_LAG_MS;
-        return self.scheduleWrite();
-      }
-      lag = Math.min(MAX_WRITE_LAG_MS, Math.max(WRITE_LAG_MS, WRITE_TIME_SHARE * (last - began)));
-      if (seen.is !== 'edited' && seen.is !== 'blocked') {
-        written = content;
-        return;
-      }
-      await handleState(seen, false);
-    }
-  };
-
-  const self: PlanSync = {
-    readEdits: read,
-    writePlan: flush,
-    scheduleWrite() {
-      const due = Math.min(lag, Math.max(0, last + lag - clock.elapsed()));
-      timer ??= clock.after(due, () => {
-        timer = null;
-        isWriteDue = true;
-        onWriteDue();
-      });
+  return {
+    /** Takes in what a look at the file found. */
+    take,
+    written: () => written,
+    setWritten(content: string | null): void {
+      written = content;
     },
-    async writePlanIfDue() {
-      if (isWriteDue) await flush();
-    },
+    /** The file holds a save that cannot be read, and is not replaced. */
+    hasUnreadable: () => unreadableSave !== null,
+    /** That save may be unfinished, and is looked at again. */
+    isSettling: () => unreadableSave !== null && !unreadableSave.reported,
   };
-  return self;
 }
 
 /**
@@ -190,6 +205,15 @@ async function mergeBasesOf(
   const isNow = id === now.id && revision === now.revision;
   return [(isNow ? undefined : await sessionLog.planAt(id, revision)) ?? now];
 }
+
+/** The last save of the buffer this one comes from, unless it is of another plan. */
+function lastSaveIn(saves: readonly PlanSave[], { id, revision }: EditedPlan, now: Plan): PlanSave | undefined {
+  return id === undefined || id === now.id ? lastSaveOf(saves, revision) : undefined;
+}
+
+/** Whether a save has the text of one of these plans: nothing was edited. */
+const isPlanOf = (bases: ReadonlyArray<Plan | PlanSave>, text: string): boolean =>
+  bases.some((base) => !('sha256' in base) && text === formatPlanFile(base));
 
 /** The edit with the fewest differences; the first of several. */
 function smallestEdit(edits: readonly MergedEdit[]): MergedEdit {

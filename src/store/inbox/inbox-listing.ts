@@ -32,73 +32,47 @@ export const compareEntries = (a: InboxEntry, b: InboxEntry): number =>
  * arrivals. Memory and the time between yields are bounded.
  */
 export function openInboxListing(elapsed: () => number, now: () => Date) {
-  let page: InboxEntry[] = [];
-  let newest: InboxEntry[] = [];
+  let [page, newest]: [InboxEntry[], InboxEntry[]] = [[], []];
   let hasMorePages = false;
   let hasSkipped = false;
   let after: InboxEntry | null = null;
-  let seen = new Uint8Array();
-  let last = { at: 0, ms: 0, count: 0 };
-
-  const isDue = () =>
-    last.count <= SMALL_FOLDER || elapsed() - last.at >= Math.min(MAX_PAUSE_MS, LISTING_TIME_SHARE * last.ms);
-
-  async function eachName(inbox: OpenFolder, each: (raw: Buffer) => void): Promise<void> {
-    const began = elapsed();
-    let count = 0;
-    for await (const some of readNames(inbox)) {
-      count += some.length;
-      some.forEach(each);
-    }
-    last = { at: elapsed(), ms: elapsed() - began, count };
-  }
+  const seen = openSeenNames();
+  const { isDue, eachName } = paceListings(elapsed);
 
   /** Reads the page after `after`, and the newest names. */
   async function readPage(inbox: OpenFolder): Promise<void> {
-    const [oldest, youngest] = [
-      keepFirst(PAGE_SIZE, compareEntries),
-      keepFirst(NEWEST_SIZE, (a, b) => compareEntries(b, a)),
-    ];
+    const [oldest, youngest] = [keepFirst(PAGE_SIZE, compareEntries), keepNewest()];
     let [count, early]: [number, Buffer[]] = [0, []];
     hasSkipped = false;
-    seen.fill(0);
+    seen.clear();
     await eachName(inbox, (raw) => {
       early.push(raw);
       if (++count > PAGE_SIZE) {
-        early.forEach(markSeen);
+        early.forEach(seen.add);
         early = [];
       }
       const stat = statInFolder(inbox, raw);
       if (!stat) return;
       // Among many, an empty file that is not due yet must not take the place of one that is ready.
-      if (count > SMALL_FOLDER && !isCompleteByName(raw) && isRecentlyEmpty(stat, now())) hasSkipped = true;
-      else {
-        const one = { raw, order: inboxOrderOf(raw, stat.mtimeNs) };
-        youngest.add(one);
-        if (!after || compareEntries(one, after) > 0) oldest.add(one);
+      if (count > SMALL_FOLDER && !isCompleteByName(raw) && isRecentlyEmpty(stat, now())) {
+        hasSkipped = true;
+        return;
       }
+      const one = { raw, order: inboxOrderOf(raw, stat.mtimeNs) };
+      youngest.add(one);
+      if (!after || compareEntries(one, after) > 0) oldest.add(one);
     });
     page = oldest.all();
     hasMorePages = oldest.dropped();
-    const end = page.at(-1);
-    newest = hasMorePages && end ? youngest.all().filter((one) => compareEntries(one, end) > 0) : [];
-  }
-
-  function markSeen(raw: Buffer): boolean {
-    if (seen.length === 0) seen = new Uint8Array(SEEN_BITS / 8);
-    const bit = fnv1a(raw) % SEEN_BITS;
-    const mask = 1 << (bit & 7);
-    const known = ((seen[bit >> 3] ?? 0) & mask) !== 0;
-    seen[bit >> 3] = (seen[bit >> 3] ?? 0) | mask;
-    return known;
+    newest = hasMorePages ? entriesAfter(page.at(-1), youngest.all()) : [];
   }
 
   /** Adds names that appeared since the page was read. */
   async function addArrivals(inbox: OpenFolder): Promise<void> {
-    const found = keepFirst(NEWEST_SIZE, (a, b) => compareEntries(b, a));
+    const found = keepNewest();
     const end = page.at(-1);
     await eachName(inbox, (raw) => {
-      const stat = markSeen(raw) ? undefined : statInFolder(inbox, raw);
+      const stat = seen.add(raw) ? undefined : statInFolder(inbox, raw);
       if (!stat) return;
       const one = { raw, order: inboxOrderOf(raw, stat.mtimeNs) };
       if (end && compareEntries(one, end) < 0) page.push(one);
@@ -135,6 +109,40 @@ export function openInboxListing(elapsed: () => number, now: () => Date) {
       after = hasMorePages ? (page.at(-1) ?? null) : null;
       if (hasMorePages) page = [];
     },
+  };
+}
+
+/** Lists a folder's names, and says when it may be listed again. */
+function paceListings(elapsed: () => number) {
+  let last = { at: 0, ms: 0, count: 0 };
+  return {
+    isDue: () =>
+      last.count <= SMALL_FOLDER || elapsed() - last.at >= Math.min(MAX_PAUSE_MS, LISTING_TIME_SHARE * last.ms),
+    async eachName(inbox: OpenFolder, each: (raw: Buffer) => void): Promise<void> {
+      const began = elapsed();
+      let count = 0;
+      for await (const some of readNames(inbox)) {
+        count += some.length;
+        some.forEach(each);
+      }
+      last = { at: elapsed(), ms: elapsed() - began, count };
+    },
+  };
+}
+
+/** Names seen since the last `clear`; `add` returns whether the name was among them. */
+function openSeenNames(): { add(raw: Buffer): boolean; clear(): void } {
+  let bits = new Uint8Array();
+  return {
+    add(raw) {
+      if (bits.length === 0) bits = new Uint8Array(SEEN_BITS / 8);
+      const bit = fnv1a(raw) % SEEN_BITS;
+      const mask = 1 << (bit & 7);
+      const known = ((bits[bit >> 3] ?? 0) & mask) !== 0;
+      bits[bit >> 3] = (bits[bit >> 3] ?? 0) | mask;
+      return known;
+    },
+    clear: () => void bits.fill(0),
   };
 }
 
@@ -178,6 +186,11 @@ function keepFirst(max: number, compare: (a: InboxEntry, b: InboxEntry) => numbe
     },
   };
 }
+
+const keepNewest = () => keepFirst(NEWEST_SIZE, (a, b) => compareEntries(b, a));
+
+const entriesAfter = (end: InboxEntry | undefined, entries: InboxEntry[]): InboxEntry[] =>
+  end ? entries.filter((one) => compareEntries(one, end) > 0) : [];
 
 /** FNV-1a. */
 function fnv1a(raw: Buffer): number {

@@ -41,14 +41,12 @@ type JudgedFile = { one: InboxEntry; seen: SeenFile; drop: DroppedFile | 'gone' 
 export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & { close(): void } {
   const held = keepFolderOpen(paths.folder, [{ path: paths.inbox }]);
   const isSame = watchFolderIdentity(paths.folder);
-  const judgeReadiness = openReadinessCheck(options.elapsed, options.now, options.askWriters ?? findWritersInProc);
-  const runGuarded: RunGuarded = options.runGuarded ?? ((_what, run) => run());
   const listing = openInboxListing(options.elapsed, options.now);
   const processed = openProcessedFiles(paths, options.now);
   /** Remembers that the folder is empty. The loop checks before each step of a run, mostly in vain. */
   const empty = openChangeDetector(paths.inbox, options);
-  /** Recently read new messages that may wait, by their stat at that time. */
-  let waitingKeys = new Map<string, string>();
+  const readCandidates = candidateReader(paths, options, processed, listing);
+  const readUrgent = urgentReader(listing, readCandidates);
 
   /** Undefined if somebody removed it: nothing can be in it. */
   const openInboxFolder = (): OpenFolder | undefined => {
@@ -63,59 +61,6 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
       throw error;
     }
   };
-
-  /** Reads the candidates one after another; those that are gone leave the window. */
-  async function* readCandidates(inbox: OpenFolder, some: readonly InboxEntry[]): AsyncGenerator<JudgedFile> {
-    const gone = new Set<InboxEntry>();
-    const tells = reportsBirthTime(paths.inbox, paths.folder);
-    const removeLeftoverLink = createLeftoverLinkRemover(paths);
-    try {
-      for (let from = 0; from < some.length; from += BATCH_SIZE) {
-        const batch = some.slice(from, from + BATCH_SIZE).flatMap((one) => {
-          const stat = statCandidate(inbox, one.raw, removeLeftoverLink);
-          if (!stat || processed.isLeft(stat)) gone.add(one);
-          return stat && !processed.isLeft(stat) ? [{ one, seen: { raw: one.raw, stat } }] : [];
-        });
-        const plain = batch.filter(({ seen }) => !isCompleteByName(seen.raw) && seen.stat.isFile());
-        const judge = await judgeReadiness(plain.map(({ seen }) => seen.stat));
-        for (const { one, seen } of batch) {
-          const isWhole = isCompleteByName(seen.raw) && seen.stat.size > 0n;
-          const looking = { at: options.now().getTime(), tellsBirth: tells };
-          const readiness = isWhole ? 'ready' : judge(seen.stat);
-          const drop = runGuarded('reading a message', () => readDroppedFile(inbox, seen, readiness, looking));
-          if (drop === 'gone') gone.add(one);
-          yield { one, seen, drop };
-        }
-      }
-    } finally {
-      listing.leave(gone);
-    }
-  }
-
-  /** The newest messages that must skip the queue. */
-  async function readUrgent(
-    inbox: OpenFolder,
-    drops: DroppedFile[],
-    ahead: NonNullable<Parameters<Inbox['listReady']>[0]>['ahead'],
-  ) {
-    const taken = new Set(drops.map((drop) => drop.handle.path));
-    const some = listing.newest().filter(({ raw }) => {
-      const name = raw.toString('latin1');
-      const stat = taken.has(name) ? undefined : statInFolder(inbox, raw);
-      return stat?.isFile() && stat.size <= MAX_URGENT_BYTES && waitingKeys.get(name) !== fileKeyOf(stat);
-    });
-    const before = waitingKeys;
-    waitingKeys = new Map(
-      listing.newest().map(({ raw }) => [raw.toString('latin1'), before.get(raw.toString('latin1')) ?? '']),
-    );
-    let pending = false;
-    for await (const { seen, drop } of readCandidates(inbox, some)) {
-      if (drop === 'pending') pending = true;
-      else if (drop !== 'gone' && drop.ok && ahead?.(drop.message)) drops.push(drop);
-      else waitingKeys.set(seen.raw.toString('latin1'), fileKeyOf(seen.stat));
-    }
-    return pending;
-  }
 
   return {
     async listReady({ max = 64, ahead } = {}) {
@@ -169,6 +114,73 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
     },
 
     close: () => held.close(),
+  };
+}
+
+type ReadCandidates = (inbox: OpenFolder, some: readonly InboxEntry[]) => AsyncGenerator<JudgedFile>;
+
+/** Returns a reader of candidates, one after another; those that are gone leave the window. */
+function candidateReader(
+  paths: SessionPaths,
+  options: InboxOptions,
+  processed: ReturnType<typeof openProcessedFiles>,
+  listing: InboxListing,
+): ReadCandidates {
+  const judgeReadiness = openReadinessCheck(options.elapsed, options.now, options.askWriters ?? findWritersInProc);
+  const runGuarded: RunGuarded = options.runGuarded ?? ((_what, run) => run());
+  return async function* readCandidates(inbox, some) {
+    const gone = new Set<InboxEntry>();
+    const tells = reportsBirthTime(paths.inbox, paths.folder);
+    const removeLeftoverLink = createLeftoverLinkRemover(paths);
+    try {
+      for (let from = 0; from < some.length; from += BATCH_SIZE) {
+        const batch = some.slice(from, from + BATCH_SIZE).flatMap((one) => {
+          const stat = statCandidate(inbox, one.raw, removeLeftoverLink);
+          if (!stat || processed.isLeft(stat)) gone.add(one);
+          return stat && !processed.isLeft(stat) ? [{ one, seen: { raw: one.raw, stat } }] : [];
+        });
+        const plain = batch.filter(({ seen }) => !isCompleteByName(seen.raw) && seen.stat.isFile());
+        const judge = await judgeReadiness(plain.map(({ seen }) => seen.stat));
+        for (const { one, seen } of batch) {
+          const isWhole = isCompleteByName(seen.raw) && seen.stat.size > 0n;
+          const looking = { at: options.now().getTime(), tellsBirth: tells };
+          const readiness = isWhole ? 'ready' : judge(seen.stat);
+          const drop = runGuarded('reading a message', () => readDroppedFile(inbox, seen, readiness, looking));
+          if (drop === 'gone') gone.add(one);
+          yield { one, seen, drop };
+        }
+      }
+    } finally {
+      listing.leave(gone);
+    }
+  };
+}
+
+type InboxListing = ReturnType<typeof openInboxListing>;
+type IsUrgent = NonNullable<Parameters<Inbox['listReady']>[0]>['ahead'];
+
+/** Returns a reader of the newest messages that must skip the queue; it adds them, and resolves to whether one is pending. */
+function urgentReader(listing: InboxListing, readCandidates: ReadCandidates) {
+  /** Recently read new messages that may wait, by their stat at that time. */
+  let waitingKeys = new Map<string, string>();
+  return async (inbox: OpenFolder, drops: DroppedFile[], ahead: IsUrgent): Promise<boolean> => {
+    const taken = new Set(drops.map((drop) => drop.handle.path));
+    const some = listing.newest().filter(({ raw }) => {
+      const name = raw.toString('latin1');
+      const stat = taken.has(name) ? undefined : statInFolder(inbox, raw);
+      return stat?.isFile() && stat.size <= MAX_URGENT_BYTES && waitingKeys.get(name) !== fileKeyOf(stat);
+    });
+    const before = waitingKeys;
+    waitingKeys = new Map(
+      listing.newest().map(({ raw }) => [raw.toString('latin1'), before.get(raw.toString('latin1')) ?? '']),
+    );
+    let pending = false;
+    for await (const { seen, drop } of readCandidates(inbox, some)) {
+      if (drop === 'pending') pending = true;
+      else if (drop !== 'gone' && drop.ok && ahead?.(drop.message)) drops.push(drop);
+      else waitingKeys.set(seen.raw.toString('latin1'), fileKeyOf(seen.stat));
+    }
+    return pending;
   };
 }
 

@@ -16,6 +16,7 @@ import { type HistoryClaim, type HistoryFile, openPlanHistory, repairReplacement
 /** How often moved files are checked for a late save, other than before a write and at the end of a run. */
 const HISTORY_CHECK_MS = 500;
 
+type PlanHistory = ReturnType<typeof openPlanHistory>;
 /** An earlier `plan.json` that may still change, and its last known text. */
 type MovedPlan = { file: HistoryFile; last: PlanContent | undefined; seen: string | undefined };
 
@@ -31,86 +32,23 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
   if (alone) repairReplacement(paths.planHistory, paths.plan);
   const history = openPlanHistory(paths.planHistory);
   const inOrder = createMutex();
-  let lookedLate = Number.NEGATIVE_INFINITY;
-  let current: PlanContent | undefined;
-  let seen: string | undefined;
-  let movedPlans: MovedPlan[] = [
-    ...history.saves.map((file) => ({ file, last: undefined, seen: undefined })),
-    ...history.recent().flatMap((file) => {
-      const last = readHistoryFile(file.path, undefined);
-      return last ? [{ file, last, seen: last.text }] : [];
-    }),
-  ];
-
-  /** A file of the history; one that is no longer a regular file, such as a link, holds no save. */
-  function readHistoryFile(path: string, last: PlanContent | undefined): PlanContent | undefined {
-    try {
-      return readPlanContent(path, last, elapsed());
-    } catch {
-      return undefined;
-    }
-  }
-
-  const savesInHistory = (): string[] => {
-    lookedLate = elapsed();
-    return movedPlans.flatMap((old) => {
-      old.last = readHistoryFile(old.file.path, old.last);
-      if (!old.last || old.last.text === old.seen) return [];
-      old.file = history.asSave(old.file);
-      return [old.last.text];
-    });
-  };
+  const moved = openMovedPlans(history, elapsed);
+  const here = openCurrentPlan(paths.plan, elapsed);
 
   const look = (thorough = true): PlanFileState => {
-    const saves = thorough || elapsed() - lookedLate >= HISTORY_CHECK_MS ? savesInHistory() : [];
-    const why = readCurrent();
-    const inPlace = current !== undefined && current.text !== seen;
-    if (current && inPlace) saves.push(current.text);
+    const saves = thorough || moved.isDue() ? moved.lateSaves() : [];
+    const why = here.read();
+    const text = here.text();
+    const inPlace = text !== undefined && text !== here.seen();
+    if (inPlace) saves.push(text);
     if (saves.length > 0) return { is: 'edited', saves, inPlace };
     if (why !== undefined) return { is: 'blocked', why };
-    return { is: current ? 'ours' : 'missing' };
-  };
-
-  /** Reads `plan.json`; returns why it cannot be read, if so. */
-  const readCurrent = (): string | undefined => {
-    try {
-      current = readPlanContent(paths.plan, current, elapsed());
-      return undefined;
-    } catch (error) {
-      current = undefined;
-      return errorText(error);
-    }
+    return { is: text === undefined ? 'missing' : 'ours' };
   };
 
   const accept = (bytes: string) => {
-    const understood = movedPlans.filter((old) => old.last?.text === bytes && old.seen !== bytes);
-    for (const old of understood) {
-      old.seen = bytes;
-      old.file = history.asUnderstood(old.file);
-    }
-    if (understood.length === 0 || current?.text === bytes) seen = bytes;
-  };
-
-  /** Moves `plan.json` to the history, where nobody replaces it any more, and reads it there. */
-  const moveAway = ({ file }: HistoryClaim): MovedPlan | undefined => {
-    const moved = ifExists(() => {
-      fs.renameSync(paths.plan, file.path);
-      return true;
-    });
-    if (!moved) return undefined;
-    try {
-      return { file, last: readPlanContent(file.path, undefined, elapsed()), seen };
-    } catch (error) {
-      // It is not a regular file. The name is free unless somebody took it at this very moment, on purpose.
-      if (!ifExists(() => fs.lstatSync(paths.plan))) fs.renameSync(file.path, paths.plan);
-      throw error;
-    }
-  };
-
-  /** A save we moved away goes back to its place, or stays in the history as a save if there is an even newer one. */
-  const moveBack = (old: MovedPlan) => {
-    if (linkIfFree(old.file.path, paths.plan)) fs.rmSync(old.file.path, { force: true });
-    else movedPlans.push({ ...old, file: history.asSave(old.file), seen: undefined });
+    const isMoved = moved.accept(bytes);
+    if (!isMoved || here.text() === bytes) here.markSeen(bytes);
   };
 
   const write = async (content: string): Promise<PlanFileState> => {
@@ -120,15 +58,7 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     // No await from here on: the shorter the name is missing, the fewer readers notice.
     const isPlaced = wrapDiskErrors('replace', paths.plan, () => {
       try {
-        // It may have become a link or a folder since it was read.
-        if (readCurrent() !== undefined) return false;
-        const old = moveAway(claim);
-        if (old && old.last?.text !== seen) {
-          moveBack(old);
-          return false;
-        }
-        if (old) movedPlans.push(old);
-        return linkIfFree(claim.staged, paths.plan);
+        return replaceCurrent(paths.plan, claim, here, moved);
       } finally {
         fs.rmSync(claim.staged, { force: true });
       }
@@ -137,16 +67,9 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
       const after = look();
       return after.is === 'edited' || after.is === 'blocked' ? after : write(content);
     }
-    current = contentAfterWrite(claim.stat, content, elapsed());
-    seen = content;
-    pruneHistory();
+    here.written(contentAfterWrite(claim.stat, content, elapsed()), content);
+    moved.prune();
     return { is: 'ours' };
-  };
-
-  const pruneHistory = () => {
-    const understood = movedPlans.filter((old) => old.last?.text === old.seen).slice(0, -history.watched);
-    movedPlans = movedPlans.filter((old) => !understood.includes(old));
-    history.prune();
   };
 
   const archive = async (id: string, content: string, shown: 'keep' | 'remove'): Promise<void> => {
@@ -156,26 +79,24 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     if (!isThere) await replaceFile(target, content);
     if (shown === 'keep') return;
     // A file with another plan was written after this one was removed; a file that is not a plan is not ours to move.
-    if (readCurrent() !== undefined || !current || (isThere && planIdIn(current.text) !== id)) return;
+    const text = here.read() === undefined ? here.text() : undefined;
+    if (text === undefined || (isThere && planIdIn(text) !== id)) return;
     const claim = await history.claim('');
     try {
-      const old = wrapDiskErrors('move away', paths.plan, () => moveAway(claim));
+      const old = wrapDiskErrors('move away', paths.plan, () => here.moveAway(claim));
       // A save that came too late to be merged is reported at the next read; it is not lost with the plan it belonged
       // to.
-      if (old)
-        movedPlans.push(old.last?.text === seen ? old : { ...old, file: history.asSave(old.file), seen: undefined });
+      if (old && old.last?.text === here.seen()) moved.add(old);
+      else if (old) moved.addSave(old);
     } finally {
       fs.rmSync(claim.staged, { force: true });
     }
-    current = undefined;
-    seen = undefined;
-    pruneHistory();
+    here.forget();
+    moved.prune();
   };
 
   const keep = async (): Promise<void> => {
-    await syncFile(paths.plan);
-    for (const path of movedPlans.flatMap((old) => (old.last?.text === old.seen ? [] : [old.file.path])))
-      await syncFile(path);
+    for (const path of [paths.plan, ...moved.savePaths()]) await syncFile(path);
     for (const folder of [dirname(paths.plan), paths.planHistory]) await syncFolder(folder);
   };
 
@@ -187,6 +108,124 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     write: (content) => inOrder(() => write(content)),
     archive: (id, content, shown = 'remove') => inOrder(() => archive(id, content, shown)),
   };
+}
+
+/** `plan.json` itself: its text at the last read, and the last text that needs no attention. */
+function openCurrentPlan(path: string, elapsed: () => number) {
+  let current: PlanContent | undefined;
+  let seen: string | undefined;
+  return {
+    /** The text at the last read; undefined if there was no file. */
+    text: () => current?.text,
+    /** The text that we wrote or that was taken in. */
+    seen: () => seen,
+    markSeen(text: string): void {
+      seen = text;
+    },
+    /** Reads the file; returns why it cannot be read, if so. */
+    read(): string | undefined {
+      try {
+        current = readPlanContent(path, current, elapsed());
+        return undefined;
+      } catch (error) {
+        current = undefined;
+        return errorText(error);
+      }
+    },
+    written(content: PlanContent, text: string): void {
+      current = content;
+      seen = text;
+    },
+    forget(): void {
+      current = undefined;
+      seen = undefined;
+    },
+    /** Moves the file to the history, where nobody replaces it any more, and reads it there. */
+    moveAway({ file }: HistoryClaim): MovedPlan | undefined {
+      const isMoved = ifExists(() => {
+        fs.renameSync(path, file.path);
+        return true;
+      });
+      if (!isMoved) return undefined;
+      try {
+        return { file, last: readPlanContent(file.path, undefined, elapsed()), seen };
+      } catch (error) {
+        // It is not a regular file. The name is free unless somebody took it at this very moment, on purpose.
+        if (!ifExists(() => fs.lstatSync(path))) fs.renameSync(file.path, path);
+        throw error;
+      }
+    },
+  };
+}
+
+type CurrentPlan = ReturnType<typeof openCurrentPlan>;
+type MovedPlans = ReturnType<typeof openMovedPlans>;
+
+/** Puts the claimed file in place of `plan.json`; false if somebody saved meanwhile. */
+function replaceCurrent(path: string, claim: HistoryClaim, here: CurrentPlan, moved: MovedPlans): boolean {
+  // It may have become a link or a folder since it was read.
+  if (here.read() !== undefined) return false;
+  const old = here.moveAway(claim);
+  if (old && old.last?.text !== here.seen()) {
+    // The save goes back to its place, or stays in the history as a save if there is an even newer one.
+    if (linkIfFree(old.file.path, path)) fs.rmSync(old.file.path, { force: true });
+    else moved.addSave(old);
+    return false;
+  }
+  if (old) moved.add(old);
+  return linkIfFree(claim.staged, path);
+}
+
+/** Earlier versions of `plan.json` in the history, which an editor may still write to. */
+function openMovedPlans(history: PlanHistory, elapsed: () => number) {
+  let checkedAt = Number.NEGATIVE_INFINITY;
+  let plans: MovedPlan[] = [
+    ...history.saves.map((file) => ({ file, last: undefined, seen: undefined })),
+    ...history.recent().flatMap((file) => {
+      const last = readHistoryFile(file.path, undefined, elapsed());
+      return last ? [{ file, last, seen: last.text }] : [];
+    }),
+  ];
+  return {
+    isDue: () => elapsed() - checkedAt >= HISTORY_CHECK_MS,
+    /** The texts saved after the files were moved away. */
+    lateSaves(): string[] {
+      checkedAt = elapsed();
+      return plans.flatMap((old) => {
+        old.last = readHistoryFile(old.file.path, old.last, elapsed());
+        if (!old.last || old.last.text === old.seen) return [];
+        old.file = history.asSave(old.file);
+        return [old.last.text];
+      });
+    },
+    /** Marks the saves with this text as taken in; returns whether there was one. */
+    accept(text: string): boolean {
+      const understood = plans.filter((old) => old.last?.text === text && old.seen !== text);
+      for (const old of understood) {
+        old.seen = text;
+        old.file = history.asUnderstood(old.file);
+      }
+      return understood.length > 0;
+    },
+    add: (old: MovedPlan) => void plans.push(old),
+    /** Adds a file with a save that has not been taken in. */
+    addSave: (old: MovedPlan) => void plans.push({ ...old, file: history.asSave(old.file), seen: undefined }),
+    savePaths: () => plans.flatMap((old) => (old.last?.text === old.seen ? [] : [old.file.path])),
+    prune(): void {
+      const understood = plans.filter((old) => old.last?.text === old.seen).slice(0, -history.watched);
+      plans = plans.filter((old) => !understood.includes(old));
+      history.prune();
+    },
+  };
+}
+
+/** A file of the history; one that is no longer a regular file, such as a link, holds no save. */
+function readHistoryFile(path: string, last: PlanContent | undefined, now: number): PlanContent | undefined {
+  try {
+    return readPlanContent(path, last, now);
+  } catch {
+    return undefined;
+  }
 }
 
 function planIdIn(text: string): unknown {

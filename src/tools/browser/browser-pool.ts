@@ -47,18 +47,6 @@ export function openBrowserPool({ env, log, resolve = resolveWithSystem, mostByt
   /** Starts are serialized so that each counts the others. */
   let starting: Promise<unknown> = Promise.resolve();
 
-  function entryFor(folder: string): PoolEntry {
-    const entry = entries.get(folder) ?? {
-      browser: undefined,
-      queue: Promise.resolve(),
-      calls: 0,
-      usedAt: 0,
-      idle: undefined,
-    };
-    entries.set(folder, entry);
-    return entry;
-  }
-
   async function ready(entry: PoolEntry, lease: BrowserLease): Promise<Browser> {
     if (entry.browser?.isOpen()) return entry.browser;
     await entry.browser?.close();
@@ -66,7 +54,7 @@ export function openBrowserPool({ env, log, resolve = resolveWithSystem, mostByt
     const turn = starting.then(async () => {
       lease.signal.throwIfAborted();
       if (isClosed) throw new UserError('The daemon is stopping.');
-      await makeRoom(lease.settings().browser?.most ?? DEFAULT_MAX_BROWSERS);
+      await makeRoom([...entries.values()], lease.settings().browser?.most ?? DEFAULT_MAX_BROWSERS);
       return launchBrowser({ ...lease, env, resolve, mostBytes });
     });
     starting = turn.catch(() => undefined);
@@ -76,41 +64,20 @@ export function openBrowserPool({ env, log, resolve = resolveWithSystem, mostByt
     return browser;
   }
 
-  async function makeRoom(most: number): Promise<void> {
-    const open = [...entries.values()].filter(({ browser }) => browser?.isOpen());
-    if (open.length < most) return;
-    const rest = open.filter(({ calls }) => calls === 0).sort((one, other) => one.usedAt - other.usedAt);
-    const [oldest] = rest;
-    if (!oldest) {
-      throw new UserError(
-        `All ${open.length} browsers are at work for other sessions. Try again in a while; a person can allow more with ` +
-          '`browser.most` in agentd.json.',
-      );
-    }
-    await end(oldest);
-    await makeRoom(most);
-  }
-
-  async function end(entry: PoolEntry): Promise<void> {
-    clearTimeout(entry.idle);
-    const { browser } = entry;
-    entry.browser = undefined;
-    await browser?.close();
-  }
-
-  function rest(folder: string, entry: PoolEntry, settings: () => BrowserSettings): void {
+  function closeWhenIdle(folder: string, entry: PoolEntry, settings: () => BrowserSettings): void {
     entry.usedAt = performance.now();
     const ms = (settings().browser?.idle_minutes ?? DEFAULT_IDLE_MINUTES) * MINUTE_MS;
     entry.idle = setTimeout(() => {
       if (entry.calls > 0) return;
-      void end(entry).then(() => entry.calls === 0 && !entry.browser && entries.delete(folder));
+      void closeBrowser(entry).then(() => entry.calls === 0 && !entry.browser && entries.delete(folder));
     }, ms);
     entry.idle.unref();
   }
 
   return {
     async use(lease, use) {
-      const entry = entryFor(lease.folder);
+      const entry = entries.get(lease.folder) ?? newEntry();
+      entries.set(lease.folder, entry);
       clearTimeout(entry.idle);
       entry.calls++;
       const turn = entry.queue.then(async () => {
@@ -129,13 +96,43 @@ export function openBrowserPool({ env, log, resolve = resolveWithSystem, mostByt
         return await turn;
       } finally {
         entry.calls--;
-        if (entry.calls === 0) rest(lease.folder, entry, lease.settings);
+        if (entry.calls === 0) closeWhenIdle(lease.folder, entry, lease.settings);
       }
     },
     async close() {
       isClosed = true;
       await starting;
-      await Promise.all([...entries.values()].map(end));
+      await Promise.all([...entries.values()].map(closeBrowser));
     },
   };
+}
+
+const newEntry = (): PoolEntry => ({
+  browser: undefined,
+  queue: Promise.resolve(),
+  calls: 0,
+  usedAt: 0,
+  idle: undefined,
+});
+
+/** Closes idle browsers, least recently used first, until fewer than `most` are open. */
+async function makeRoom(entries: readonly PoolEntry[], most: number): Promise<void> {
+  const open = entries.filter(({ browser }) => browser?.isOpen());
+  if (open.length < most) return;
+  const [oldest] = open.filter(({ calls }) => calls === 0).sort((one, other) => one.usedAt - other.usedAt);
+  if (!oldest) {
+    throw new UserError(
+      `All ${open.length} browsers are at work for other sessions. Try again in a while; a person can allow more with ` +
+        '`browser.most` in agentd.json.',
+    );
+  }
+  await closeBrowser(oldest);
+  await makeRoom(entries, most);
+}
+
+async function closeBrowser(entry: PoolEntry): Promise<void> {
+  clearTimeout(entry.idle);
+  const { browser } = entry;
+  entry.browser = undefined;
+  await browser?.close();
 }

@@ -47,39 +47,7 @@ export type Downloads = {
  */
 export function trackDownloads(incoming: string, mostBytes: number = MAX_DOWNLOAD_BYTES): Downloads {
   const all = new Set<DownloadProgress>();
-  let last = { size: 0, at: 0 };
-
-  async function follow(one: DownloadProgress): Promise<void> {
-    last = { size: -1, at: performance.now() };
-    const look = setInterval(() => void cancelIfDue(one), POLL_MS);
-    try {
-      one.path = await one.download.path();
-      one.state = 'whole';
-    } catch (error) {
-      one.state = 'over';
-      one.why ||= (await one.download.failure().catch(() => null)) ?? errorText(error);
-    } finally {
-      clearInterval(look);
-    }
-  }
-
-  async function cancelIfDue(one: DownloadProgress): Promise<void> {
-    const size = await folderSize(incoming);
-    if (size !== last.size) last = { size, at: performance.now() };
-    if (size > mostBytes) one.why = `it is larger than ${formatBytes(mostBytes)}`;
-    else if (performance.now() - last.at > STALLED_MS) one.why = `nothing came any more for ${STALLED_MS / 1000} s`;
-    else return;
-    await one.download.cancel().catch(() => undefined);
-  }
-
-  async function saveOne(one: DownloadProgress, work: string): Promise<string> {
-    const { size } = await stat(one.path);
-    if (size > mostBytes) throw new UserError(`it is larger than ${formatBytes(mostBytes)}`);
-    const paths = await openWorkPaths(work, []);
-    const resolved = await findFreePath(paths, 'downloads', one.name);
-    await writeWorkFile(resolved, createReadStream(one.path), paths);
-    return `downloaded \`${resolved.displayName}\`, ${formatBytes(size)}, from ${one.url}`;
-  }
+  const follow = downloadFollower(incoming, mostBytes);
 
   async function wait(ms: number, signal: AbortSignal): Promise<void> {
     const runs = () => [...all].some(({ state }) => state === 'runs');
@@ -125,7 +93,7 @@ export function trackDownloads(incoming: string, mostBytes: number = MAX_DOWNLOA
         all.delete(one);
         try {
           if (one.state === 'over') throw new UserError(one.why);
-          texts.push(await saveOne(one, work));
+          texts.push(await saveDownload(one, work, mostBytes));
           saved++;
         } catch (error) {
           texts.push(`\`${one.name}\` was not downloaded: ${errorText(error)}`);
@@ -135,6 +103,46 @@ export function trackDownloads(incoming: string, mostBytes: number = MAX_DOWNLOA
       return { texts, saved };
     },
   };
+}
+
+/**
+ * Returns a function that follows one download to its end. It cancels one that grows too large or receives nothing any
+ * more.
+ */
+function downloadFollower(incoming: string, mostBytes: number): (one: DownloadProgress) => Promise<void> {
+  let last = { size: 0, at: 0 };
+
+  async function cancelIfDue(one: DownloadProgress): Promise<void> {
+    const size = await folderSize(incoming);
+    if (size !== last.size) last = { size, at: performance.now() };
+    if (size > mostBytes) one.why = `it is larger than ${formatBytes(mostBytes)}`;
+    else if (performance.now() - last.at > STALLED_MS) one.why = `nothing came any more for ${STALLED_MS / 1000} s`;
+    else return;
+    await one.download.cancel().catch(() => undefined);
+  }
+
+  return async (one) => {
+    last = { size: -1, at: performance.now() };
+    const look = setInterval(() => void cancelIfDue(one), POLL_MS);
+    try {
+      one.path = await one.download.path();
+      one.state = 'whole';
+    } catch (error) {
+      one.state = 'over';
+      one.why ||= (await one.download.failure().catch(() => null)) ?? errorText(error);
+    } finally {
+      clearInterval(look);
+    }
+  };
+}
+
+async function saveDownload(one: DownloadProgress, work: string, mostBytes: number): Promise<string> {
+  const { size } = await stat(one.path);
+  if (size > mostBytes) throw new UserError(`it is larger than ${formatBytes(mostBytes)}`);
+  const paths = await openWorkPaths(work, []);
+  const resolved = await findFreePath(paths, 'downloads', one.name);
+  await writeWorkFile(resolved, createReadStream(one.path), paths);
+  return `downloaded \`${resolved.displayName}\`, ${formatBytes(size)}, from ${one.url}`;
 }
 
 async function folderSize(folder: string): Promise<number> {

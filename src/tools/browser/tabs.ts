@@ -57,14 +57,8 @@ export async function openTabs(
 ): Promise<Tabs> {
   const refs = elementNumbering();
   const tabs: Tab[] = [];
-  const notes: string[] = [];
+  const { note, takeNotes } = openPageNotes();
   let current: Tab | undefined;
-  let missed = 0;
-  const note = (text: string) => {
-    if (notes.includes(text)) return;
-    if (notes.length < MAX_NOTES) notes.push(text);
-    else missed++;
-  };
   const files = trackDownloads(incoming, mostBytes);
   let consents: CookieBanners = { isAnswering: () => false };
   if (answersBanners) consents = await answerCookieBanners(context, (_page, text) => note(text));
@@ -75,20 +69,10 @@ export async function openTabs(
     const traffic = { arrived: 0, isLeaving: false, open: 0 };
     const tab: Tab = { page, refs: refs(), document: undefined, seen: undefined, isStuck: false, traffic };
     tabs.push(tab);
-    page.on('dialog', (dialog) => void answerDialog(dialog, note));
-    page.on('download', (download) => files.track(download));
-    page.on('filechooser', () => note('the page asked for a file to upload; this browser cannot upload files'));
-    page.on('crash', () => {
-      note('the page crashed');
-      tab.isStuck = true;
-    });
+    reportEvents(tab, files, note, why);
     page.on('close', () => {
       tabs.splice(tabs.indexOf(tab), 1);
       if (current === tab) current = tabs.at(-1);
-    });
-    trackTraffic(tab, (url) => {
-      const known = why(url);
-      if (known !== undefined) note(`something of the page was not loaded: ${known}`);
     });
     return tab;
   }
@@ -142,6 +126,36 @@ export async function openTabs(
     },
     isAnsweringBanner: (tab) => consents.isAnswering(tab.page),
     downloads: files,
+    takeNotes,
+  };
+}
+
+/** Reports what happens in a page until it is closed, answers its dialogs and takes its downloads. */
+function reportEvents(tab: Tab, files: Downloads, note: (text: string) => void, why: TabsOptions['why']): void {
+  const { page } = tab;
+  page.on('dialog', (dialog) => void answerDialog(dialog, note));
+  page.on('download', (download) => files.track(download));
+  page.on('filechooser', () => note('the page asked for a file to upload; this browser cannot upload files'));
+  page.on('crash', () => {
+    note('the page crashed');
+    tab.isStuck = true;
+  });
+  trackTraffic(tab, (url) => {
+    const known = why(url);
+    if (known !== undefined) note(`something of the page was not loaded: ${known}`);
+  });
+}
+
+/** What happened in the pages since the last call: each thing once, and at most `MAX_NOTES` of them in words. */
+function openPageNotes(): { note(text: string): void; takeNotes(): string[] } {
+  const notes: string[] = [];
+  let missed = 0;
+  return {
+    note(text) {
+      if (notes.includes(text)) return;
+      if (notes.length < MAX_NOTES) notes.push(text);
+      else missed++;
+    },
     takeNotes() {
       const all = notes.splice(0);
       if (missed > 0) all.push(`and ${missed} more such things`);

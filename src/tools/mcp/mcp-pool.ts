@@ -82,6 +82,30 @@ type SessionServers = DynamicTools & {
   close(): Promise<void>;
 };
 
+/** Tools by the name the model sees. Of duplicates the first counts, and at most the first hundred are offered. */
+function offeredTools(
+  servers: ReadonlyArray<[string, McpServers[string]]>,
+  slots: ReadonlyMap<string, ServerSlot>,
+  warn: (text: string) => void,
+): { tools: Tool[]; left: number } {
+  const tools = new Map<string, Tool>();
+  let left = 0;
+  for (const [name, one] of servers) {
+    const server = slots.get(name)?.server;
+    for (const listed of server?.tools ?? []) {
+      if (!server || (one.tools && !one.tools.includes(listed.name))) continue;
+      const shown = mcpToolName(name, listed.name);
+      const tool = tools.has(shown)
+        ? 'it has the name of another'
+        : toMcpTool(listed, shown, { server, settings: one, of: `MCP server \`${name}\`` });
+      if (typeof tool === 'string') warn(`MCP server ${name}: the tool ${shown} is left out: ${tool}`);
+      else if (tools.size < MAX_TOOLS) tools.set(shown, tool);
+      else left += 1;
+    }
+  }
+  return { tools: [...tools.values()], left };
+}
+
 type ServerSlot = { key: string; server: ManagedServer };
 
 export type SessionServersOptions = {
@@ -128,26 +152,6 @@ export function openSessionServers(options: SessionServersOptions): SessionServe
     log('warn', text);
   }
 
-  /** Tools by the name the model sees. Of duplicates the first counts, and at most the first hundred are offered. */
-  function offered(): { tools: Tool[]; left: number } {
-    const tools = new Map<string, Tool>();
-    let left = 0;
-    for (const [name, one] of wanted()) {
-      const server = slots.get(name)?.server;
-      for (const listed of server?.tools ?? []) {
-        if (!server || (one.tools && !one.tools.includes(listed.name))) continue;
-        const shown = mcpToolName(name, listed.name);
-        const tool = tools.has(shown)
-          ? 'it has the name of another'
-          : toMcpTool(listed, shown, { server, settings: one, of: `MCP server \`${name}\`` });
-        if (typeof tool === 'string') warnOnce(`MCP server ${name}: the tool ${shown} is left out: ${tool}`);
-        else if (tools.size < MAX_TOOLS) tools.set(shown, tool);
-        else left += 1;
-      }
-    }
-    return { tools: [...tools.values()], left };
-  }
-
   let list: Tool[] = [];
 
   function notices(left: number): string[] {
@@ -171,7 +175,7 @@ export function openSessionServers(options: SessionServersOptions): SessionServe
       // One listener per server: many servers are not a leak.
       setMaxListeners(0, caller.signal);
       await Promise.all([...slots.values()].map(({ server }) => server.ready(caller)));
-      const { tools, left } = offered();
+      const { tools, left } = offeredTools(wanted(), slots, warnOnce);
       list = tools;
       return notices(left);
     },

@@ -36,6 +36,16 @@ export type EgressProxy = {
   close(): void;
 };
 
+/** What a request of the browser needs to reach its host. */
+type Route = {
+  /** Closes the socket with the proxy. */
+  keep(socket: Socket): void;
+  /** The addresses it may connect to. Throws UserError if it may not. */
+  addressesFor(url: URL): Promise<HostAddress[]>;
+  noteFault(url: URL, error: unknown): void;
+  noteSuccess(url: URL): void;
+};
+
 /**
  * Starts the proxy. Each connection is resolved once, all its addresses are checked, and it is made to those: a name
  * that resolves differently a moment later changes nothing. This covers pages, subresources, redirects, WebSockets and
@@ -45,112 +55,37 @@ export async function startEgressProxy(may: () => AllowedHosts, resolve: Resolve
   const faults = new Map<string, string>();
   const sockets = new Set<Socket>();
   let denied: (url: string) => string | undefined = () => undefined;
+  const route: Route = {
+    keep(socket) {
+      sockets.add(socket);
+      socket.on('error', () => undefined);
+      socket.once('close', () => sockets.delete(socket));
+    },
+    async addressesFor(url) {
+      if (CHROMIUM_HOSTS.has(url.hostname))
+        throw new UserError(`${url.hostname} is refused: it serves the browser, no page.`);
+      const why = denied(url.href);
+      if (why !== undefined) throw new UserError(`${url.href} is denied: ${why}.`);
+      return resolveAllowedAddresses(url, may(), resolve);
+    },
+    noteFault(url, error) {
+      if (faults.size >= MAX_FAULTS) faults.clear();
+      const text = error instanceof UserError ? error.message : `${url.origin}: ${describeNetworkError(error)}.`;
+      faults.set(hostAndPort(url), text);
+    },
+    noteSuccess: (url) => void faults.delete(hostAndPort(url)),
+  };
   const server = createServer();
-  server.on('connection', keep);
-  server.on('request', (asked, answer) => void forward(asked, answer));
-  server.on('connect', (asked, socket: Socket, head) => void tunnel(asked, socket, head));
+  server.on('connection', route.keep);
+  server.on('request', (asked, answer) => void forward(route, asked, answer));
+  server.on('connect', (asked, socket: Socket, head) => void tunnel(route, asked, socket, head));
   server.on('clientError', (_error, socket) => socket.destroy());
   await new Promise<void>((done, failed) => {
     server.once('error', failed);
     server.listen(0, '127.0.0.1', done);
   });
   const at = server.address();
-  if (at === null || typeof at === 'string') throw new Error('The gate has no port.');
-
-  function keep(socket: Socket): void {
-    sockets.add(socket);
-    socket.on('error', () => undefined);
-    socket.once('close', () => sockets.delete(socket));
-  }
-
-  async function addressesFor(url: URL): Promise<HostAddress[]> {
-    if (CHROMIUM_HOSTS.has(url.hostname))
-      throw new UserError(`${url.hostname} is refused: it serves the browser, no page.`);
-    const why = denied(url.href);
-    if (why !== undefined) throw new UserError(`${url.href} is denied: ${why}.`);
-    return resolveAllowedAddresses(url, may(), resolve);
-  }
-
-  function noteFault(url: URL, error: unknown): void {
-    if (faults.size >= MAX_FAULTS) faults.clear();
-    faults.set(
-      hostAndPort(url),
-      error instanceof UserError ? error.message : `${url.origin}: ${describeNetworkError(error)}.`,
-    );
-  }
-
-  async function forward(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
-    const url = urlOrNone(asked.url ?? '');
-    if (url?.protocol !== 'http:') {
-      answer.writeHead(400).end();
-      return;
-    }
-    try {
-      const to = await addressesFor(url);
-      const sent = request(url, {
-        method: asked.method ?? 'GET',
-        agent: false,
-        lookup: pinnedLookup(to),
-        headers: endToEndHeaders(asked.rawHeaders),
-        timeout: CONNECT_MS,
-      });
-      sent.once('response', (came) => {
-        faults.delete(hostAndPort(url));
-        answer.writeHead(came.statusCode ?? 502, came.statusMessage, endToEndHeaders(came.rawHeaders));
-        pipeline(came, answer, () => undefined);
-      });
-      sent.once('socket', (socket) => {
-        keep(socket);
-        // Only connecting is timed: a slow answer is the page's own concern.
-        socket.once('connect', () => socket.setTimeout(0));
-      });
-      sent.once('timeout', () => sent.destroy(new Error('there is no answer')));
-      sent.on('error', (error) => cutOff(url, error, answer));
-      answer.once('close', () => sent.destroy());
-      asked.pipe(sent);
-    } catch (error) {
-      cutOff(url, error, answer);
-    }
-  }
-
-  /** The connection is cut, so that an answer of ours is never mistaken for the server's. */
-  function cutOff(url: URL, error: unknown, answer: ServerResponse): void {
-    if (!answer.headersSent) noteFault(url, error);
-    answer.destroy();
-  }
-
-  async function tunnel(asked: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
-    const url = urlOrNone(`https://${asked.url ?? ''}`);
-    if (!url) {
-      socket.end('HTTP/1.1 400 Bad Request\r\n\r\n');
-      return;
-    }
-    const refuse = (error: unknown) => {
-      noteFault(url, error);
-      socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
-    };
-    try {
-      const to = await addressesFor(url);
-      const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
-      const out = connect({ host, port: Number(url.port || 443), lookup: pinnedLookup(to), timeout: CONNECT_MS });
-      keep(out);
-      let open = false;
-      out.once('connect', () => {
-        open = true;
-        out.setTimeout(0);
-        faults.delete(hostAndPort(url));
-        socket.write('HTTP/1.1 200 Connection Established\r\n\r\n');
-        if (head.length > 0) out.write(head);
-        pipeline(socket, out, () => undefined);
-        pipeline(out, socket, () => undefined);
-      });
-      out.once('timeout', () => out.destroy(new Error('there is no answer')));
-      out.once('error', (error) => (open ? socket.destroy() : refuse(error)));
-      socket.once('close', () => out.destroy());
-    } catch (error) {
-      refuse(error);
-    }
-  }
+  if (at === null || typeof at === 'string') throw new Error('The egress proxy has no port.');
 
   return {
     url: `http://127.0.0.1:${at.port}`,
@@ -166,6 +101,81 @@ export async function startEgressProxy(may: () => AllowedHosts, resolve: Resolve
       for (const socket of sockets) socket.destroy();
     },
   };
+}
+
+/** Forwards a plain HTTP request. */
+async function forward(route: Route, asked: IncomingMessage, answer: ServerResponse): Promise<void> {
+  const url = urlOrNone(asked.url ?? '');
+  if (url?.protocol !== 'http:') {
+    answer.writeHead(400).end();
+    return;
+  }
+  try {
+    const to = await route.addressesFor(url);
+    const sent = request(url, {
+      method: asked.method ?? 'GET',
+      agent: false,
+      lookup: pinnedLookup(to),
+      headers: endToEndHeaders(asked.rawHeaders),
+      timeout: CONNECT_MS,
+    });
+    sent.once('response', (came) => {
+      route.noteSuccess(url);
+      answer.writeHead(came.statusCode ?? 502, came.statusMessage, endToEndHeaders(came.rawHeaders));
+      pipeline(came, answer, () => undefined);
+    });
+    sent.once('socket', (socket) => {
+      route.keep(socket);
+      // Only connecting is timed: a slow answer is the page's own concern.
+      socket.once('connect', () => socket.setTimeout(0));
+    });
+    sent.once('timeout', () => sent.destroy(new Error('there is no answer')));
+    sent.on('error', (error) => cutOff(route, url, error, answer));
+    answer.once('close', () => sent.destroy());
+    asked.pipe(sent);
+  } catch (error) {
+    cutOff(route, url, error, answer);
+  }
+}
+
+/** The connection is cut, so that an answer of ours is never mistaken for the server's. */
+function cutOff(route: Route, url: URL, error: unknown, answer: ServerResponse): void {
+  if (!answer.headersSent) route.noteFault(url, error);
+  answer.destroy();
+}
+
+/** Opens a tunnel for a CONNECT request. */
+async function tunnel(route: Route, asked: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
+  const url = urlOrNone(`https://${asked.url ?? ''}`);
+  if (!url) {
+    socket.end('HTTP/1.1 400 Bad Request\r\n\r\n');
+    return;
+  }
+  const refuse = (error: unknown) => {
+    route.noteFault(url, error);
+    socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
+  };
+  try {
+    const to = await route.addressesFor(url);
+    const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
+    const out = connect({ host, port: Number(url.port || 443), lookup: pinnedLookup(to), timeout: CONNECT_MS });
+    route.keep(out);
+    let open = false;
+    out.once('connect', () => {
+      open = true;
+      out.setTimeout(0);
+      route.noteSuccess(url);
+      socket.write('HTTP/1.1 200 Connection Established\r\n\r\n');
+      if (head.length > 0) out.write(head);
+      pipeline(socket, out, () => undefined);
+      pipeline(out, socket, () => undefined);
+    });
+    out.once('timeout', () => out.destroy(new Error('there is no answer')));
+    out.once('error', (error) => (open ? socket.destroy() : refuse(error)));
+    socket.once('close', () => out.destroy());
+  } catch (error) {
+    refuse(error);
+  }
 }
 
 /** Host and port: a tunnel does not show whether its other end speaks https. */
