@@ -12,7 +12,8 @@ import {
   toSingleLine,
 } from '../common/terminal.ts';
 
-const STATE_LABELS: Record<SessionOverview['standing'], string> = {
+/** The state of a session in a word. */
+export const STATE_LABELS: Record<SessionOverview['standing'], string> = {
   none: 'idle',
   running: 'running',
   waiting: 'waiting',

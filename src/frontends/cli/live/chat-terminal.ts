@@ -204,12 +204,14 @@ function openPrompt(
       () => done(null, [[], line]),
     );
   };
-  // Before readline listens, so that it is known where a paste begins when its first line ends.
-  const onPaste = (_text: string, { name }: { name?: string } = {}) => {
+  // Before readline listens: where a paste begins is known when its first line ends, and a hint lasts until the next key.
+  const beforeKey = (_text: string, { name, ctrl }: { name?: string; ctrl?: boolean } = {}) => {
     if (name === 'paste-start') isPasting = true;
     if (name === 'paste-end') isPasting = false;
+    if (!(ctrl && name === 'c')) isArmed = false;
+    hint = '';
   };
-  input.on('keypress', onPaste);
+  input.on('keypress', beforeKey);
   const editor = createInterface({ input, output: nowhere, terminal: true, completer, historySize: 500 });
   const draw = () => {
     const prompt = `› ${pasted.length > 0 ? words.lines(pasted.length) : ''}`;
@@ -219,12 +221,8 @@ function openPrompt(
     pasted = [];
     clearLine(editor);
   };
-  const onKey = (_text: string, key: { name?: string; ctrl?: boolean } = {}) => {
-    if (!(key.ctrl && key.name === 'c')) isArmed = false;
-    if (key.name !== 'tab') hint = '';
-    draw();
-  };
-  input.on('keypress', onKey);
+  const afterKey = () => draw();
+  input.on('keypress', afterKey);
   editor.on('line', (line) => {
     if (isPasting) return void pasted.push(line);
     const text = [...pasted, line].join('\n');
@@ -246,8 +244,8 @@ function openPrompt(
   draw();
   return {
     close() {
-      input.off('keypress', onKey);
-      input.off('keypress', onPaste);
+      input.off('keypress', afterKey);
+      input.off('keypress', beforeKey);
       editor.off('close', leave);
       editor.close();
       output.write(PASTE_OFF);

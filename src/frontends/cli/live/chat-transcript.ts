@@ -80,12 +80,14 @@ export function openTranscript(
   const tellOfTool = ({ event }: EventUpdate): boolean => {
     const label = 'call' in event ? toolLabel(calls.get(event.call)) : '';
     switch (event.type) {
+      case 'approval.asked':
       case 'tool.started':
         calls.set(event.call, event);
         return true;
       case 'tool.finished': {
+        const time = event.ms < 1000 ? '' : ` (${formatDuration(event.ms)})`;
         const output = event.ok ? '' : `: ${inlineText(event.output)}`;
-        line(event.ok ? 'dim' : 'red', `${event.ok ? '·' : '✗'} ${label} (${formatDuration(event.ms)})${output}`);
+        line(event.ok ? 'dim' : 'red', `${event.ok ? '·' : '✗'} ${label}${time}${output}`);
         break;
       }
       case 'tool.interrupted':
@@ -125,7 +127,7 @@ export function openTranscript(
         for (const one of event.ignored) line('yellow', `  ${one}`);
         break;
       case 'run.rested':
-        calls.clear();
+        if (session.approvals.open === null) calls.clear();
         // A call that waits for approval is shown to the letter by itself.
         if (!session.approvals.open) printOnce(event.text);
         break;
@@ -165,7 +167,8 @@ export function formatChatStatus(
   if (!run) {
     const state = runEnd && runEnd.status !== 'done' ? runEnd.status : null;
     if (state === null) return words.idle;
-    return [...parts, words.states[state === 'cancelled' ? 'failed' : state]].join(' · ');
+    const word = state === 'waiting' ? words.yourTurn : words.states[state === 'cancelled' ? 'failed' : state];
+    return [...parts, word].join(' · ');
   }
   const since = Date.parse(step?.started_at ?? run.startedAt);
   const progress = step?.progress ? [`${step.progress.current}/${step.progress.total}`] : [];

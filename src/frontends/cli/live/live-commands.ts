@@ -2,6 +2,8 @@ import { createInterface } from 'node:readline';
 import { firstFew } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import type { ApprovalRequest, Client } from '../../../client/index.ts';
+import { DOCS_WIDTH } from '../../command-line.ts';
+import { listSessions } from '../commands/list.ts';
 import { defineCommand, findSession, type GlobalOptions, openWorkspaceClient } from '../common/command.ts';
 import { EXIT_CODES, type ExitName } from '../common/exit-codes.ts';
 import { sendAndWait } from '../common/send-and-wait.ts';
@@ -28,6 +30,26 @@ export const chat = defineCommand({
   },
 });
 
+export const top = defineCommand({
+  usage: 'top',
+  describe: 'Watch all sessions live: state, step, what was spent and what waits for you',
+  builder: (cli) =>
+    cli
+      .option('once', { type: 'boolean', describe: 'Print one frame; without a terminal this is the default' })
+      .option('json', { type: 'boolean', describe: 'Print the sessions once, as list --json does' })
+      .epilogue('Keys: arrows or j/k select, Enter chats, p pauses, c continues, s stops, q quits.'),
+  async run(args) {
+    if (args.json) return listSessions(args);
+    const client = await openWorkspaceClient(args);
+    const words = liveWording(process.env);
+    const { printTop, topInTerminal } = await import('./top-terminal.ts');
+    if (args.once || !isTerminal()) await printTop(client, process.stdout.columns || DOCS_WIDTH, words);
+    else await topInTerminal({ client, input: process.stdin, output: process.stdout, words });
+    process.stdin.pause();
+    return 'ok';
+  },
+});
+
 /** A terminal on both ends that can move its cursor. */
 const isTerminal = (): boolean =>
   process.stdin.isTTY === true && process.stdout.isTTY === true && process.env['TERM'] !== 'dumb';
@@ -47,7 +69,7 @@ function chosenSession(client: Client, named: string | undefined): string {
  * code is that of the last one, as `send --wait` has it.
  */
 async function chatByLines(client: Client, session: string, { workspace }: GlobalOptions): Promise<ExitName> {
-  const { answerHere, decisionMessage, formatCall, parseChatInput } = await import('./chat-input.ts');
+  const { answerHere, decisionMessage, parseChatInput } = await import('./chat-input.ts');
   const words = liveWording(process.env);
   let exit: ExitName = 'ok';
   let calls: ApprovalRequest[] = await waitingCalls(client, session);
@@ -68,7 +90,6 @@ async function chatByLines(client: Client, session: string, { workspace }: Globa
       input.is === 'decision' ? await decisionMessage(client, input) : { session, message: { text: input.text } };
     exit = await sendAndWait(client, to, message, { wait: true, workspace }, { mustExist: false });
     calls = await waitingCalls(client, session);
-    for (const call of calls.slice(0, 1)) print(Object.values(formatCall(call, words)).join('\n'));
   }
   return exit;
 }

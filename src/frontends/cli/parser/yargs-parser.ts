@@ -27,7 +27,7 @@ import { run, saveTemplate, templates } from '../commands/template-commands.ts';
 import { watch } from '../commands/watch-run.ts';
 import type { CliCommand, CliServices, GlobalOptions } from '../common/command.ts';
 import { EXIT_CODES, type ExitName, formatExitCodes } from '../common/exit-codes.ts';
-import { chat } from '../live/live-commands.ts';
+import { chat, top } from '../live/live-commands.ts';
 
 /** Options that may be given several times, and positionals of several words. */
 const REPEATABLE_FLAGS = ['file', 'text', 'note', 'args', 'param', 'params', 'sessions'];
@@ -43,6 +43,7 @@ const BOOLEAN_FLAGS = new Set([
   'force',
   'follow',
   'always',
+  'once',
   'answer-approvals',
   'help',
   'version',
@@ -173,7 +174,7 @@ export async function renderCommandHelp(): Promise<Array<{ command: string; help
 const COMMANDS: readonly CliCommand[] = [
   ...[start, stop, takeover, status],
   ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approvals, approve, deny],
-  ...[chat],
+  ...[chat, top],
   ...[list, show, plan, why, jobs, watch, log],
   ...[templates, saveTemplate, settings],
   ...[serve, token, acp, mcp],

@@ -1,0 +1,169 @@
+import { legible } from '../../../base/strings.ts';
+import type { SessionDetails } from '../../../client/index.ts';
+import { cellWidth, fitToWidth, padToWidth } from '../common/cell-text.ts';
+import { toSingleLine } from '../common/terminal.ts';
+import type { LiveWording } from './live-wording.ts';
+
+/** A session in the list. */
+export type TopRow = {
+  name: string;
+  state: SessionDetails['standing'] | 'unreadable';
+  /** Its current step, such as "2/5". */
+  count: string;
+  /** What it does, or what it waits for. */
+  doing: string;
+  /** What the run has spent, of its limits. */
+  spent: string;
+  /** Somebody has to answer or repair something. */
+  needsYou: boolean;
+  /** ISO 8601, UTC; '' if nothing has happened yet. */
+  changed: string;
+};
+
+/** Summarises a session, its child sessions' waiting calls included. */
+export function topRow(details: SessionDetails, isServed: boolean, words: LiveWording): TopRow {
+  const { name, standing, session, inbox, title } = details;
+  const { plan, runEnd } = session;
+  const open = plan && plan.steps.length > 0 ? plan : null;
+  const step = open?.steps[open.current_step_index];
+  const waits = waitingFor(details, words);
+  const rest = standing === 'paused' || standing === 'failed' ? (runEnd?.reason ?? '') : '';
+  const parts = [
+    ...(session.run && !isServed ? [words.notServed] : []),
+    ...(waits === null ? [] : [waits]),
+    ...(inbox > 0 ? [words.inbox(inbox)] : []),
+    ...(rest === '' ? [] : [rest]),
+    ...(waits === null && open && standing !== 'completed' ? [step?.description ?? ''] : []),
+  ];
+  return {
+    name,
+    state: standing,
+    count: open ? `${Math.min(open.current_step_index + 1, open.steps.length)}/${open.steps.length}` : '',
+    doing: toSingleLine(legible((parts.length > 0 ? parts : [title ?? '']).join(' · ')), 300),
+    spent: formatSpent(session),
+    needsYou: waits !== null || standing === 'waiting',
+    changed: session.at,
+  };
+}
+
+/** A session whose event log cannot be read. */
+export const unreadableRow = (name: string, why: string): TopRow => ({
+  ...{ name, state: 'unreadable', count: '', doing: toSingleLine(why, 300), spent: '', needsYou: true, changed: '' },
+});
+
+function waitingFor({ asked, session, children, settingsProblem }: SessionDetails, words: LiveWording): string | null {
+  if (asked && !session.run) return `${words.allow} ${asked.tool} ${asked.shows}`;
+  if (session.question && !session.run) return `? ${session.question.text}`;
+  for (const { shown } of children) {
+    const found = shown && waitingFor(shown, words);
+    if (found) return found;
+  }
+  return settingsProblem;
+}
+
+/** Tokens and cost of the run, against their limits; model calls where neither has one. */
+function formatSpent({ run, runEnd }: SessionDetails['session']): string {
+  const spent = run?.spent ?? runEnd?.spent;
+  if (!spent) return '';
+  const of = (limit: number | null | undefined, format: (amount: number) => string) =>
+    limit === null || limit === undefined ? '' : `/${format(limit)}`;
+  const tokens = `${formatCount(spent.tokens)}${of(run?.limits.tokens, formatCount)} tok`;
+  const money = (amount: number) => amount.toFixed(2);
+  const cost = spent.cost === null ? null : `${money(spent.cost)}${of(run?.limits.cost, money)}`;
+  return `${tokens} · ${cost ?? `${spent.iterations}${of(run?.limits.iterations, String)} calls`}`;
+}
+
+function formatCount(amount: number): string {
+  if (amount < 1000) return String(amount);
+  return amount < 999_500 ? `${(amount / 1000).toFixed(amount < 9950 ? 1 : 0)}k` : `${(amount / 1e6).toFixed(1)}M`;
+}
+
+const RANKS: Record<TopRow['state'], number> = {
+  ...{ unreadable: 1, waiting: 1, running: 2, paused: 3, failed: 4, none: 5, completed: 5 },
+};
+
+/** What needs a person first, then what runs, is paused or failed; within these the latest change first. */
+export function compareTopRows(one: TopRow, other: TopRow): number {
+  const rank = (row: TopRow) => (row.needsYou ? 0 : RANKS[row.state]);
+  if (rank(one) !== rank(other)) return rank(one) - rank(other);
+  return one.changed === other.changed ? (one.name < other.name ? -1 : 1) : one.changed < other.changed ? 1 : -1;
+}
+
+/** A line of a frame. `isSelected` and `isHead`: how it is shown. */
+export type TopLine = { text: string; isSelected: boolean; isHead: boolean };
+
+export type TopView = {
+  rows: readonly TopRow[];
+  selected: number;
+  columns: number;
+  /** Lines there are room for; undefined: as many as it takes. */
+  height: number | undefined;
+  /** Below the list; '' for none. */
+  note: string;
+  words: LiveWording;
+};
+
+/** The frame, each line in at most `columns - 1` cells. With a height it has exactly so many lines. */
+export function topFrame({ rows, selected, columns, height, note, words }: TopView): TopLine[] {
+  const width = Math.max(20, columns - 1);
+  const waiting = rows.filter((row) => row.needsYou).length;
+  const line = (text: string, how: Partial<TopLine> = {}): TopLine => ({
+    text: fitToWidth(text, width).trimEnd(),
+    isSelected: false,
+    isHead: false,
+    ...how,
+  });
+  const widths = columnWidths(rows, width, words);
+  const head = { ...words.columns, name: words.columns.session, count: words.columns.step, doing: '' };
+  const listHeight = height === undefined ? rows.length : Math.max(1, height - 4);
+  const first = Math.max(0, Math.min(selected - listHeight + 1, rows.length - listHeight));
+  const lines = [
+    line(words.topHead(rows.length, waiting), { isHead: true }),
+    line(formatColumns(head, widths), { isHead: true }),
+    ...(rows.length === 0 ? [line(words.empty)] : []),
+    ...rows.slice(first, first + listHeight).map((row, place) => {
+      const isSelected = height !== undefined && first + place === selected;
+      const state = words.states[row.state];
+      return line(formatColumns({ ...row, state }, widths, isSelected ? '❯' : row.needsYou ? '!' : ' '), {
+        isSelected,
+      });
+    }),
+  ];
+  if (height === undefined) return lines;
+  const blank = Array.from({ length: Math.max(0, height - 2 - lines.length) }, () => line(''));
+  const about = rows[selected];
+  return [...lines, ...blank, line(note || (about ? `${about.name}: ${about.doing}` : '')), line(words.topKeys)].slice(
+    0,
+    height,
+  );
+}
+
+type Widths = { name: number; state: number; count: number; spent: number };
+
+/** Columns as wide as they need; a narrow terminal has no column of what was spent. */
+function columnWidths(rows: readonly TopRow[], width: number, words: LiveWording): Widths {
+  const widest = (least: string, of: (row: TopRow) => string, most: number) =>
+    Math.min(most, Math.max(cellWidth(least), ...rows.map((row) => cellWidth(of(row)))));
+  const { session, state, step, spent } = words.columns;
+  return {
+    name: widest(session, (row) => row.name, Math.floor(width / 4)),
+    state: widest(state, (row) => words.states[row.state], 10),
+    count: widest(step, (row) => row.count, 7),
+    spent: width < 70 ? 0 : widest(spent, (row) => row.spent, 24),
+  };
+}
+
+function formatColumns(
+  { name, state, count, doing, spent }: Record<'name' | 'state' | 'count' | 'doing' | 'spent', string>,
+  widths: Widths,
+  mark = ' ',
+): string {
+  const cells = [
+    padToWidth(toSingleLine(name, 200), widths.name),
+    padToWidth(state, widths.state),
+    padToWidth(count, widths.count),
+    ...(widths.spent > 0 ? [padToWidth(spent, widths.spent)] : []),
+    doing,
+  ];
+  return `${mark} ${cells.join('  ')}`;
+}
