@@ -1,5 +1,5 @@
 // Makes dist/ out of src/: each program in a few files, the library in one. Why, and what it brought: docs/decisions/0010-bundles.md
-import { chmodSync, cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { isAbsolute, resolve } from 'node:path';
 import { rolldown } from 'rolldown';
 
@@ -7,6 +7,10 @@ const OUT = 'dist';
 
 /** Inlined, since every program loads it, from a hundred files of which it uses half. Other packages stay in node_modules. */
 const INLINED = 'zod';
+
+/** The page for browsers, and the packages that its script holds. */
+const PAGE = 'src/frontends/web';
+const IN_PAGE = ['preact', '@preact/signals', '@preact/signals-core', 'marked'];
 
 /**
  * What stands together in one file, each with all that it imports: what the start of a daemon or a short command needs. Whatever
@@ -42,6 +46,7 @@ for (const [name, files] of Object.entries(PROGRAMS)) {
 }
 // Whoever uses the library hands its schemas to a zod of their own: it is to be the same.
 await write('index', isOurs, true);
+await writePage();
 // A thread that is started by its path.
 cpSync('src/tools/web/page-thread.mjs', `${OUT}/agentd/page-thread.mjs`);
 writeFileSync(`${OUT}/THIRD-PARTY-NOTICES.txt`, notice());
@@ -68,6 +73,19 @@ async function write(name, within, codeSplitting) {
   await bundle.close();
 }
 
+/** The page that `agentctl serve` serves: one script with all it needs, and the files that are written as they are. */
+async function writePage() {
+  const bundle = await rolldown({
+    input: `${PAGE}/app.tsx`,
+    platform: 'browser',
+    tsconfig: false,
+    transform: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+  });
+  await bundle.write({ file: `${OUT}/web/app.js`, format: 'esm', minify: true });
+  await bundle.close();
+  for (const name of ['index.html', 'app.css', 'icon.svg']) cpSync(`${PAGE}/${name}`, `${OUT}/web/${name}`);
+}
+
 function among(sources) {
   const paths = new Set(sources.map((source) => resolve('src', source)));
   return (id) => paths.has(id);
@@ -85,9 +103,16 @@ function isOursOrInlined(id) {
   return isOurs(id) || isInlined(id);
 }
 
-/** The licence of what is inlined asks to go along with every copy. */
+/** The licences of what is inlined ask to go along with every copy. */
 function notice() {
-  const folder = `node_modules/${INLINED}`;
+  return [`The programs hold parts of ${INLINED}.`, `The page holds parts of ${IN_PAGE.join(', ')}.`]
+    .concat([INLINED, ...IN_PAGE].map(licence))
+    .join('\n\n');
+}
+
+function licence(name) {
+  const folder = `node_modules/${name}`;
   const { version } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8'));
-  return `The programs hold parts of ${INLINED} ${version}, under this licence:\n\n${readFileSync(`${folder}/LICENSE`, 'utf8')}`;
+  const file = readdirSync(folder).find((one) => /^licen[cs]e/i.test(one));
+  return `${name} ${version} is under this licence:\n\n${readFileSync(`${folder}/${file}`, 'utf8')}`;
 }

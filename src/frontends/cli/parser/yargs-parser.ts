@@ -3,7 +3,7 @@ import yargs from 'yargs';
 import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import { DOCS_WIDTH, packageVersion, rejectRepeatedFlags, WORKSPACE_OPTION } from '../../command-line.ts';
-import { acp, mcp, serve, start, stop, takeover } from '../commands/daemon-lifecycle.ts';
+import { acp, mcp, open, serve, start, stop, takeover } from '../commands/daemon-lifecycle.ts';
 import { list } from '../commands/list.ts';
 import { archive, doctor, rebuild, remove, rename } from '../commands/maintenance.ts';
 import { plan } from '../commands/plan-actions.ts';
@@ -43,6 +43,7 @@ const BOOLEAN_FLAGS = new Set([
   'follow',
   'always',
   'answer-approvals',
+  'print',
   'help',
   'version',
 ]);
@@ -172,6 +173,6 @@ const COMMANDS: readonly CliCommand[] = [
   ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approvals, approve, deny],
   ...[list, show, plan, why, jobs, watch, log],
   ...[templates, saveTemplate],
-  ...[serve, acp, mcp],
+  ...[serve, open, acp, mcp],
   ...[archive, remove, rename, rebuild, doctor],
 ];

@@ -1,11 +1,14 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
 import type { MiddlewareHandler } from 'hono';
 import { HttpProblem } from '../common/http-problem.ts';
+import type { Credentials } from './credentials.ts';
 
 /** Names of this machine, as they stand in `Host`. */
 const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]'];
-/** What tells nothing of sessions. */
-const OPEN_PATHS = new Set(['/healthz', '/readyz', '/openapi.json']);
+/** What tells nothing of sessions: the page itself is the same for everyone. */
+const OPEN_PATHS = new Set([
+  ...['/healthz', '/readyz', '/openapi.json', '/login', '/logout'],
+  ...['/', '/app.js', '/app.css', '/icon.svg'],
+]);
 const WRITES = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 
 /**
@@ -31,28 +34,23 @@ export const checkSource: MiddlewareHandler = async (c, next) => {
   await next();
 };
 
-/** Lets through requests with the token of this workspace, compared in constant time by its hash. */
-export function checkToken(token: string): MiddlewareHandler {
-  const wanted = hash(token);
+/** Lets through requests that show the token of this workspace, or that come from a page which has presented it. */
+export function checkToken(credentials: Credentials): MiddlewareHandler {
   return async (c, next) => {
-    if (OPEN_PATHS.has(c.req.path)) return next();
-    const header = c.req.header('authorization');
-    const came = /^Bearer +(\S+) *$/i.exec(header ?? '')?.[1];
-    if (came === undefined || !timingSafeEqual(hash(came), wanted))
-      throw new HttpProblem(
-        401,
-        {
-          wanted: 'the token of this workspace (Authorization: Bearer …)',
-          came: header === undefined ? 'none' : 'another Authorization',
-          todo: 'The token is in .agentd/token of the workspace.',
-        },
-        { 'www-authenticate': 'Bearer realm="agentd"' },
-      );
-    return next();
+    const header = (name: string) => c.req.header(name);
+    if (OPEN_PATHS.has(c.req.path) || credentials.admits(header)) return next();
+    const came = header('authorization') !== undefined ? 'another Authorization' : 'none';
+    throw new HttpProblem(
+      401,
+      {
+        wanted: 'the token of this workspace (Authorization: Bearer …)',
+        came: came === 'none' && header('cookie') !== undefined ? 'a cookie of another login' : came,
+        todo: 'The token is in .agentd/token of the workspace.',
+      },
+      { 'www-authenticate': 'Bearer realm="agentd"' },
+    );
   };
 }
-
-const hash = (text: string): Buffer => createHash('sha256').update(text).digest();
 
 /** Refuses a write that is not said to be JSON: a page of another site can send text and forms without asking first. */
 export const checkContentType: MiddlewareHandler = async (c, next) => {

@@ -1,10 +1,12 @@
 import { Hono } from 'hono';
 import { packageVersion } from '../../command-line.ts';
+import { createCredentials } from '../access/credentials.ts';
 import { checkContentType, checkSource, checkToken } from '../access/request-checks.ts';
 import { HttpProblem, problemOf, problemResponse } from '../common/http-problem.ts';
 import { type HttpOperation, type HttpServices, jsonAnswer } from '../common/operation.ts';
 import { STREAM_OPERATION } from '../routes/event-stream.ts';
 import { MESSAGE_OPERATIONS } from '../routes/message-operations.ts';
+import { addPageRoutes } from '../routes/page-routes.ts';
 import { SESSION_OPERATIONS } from '../routes/session-operations.ts';
 import { openApiDocument } from './openapi.ts';
 
@@ -22,6 +24,7 @@ export type HttpProtocol = {
 /** The whole server as one function from request to response, without a socket. */
 export function createHttpApp(services: HttpServices, token: string, protocols: readonly HttpProtocol[] = []): Hono {
   const app = new Hono();
+  const credentials = createCredentials(token);
   const respond = (problem: HttpProblem, path: string) =>
     (protocols.find(({ below }) => path.startsWith(below))?.problemResponse ?? problemResponse)(problem);
   app.onError((error, c) => respond(problemOf(error, services.complain), c.req.path));
@@ -30,7 +33,8 @@ export function createHttpApp(services: HttpServices, token: string, protocols: 
     await next();
     c.header('x-content-type-options', 'nosniff');
   });
-  app.use(checkSource, checkToken(token), checkContentType);
+  app.use(checkSource, checkToken(credentials), checkContentType);
+  addPageRoutes(app, credentials);
   app.get('/healthz', () => jsonAnswer({ status: 'ok' }));
   app.get('/readyz', () => readiness(services));
   app.get('/openapi.json', () => jsonAnswer(openApiDocument(OPERATIONS, packageVersion())));
