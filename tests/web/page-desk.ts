@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
@@ -105,3 +107,30 @@ function watchFaults(context: BrowserContext, url: string): void {
   });
   context.on('request', (request) => expect.soft(request.url().startsWith(`${url}/`), request.url()).toBe(true));
 }
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** Waits until what `look` finds is as the matcher says. */
+export const eventually = <T>(look: () => T) => expect.poll(look, { timeout: 15_000 });
+
+/** Checks the page by the rules of axe-core, on a phone and a desktop, light and dark, and that it fits both widths. */
+export async function expectAccessible(page: Page, looks: readonly Look[] = SOME_LOOKS): Promise<void> {
+  await page.evaluate(AXE);
+  for (const [width, colorScheme] of looks) {
+    await page.setViewportSize({ width, height: 800 });
+    await page.emulateMedia({ colorScheme });
+    const found: AxeViolation[] = await page.evaluate('axe.run().then(({ violations }) => violations)');
+    const told = found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
+    expect(told, `${width} px, ${colorScheme}`).toEqual([]);
+    expect(await page.evaluate('document.documentElement.scrollWidth'), `${width} px`).toBeLessThanOrEqual(width);
+  }
+}
+
+type Look = readonly [width: number, colorScheme: 'light' | 'dark'];
+const SOME_LOOKS: readonly Look[] = [
+  [390, 'dark'],
+  [1280, 'light'],
+];
+export const ALL_LOOKS: readonly Look[] = [...SOME_LOOKS, [390, 'light'], [1280, 'dark']];
+
+type AxeViolation = { id: string; nodes: Array<{ html: string }> };

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { ask } from '../http/serving.ts';
-import { useBrowser } from './page-desk.ts';
+import { ALL_LOOKS, eventually, expectAccessible, useBrowser } from './page-desk.ts';
 
 const webTest = useBrowser();
 
@@ -67,14 +67,19 @@ webTest(
     { text: ['Writing ', 'it now.'], hang: 'first' },
   ],
   async (desk) => {
+    const t0 = Date.now();
+    const mark = (w: string) => console.error('MARK', w, Date.now() - t0);
     await desk.startDaemon();
+    mark('daemon');
     const page = await desk.open();
+    mark('open');
     await page.getByRole('link', { name: 'New session' }).press('Enter');
     await page.getByLabel('Name of the session').fill('demo');
     await page.getByLabel('Task').fill('Count and report');
     await page.keyboard.press('Enter');
     const log = page.getByRole('log');
     await log.getByText('Agent is writing').waitFor();
+    mark(`await log.getByText('Agent is writing').`);
     await log.getByText('Writing', { exact: true }).waitFor();
     await log.locator('strong', { hasText: 'three' }).waitFor();
     const header = page.getByRole('main').getByRole('status');
@@ -83,6 +88,7 @@ webTest(
 
     await log.locator('summary', { hasText: 'wc -w' }).press('Enter');
     await log.getByText('exit 0').waitFor();
+    mark(`await log.getByText('exit 0').waitFor();`);
     const steps = page.getByRole('region', { name: 'Plan' });
     await steps.locator('summary', { hasText: 'Count' }).press('Enter');
     await steps.getByText('the words of the model').waitFor();
@@ -95,13 +101,17 @@ webTest(
 
     await page.getByRole('button', { name: 'Stop' }).press('Enter');
     await header.getByText('paused').waitFor();
+    mark(`await header.getByText('paused').waitFor`);
     desk.model.add({ text: 'Going on.', hang: 'before' }, { text: 'x' });
     await page.getByRole('button', { name: 'Continue' }).press('Enter');
     await header.getByText('running').waitFor();
     await page.getByRole('button', { name: 'Cancel' }).press('Enter');
+    mark(`await page.getByRole('button', { name: '`);
     await page.getByRole('button', { name: 'Yes, end it' }).press('Enter');
     await header.getByText('failed').waitFor();
+    mark(`await header.getByText('failed').waitFor`);
     await log.getByText('Reply: Cancelled').first().waitFor();
+    mark(`await log.getByText('Reply: Cancelled').`);
   },
 );
 
@@ -118,6 +128,7 @@ webTest(
     const page = await desk.open({ hash: '#/s/demo' });
     await page.getByText('does not exist, or was removed').waitFor();
     await page.goto(`${desk.url}/#/new`);
+    await expectAccessible(page);
     await page.getByLabel('Name of the session').fill('demo');
     await page.getByLabel('Task').fill('Export it');
     await page.getByRole('button', { name: 'Send' }).click();
@@ -125,15 +136,17 @@ webTest(
     const asked = page.getByRole('region', { name: 'The agent asks you' });
     await asked.getByText('format').waitFor();
     await page.getByRole('navigation').getByRole('heading', { name: 'Needs you' }).waitFor();
-    await expect.poll(() => page.title()).toBe('(1) demo – agentd');
+    await eventually(() => page.title()).toBe('(1) demo – agentd');
+    await expectAccessible(page);
     await asked.getByRole('button', { name: 'JSON' }).press('Enter');
 
     const approval = page.getByRole('region', { name: 'This call needs your approval' });
     expect(await approval.locator('pre').textContent()).toContain('printf "%s" "<b>$HOME</b>" > out.json');
     expect(await page.getByRole('textbox', { name: 'Message' }).count()).toBe(0);
+    await expectAccessible(page, ALL_LOOKS);
     await approval.getByRole('button', { name: 'Allow', exact: true }).press('Enter');
     await page.getByText('Written.').first().waitFor();
     await page.getByRole('textbox', { name: 'Message' }).waitFor();
-    await expect.poll(() => page.title()).toBe('demo – agentd');
+    await eventually(() => page.title()).toBe('demo – agentd');
   },
 );

@@ -6,6 +6,7 @@ import { showSession } from './data/session.ts';
 import { words } from './text/wording.ts';
 import { NewSession } from './views/composer.tsx';
 import { Notice } from './views/controls.tsx';
+import { KeyboardHelp, startKeyboard } from './views/keyboard.tsx';
 import { SessionList } from './views/session-list.tsx';
 import { SessionPage } from './views/session-page.tsx';
 
@@ -18,6 +19,7 @@ function App() {
       <SessionList />
       {now.page === 'session' && <SessionPage key={now.name} name={now.name} />}
       {now.page === 'new' && <NewSession />}
+      <KeyboardHelp />
     </div>
   );
 }
@@ -76,4 +78,7 @@ effect(() => {
   showSession(isLoggedIn.value && now.page === 'session' ? now.name : undefined);
 });
 startOverview();
+// An address with a token may also be pasted into a page that is open.
+addEventListener('hashchange', () => void logInFromAddress());
+startKeyboard();
 render(<App />, document.body);

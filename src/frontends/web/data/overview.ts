@@ -93,7 +93,9 @@ export function startOverview(): void {
     seen.value = { ...seen.peek(), [name]: changed };
     localStorage.setItem(STORED_SEEN, JSON.stringify(seen.value));
   });
-  void look();
+  effect(() => {
+    if (isLoggedIn.value) void look();
+  });
   document.addEventListener('visibilitychange', () => {
     if (!document.hidden) void look();
   });

@@ -1,8 +1,7 @@
 import { signal } from '@preact/signals';
 import type { Plan } from '../../../protocol/session/plan.ts';
 import type { Usage, UserQuestion } from '../../../protocol/session/reply.ts';
-import { ApiProblem, requestJson, sendOnce, sessionPath } from './api.ts';
-import { readEventStream, type StreamMessage } from './stream-reader.ts';
+import { ApiProblem, readEventStream, requestJson, type StreamMessage, sendOnce, sessionPath } from './api.ts';
 import { createTranscript, type Transcript } from './transcript.ts';
 
 export type Standing = 'none' | 'running' | 'waiting' | 'paused' | 'completed' | 'failed' | 'unreadable';
@@ -72,14 +71,18 @@ async function follow(name: string, transcript: Transcript, signal: AbortSignal)
   const refresh = createRefresh(name, signal);
   refresh();
   try {
-    await readEventStream(name, 0, (messages) => takeMessages(transcript, messages, refresh), signal);
+    await readEventStream(name, 0, (messages) => takeMessages(name, transcript, messages, refresh), signal);
   } catch (error) {
     update(name, { problem: error instanceof ApiProblem ? error : new ApiProblem(0, String(error)) });
   }
 }
 
-function takeMessages(transcript: Transcript, messages: StreamMessage[], refresh: () => void): void {
-  for (const message of messages) transcript.take(message);
+function takeMessages(name: string, transcript: Transcript, messages: StreamMessage[], refresh: () => void): void {
+  for (const message of messages) {
+    // Such as an event log that cannot be read.
+    if (message.event === 'problem') update(name, { problem: new ApiProblem(500, Object(message.data).detail) });
+    else transcript.take(message);
+  }
   if (messages.some(({ event }) => event !== 'heartbeat')) transcriptVersion.value++;
   if (messages.some(({ id, event }) => id !== undefined || event === 'void')) refresh();
 }

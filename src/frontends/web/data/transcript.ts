@@ -1,7 +1,7 @@
 import type { Event as LogEvent } from '../../../protocol/session/event.ts';
 import type { StoredText } from '../../../protocol/session/log-entry.ts';
 import type { Reply } from '../../../protocol/session/reply.ts';
-import type { StreamMessage } from './stream-reader.ts';
+import type { StreamMessage } from './api.ts';
 
 export type CallState = 'running' | 'ok' | 'failed' | 'interrupted' | 'denied';
 

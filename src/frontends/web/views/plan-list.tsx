@@ -1,32 +1,45 @@
 import { useSignal } from '@preact/signals';
-import type { Step } from '../../../protocol/session/plan.ts';
+import type { Plan, Step } from '../../../protocol/session/plan.ts';
 import { requestJson, sessionPath } from '../data/api.ts';
 import { hrefOf } from '../data/overview.ts';
+import { rewordDraft, shownPlan } from '../data/plan-edits.ts';
 import type { SessionView } from '../data/session.ts';
+import { FOCUSABLE } from '../text/markdown.tsx';
 import { formatDuration, words } from '../text/wording.ts';
 import { StateLabel } from './controls.tsx';
+import { AddStep, EditOutcomeNotice, RewordForm, StepActions, stepElementId } from './plan-editor.tsx';
 
-/** The plan as a list; each step unfolds into what is known of it. */
-export function PlanList({ view: { name, plan } }: { view: SessionView }) {
+/** The plan as a list; each step unfolds into what is known of it, and what can be changed. */
+export function PlanList({ view }: { view: SessionView }) {
   const { plan: title, noPlan } = words.value;
+  const { name } = view;
+  const plan = shownPlan(view);
+  const draft = rewordDraft.value?.session === name ? rewordDraft.value : undefined;
+  const isLost = draft && !plan?.steps.some(({ id }) => id === draft.step);
   return (
-    <section class="plan" aria-label={title}>
+    <section class="plan" aria-label={title} {...FOCUSABLE}>
       <h2>{title}</h2>
       {!plan && <p class="quiet">{noPlan}</p>}
       {plan && (
         <ol>
           {plan.steps.map((step) => (
             <li key={step.id} aria-current={step.status === 'running' ? 'step' : undefined}>
-              <StepEntry session={name} step={step} />
+              <StepEntry session={name} plan={plan} step={step} />
+              {draft?.step === step.id && <RewordForm now={step.description} />}
             </li>
           ))}
         </ol>
       )}
+      {isLost && <RewordForm now={undefined} />}
+      {plan && <AddStep session={name} plan={plan} />}
+      <EditOutcomeNotice session={name} />
     </section>
   );
 }
 
-function StepEntry({ session, step }: { session: string; step: Step }) {
+type StepProps = { session: string; plan: Plan; step: Step };
+
+function StepEntry({ session, plan, step }: StepProps) {
   const isOpen = useSignal(false);
   const { progress } = step;
   return (
@@ -35,12 +48,13 @@ function StepEntry({ session, step }: { session: string; step: Step }) {
         isOpen.value = currentTarget.open;
       }}
     >
-      <summary>
+      <summary id={stepElementId(step.id)}>
         <StateLabel state={step.status} text={words.value.stepStatuses[step.status]} />
         <span class="description">{step.description}</span>
         {progress && <span class="quiet">{`${progress.current}/${progress.total}`}</span>}
       </summary>
       {isOpen.value && <StepDetails key={`${step.status} ${step.attempts ?? 1}`} session={session} step={step} />}
+      {isOpen.value && <StepActions session={session} plan={plan} step={step} />}
     </details>
   );
 }

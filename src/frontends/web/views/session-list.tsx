@@ -2,6 +2,7 @@ import { logOut } from '../data/api.ts';
 import { filter, groups, hasDaemon, hrefOf, isUnread, route, type SessionEntry, sessions } from '../data/overview.ts';
 import { chooseLanguage, formatTime, LANGUAGES, words } from '../text/wording.ts';
 import { Button, Notice, StateLabel } from './controls.tsx';
+import { KeyboardButton } from './keyboard.tsx';
 
 /** All sessions by what they want from a person. */
 export function SessionList() {
@@ -78,6 +79,7 @@ function Settings() {
           ))}
         </select>
       </label>
+      <KeyboardButton />
       <Button onClick={() => logOut().catch(() => {})}>{logout}</Button>
     </div>
   );
