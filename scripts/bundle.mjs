@@ -29,6 +29,9 @@ const INLINED = [
 /** What is inlined in place of a package. */
 const STAND_INS = { 'string-width': resolve('scripts/plain-width.mjs') };
 
+/** The page for browsers. */
+const PAGE = 'src/frontends/web';
+
 /**
  * What stands together in one file, each with all that it imports: what the start of a daemon or a short command needs. Whatever
  * else there is stands apart by its `import()`, so that what is loaded late stays so.
@@ -66,6 +69,7 @@ for (const [name, files] of Object.entries(PROGRAMS)) {
 }
 // Whoever uses the library hands its schemas to a zod of their own: it is to be the same.
 await write('index', isOurs, true);
+await writePage();
 // A thread that is started by its path.
 cpSync('src/tools/web/page-thread.mjs', `${OUT}/agentd/page-thread.mjs`);
 writeFileSync(`${OUT}/THIRD-PARTY-NOTICES.txt`, notice());
@@ -91,10 +95,28 @@ async function write(name, within, codeSplitting) {
     codeSplitting,
   });
   await bundle.close();
+  noteInlined(output);
+}
+
+function noteInlined(output) {
   for (const id of output.flatMap(({ moduleIds = [] }) => moduleIds)) {
     const [folder] = /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id) ?? [];
     if (folder) inlined.add(folder);
   }
+}
+
+/** The page that `agentctl serve` serves: one script with all it needs, and the files that are written as they are. */
+async function writePage() {
+  const bundle = await rolldown({
+    input: `${PAGE}/app.tsx`,
+    platform: 'browser',
+    tsconfig: false,
+    transform: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+  });
+  const { output } = await bundle.write({ file: `${OUT}/web/app.js`, format: 'esm', minify: true });
+  noteInlined(output);
+  await bundle.close();
+  for (const name of ['index.html', 'app.css', 'icon.svg']) cpSync(`${PAGE}/${name}`, `${OUT}/web/${name}`);
 }
 
 function among(sources) {
@@ -128,5 +150,5 @@ function noticeOf(folder) {
   const { name, version } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8'));
   const file = readdirSync(folder).find((one) => /^licen[cs]e/i.test(one));
   if (!file) throw new Error(`${folder} is inlined and has no licence file.`);
-  return `The programs hold parts of ${name} ${version}, under this licence:\n\n${readFileSync(`${folder}/${file}`, 'utf8')}`;
+  return `The programs and the page hold parts of ${name} ${version}, under this licence:\n\n${readFileSync(`${folder}/${file}`, 'utf8')}`;
 }

@@ -35,7 +35,17 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
   client: { ours: ['store', 'core', 'protocol', 'base'], packages: [], node: true },
   frontends: {
     ours: ['client', 'protocol', 'base'],
-    packages: ['@agentclientprotocol/sdk', '@hono/node-server', '@modelcontextprotocol/server', 'hono', 'yargs', 'zod'],
+    packages: [
+      '@agentclientprotocol/sdk',
+      '@hono/node-server',
+      '@modelcontextprotocol/server',
+      '@preact/signals',
+      'hono',
+      'marked',
+      'preact',
+      'yargs',
+      'zod',
+    ],
     node: true,
   },
   main: {
@@ -50,7 +60,7 @@ const SHARED = new Set(['zod']);
 type Import = { file: string; room: string; from: string; types: boolean };
 
 function imports(): Import[] {
-  const files = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((file) => /\.m?[jt]s$/.test(file));
+  const files = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((file) => /\.m?[jt]sx?$/.test(file));
   return files.flatMap((file) => {
     const text = readFileSync(join('src', file), 'utf8');
     const room = file.includes('/') ? (file.split('/')[0] ?? '') : 'entry points';
@@ -99,6 +109,18 @@ test('a package is imported in the one room the table names', () => {
     packages.filter((name) => !SHARED.has(name)).map((name) => [name, room]),
   );
   expect(new Set(owners.map(([name]) => name)).size).toBe(owners.length);
+});
+
+test('the page is apart: it takes only types from the rooms, packages that run in browsers, and nothing imports it', () => {
+  const isPage = (path: string) => path.startsWith('frontends/web/');
+  const page = all.filter(({ file }) => isPage(file));
+  expect(page.length).toBeGreaterThan(20);
+  const wrong = page.filter((one) => {
+    if (one.from.startsWith('.')) return !isPage(target(one)) && !one.types;
+    return !['preact', 'preact/hooks', '@preact/signals', 'marked'].includes(one.from);
+  });
+  const others = all.filter((one) => one.from.startsWith('.') && !isPage(one.file) && isPage(target(one)));
+  expect([...wrong, ...others].map((one) => `${one.file} imports ${one.from}`)).toEqual([]);
 });
 
 test('rooms without effects import nothing of node', () => {

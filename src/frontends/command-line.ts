@@ -101,6 +101,9 @@ export function isPlainWord(word: string | undefined): word is string {
   return word !== undefined && word.trim() !== '' && !/^(?:[-'"]|true$|false$)/.test(word);
 }
 
+/** The built page, as `agentctl serve` serves it: the same place from `src/` and from `dist/`. */
+export const pageFile = (name: string): URL => new URL(`../../dist/web/${name}`, import.meta.url);
+
 /** Our own version. Left to itself, yargs takes that of the package we are installed in. */
 export function packageVersion(): string {
   const own: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));

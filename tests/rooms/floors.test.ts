@@ -21,8 +21,9 @@ const FLOORS: Record<string, readonly string[]> = {
   ],
   daemon: ['host', 'crashes', 'watch', 'sessions', 'serve-workspace.ts'],
   client: ['sessions', 'inspect', 'actions', 'index.ts'],
-  frontends: ['command-line.ts', 'agentd', 'http', 'openai', 'acp', 'mcp', 'cli'],
+  frontends: ['command-line.ts', 'agentd', 'http', 'web', 'openai', 'acp', 'mcp', 'cli'],
   'frontends/http': ['common', 'access', 'routes', 'server', 'index.ts'],
+  'frontends/web': ['text', 'data', 'views', 'app.tsx'],
   'frontends/cli': ['common', 'commands', 'live', 'parser', 'index.ts'],
 };
 /** Rooms and floors without folders. */

@@ -6,7 +6,7 @@ import ts from 'typescript';
 export type Source = { path: string; text: string; lines: string[]; imports: string[] };
 
 export function readSources(): Source[] {
-  const paths = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((path) => /\.m?ts$|\.mjs$/.test(path));
+  const paths = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((path) => /\.tsx?$|\.mjs$/.test(path));
   return paths.sort().map((path) => {
     const text = readFileSync(join('src', path), 'utf8');
     const named = ts.preProcessFile(text, true, true).importedFiles.map(({ fileName }) => fileName);

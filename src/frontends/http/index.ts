@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { createAdaptorServer } from '@hono/node-server';
 import { openAccessTokens } from '../../client/actions/access-token.ts';
 import type { Client } from '../../client/index.ts';
+import { createCredentials } from './access/credentials.ts';
 import { identifyByToken } from './access/request-checks.ts';
 import { createHttpApp, type HttpProtocol } from './server/http-app.ts';
 import { closeServer, HOST, listenOnPort, listenOnSocket } from './server/listen.ts';
@@ -35,8 +36,12 @@ export async function serveHttp(
   const closing = new AbortController();
   // Each open stream listens to it.
   setMaxListeners(0, closing.signal);
-  const identify = identifyByToken(client, await client.accessToken(), openAccessTokens(client.paths));
-  const app = createHttpApp({ workspace: client, closing: closing.signal, complain }, identify, protocols);
+  const token = await client.accessToken();
+  const access = {
+    identify: identifyByToken(client, token, openAccessTokens(client.paths)),
+    page: createCredentials(token),
+  };
+  const app = createHttpApp({ workspace: client, closing: closing.signal, complain }, access, protocols);
   const server = createAdaptorServer({ fetch: app.fetch });
   const local = createAdaptorServer({ fetch: (request, env) => app.fetch(request, { ...env, owner: client }) });
   const close = async () => {

@@ -176,6 +176,31 @@ export const token = defineCommand({
   },
 });
 
+export const open = defineCommand({
+  usage: 'open',
+  describe: 'Open the page of "agentctl serve" in the browser, and print its address',
+  builder: (cli) =>
+    cli
+      .option('port', {
+        type: 'number',
+        requiresArg: true,
+        default: DEFAULT_PORT,
+        coerce: parsePort,
+        describe: 'Port of the server',
+      })
+      .option('print', { type: 'boolean', describe: 'Only print the address' })
+      .epilogue('The address contains the token of the workspace: do not share it.'),
+  async run(args) {
+    const client = await openWorkspaceClient(args);
+    const { openInBrowser, pageAddress } = await import('../common/page-address.ts');
+    const { address, once } = await pageAddress(client, args.port);
+    print(address);
+    if (!args.print && !(await openInBrowser(once)))
+      printNote('No browser could be opened. Open the address above in one on this machine.');
+    return 'ok';
+  },
+});
+
 export const acp = defineCommand({
   usage: 'acp',
   describe: 'Be an agent for an editor, over stdin and stdout (Agent Client Protocol)',

@@ -3,7 +3,7 @@ import yargs from 'yargs';
 import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import { DOCS_WIDTH, packageVersion, rejectRepeatedFlags, WORKSPACE_OPTION } from '../../command-line.ts';
-import { acp, mcp, serve, start, stop, takeover, token } from '../commands/daemon-lifecycle.ts';
+import { acp, mcp, open, serve, start, stop, takeover, token } from '../commands/daemon-lifecycle.ts';
 import { list } from '../commands/list.ts';
 import { archive, doctor, rebuild, remove, rename, settings } from '../commands/maintenance.ts';
 import { plan } from '../commands/plan-actions.ts';
@@ -45,6 +45,7 @@ const BOOLEAN_FLAGS = new Set([
   'always',
   'once',
   'answer-approvals',
+  'print',
   'help',
   'version',
 ]);
@@ -177,6 +178,6 @@ const COMMANDS: readonly CliCommand[] = [
   ...[chat, top],
   ...[list, show, plan, why, jobs, watch, log],
   ...[templates, saveTemplate, settings],
-  ...[serve, token, acp, mcp],
+  ...[serve, open, token, acp, mcp],
   ...[archive, remove, rename, rebuild, doctor],
 ];

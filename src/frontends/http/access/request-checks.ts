@@ -5,13 +5,17 @@ import type { AccessTokens } from '../../../client/actions/access-token.ts';
 import type { Client } from '../../../client/index.ts';
 import type { AccessToken } from '../../../protocol/workspace/access-tokens.ts';
 import { HttpProblem } from '../common/http-problem.ts';
-import type { HttpEnv } from '../common/operation.ts';
+import type { HttpEnv, HttpServices } from '../common/operation.ts';
+import type { Credentials } from './credentials.ts';
 import { restrictClient } from './restricted-client.ts';
 
 /** Names of this machine, as they stand in `Host`. */
 const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]'];
-/** What tells nothing of sessions. */
-const OPEN_PATHS = new Set(['/healthz', '/readyz', '/openapi.json']);
+/** What tells nothing of sessions: the page itself is the same for everyone. */
+const OPEN_PATHS = new Set([
+  ...['/healthz', '/readyz', '/openapi.json', '/login', '/logout'],
+  ...['/', '/app.js', '/app.css', '/icon.svg'],
+]);
 const WRITES = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 
 /**
@@ -61,16 +65,26 @@ export function identifyByToken(client: Client, adminToken: string, tokens: Acce
   }
 }
 
-/** Lets through requests with a token of this workspace, and notes the client that it gives. */
-export function checkToken(identify: Identify, complain: (text: string) => void): MiddlewareHandler<HttpEnv> {
+/** Whom a request is from: somebody with a token, or the page of the admin, which has presented it. */
+export type Access = { identify: Identify; page: Credentials };
+
+/**
+ * Lets through requests with a token of this workspace, and those of a page that has presented it, and notes the client
+ * that it gives.
+ */
+export function checkToken(
+  { identify, page }: Access,
+  { workspace, complain }: Pick<HttpServices, 'workspace' | 'complain'>,
+): MiddlewareHandler<HttpEnv> {
   const reported = new Set<string>();
   return async (c, next) => {
     if (OPEN_PATHS.has(c.req.path)) return next();
-    if (c.env.owner) {
-      c.set('client', c.env.owner);
+    const header = c.req.header('authorization');
+    const owner = c.env.owner ?? (page.admits((name) => c.req.header(name)) ? workspace : undefined);
+    if (owner) {
+      c.set('client', owner);
       return next();
     }
-    const header = c.req.header('authorization');
     const came = /^Bearer +(\S+) *$/i.exec(header ?? '')?.[1];
     let fault = '';
     try {
@@ -89,13 +103,16 @@ export function checkToken(identify: Identify, complain: (text: string) => void)
       401,
       {
         wanted: 'a token of this workspace (Authorization: Bearer …)',
-        came: header === undefined ? 'none' : `another Authorization${fault}`,
+        came: header === undefined ? cameWithout(c.req.header('cookie')) : `another Authorization${fault}`,
         todo: 'The token is in .agentd/token of the workspace, or was given to you by its owner.',
       },
       { 'www-authenticate': 'Bearer realm="agentd"' },
     );
   };
 }
+
+const cameWithout = (cookie: string | undefined): string =>
+  cookie === undefined ? 'none' : 'a cookie of another login, or without the key of its page';
 
 const hash = (text: string): Buffer => createHash('sha256').update(text).digest();
 

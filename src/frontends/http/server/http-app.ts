@@ -1,12 +1,13 @@
 import { type Context, Hono } from 'hono';
 import type { Client } from '../../../client/index.ts';
 import { packageVersion } from '../../command-line.ts';
-import { checkContentType, checkSource, checkToken, type Identify } from '../access/request-checks.ts';
+import { type Access, checkContentType, checkSource, checkToken } from '../access/request-checks.ts';
 import { HttpProblem, problemOf, problemResponse } from '../common/http-problem.ts';
 import { type HttpEnv, type HttpOperation, type HttpServices, jsonAnswer } from '../common/operation.ts';
 import { STREAM_OPERATION } from '../routes/event-stream.ts';
 import { FILE_OPERATIONS } from '../routes/file-operations.ts';
 import { MESSAGE_OPERATIONS } from '../routes/message-operations.ts';
+import { addPageRoutes } from '../routes/page-routes.ts';
 import { SESSION_OPERATIONS, WORKSPACE_OPERATIONS } from '../routes/session-operations.ts';
 import { openApiDocument } from './openapi.ts';
 
@@ -30,7 +31,7 @@ export type HttpProtocol = {
 /** The whole server as one function from request to response, without a socket. */
 export function createHttpApp(
   services: Omit<HttpServices, 'client'>,
-  identify: Identify,
+  access: Access,
   protocols: readonly HttpProtocol[] = [],
 ): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
@@ -43,7 +44,8 @@ export function createHttpApp(
     await next();
     c.header('x-content-type-options', 'nosniff');
   });
-  app.use(checkSource, checkToken(identify, services.complain), checkContentType);
+  app.use(checkSource, checkToken(access, services), checkContentType);
+  addPageRoutes(app, access.page);
   app.get('/healthz', () => jsonAnswer({ status: 'ok' }));
   app.get('/readyz', () => readiness(services.workspace));
   app.get('/openapi.json', () => jsonAnswer(openApiDocument(OPERATIONS, packageVersion())));

@@ -1,0 +1,66 @@
+import { readFile } from 'node:fs/promises';
+import type { Hono } from 'hono';
+import { z } from 'zod';
+import { pageFile } from '../../command-line.ts';
+import type { Credentials } from '../access/credentials.ts';
+import { HttpProblem } from '../common/http-problem.ts';
+import { type HttpEnv, jsonAnswer, readJson } from '../common/operation.ts';
+
+/**
+ * Only files of this server, and no text is ever taken for markup or code: what a model writes cannot run or load
+ * anything.
+ */
+const CONTENT_SECURITY_POLICY = [
+  ...["default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'"],
+  ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+  ...["require-trusted-types-for 'script'", "trusted-types 'none'"],
+].join('; ');
+
+const PAGE_HEADERS = {
+  'content-security-policy': CONTENT_SECURITY_POLICY,
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+  'cache-control': 'no-store',
+};
+
+/** The files of the page by their paths. */
+const PAGE_FILES = {
+  '/': { file: 'index.html', type: 'text/html; charset=utf-8' },
+  '/app.js': { file: 'app.js', type: 'text/javascript; charset=utf-8' },
+  '/app.css': { file: 'app.css', type: 'text/css; charset=utf-8' },
+  '/icon.svg': { file: 'icon.svg', type: 'image/svg+xml' },
+};
+
+const LoginBody = z.strictObject({ token: z.string() });
+const Challenge = z.string().regex(/^[\w-]{16,200}$/);
+
+/** The page, and how it gets access: it presents the token once and gets a cookie and a key for it. */
+export function addPageRoutes(app: Hono<HttpEnv>, credentials: Credentials): void {
+  for (const [path, { file, type }] of Object.entries(PAGE_FILES))
+    app.get(path, async () => {
+      const bytes = await readFile(pageFile(file));
+      return new Response(new Uint8Array(bytes), { headers: { ...PAGE_HEADERS, 'content-type': type } });
+    });
+  app.post('/login', async (c) => {
+    const body = LoginBody.safeParse(await readJson(c));
+    if (!body.success || !credentials.isLogin(body.data.token.trim()))
+      throw new HttpProblem(401, {
+        wanted: 'the token of this workspace',
+        came: body.success ? 'another one' : 'a body without it',
+        todo: 'The token is in .agentd/token of the workspace. Or run: agentctl open',
+      });
+    const { cookie, key } = credentials.openPage();
+    return jsonAnswer({ key }, 200, { 'set-cookie': cookie });
+  });
+  app.get('/login', (c) => {
+    const challenge = Challenge.safeParse(c.req.query('challenge'));
+    if (challenge.success) return jsonAnswer({ proof: credentials.prove(challenge.data) });
+    throw new HttpProblem(400, {
+      wanted: 'challenge: 16 to 200 letters, digits, "_" and "-"',
+      came: c.req.query('challenge') === undefined ? 'nothing' : 'something else',
+      todo: 'Send POST /login to log in.',
+    });
+  });
+  app.post('/logout', () => jsonAnswer({}, 200, { 'set-cookie': credentials.closePage() }));
+}

@@ -1,0 +1,84 @@
+import { effect, useSignal } from '@preact/signals';
+import { render } from 'preact';
+import { ApiProblem, isLoggedIn, logIn, logInFromAddress } from './data/api.ts';
+import { route, startOverview, waitingCount } from './data/overview.ts';
+import { showSession } from './data/session.ts';
+import { words } from './text/wording.ts';
+import { NewSession } from './views/composer.tsx';
+import { Notice } from './views/controls.tsx';
+import { KeyboardHelp, startKeyboard } from './views/keyboard.tsx';
+import { SessionList } from './views/session-list.tsx';
+import { SessionPage } from './views/session-page.tsx';
+
+function App() {
+  if (isLoggedIn.value === undefined) return null;
+  if (!isLoggedIn.value) return <Login />;
+  const { value: now } = route;
+  return (
+    <div class={`app at-${now.page}`}>
+      <SessionList />
+      {now.page === 'session' && <SessionPage key={now.name} name={now.name} />}
+      {now.page === 'new' && <NewSession />}
+      <KeyboardHelp />
+    </div>
+  );
+}
+
+/** Asks for the token, and says where it is. */
+function Login() {
+  const { login, token, tokenHint, lost } = words.value;
+  const typed = useSignal('');
+  const problem = useSignal('');
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    problem.value = '';
+    try {
+      await logIn(typed.value.trim());
+    } catch (error) {
+      problem.value = error instanceof ApiProblem ? error.message : lost;
+    }
+  };
+  return (
+    <main class="login">
+      <h1>agentd</h1>
+      <form onSubmit={(event) => void submit(event)}>
+        <label>
+          {token}
+          <input
+            type="password"
+            autocomplete="off"
+            spellcheck={false}
+            value={typed.value}
+            onInput={({ currentTarget }) => {
+              typed.value = currentTarget.value;
+            }}
+          />
+        </label>
+        <button type="submit" class="main" disabled={typed.value.trim() === ''}>
+          {login}
+        </button>
+      </form>
+      {problem.value !== '' && <Notice isProblem>{problem.value}</Notice>}
+      <p>{tokenHint}</p>
+    </main>
+  );
+}
+
+await logInFromAddress();
+effect(() => {
+  document.documentElement.lang = words.value.tag;
+});
+effect(() => {
+  const name = route.value.page === 'session' ? route.value.name : undefined;
+  const count = waitingCount.value;
+  document.title = `${count > 0 ? `(${count}) ` : ''}${name === undefined ? '' : `${name} – `}agentd`;
+});
+effect(() => {
+  const { value: now } = route;
+  showSession(isLoggedIn.value && now.page === 'session' ? now.name : undefined);
+});
+startOverview();
+// An address with a token may also be pasted into a page that is open.
+addEventListener('hashchange', () => void logInFromAddress());
+startKeyboard();
+render(<App />, document.body);

@@ -1,0 +1,189 @@
+import { signal } from '@preact/signals';
+
+/** Whether this page may use the API; undefined until it is known. */
+export const isLoggedIn = signal<boolean | undefined>(undefined);
+/** Whether the server answered last time. */
+export const isConnected = signal(true);
+
+/** The half of the access that the page keeps; the other half is a cookie that no script can read. */
+const STORED_KEY = 'agentd.page-key';
+const KEY_HEADER = 'X-Agentd-Page';
+
+/** A request that was refused, as the server says it. */
+export class ApiProblem extends Error {
+  readonly status: number;
+  constructor(status: number, message: string) {
+    super(message);
+    this.name = 'ApiProblem';
+    this.status = status;
+  }
+}
+
+/** The server cannot be reached. */
+export class Unreachable extends Error {}
+
+type ApiRequest = {
+  method?: 'GET' | 'POST' | 'PUT';
+  body?: unknown;
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
+};
+
+/** A request to the server, with the access of this page. Throws ApiProblem, Unreachable, or what aborted it. */
+export async function request(
+  path: string,
+  { method = 'GET', body, headers, signal: ends }: ApiRequest = {},
+): Promise<Response> {
+  const all = new Headers({ ...headers, [KEY_HEADER]: localStorage.getItem(STORED_KEY) ?? '' });
+  if (method !== 'GET') all.set('Content-Type', 'application/json');
+  let response: Response;
+  try {
+    response = await fetch(path, {
+      ...{ method, headers: all, credentials: 'same-origin' },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(ends && { signal: ends }),
+    });
+  } catch (error) {
+    if (ends?.aborted) throw error;
+    isConnected.value = false;
+    throw new Unreachable();
+  }
+  isConnected.value = true;
+  if (response.ok) return response;
+  if (response.status === 401 && path !== '/login') isLoggedIn.value = false;
+  throw new ApiProblem(response.status, await problemText(response));
+}
+
+async function problemText(response: Response): Promise<string> {
+  try {
+    const { detail } = await response.json();
+    return String(detail);
+  } catch {
+    return `HTTP ${response.status}`;
+  }
+}
+
+/** The answer as JSON, in the form that `/openapi.json` describes. */
+export async function requestJson<T>(path: string, options?: ApiRequest): Promise<T> {
+  return (await request(path, options)).json();
+}
+
+/**
+ * Sends something once: it is repeated under the same key until the server has it, so a lost connection doubles
+ * nothing.
+ */
+export async function sendOnce(path: string, body: unknown, attempts = 5): Promise<void> {
+  const key = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, '0')).join(
+    '',
+  );
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await request(path, { method: 'POST', body, headers: { 'Idempotency-Key': `web-${key}` } });
+      return;
+    } catch (error) {
+      if (!(error instanceof Unreachable) || attempt === attempts) throw error;
+      await new Promise((later) => setTimeout(later, 500 * attempt));
+    }
+  }
+}
+
+export const sessionPath = (session: string, rest = ''): string =>
+  `/api/sessions/${encodeURIComponent(session)}${rest}`;
+
+export async function logIn(token: string): Promise<void> {
+  const { key } = await requestJson<{ key: string }>('/login', { method: 'POST', body: { token } });
+  localStorage.setItem(STORED_KEY, key);
+  isLoggedIn.value = true;
+}
+
+export async function logOut(): Promise<void> {
+  await request('/logout', { method: 'POST' });
+  localStorage.removeItem(STORED_KEY);
+  isLoggedIn.value = false;
+}
+
+/** Takes the token out of the address, so that it stays in no history, and logs in with it. */
+export async function logInFromAddress(): Promise<void> {
+  const token = /^#token=(.+)$/.exec(location.hash)?.[1];
+  if (token !== undefined) {
+    history.replaceState(null, '', '/');
+    await logIn(decodeURIComponent(token)).catch(() => {});
+  }
+  if (isLoggedIn.value) return;
+  isLoggedIn.value = localStorage.getItem(STORED_KEY) !== null;
+}
+
+/** What the stream of a session tells: an event of the log, or something without a place in it. */
+export type StreamMessage = { id: number | undefined; event: string; data: unknown };
+
+/** The server shows every 10 s that it is there. After this long without it, the connection is taken for lost. */
+const SILENCE_MS = 25_000;
+const RETRY_MS = { first: 500, most: 5000 };
+
+/**
+ * Reads the event log of a session from the event after `after`, until `signal` is aborted. A lost connection is
+ * opened again after the last event that came, so nothing is missed and nothing comes twice. `take` gets what has
+ * arrived together. Throws ApiProblem where the session is gone or access has ended.
+ */
+export async function readEventStream(
+  session: string,
+  after: number,
+  take: (messages: StreamMessage[]) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  let last = after;
+  let pauseMs = RETRY_MS.first;
+  while (!signal.aborted) {
+    try {
+      for await (const messages of connection(session, last, signal)) {
+        last = messages.findLast(({ id }) => id !== undefined)?.id ?? last;
+        pauseMs = RETRY_MS.first;
+        take(messages);
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof ApiProblem && error.status < 500) throw error;
+    }
+    if (signal.aborted) return;
+    isConnected.value = false;
+    await new Promise((later) => setTimeout(later, pauseMs));
+    pauseMs = Math.min(RETRY_MS.most, pauseMs * 2);
+  }
+}
+
+/** The messages of one connection, until it ends, falls silent or is aborted. */
+async function* connection(session: string, after: number, signal: AbortSignal): AsyncGenerator<StreamMessage[]> {
+  const silence = new AbortController();
+  const ends = AbortSignal.any([signal, silence.signal]);
+  let timer = setTimeout(() => silence.abort(), SILENCE_MS);
+  try {
+    const response = await request(sessionPath(session, `/events?after=${after}`), { signal: ends });
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = '';
+    for (;;) {
+      const { value, done } = (await reader?.read()) ?? { value: undefined, done: true };
+      if (done || value === undefined) return;
+      clearTimeout(timer);
+      timer = setTimeout(() => silence.abort(), SILENCE_MS);
+      const frames = (rest + value).split('\n\n');
+      rest = frames.pop() ?? '';
+      const messages = frames.map(parseFrame).filter((one) => one !== undefined);
+      if (messages.length > 0) yield messages;
+    }
+  } finally {
+    clearTimeout(timer);
+    silence.abort();
+  }
+}
+
+function parseFrame(frame: string): StreamMessage | undefined {
+  const fields = new Map(
+    frame.split('\n').map((line) => {
+      const colon = line.indexOf(': ');
+      return [line.slice(0, colon), line.slice(colon + 2)];
+    }),
+  );
+  const [id, event, data] = [fields.get('id'), fields.get('event'), fields.get('data')];
+  if (event === undefined || data === undefined) return undefined;
+  return { id: id === undefined ? undefined : Number(id), event, data: JSON.parse(data) };
+}

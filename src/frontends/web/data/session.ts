@@ -1,0 +1,149 @@
+import { signal } from '@preact/signals';
+import type { Plan } from '../../../protocol/session/plan.ts';
+import type { Usage, UserQuestion } from '../../../protocol/session/reply.ts';
+import { ApiProblem, readEventStream, requestJson, type StreamMessage, sendOnce, sessionPath } from './api.ts';
+import { createTranscript, type Transcript } from './transcript.ts';
+
+export type Standing = 'none' | 'running' | 'waiting' | 'paused' | 'completed' | 'failed' | 'unreadable';
+
+/** What the page uses of `GET /api/sessions/{session}`. */
+export type SessionView = {
+  name: string;
+  title: string | null;
+  standing: Standing;
+  plan: Plan | null;
+  plan_problem: string | null;
+  settings_problem: string | null;
+  run: { since: string; spent: Usage; limits: { iterations: number } } | null;
+  rest: { status: string; reason: string; text: string; spent: Usage } | null;
+  question: UserQuestion | null;
+  inbox: number;
+};
+
+/** A call that waits for a person, in the session or one of its child sessions. */
+export type WaitingCall = {
+  session: string;
+  id: number;
+  tool: string;
+  shows: string;
+  why: string;
+  always: string | null;
+  expires_at: string;
+  hash: string;
+  problem: string | null;
+};
+
+/** The session that is on screen. */
+export type OpenSession = {
+  name: string;
+  view: SessionView | undefined;
+  approvals: readonly WaitingCall[];
+  transcript: Transcript;
+  /** Why it cannot be shown. */
+  problem: ApiProblem | undefined;
+};
+
+export const openSession = signal<OpenSession | undefined>(undefined);
+/** Goes up with each change of the transcript, which is changed in place. */
+export const transcriptVersion = signal(0);
+/** Why the last action was refused. */
+export const actionProblem = signal<string | undefined>(undefined);
+
+let closing = new AbortController();
+
+/** Shows another session: its state, and its event log as it grows. */
+export function showSession(name: string | undefined): void {
+  if (openSession.peek()?.name === name) return;
+  closing.abort();
+  closing = new AbortController();
+  actionProblem.value = undefined;
+  if (name === undefined) {
+    openSession.value = undefined;
+    return;
+  }
+  const transcript = createTranscript();
+  openSession.value = { name, view: undefined, approvals: [], transcript, problem: undefined };
+  transcriptVersion.value++;
+  void follow(name, transcript, closing.signal);
+}
+
+async function follow(name: string, transcript: Transcript, signal: AbortSignal): Promise<void> {
+  const refresh = createRefresh(name, signal);
+  refresh();
+  try {
+    await readEventStream(name, 0, (messages) => takeMessages(name, transcript, messages, refresh), signal);
+  } catch (error) {
+    update(name, { problem: error instanceof ApiProblem ? error : new ApiProblem(0, String(error)) });
+  }
+}
+
+function takeMessages(name: string, transcript: Transcript, messages: StreamMessage[], refresh: () => void): void {
+  for (const message of messages) {
+    // Such as an event log that cannot be read.
+    if (message.event === 'problem') update(name, { problem: new ApiProblem(500, Object(message.data).detail) });
+    else transcript.take(message);
+  }
+  if (messages.some(({ event }) => event !== 'heartbeat')) transcriptVersion.value++;
+  if (messages.some(({ id, event }) => id !== undefined || event === 'void')) refresh();
+}
+
+/** Reads the state again; at most one request is under way, and one more follows what has changed meanwhile. */
+function createRefresh(name: string, signal: AbortSignal): () => void {
+  let [isReading, isStale] = [false, false];
+  const refresh = async (): Promise<void> => {
+    isStale = true;
+    if (isReading) return;
+    isReading = true;
+    while (isStale && !signal.aborted) {
+      isStale = false;
+      await readState(name, signal);
+    }
+    isReading = false;
+  };
+  return () => void refresh();
+}
+
+async function readState(name: string, signal: AbortSignal): Promise<void> {
+  try {
+    const [view, approvals] = await Promise.all([
+      requestJson<SessionView>(sessionPath(name), { signal }),
+      requestJson<WaitingCall[]>(sessionPath(name, '/approvals'), { signal }),
+    ]);
+    update(name, { view, approvals, problem: undefined });
+  } catch (error) {
+    if (error instanceof ApiProblem) update(name, { problem: error });
+  }
+}
+
+function update(name: string, changes: Partial<OpenSession>): void {
+  const shown = openSession.peek();
+  if (shown?.name === name) openSession.value = { ...shown, ...changes };
+}
+
+/** Does something for the session on screen; a refusal is shown beside the composer. False where it was refused. */
+export async function act(action: () => Promise<void>): Promise<boolean> {
+  actionProblem.value = undefined;
+  try {
+    await action();
+    return true;
+  } catch (error) {
+    actionProblem.value = error instanceof ApiProblem ? error.message : String(error);
+    return false;
+  } finally {
+    const name = openSession.peek()?.name;
+    if (name !== undefined) await readState(name, closing.signal);
+  }
+}
+
+type PageCommand = 'continue' | 'pause' | 'stop' | 'cancel' | 'undo';
+
+export const sendCommand = (session: string, command: PageCommand): Promise<boolean> =>
+  act(() => sendOnce(sessionPath(session, `/${command}`), {}));
+
+export const sendMessage = (session: string, text: string): Promise<boolean> =>
+  act(() => sendOnce(sessionPath(session, '/messages'), { text }));
+
+export const answerApproval = (
+  { session, id, hash }: WaitingCall,
+  decision: 'allow' | 'deny' | 'always',
+): Promise<boolean> => act(() => sendOnce(sessionPath(session, `/approvals/${id}`), { hash, decision }));

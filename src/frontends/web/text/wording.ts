@@ -1,0 +1,48 @@
+import { signal } from '@preact/signals';
+import { chinese } from './chinese.ts';
+import { english, type Words } from './english.ts';
+import { german } from './german.ts';
+
+/** Every language of the page, in the order in which they are offered. */
+export const LANGUAGES: readonly Words[] = [english, chinese, german];
+
+const STORED = 'agentd.language';
+
+/** The words in use. A person's choice is kept in this browser; without one, the browser's languages decide. */
+export const words = signal<Words>(initialWords());
+
+export function chooseLanguage(tag: string): void {
+  words.value = LANGUAGES.find((one) => one.tag === tag) ?? english;
+  localStorage.setItem(STORED, words.value.tag);
+}
+
+function initialWords(): Words {
+  const wanted = [localStorage.getItem(STORED) ?? '', ...navigator.languages].map((tag) => tag.slice(0, 2));
+  return wanted.flatMap((tag) => LANGUAGES.find((one) => one.tag === tag) ?? [])[0] ?? english;
+}
+
+/** A point in time for the reader: the time of day, and the date where it is another day. */
+export function formatTime(at: string): string {
+  const time = new Date(at);
+  const isToday = time.toDateString() === new Date().toDateString();
+  const format: Intl.DateTimeFormatOptions = isToday
+    ? { timeStyle: 'short' }
+    : { dateStyle: 'short', timeStyle: 'short' };
+  return new Intl.DateTimeFormat(words.value.tag, format).format(time);
+}
+
+/** A duration in seconds, minutes or hours. */
+export function formatDuration(ms: number): string {
+  const [value, unit] =
+    ms < 60_000 ? [ms / 1000, 'second'] : ms < 3_600_000 ? [ms / 60_000, 'minute'] : [ms / 3_600_000, 'hour'];
+  const maximumFractionDigits = value < 10 ? 1 : 0;
+  return new Intl.NumberFormat(words.value.tag, {
+    style: 'unit',
+    unit,
+    unitDisplay: 'short',
+    maximumFractionDigits,
+  }).format(value);
+}
+
+export const formatNumber = (value: number): string =>
+  new Intl.NumberFormat(words.value.tag, { notation: 'compact' }).format(value);

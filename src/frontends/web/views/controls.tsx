@@ -1,0 +1,95 @@
+import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { words } from '../text/wording.ts';
+
+type ButtonProps = {
+  onClick: () => unknown;
+  children: ComponentChildren;
+  label?: string;
+  kind?: 'main' | 'danger' | 'plain';
+  disabled?: boolean;
+  hint?: string;
+};
+
+export function Button({ onClick, children, label, kind = 'plain', disabled = false, hint }: ButtonProps) {
+  return (
+    <button
+      type="button"
+      class={kind}
+      disabled={disabled}
+      onClick={() => void onClick()}
+      aria-label={label}
+      title={hint}
+    >
+      {children}
+    </button>
+  );
+}
+
+/** An action that ends something asks once more, in its own place. */
+export function SureButton({ onClick, children, question }: ButtonProps & { question: string }) {
+  const isAsking = useSignal(false);
+  if (!isAsking.value)
+    return (
+      <Button
+        onClick={() => {
+          isAsking.value = true;
+        }}
+      >
+        {children}
+      </Button>
+    );
+  const close = () => {
+    isAsking.value = false;
+  };
+  return (
+    <fieldset class="sure" aria-label={question}>
+      {question}{' '}
+      <Button
+        kind="danger"
+        onClick={() => {
+          close();
+          return onClick();
+        }}
+      >
+        {words.value.yes}
+      </Button>{' '}
+      <Button onClick={close}>{words.value.no}</Button>
+    </fieldset>
+  );
+}
+
+/** A problem, or a state of affairs, that a reader is told at once. */
+export function Notice({ children, isProblem = false }: { children: ComponentChildren; isProblem?: boolean }) {
+  return (
+    <p class={isProblem ? 'notice problem' : 'notice'} role={isProblem ? 'alert' : 'status'}>
+      {children}
+    </p>
+  );
+}
+
+/** One sign for each state, wherever it is shown; the word beside it says the same. */
+const SIGNS: Readonly<Record<string, string>> = {
+  pending: '○',
+  none: '○',
+  running: '▶',
+  waiting: '?',
+  paused: '‖',
+  completed: '✓',
+  ok: '✓',
+  failed: '✗',
+  unreadable: '✗',
+  blocked: '!',
+  interrupted: '!',
+  denied: '✗',
+  skipped: '–',
+};
+
+/** A state as sign, colour and word. */
+export function StateLabel({ state, text }: { state: string; text: string }) {
+  return (
+    <span class={`state ${state}`}>
+      <span aria-hidden="true">{SIGNS[state] ?? '○'}</span> {text}
+    </span>
+  );
+}

@@ -1,0 +1,120 @@
+import { effect, signal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { groups, hrefOf, route } from '../data/overview.ts';
+import { answerApproval, openSession, sendCommand } from '../data/session.ts';
+import type { Words } from '../text/english.ts';
+import { words } from '../text/wording.ts';
+import { Button } from './controls.tsx';
+import { moveFocusedStep } from './plan-editor.tsx';
+
+const isHelpOpen = signal(false);
+
+type KeyAction = { key: string; name: keyof Words['keys']; run?: () => unknown };
+
+/** Every key that does something by itself, outside of fields; each action has a button or a link as well. */
+const KEYS: readonly KeyAction[] = [
+  {
+    key: '?',
+    name: 'help',
+    run: () => {
+      isHelpOpen.value = true;
+    },
+  },
+  { key: 'j', name: 'next', run: () => goToSession(1) },
+  { key: 'k', name: 'previous', run: () => goToSession(-1) },
+  { key: '/', name: 'filter', run: () => focusOn('filter') },
+  {
+    key: 'n',
+    name: 'create',
+    run: () => {
+      location.hash = '#/new';
+    },
+  },
+  { key: 'm', name: 'message', run: () => focusOn('message') },
+  { key: 'c', name: 'resume', run: resume },
+  { key: 'a', name: 'allow', run: () => decide('allow') },
+  { key: 'd', name: 'deny', run: () => decide('deny') },
+  { key: 'Alt + ↑ ↓', name: 'move' },
+];
+
+function goToSession(by: 1 | -1): void {
+  const names = groups.value.flatMap(([, entries]) => entries.map(({ name }) => name));
+  const { value: now } = route;
+  const at = now.page === 'session' ? names.indexOf(now.name) : by > 0 ? -1 : names.length;
+  const name = names[at + by];
+  if (name !== undefined) location.hash = hrefOf(name);
+}
+
+const focusOn = (id: string): void => document.getElementById(id)?.focus();
+
+function resume(): unknown {
+  const { view } = openSession.value ?? {};
+  const isPaused = view?.plan?.status === 'paused' || view?.plan?.status === 'waiting';
+  return view && isPaused && view.standing !== 'running' && sendCommand(view.name, 'continue');
+}
+
+function decide(decision: 'allow' | 'deny'): unknown {
+  const call = openSession.value?.approvals[0];
+  return call && answerApproval(call, decision);
+}
+
+/** Listens for the keys for as long as the page is open. */
+export function startKeyboard(): void {
+  addEventListener('keydown', (event) => {
+    const by = event.key === 'ArrowUp' ? -1 : event.key === 'ArrowDown' ? 1 : undefined;
+    if (event.altKey && by !== undefined && moveFocusedStep(by)) event.preventDefault();
+    const isTyping =
+      event.target instanceof Element && event.target.closest('input, textarea, select, dialog') !== null;
+    if (isTyping || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    const action = KEYS.find(({ key, run }) => key === event.key && run);
+    if (!action) return;
+    event.preventDefault();
+    action.run?.();
+  });
+}
+
+/** The keys, in a dialog. */
+export function KeyboardHelp() {
+  const { keyboard, keys, close } = words.value;
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(
+    () =>
+      effect(() => {
+        if (isHelpOpen.value) dialog.current?.showModal();
+        else dialog.current?.close();
+      }),
+    [],
+  );
+  const hide = () => {
+    isHelpOpen.value = false;
+  };
+  return (
+    <dialog ref={dialog} aria-label={keyboard} onClose={hide}>
+      <h2>{keyboard}</h2>
+      <dl>
+        {KEYS.map(({ key, name }) => (
+          <div key={key}>
+            <dt>
+              <kbd>{key}</kbd>
+            </dt>
+            <dd>{keys[name]}</dd>
+          </div>
+        ))}
+      </dl>
+      <Button onClick={hide}>{close}</Button>
+    </dialog>
+  );
+}
+
+/** Opens the help without a key. */
+export function KeyboardButton() {
+  return (
+    <Button
+      onClick={() => {
+        isHelpOpen.value = true;
+      }}
+    >
+      {words.value.keyboard}
+    </Button>
+  );
+}

@@ -1,0 +1,161 @@
+import { useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import type { Plan, Step } from '../../../protocol/session/plan.ts';
+import {
+  addStep,
+  editOutcome,
+  moveStep,
+  reopenStep,
+  rewordDraft,
+  saveReword,
+  shownPlan,
+  skipStep,
+  startReword,
+} from '../data/plan-edits.ts';
+import { openSession } from '../data/session.ts';
+import { words } from '../text/wording.ts';
+import { Button } from './controls.tsx';
+
+type StepProps = { session: string; plan: Plan; step: Step };
+
+/** The element that has the focus for a step. */
+export const stepElementId = (step: string): string => `step ${step}`;
+
+/** Moves a step and leaves the focus on it, wherever it is then. */
+async function moveAndFocus(session: string, plan: Plan, step: string, by: -1 | 1): Promise<void> {
+  await moveStep(session, plan, step, by);
+  requestAnimationFrame(() => document.getElementById(stepElementId(step))?.focus());
+}
+
+/** Moves the step of the session on screen that has the focus; false where none has it. */
+export function moveFocusedStep(by: -1 | 1): boolean {
+  const { view } = openSession.value ?? {};
+  const plan = view && shownPlan(view);
+  const step = plan?.steps.find(({ id }) => stepElementId(id) === document.activeElement?.id);
+  if (!view || !plan || !step) return false;
+  void moveAndFocus(view.name, plan, step.id, by);
+  return true;
+}
+
+/** What a person can change about a step. */
+export function StepActions({ session, plan, step }: StepProps) {
+  const { reword, moveUp, moveDown, skip, reopen } = words.value;
+  const isClosed = step.status === 'completed' || step.status === 'skipped' || step.status === 'failed';
+  return (
+    <div class="row">
+      {isClosed ? (
+        <Button onClick={() => reopenStep(session, plan, step.id)}>{reopen}</Button>
+      ) : (
+        <>
+          <Button onClick={() => startReword(session, plan, step)}>{reword}</Button>
+          <Button onClick={() => moveAndFocus(session, plan, step.id, -1)}>{moveUp}</Button>
+          <Button onClick={() => moveAndFocus(session, plan, step.id, 1)}>{moveDown}</Button>
+          <Button onClick={() => skipStep(session, plan, step.id)}>{skip}</Button>
+        </>
+      )}
+    </div>
+  );
+}
+
+/** The text of a step while it is typed. What the step says meanwhile is shown beside it, and never put into it. */
+export function RewordForm({ now }: { now: string | undefined }) {
+  const { stepText, save, discard, changedMeanwhile, goneMeanwhile } = words.value;
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => field.current?.focus(), []);
+  const draft = rewordDraft.value;
+  if (!draft) return null;
+  const was = draft.base.steps.find(({ id }) => id === draft.step)?.description;
+  const close = () => {
+    rewordDraft.value = undefined;
+  };
+  return (
+    <form
+      class="reword"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void saveReword();
+      }}
+    >
+      <label>
+        {stepText}
+        <textarea
+          ref={field}
+          rows={2}
+          value={draft.text}
+          onInput={({ currentTarget }) => {
+            rewordDraft.value = { ...draft, text: currentTarget.value };
+          }}
+          onKeyDown={(event) => {
+            if (event.isComposing) return;
+            if (event.key === 'Escape') close();
+            if (event.key !== 'Enter' || event.shiftKey) return;
+            event.preventDefault();
+            void saveReword();
+          }}
+        />
+      </label>
+      {now === undefined && <p class="quiet">{goneMeanwhile}</p>}
+      {now !== undefined && now !== was && <p class="quiet">{`${changedMeanwhile}: ${now}`}</p>}
+      <div class="row">
+        <button type="submit" class="main">
+          {save}
+        </button>
+        <Button onClick={close}>{discard}</Button>
+      </div>
+    </form>
+  );
+}
+
+export function AddStep({ session, plan }: { session: string; plan: Plan }) {
+  const { newStep, add } = words.value;
+  const text = useSignal('');
+  return (
+    <form
+      class="row add-step"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const description = text.value.trim();
+        if (description === '') return;
+        void addStep(session, plan, description).then((isSaved) => {
+          if (isSaved) text.value = '';
+        });
+      }}
+    >
+      <input
+        aria-label={newStep}
+        placeholder={newStep}
+        value={text.value}
+        onInput={({ currentTarget }) => {
+          text.value = currentTarget.value;
+        }}
+      />
+      <button type="submit" disabled={text.value.trim() === ''}>
+        {add}
+      </button>
+    </form>
+  );
+}
+
+/** What became of the last edit. */
+export function EditOutcomeNotice({ session }: { session: string }) {
+  const { taken, notTaken, unchanged, close } = words.value;
+  const outcome = editOutcome.value;
+  const isOurs = outcome?.session === session;
+  const isUnchanged = isOurs && outcome.taken.length + outcome.ignored.length === 0;
+  return (
+    <div role="status" class={isOurs ? 'notice' : ''}>
+      {isUnchanged && <p>{unchanged}</p>}
+      {isOurs && outcome.taken.length > 0 && <p>{`${taken}: ${outcome.taken.join(' ')}`}</p>}
+      {isOurs && outcome.ignored.length > 0 && <p>{`${notTaken}: ${outcome.ignored.join(' ')}`}</p>}
+      {isOurs && (
+        <Button
+          onClick={() => {
+            editOutcome.value = undefined;
+          }}
+        >
+          {close}
+        </Button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,120 @@
+import { useSignal } from '@preact/signals';
+import type { Plan, Step } from '../../../protocol/session/plan.ts';
+import { requestJson, sessionPath } from '../data/api.ts';
+import { hrefOf } from '../data/overview.ts';
+import { rewordDraft, shownPlan } from '../data/plan-edits.ts';
+import type { SessionView } from '../data/session.ts';
+import { FOCUSABLE } from '../text/markdown.tsx';
+import { formatDuration, words } from '../text/wording.ts';
+import { StateLabel } from './controls.tsx';
+import { AddStep, EditOutcomeNotice, RewordForm, StepActions, stepElementId } from './plan-editor.tsx';
+
+/** The plan as a list; each step unfolds into what is known of it, and what can be changed. */
+export function PlanList({ view }: { view: SessionView }) {
+  const { plan: title, noPlan } = words.value;
+  const { name } = view;
+  const plan = shownPlan(view);
+  const draft = rewordDraft.value?.session === name ? rewordDraft.value : undefined;
+  const isLost = draft && !plan?.steps.some(({ id }) => id === draft.step);
+  return (
+    <section class="plan" aria-label={title} {...FOCUSABLE}>
+      <h2>{title}</h2>
+      {!plan && <p class="quiet">{noPlan}</p>}
+      {plan && (
+        <ol>
+          {plan.steps.map((step) => (
+            <li key={step.id} aria-current={step.status === 'running' ? 'step' : undefined}>
+              <StepEntry session={name} plan={plan} step={step} />
+              {draft?.step === step.id && <RewordForm now={step.description} />}
+            </li>
+          ))}
+        </ol>
+      )}
+      {isLost && <RewordForm now={undefined} />}
+      {plan && <AddStep session={name} plan={plan} />}
+      <EditOutcomeNotice session={name} />
+    </section>
+  );
+}
+
+type StepProps = { session: string; plan: Plan; step: Step };
+
+function StepEntry({ session, plan, step }: StepProps) {
+  const isOpen = useSignal(false);
+  const { progress } = step;
+  return (
+    <details
+      onToggle={({ currentTarget }) => {
+        isOpen.value = currentTarget.open;
+      }}
+    >
+      <summary id={stepElementId(step.id)}>
+        <StateLabel state={step.status} text={words.value.stepStatuses[step.status]} />
+        <span class="description">{step.description}</span>
+        {progress && <span class="quiet">{`${progress.current}/${progress.total}`}</span>}
+      </summary>
+      {isOpen.value && <StepDetails key={`${step.status} ${step.attempts ?? 1}`} session={session} step={step} />}
+      {isOpen.value && <StepActions session={session} plan={plan} step={step} />}
+    </details>
+  );
+}
+
+function StepDetails({ session, step }: { session: string; step: Step }) {
+  const { decidedBy, completedBy, evidence, result, error, notes, files, child, needs, took, attempts } = words.value;
+  const { started_at: began, completed_at: ended } = step;
+  const facts: Array<[string, string | undefined]> = [
+    [decidedBy, step.completed_by && completedBy[step.completed_by]],
+    [evidence, step.evidence],
+    [result, step.result],
+    [error, step.error],
+    [notes, step.notes],
+    [needs, step.needs?.join(', ')],
+    [files, step.attachments?.join(', ')],
+    [took, began && ended ? formatDuration(Date.parse(ended) - Date.parse(began)) : undefined],
+    [attempts, step.attempts?.toString()],
+  ];
+  return (
+    <dl>
+      {facts
+        .filter(([, value]) => value)
+        .map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      {step.child && (
+        <div>
+          <dt>{child}</dt>
+          <dd>
+            <a href={hrefOf(step.child)}>{step.child}</a>
+          </dd>
+        </div>
+      )}
+      <Why session={session} step={step.id} />
+    </dl>
+  );
+}
+
+/** What closed a step and by which words, or what it waits for, as `agentctl why` says it. */
+function Why({ session, step }: { session: string; step: string }) {
+  const text = useSignal<string | undefined>(undefined);
+  const isAsked = useSignal(false);
+  if (!isAsked.value) {
+    isAsked.value = true;
+    requestJson<Array<{ text: string }>>(sessionPath(session, `/why?step=${encodeURIComponent(step)}`)).then(
+      ([found]) => {
+        text.value = found?.text;
+      },
+      (error: unknown) => {
+        text.value = error instanceof Error ? error.message : String(error);
+      },
+    );
+  }
+  return (
+    <div>
+      <dt>{words.value.why}</dt>
+      <dd>{text.value ?? '…'}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,86 @@
+import { logOut } from '../data/api.ts';
+import { filter, groups, hasDaemon, hrefOf, isUnread, route, type SessionEntry, sessions } from '../data/overview.ts';
+import { chooseLanguage, formatTime, LANGUAGES, words } from '../text/wording.ts';
+import { Button, Notice, StateLabel } from './controls.tsx';
+import { KeyboardButton } from './keyboard.tsx';
+
+/** All sessions by what they want from a person. */
+export function SessionList() {
+  const { sessions: title, noSessions, newSession, filter: filterLabel, noDaemon } = words.value;
+  return (
+    <nav class="sessions" aria-label={title}>
+      <div class="row">
+        <h1>agentd</h1>
+        <a class="button main" href="#/new" aria-current={route.value.page === 'new' ? 'page' : undefined}>
+          {newSession}
+        </a>
+      </div>
+      {!hasDaemon.value && <Notice>{noDaemon}</Notice>}
+      <input
+        type="search"
+        id="filter"
+        aria-label={filterLabel}
+        placeholder={filterLabel}
+        value={filter.value}
+        onInput={({ currentTarget }) => {
+          filter.value = currentTarget.value;
+        }}
+      />
+      {sessions.value?.length === 0 && <p class="quiet">{noSessions}</p>}
+      {groups.value.map(([group, entries]) => (
+        <section key={group} aria-label={words.value[group]}>
+          <h2>{words.value[group]}</h2>
+          <ul>
+            {entries.map((entry) => (
+              <li key={entry.name}>
+                <Entry {...entry} />
+              </li>
+            ))}
+          </ul>
+        </section>
+      ))}
+      <Settings />
+    </nav>
+  );
+}
+
+function Entry(entry: SessionEntry) {
+  const { name, title, standing, plan, asks, changed, inbox, problem, settings } = entry;
+  const isOpen = route.value.page === 'session' && route.value.name === name;
+  const line = problem ?? settings ?? asks?.text ?? title;
+  return (
+    <a class="entry" href={hrefOf(name)} aria-current={isOpen ? 'page' : undefined}>
+      <span class="row">
+        <strong>{name}</strong>
+        {!isOpen && isUnread(entry) && <span class="unread">{words.value.unread}</span>}
+      </span>
+      <span class="row quiet">
+        <StateLabel state={standing} text={words.value.standings[standing]} />
+        {plan && <span>{`${plan.completed}/${plan.total}`}</span>}
+        {changed !== null && <time dateTime={changed}>{formatTime(changed)}</time>}
+      </span>
+      {inbox > 0 && <span class="quiet">{words.value.waitingMessages(inbox)}</span>}
+      {line && <span class="line">{line}</span>}
+    </a>
+  );
+}
+
+function Settings() {
+  const { language, logout, tag } = words.value;
+  return (
+    <div class="row settings">
+      <label>
+        <span class="quiet">{language} </span>
+        <select value={tag} onChange={({ currentTarget }) => chooseLanguage(currentTarget.value)}>
+          {LANGUAGES.map((one) => (
+            <option key={one.tag} value={one.tag} lang={one.tag}>
+              {one.name}
+            </option>
+          ))}
+        </select>
+      </label>
+      <KeyboardButton />
+      <Button onClick={() => logOut().catch(() => {})}>{logout}</Button>
+    </div>
+  );
+}

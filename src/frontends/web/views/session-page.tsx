@@ -1,0 +1,88 @@
+import { isConnected } from '../data/api.ts';
+import { actionProblem, openSession, type SessionView, sendCommand } from '../data/session.ts';
+import { formatDuration, formatNumber, words } from '../text/wording.ts';
+import { Composer } from './composer.tsx';
+import { Button, Notice, StateLabel, SureButton } from './controls.tsx';
+import { PlanList } from './plan-list.tsx';
+import { TranscriptLog } from './transcript-log.tsx';
+
+/** One session: its state, its plan, what has happened, and what can be said to it. */
+export function SessionPage({ name }: { name: string }) {
+  const { back, gone, lost } = words.value;
+  const shown = openSession.value;
+  const view = shown?.view;
+  const problem = shown?.problem;
+  return (
+    <main class="session" aria-label={name}>
+      <header>
+        <a class="back" href="#/">
+          ‹ {back}
+        </a>
+        <h1>{view?.title ?? name}</h1>
+        {view && <RunState {...view} />}
+      </header>
+      {!isConnected.value && <Notice>{lost}</Notice>}
+      {problem && <Notice isProblem>{problem.status === 404 ? gone : problem.message}</Notice>}
+      {view?.settings_problem && <Notice isProblem>{view.settings_problem}</Notice>}
+      {view?.plan_problem && <Notice isProblem>{view.plan_problem}</Notice>}
+      <TranscriptLog key={name}>{view && <PlanList view={view} />}</TranscriptLog>
+      {actionProblem.value !== undefined && <Notice isProblem>{actionProblem.value}</Notice>}
+      {view && <Composer key={`composer ${name}`} view={view} approvals={shown?.approvals ?? []} />}
+    </main>
+  );
+}
+
+function RunState(view: SessionView) {
+  const { standings, stepOf, calls, tokens, waitingMessages } = words.value;
+  const { standing, plan, run, rest, inbox } = view;
+  const spent = run?.spent ?? rest?.spent;
+  const ended = plan?.steps.filter(({ status }) => status === 'completed' || status === 'skipped').length ?? 0;
+  return (
+    <div class="row run-state">
+      <p role="status" class="row">
+        <StateLabel state={standing} text={standings[standing]} />
+        {plan && <span>{stepOf(ended, plan.steps.length)}</span>}
+        {plan && plan.steps.length > 0 && (
+          <progress max={plan.steps.length} value={ended} aria-label={words.value.plan} />
+        )}
+      </p>
+      {spent && (
+        <span class="quiet">
+          {[
+            run && calls(spent.iterations, run.limits.iterations),
+            tokens(formatNumber(spent.tokens)),
+            spent.cost !== null && `$${spent.cost.toFixed(2)}`,
+            spent.ms !== undefined && formatDuration(spent.ms),
+          ]
+            .filter(Boolean)
+            .join(' · ')}
+        </span>
+      )}
+      {inbox > 0 && <span class="quiet">{waitingMessages(inbox)}</span>}
+      <RunControls {...view} />
+    </div>
+  );
+}
+
+/** What can be done now; what would have no effect is not offered. */
+function RunControls({ name, standing, plan }: SessionView) {
+  const { continueRun, pause, stop, cancel, cancelSure } = words.value;
+  const isRunning = standing === 'running';
+  const isOpen = plan !== null && (plan.status === 'paused' || plan.status === 'waiting' || plan.status === 'failed');
+  return (
+    <span class="row controls">
+      {!isRunning && isOpen && (
+        <Button kind="main" onClick={() => sendCommand(name, 'continue')}>
+          {continueRun}
+        </Button>
+      )}
+      {isRunning && <Button onClick={() => sendCommand(name, 'pause')}>{pause}</Button>}
+      {isRunning && <Button onClick={() => sendCommand(name, 'stop')}>{stop}</Button>}
+      {(isRunning || (isOpen && plan.status !== 'failed')) && (
+        <SureButton question={cancelSure} onClick={() => sendCommand(name, 'cancel')}>
+          {cancel}
+        </SureButton>
+      )}
+    </span>
+  );
+}

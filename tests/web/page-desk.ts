@@ -1,0 +1,136 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { openClient } from '../../src/client/index.ts';
+import { type HttpServer, serveHttp } from '../../src/frontends/http/index.ts';
+import { findBrowser } from '../../src/tools/browser/find-browser.ts';
+import { type Ground, ground } from '../support/daemon.ts';
+import { type OpenAIServer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
+
+/** The Chromium of this machine; where a person wants these tests (AGENTD_TEST_BROWSER=required), a missing one fails them. */
+const [executablePath, why] = lookForBrowser();
+function lookForBrowser(): [path: string, why: string] {
+  try {
+    return [findBrowser(undefined, process.env), ''];
+  } catch (error) {
+    if (process.env['AGENTD_TEST_BROWSER'] === 'required') throw error;
+    return ['', String(error)];
+  }
+}
+
+/** A workspace with its server, and pages that look at it. */
+export type PageDesk = {
+  on: Ground;
+  token: string;
+  url: string;
+  model: OpenAIServer;
+  /** Starts the daemon with the scripted model. */
+  startDaemon(): ReturnType<Ground['start']>;
+  /** Ends the server, and serves the workspace again on the same port. */
+  stopServer(): Promise<void>;
+  startServer(): Promise<void>;
+  /** A page of a browser that knows nothing of this server, at an address of it; `logged in` by the token in it. */
+  open(options?: PageOptions): Promise<Page>;
+};
+
+type PageOptions = {
+  hash?: string;
+  width?: number;
+  dark?: boolean;
+  language?: string;
+  /** Whether the page has presented the token. */
+  isLoggedIn?: boolean;
+};
+
+export type WebTest = (name: string, script: ScriptEntry[], run: (desk: PageDesk) => Promise<void>) => void;
+
+/** Tests with one browser for their file; skipped, with the reason, where there is none. */
+export function useBrowser(): WebTest {
+  let browser: Browser | undefined;
+  beforeAll(async () => {
+    if (why === '') browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
+  });
+  afterAll(async () => {
+    await browser?.close();
+  });
+  return (name, script, run) =>
+    test(name, async (context) => {
+      context.skip(why !== '', why);
+      if (browser) await run(await openDesk(browser, script));
+    });
+}
+
+async function openDesk(browser: Browser, script: ScriptEntry[]): Promise<PageDesk> {
+  const on = ground();
+  const model = await startOpenAI(script);
+  const client = openClient(on.root);
+  const token = await client.accessToken();
+  const serve = (port: number) => serveHttp(client, { port, complain: (text) => expect.soft(text).toBe('') });
+  let server: HttpServer = await serve(0);
+  const { url } = server;
+  onTestFinished(() => server.close());
+  onTestFinished(() => model.close());
+  return {
+    ...{ on, token, url, model },
+    startDaemon: () => on.start(['--base-url', model.url, '--model', 'm']),
+    stopServer: () => server.close(),
+    async startServer() {
+      server = await serve(Number(new URL(url).port));
+    },
+    async open({ hash = '', width = 1280, dark = false, language = 'en', isLoggedIn = true } = {}) {
+      const context = await browser.newContext({
+        viewport: { width, height: 800 },
+        colorScheme: dark ? 'dark' : 'light',
+        locale: language,
+      });
+      context.setDefaultTimeout(15_000);
+      onTestFinished(() => context.close());
+      watchFaults(context, url);
+      const page = await context.newPage();
+      await page.goto(`${url}/${isLoggedIn ? `#token=${token}` : hash}`);
+      if (!isLoggedIn) return page;
+      await page.getByRole('navigation').waitFor();
+      if (hash !== '') await page.goto(`${url}/${hash}`);
+      return page;
+    },
+  };
+}
+
+/** Fails the test where a page throws, breaks its content security policy, or asks another server for anything. */
+function watchFaults(context: BrowserContext, url: string): void {
+  context.on('weberror', (error) => expect.soft(String(error.error())).toBe(''));
+  context.on('console', (message) => {
+    // A refused or lost request is logged by the browser itself.
+    if (/^Failed to load resource/.test(message.text())) return;
+    if (message.type() === 'error' || message.type() === 'warning') expect.soft(message.text()).toBe('');
+  });
+  context.on('request', (request) => expect.soft(request.url().startsWith(`${url}/`), request.url()).toBe(true));
+}
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** Waits until what `look` finds is as the matcher says. */
+export const eventually = <T>(look: () => T) => expect.poll(look, { timeout: 15_000 });
+
+/** Checks the page by the rules of axe-core, on a phone and a desktop, light and dark, and that it fits both widths. */
+export async function expectAccessible(page: Page, looks: readonly Look[] = SOME_LOOKS): Promise<void> {
+  await page.evaluate(AXE);
+  for (const [width, colorScheme] of looks) {
+    await page.setViewportSize({ width, height: 800 });
+    await page.emulateMedia({ colorScheme });
+    const found: AxeViolation[] = await page.evaluate('axe.run().then(({ violations }) => violations)');
+    const told = found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
+    expect(told, `${width} px, ${colorScheme}`).toEqual([]);
+    expect(await page.evaluate('document.documentElement.scrollWidth'), `${width} px`).toBeLessThanOrEqual(width);
+  }
+}
+
+type Look = readonly [width: number, colorScheme: 'light' | 'dark'];
+const SOME_LOOKS: readonly Look[] = [
+  [390, 'dark'],
+  [1280, 'light'],
+];
+export const ALL_LOOKS: readonly Look[] = [...SOME_LOOKS, [390, 'light'], [1280, 'dark']];
+
+type AxeViolation = { id: string; nodes: Array<{ html: string }> };

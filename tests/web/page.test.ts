@@ -1,0 +1,152 @@
+import { expect } from 'vitest';
+import { ask } from '../http/serving.ts';
+import { ALL_LOOKS, eventually, expectAccessible, useBrowser } from './page-desk.ts';
+
+const webTest = useBrowser();
+
+const shell = (command: string) => [{ id: 'c', name: 'shell', args: JSON.stringify({ command }) }];
+const question = (text: string, ...choices: string[]) => [
+  { id: 'q', name: 'ask_user', args: JSON.stringify({ question: text, choices }) },
+];
+
+webTest(
+  'the page asks for the token and says where it is; from then on a cookie and a key of the page hold',
+  [],
+  async (desk) => {
+    const page = await desk.open({ isLoggedIn: false });
+    await page.getByText('.agentd/token').waitFor();
+    await page.getByLabel('Token').fill('wrong');
+    await page.keyboard.press('Enter');
+    await page.getByRole('alert').getByText('.agentd/token').waitFor();
+    await page.getByLabel('Token').fill(desk.token);
+    await page.keyboard.press('Enter');
+    await page.getByText('No sessions yet.').waitFor();
+    await page.getByText('No daemon is running.').waitFor();
+    const [cookie] = await page.context().cookies();
+    expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Strict', path: '/' });
+    expect(cookie?.value).not.toContain(desk.token);
+    await page.reload();
+    await page.getByText('No sessions yet.').waitFor();
+
+    // Another server on this machine is sent the cookie, and a script in the page could read the key: neither is enough.
+    const key = String(await page.evaluate(`localStorage.getItem('agentd.page-key')`));
+    const both = {
+      authorization: undefined,
+      cookie: `other=1; ${cookie?.name}=${cookie?.value}`,
+      'x-agentd-page': key,
+    };
+    const status = async (headers: Record<string, string | undefined>) =>
+      (await ask(desk.url, '', 'GET', '/api/sessions', { headers })).status;
+    expect(await status(both)).toBe(200);
+    expect(await status({ ...both, cookie: undefined })).toBe(401);
+    expect(await status({ ...both, 'x-agentd-page': undefined })).toBe(401);
+    expect(await status({ ...both, authorization: 'Bearer wrong' })).toBe(401);
+    expect(await status({ ...both, origin: 'https://evil.example' })).toBe(403);
+
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await page.getByLabel('Token').waitFor();
+    expect(await page.context().cookies()).toEqual([]);
+  },
+);
+
+webTest('a token in the address logs in and stays in no history; another one leads to the field', [], async (desk) => {
+  const page = await desk.open();
+  expect(page.url()).toBe(`${desk.url}/`);
+  await page.getByText('No sessions yet.').waitFor();
+  await page.context().clearCookies();
+  await page.goto(`${desk.url}/?again#token=wrong`);
+  await page.getByLabel('Token').waitFor();
+  expect(page.url()).toBe(`${desk.url}/`);
+});
+
+webTest(
+  'a task is sent and watched: plan, live text, folded calls, evidence, reply; and paused, continued, cancelled',
+  [
+    { text: '[Plan]\n1. Count\n2. Report\n\n[Step] Count', calls: shell('echo 1 2 3 | wc -w') },
+    { text: 'There are **three**. [Done]\n\n[Step] Report' },
+    { text: ['Writing ', 'it now.'], hang: 'first' },
+  ],
+  async (desk) => {
+    const t0 = Date.now();
+    const mark = (w: string) => console.error('MARK', w, Date.now() - t0);
+    await desk.startDaemon();
+    mark('daemon');
+    const page = await desk.open();
+    mark('open');
+    await page.getByRole('link', { name: 'New session' }).press('Enter');
+    await page.getByLabel('Name of the session').fill('demo');
+    await page.getByLabel('Task').fill('Count and report');
+    await page.keyboard.press('Enter');
+    const log = page.getByRole('log');
+    await log.getByText('Agent is writing').waitFor();
+    mark(`await log.getByText('Agent is writing').`);
+    await log.getByText('Writing', { exact: true }).waitFor();
+    await log.locator('strong', { hasText: 'three' }).waitFor();
+    const header = page.getByRole('main').getByRole('status');
+    await header.getByText('running').waitFor();
+    await header.getByText('1 of 2 steps').waitFor();
+
+    await log.locator('summary', { hasText: 'wc -w' }).press('Enter');
+    await log.getByText('exit 0').waitFor();
+    mark(`await log.getByText('exit 0').waitFor();`);
+    const steps = page.getByRole('region', { name: 'Plan' });
+    await steps.locator('summary', { hasText: 'Count' }).press('Enter');
+    await steps.getByText('the words of the model').waitFor();
+    await steps
+      .locator('dd')
+      .getByText(/\[Done\]$/)
+      .waitFor();
+    await steps.getByText(/^step_1 "Count" .*\[Done\]/).waitFor();
+    expect(await page.locator('[aria-current=step]').textContent()).toContain('Report');
+
+    await page.getByRole('button', { name: 'Stop' }).press('Enter');
+    await header.getByText('paused').waitFor();
+    mark(`await header.getByText('paused').waitFor`);
+    desk.model.add({ text: 'Going on.', hang: 'before' }, { text: 'x' });
+    await page.getByRole('button', { name: 'Continue' }).press('Enter');
+    await header.getByText('running').waitFor();
+    await page.getByRole('button', { name: 'Cancel' }).press('Enter');
+    mark(`await page.getByRole('button', { name: '`);
+    await page.getByRole('button', { name: 'Yes, end it' }).press('Enter');
+    await header.getByText('failed').waitFor();
+    mark(`await header.getByText('failed').waitFor`);
+    await log.getByText('Reply: Cancelled').first().waitFor();
+    mark(`await log.getByText('Reply: Cancelled').`);
+  },
+);
+
+webTest(
+  'a question and a call that needs approval take the place of the composer, and are answered there',
+  [
+    { text: '[Step] Export', calls: question('Which **format**?', 'CSV', 'JSON') },
+    { text: 'JSON then.', calls: shell('printf "%s" "<b>$HOME</b>" > out.json') },
+    { text: 'Written. [Done]' },
+  ],
+  async (desk) => {
+    desk.on.config({ permissions: [{ ask: 'shell' }] });
+    await desk.startDaemon();
+    const page = await desk.open({ hash: '#/s/demo' });
+    await page.getByText('does not exist, or was removed').waitFor();
+    await page.goto(`${desk.url}/#/new`);
+    await expectAccessible(page);
+    await page.getByLabel('Name of the session').fill('demo');
+    await page.getByLabel('Task').fill('Export it');
+    await page.getByRole('button', { name: 'Send' }).click();
+
+    const asked = page.getByRole('region', { name: 'The agent asks you' });
+    await asked.getByText('format').waitFor();
+    await page.getByRole('navigation').getByRole('heading', { name: 'Needs you' }).waitFor();
+    await eventually(() => page.title()).toBe('(1) demo – agentd');
+    await expectAccessible(page);
+    await asked.getByRole('button', { name: 'JSON' }).press('Enter');
+
+    const approval = page.getByRole('region', { name: 'This call needs your approval' });
+    expect(await approval.locator('pre').textContent()).toContain('printf "%s" "<b>$HOME</b>" > out.json');
+    expect(await page.getByRole('textbox', { name: 'Message' }).count()).toBe(0);
+    await expectAccessible(page, ALL_LOOKS);
+    await approval.getByRole('button', { name: 'Allow', exact: true }).press('Enter');
+    await page.getByText('Written.').first().waitFor();
+    await page.getByRole('textbox', { name: 'Message' }).waitFor();
+    await eventually(() => page.title()).toBe('demo – agentd');
+  },
+);

