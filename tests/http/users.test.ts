@@ -97,6 +97,11 @@ test('a token lets its holder do what its role says, in the sessions it may see;
   expect((await ask('POST', '/api/sessions/team-a/approvals/1', { ...approver, body })).status).toBe(202);
   const reply = await ask('GET', `/api/sessions/team-a/replies/${String(sent.json['reply'])}?wait=30`, reader);
   expect(reply.status).toBe(200);
+
+  const stream = await fetch(`${server.url}/api/sessions/team-a/events?after=0`, sender);
+  await openAccessTokens(workspacePaths(place.root)).remove('sam');
+  await ask('POST', messages, { body: { text: 'Say more' } });
+  expect([stream.status, (await stream.text()).includes('Say more')]).toEqual([200, false]);
 });
 
 test('tokens are kept as hashes in a private file that is read again; while it is invalid only the own token works', async () => {
