@@ -1,16 +1,12 @@
-import { createHash } from 'node:crypto';
-import * as fs from 'node:fs';
 import { readdirSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import type { CallFolders } from '../../engine/ports/store-ports.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
-import { type Clocks, openChangeDetector } from '../fs/file-reads.ts';
+import { type Clocks, openChangeDetector, readRegularFile, sha256Hex } from '../fs/file-reads.ts';
 import { type OpenFolder, statInFolder, withFolder } from '../fs/open-folder.ts';
 import { toDiskError } from '../fs/store-errors.ts';
-
-const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
 /** Not there, or not reachable by this name. */
 const ABSENT_CODES: ReadonlySet<string | undefined> = new Set([
@@ -56,15 +52,8 @@ export function listExistingFiles(work: string, paths: readonly string[], most: 
 /** The bytes of an image below `work`; undefined if it has changed. */
 export function readImage(work: string, { path, bytes, sha256 }: ImageFile): Buffer | undefined {
   return inWorkFolder(work, path, (folder, name) => {
-    const fd = fs.openSync(folder.bytePath(name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-    try {
-      const stat = fs.fstatSync(fd);
-      if (!stat.isFile() || stat.size !== bytes) return undefined;
-      const content = fs.readFileSync(fd);
-      return createHash('sha256').update(content).digest('hex') === sha256 ? content : undefined;
-    } finally {
-      fs.closeSync(fd);
-    }
+    const content = readRegularFile(folder.bytePath(name), bytes);
+    return content && sha256Hex(content) === sha256 ? content : undefined;
   });
 }
 
