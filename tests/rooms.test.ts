@@ -12,7 +12,7 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
   store: { ours: ['protocol', 'base', 'engine/ports'], packages: ['write-file-atomic', 'yaml', 'zod'], node: true },
   models: { ours: ['protocol', 'base', 'engine/ports'], packages: ['openai', 'zod'], node: true },
   tools: {
-    ours: ['protocol', 'base', 'engine/ports'],
+    ours: ['protocol', 'base', 'engine/ports', 'store/fs'],
     packages: [
       '@duckduckgo/autoconsent',
       '@joplin/turndown-plugin-gfm',

@@ -86,7 +86,7 @@ export const patches: Patch[] = [
   },
   {
     file: 'src/store/session/outbox.ts',
-    code: 'return ifExists(() => readReply(path))?.equals(Buffer.from(content)) ?? false;',
+    code: 'return ifExists(() => readFileBytes(path))?.equals(Buffer.from(content)) ?? false;',
     replacement: 'return true;',
   },
   {

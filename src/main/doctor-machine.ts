@@ -1,12 +1,13 @@
 import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { errorText, UserError } from '../base/user-error.ts';
+import { errorText } from '../base/user-error.ts';
 import type { Client } from '../client/index.ts';
 import { fileSystemAt } from '../daemon/host/file-system.ts';
 import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
 import type { SandboxSettings } from '../protocol/settings/effective-settings.ts';
 import { withTrustedPath } from '../protocol/workspace/session-names.ts';
+import { readTextFile } from '../store/fs/file-reads.ts';
 import type { WorkspacePaths } from '../store/layout/layout.ts';
 import { describeLock } from '../store/workspace/owner-file.ts';
 import { findBrowser, openSandbox, runEscapeAttempts } from '../tools/index.ts';
@@ -103,7 +104,7 @@ export function checkLock(env: NodeJS.ProcessEnv, client: Client): Finding {
 
 export function checkWatches(client: Client): Finding {
   const sessions = client.sessions().length;
-  const limit = Number(readTextIfThere(WATCH_LIMIT) ?? Number.NaN);
+  const limit = Number(readTextFile(WATCH_LIMIT) ?? Number.NaN);
   if (Number.isNaN(limit))
     return { what: 'watches', is: 'ok', text: `${sessions} sessions; this system reports no limit` };
   const isEnough = sessions + SPARE_WATCHES <= limit;
@@ -119,9 +120,3 @@ const SPARE_WATCHES = 1000;
 
 const isProgram = (name: string, env: NodeJS.ProcessEnv): boolean =>
   !spawnSync(name, ['--version'], { env: withTrustedPath(env), cwd: '/' }).error;
-
-export function readTextIfThere(path: string): string | undefined {
-  const stat = fs.statSync(path, { throwIfNoEntry: false });
-  if (stat?.isDirectory()) throw new UserError(`${path} is a folder; expected a file. Move it away.`);
-  return stat && fs.readFileSync(path, 'utf8');
-}

@@ -7,9 +7,9 @@ import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts'
 import { chooseModel } from '../models/choose-model.ts';
 import type { Config, ModelSettings } from '../protocol/settings/config.ts';
 import type { McpServer, McpServers } from '../protocol/settings/mcp-config.ts';
+import { readTextOrThrow } from '../store/fs/file-reads.ts';
 import { checkConfig, checkSettings, familyRootOf, sessionPaths } from '../store/index.ts';
 import { resolveEntry } from '../tools/mcp/server-entry.ts';
-import { readTextIfThere } from './doctor-machine.ts';
 
 export function checkConfiguration(
   { configFile }: DoctorOptions,
@@ -17,7 +17,7 @@ export function checkConfiguration(
 ): { findings: Finding[]; value: Config } {
   const file = configFile ?? paths.config;
   try {
-    const text = readTextIfThere(file);
+    const text = readTextOrThrow(file, 'settings as JSON', 'follow');
     if (text === undefined && configFile !== undefined) throw new Error(`${file} does not exist.`);
     const { value, warnings } = checkConfig(text, file);
     const findings: Finding[] = warnings.map((warning) => ({ what: 'configuration', is: 'warning', text: warning }));
@@ -36,7 +36,7 @@ export function checkSessionSettingsFiles(client: Client, env: NodeJS.ProcessEnv
     const root = familyRootOf(name, (session) => sessions.has(session));
     if (root !== name) return existsSync(file) ? [ignoredFileFinding(file, root)] : [];
     try {
-      const { value, warnings } = checkSettings(readTextIfThere(file), file);
+      const { value, warnings } = checkSettings(readTextOrThrow(file, 'settings as JSON', 'refuse'), file);
       const odd = warnings.map((text): Finding => ({ what: 'settings', is: 'warning', text }));
       return [...odd, ...checkMcpServers(value.mcpServers, env)];
     } catch (error) {

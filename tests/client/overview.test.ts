@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
 import type { SessionOverview } from '../../src/client/inspect/session-overview.ts';
@@ -61,6 +62,17 @@ test('a broken session.json is told at its session and its children; that of a c
   const fault = expect.stringContaining('demo/session.json is not JSON: line 1');
   expect(await told()).toEqual([fault, fault]);
   for await (const { settings } of at.client.list()) expect(settings).toEqual(fault);
+});
+
+test('a pipe or a folder in place of session.json is told, and holds up no list', async () => {
+  const at = rig();
+  await at.client.send('demo', { text: 'x' });
+  const { settings } = at.session('demo');
+  execFileSync('mkfifo', [settings]);
+  expect((await at.client.show('demo')).settingsProblem).toContain('must be a file of at most 1 MiB');
+  fs.rmSync(settings);
+  fs.mkdirSync(settings);
+  expect((await at.client.show('demo')).settingsProblem).toContain('must be a file of at most 1 MiB');
 });
 
 test('a plan.json that cannot be read is told with line and column, from the file that is there now', async () => {

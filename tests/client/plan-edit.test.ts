@@ -5,7 +5,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { savePlan } from '../../src/client/actions/plan-save.ts';
 import { openPlanWorkingCopy } from '../../src/client/actions/plan-working-copy.ts';
 import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
-import { bootId } from '../../src/store/workspace/owner-file.ts';
+import { bootId } from '../../src/store/fs/process-identity.ts';
 import { now, opened, planned, received, record, rig, started } from './rig.ts';
 
 async function withPlan() {

@@ -5,8 +5,8 @@ import { onTestFinished } from 'vitest';
 import { type Client, openClient } from '../../src/client/index.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import type { Reply } from '../../src/protocol/session/reply.ts';
+import { bootId, processStartTime } from '../../src/store/fs/process-identity.ts';
 import { openSessionFolder, type SessionPaths, sessionPaths, sessionTokens } from '../../src/store/index.ts';
-import { bootId, processStartTime } from '../../src/store/workspace/owner-file.ts';
 
 export const now = () => new Date('2026-01-02T03:04:05.678Z');
 

@@ -4,12 +4,8 @@ import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { expect, onTestFinished, test } from 'vitest';
-import {
-  bootAndFolderId,
-  callFiles,
-  currentBootId,
-  readSupervisorIdentity,
-} from '../../src/tools/process/call-folder.ts';
+import { currentBootId } from '../../src/store/fs/process-identity.ts';
+import { bootAndFolderId, callFiles, readSupervisorIdentity } from '../../src/tools/process/call-folder.ts';
 import { forkSupervisor as begun, canUseForkServer, FORK_SERVER_SCRIPT } from '../../src/tools/process/fork-server.ts';
 import { desk, eventually, runs } from './desk.ts';
 

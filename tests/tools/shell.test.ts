@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { currentBootId } from '../../src/tools/process/call-folder.ts';
+import { currentBootId } from '../../src/store/fs/process-identity.ts';
 import { boundedOutput } from '../../src/tools/process/command-output.ts';
 import { SUPERVISOR_SCRIPT } from '../../src/tools/process/supervisor.ts';
 import { desk as deskWith, eventually, pidOutside, runs } from './desk.ts';

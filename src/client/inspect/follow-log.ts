@@ -6,6 +6,7 @@ import type { Event } from '../../protocol/session/event.ts';
 import type { LogPosition } from '../../protocol/session/log-entry.ts';
 import { crcOfLine } from '../../store/event-log/log-lines.ts';
 import { hasPosition, readStartFor, streamEventLog } from '../../store/event-log/log-reader.ts';
+import { openForReading } from '../../store/fs/file-reads.ts';
 import { ifExists, wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import { sessionBeforeOldest } from '../sessions/replay.ts';
@@ -88,8 +89,6 @@ export function wasWrittenBefore(path: string, at: string): boolean {
   return mtime === undefined || (at !== '' && mtime.toISOString() <= at);
 }
 
-const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
-
 export type LogTail = {
   /** New events since the last call. An incomplete last line is left for the next call. */
   readNew(): AsyncGenerator<LogLine>;
@@ -153,7 +152,7 @@ export function openLiveTail(path: string): LiveTail {
   let head = Buffer.alloc(0);
   let decoder = new StringDecoder();
   const readNew = () => {
-    const fd = openForReading(path);
+    const fd = openIfThere(path);
     if (fd === undefined) return { text: '', began: false };
     try {
       const { size } = fs.fstatSync(fd);
@@ -185,6 +184,6 @@ function readBytes(fd: number, offset: number, length: number): Buffer {
   return bytes.subarray(0, fs.readSync(fd, bytes, 0, length, offset));
 }
 
-function openForReading(path: string): number | undefined {
-  return wrapDiskErrors('read', path, () => ifExists(() => fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)));
+function openIfThere(path: string): number | undefined {
+  return wrapDiskErrors('read', path, () => ifExists(() => openForReading(path)));
 }

@@ -6,6 +6,7 @@ import { type SessionStatus, sessionStatus } from '../../core/session/session-qu
 import type { Plan, PlanStatus } from '../../protocol/session/plan.ts';
 import type { UserQuestion } from '../../protocol/session/reply.ts';
 import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
+import { readTextFile, readTextOrThrow } from '../../store/fs/file-reads.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import { familyRootOf, isIgnoredName, parentSessionOf } from '../../store/layout/file-names.ts';
 import { type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
@@ -114,7 +115,7 @@ function fallbackNotice(lastGood: string): string {
  */
 async function configProblem({ config, lastGood }: WorkspacePaths): Promise<string | null> {
   try {
-    const text = readTextFile(config);
+    const text = readTextOrThrow(config, 'settings as JSON', 'follow');
     if (text !== undefined && text !== readTextFile(lastGood))
       (await import('../../store/settings/settings-check.ts')).checkConfig(text, 'agentd.json');
     return null;
@@ -128,19 +129,13 @@ async function checkSettingsFile(
   label: string,
 ): Promise<{ title: string | undefined; fault: string | null }> {
   try {
-    const text = readTextFile(path);
+    const text = readTextOrThrow(path, 'settings as JSON', 'refuse');
     if (text === undefined) return { title: undefined, fault: null };
     const { checkSettings } = await import('../../store/settings/settings-check.ts');
     return { title: checkSettings(text, label).value.title, fault: null };
   } catch (error) {
     return { title: undefined, fault: errorText(error) };
   }
-}
-
-function readTextFile(path: string): string | undefined {
-  if (fs.statSync(path, { throwIfNoEntry: false })?.isDirectory())
-    throw new Error(`${path} is a folder; expected a file. Move it away.`);
-  return ifExists(() => fs.readFileSync(path, 'utf8'));
 }
 
 export { describeLock } from '../../store/workspace/owner-file.ts';

@@ -3,9 +3,7 @@ import * as fs from 'node:fs';
 import { dirname } from 'node:path';
 import { errorText, isDiskFull } from '../../base/user-error.ts';
 import type { Clock, DiskCapacity, SessionPorts } from '../../engine/ports/session-ports.ts';
-
-import { stagingName } from '../../store/fs/durable-write.ts';
-import { takeFromReserve } from '../../store/workspace/disk-reserve.ts';
+import { stagingName, takeFromReserve } from '../../store/fs/durable-write.ts';
 
 const MIB = 2 ** 20;
 const CHECK_EVERY_MS = 1000;

@@ -4,7 +4,7 @@ import { errorText } from '../../base/user-error.ts';
 import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';
 import type { Workspace, WorkspacePaths } from '../../store/index.ts';
 import { fileSystemAt, type ReadFsType, readFsType } from '../host/file-system.ts';
-import { openApprovalWatches } from './approval-watches.ts';
+import { openApprovalPolls } from './approval-polls.ts';
 import { openFolderWatches, type WatchFolder } from './folder-watches.ts';
 import { openInboxSweep } from './inbox-sweep.ts';
 import { detectLostEvents } from './lost-events.ts';
@@ -76,7 +76,7 @@ export async function watchWorkspace(
     say: warning.say,
   });
   const sessions = openSessionWatches({ paths, watches, lookAt, hear, clock });
-  const approvals = openApprovalWatches({ paths, watches, heard: hear.session });
+  const approvals = openApprovalPolls(paths, hear.session);
   const rounds = openInboxSweep({
     ...{ paths, sessions, watches, lookAt, local, clock, open },
     wake: hear.session,
@@ -99,7 +99,6 @@ export async function watchWorkspace(
     setInterval(() => {
       hear.settings();
       if (rounds.isDue()) void rounds.sweep();
-      approvals.sweep();
     }, SWEEP_MS),
     setInterval(() => {
       rounds.poll();
@@ -119,7 +118,6 @@ export async function watchWorkspace(
       for (const timer of timers) clearInterval(timer);
       rounds.close();
       sessions.close();
-      approvals.close();
       await settings.close();
     },
   };

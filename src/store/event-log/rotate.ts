@@ -1,8 +1,8 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { errorCode } from '../../base/user-error.ts';
-import { createFile, ensureFolder, stagingName, syncFolder, writeAll } from '../fs/durable-write.ts';
+import { createFile, ensureFolder, lacksHardLinks, stagingName, syncFolder, writeAll } from '../fs/durable-write.ts';
+import { withOpenFile } from '../fs/file-reads.ts';
 import { ifExists, toDiskError, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { readBytes } from './log-lines.ts';
@@ -64,7 +64,7 @@ function tryHardLink(from: string, to: string): boolean {
     fs.linkSync(from, to);
     return true;
   } catch (error) {
-    if (['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'].includes(errorCode(error) ?? '')) return false;
+    if (lacksHardLinks(error)) return false;
     throw toDiskError(error, 'link', to);
   }
 }
@@ -82,15 +82,12 @@ async function copySegment(file: number, to: string, size: number): Promise<void
 }
 
 function isPrefixOf(path: string, file: number): boolean {
-  const other = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
-  try {
+  return withOpenFile(path, (other) => {
     const { size } = fs.fstatSync(other);
     for (let at = 0; at < size; at += CHUNK_BYTES) {
       const to = Math.min(size, at + CHUNK_BYTES);
       if (!readBytes(other, at, to).equals(readBytes(file, at, to))) return false;
     }
     return true;
-  } finally {
-    fs.closeSync(other);
-  }
+  });
 }

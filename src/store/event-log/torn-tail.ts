@@ -1,7 +1,9 @@
 import * as fs from 'node:fs';
 import type { Event, EventBody } from '../../protocol/session/event.ts';
 import { syncFolder, writeAll } from '../fs/durable-write.ts';
-import { type CorruptLogError, ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
+import { listNames, statIfExists, withOpenFile } from '../fs/file-reads.ts';
+import { type CorruptLogError, wrapDiskErrors } from '../fs/store-errors.ts';
+import { freeName } from '../layout/file-names.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { type DecodedLine, decodeEventLine } from './event-codec.ts';
 import { readSnapshot } from './snapshot-file.ts';
@@ -131,16 +133,14 @@ export function findSyncedFileBeside(
   const mark = readSnapshot(paths.snapshot)?.mark;
   if (mark && (mark.segment > segment || (mark.segment === segment && mark.offset > offset)))
     return `${paths.snapshot} was taken after that`;
-  const done = listFolder(paths.done).find((name) => Number(/^(\d+)-/.exec(name)?.[1] ?? 0) > seq);
+  const done = listNames(paths.done).find((name) => Number(/^(\d+)-/.exec(name)?.[1] ?? 0) > seq);
   if (done !== undefined) return `${paths.done}/${done} was put there after that`;
-  const call = listFolder(paths.tools).find((name) => {
+  const call = listNames(paths.tools).find((name) => {
     const answer = Number(/^(\d+)\./.exec(name)?.[1] ?? 0);
     return answer > seq || (answer === turn.sinceAnswer && !turn.started.has(name));
   });
   return call === undefined ? undefined : `${paths.tools}/${call} was made after that`;
 }
-
-const listFolder = (folder: string): string[] => ifExists(() => fs.readdirSync(folder)) ?? [];
 
 const CHUNK_BYTES = 256 * 1024;
 
@@ -149,9 +149,8 @@ const CHUNK_BYTES = 256 * 1024;
  * nothing.
  */
 export async function saveTornTail(paths: SessionPaths, good: number): Promise<void> {
-  const from = fs.openSync(paths.events, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW);
-  const path = freePath(paths.torn(good));
-  try {
+  const path = freeName(paths.torn(good), (one) => statIfExists(one) !== undefined);
+  withOpenFile(paths.events, (from) =>
     wrapDiskErrors('write', path, () => {
       const to = fs.openSync(path, 'wx', 0o600);
       try {
@@ -165,15 +164,7 @@ export async function saveTornTail(paths: SessionPaths, good: number): Promise<v
       } finally {
         fs.closeSync(to);
       }
-    });
-  } finally {
-    fs.closeSync(from);
-  }
+    }),
+  );
   await syncFolder(paths.folder);
-}
-
-function freePath(path: string): string {
-  let free = path;
-  for (let n = 2; ifExists(() => fs.lstatSync(free)); n++) free = `${path}-${n}`;
-  return free;
 }

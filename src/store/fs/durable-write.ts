@@ -3,10 +3,10 @@ import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { errorCode, UserError } from '../../base/user-error.ts';
-import { listNames, statIfExists } from './file-reads.ts';
+import { listNames, openForReading, statIfExists } from './file-reads.ts';
 import { ifExists, toDiskError, wrapDiskErrors } from './store-errors.ts';
 
-const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = fs.constants;
+const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.constants;
 const STAGING_MAX_AGE_MS = 36 * 3_600_000;
 const fdatasync = promisify(fs.fdatasync);
 const fsync = promisify(fs.fsync);
@@ -41,7 +41,7 @@ export async function syncFolder(path: string): Promise<void> {
 export async function syncFile(path: string | Buffer): Promise<void> {
   let fd: number;
   try {
-    fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    fd = openForReading(path);
   } catch {
     return;
   }
@@ -78,16 +78,19 @@ export async function createFile(
   }
 }
 
+/** What file systems without hard links (exFAT, some FUSE) answer to a link. */
+export const lacksHardLinks = (error: unknown): boolean =>
+  ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'].includes(errorCode(error) ?? '');
+
 /** Gives the file at `from` the additional name `to`. False if that name is taken; its file stays as it is. */
 export function linkIfFree(from: string | Buffer, to: string | Buffer): boolean {
   try {
     fs.linkSync(from, to);
     return true;
   } catch (error) {
-    const code = errorCode(error) ?? '';
-    if (code === 'EEXIST') return false;
-    // File systems without hard links (exFAT, some FUSE) return one of these; there a check before a rename must do.
-    if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'].includes(code)) throw toDiskError(error, 'link', String(to));
+    if (errorCode(error) === 'EEXIST') return false;
+    // Without hard links, a check before a rename must do.
+    if (!lacksHardLinks(error)) throw toDiskError(error, 'link', String(to));
     if (ifExists(() => fs.lstatSync(to))) return false;
     wrapDiskErrors('rename', String(to), () => fs.renameSync(from, to));
     return true;
@@ -158,6 +161,24 @@ export function removeOldStaging(folder: string, now: Date): void {
 export function removeStaging(folder: string): void {
   for (const name of listNames(folder)) {
     if (name.startsWith('.tmp-')) fs.rmSync(join(folder, name), { force: true });
+  }
+}
+
+/** The least taken from the reserve at a time: space for the few lines that end a call. */
+const PIECE_BYTES = 16 * 1024;
+
+/**
+ * Frees this many bytes by shortening the reserve of a workspace. False if nothing is left of it, or if it cannot be
+ * shortened, as on a file system that became read-only.
+ */
+export function takeFromReserve(path: string, bytes: number): boolean {
+  try {
+    const { size } = fs.statSync(path);
+    if (size === 0) return false;
+    fs.truncateSync(path, Math.max(0, size - Math.max(PIECE_BYTES, bytes)));
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { errorCode, UserError } from '../../base/user-error.ts';
-import { ifExists, toDiskError } from './store-errors.ts';
+import { ifExists, toDiskError, wrapDiskErrors } from './store-errors.ts';
 
 /**
  * The lstat of a path; undefined if nothing is there. Use it where a file is often missing: an error and its stack took
@@ -72,10 +72,39 @@ function changeKeyOf(path: string): { key: string; changed: number } {
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
+/** Whether a link in place of a file is followed, or an error. */
+type LinkPolicy = 'follow' | 'refuse';
+
+/** A descriptor for reading, without waiting for a pipe. Throws file system errors. */
+export const openForReading = (path: string | Buffer, links: LinkPolicy = 'refuse'): number =>
+  fs.openSync(path, O_RDONLY | O_NONBLOCK | (links === 'refuse' ? O_NOFOLLOW : 0));
+
+/** Runs `use` while the file is open for reading in that way. */
+export function withOpenFile<T>(path: string | Buffer, use: (fd: number) => T, links?: LinkPolicy): T {
+  const fd = openForReading(path, links);
+  try {
+    return use(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+/** The bytes of a file that is opened in that way. */
+export const readFileBytes = (path: string | Buffer): Buffer => withOpenFile(path, (fd) => fs.readFileSync(fd));
+
+/** The same; undefined if it is not a regular file of at most `maxBytes`. */
+export function readRegularFile(path: string | Buffer, maxBytes: number, links?: LinkPolicy): Buffer | undefined {
+  const read = (fd: number) => {
+    const stat = fs.fstatSync(fd);
+    return stat.isFile() && stat.size <= maxBytes ? fs.readFileSync(fd) : undefined;
+  };
+  return withOpenFile(path, read, links);
+}
+
 /** Opens a file of ours for reading, never through a link and never blocking; undefined if it does not exist. */
 export function openRegularFile(path: string): number | undefined {
   try {
-    const file = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    const file = openForReading(path);
     if (fs.fstatSync(file).isFile()) return file;
     fs.closeSync(file);
   } catch (error) {
@@ -90,17 +119,25 @@ const MAX_TEXT_BYTES = 4 * 1024 * 1024;
 /** The text of a file; '' if it is not a regular file, undefined if nothing is there. */
 export function readTextFile(path: string): string | undefined {
   try {
-    const fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-    try {
-      const stat = fs.fstatSync(fd);
-      return stat.isFile() && stat.size <= MAX_TEXT_BYTES ? fs.readFileSync(fd, 'utf8') : '';
-    } finally {
-      fs.closeSync(fd);
-    }
+    return readRegularFile(path, MAX_TEXT_BYTES)?.toString() ?? '';
   } catch (error) {
-    if (errorCode(error) === 'ENOENT') return undefined;
-    return '';
+    return errorCode(error) === 'ENOENT' ? undefined : '';
   }
+}
+
+const MAX_SETTINGS_BYTES = 1024 * 1024;
+
+/**
+ * The text of a file that people write, of at most 1 MiB; undefined if there is none. Throws UserError for anything
+ * else in its place, which should hold `content`.
+ */
+export function readTextOrThrow(path: string, content: string, links: LinkPolicy): string | undefined {
+  const read = () => {
+    const bytes = readRegularFile(path, MAX_SETTINGS_BYTES, links);
+    if (bytes) return bytes.toString();
+    throw new UserError(`${path} must be a file of at most 1 MiB with ${content}. Put one there, or remove it.`);
+  };
+  return wrapDiskErrors('read', path, () => useIfExists(path, read));
 }
 
 export const sha256Hex = (bytes: Uint8Array | string) => createHash('sha256').update(bytes).digest('hex');

@@ -1,16 +1,15 @@
-import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { detectFileKind, SNIFF_BYTES } from '../../base/file-kind.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import { type Attachment, MAX_IMAGE_BYTES } from '../../protocol/session/message.ts';
 import { linkIfFree, stagingName } from '../fs/durable-write.ts';
+import { sha256Hex, withOpenFile } from '../fs/file-reads.ts';
 import { type OpenFolder, statInFolder, withFolder } from '../fs/open-folder.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import { freeName, safeName } from '../layout/file-names.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 
-const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 const UPLOADS_FOLDER = 'uploads';
 
 const withUploads = <T>(paths: SessionPaths, job: (uploads: OpenFolder) => T): T =>
@@ -59,8 +58,7 @@ export function placeAttachments(paths: SessionPaths, attachments: string[]): At
  * meanwhile.
  */
 function inspectAttachment(files: OpenFolder, { name, stat }: AttachmentSource): Omit<Attachment, 'path'> | undefined {
-  const fd = fs.openSync(files.bytePath(name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  try {
+  return withOpenFile(files.bytePath(name), (fd) => {
     const opened = fs.fstatSync(fd, { bigint: true });
     if (opened.ino !== stat.ino || !opened.isFile()) return undefined;
     const bytes = Number(opened.size);
@@ -68,11 +66,8 @@ function inspectAttachment(files: OpenFolder, { name, stat }: AttachmentSource):
     const known = detectFileKind(start.subarray(0, fs.readSync(fd, start, 0, start.length, 0)));
     const kind = known?.kind ?? 'text';
     if (!known?.image || bytes > MAX_IMAGE_BYTES) return { bytes, kind };
-    const sha256 = createHash('sha256').update(fs.readFileSync(fd)).digest('hex');
-    return { bytes, kind, image: { type: known.image, sha256 } };
-  } finally {
-    fs.closeSync(fd);
-  }
+    return { bytes, kind, image: { type: known.image, sha256: sha256Hex(fs.readFileSync(fd)) } };
+  });
 }
 
 function failMissing(attachment: string): never {
@@ -129,16 +124,13 @@ function linkAttachment(files: OpenFolder, { name, stat }: AttachmentSource, upl
 
 /** For a `work/` on another file system. The copy gets its name once it is complete. */
 function copyAttachment(files: OpenFolder, { name, stat }: AttachmentSource, uploads: OpenFolder, to: string): void {
-  const fd = fs.openSync(files.bytePath(name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  try {
+  withOpenFile(files.bytePath(name), (fd) => {
     if (fs.fstatSync(fd, { bigint: true }).ino !== stat.ino) return;
     const door = `/proc/self/fd/${fd}`;
     const staged = uploads.bytePath(stagingName());
     fs.copyFileSync(fs.existsSync(door) ? door : files.bytePath(name), staged, fs.constants.COPYFILE_EXCL);
     fs.renameSync(staged, uploads.bytePath(to));
-  } finally {
-    fs.closeSync(fd);
-  }
+  });
 }
 
 function findAttachment(files: OpenFolder, attachment: string): AttachmentSource | undefined {

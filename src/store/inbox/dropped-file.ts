@@ -4,14 +4,12 @@ import { errorCode } from '../../base/user-error.ts';
 import type { DroppedFile } from '../../engine/ports/store-ports.ts';
 import type { FileIdentity } from '../../protocol/session/event.ts';
 import { MessageFile } from '../../protocol/session/message.ts';
-import { sha256Hex, TIMESTAMP_TICK_MS } from '../fs/file-reads.ts';
+import { sha256Hex, TIMESTAMP_TICK_MS, withOpenFile } from '../fs/file-reads.ts';
 import { type OpenFolder, statInFolder } from '../fs/open-folder.ts';
 import { ifExists } from '../fs/store-errors.ts';
 import { displayName, isJsonName } from '../layout/file-names.ts';
 import { describeSchemaErrors, parseJson } from '../settings/schema-errors.ts';
 import { isSameContent, type Readiness, type SeenFile } from './readiness.ts';
-
-const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
 /** The raw bytes of a name: names that are not UTF-8 must be found, too. */
 export const rawNameOf = (handle: { readonly path: string }) => Buffer.from(handle.path, 'latin1');
@@ -105,8 +103,7 @@ function describeBadFile(raw: Buffer, stat: fs.BigIntStats): string | undefined 
 
 /** The whole content; null if the file differs from the lstat before or after reading. */
 export function readIfUnchanged(path: Buffer, seen: fs.BigIntStats): Buffer | null {
-  const fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  try {
+  return withOpenFile(path, (fd) => {
     if (!isSameContent(seen, fs.fstatSync(fd, { bigint: true }))) return null;
     const bytes = Buffer.alloc(Number(seen.size));
     let done = 0;
@@ -114,9 +111,7 @@ export function readIfUnchanged(path: Buffer, seen: fs.BigIntStats): Buffer | nu
       read = fs.readSync(fd, bytes, done, bytes.length - done, null);
     }
     return done === bytes.length && isSameContent(seen, fs.fstatSync(fd, { bigint: true })) ? bytes : null;
-  } finally {
-    fs.closeSync(fd);
-  }
+  });
 }
 
 export const MAX_MESSAGE_BYTES = 10 * 1024 * 1024;

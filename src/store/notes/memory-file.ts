@@ -3,10 +3,10 @@ import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import { syncFolder, writeAll } from '../fs/durable-write.ts';
-import { useIfExists } from '../fs/file-reads.ts';
+import { useIfExists, withOpenFile } from '../fs/file-reads.ts';
 import { ifExists, toDiskError, wrapDiskErrors } from '../fs/store-errors.ts';
 
-const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR } = fs.constants;
+const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR } = fs.constants;
 const MAX_BYTES = 64 * 1024;
 const MAX_NOTE_CHARS = 500;
 /** How often to retry if somebody replaced the file while we wrote. */
@@ -111,16 +111,13 @@ function noteTextsOf(line: string): string[] {
 }
 
 function readTail(path: string): string {
-  const fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  try {
+  return withOpenFile(path, (fd) => {
     const { size } = statRegular(fd, path);
     const from = Math.max(0, size - MAX_BYTES);
     const bytes = Buffer.alloc(size - from);
     const text = bytes.toString('utf8', 0, fs.readSync(fd, bytes, 0, bytes.length, from));
     return from === 0 ? text : text.slice(text.indexOf('\n') + 1);
-  } finally {
-    fs.closeSync(fd);
-  }
+  });
 }
 
 function statRegular(fd: number, path: string): fs.Stats {

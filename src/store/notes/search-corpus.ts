@@ -5,11 +5,11 @@ import { z } from 'zod';
 import { parseFrontMatter } from '../../base/front-matter.ts';
 import { Reply } from '../../protocol/session/reply.ts';
 import type { SearchDocument } from '../../protocol/workspace/memory-notes.ts';
+import { readRegularFile } from '../fs/file-reads.ts';
 import { familyRootOf, rootSessionOf } from '../layout/file-names.ts';
 import { sessionPaths, type WorkspacePaths } from '../layout/layout.ts';
 import { parseJson } from '../settings/schema-errors.ts';
 
-const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
 const MAX_FILES = 10_000;
@@ -167,17 +167,8 @@ function listFiles(folder: string): string[] {
 }
 
 /** Undefined if it is missing, unreadable, too large, or not a regular file. */
-function readCorpusText(path: string): string | undefined {
-  return ignoreFsErrors(() => {
-    const fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-    try {
-      const stat = fs.fstatSync(fd);
-      return stat.isFile() && stat.size <= MAX_FILE_BYTES ? fs.readFileSync(fd, 'utf8') : undefined;
-    } finally {
-      fs.closeSync(fd);
-    }
-  });
-}
+const readCorpusText = (path: string): string | undefined =>
+  ignoreFsErrors(() => readRegularFile(path, MAX_FILE_BYTES)?.toString());
 
 const PlanFields = z.object({
   id: z.string().optional(),

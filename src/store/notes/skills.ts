@@ -3,9 +3,8 @@ import { join } from 'node:path';
 import { parseFrontMatter } from '../../base/front-matter.ts';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 import type { Skill } from '../../protocol/workspace/memory-notes.ts';
-import { useIfExists } from '../fs/file-reads.ts';
+import { readFileBytes, useIfExists } from '../fs/file-reads.ts';
 
-const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 const MAX_SKILL_BYTES = 256 * 1024;
 /** Folders read; others are reported as left out. */
 const MAX_FOLDERS = 500;
@@ -80,12 +79,7 @@ function readSkillText(file: string, stat: fs.BigIntStats): string {
       `its SKILL.md has ${stat.size} bytes, at most ${MAX_SKILL_BYTES} are read. Move parts of it to other files`,
     );
   }
-  const fd = fs.openSync(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  try {
-    return fs.readFileSync(fd, 'utf8');
-  } finally {
-    fs.closeSync(fd);
-  }
+  return readFileBytes(file).toString();
 }
 
 function parseSkill(folder: string, text: string): Skill {

@@ -1,10 +1,8 @@
 import * as fs from 'node:fs';
 import { UserError } from '../../base/user-error.ts';
 import { PLAN_BOUNDS } from '../../protocol/session/plan-edit.ts';
-import { TIMESTAMP_TICK_MS } from '../fs/file-reads.ts';
+import { TIMESTAMP_TICK_MS, withOpenFile } from '../fs/file-reads.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
-
-const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
 /** The content of a file when last read. */
 export type PlanContent = { key: string; text: string; firstSeenAt: number; readAt: number };
@@ -42,14 +40,11 @@ function assertPlanFile(path: string, stat: fs.BigIntStats): void {
 }
 
 function readOpened(path: string, last: PlanContent | undefined, now: number): PlanContent {
-  const fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  try {
+  return withOpenFile(path, (fd) => {
     const stat = fs.fstatSync(fd, { bigint: true });
     assertPlanFile(path, stat);
     const key = planKeyOf(stat);
     const text = fs.readFileSync(fd, 'utf8');
     return { key, text, firstSeenAt: last?.key === key ? last.firstSeenAt : now, readAt: now };
-  } finally {
-    fs.closeSync(fd);
-  }
+  });
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Outbox } from '../../engine/ports/store-ports.ts';
 import { isReservedOutboxName } from '../../protocol/workspace/session-names.ts';
 import { placeNewFile, stagingName, syncFolder, type WriteBytes } from '../fs/durable-write.ts';
-import { statIfExists } from '../fs/file-reads.ts';
+import { readFileBytes, statIfExists } from '../fs/file-reads.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import { assertReplyName, freeName, supersededName } from '../layout/file-names.ts';
 import type { SessionPaths } from '../layout/layout.ts';
@@ -51,7 +51,7 @@ export function openOutbox(paths: SessionPaths, write?: WriteBytes): Outbox {
     async restore(name) {
       assertReplyName(name);
       if (statIfExists(inOutbox(name))?.isFile()) return true;
-      const content = ifExists(() => readReply(join(paths.outboxRead, name)));
+      const content = ifExists(() => readFileBytes(join(paths.outboxRead, name)));
       if (content === undefined) return false;
       await replaceReply(name, content.toString());
       return true;
@@ -67,15 +67,5 @@ export function openOutbox(paths: SessionPaths, write?: WriteBytes): Outbox {
 function hasContent(path: string, content: string): boolean {
   const stat = statIfExists(path);
   if (!stat?.isFile() || stat.size !== Buffer.byteLength(content)) return false;
-  return ifExists(() => readReply(path))?.equals(Buffer.from(content)) ?? false;
-}
-
-function readReply(path: string): Buffer {
-  const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
-  const file = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  try {
-    return fs.readFileSync(file);
-  } finally {
-    fs.closeSync(file);
-  }
+  return ifExists(() => readFileBytes(path))?.equals(Buffer.from(content)) ?? false;
 }

@@ -1,12 +1,10 @@
-import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
-import { readdirSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import type { CallFolders } from '../../engine/ports/store-ports.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
-import { type Clocks, openChangeDetector } from '../fs/file-reads.ts';
+import { type Clocks, openChangeDetector, readRegularFile, sha256Hex } from '../fs/file-reads.ts';
 import { type OpenFolder, statInFolder, withFolder } from '../fs/open-folder.ts';
 import { toDiskError } from '../fs/store-errors.ts';
 
@@ -76,6 +74,14 @@ export function listFolder(work: string, path: string, most: number): FolderEntr
   });
 }
 
+/** The bytes of an image below `work`; undefined if it has changed. */
+export function readImage(work: string, { path, bytes, sha256 }: ImageFile): Buffer | undefined {
+  return inWorkFolder(work, path, (folder, name) => {
+    const content = readRegularFile(folder.bytePath(name), bytes);
+    return content && sha256Hex(content) === sha256 ? content : undefined;
+  });
+}
+
 export type FolderEntries = { entries: Array<{ name: string; stat: fs.BigIntStats }>; isWhole: boolean };
 
 /** Opens a regular file below `work` for reading, following no link; undefined if there is none. */
@@ -87,19 +93,6 @@ export function openFileBelow(work: string, path: string): { fd: number; stat: f
     fs.closeSync(fd);
     return undefined;
   });
-}
-
-/** The bytes of an image below `work`; undefined if it has changed. */
-export function readImage(work: string, { path, bytes, sha256 }: ImageFile): Buffer | undefined {
-  const file = openFileBelow(work, path);
-  if (!file) return undefined;
-  try {
-    if (file.stat.size !== bytes) return undefined;
-    const content = fs.readFileSync(file.fd);
-    return createHash('sha256').update(content).digest('hex') === sha256 ? content : undefined;
-  } finally {
-    fs.closeSync(file.fd);
-  }
 }
 
 /** Keys as the engine creates them: `12.0`, `12.check0`, `12.parts0`. Nothing else may become part of a path. */
@@ -118,7 +111,7 @@ export function openCallFolders(root: string, clocks: Clocks): CallFolders {
     async list() {
       if (empty.isUnchanged()) return [];
       const keep = empty.beginRead();
-      const calls = readdirSync(root).filter((name) => CALL_KEY.test(name));
+      const calls = fs.readdirSync(root).filter((name) => CALL_KEY.test(name));
       if (calls.length === 0) keep();
       return calls;
     },

@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { hostname } from 'node:os';
 import { z } from 'zod';
+import { bootId, hasProc, isProcessRunning, processStartTime } from '../fs/process-identity.ts';
 import type { WorkspacePaths } from '../layout/layout.ts';
 
 /** Identifies a process well enough not to mistake a later one with the same number for it. */
@@ -44,37 +45,12 @@ export function isProcessAlive({ pid, start_time, boot_id }: ProcessIdentity): b
 
 function isPidAlive(pid: number): boolean {
   // A zombie answers signals like a living process.
-  if (readProcStat(pid)?.[0] === 'Z') return false;
+  if (hasProc) return isProcessRunning(pid);
   try {
     process.kill(pid, 0);
     return true;
   } catch (error) {
     return error instanceof Error && 'code' in error && error.code === 'EPERM';
-  }
-}
-
-/** The fields of /proc/<pid>/stat from the state on; undefined if /proc does not have it. */
-function readProcStat(pid: number): string[] | undefined {
-  const stat = readProc(`${pid}/stat`);
-  // The name in brackets may contain anything, spaces and brackets included; the fields are counted after it.
-  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
-}
-
-/** When a process started, in the kernel's ticks since boot; null if /proc does not have it. */
-export function processStartTime(pid: number): string | null {
-  return readProcStat(pid)?.[19] ?? null;
-}
-
-/** Identifies this boot of the machine; null if /proc does not have it. */
-export function bootId(): string | null {
-  return readProc('sys/kernel/random/boot_id')?.trim() ?? null;
-}
-
-function readProc(path: string): string | undefined {
-  try {
-    return fs.readFileSync(`/proc/${path}`, 'utf8');
-  } catch {
-    return undefined;
   }
 }
 

@@ -8,13 +8,11 @@ import { isSessionFolder } from '../../protocol/workspace/session-names.ts';
 import { readEventLog, readLastEvent } from '../event-log/log-reader.ts';
 import { sessionTokens } from '../event-log/session-token.ts';
 import { ensureFolder, ensureFolderDurably, stagingName, syncFolder } from '../fs/durable-write.ts';
-import { cachedRead, statIfExists, useIfExists } from '../fs/file-reads.ts';
+import { cachedRead, readTextOrThrow, statIfExists } from '../fs/file-reads.ts';
 import { wrapDiskErrors } from '../fs/store-errors.ts';
 import { familyRootOf, freeName } from '../layout/file-names.ts';
 import { type SessionPaths, sessionPaths, type WorkspacePaths, workspacePaths } from '../layout/layout.ts';
 import { foldersOfSession, openSessionFolder, type SessionFolderOptions } from '../session/session-folder.ts';
-
-const MAX_SETTINGS_BYTES = 1024 * 1024;
 
 /** A workspace on disk: its sessions, settings and instructions. */
 export type Workspace = {
@@ -96,15 +94,14 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
     async readEvents(name, each) {
       await readEventLog(sessionPaths(existingFolder(name)), each);
     },
-    configText: cachedRead(paths.config, clocks, () => readSmallFile(paths.config, 0, 'settings as JSON')),
+    configText: cachedRead(paths.config, clocks, () => readTextOrThrow(paths.config, 'settings as JSON', 'follow')),
     instructionsText: cachedRead(paths.instructions, clocks, () =>
-      readSmallFile(paths.instructions, 0, 'instructions for the model as text'),
+      readTextOrThrow(paths.instructions, 'instructions for the model as text', 'follow'),
     ),
-    settingsText: (name) =>
-      readSmallFile(sessionPaths(existingFolder(name)).settings, fs.constants.O_NOFOLLOW, 'settings as JSON'),
+    settingsText: (name) => readTextOrThrow(sessionPaths(existingFolder(name)).settings, 'settings as JSON', 'refuse'),
     settingsReader(name) {
       const path = sessionPaths(paths.session(name)).settings;
-      const text = cachedRead(path, clocks, () => readSmallFile(path, fs.constants.O_NOFOLLOW, 'settings as JSON'));
+      const text = cachedRead(path, clocks, () => readTextOrThrow(path, 'settings as JSON', 'refuse'));
       return () => {
         existingFolder(name);
         return text();
@@ -157,20 +154,4 @@ function prepareFolders(paths: WorkspacePaths): void {
   }
   wrapDiskErrors('make a folder in', paths.root, () => ensureFolderDurably(paths.sessions));
   for (const folder of [paths.sessions, paths.own, paths.schemas]) ensureFolder(folder);
-}
-
-/** The text of a file of at most 1 MiB; undefined if there is none. Throws UserError for anything else. */
-function readSmallFile(path: string, flags: number, content: string): string | undefined {
-  return wrapDiskErrors('read', path, () =>
-    useIfExists(path, () => {
-      const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK | flags);
-      try {
-        const stat = fs.fstatSync(fd);
-        if (stat.isFile() && stat.size <= MAX_SETTINGS_BYTES) return fs.readFileSync(fd, 'utf8');
-        throw new UserError(`${path} must be a file of at most 1 MiB with ${content}. Put one there, or remove it.`);
-      } finally {
-        fs.closeSync(fd);
-      }
-    }),
-  );
 }

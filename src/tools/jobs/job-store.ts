@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import type { Jobs } from '../../engine/ports/tool-ports.ts';
+import { currentBootId } from '../../store/fs/process-identity.ts';
 import {
   bootAndFolderId,
   claimCall,
-  currentBootId,
   isThisBoot,
   processState,
   readSupervisorIdentity,

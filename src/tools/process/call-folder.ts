@@ -1,9 +1,8 @@
-import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { errorCode } from '../../base/user-error.ts';
-import { hasProc } from './process-group.ts';
+import { currentBootId, isZombie, processLine, startTimeIn } from '../../store/fs/process-identity.ts';
 
 /** Linux counts a process's start time in ticks; this many per second. */
 const TICKS_PER_SECOND = 100;
@@ -60,23 +59,9 @@ export const isThisBoot = ({ boot }: SupervisorIdentity): boolean => boot === cu
  */
 export function processState({ pid, start }: SupervisorIdentity): 'lives' | 'gone' | 'replaced' {
   const line = processLine(pid);
-  if (line === null) return 'gone';
+  if (line === undefined) return 'gone';
   if (startTimeIn(line) !== start) return 'replaced';
-  return statFields(line)[0] === 'Z' ? 'gone' : 'lives';
-}
-
-/** Whether a process of this system runs; a zombie does not. */
-export function isProcessRunning(pid: number): boolean {
-  const line = processLine(pid);
-  return line !== null && statFields(line)[0] !== 'Z';
-}
-
-/** Identifies this boot of the machine. */
-export function currentBootId(): string {
-  bootId ??= hasProc
-    ? readSmallFile('/proc/sys/kernel/random/boot_id').trim()
-    : outputOf('sysctl', ['-n', 'kern.bootsessionuuid']);
-  return bootId;
+  return isZombie(line) ? 'gone' : 'lives';
 }
 
 /** How long ago it started, in ms; by the kernel's clock if available, which clock changes do not affect. */
@@ -84,30 +69,6 @@ export function runningForMs(folder: string, { start }: SupervisorIdentity): num
   const uptime = readSmallFile('/proc/uptime').split(' ')[0];
   if (uptime) return Math.max(0, Number(uptime) * 1000 - (Number(start) * 1000) / TICKS_PER_SECOND);
   return Math.max(0, Date.now() - fs.statSync(callFiles(folder).pid).mtimeMs);
-}
-
-let bootId: string | undefined;
-
-function processLine(pid: number): string | null {
-  if (hasProc) return readSmallFile(`/proc/${pid}/stat`) || null;
-  const since = outputOf('ps', ['-o', 'lstart=', '-p', String(pid)]);
-  return since ? `${pid} ${since}` : null;
-}
-
-/** The start time in a line of /proc/<pid>/stat, or after the number in the output of `ps`. */
-function startTimeIn(line: string): string | undefined {
-  return line.includes(')') ? statFields(line)[19] : /^\d+ +(.+)$/.exec(line)?.[1]?.trim();
-}
-
-/** The fields from the state on. The name before it may contain anything, brackets and spaces too. */
-const statFields = (line: string): string[] => line.slice(line.lastIndexOf(')') + 2).split(' ');
-
-function outputOf(program: string, args: string[]): string {
-  try {
-    return execFileSync(program, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
-  } catch {
-    return '';
-  }
 }
 
 /** Files in the folder of a call. `boot` and `exit` exist from the start; `cut` if part of the output was not kept. */

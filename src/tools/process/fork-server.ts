@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
 import { basename } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isProcessRunning, processState, signalName } from './call-folder.ts';
-import { hasProc } from './process-group.ts';
+import { hasProc, isProcessRunning } from '../../store/fs/process-identity.ts';
+import { processState, signalName } from './call-folder.ts';
 import { awaitSupervisorIdentity } from './recover-command.ts';
 import {
   controlSocket,

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
-import * as fs from 'node:fs';
 import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { hasProc } from '../../store/fs/process-identity.ts';
 
 /** How long processes may take to end after SIGTERM, before SIGKILL. After an abort all of it takes under a second. */
 const GRACE_MS = 2000;
@@ -127,6 +127,3 @@ export function guardGroup(group: number): () => void {
     guard.stdin.destroy();
   };
 }
-
-/** Whether this system has /proc. */
-export const hasProc = fs.existsSync('/proc/self/stat');

@@ -1,0 +1,51 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { openApprovalPolls } from '../../src/daemon/watch/approval-polls.ts';
+import { workspacePaths } from '../../src/store/layout/layout.ts';
+
+function waiting() {
+  const root = mkdtempSync(join(tmpdir(), 'agentd-approvals-'));
+  onTestFinished(() => rmSync(root, { recursive: true }));
+  const paths = workspacePaths(root);
+  const folder = join(paths.session('demo'), 'approvals');
+  mkdirSync(folder, { recursive: true });
+  const heard: string[] = [];
+  const polls = openApprovalPolls(paths, (name) => heard.push(name));
+  return { polls, heard, folder, save: (text: string) => writeFileSync(join(folder, '1.json'), text) };
+}
+
+test('an answer saved before the first check is reported, and once only', () => {
+  const { polls, heard, save } = waiting();
+  save('{ "decision": "allow" }');
+  polls.check('demo');
+  polls.check('demo');
+  polls.poll();
+  expect(heard).toEqual(['demo']);
+});
+
+test('each save of an answer is reported at the next poll', () => {
+  const { polls, heard, save } = waiting();
+  save('{}');
+  polls.check('demo');
+  save('{ "decision"');
+  polls.poll();
+  save('{ "decision": "deny" }');
+  polls.poll();
+  polls.poll();
+  expect(heard).toEqual(['demo', 'demo', 'demo']);
+});
+
+test('a session where nothing waits is reported once and polled no more', () => {
+  const { polls, heard, folder, save } = waiting();
+  polls.check('demo');
+  expect(heard).toEqual([]);
+  save('{}');
+  polls.check('demo');
+  rmSync(join(folder, '1.json'));
+  polls.poll();
+  save('{}');
+  polls.poll();
+  expect(heard).toEqual(['demo', 'demo']);
+});
