@@ -40,13 +40,12 @@ export async function chatInTerminal(terminal: ChatTerminal): Promise<void> {
   if (conversation.isRunning()) output.write(`${words.left(session)}\n`);
 }
 
-/** The session, its last answer and how to get help; calls that wait are shown by whoever follows it. */
+/** The session and how to get help. */
 async function greet({ client, session, words }: ChatTerminal, area: LiveArea): Promise<void> {
   if (!exists({ client, session })) return area.line(words.newSession(stripControls(session)));
-  const { title, session: state } = await client.show(session);
+  const { title } = await client.show(session);
   area.line(colorize('bold', stripControls(title ? `${session}: ${title}` : session)));
   area.line(colorize('dim', words.hint));
-  if (state.runEnd && !state.run && !state.approvals.open) area.line(stripControls(state.runEnd.text));
 }
 
 /** Until its first message a new session has no folder. */

@@ -141,8 +141,11 @@ export function openTranscript(
 
   return {
     tell(update: SessionUpdate): void {
-      if (update.is === 'text') hear(update.text);
-      else if (update.is === 'event' && !tellOfStep(update) && !tellOfTool(update)) tellOfRun(update);
+      if (update.is === 'text') return hear(update.text);
+      const { run, runEnd, approvals } = update.session;
+      // Where it begins: how the last run ended.
+      if (update.is === 'state') return printOnce(runEnd && !run && !approvals.open ? runEnd.text : '');
+      if (!tellOfStep(update) && !tellOfTool(update)) tellOfRun(update);
     },
     /** The tool that is working now, in a few words. */
     tool: (): string => [...calls.values()].map(({ name }) => name).at(-1) ?? '',
