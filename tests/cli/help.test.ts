@@ -18,7 +18,10 @@ test('the help of agentd reads as it was agreed', async () => {
 test('every command that a file defines has a help page, with no line wider than 100', async () => {
   const pages = await renderCommandHelp();
   const commands = pages.map(({ command }) => command.replace(/^agentctl ?/, '')).filter((name) => name !== '');
-  const files = readdirSync('src/frontends/cli/commands').map((file) => `../../src/frontends/cli/commands/${file}`);
+  const folders = ['commands', 'live'];
+  const files = folders.flatMap((folder) =>
+    readdirSync(`src/frontends/cli/${folder}`).map((file) => `../../src/frontends/cli/${folder}/${file}`),
+  );
   const modules: object[] = await Promise.all(files.map((file) => import(file)));
   const defined = modules.flatMap((module) => Object.values(module).flatMap(commandNameIn));
   expect([...commands].sort()).toEqual(defined.sort());

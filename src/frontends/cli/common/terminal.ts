@@ -1,5 +1,6 @@
 import { styleText } from 'node:util';
 import { escapeInvisible, escapeMisleading } from '../../../base/strings.ts';
+import { fitToWidth } from './cell-text.ts';
 
 /** C0 and C1 controls but tab and line feed: what a model or a file says must not steer the terminal. */
 const CONTROL_CHARS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
@@ -123,20 +124,4 @@ export function openScreen(out: Pick<NodeJS.WriteStream, 'write' | 'isTTY' | 'co
       if (isMidLine) out.write('\n');
     },
   };
-}
-
-/** As much of a text as fits into so many cells; letters of East Asia take two. */
-function fitToWidth(text: string, cells: number): string {
-  let used = 0;
-  let kept = '';
-  for (const char of text) {
-    used += /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\u{1f300}-\u{1faff}]/u.test(
-      char,
-    )
-      ? 2
-      : 1;
-    if (used > cells) break;
-    kept += char;
-  }
-  return kept;
 }

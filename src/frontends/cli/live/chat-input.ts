@@ -77,16 +77,12 @@ function decide({ decision, id }: Decision, calls: readonly ApprovalRequest[], w
   return { is: 'decision', call, decision };
 }
 
-/**
- * The session and the message that decides about a call. Throws `NoSuchApproval` if that call, to the letter, does not
- * wait any more.
- */
+/** The message that decides about a call. Throws `NoSuchApproval` if that call, to the letter, does not wait any more. */
 export async function decisionMessage(
   client: Client,
   { call, decision }: Extract<ChatInput, { is: 'decision' }>,
-): Promise<{ session: string; message: MessageContent }> {
-  const waiting = await client.approvalRequest(call.session, call.id);
-  return { session: call.session, message: approvalMessage(waiting, call.hash, decision) };
+): Promise<MessageContent> {
+  return approvalMessage(await client.approvalRequest(call.session, call.id), call.hash, decision);
 }
 
 /** A waiting call to the letter, and how to answer it. Characters that steer a terminal or deceive are escaped. */

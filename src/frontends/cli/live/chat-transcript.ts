@@ -1,5 +1,6 @@
 import { legible } from '../../../base/strings.ts';
 import type { SessionUpdate } from '../../../client/index.ts';
+import type { EventOf } from '../../../protocol/session/event.ts';
 import { inlineText } from '../../../protocol/session/log-entry.ts';
 import { formatArgs, type ShownSession, stepLabel } from '../commands/watch-run.ts';
 import { colorize, formatDuration, stripControls, toSingleLine } from '../common/terminal.ts';
@@ -13,6 +14,44 @@ const MAX_LINE_CHARS = 120;
 /** A text that begins like this may be a plan for the daemon to read: it is shown once it has turned out to be an answer. */
 const MAYBE_JSON = /^\s*(?:$|[{[`])/;
 
+/** Prints the text of the model: as it streams, and each answer once. */
+function openAnswers(area: Pick<LiveArea, 'line' | 'text'>) {
+  /** The text of the call in flight, and how much of it is on the screen. */
+  let heard = '';
+  let printed = 0;
+  /** The last answer on the screen. */
+  let answer = '';
+  return {
+    hear(text: string): void {
+      heard += text;
+      if (MAYBE_JSON.test(heard)) return;
+      area.text(heard.slice(printed));
+      printed = heard.length;
+    },
+    /** The call in flight is over; null if its text is for the daemon, or if it failed. */
+    end(text: string | null): void {
+      const shown = heard.slice(0, printed);
+      const rest = text?.startsWith(shown) ? text.slice(printed) : (text ?? '');
+      const isOther = text !== null && !text.startsWith(shown);
+      if (isOther) area.line(stripControls(rest));
+      else if (rest.trim() !== '') area.text(rest);
+      const last = isOther ? '\n' : shown + rest;
+      if (last.trim() !== '' && !last.endsWith('\n')) area.text('\n');
+      if (text?.trim()) answer = text;
+      [heard, printed] = ['', 0];
+    },
+    /** Prints a text unless it is on the screen, as the last answer or a part of it. */
+    printOnce(text: string): void {
+      if (text.trim() === '' || answer.includes(text.trim())) return;
+      answer = text;
+      area.line(stripControls(text));
+    },
+    forget(): void {
+      answer = '';
+    },
+  };
+}
+
 /**
  * Prints what happens in a session: the text of the model as it comes, each tool call in one line when it has ended,
  * changes of steps, and how runs end. `isMine` says whether a message was sent from here, and so is on the screen.
@@ -22,85 +61,18 @@ export function openTranscript(
   words: LiveWording,
   isMine: (message: string) => boolean,
 ) {
-  /** The text of the call in flight, and how much of it is on the screen. */
-  let heard = '';
-  let printed = 0;
-  /** The last answer on the screen. */
-  let answer = '';
+  const answers = openAnswers(area);
   const calls = new Map<string, { name: string; args: string }>();
   const line = (colour: Colour, text: string) => area.line(colorize(colour, toSingleLine(text, MAX_LINE_CHARS)));
 
-  const hear = (text: string) => {
-    heard += text;
-    if (MAYBE_JSON.test(heard)) return;
-    area.text(heard.slice(printed));
-    printed = heard.length;
-  };
-  const endAnswer = (text: string, isQuery: boolean) => {
-    const shown = heard.slice(0, printed);
-    if (!isQuery && text.trim() !== '') {
-      if (text.startsWith(shown)) area.text(text.slice(printed));
-      else area.line(stripControls(text));
-      answer = text;
+  const tellOfCall = ({ event }: EventUpdate): void => {
+    if (event.type === 'tool.started' || event.type === 'approval.asked') calls.set(event.call, event);
+    else if (event.type === 'tool.finished' || event.type === 'tool.interrupted') {
+      line(...callLine(event, calls.get(event.call), words));
+      calls.delete(event.call);
+    } else if (event.type === 'approval.answered') {
+      line(event.decision === 'allow' ? 'green' : 'yellow', `${event.decision} (${event.by})`);
     }
-    if (!(text || shown).endsWith('\n') && (printed > 0 || (!isQuery && text.trim() !== ''))) area.text('\n');
-    [heard, printed] = ['', 0];
-  };
-  /** A text that may be on the screen already, as the last answer or a part of it. */
-  const printOnce = (text: string) => {
-    if (text.trim() === '' || answer.includes(text.trim())) return;
-    answer = text;
-    area.line(stripControls(text));
-  };
-
-  const tellOfStep = ({ event, session }: EventUpdate): boolean => {
-    switch (event.type) {
-      case 'step.started':
-        line('bold', `▶ ${stepLabel(session, event.step)}`);
-        return true;
-      case 'step.completed':
-        line('green', `✓ ${stepLabel(session, event.step)}${event.by === 'timeout' ? ` (${words.assumed})` : ''}`);
-        return true;
-      case 'step.failed':
-        line('red', `✗ ${stepLabel(session, event.step)}: ${event.error}`);
-        return true;
-      case 'step.blocked':
-        line('yellow', `⚑ ${stepLabel(session, event.step)}: ${event.error}`);
-        return true;
-      case 'step.skipped':
-        line('dim', `– ${stepLabel(session, event.step)}`);
-        return true;
-      case 'step.reopened':
-        line('dim', `○ ${stepLabel(session, event.step)}`);
-        return true;
-      default:
-        return false;
-    }
-  };
-  const tellOfTool = ({ event }: EventUpdate): boolean => {
-    const label = 'call' in event ? toolLabel(calls.get(event.call)) : '';
-    switch (event.type) {
-      case 'approval.asked':
-      case 'tool.started':
-        calls.set(event.call, event);
-        return true;
-      case 'tool.finished': {
-        const time = event.ms < 1000 ? '' : ` (${formatDuration(event.ms)})`;
-        const output = event.ok ? '' : `: ${inlineText(event.output)}`;
-        line(event.ok ? 'dim' : 'red', `${event.ok ? '·' : '✗'} ${label}${time}${output}`);
-        break;
-      }
-      case 'tool.interrupted':
-        line('yellow', `✗ ${label}: ${words.interrupted}: ${event.why}`);
-        break;
-      case 'approval.answered':
-        line(event.decision === 'allow' ? 'green' : 'yellow', `  ${event.decision} (${event.by})`);
-        return true;
-      default:
-        return false;
-    }
-    calls.delete(event.call);
-    return true;
   };
   const tellOfRun = ({ event, session }: EventUpdate): void => {
     switch (event.type) {
@@ -108,17 +80,17 @@ export function openTranscript(
         if (!isMine(event.id)) line('cyan', `» ${event.command ? `/${event.command} ` : ''}${inlineText(event.body)}`);
         break;
       case 'run.started':
-        answer = '';
+        answers.forget();
         break;
       case 'run.resumed':
-        answer = '';
+        answers.forget();
         line('dim', words.resumed);
         break;
       case 'model.answered':
-        endAnswer(event.text, event.consult !== undefined);
+        answers.end(event.consult === undefined ? event.text : null);
         break;
       case 'model.failed':
-        endAnswer('', true);
+        answers.end(null);
         line('yellow', `${event.error}${event.retry_at ? ` (${words.retry})` : ''}`);
         break;
       case 'plan.edited':
@@ -127,13 +99,14 @@ export function openTranscript(
         for (const one of event.ignored) line('yellow', `  ${one}`);
         break;
       case 'run.rested':
-        if (session.approvals.open === null) calls.clear();
         // A call that waits for approval is shown to the letter by itself.
-        if (!session.approvals.open) printOnce(event.text);
+        if (session.approvals.open) break;
+        calls.clear();
+        answers.printOnce(event.text);
         break;
       case 'reply.committed':
         if (event.reply.status === 'joined') line('dim', words.joined);
-        else if (event.reply.approval === undefined) printOnce(event.reply.text);
+        else if (event.reply.approval === undefined) answers.printOnce(event.reply.text);
         break;
       default:
     }
@@ -141,16 +114,54 @@ export function openTranscript(
 
   return {
     tell(update: SessionUpdate): void {
-      if (update.is === 'text') hear(update.text);
-      else if (update.is === 'event' && !tellOfStep(update) && !tellOfTool(update)) tellOfRun(update);
+      if (update.is === 'text') answers.hear(update.text);
+      else if (update.is === 'state') {
+        // Where it begins: how the last run ended.
+        const { run, runEnd, approvals } = update.session;
+        if (runEnd && !run && !approvals.open) answers.printOnce(runEnd.text);
+      } else {
+        const step = stepLine(update, words);
+        if (step) line(...step);
+        tellOfCall(update);
+        tellOfRun(update);
+      }
     },
     /** The tool that is working now, in a few words. */
     tool: (): string => [...calls.values()].map(({ name }) => name).at(-1) ?? '',
   };
 }
 
-const toolLabel = (call: { name: string; args: string } | undefined): string =>
-  call ? legible(`${call.name} ${formatArgs(call.args)}`) : '';
+/** A change of a step in one line; null for any other event. */
+function stepLine({ event, session }: EventUpdate, words: LiveWording): [Colour, string] | null {
+  switch (event.type) {
+    case 'step.started':
+      return ['bold', `▶ ${stepLabel(session, event.step)}`];
+    case 'step.completed':
+      return ['green', `✓ ${stepLabel(session, event.step)}${event.by === 'timeout' ? ` (${words.assumed})` : ''}`];
+    case 'step.failed':
+      return ['red', `✗ ${stepLabel(session, event.step)}: ${event.error}`];
+    case 'step.blocked':
+      return ['yellow', `⚑ ${stepLabel(session, event.step)}: ${event.error}`];
+    case 'step.skipped':
+      return ['dim', `– ${stepLabel(session, event.step)}`];
+    case 'step.reopened':
+      return ['dim', `○ ${stepLabel(session, event.step)}`];
+    default:
+      return null;
+  }
+}
+
+/** A tool call that has ended in one line; what it printed only if it failed. */
+function callLine(
+  event: EventOf<'tool.finished' | 'tool.interrupted'>,
+  call: { name: string; args: string } | undefined,
+  words: LiveWording,
+): [Colour, string] {
+  const label = call ? legible(`${call.name} ${formatArgs(call.args)}`) : event.call;
+  if (event.type === 'tool.interrupted') return ['yellow', `✗ ${label}: ${words.interrupted}: ${event.why}`];
+  const time = event.ms < 1000 ? '' : ` (${formatDuration(event.ms)})`;
+  return event.ok ? ['dim', `· ${label}${time}`] : ['red', `✗ ${label}${time}: ${inlineText(event.output)}`];
+}
 
 /** The plan folded into one line, such as "2/5 · Download the report · 4 s · shell". `now` in ms since 1970. */
 export function formatChatStatus(

@@ -86,8 +86,8 @@ async function chatByLines(client: Client, session: string, { workspace }: Globa
       print(stripControls(await answerHere(client, session, input, words)));
       continue;
     }
-    const { session: to, message } =
-      input.is === 'decision' ? await decisionMessage(client, input) : { session, message: { text: input.text } };
+    const to = input.is === 'decision' ? input.call.session : session;
+    const message = input.is === 'decision' ? await decisionMessage(client, input) : { text: input.text };
     exit = await sendAndWait(client, to, message, { wait: true, workspace }, { mustExist: false });
     calls = await waitingCalls(client, session);
   }
