@@ -1,5 +1,4 @@
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import axe from 'axe-core';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
@@ -108,14 +107,12 @@ function watchFaults(context: BrowserContext, url: string): void {
   context.on('request', (request) => expect.soft(request.url().startsWith(`${url}/`), request.url()).toBe(true));
 }
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-
 /** Waits until what `look` finds is as the matcher says. */
 export const eventually = <T>(look: () => T) => expect.poll(look, { timeout: 15_000 });
 
 /** Checks the page by the rules of axe-core, on a phone and a desktop, light and dark, and that it fits both widths. */
 export async function expectAccessible(page: Page, looks: readonly Look[] = SOME_LOOKS): Promise<void> {
-  await page.evaluate(AXE);
+  await page.evaluate(axe.source);
   for (const [width, colorScheme] of looks) {
     await page.setViewportSize({ width, height: 800 });
     await page.emulateMedia({ colorScheme });

@@ -46,18 +46,47 @@ webTest(
     await page.getByRole('button', { name: 'Log out' }).click();
     await page.getByLabel('Token').waitFor();
     expect(await page.context().cookies()).toEqual([]);
+    for (const [text, shown] of [
+      [desk.token, page.getByText('No sessions yet.')],
+      ['wrong', page.getByLabel('Token')],
+    ] as const) {
+      await page.goto(`${desk.url}/#token=${text}`);
+      await shown.waitFor();
+      expect(page.url()).toBe(`${desk.url}/`);
+      await page.context().clearCookies();
+      await page.evaluate('localStorage.clear()');
+    }
   },
 );
 
-webTest('a token in the address logs in and stays in no history; another one leads to the field', [], async (desk) => {
-  const page = await desk.open();
-  expect(page.url()).toBe(`${desk.url}/`);
-  await page.getByText('No sessions yet.').waitFor();
-  await page.context().clearCookies();
-  await page.goto(`${desk.url}/?again#token=wrong`);
-  await page.getByLabel('Token').waitFor();
-  expect(page.url()).toBe(`${desk.url}/`);
-});
+webTest(
+  'the files of the page are open to all, and come with rules that forbid everything but them',
+  [],
+  async ({ url }) => {
+    for (const path of ['/', '/app.js', '/app.css', '/icon.svg']) {
+      const { status, headers } = await ask(url, '', 'GET', path, { headers: { authorization: undefined } });
+      expect([path, status]).toEqual([path, 200]);
+      const rules = String(headers['content-security-policy']).split('; ');
+      expect(rules).toEqual(
+        expect.arrayContaining([
+          ...["default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "base-uri 'none'"],
+          ...[
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+          ],
+        ]),
+      );
+      expect(rules.join()).not.toMatch(/unsafe|http|\*/);
+      expect(headers).toMatchObject({
+        'x-content-type-options': 'nosniff',
+        'cross-origin-opener-policy': 'same-origin',
+        'referrer-policy': 'no-referrer',
+      });
+    }
+  },
+);
 
 webTest(
   'a task is sent and watched: plan, live text, folded calls, evidence, reply; and paused, continued, cancelled',
@@ -67,19 +96,15 @@ webTest(
     { text: ['Writing ', 'it now.'], hang: 'first' },
   ],
   async (desk) => {
-    const t0 = Date.now();
-    const mark = (w: string) => console.error('MARK', w, Date.now() - t0);
     await desk.startDaemon();
-    mark('daemon');
     const page = await desk.open();
-    mark('open');
     await page.getByRole('link', { name: 'New session' }).press('Enter');
     await page.getByLabel('Name of the session').fill('demo');
     await page.getByLabel('Task').fill('Count and report');
     await page.keyboard.press('Enter');
     const log = page.getByRole('log');
     await log.getByText('Agent is writing').waitFor();
-    mark(`await log.getByText('Agent is writing').`);
+
     await log.getByText('Writing', { exact: true }).waitFor();
     await log.locator('strong', { hasText: 'three' }).waitFor();
     const header = page.getByRole('main').getByRole('status');
@@ -88,7 +113,7 @@ webTest(
 
     await log.locator('summary', { hasText: 'wc -w' }).press('Enter');
     await log.getByText('exit 0').waitFor();
-    mark(`await log.getByText('exit 0').waitFor();`);
+
     const steps = page.getByRole('region', { name: 'Plan' });
     await steps.locator('summary', { hasText: 'Count' }).press('Enter');
     await steps.getByText('the words of the model').waitFor();
@@ -101,17 +126,16 @@ webTest(
 
     await page.getByRole('button', { name: 'Stop' }).press('Enter');
     await header.getByText('paused').waitFor();
-    mark(`await header.getByText('paused').waitFor`);
+
     desk.model.add({ text: 'Going on.', hang: 'before' }, { text: 'x' });
     await page.getByRole('button', { name: 'Continue' }).press('Enter');
     await header.getByText('running').waitFor();
     await page.getByRole('button', { name: 'Cancel' }).press('Enter');
-    mark(`await page.getByRole('button', { name: '`);
+
     await page.getByRole('button', { name: 'Yes, end it' }).press('Enter');
     await header.getByText('failed').waitFor();
-    mark(`await header.getByText('failed').waitFor`);
+
     await log.getByText('Reply: Cancelled').first().waitFor();
-    mark(`await log.getByText('Reply: Cancelled').`);
   },
 );
 

@@ -67,11 +67,24 @@ export function showSession(name: string | undefined): void {
   void follow(name, transcript, closing.signal);
 }
 
+/** Events that come within this time are shown together, in ms: a long log must not be drawn once for each of them. */
+const GATHER_MS = 16;
+
 async function follow(name: string, transcript: Transcript, signal: AbortSignal): Promise<void> {
   const refresh = createRefresh(name, signal);
   refresh();
+  let gathered: StreamMessage[] = [];
+  const show = () => {
+    const messages = gathered;
+    gathered = [];
+    if (!signal.aborted) takeMessages(name, transcript, messages, refresh);
+  };
+  const gather = (messages: StreamMessage[]) => {
+    if (gathered.length === 0) setTimeout(show, GATHER_MS);
+    gathered.push(...messages);
+  };
   try {
-    await readEventStream(name, 0, (messages) => takeMessages(name, transcript, messages, refresh), signal);
+    await readEventStream(name, 0, gather, signal);
   } catch (error) {
     update(name, { problem: error instanceof ApiProblem ? error : new ApiProblem(0, String(error)) });
   }
@@ -87,6 +100,9 @@ function takeMessages(name: string, transcript: Transcript, messages: StreamMess
   if (messages.some(({ id, event }) => id !== undefined || event === 'void')) refresh();
 }
 
+/** Between two looks at the state, in ms. */
+const REFRESH_MS = 100;
+
 /** Reads the state again; at most one request is under way, and one more follows what has changed meanwhile. */
 function createRefresh(name: string, signal: AbortSignal): () => void {
   let [isReading, isStale] = [false, false];
@@ -97,6 +113,7 @@ function createRefresh(name: string, signal: AbortSignal): () => void {
     while (isStale && !signal.aborted) {
       isStale = false;
       await readState(name, signal);
+      await new Promise((later) => setTimeout(later, REFRESH_MS));
     }
     isReading = false;
   };
