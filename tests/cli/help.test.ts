@@ -18,7 +18,8 @@ test('the help of agentd reads as it was agreed', async () => {
 test('every command that a file defines has a help page, with no line wider than 100', async () => {
   const pages = await renderCommandHelp();
   const commands = pages.map(({ command }) => command.replace(/^agentctl ?/, '')).filter((name) => name !== '');
-  const files = readdirSync('src/frontends/cli/commands').map((file) => `../../src/frontends/cli/commands/${file}`);
+  const folders = ['commands', 'admin'].map((name) => `src/frontends/cli/${name}`);
+  const files = folders.flatMap((folder) => readdirSync(folder).map((file) => `../../${folder}/${file}`));
   const modules: object[] = await Promise.all(files.map((file) => import(file)));
   const defined = modules.flatMap((module) => Object.values(module).flatMap(commandNameIn));
   expect([...commands].sort()).toEqual(defined.sort());
@@ -45,7 +46,7 @@ test('what is not understood ends with 2, names the fault and says where to look
     [[], 'No command given'],
     [['send'], 'Usage: agentctl send <session> [text..]'],
     [['list', '--zork'], 'Unknown argument: zork'],
-    [['send', 'demo', 'hi', '--limit-iterations', 'x'], '--limit-iterations takes a whole number'],
+    [['send', 'demo', 'hi', '--iterations', 'x'], '--limit-iterations takes a whole number'],
     [['send', 'demo', 'hi', '--from', 'a', '--from', 'b'], '--from was given 2 times'],
     [['send', 'demo', 'hi', '--timeout', '3'], 'timeout -> wait'],
     [['send', 'demo'], 'standard input is empty'],

@@ -23,7 +23,7 @@ const FLOORS: Record<string, readonly string[]> = {
   client: ['sessions', 'inspect', 'actions', 'index.ts'],
   frontends: ['command-line.ts', 'agentd', 'http', 'openai', 'acp', 'mcp', 'cli'],
   'frontends/http': ['common', 'access', 'routes', 'server', 'index.ts'],
-  'frontends/cli': ['common', 'commands', 'parser', 'index.ts'],
+  'frontends/cli': ['common', 'commands', 'admin', 'parser', 'index.ts'],
 };
 /** Rooms and floors without folders. */
 const FLAT = ['base', 'models', 'main'];

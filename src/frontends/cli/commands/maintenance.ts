@@ -3,14 +3,14 @@ import { UserError } from '../../../base/user-error.ts';
 import { addSettingsOptions, modelSettingsFromFlags, workspaceRoot } from '../../command-line.ts';
 import { defineCommand, type Finding, JSON_OPTION, openWorkspaceClient, SESSION_ARG } from '../common/command.ts';
 import { EXIT_CODES } from '../common/exit-codes.ts';
-import { colorize, print, printJson, printNote, stripControls } from '../common/terminal.ts';
+import { colorize, print, printDone, printJson, printNote, stripControls } from '../common/terminal.ts';
 
 export const archive = defineCommand({
   usage: 'archive <session>',
   describe: 'Move a session to .archive/',
   builder: (cli) => cli.positional('session', SESSION_ARG),
   async run(args) {
-    print(`Moved to ${await (await openWorkspaceClient(args)).archive(args.session)}`);
+    printDone(`Moved to ${await (await openWorkspaceClient(args)).archive(args.session)}`);
     return 'ok';
   },
 });
@@ -32,7 +32,7 @@ export const remove = defineCommand({
       return 'error';
     }
     await client.remove(args.session);
-    print(`Deleted ${what}`);
+    printDone(`Deleted ${what}`);
     return 'ok';
   },
 });
@@ -62,7 +62,7 @@ export const rename = defineCommand({
       .positional('session', SESSION_ARG)
       .positional('name', { type: 'string', demandOption: true, describe: 'The new name' }),
   async run(args) {
-    print(`Renamed to ${await (await openWorkspaceClient(args)).rename(args.session, args.name)}`);
+    printDone(`Renamed to ${await (await openWorkspaceClient(args)).rename(args.session, args.name)}`);
     return 'ok';
   },
 });
