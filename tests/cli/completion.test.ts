@@ -16,8 +16,8 @@ test('completion prints a script for each shell that asks agentctl for the words
       expect([shell, code, out]).toEqual([shell, 0, expect.stringContaining(sign)]);
       expect(out).toContain('agentctl --get-yargs-completions');
     }
-    const { code, err } = await runHere(['completion', 'fsh']);
-    expect([code, err]).toEqual([2, 'No completion for "fsh". Did you mean "fish"? Shells: bash, zsh, fish, powershell.\n']);
+    const { code, err } = await runHere(['completion', 'fishh']);
+    expect([code, err]).toEqual([2, 'No completion for "fishh". Did you mean "fish"? Shells: bash, zsh, fish, powershell.\n']);
   } finally {
     if (SHELL === undefined) Reflect.deleteProperty(process.env, 'SHELL');
     else Object.assign(process.env, { SHELL });

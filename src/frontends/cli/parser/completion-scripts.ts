@@ -32,8 +32,8 @@ Register-ArgumentCompleter -Native -CommandName agentctl -ScriptBlock {
 const SHELLS = ['bash', 'zsh', 'fish', 'powershell'] as const;
 
 /**
- * What `agentctl completion <shell>` prints; undefined where yargs prints it, after this process was told which shell is
- * meant. Throws UserError for a shell that is not known.
+ * What `agentctl completion <shell>` prints; undefined where yargs prints it, after `env` was told the shell.
+ * Throws UserError for a shell that is not known.
  */
 export function completionScript(shell: string, env: NodeJS.ProcessEnv): string | undefined {
   const known = SHELLS.find((name) => name === (shell === 'pwsh' ? 'powershell' : shell));
