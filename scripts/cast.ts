@@ -2,7 +2,8 @@
  * `npm run cast`: records `npm run demo` for the front page. Everything shown was printed by the real programs; only the scratch
  * path and the port are replaced, so that two recordings differ in little but their times.
  */
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { asciicast } from './cast/asciicast.ts';
 import { film, still } from './cast/picture.ts';
@@ -27,15 +28,31 @@ cutWhilePaused(join(workspace, '.sessions', 'demo', 'events.jsonl'));
 const shown = await record(agentctl('show', 'demo'));
 rmSync(workspace, { recursive: true });
 
+const killed = await recordKill();
+
 const paused = watched.findIndex(({ text }) => text.startsWith('■ paused'));
 if (paused < 0) throw new Error('agentctl watch never saw the run pause; is the machine very busy? Try again');
 write('docs/demo.cast', asciicast('npm run demo', typed('npm run demo', demo)));
 write('docs/demo.svg', film('npm run demo', typed('npm run demo', demo)));
 write('docs/show.svg', still('agentctl show', typed('agentctl show demo', shown)));
+write('docs/kill.svg', still('kill -9 in the middle of a command', typed('sh docs/examples/kill-9.sh', killed)));
 write('docs/watch.svg', still('agentctl watch', typed('agentctl watch demo --follow', watched.slice(0, paused + 1))));
 
 function agentctl(...args: string[]): string[] {
   return [AGENTCTL, ...args, '--workspace', workspace];
+}
+
+/** Runs the example with the `agentctl` that was just built. */
+async function recordKill(): Promise<Line[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'agentd-kill-'));
+  try {
+    symlinkSync(AGENTCTL, join(folder, 'agentctl'));
+    const env = { ...process.env, PATH: `${folder}:${process.env['PATH']}` };
+    mkdirSync(join(folder, 'ws'), { mode: 0o700 });
+    return await record(['docs/examples/kill-9.sh', join(folder, 'ws')], { program: 'sh', env });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 /** Makes the session, so that it can be watched before the demo drops its task. */

@@ -5,12 +5,17 @@ import { createInterface } from 'node:readline';
 /** A line of a terminal, and when it came, in seconds after the first line of its program. */
 export type Line = { at: number; text: string };
 
-/** Runs a node program and returns what it printed. `heard` is told each line at once; `signal` ends it, which is no error. */
+type Recording = { heard?: (text: string) => void; signal?: AbortSignal; program?: string; env?: NodeJS.ProcessEnv };
+
+/**
+ * Runs a program, node unless another is named, and returns what it printed. `heard` is told each line at once; `signal` ends it,
+ * which is no error.
+ */
 export async function record(
   args: string[],
-  { heard, signal }: { heard?: (text: string) => void; signal?: AbortSignal } = {},
+  { heard, signal, program = process.execPath, env = process.env }: Recording = {},
 ): Promise<Line[]> {
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'], env });
   signal?.addEventListener('abort', () => child.kill('SIGINT'));
   const ended = once(child, 'close');
   const lines: Line[] = [];

@@ -73,13 +73,21 @@ function checkKeyVariable(name: string | undefined): void {
 
 const SCRIPTED_PREFIX = 'scripted:';
 
-/** The flags again, as words for a process in another folder. */
-export function daemonArgv({ config, model, baseUrl, apiKeyEnv, logLevel, allowNetworkFs }: DaemonFlags): string[] {
+/** The flags again, as words for a process in another folder; their paths start from `base`. */
+export function daemonArgv(
+  { config, model, baseUrl, apiKeyEnv, logLevel, allowNetworkFs }: DaemonFlags,
+  base: string = process.cwd(),
+): string[] {
   checkKeyVariable(apiKeyEnv);
   const script = model?.startsWith(SCRIPTED_PREFIX)
-    ? SCRIPTED_PREFIX + resolve(model.slice(SCRIPTED_PREFIX.length))
+    ? SCRIPTED_PREFIX + resolve(base, model.slice(SCRIPTED_PREFIX.length))
     : model;
-  const flags = { config: config && resolve(config), model: script, 'base-url': baseUrl, 'api-key-env': apiKeyEnv };
+  const flags = {
+    config: config && resolve(base, config),
+    model: script,
+    'base-url': baseUrl,
+    'api-key-env': apiKeyEnv,
+  };
   const given = Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value]));
   return [...given, ...(allowNetworkFs ? ['--allow-network-fs'] : []), '--log-level', logLevel];
 }
@@ -103,6 +111,9 @@ export function isPlainWord(word: string | undefined): word is string {
 
 /** The built page, as `agentctl serve` serves it: the same place from `src/` and from `dist/`. */
 export const pageFile = (name: string): URL => new URL(`../../dist/web/${name}`, import.meta.url);
+
+/** The pages of the docs, which the package has beside its programs. */
+export const DOCS_FOLDER = new URL('../../docs/', import.meta.url);
 
 /** Our own version. Left to itself, yargs takes that of the package we are installed in. */
 export function packageVersion(): string {

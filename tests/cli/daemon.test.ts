@@ -22,6 +22,22 @@ test('the daemon is started, looked at and stopped, and each says so when it is 
   expect((await ctl(['status'])).code).toBe(3);
 });
 
+test('restart keeps the flags of the daemon but those that are given, and starts one where none runs', async () => {
+  const { ctl, root, path } = desk();
+  const flags = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(2, -1);
+  const pid = async (): Promise<number> => JSON.parse((await ctl(['status', '--json'])).out).daemon.pid;
+  expect(await ctl(['restart', '--model', 'runbook'])).toMatchObject({ code: 0, err: '' });
+  const first = await pid();
+  writeFileSync(path('other.json'), '{}');
+  expect((await ctl(['restart', '--config', path('other.json')])).code).toBe(0);
+  const second = await pid();
+  expect(second).not.toBe(first);
+  const kept = ['--workspace', root, '--config', path('other.json'), '--model', 'runbook', '--log-level', 'info'];
+  expect(flags(second)).toEqual(kept);
+  writeFileSync(path('other.json'), '{ "mode": "zigzag" }');
+  expect(await ctl(['restart'])).toMatchObject({ code: 1, err: expect.stringContaining('zigzag') });
+});
+
 test('a script is looked for where the command is given', async () => {
   const at = desk();
   script(at, [{ text: 'Hello.' }]);
@@ -81,7 +97,7 @@ test('what is asked for while the daemon is down is done when it comes up', asyn
   ];
   const model = script(at, answers);
   await at.ctl(['start', '--model', model]);
-  expect((await at.ctl(['send', 'demo', 'Look and tell', '--limit-iterations', '1', '--wait'])).code).toBe(5);
+  expect((await at.ctl(['send', 'demo', 'Look and tell', '--iterations', '1', '--wait'])).code).toBe(5);
   await at.ctl(['stop']);
   const asked = await at.ctl(['continue', 'demo', 'and be brief', '--json']);
   expect(asked).toMatchObject({ code: 0, err: expect.stringContaining(`agentctl start --workspace ${at.root}`) });

@@ -24,7 +24,7 @@ test('a run that pauses, waits or fails ends with 5, 6 or 7', async () => {
     ]),
   );
   const send = (name: string, ...more: string[]) => at.ctl(['send', name, name, '--wait', ...more]);
-  expect((await send('pausing', '--limit-iterations', '1')).code).toBe(5);
+  expect((await send('pausing', '--iterations', '1')).code).toBe(5);
   expect((await send('waiting')).code).toBe(6);
   expect((await send('failing')).code).toBe(7);
   expect((await at.ctl(['watch', 'waiting'])).code).toBe(6);

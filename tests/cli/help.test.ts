@@ -18,7 +18,7 @@ test('the help of agentd reads as it was agreed', async () => {
 test('every command that a file defines has a help page, with no line wider than 100', async () => {
   const pages = await renderCommandHelp();
   const commands = pages.map(({ command }) => command.replace(/^agentctl ?/, '')).filter((name) => name !== '');
-  const folders = ['commands', 'live'];
+  const folders = ['commands', 'admin', 'live'];
   const files = folders.flatMap((folder) =>
     readdirSync(`src/frontends/cli/${folder}`).map((file) => `../../src/frontends/cli/${folder}/${file}`),
   );
@@ -48,7 +48,7 @@ test('what is not understood ends with 2, names the fault and says where to look
     [[], 'No command given'],
     [['send'], 'Usage: agentctl send <session> [text..]'],
     [['list', '--zork'], 'Unknown argument: zork'],
-    [['send', 'demo', 'hi', '--limit-iterations', 'x'], '--limit-iterations takes a whole number'],
+    [['send', 'demo', 'hi', '--iterations', 'x'], '--limit-iterations takes a whole number'],
     [['send', 'demo', 'hi', '--from', 'a', '--from', 'b'], '--from was given 2 times'],
     [['send', 'demo', 'hi', '--timeout', '3'], 'timeout -> wait'],
     [['send', 'demo'], 'standard input is empty'],

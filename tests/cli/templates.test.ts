@@ -82,7 +82,7 @@ test('templates are listed with their parameters, and one with faults ends the l
 test('a plan that is not completed is not kept', async () => {
   const at = withTemplate();
   await at.serve('--model', script(at, WORK));
-  await at.ctl(['send', 'demo', '/run report city=x', '--limit-iterations', '1', '--wait']);
+  await at.ctl(['send', 'demo', '/run report city=x', '--iterations', '1', '--wait']);
   const { code, err } = await at.ctl(['save-template', 'demo', 'mine']);
   expect([code, err]).toEqual([1, expect.stringContaining('The plan is paused')]);
 });

@@ -39,7 +39,7 @@ test('what a daemon wrote is rebuilt byte for byte after all of it was deleted',
   fs.mkdirSync(join(session, 'inbox'), { recursive: true });
   fs.writeFileSync(join(session, 'inbox/1.md'), 'Look at the notes');
   await at.has('.sessions/demo/outbox/1.md');
-  await at.ctl(['send', 'demo', 'Now draw', '--limit-iterations', '2', '--wait']);
+  await at.ctl(['send', 'demo', 'Now draw', '--iterations', '2', '--wait']);
   daemon.child.kill('SIGTERM');
   await daemon.ended;
   const projections = () => ({

@@ -24,7 +24,7 @@ const FLOORS: Record<string, readonly string[]> = {
   frontends: ['command-line.ts', 'agentd', 'http', 'web', 'openai', 'acp', 'mcp', 'cli'],
   'frontends/http': ['common', 'access', 'routes', 'server', 'index.ts'],
   'frontends/web': ['text', 'data', 'views', 'app.tsx'],
-  'frontends/cli': ['common', 'commands', 'live', 'parser', 'index.ts'],
+  'frontends/cli': ['common', 'commands', 'admin', 'live', 'parser', 'index.ts'],
 };
 /** Rooms and floors without folders. */
 const FLAT = ['base', 'models', 'main'];

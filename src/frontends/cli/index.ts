@@ -3,11 +3,12 @@ import { errorCode, UserError } from '../../base/user-error.ts';
 import { DOCS_WIDTH } from '../command-line.ts';
 import { type CliServices, openWorkspaceClient } from './common/command.ts';
 import { EXIT_CODES, type ExitName } from './common/exit-codes.ts';
-import { print, printNote } from './common/terminal.ts';
+import { configureOutput, print, printError } from './common/terminal.ts';
 import { findQuickCommand } from './parser/quick-line.ts';
 
 /** Runs one command line. Resolves with its exit code; faults a person can mend are said without a stack. */
-export async function runAgentctl(argv: string[], parts: CliServices): Promise<number> {
+export async function runAgentctl(given: string[], parts: CliServices): Promise<number> {
+  const argv = takeOutputFlags(given);
   for (const stream of [process.stdout, process.stderr]) stream.on('error', onStreamError);
   let exit: ExitName = 'ok';
   try {
@@ -17,16 +18,44 @@ export async function runAgentctl(argv: string[], parts: CliServices): Promise<n
     const quick = findQuickCommand(argv, parts);
     if (quick) return EXIT_CODES[await quick()].code;
     const sessions = argv[0] === COMPLETION_FLAG ? await sessionNames(argv) : [];
-    const { buildAgentctlParser } = await import('./parser/yargs-parser.ts');
-    await buildAgentctlParser(dashToStdinFlag(argv), { parts, width: terminalWidth(), ended, sessions }).parseAsync();
+    if (argv[0] === 'completion' && argv[1] !== undefined && !argv[1].startsWith('-')) {
+      const { completionScript } = await import('./parser/completion-scripts.ts');
+      const script = completionScript(argv[1], process.env);
+      if (script !== undefined) process.stdout.write(script);
+      if (script !== undefined) return EXIT_CODES.ok.code;
+      argv.splice(1, 1);
+    }
+    const { buildAgentctlParser, expandHelp } = await import('./parser/yargs-parser.ts');
+    await buildAgentctlParser(expandHelp(dashToStdinFlag(argv)), {
+      parts,
+      width: terminalWidth(),
+      ended,
+      sessions,
+    }).parseAsync();
     return EXIT_CODES[exit].code;
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     const exit = exitCodeOf(error);
-    printNote(error.message);
+    printError(error.message);
     if (isJsonWanted(argv)) print(escapeInvisible(JSON.stringify(errorEnvelope(error, exit))));
     return exit;
   }
+}
+
+const QUIET_FLAGS: readonly string[] = ['-q', '--quiet'];
+const NO_COLOR_FLAG = '--no-color';
+
+/**
+ * Applies the flags that say how to print, and returns the other words: they hold for every command, also for those
+ * that are read without yargs. Behind `--` they are words of a message.
+ */
+function takeOutputFlags(argv: string[]): string[] {
+  if (argv[0] === COMPLETION_FLAG) return argv;
+  const end = argv.indexOf('--');
+  const flags = end < 0 ? argv : argv.slice(0, end);
+  configureOutput({ quiet: flags.some((word) => QUIET_FLAGS.includes(word)), color: !flags.includes(NO_COLOR_FLAG) });
+  const others = flags.filter((word) => word !== NO_COLOR_FLAG && !QUIET_FLAGS.includes(word));
+  return end < 0 ? others : [...others, ...argv.slice(end)];
 }
 
 /** Faults that have an exit code of their own, by name: the client is loaded only where it is used. */

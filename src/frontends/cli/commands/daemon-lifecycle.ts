@@ -1,23 +1,65 @@
-import { errorText, UserError } from '../../../base/user-error.ts';
+import { readFileSync, readlinkSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { errorCode, errorText, UserError } from '../../../base/user-error.ts';
+import type { Client } from '../../../client/index.ts';
 import { Role } from '../../../protocol/workspace/access-tokens.ts';
-import { addDaemonOptions, daemonArgv } from '../../command-line.ts';
+import { parsePlainDaemonLine } from '../../agentd/daemon-flags.ts';
+import { addDaemonOptions, addSettingsOptions, type DaemonFlags, daemonArgv } from '../../command-line.ts';
 import { defineCommand, JSON_OPTION, openWorkspaceClient } from '../common/command.ts';
 import { EXIT_CODES } from '../common/exit-codes.ts';
-import { formatTable, print, printJson, printNote } from '../common/terminal.ts';
+import { formatTable, print, printDone, printError, printJson, printNote } from '../common/terminal.ts';
 
 export const start = defineCommand({
   usage: 'start',
   describe: 'Start the daemon in the background',
   builder: (cli) => addDaemonOptions(cli),
   async run(args, { program }) {
-    const client = await openWorkspaceClient(args);
-    const owner = await client.start({ program, args: daemonArgv(args) }).catch((error: unknown) => {
-      throw lostStartRace(error) ?? error;
-    });
-    print(`The daemon is running: process ${owner.pid}, workspace ${client.paths.root}, log ${client.paths.log}`);
+    await startDaemon(await openWorkspaceClient(args), { program, args: daemonArgv(args) });
     return 'ok';
   },
 });
+
+async function startDaemon(client: Client, launch: { program: string; args: string[] }): Promise<void> {
+  const owner = await client.start(launch).catch((error: unknown) => {
+    throw lostStartRace(error) ?? error;
+  });
+  printDone(`The daemon is running: process ${owner.pid}, workspace ${client.paths.root}, log ${client.paths.log}`);
+}
+
+export const restart = defineCommand({
+  usage: 'restart',
+  describe: 'Stop the daemon, if one is running, and start it with the same flags; a flag given here replaces its own',
+  builder: (cli) =>
+    addSettingsOptions(cli).epilogue(
+      'The new daemon has the environment of this shell, including keys. If a service manager runs the daemon, restart it there.',
+    ),
+  async run(args, { program }) {
+    const client = await openWorkspaceClient(args);
+    const owner = client.daemon();
+    const { config, model, baseUrl, apiKeyEnv } = args;
+    const given = Object.entries({ config: config && resolve(config), model, baseUrl, apiKeyEnv });
+    const { flags, cwd } = owner ? flagsOfDaemon(owner.pid) : { flags: { logLevel: 'info' as const }, cwd: undefined };
+    const kept = { ...flags, ...Object.fromEntries(given.filter(([, value]) => value !== undefined)) };
+    const launch = { program, args: daemonArgv(kept, model === undefined ? cwd : undefined) };
+    if (owner) await client.stop();
+    await startDaemon(client, launch);
+    return 'ok';
+  },
+});
+
+/** What a running daemon was started with, and the folder its paths start from. Throws UserError if that is unknown. */
+function flagsOfDaemon(pid: number): { flags: DaemonFlags; cwd: string } {
+  try {
+    const [, ...words] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1);
+    const flags = parsePlainDaemonLine(words.slice(words.findIndex((word) => !word.startsWith('-')) + 1));
+    if (flags) return { flags, cwd: readlinkSync(`/proc/${pid}/cwd`) };
+  } catch (error) {
+    if (errorCode(error) === undefined) throw error;
+  }
+  throw new UserError(
+    `Cannot tell which flags process ${pid} was started with, so nothing was stopped. Use agentctl stop, then agentctl start with the flags you want.`,
+  );
+}
 
 /** Several processes may start a daemon at once; they share a log, and each loser names the owner in it. */
 function lostStartRace(error: unknown): UserError | undefined {
@@ -41,7 +83,7 @@ export const stop = defineCommand({
       );
     }
     const owner = await (await openWorkspaceClient(args)).stop();
-    print(`The daemon has stopped (it was process ${owner.pid}).`);
+    printDone(`The daemon has stopped (it was process ${owner.pid}).`);
     return 'ok';
   },
 });
@@ -112,7 +154,7 @@ export const serve = defineCommand({
       ...(args.mcp ? [(await import('../../mcp/http-endpoint.ts')).mcpProtocol()] : []),
     ];
     const server = await serveHttp(client, {
-      ...{ port: args.port, socket: args.socket, complain: printNote, protocols },
+      ...{ port: args.port, socket: args.socket, complain: printError, protocols },
     });
     print(`SERVING ${server.url}`);
     await stopped;

@@ -6,6 +6,7 @@ import {
   formatLocalTime,
   formatTable,
   print,
+  printError,
   printJson,
   printNote,
   stripControls,
@@ -29,29 +30,85 @@ const NAME_WIDTH = 40;
 export const list = defineCommand({
   usage: 'list',
   aliases: ['ls'],
-  describe: 'List the sessions',
-  builder: (cli) => cli.option('json', JSON_OPTION),
+  describe: 'List the sessions, those that need you first; child sessions are counted',
+  builder: (cli) =>
+    cli.option('json', JSON_OPTION).option('all', { type: 'boolean', alias: 'a', describe: 'Show child sessions too' }),
   run: (args) => listSessions(args),
 });
 
-export async function listSessions(args: JsonOptions): Promise<ExitName> {
+export async function listSessions(args: JsonOptions & { all?: boolean | undefined }): Promise<ExitName> {
   const client = await openWorkspaceClient(args);
-  const sessions: SessionOverview[] = [];
-  for await (const session of client.list()) sessions.push(session);
+  const found: SessionOverview[] = [];
+  for await (const session of client.list()) found.push(session);
+  const sessions = sortFamilies(found);
   if (args.json) printJson(sessions);
   else if (sessions.length === 0)
     printNote(`No sessions in ${client.paths.root}. Create one with: agentctl send demo "…"`);
-  else print(formatSessions(sessions, client.daemon() !== undefined));
+  else print(formatSessions(sessions, { isServed: client.daemon() !== undefined, all: args.all === true }));
   const fault = await client.settingsFault();
-  if (fault !== null) printNote(stripControls(fault));
+  if (fault !== null) printError(stripControls(fault));
   return 'ok';
 }
 
-function formatSessions(sessions: SessionOverview[], isServed: boolean): string {
+/** A person is waited for: for an answer, or for a file to be fixed. */
+const needsPerson = ({ standing, problem, settings }: SessionOverview): boolean =>
+  standing === 'waiting' || problem !== null || settings !== null;
+
+/** How much a session is a person's business: what needs one, what one may resume, what is at work, the rest. */
+function urgency(one: SessionOverview): number {
+  if (needsPerson(one)) return 0;
+  return one.standing === 'paused' ? 1 : one.standing === 'running' ? 2 : 3;
+}
+
+/** What is most urgent first, then what changed last; child sessions follow the session they belong to, by name. */
+export function sortFamilies(sessions: readonly SessionOverview[]): SessionOverview[] {
+  const known = new Map(sessions.map((one) => [one.name, one]));
+  const families = new Map<SessionOverview, SessionOverview[]>();
+  for (const one of sessions) {
+    const root = rootOf(one, known);
+    families.set(root, [...(families.get(root) ?? []), one]);
+  }
+  const ranked = [...families.values()].map((family) => ({
+    family,
+    rank: Math.min(...family.map(urgency)),
+    changed:
+      family
+        .map(({ changed }) => changed ?? '')
+        .toSorted()
+        .at(-1) ?? '',
+  }));
+  ranked.sort((a, b) => a.rank - b.rank || (a.changed < b.changed ? 1 : a.changed > b.changed ? -1 : 0));
+  return ranked.flatMap(({ family }) => family);
+}
+
+/** The ancestor that is listed at the margin: that of a child whose parent is gone is the child itself. */
+function rootOf(one: SessionOverview, known: ReadonlyMap<string, SessionOverview>): SessionOverview {
+  const parent = one.parent === null ? undefined : known.get(one.parent);
+  return parent ? rootOf(parent, known) : one;
+}
+
+/** Child sessions that need nobody are counted behind the name of their root. */
+function foldChildren(sessions: readonly SessionOverview[]): Array<{ shown: SessionOverview; hidden: number }> {
+  const known = new Map(sessions.map((one) => [one.name, one]));
+  const hidden = new Map<SessionOverview, number>();
+  const shown = sessions.filter((one) => {
+    const root = rootOf(one, known);
+    if (root === one || needsPerson(one)) return true;
+    hidden.set(root, (hidden.get(root) ?? 0) + 1);
+    return false;
+  });
+  return shown.map((one) => ({ shown: one, hidden: hidden.get(one) ?? 0 }));
+}
+
+export function formatSessions(
+  sessions: SessionOverview[],
+  { isServed, all }: { isServed: boolean; all: boolean },
+): string {
+  const rows = all ? sessions.map((shown) => ({ shown, hidden: 0 })) : foldChildren(sessions);
   const [head = '', ...lines] = formatTable([
     ['SESSION', 'STATE', 'STEPS', 'LAST CHANGE', 'TITLE'],
-    ...sessions.map((one) => [
-      treeLabel(one, sessions),
+    ...rows.map(({ shown: one, hidden }) => [
+      `${treeLabel(one, rows)}${hidden === 0 ? '' : ` (${hidden} ${hidden === 1 ? 'child' : 'children'})`}`,
       stateLabel(one, isServed),
       one.plan ? `${one.plan.completed}/${one.plan.total}` : '-',
       one.changed ? formatLocalTime(one.changed) : '-',
@@ -64,9 +121,9 @@ function formatSessions(sessions: SessionOverview[], isServed: boolean): string 
   return [colorize('bold', head), ...lines.map((line) => line.trimEnd())].join('\n');
 }
 
-/** A child is shown by the last part of its name, under its parent; by its whole name if the parent is gone. */
-function treeLabel({ name, parent }: SessionOverview, all: SessionOverview[]): string {
-  if (parent === null || !all.some((one) => one.name === parent)) return toSingleLine(name, NAME_WIDTH);
+/** A child is shown by the last part of its name, under its parent; by its whole name if the parent is not shown. */
+function treeLabel({ name, parent }: SessionOverview, rows: ReadonlyArray<{ shown: SessionOverview }>): string {
+  if (parent === null || !rows.some(({ shown }) => shown.name === parent)) return toSingleLine(name, NAME_WIDTH);
   const depth = name.split('~').length - 1;
   return `${'  '.repeat(depth - 1)}└ ${toSingleLine(name.slice(parent.length), NAME_WIDTH)}`;
 }

@@ -3,7 +3,16 @@ import { UserError } from '../../../base/user-error.ts';
 import { addSettingsOptions, modelSettingsFromFlags, workspaceRoot } from '../../command-line.ts';
 import { defineCommand, type Finding, JSON_OPTION, openWorkspaceClient, SESSION_ARG } from '../common/command.ts';
 import { EXIT_CODES } from '../common/exit-codes.ts';
-import { colorize, formatTable, print, printJson, printNote, stripControls, toSingleLine } from '../common/terminal.ts';
+import {
+  colorize,
+  formatTable,
+  print,
+  printDone,
+  printJson,
+  printNote,
+  stripControls,
+  toSingleLine,
+} from '../common/terminal.ts';
 
 export const settings = defineCommand({
   usage: 'settings [session]',
@@ -32,7 +41,7 @@ export const archive = defineCommand({
   describe: 'Move a session to .archive/',
   builder: (cli) => cli.positional('session', SESSION_ARG),
   async run(args) {
-    print(`Moved to ${await (await openWorkspaceClient(args)).archive(args.session)}`);
+    printDone(`Moved to ${await (await openWorkspaceClient(args)).archive(args.session)}`);
     return 'ok';
   },
 });
@@ -54,7 +63,7 @@ export const remove = defineCommand({
       return 'error';
     }
     await client.remove(args.session);
-    print(`Deleted ${what}`);
+    printDone(`Deleted ${what}`);
     return 'ok';
   },
 });
@@ -84,7 +93,7 @@ export const rename = defineCommand({
       .positional('session', SESSION_ARG)
       .positional('name', { type: 'string', demandOption: true, describe: 'The new name' }),
   async run(args) {
-    print(`Renamed to ${await (await openWorkspaceClient(args)).rename(args.session, args.name)}`);
+    printDone(`Renamed to ${await (await openWorkspaceClient(args)).rename(args.session, args.name)}`);
     return 'ok';
   },
 });

@@ -5,7 +5,7 @@ import type { Client, PlanWorkingCopy } from '../../../client/index.ts';
 import { defineCommand, openSession, SESSION_PREFIX_ARG } from '../common/command.ts';
 import { EXIT_CODES } from '../common/exit-codes.ts';
 import { addSendOptions, sendAndWait } from '../common/send-and-wait.ts';
-import { print, printNote, stripControls } from '../common/terminal.ts';
+import { print, printError, printNote, stripControls } from '../common/terminal.ts';
 import { printDiff, printHistory } from './plan-revisions.ts';
 
 /** Plan actions that are sent to the daemon as a message. */
@@ -178,7 +178,7 @@ function runEditor(path: string): Promise<number | string> {
 }
 
 async function askToEditAgain(problem: string): Promise<boolean> {
-  printNote(problem);
+  printError(problem);
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   const closed = new Promise<string>((resolve) => terminal.once('close', () => resolve('n')));
   const answer = await Promise.race([terminal.question('Edit it again? [Y/n] '), closed]);

@@ -12,6 +12,7 @@ import {
   SESSION_PREFIX_ARG,
 } from '../common/command.ts';
 import type { ExitName } from '../common/exit-codes.ts';
+import { formatCommand } from '../common/next-command.ts';
 import { addSendOptions, defineMessageCommand, sendAndWait } from '../common/send-and-wait.ts';
 import {
   colorize,
@@ -127,24 +128,18 @@ export const approvals = defineCommand({
 /** The call to the letter, why it waits and until when, and the commands that answer it. */
 function formatWaitingCall(
   { session, id, tool, shows, why, expires_at, problem }: ApprovalRequest,
-  { workspace }: GlobalOptions,
+  place: GlobalOptions,
 ): string {
-  const flag = workspace === undefined ? '' : `--workspace ${quoteForShell(workspace)} `;
-  const target = `${flag}${quoteForShell(session)} ${id}`;
   const call = stripControls(`${tool} ${shows}`).replaceAll('\n', '\n    ');
   return [
     colorize('bold', `${toSingleLine(session, 200)} ${id}: ${toSingleLine(why, 200)}`),
     `    ${call}`,
     ...(problem === null ? [] : [`  ${colorize('yellow', toSingleLine(problem, 1000))}`]),
     `  If nobody answers by ${formatLocalTime(expires_at)}, it is denied.`,
-    `  agentctl approve ${target}`,
-    `  agentctl deny ${target}`,
+    `  ${formatCommand(['approve', session, `${id}`], place)}`,
+    `  ${formatCommand(['deny', session, `${id}`], place)}`,
   ].join('\n');
 }
-
-/** One word of a command line, whatever the name holds: it is meant to be copied. */
-const quoteForShell = (word: string): string =>
-  /^[\w.,/@+-][\w.,/@+~-]*$/.test(word) ? word : `'${stripControls(word).replaceAll("'", "'\\''")}'`;
 
 export const jobs = defineCommand({
   usage: 'jobs <session> [action] [job]',

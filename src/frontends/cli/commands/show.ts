@@ -2,6 +2,7 @@ import type { ApprovalRequest, ChildDetails, SessionDetails } from '../../../cli
 import {
   type CliServices,
   defineCommand,
+  type GlobalOptions,
   type JobListing,
   JSON_OPTION,
   type JsonOptions,
@@ -9,11 +10,12 @@ import {
   SESSION_PREFIX_ARG,
 } from '../common/command.ts';
 import type { ExitName } from '../common/exit-codes.ts';
+import { formatCommand, nextCommands } from '../common/next-command.ts';
 import { colorize, formatLocalTime, print, printJson, stripControls, toSingleLine } from '../common/terminal.ts';
 
 export const show = defineCommand({
   usage: 'show <session>',
-  describe: 'Show the plan, its progress and why the run stopped',
+  describe: 'Show the plan, its progress, why the run stopped and what to do next',
   builder: (cli) => cli.positional('session', SESSION_PREFIX_ARG).option('json', JSON_OPTION),
   run: (args, parts) => showSession(args, parts.jobs),
 });
@@ -30,8 +32,15 @@ export async function showSession(
     printJson({ ...detailsAsJson(shown), jobs: running });
   } else {
     const fault = await client.settingsFault();
-    const lines = [await formatDetails(shown, client.daemon() !== undefined), ...formatRunningJobs(running)];
-    print([...lines, ...(fault === null ? [] : ['', colorize('yellow', stripControls(fault))])].join('\n'));
+    const isServed = client.daemon() !== undefined;
+    const lines = [
+      await formatDetails(shown, isServed),
+      ...formatRunningJobs(running),
+      ...(fault === null ? [] : ['', colorize('yellow', stripControls(fault))]),
+      '',
+      ...formatNext(nextCommands(shown, isServed), args),
+    ];
+    print(lines.join('\n'));
   }
   return 'ok';
 }
@@ -56,8 +65,13 @@ async function formatDetails(
     ...(planProblem ? ['', colorize('yellow', stripControls(planProblem))] : []),
     ...(settingsProblem ? ['', colorize('yellow', stripControls(settingsProblem))] : []),
     ...(inbox > 0 ? ['', `Messages in the inbox: ${inbox}`] : []),
-    ...(isServed || (!session.run && inbox === 0) ? [] : ['', 'No daemon is running. To resume: agentctl start']),
+    ...(isServed || (!session.run && inbox === 0) ? [] : ['', 'No daemon is running.']),
   ].join('\n');
+}
+
+/** The commands below each other, to copy. */
+function formatNext(commands: readonly string[][], place: GlobalOptions): string[] {
+  return commands.map((words, n) => `${n === 0 ? 'Next: ' : '      '}${colorize('bold', formatCommand(words, place))}`);
 }
 
 function formatRunningJobs(running: JobListing[]): string[] {

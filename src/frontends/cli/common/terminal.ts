@@ -10,6 +10,18 @@ export function print(text: string): void {
   process.stdout.write(`${escapeMisleading(text)}\n`);
 }
 
+/** What the flags of a command line say about output: set once, before anything is printed. */
+const output = { quiet: false, color: true };
+
+export function configureOutput(wanted: Partial<typeof output>): void {
+  Object.assign(output, wanted);
+}
+
+/** Prints that something was done. It is no result: with `--quiet` the exit code alone says so. */
+export function printDone(text: string): void {
+  if (!output.quiet) print(text);
+}
+
 /** Prints a line unchanged, byte for byte, unless the output is a terminal. */
 export function printRawLine(line: string): void {
   if (process.stdout.isTTY) print(line);
@@ -21,8 +33,13 @@ export function printJson(value: unknown): void {
   print(escapeInvisible(JSON.stringify(value, null, 2)));
 }
 
-/** Prints a note for a person to standard error; never part of the output. */
+/** Prints a note for a person to standard error, unless `--quiet` is given; never part of the output. */
 export function printNote(text: string): void {
+  if (!output.quiet) printError(text);
+}
+
+/** Prints what went wrong, to standard error. */
+export function printError(text: string): void {
   process.stderr.write(`${escapeMisleading(text)}\n`);
 }
 
@@ -38,9 +55,9 @@ export function toSingleLine(text: string, max: number): string {
   return points.length <= max ? line : `${points.slice(0, max - 1).join('')}…`;
 }
 
-/** Colours only on a terminal that wants them: not in a pipe, not with NO_COLOR, not with TERM=dumb. */
+/** Colours only on a terminal that wants them: not in a pipe, not with `--no-color`, NO_COLOR or TERM=dumb. */
 export function colorize(format: Parameters<typeof styleText>[0], text: string): string {
-  const wanted = process.stdout.isTTY && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb';
+  const wanted = output.color && process.stdout.isTTY && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb';
   return wanted ? styleText(format, text, { validateStream: false }) : text;
 }
 

@@ -3,7 +3,10 @@ import yargs from 'yargs';
 import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import { DOCS_WIDTH, packageVersion, rejectRepeatedFlags, WORKSPACE_OPTION } from '../../command-line.ts';
-import { acp, mcp, open, serve, start, stop, takeover, token } from '../commands/daemon-lifecycle.ts';
+import { config } from '../admin/config-file.ts';
+import { help, PAGES } from '../admin/help-pages.ts';
+import { usage } from '../admin/usage-report.ts';
+import { acp, mcp, open, restart, serve, start, stop, takeover, token } from '../commands/daemon-lifecycle.ts';
 import { list } from '../commands/list.ts';
 import { archive, doctor, rebuild, remove, rename, settings } from '../commands/maintenance.ts';
 import { plan } from '../commands/plan-actions.ts';
@@ -44,6 +47,9 @@ const BOOLEAN_FLAGS = new Set([
   'follow',
   'always',
   'once',
+  'all',
+  'quiet',
+  'no-color',
   'answer-approvals',
   'print',
   'help',
@@ -86,6 +92,9 @@ export function buildAgentctlParser(
     )
     .parserConfiguration({ 'greedy-arrays': false, 'parse-positional-numbers': false })
     .option('workspace', { ...WORKSPACE_OPTION, global: true })
+    // Both are taken off the command line before; here they are for the help and the completion.
+    .option('quiet', { type: 'boolean', alias: 'q', describe: 'Print results and errors only, no notes', global: true })
+    .option('no-color', { type: 'boolean', describe: 'Print no colours; NO_COLOR=1 does the same', global: true })
     .demandCommand(1, 'No command given.')
     .strict()
     .wrap(width)
@@ -117,7 +126,7 @@ type DefaultCompletion = (found: (error: Error | null, words: string[] | undefin
 function addCompletion(cli: Argv<GlobalOptions>, sessions: string[]): void {
   cli.completion(
     COMPLETION_COMMAND,
-    'Print a completion script for bash or zsh',
+    'Print a completion script; name a shell: bash, zsh, fish or powershell',
     (current: string, args: { _: string[] }, usual: DefaultCompletion, done: (words: string[]) => void) => {
       const [, name, ...words] = args._;
       const takesSession = COMMANDS.some(
@@ -127,6 +136,14 @@ function addCompletion(cli: Argv<GlobalOptions>, sessions: string[]): void {
       else usual((_, found) => done(found ?? []));
     },
   );
+}
+
+/** `help <command>` is `<command> --help`; of a page of the docs it is a command. */
+export function expandHelp(argv: string[]): string[] {
+  const [first, topic] = argv;
+  if (first !== 'help') return argv;
+  if (topic === undefined || topic.startsWith('-')) return ['help', PAGES, ...argv.slice(1)];
+  return COMMANDS.some((command) => isCalled(command, topic)) ? [topic, '--help'] : argv;
 }
 
 const commandName = (usage: string): string => usage.split(' ')[0] ?? usage;
@@ -173,11 +190,12 @@ export async function renderCommandHelp(): Promise<Array<{ command: string; help
 
 /** Every command, in the order of `--help`. */
 const COMMANDS: readonly CliCommand[] = [
-  ...[start, stop, takeover, status],
+  ...[start, stop, restart, takeover, status],
   ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approvals, approve, deny],
   ...[chat, top],
   ...[list, show, plan, why, jobs, watch, log],
-  ...[templates, saveTemplate, settings],
+  ...[templates, saveTemplate],
+  ...[settings, config, usage, help],
   ...[serve, open, token, acp, mcp],
   ...[archive, remove, rename, rebuild, doctor],
 ];

@@ -1,0 +1,121 @@
+import * as fs from 'node:fs';
+import { dirname } from 'node:path';
+import { UserError } from '../../base/user-error.ts';
+import { replaceFile } from '../../store/fs/replace-file.ts';
+import { parseJson } from '../../store/settings/schema-errors.ts';
+import { checkConfig, checkSettings } from '../../store/settings/settings-check.ts';
+
+/** A settings file, and whose: `agentd.json` of the workspace, or the `session.json` of a session. */
+export type SettingsFile = { path: string; label: string; of: 'workspace' | 'session' };
+
+/** What a check of a settings file found. `fault` has line, column, what was expected, and the nearest known key. */
+export type SettingsFileCheck = { file: string; exists: boolean; fault: string | null; warnings: string[] };
+
+export function checkSettingsFile(file: SettingsFile): SettingsFileCheck {
+  const { label } = file;
+  const text = readSettingsText(file);
+  try {
+    return { file: label, exists: text !== undefined, fault: null, warnings: checkText(file, text) };
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    return { file: label, exists: true, fault: error.message, warnings: [] };
+  }
+}
+
+/** The value of a key such as `limits.iterations`, as the file has it; of the whole file without a key. */
+export function readSetting(file: SettingsFile, key: string | undefined): unknown {
+  const all = parseSettings(file, readSettingsText(file));
+  return key === undefined ? all : valueAt(all, splitKey(key));
+}
+
+/**
+ * Sets a key, or removes it where `value` is undefined. Everything else stays, in its order, notes (`x-…`) included.
+ * The file is replaced in one step, durably, and only if the result is valid and nobody saved it meanwhile; otherwise
+ * throws UserError, and nothing has changed. Returns the warnings about the result.
+ */
+export async function writeSetting(file: SettingsFile, key: string, value: unknown): Promise<string[]> {
+  const before = readSettingsText(file);
+  const all = parseSettings(file, before);
+  const path = splitKey(key);
+  if (value === undefined && valueAt(all, path) === undefined)
+    throw new UserError(`${key} is not set in ${file.label}.`);
+  changeAt(all, path, value);
+  const indent = /^([ \t]+)"/m.exec(before ?? '')?.[1] ?? 2;
+  const after = `${JSON.stringify(all, null, indent)}\n`;
+  const warnings = checkText(file, after);
+  if (readSettingsText(file) !== before)
+    throw new UserError(`${file.label} was saved by someone else at the same moment. Nothing was changed; try again.`);
+  // A link is kept: the file it leads to is replaced.
+  const target = before === undefined ? file.path : fs.realpathSync(file.path);
+  fs.mkdirSync(dirname(target), { recursive: true, mode: 0o700 });
+  await replaceFile(target, after, { durable: true });
+  return warnings;
+}
+
+/** Takes the text of an argument as JSON where that gives valid settings, else as a string. */
+export async function writeSettingFromText(file: SettingsFile, key: string, text: string): Promise<string[]> {
+  const parsed = parseJson(text);
+  if (!parsed.ok) return writeSetting(file, key, text);
+  try {
+    return await writeSetting(file, key, parsed.value);
+  } catch (error) {
+    if (!(error instanceof UserError) || typeof parsed.value === 'string') throw error;
+    // `model.name 7` means a model of that name. What is wrong with it as JSON is the better complaint.
+    return await writeSetting(file, key, text).catch(() => Promise.reject(error));
+  }
+}
+
+const checkText = ({ label, of }: SettingsFile, text: string | undefined): string[] =>
+  (of === 'workspace' ? checkConfig : checkSettings)(text, label).warnings;
+
+function readSettingsText({ path }: SettingsFile): string | undefined {
+  if (fs.statSync(path, { throwIfNoEntry: false })?.isDirectory())
+    throw new UserError(`${path} is a folder; expected a file. Move it away.`);
+  return fs.existsSync(path) ? fs.readFileSync(path, 'utf8').replace(/^\uFEFF/, '') : undefined;
+}
+
+type JsonObject = Record<string, unknown>;
+
+function parseSettings({ label }: SettingsFile, text = '{}'): JsonObject {
+  const parsed = parseJson(text);
+  if (!parsed.ok) throw new UserError(`${label} is not JSON: ${parsed.why}.`);
+  if (!isObject(parsed.value)) throw new UserError(`${label}: expected an object.`);
+  return parsed.value;
+}
+
+const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function splitKey(key: string): string[] {
+  const path = key.split('.');
+  if (path.some((part) => part === ''))
+    throw new UserError(`Expected a key such as limits.iterations, got ${JSON.stringify(key)}.`);
+  return path;
+}
+
+const isContainer = (value: unknown): value is JsonObject => typeof value === 'object' && value !== null;
+
+function valueAt(value: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>((at, part) => (isContainer(at) && Object.hasOwn(at, part) ? at[part] : undefined), value);
+}
+
+/** Makes the objects on the way. Keys are defined, never assigned: `__proto__` is a key like any other. */
+function changeAt(all: JsonObject, path: readonly string[], value: unknown): void {
+  let here: JsonObject = all;
+  for (const part of path.slice(0, -1)) {
+    const inner = Object.hasOwn(here, part) ? here[part] : undefined;
+    const next = isContainer(inner) ? inner : {};
+    if (next !== inner) define(here, part, next);
+    here = next;
+  }
+  const last = path.at(-1) ?? '';
+  // A list has no other keys: one would be lost without a word.
+  if (Array.isArray(here) && !(/^\d+$/.test(last) && Number(last) <= here.length))
+    throw new UserError(`Expected the number of an item, from 0 to ${here.length}, got "${last}" in ${path.join('.')}.`);
+  if (value !== undefined) define(here, last, value);
+  else if (Array.isArray(here)) here.splice(Number(last), 1);
+  else Reflect.deleteProperty(here, last);
+}
+
+const define = (object: JsonObject, key: string, value: unknown) =>
+  Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });

@@ -1,0 +1,80 @@
+import { errorText } from '../../base/user-error.ts';
+import { readEventLog } from '../../store/event-log/log-reader.ts';
+import { CorruptLogError } from '../../store/fs/store-errors.ts';
+import { sessionPaths } from '../../store/layout/layout.ts';
+import { countRemovedEvents } from '../../store/session/retention.ts';
+
+/** What model calls came to. */
+export type UsageTotal = {
+  calls: number;
+  tokens: number;
+  /** Of the calls whose cost is known. */
+  cost: number;
+  /** Calls whose cost is unknown: neither the endpoint nor the `prices` in the settings say it. */
+  unpriced: number;
+};
+
+export type DayUsage = UsageTotal & { day: string };
+
+export type SessionUsage = UsageTotal & {
+  session: string;
+  days: DayUsage[];
+  /** Events that retention removed from the beginning of the event log: their calls are not counted. */
+  removed_events: number;
+  /** Why the event log cannot be read; then nothing of it is counted. */
+  problem: string | null;
+};
+
+/**
+ * What the model calls of one session came to, by day, from its event log; those of its child sessions are in theirs.
+ * `dayOf`: the day of a time (ISO 8601, UTC) where the reader is, as 2026-01-31.
+ */
+export async function readSessionUsage(
+  { name, folder }: { name: string; folder: string },
+  dayOf: (at: string) => string,
+): Promise<SessionUsage> {
+  const paths = sessionPaths(folder);
+  const days = new Map<string, DayUsage>();
+  let problem: string | null = null;
+  try {
+    await readEventLog(
+      paths,
+      (event) => {
+        if (event.type !== 'model.answered') return;
+        const day = dayOf(event.at);
+        const { tokens, cost } = event.usage;
+        const call = { calls: 1, tokens, cost: cost ?? 0, unpriced: cost === null ? 1 : 0 };
+        days.set(day, { day, ...sumUsage([days.get(day) ?? NO_USAGE, call]) });
+      },
+      'oldest',
+    );
+  } catch (error) {
+    if (!(error instanceof CorruptLogError)) throw error;
+    problem = errorText(error);
+    days.clear();
+  }
+  const all = [...days.values()].sort((a, b) => (a.day < b.day ? -1 : 1));
+  return { session: name, ...sumUsage(all), days: all, removed_events: countRemovedEvents(paths), problem };
+}
+
+const NO_USAGE: UsageTotal = { calls: 0, tokens: 0, cost: 0, unpriced: 0 };
+
+export function sumUsage(parts: readonly UsageTotal[]): UsageTotal {
+  return parts.reduce(
+    (sum, { calls, tokens, cost, unpriced }) => ({
+      calls: sum.calls + calls,
+      tokens: sum.tokens + tokens,
+      cost: sum.cost + cost,
+      unpriced: sum.unpriced + unpriced,
+    }),
+    NO_USAGE,
+  );
+}
+
+/** The days of several sessions together, oldest first. */
+export function sumDays(sessions: readonly SessionUsage[]): DayUsage[] {
+  const days = new Map<string, DayUsage>();
+  for (const one of sessions.flatMap((session) => session.days))
+    days.set(one.day, { day: one.day, ...sumUsage([days.get(one.day) ?? NO_USAGE, one]) });
+  return [...days.values()].sort((a, b) => (a.day < b.day ? -1 : 1));
+}

@@ -1,0 +1,93 @@
+import type { DayUsage, SessionUsage, UsageTotal } from '../../../client/inspect/usage.ts';
+import { defineCommand, type GlobalOptions, JSON_OPTION, openSession, openWorkspaceClient } from '../common/command.ts';
+import {
+  colorize,
+  formatLocalTime,
+  formatTable,
+  print,
+  printError,
+  printJson,
+  printNote,
+  toSingleLine,
+} from '../common/terminal.ts';
+
+export const usage = defineCommand({
+  usage: 'usage [session]',
+  describe: 'Show the tokens and the cost of model calls, by session and by day',
+  builder: (cli) =>
+    cli
+      .positional('session', { type: 'string', describe: 'Only this session and its child sessions' })
+      .option('json', JSON_OPTION)
+      .epilogue(
+        'Days are those of the local time zone. The cost of a call is the one its endpoint reports, else it is computed from model.prices in the settings.',
+      ),
+  async run(args) {
+    const { readSessionUsage, sumDays, sumUsage } = await import('../../../client/inspect/usage.ts');
+    const sessions: SessionUsage[] = [];
+    for (const session of await selectSessions(args))
+      sessions.push(await readSessionUsage(session, (at) => formatLocalTime(at).slice(0, 10)));
+    const days = sumDays(sessions);
+    const total = sumUsage(days);
+    if (args.json) printJson({ sessions, days, total });
+    else if (total.calls === 0) printNote('No model has been called yet.');
+    else print(formatUsage(sumFamilies(sessions, sumUsage), days, total));
+    const unreadable = sessions.filter(({ problem }) => problem !== null);
+    for (const { session, problem } of unreadable)
+      printError(toSingleLine(`Not counted: ${session}: ${problem}`, 1000));
+    for (const { session, removed_events: gone } of sessions)
+      if (gone > 0) printNote(`Not counted: the first ${gone} events of ${session}, which retention has removed.`);
+    return unreadable.length > 0 ? 'error' : 'ok';
+  },
+});
+
+async function selectSessions(
+  args: GlobalOptions & { session: string | undefined },
+): Promise<Array<{ name: string; folder: string }>> {
+  const client = await openWorkspaceClient(args);
+  const { session } = args;
+  const names =
+    session === undefined ? client.sessions() : client.family((await openSession({ ...args, session })).session);
+  return names.map((name) => ({ name, folder: client.folder(name) }));
+}
+
+type NamedUsage = UsageTotal & { session: string };
+
+/** A session together with its child sessions, the most tokens first. */
+function sumFamilies(
+  sessions: readonly SessionUsage[],
+  sum: (parts: readonly UsageTotal[]) => UsageTotal,
+): NamedUsage[] {
+  const families = new Map<string, SessionUsage[]>();
+  for (const one of sessions) {
+    // They come as a tree: the first that is above it is its root.
+    const root = sessions.find(({ session }) => `${one.session}~`.startsWith(`${session}~`))?.session ?? one.session;
+    families.set(root, [...(families.get(root) ?? []), one]);
+  }
+  return [...families]
+    .map(([session, family]) => ({ session, ...sum(family) }))
+    .filter(({ calls }) => calls > 0)
+    .sort((a, b) => b.tokens - a.tokens);
+}
+
+function formatUsage(sessions: readonly NamedUsage[], days: readonly DayUsage[], total: UsageTotal): string {
+  const head = ['CALLS', 'TOKENS', 'COST'];
+  const cells = ({ calls, tokens, cost, unpriced }: UsageTotal) => [
+    `${calls}`,
+    `${tokens}`,
+    unpriced === calls
+      ? 'unknown'
+      : `${cost.toFixed(4)}${unpriced > 0 ? ` and ${unpriced} calls of unknown cost` : ''}`,
+  ];
+  return formatTable([
+    ['SESSION', ...head],
+    ...sessions.map((one) => [toSingleLine(one.session, 40), ...cells(one)]),
+    ['', '', '', ''],
+    ['DAY', ...head],
+    ...days.map((one) => [one.day, ...cells(one)]),
+    ['', '', '', ''],
+    ['TOTAL', ...cells(total)],
+  ])
+    .split('\n')
+    .map((line) => (/^(?:SESSION|DAY|TOTAL) /.test(line) ? colorize('bold', line) : line).trimEnd())
+    .join('\n');
+}

@@ -1,0 +1,42 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { bench, runHere } from '../support/agentctl-here.ts';
+
+test('completion prints a script for each shell that asks agentctl for the words, and names the shells it knows', async () => {
+  const { SHELL } = process.env;
+  try {
+    for (const [shell, sign] of [
+      ['bash', 'complete -o bashdefault'],
+      ['zsh', '#compdef agentctl'],
+      ['fish', 'complete -c agentctl'],
+      ['powershell', 'Register-ArgumentCompleter -Native -CommandName agentctl'],
+      ['pwsh', 'Register-ArgumentCompleter'],
+    ] as const) {
+      const { code, out } = await runHere(['completion', shell]);
+      expect([shell, code, out]).toEqual([shell, 0, expect.stringContaining(sign)]);
+      expect(out).toContain('agentctl --get-yargs-completions');
+    }
+    const { code, err } = await runHere(['completion', 'fishh']);
+    expect([code, err]).toEqual([
+      2,
+      'No completion for "fishh". Did you mean "fish"? Shells: bash, zsh, fish, powershell.\n',
+    ]);
+  } finally {
+    if (SHELL === undefined) Reflect.deleteProperty(process.env, 'SHELL');
+    else Object.assign(process.env, { SHELL });
+  }
+});
+
+test('help prints a page of the docs or the help of a command, and lists the pages', async () => {
+  const at = bench();
+  expect((await at.ctl('help', 'models')).out.trimEnd()).toBe(readFileSync('docs/models.md', 'utf8').trimEnd());
+  expect((await at.ctl('help')).out).toMatch(/^Pages:\n(?: {2}.+\n)*? {2}planning +Plans/);
+  expect((await runHere(['help', 'list'])).out).toBe((await runHere(['list', '--help'])).out);
+  const wrong = await at.ctl('help', 'modles');
+  expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining('Did you mean "models"?') });
+});
+
+test('the npm package has the pages that help shows', () => {
+  const { files }: { files: string[] } = JSON.parse(readFileSync('package.json', 'utf8'));
+  expect(files).toContain('docs/*.md');
+});

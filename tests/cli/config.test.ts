@@ -1,0 +1,100 @@
+import * as fs from 'node:fs';
+import { expect, test } from 'vitest';
+import { bench } from '../support/agentctl-here.ts';
+
+const NOTED = '{\n    "x-why": "asked for by the audit",\n    "limits": { "iterations": 20 },\n    "mode": "dag"\n}\n';
+
+test('set and unset change one key, and keep the order, the indentation and the notes of the file', async () => {
+  const at = bench();
+  at.write('agentd.json', NOTED);
+  expect((await at.ctl('config', 'set', 'limits.iterations', '80')).out).toBe(`${at.path('agentd.json')} is saved.\n`);
+  expect((await at.ctl('config', 'set', 'model.name', '7')).code).toBe(0);
+  expect((await at.ctl('config', 'unset', 'mode')).code).toBe(0);
+  const text = fs.readFileSync(at.path('agentd.json'), 'utf8');
+  expect(text).toContain('{\n    "x-why"');
+  expect(Object.entries(JSON.parse(text))).toEqual([
+    ['x-why', 'asked for by the audit'],
+    ['limits', { iterations: 80 }],
+    ['model', { name: '7' }],
+  ]);
+  expect((await at.ctl('config', 'get', 'model.name')).out).toBe('7\n');
+  expect((await at.ctl('config', 'get', 'model.name', '--json')).out).toBe('"7"\n');
+  expect(JSON.parse((await at.ctl('config', 'get')).out)).toEqual(JSON.parse(text));
+  expect(await at.ctl('config', 'get', 'mode')).toMatchObject({ code: 1, err: 'mode is not set in agentd.json.\n' });
+  expect(await at.ctl('config', 'unset', 'mode')).toMatchObject({ code: 1, err: 'mode is not set in agentd.json.\n' });
+});
+
+test('set refuses what would make the file invalid, names the nearest key, and changes nothing', async () => {
+  const at = bench();
+  at.write('agentd.json', NOTED);
+  for (const [key, value, said] of [
+    ['permision', '[]', 'did you mean "permissions"?'],
+    ['limits.iterations', '0', 'limits.iterations'],
+    ['mode', 'zigzag', 'mode'],
+    ['__proto__.x', '1', '__proto__'],
+    ['limits..x', '1', 'Expected a key such as'],
+    ['permissions', '[{ "deny": "Bash" }]', 'permissions'],
+  ] as const) {
+    const { code, err } = await at.ctl('config', 'set', key, value);
+    expect([key, code, err]).toEqual([key, 1, expect.stringContaining(said)]);
+    expect(fs.readFileSync(at.path('agentd.json'), 'utf8')).toBe(NOTED);
+  }
+  expect(fs.readdirSync(at.root)).toEqual(['agentd.json']);
+});
+
+test('a file with comments or a mistake is not rewritten, unless the change repairs it', async () => {
+  const at = bench();
+  const commented = '{\n  // ask first\n  "approvals": "safe"\n}\n';
+  at.write('agentd.json', commented);
+  const refused = await at.ctl('config', 'set', 'mode', 'dag');
+  expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('agentd.json is not JSON: line 2, column 3') });
+  expect(fs.readFileSync(at.path('agentd.json'), 'utf8')).toBe(commented);
+  at.write('agentd.json', '{ "mode": "zigzag" }');
+  expect((await at.ctl('config', 'set', 'language', 'en')).code).toBe(1);
+  expect((await at.ctl('config', 'set', 'mode', 'dag')).code).toBe(0);
+});
+
+test('--session means the session.json of that session, which need not be there, and never that of a child', async () => {
+  const at = bench();
+  await at.ctl('send', 'demo', 'hello');
+  fs.mkdirSync(at.path('.sessions/demo~step_1'));
+  const file = at.path('.sessions/demo/session.json');
+  expect((await at.ctl('config', 'path', '--session', 'de')).out).toBe(`${file}\n`);
+  expect((await at.ctl('config', 'set', 'title', 'My title', '--session', 'demo')).code).toBe(0);
+  expect((await at.ctl('config', 'set', 'permissions.0', '{ "deny": "browser" }', '--session', 'demo')).code).toBe(1);
+  expect((await at.ctl('config', 'set', 'permissions', '[{ "deny": "browser" }]', '--session', 'demo')).code).toBe(0);
+  expect((await at.ctl('config', 'set', 'permissions.x', '1', '--session', 'demo')).err).toContain('number of an item');
+  expect(JSON.parse(fs.readFileSync(file, 'utf8'))).toEqual({ title: 'My title', permissions: [{ deny: 'browser' }] });
+  const child = await at.ctl('config', 'set', 'mode', 'dag', '--session', 'demo~step_1');
+  expect(child).toMatchObject({ code: 1, err: expect.stringContaining('uses the settings of demo') });
+});
+
+test('a link to the settings is kept, and the file it leads to is changed', async () => {
+  const at = bench();
+  at.write('dotfiles/agentd.json', '{}');
+  fs.symlinkSync(at.path('dotfiles/agentd.json'), at.path('agentd.json'));
+  expect((await at.ctl('config', 'set', 'mode', 'dag')).code).toBe(0);
+  expect(fs.lstatSync(at.path('agentd.json')).isSymbolicLink()).toBe(true);
+  expect(fs.readFileSync(at.path('dotfiles/agentd.json'), 'utf8')).toContain('dag');
+});
+
+test('validate checks the file of the workspace and those of all sessions', async () => {
+  const at = bench();
+  expect(await at.ctl('config', 'validate')).toMatchObject({ code: 0, out: expect.stringContaining('defaults apply') });
+  await at.ctl('send', 'demo', 'hello');
+  at.write('agentd.json', '{ "mode": "dag" }');
+  at.write('.sessions/demo/session.json', '{\n  "limit": { "iterations": 3 }\n}');
+  const { code, out } = await at.ctl('config', 'validate');
+  expect(code).toBe(1);
+  expect(out).toContain('agentd.json: valid\ndemo/session.json, line 2, column 3: unknown key "limit"; did you mean');
+  const told = JSON.parse((await at.ctl('config', 'validate', '--session', 'demo', '--json')).out);
+  expect(told).toEqual([
+    { file: 'demo/session.json', exists: true, fault: expect.stringContaining('"limit"'), warnings: [] },
+  ]);
+});
+
+test('a wrong number of words ends with 2 and says what the action takes', async () => {
+  const at = bench();
+  for (const words of [['set', 'mode'], ['unset'], ['path', 'x'], ['get', 'a', 'b']])
+    expect(await at.ctl('config', ...words)).toMatchObject({ code: 2, err: expect.stringContaining('Usage: ') });
+});

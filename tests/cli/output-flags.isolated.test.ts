@@ -1,0 +1,60 @@
+import { afterEach, expect, test, vi } from 'vitest';
+import { colorize } from '../../src/frontends/cli/common/terminal.ts';
+import { bench, runHere } from '../support/agentctl-here.ts';
+
+afterEach(() => vi.unstubAllEnvs());
+
+test('-q and --quiet leave results and errors, in front of the command and behind it', async () => {
+  const at = bench();
+  expect((await at.ctl('send', 'demo', 'hello')).err).toContain('Sent to demo: ');
+  for (const words of [
+    ['-q', 'send', 'demo', 'hello'],
+    ['send', 'demo', 'hello', '--quiet'],
+  ])
+    expect(await at.ctl(...words)).toEqual({ code: 0, out: '', err: '' });
+  expect((await at.ctl('list', '-q')).out).toContain('demo');
+  expect(await at.ctl('show', 'nobody', '-q')).toMatchObject({ code: 4, err: expect.stringContaining('No session') });
+  expect(await at.ctl('rename', 'demo', 'other', '-q')).toEqual({ code: 0, out: '', err: '' });
+  expect((await at.ctl('rename', 'other', 'demo')).out).toBe('Renamed to demo\n');
+});
+
+test('behind -- the flags are words of the message', async () => {
+  const at = bench();
+  const { code, err } = await runHere(['send', '--workspace', at.root, 'demo', '--', '-q', '--no-color']);
+  expect({ code, err }).toEqual({ code: 0, err: expect.stringContaining('Sent to demo: ') });
+});
+
+test('--no-color, NO_COLOR and TERM=dumb each print without colours on a terminal', async () => {
+  const at = bench();
+  const { isTTY } = process.stdout;
+  process.stdout.isTTY = true;
+  vi.stubEnv('NO_COLOR', '');
+  vi.stubEnv('TERM', 'xterm');
+  try {
+    await at.ctl('send', 'demo', 'hello');
+    expect((await at.ctl('list')).out).toContain('\u001b[1m');
+    expect(colorize('bold', 'x')).not.toBe('x');
+    for (const words of [
+      ['--no-color', 'list'],
+      ['list', '--no-color'],
+      ['show', 'demo', '--no-color'],
+    ])
+      expect((await at.ctl(...words)).out).not.toContain('\u001b');
+    vi.stubEnv('NO_COLOR', '1');
+    expect((await at.ctl('list')).out).not.toContain('\u001b');
+    vi.stubEnv('NO_COLOR', '');
+    vi.stubEnv('TERM', 'dumb');
+    expect((await at.ctl('list')).out).not.toContain('\u001b');
+  } finally {
+    process.stdout.isTTY = isTTY;
+  }
+});
+
+test('--iterations is the limit of a message, and its earlier name is still taken, but not with it', async () => {
+  const at = bench();
+  for (const flag of ['--iterations', '--limit-iterations'])
+    expect((await at.ctl('send', 'demo', 'hello', flag, '3')).code).toBe(0);
+  const both = await at.ctl('send', 'demo', 'hello', '--iterations', '3', '--limit-iterations', '4');
+  expect(both).toMatchObject({ code: 2, err: expect.stringContaining('mutually exclusive') });
+  expect((await at.ctl('send', '--help')).out).not.toContain('limit-iterations');
+});
