@@ -58,6 +58,7 @@ test('only regular files of work/ are read, never through a link, and nothing st
   fs.symlinkSync('..', `${work}/up`);
   fs.writeFileSync(place.path('.sessions', 'demo', 'session.json'), '{}');
   for (let n = 0; n < 1001; n++) fs.writeFileSync(`${work}/many/${n}`, '');
+  fs.writeFileSync(`${work}/many/0`, Buffer.alloc(1_000_000));
   const listed = await ask('GET', '/api/sessions/demo/files');
   expect(listed.json['entries']).toMatchObject([
     { name: 'empty', type: 'file', bytes: 0 },
@@ -78,7 +79,7 @@ test('only regular files of work/ are read, never through a link, and nothing st
   expect((await ask('GET', '/api/sessions/demo/files?folder=%2Fetc')).status).toBe(400);
   expect((await ask('GET', '/api/sessions/nobody/files')).status).toBe(404);
 
-  for (let n = 0; n < 20; n++) expect((await ask('HEAD', '/api/sessions/demo/files/page.html')).status).toBe(200);
+  for (let n = 0; n < 20; n++) expect((await ask('HEAD', '/api/sessions/demo/files/many/0')).status).toBe(200);
   const open = fs.readdirSync(`/proc/${child.pid}/fd`).map((fd) => linkOf(`/proc/${child.pid}/fd/${fd}`));
   expect(open.filter((path) => path.startsWith(work))).toEqual([]);
 });

@@ -47,6 +47,7 @@ test('templates and settings are as agentctl says them; each setting says where 
   expect(settingOf(own, 'mode')).toEqual(['todo', 'session.json']);
   expect(settingOf(own, 'limits.minutes')).toEqual([7, 'session.json']);
   expect((await ask('GET', '/api/settings?session=nobody')).status).toBe(404);
+  expect(JSON.parse((await place.ctl(['settings', 'dem', '--json'])).out)).toEqual(own.json);
 
   fs.writeFileSync(place.path('.sessions', 'demo', 'session.json'), '{ "mode": "sideways" }');
   const broken = await ask('GET', '/api/settings?session=demo');

@@ -1,7 +1,14 @@
 import { createInterface } from 'node:readline/promises';
 import { UserError } from '../../../base/user-error.ts';
 import { addSettingsOptions, modelSettingsFromFlags, workspaceRoot } from '../../command-line.ts';
-import { defineCommand, type Finding, JSON_OPTION, openWorkspaceClient, SESSION_ARG } from '../common/command.ts';
+import {
+  defineCommand,
+  type Finding,
+  JSON_OPTION,
+  openSession,
+  openWorkspaceClient,
+  SESSION_ARG,
+} from '../common/command.ts';
 import { EXIT_CODES } from '../common/exit-codes.ts';
 import {
   colorize,
@@ -23,8 +30,12 @@ export const settings = defineCommand({
       .option('json', JSON_OPTION)
       .epilogue('Flags and environment variables of the daemon are not shown.'),
   async run(args) {
-    const client = await openWorkspaceClient(args);
-    const report = await client.settings(args.session);
+    const { session: given } = args;
+    const { client, session } =
+      given === undefined
+        ? { client: await openWorkspaceClient(args), session: undefined }
+        : await openSession({ ...args, session: given });
+    const report = await client.settings(session);
     if (args.json) printJson(report);
     else {
       print(
