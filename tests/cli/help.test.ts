@@ -107,7 +107,7 @@ test('session names are completed', async () => {
 });
 
 /** Reads a command line in this process, for a workspace that cannot be. */
-const read = (argv: string[]) =>
+const read = async (argv: string[]) =>
   buildAgentctlParser(['--workspace', '/dev/null/none', ...argv], {
     parts: { program: '', doctor: async () => [], jobs: async () => [] },
     width: 80,
