@@ -52,7 +52,9 @@ const PROGRAMS = {
     message: ['protocol/session/message.ts'],
     send: ['frontends/cli/commands/send.ts', 'client/actions/messaging.ts'],
     fold: ['client/sessions/replay.ts'],
-    show: ['frontends/cli/commands/show.ts', 'client/inspect/session-details.ts'],
+    // Of it only the options are needed where yargs reads a command.
+    show: ['frontends/cli/commands/show.ts'],
+    details: ['client/inspect/session-details.ts'],
   },
 };
 

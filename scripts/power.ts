@@ -7,6 +7,7 @@
  *   npm run test:power -- --told DIR --cut 57    one point again of a story that was kept; KEEP=1 keeps what is broken
  *   npm run test:power -- --image ext4       on a real file system in an image, as root
  *   npm run test:power -- --enough 1         without a sync, one broken disk is enough to see; 4 if left out
+ *   npm run test:power -- --only torn        rows whose name has this in it; may be given several times
  *   npm run test:power -- --deaf 'events.jsonl$' what breaks where syncs of such paths do nothing
  */
 import * as fs from 'node:fs';
@@ -43,7 +44,7 @@ const { values } = parseArgs({
     jobs: { type: 'string', default: '2' },
     cut: { type: 'string' },
     deaf: { type: 'string' },
-    only: { type: 'string' },
+    only: { type: 'string', multiple: true },
     enough: { type: 'string' },
     image: { type: 'string' },
     told: { type: 'string' },
@@ -84,20 +85,16 @@ async function main(): Promise<number> {
   ];
   const chosen = values.deaf
     ? [{ name: `without syncs of ${values.deaf}`, how: 'whole' as const, deaf: values.deaf, cuts: cutsBy(every) }]
-    : rows.filter(({ name }) => values.only === undefined || name.includes(values.only));
+    : rows.filter(({ name }) => values.only?.some((one) => name.includes(one)) ?? true);
   console.log(`${points} points in the story; seed ${values.seed}, up to ${samples} samples a point.\n`);
   console.log('| power cut | points | all combinations at | disks | broken | ms a disk |');
   console.log('|---|---|---|---|---|---|');
   let bad = false;
   const found: string[] = [];
   for (const { name, how, deaf, cuts } of chosen) {
-    const row = await rowOf(folder, Number(values.jobs), {
-      ...common,
-      how,
-      deaf,
-      cuts,
-      enough: deaf && !values.all ? Number(values.enough ?? ENOUGH) : undefined,
-    });
+    const enough = deaf && !values.all ? Number(values.enough ?? ENOUGH) : undefined;
+    // A second process would only look for the same few.
+    const row = await rowOf(folder, enough === 1 ? 1 : Number(values.jobs), { ...common, how, deaf, cuts, enough });
     const ms = Math.round(row.ms / Math.max(1, row.disks));
     console.log(`| ${name} | ${cuts.length} | ${row.exhaustive} | ${row.disks} | ${row.broken} | ${ms} |`);
     if (deaf === undefined ? row.broken > 0 : row.broken === 0) bad = true;

@@ -1,8 +1,9 @@
 import { readdirSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { UserError } from '../../src/base/user-error.ts';
 import { renderAgentdHelp } from '../../src/frontends/agentd/daemon-yargs.ts';
 import { EXIT_CODES } from '../../src/frontends/cli/common/exit-codes.ts';
-import { renderCommandHelp } from '../../src/frontends/cli/parser/yargs-parser.ts';
+import { buildAgentctlParser, renderCommandHelp } from '../../src/frontends/cli/parser/yargs-parser.ts';
 import { packageVersion } from '../../src/frontends/command-line.ts';
 import { desk } from '../support/agentctl.ts';
 
@@ -37,8 +38,7 @@ test('the program prints the pages the docs are made of, with every exit code on
   for (const { when } of Object.values(EXIT_CODES)) expect(out).toContain(when);
 });
 
-test('what is not understood ends with 2, names the fault and says where to look', async () => {
-  const { ctl } = desk();
+test('what is not understood names the fault and says where to look', async () => {
   for (const [words, said] of [
     [['bogus'], 'Unknown command: bogus\n'],
     [['lsit'], 'Unknown command: lsit. Did you mean "list"?'],
@@ -51,12 +51,24 @@ test('what is not understood ends with 2, names the fault and says where to look
     [['send', 'demo', 'hi', '--iterations', 'x'], '--limit-iterations takes a whole number'],
     [['send', 'demo', 'hi', '--from', 'a', '--from', 'b'], '--from was given 2 times'],
     [['send', 'demo', 'hi', '--timeout', '3'], 'timeout -> wait'],
-    [['send', 'demo'], 'standard input is empty'],
     [['stop', 'demo'], 'agentctl stop-run demo'],
-    [['remove', 'demo'], 'No session'],
+  ] as const) {
+    const fault = await read([...words]).catch((error: unknown) => error);
+    expect(fault, words.join(' ')).toMatchObject({ message: expect.stringContaining(said), exit: 2 });
+    expect(fault).toBeInstanceOf(UserError);
+  }
+});
+
+test('the program ends with 2 where a command line is not understood, and says the same', async () => {
+  const { ctl } = desk();
+  for (const [words, said, exit] of [
+    [['lsit'], 'Unknown command: lsit. Did you mean "list"?\nSee: agentctl --help\n', 2],
+    [['send', 'demo', 'hi', '--zork'], 'Unknown argument: zork\nSee: agentctl send --help\n', 2],
+    [['send', 'demo'], 'standard input is empty', 2],
+    [['remove', 'demo'], 'No session', 4],
   ] as const) {
     const { code, err } = await ctl([...words]);
-    expect([words.join(' '), code]).toEqual([words.join(' '), words[0] === 'remove' ? 4 : 2]);
+    expect([words.join(' '), code]).toEqual([words.join(' '), exit]);
     expect(err).toContain(said);
   }
 });
@@ -96,6 +108,15 @@ test('session names are completed', async () => {
   expect(await complete('show', '')).toMatchObject({ code: 0, out: 'demo\n' });
   expect((await complete('sh')).out).toContain('show');
 });
+
+/** Reads a command line in this process, for a workspace that cannot be. */
+const read = async (argv: string[]) =>
+  buildAgentctlParser(['--workspace', '/dev/null/none', ...argv], {
+    parts: { program: '', doctor: async () => [], jobs: async () => [] },
+    width: 80,
+    ended: () => {},
+    sessions: [],
+  }).parseAsync();
 
 /** The name of a command, where what a module exports is one. */
 function commandNameIn(exported: unknown): string[] {

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { ground, statusOf, until } from '../support/daemon.ts';
+import { ground, groupRuns, statusOf, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 
 const call = (command: string) => [{ name: 'shell', args: JSON.stringify({ command }) }];
@@ -95,10 +95,11 @@ test('"stop" ends a command within a second, with everything it started', async 
   // The shell creates the file before it writes into it.
   await on.file('demo', 'work/pid');
   const pid = await until(() => Number(on.sh('demo', 'cat work/pid')), 'the process id of the command');
+  expect(groupRuns(pid)).toBe(true);
   on.sh('demo', 'echo stop > inbox/2.md');
   expect(statusOf(await on.file('demo', 'outbox/2.md'))).toBe('done');
   expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('paused');
-  await until(() => !alive(-pid), 'the process group to be gone');
+  await until(() => !groupRuns(pid), 'the process group to be gone');
   await server.close();
 });
 
@@ -241,12 +242,3 @@ test('a start writes the schemas that are not as they should be, and leaves the 
   expect(readFileSync(at('plan'), 'utf8')).toBe(plan);
   expect(statSync(at('event')).ino).toBe(event);
 });
-
-function alive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { EventOf, EventType } from '../../src/protocol/session/event.ts';
 import { oftenOnly } from '../support/all.ts';
-import { ground as bareGround, type Ground, type RealDaemon, statusOf, until } from '../support/daemon.ts';
+import { ground as bareGround, type Ground, groupRuns, type RealDaemon, statusOf, until } from '../support/daemon.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
 import { isHeldHere } from '../tools/sandbox.ts';
 
@@ -34,15 +34,6 @@ function textIn(path: string): string {
 const eventsOf = <T extends EventType>(on: Ground, type: T): Array<EventOf<T>> =>
   on.events('demo').filter((event): event is EventOf<T> => event.type === type);
 const ledger = (on: Ground): string => textIn(join(on.session('demo'), 'work/ledger'));
-
-function groupRuns(group: number): boolean {
-  return readdirSync('/proc').some((pid) => {
-    if (!/^\d+$/.test(pid)) return false;
-    const stat = textIn(`/proc/${pid}/stat`);
-    const [state, , itsGroup] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return Number(itsGroup) === group && state !== 'Z';
-  });
-}
 
 type Killed = { on: Ground; again(): Promise<RealDaemon>; group: number; told(n: number): string };
 

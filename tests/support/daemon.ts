@@ -133,13 +133,27 @@ export function ground(root = mkdtempSync(join(tmpdir(), 'agentd-flow-'))): Grou
 
 /** Asks again and again until there is an answer; fails with what was waited for. */
 export async function until<T>(look: () => T | undefined | false, what: string, ms = 25_000): Promise<T> {
-  const end = Date.now() + ms;
+  const began = Date.now();
   for (;;) {
     const found = look();
     if (found !== undefined && found !== false) return found;
-    if (Date.now() > end) throw new Error(`waited ${ms} ms for ${what}`);
-    await new Promise((done) => setTimeout(done, 10));
+    const waited = Date.now() - began;
+    if (waited > ms) throw new Error(`waited ${ms} ms for ${what}`);
+    // Who looks all the time takes the processor from what is waited for.
+    await new Promise((done) => setTimeout(done, Math.min(50, 10 + waited / 20)));
   }
+}
+
+/** Whether a process of the group runs. One that has ended but was not reaped keeps its group, in some containers for minutes. */
+export function groupRuns(group: number): boolean {
+  return inFolder('/proc').some((pid) => {
+    try {
+      const [, state, of] = /\) (\w) \d+ (\d+) [^)]*$/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
+      return Number(of) === group && state !== 'Z';
+    } catch {
+      return false;
+    }
+  });
 }
 
 export const statusOf = (reply: string) =>
