@@ -91,7 +91,7 @@ export const patches: Patch[] = [
   },
   {
     file: 'src/store/plan/plan-file.ts',
-    code: 'if (old && old.last?.text !== seen) {',
+    code: 'if (old && old.last?.text !== here.seen()) {',
     replacement: 'if (old && false) {',
   },
 ];

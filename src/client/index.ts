@@ -1,10 +1,7 @@
-import * as fs from 'node:fs';
-import { dirname } from 'node:path';
 import type { Reply } from '../protocol/session/reply.ts';
 import type { DaemonStatus } from '../protocol/workspace/daemon-files.ts';
 import { createUlidGenerator } from '../store/inbox/ulid.ts';
-import { familyRootOf } from '../store/layout/file-names.ts';
-import { sessionPaths, type WorkspacePaths, workspacePaths } from '../store/layout/layout.ts';
+import { type WorkspacePaths, workspacePaths } from '../store/layout/layout.ts';
 import { readLiveOwner, type WorkspaceOwner } from '../store/workspace/owner-file.ts';
 import type { Workspace } from '../store/workspace/workspace.ts';
 import type { DaemonLaunch, TakeoverResult } from './actions/daemon-control.ts';
@@ -136,7 +133,10 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
   /** The folder name of the session with this key, created if it does not exist. */
   const ensureSession = async (key: string): Promise<string> => {
     const session = folders.folderName(key);
-    if (!folders.names().includes(session)) await createSession(await workspace(), session);
+    if (!folders.names().includes(session)) {
+      const { createSession } = await import('./actions/session-admin.ts');
+      await createSession(await workspace(), session);
+    }
     return session;
   };
   return {
@@ -147,7 +147,6 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     sessionName: folders.folderName,
     ...messaging(folders, ensureSession, now),
     ...inspection(folders),
-    ...workFiles(paths, folders, ensureSession),
     rebuild: async (key) => (await import('./actions/session-admin.ts')).rebuildSession(paths, folders.get(key)),
     family: (key) => folders.family(folders.get(key).name),
     archive: async (key) => (await admin(key)).archive(key),
@@ -171,7 +170,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     status: () => readDaemonStatus(paths),
     settingsFault: async () => (await import('./inspect/session-overview.ts')).workspaceSettingsProblem(paths),
     async settings(key) {
-      const session = key === undefined ? undefined : sessionPaths(dirname(workFolderOf(paths, folders, key)));
+      const session = key === undefined ? undefined : folders.rootOf(key);
       return (await import('./inspect/settings-report.ts')).reportSettings(paths, session);
     },
     async start(launch) {
@@ -188,7 +187,7 @@ function messaging(
   folders: SessionFolders,
   ensureSession: (key: string) => Promise<string>,
   now: () => Date,
-): Pick<Client, 'send' | 'sendOnce' | 'sentMessages' | 'markReplyRead' | 'waitForReply'> {
+): Pick<Client, 'send' | 'sendOnce' | 'sentMessages' | 'markReplyRead' | 'waitForReply' | 'upload'> {
   const nextId = createUlidGenerator(now);
   return {
     async send(key, message, { mustExist = false } = {}) {
@@ -218,53 +217,25 @@ function messaging(
       const session = folders.get(key);
       return (await import('./actions/messaging.ts')).waitForReply(session, name, options);
     },
-  };
-}
-
-/** Child sessions work in the folder of their root. */
-const workFolderOf = (paths: WorkspacePaths, folders: SessionFolders, key: string): string =>
-  sessionPaths(paths.session(familyRootOf(folders.get(key).name, (name) => folders.names().includes(name)))).work;
-
-/** Files that are put into the inbox, and those in `work/`. */
-function workFiles(
-  paths: WorkspacePaths,
-  folders: SessionFolders,
-  ensureSession: (key: string) => Promise<string>,
-): Pick<Client, 'upload' | 'files' | 'openFile'> {
-  return {
     async upload(key, name, pieces) {
       const session = await ensureSession(key);
       const { receiveUpload } = await import('./actions/messaging.ts');
       return { session, ...(await receiveUpload(folders.get(session), name, pieces)) };
     },
-    async files(key, folder = '') {
-      const work = workFolderOf(paths, folders, key);
-      return (await import('./inspect/work-folder.ts')).listWorkFolder(work, folder);
-    },
-    async openFile(key, path) {
-      const work = workFolderOf(paths, folders, key);
-      return (await import('./inspect/work-folder.ts')).openWorkFile(work, path);
-    },
   };
 }
 
 /** What can be read of sessions; nothing is created. */
-function inspection(
-  folders: SessionFolders,
-): Pick<
-  Client,
-  | 'list'
-  | 'show'
-  | 'events'
-  | 'removedEventCount'
-  | 'lastSeq'
-  | 'watch'
-  | 'stream'
-  | 'approvalRequest'
-  | 'approvalRequests'
-  | 'allApprovalRequests'
-> {
+function inspection(folders: SessionFolders) {
   return {
+    async files(key, folder = '') {
+      const { work } = folders.rootOf(key);
+      return (await import('./inspect/work-folder.ts')).listWorkFolder(work, folder);
+    },
+    async openFile(key, path) {
+      const { work } = folders.rootOf(key);
+      return (await import('./inspect/work-folder.ts')).openWorkFile(work, path);
+    },
     async *list() {
       const { readOverview } = await import('./inspect/session-overview.ts');
       for (const name of folders.names()) yield await readOverview(folders.get(name));
@@ -296,16 +267,7 @@ function inspection(
       ),
     allApprovalRequests: async () =>
       (await import('./inspect/session-details.ts')).listAllApprovalRequests(folders.names().map(folders.get)),
-  };
-}
-
-/** Another sender may create the same session at the same moment: then it exists, which is all that is needed. */
-async function createSession(workspace: Workspace, session: string): Promise<void> {
-  try {
-    await workspace.create(session);
-  } catch (error) {
-    if (!fs.existsSync(workspace.paths.session(session))) throw error;
-  }
+  } satisfies Partial<Client>;
 }
 
 type KnownSession = ReturnType<SessionFolders['get']>;

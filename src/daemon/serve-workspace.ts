@@ -154,7 +154,7 @@ export async function serveWorkspace(
   };
 }
 
-/** Makes the workspace this daemon's own and prepares it. Throws `AlreadyOwnedError`, or UserError if it is not local. */
+/** Takes ownership of the workspace and prepares it. Throws `AlreadyOwnedError`, or UserError if it is not local. */
 async function ownWorkspace(workspace: Workspace, options: ServeOptions): Promise<WorkspaceOwnership> {
   if (!options.allowNetwork) assertLocalFileSystem(workspace, options.typeOf);
   const owner = await takeOwnership(workspace, options.onLost);

@@ -48,7 +48,7 @@ test('what is not understood names the fault and says where to look', async () =
     [[], 'No command given'],
     [['send'], 'Usage: agentctl send <session> [text..]'],
     [['list', '--zork'], 'Unknown argument: zork'],
-    [['send', 'demo', 'hi', '--iterations', 'x'], '--limit-iterations takes a whole number'],
+    [['send', 'demo', 'hi', '--iterations', 'x'], '--iterations takes a whole number'],
     [['send', 'demo', 'hi', '--from', 'a', '--from', 'b'], '--from was given 2 times'],
     [['send', 'demo', 'hi', '--timeout', '3'], 'timeout -> wait'],
     [['stop', 'demo'], 'agentctl stop-run demo'],

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { UserError } from '../../base/user-error.ts';
 import { CorruptLogError } from '../../store/fs/store-errors.ts';
 import { parentSessionOf } from '../../store/layout/file-names.ts';
@@ -11,6 +12,15 @@ import type { SessionFolders } from '../sessions/session-folders.ts';
 import { type RebuiltFile, rebuildFiles } from './rebuild-files.ts';
 
 type KnownSession = ReturnType<SessionFolders['get']>;
+
+/** Another sender may create the same session at the same moment: then it exists, which is all that is needed. */
+export async function createSession(workspace: Workspace, session: string): Promise<void> {
+  try {
+    await workspace.create(session);
+  } catch (error) {
+    if (!existsSync(workspace.paths.session(session))) throw error;
+  }
+}
 
 /**
  * What moves or deletes whole sessions, with their child sessions. Each throws `DaemonState` while a run is in progress

@@ -111,7 +111,9 @@ function changeAt(all: JsonObject, path: readonly string[], value: unknown): voi
   const last = path.at(-1) ?? '';
   // A list has no other keys: one would be lost without a word.
   if (Array.isArray(here) && !(/^\d+$/.test(last) && Number(last) <= here.length))
-    throw new UserError(`Expected the number of an item, from 0 to ${here.length}, got "${last}" in ${path.join('.')}.`);
+    throw new UserError(
+      `Expected the number of an item, from 0 to ${here.length}, got "${last}" in ${path.join('.')}.`,
+    );
   if (value !== undefined) define(here, last, value);
   else if (Array.isArray(here)) here.splice(Number(last), 1);
   else Reflect.deleteProperty(here, last);

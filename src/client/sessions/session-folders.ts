@@ -1,5 +1,6 @@
 import * as fs from 'node:fs';
 import { isSessionFolder, sessionFolder } from '../../protocol/workspace/session-names.ts';
+import { familyRootOf } from '../../store/layout/file-names.ts';
 import { type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
 import { NoSuchSession } from './client-errors.ts';
 
@@ -18,6 +19,8 @@ export type SessionFolders = {
   folderName(key: string): string;
   /** Paths of an existing session. Throws `NoSuchSession`. */
   get(key: string): SessionPaths & { name: string };
+  /** Paths of the root of its family, whose `work/` and settings its child sessions use. Throws `NoSuchSession`. */
+  rootOf(key: string): SessionPaths;
 };
 
 /**
@@ -34,6 +37,11 @@ export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
     if (isThere(key) || !(isThere(escaped) || !isPlainKey(key))) return key;
     return escaped;
   };
+  const get = (key: string) => {
+    const name = nameOf(key);
+    if (!isThere(name)) throw new NoSuchSession(key, names());
+    return { ...sessionPaths(paths.session(name)), name };
+  };
   return {
     names,
     newest(most) {
@@ -45,11 +53,8 @@ export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
     },
     family: (name) => names().filter((other) => other === name || other.startsWith(`${name}~`)),
     folderName: nameOf,
-    get(key) {
-      const name = nameOf(key);
-      if (!isThere(name)) throw new NoSuchSession(key, names());
-      return { ...sessionPaths(paths.session(name)), name };
-    },
+    get,
+    rootOf: (key) => sessionPaths(paths.session(familyRootOf(get(key).name, isThere))),
   };
 }
 

@@ -159,7 +159,7 @@ function candidateReader(
 type InboxListing = ReturnType<typeof openInboxListing>;
 type IsUrgent = NonNullable<Parameters<Inbox['listReady']>[0]>['ahead'];
 
-/** Returns a reader of the newest messages that must skip the queue; it adds them, and resolves to whether one is pending. */
+/** Returns a reader that adds the newest messages which skip the queue, and resolves to whether one is pending. */
 function urgentReader(listing: InboxListing, readCandidates: ReadCandidates) {
   /** Recently read new messages that may wait, by their stat at that time. */
   let waitingKeys = new Map<string, string>();

@@ -95,14 +95,13 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     moved.prune();
   };
 
-  const keep = async (): Promise<void> => {
-    for (const path of [paths.plan, ...moved.savePaths()]) await syncFile(path);
-    for (const folder of [dirname(paths.plan), paths.planHistory]) await syncFolder(folder);
-  };
-
   return {
     detectEdits: (thorough) => inOrder(async () => look(thorough)),
-    sync: () => inOrder(keep),
+    sync: () =>
+      inOrder(async () => {
+        for (const path of [paths.plan, ...moved.savePaths()]) await syncFile(path);
+        for (const folder of [dirname(paths.plan), paths.planHistory]) await syncFolder(folder);
+      }),
     markSeen: accept,
     sha256: sha256Hex,
     write: (content) => inOrder(() => write(content)),

@@ -77,7 +77,7 @@ function decide({ decision, id }: Decision, calls: readonly ApprovalRequest[], w
   return { is: 'decision', call, decision };
 }
 
-/** The message that decides about a call. Throws `NoSuchApproval` if that call, to the letter, does not wait any more. */
+/** The message that decides about a call. Throws `NoSuchApproval` if exactly that call no longer waits. */
 export async function decisionMessage(
   client: Client,
   { call, decision }: Extract<ChatInput, { is: 'decision' }>,

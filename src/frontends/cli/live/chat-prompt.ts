@@ -22,7 +22,8 @@ const PASTE_OFF = '\u001b[?2004l';
 export type PromptActions = { act(line: string): void; stop(): boolean; leave(): void };
 
 /**
- * The line that is being typed. readline edits it and keeps its history but draws nothing: the area below the text does,
+ * The line that is being typed. readline edits it and keeps its history but draws nothing: the area below the text
+ * does,
  * so that what comes in meanwhile never touches it.
  */
 export function openPrompt(
@@ -45,7 +46,7 @@ export function openPrompt(
       () => done(null, [[], line]),
     );
   };
-  // Before readline listens: where a paste begins is known when its first line ends, and a hint lasts until the next key.
+  // Before readline listens: where a paste begins is known when its first line ends; a hint lasts until the next key.
   const beforeKey = (_text: string, { name, ctrl }: { name?: string; ctrl?: boolean } = {}) => {
     if (name === 'paste-start') isPasting = true;
     if (name === 'paste-end') isPasting = false;

@@ -11,7 +11,7 @@ type EventUpdate = Extract<SessionUpdate, { is: 'event' }>;
 type Colour = Parameters<typeof colorize>[0];
 
 const MAX_LINE_CHARS = 120;
-/** A text that begins like this may be a plan for the daemon to read: it is shown once it has turned out to be an answer. */
+/** A text that begins like this may be a plan for the daemon to read: it is shown once it is known to be an answer. */
 const MAYBE_JSON = /^\s*(?:$|[{[`])/;
 
 /** Prints the text of the model: as it streams, and each answer once. */
