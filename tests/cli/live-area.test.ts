@@ -51,13 +51,15 @@ test('a long paragraph is broken between words and wide characters, and its rows
   const screen = openScreen(40, 10);
   const area = openLiveArea(screen);
   area.show({ ...PROMPT, status: 'working' });
-  const text = `${'several words of a paragraph '.repeat(4)}${'很长的中文'.repeat(10)}`;
+  const words = Array.from({ length: 20 }, (_, place) => `word${place}`).join(' ');
+  const text = `${words} ${'很长的中文'.repeat(10)}`;
   for (const char of text) area.text(char);
   const rows = wrapLine(text, 40);
   expect(rows.every((row) => cellWidth(row) <= 40)).toBe(true);
   expect(await screen.all()).toEqual([...rows.map((row) => row.trimEnd()), 'working', '›']);
-  // Each row that is complete leaves for good: a newline follows it once.
-  expect(screen.bytes().split(`${rows[0]}\r\n`).length).toBe(2);
+  // A row that is complete leaves for good.
+  const [first = '', , third = ''] = rows;
+  expect(screen.bytes().lastIndexOf(first)).toBeLessThan(screen.bytes().indexOf(third.slice(0, 8)));
 });
 
 test('each frame is one write between the marks that keep a terminal from showing half of it', () => {

@@ -9,7 +9,7 @@ import { formatLocalTime } from '../common/terminal.ts';
 import type { LiveWording } from './live-wording.ts';
 
 /** What a person who typed this line wants. `say`: nothing is sent, and this is why. */
-export type ChatInput =
+type ChatInput =
   | { is: 'nothing' }
   | { is: 'quit' }
   | { is: 'help' }
@@ -77,7 +77,9 @@ function decide({ decision, id }: Decision, calls: readonly ApprovalRequest[], w
   return { is: 'decision', call, decision };
 }
 
-/** The message that decides about a call. Throws `NoSuchApproval` if exactly that call no longer waits. */
+/**
+ * The message that decides about a call. Throws `NoSuchApproval` if that call, to the letter, does not wait any more.
+ */
 export async function decisionMessage(
   client: Client,
   { call, decision }: Extract<ChatInput, { is: 'decision' }>,

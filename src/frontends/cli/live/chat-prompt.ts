@@ -19,12 +19,11 @@ const PASTE_ON = '\u001b[?2004h';
 const PASTE_OFF = '\u001b[?2004l';
 
 /** `stop` returns whether there was a run to stop. */
-export type PromptActions = { act(line: string): void; stop(): boolean; leave(): void };
+type PromptActions = { act(line: string): void; stop(): boolean; leave(): void };
 
 /**
  * The line that is being typed. readline edits it and keeps its history but draws nothing: the area below the text
- * does,
- * so that what comes in meanwhile never touches it.
+ * does, so that what comes in meanwhile never touches it.
  */
 export function openPrompt(
   { client, input, output, words }: ChatTerminal,
@@ -46,7 +45,8 @@ export function openPrompt(
       () => done(null, [[], line]),
     );
   };
-  // Before readline listens: where a paste begins is known when its first line ends; a hint lasts until the next key.
+  // Before readline listens: where a paste begins is known when its first line ends, and a hint lasts until the next
+  // key.
   const beforeKey = (_text: string, { name, ctrl }: { name?: string; ctrl?: boolean } = {}) => {
     if (name === 'paste-start') isPasting = true;
     if (name === 'paste-end') isPasting = false;

@@ -11,7 +11,10 @@ type EventUpdate = Extract<SessionUpdate, { is: 'event' }>;
 type Colour = Parameters<typeof colorize>[0];
 
 const MAX_LINE_CHARS = 120;
-/** A text that begins like this may be a plan for the daemon to read: it is shown once it is known to be an answer. */
+/**
+ * A text that begins like this may be a plan for the daemon to read: it is shown once it has turned out to be an
+ * answer.
+ */
 const MAYBE_JSON = /^\s*(?:$|[{[`])/;
 
 /** Prints the text of the model: as it streams, and each answer once. */
@@ -165,7 +168,7 @@ function callLine(
 
 /** The plan folded into one line, such as "2/5 · Download the report · 4 s · shell". `now` in ms since 1970. */
 export function formatChatStatus(
-  { plan, run, runEnd, question, approvals }: ShownSession,
+  { plan, run, runEnd, question }: ShownSession,
   { words, now, tool, isAsked }: { words: LiveWording; now: number; tool: string; isAsked: boolean },
 ): string {
   const open = plan && plan.steps.length > 0 && !run?.besidePlan && (run || plan.status !== 'completed') ? plan : null;
@@ -173,7 +176,7 @@ export function formatChatStatus(
   const parts = open
     ? [`${open.current_step_index + 1}/${open.steps.length}`, toSingleLine(step?.description ?? '', 60)]
     : [];
-  if (isAsked || approvals.open) return [...parts, words.answerCall].join(' · ');
+  if (isAsked) return [...parts, words.answerCall].join(' · ');
   if (question && !run) return [...parts, words.answerQuestion].join(' · ');
   if (!run) {
     const state = runEnd && runEnd.status !== 'done' ? runEnd.status : null;

@@ -6,7 +6,7 @@ import { colorize, stripControls } from '../common/terminal.ts';
 export type TerminalOutput = Pick<NodeJS.WriteStream, 'write' | 'columns' | 'rows'>;
 
 /** What is below the text that stays. `cursor` is a position in `draft`, in UTF-16 units. */
-export type LiveView = { status: string; hint: string; prompt: string; draft: string; cursor: number };
+type LiveView = { status: string; hint: string; prompt: string; draft: string; cursor: number };
 
 /**
  * Text that stays, and below it lines that change: the unfinished end of streamed text, a status line, a hint and the
@@ -36,7 +36,7 @@ const MAX_STATUS_CELLS = 100;
 export function openLiveArea(out: TerminalOutput): LiveArea {
   const view: LiveView = { status: '', hint: '', prompt: '', draft: '', cursor: 0 };
   let tail = '';
-  let drawn: DrawnRows = { widths: [], row: 0, column: 0 };
+  let drawn: DrawnRows = { widths: [], row: 0 };
   const columns = () => Math.max(8, out.columns || 80);
 
   const erase = () => `${move(rowsAbove(drawn, columns()), 'A')}${CLEAR_BELOW}`;
@@ -71,19 +71,20 @@ export function openLiveArea(out: TerminalOutput): LiveArea {
     close() {
       out.write(`${BEGIN_FRAME}${erase()}${tail === '' ? '' : `${tail}\r\n`}${END_FRAME}`);
       tail = '';
-      drawn = { widths: [], row: 0, column: 0 };
+      drawn = { widths: [], row: 0 };
     },
   };
 }
 
-/** What was drawn: the cells of each row, and where the cursor was left. */
-type DrawnRows = { widths: number[]; row: number; column: number };
+/** What was drawn: the cells of each row, and the row the cursor was left in. */
+type DrawnRows = { widths: number[]; row: number };
 
-/** Rows between the first one drawn and the cursor, now that the terminal may be narrower and have broken some. */
-function rowsAbove({ widths, row, column }: DrawnRows, columns: number): number {
-  const above = widths.slice(0, row).map((cells) => Math.max(1, Math.ceil(cells / columns)));
-  const inRow = column > 0 && column === widths[row] ? column - 1 : column;
-  return above.reduce((sum, rows) => sum + rows, Math.floor(inRow / columns));
+/**
+ * Rows between the first one drawn and the cursor, now that the terminal may be narrower and have broken some. Some
+ * terminals break the row of the cursor as well, some do not: it counts as whole, so that no text above is erased.
+ */
+function rowsAbove({ widths, row }: DrawnRows, columns: number): number {
+  return widths.slice(0, row).reduce((sum, cells) => sum + Math.max(1, Math.ceil(cells / columns)), 0);
 }
 
 /** The changing lines and the way from their end to the cursor. */
@@ -105,7 +106,7 @@ function layOut(
   const rows = [...above, ...shown];
   const painted = [...(tail === '' ? [] : [tail]), ...notes.map((note) => colorize('dim', note)), ...shown];
   const text = `${painted.join('\r\n')}${move(rows.length - 1 - row, 'A')}\r${move(input.column, 'C')}`;
-  return { text, rows: { widths: rows.map(cellWidth), row, column: input.column } };
+  return { text, rows: { widths: rows.map(cellWidth), row } };
 }
 
 /** The prompt and the draft in rows, and the place of the cursor in them. */

@@ -92,7 +92,7 @@ export function compareTopRows(one: TopRow, other: TopRow): number {
 /** A line of a frame. `isSelected` and `isHead`: how it is shown. */
 export type TopLine = { text: string; isSelected: boolean; isHead: boolean };
 
-export type TopView = {
+type TopView = {
   rows: readonly TopRow[];
   selected: number;
   columns: number;

@@ -20,7 +20,7 @@ const ENTER_SCREEN = '\u001b[?1049h\u001b[?25l\u001b[2J';
 const LEAVE_SCREEN = '\u001b[?25h\u001b[?1049l';
 
 /** Reads the sessions, each again only when it has new events; child sessions are counted in with their parents. */
-export function openTopReader(client: Client, words: LiveWording): () => Promise<TopRow[]> {
+function openTopReader(client: Client, words: LiveWording): () => Promise<TopRow[]> {
   const known = new Map<string, { seq: number; row: TopRow }>();
   let looks = 0;
   let wasServed: boolean | undefined;
