@@ -83,7 +83,7 @@ async function openDesk(browser: Browser, script: ScriptEntry[]): Promise<PageDe
         colorScheme: dark ? 'dark' : 'light',
         locale: language,
       });
-      context.setDefaultTimeout(15_000);
+      context.setDefaultTimeout(30_000);
       onTestFinished(() => context.close());
       watchFaults(context, url);
       const page = await context.newPage();
@@ -108,7 +108,7 @@ function watchFaults(context: BrowserContext, url: string): void {
 }
 
 /** Waits until what `look` finds is as the matcher says. */
-export const eventually = <T>(look: () => T) => expect.poll(look, { timeout: 15_000 });
+export const eventually = <T>(look: () => T) => expect.poll(look, { timeout: 30_000 });
 
 /** Checks the page by the rules of axe-core, on a phone and a desktop, light and dark, and that it fits both widths. */
 export async function expectAccessible(page: Page, looks: readonly Look[] = SOME_LOOKS): Promise<void> {

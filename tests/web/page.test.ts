@@ -15,6 +15,7 @@ webTest(
   async (desk) => {
     const page = await desk.open({ isLoggedIn: false });
     await page.getByText('.agentd/token').waitFor();
+    await expectAccessible(page);
     await page.getByLabel('Token').fill('wrong');
     await page.keyboard.press('Enter');
     await page.getByRole('alert').getByText('.agentd/token').waitFor();

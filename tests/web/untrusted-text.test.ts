@@ -114,15 +114,13 @@ webTest(
   },
 );
 
-webTest('of 10,000 events the last entries are shown first, and earlier ones when asked for', [], async (desk) => {
+webTest('of a long event log the last entries are shown first, and earlier ones when asked for', [], async (desk) => {
   const events: EventBody[] = [opened, received('1.md'), started('1.md'), ...planned('p', 'Count')];
-  while (events.length < 10_000) events.push(answered(`Answer **${events.length}**`));
+  while (events.length < 2000) events.push(answered(`Answer **${events.length}**`));
   await openSession(desk, events);
-  const began = performance.now();
   const page = await desk.open({ hash: '#/s/demo' });
   const log = page.getByRole('log');
-  await log.getByText('Answer 9999').waitFor();
-  console.log(`10,000 events: on screen after ${Math.round(performance.now() - began)} ms, with the start of the page`);
+  await log.getByText('Answer 1999').waitFor();
   await eventually(() => log.locator('article').count()).toBe(200);
   expect(await log.evaluate((it) => it.scrollHeight - it.scrollTop - it.clientHeight)).toBeLessThan(80);
   await log.getByRole('button', { name: /^Show earlier/ }).press('Enter');

@@ -158,14 +158,15 @@ async function* connection(session: string, after: number, signal: AbortSignal):
   let timer = setTimeout(() => silence.abort(), SILENCE_MS);
   try {
     const response = await request(sessionPath(session, `/events?after=${after}`), { signal: ends });
-    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    const reader = response.body?.getReader();
+    const decoder = new TextDecoder();
     let rest = '';
     for (;;) {
       const { value, done } = (await reader?.read()) ?? { value: undefined, done: true };
       if (done || value === undefined) return;
       clearTimeout(timer);
       timer = setTimeout(() => silence.abort(), SILENCE_MS);
-      const frames = (rest + value).split('\n\n');
+      const frames = (rest + decoder.decode(value, { stream: true })).split('\n\n');
       rest = frames.pop() ?? '';
       const messages = frames.map(parseFrame).filter((one) => one !== undefined);
       if (messages.length > 0) yield messages;
