@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { type AccessTokens, openAccessTokens } from '../../src/client/actions/access-token.ts';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
 import { type Desk, desk, script } from '../support/agentctl.ts';
-import { serveWorkspace } from './serving.ts';
+import { type Serving, serveWorkspace } from './serving.ts';
 
 type NewToken = Parameters<AccessTokens['add']>[0];
 
@@ -12,9 +12,20 @@ async function addToken(
   name: string,
   role: NewToken['role'],
   ...sessions: string[]
-): Promise<{ headers: { authorization: string } }> {
+): Promise<{ token: string; headers: { authorization: string } }> {
   const token = await openAccessTokens(workspacePaths(place.root)).add({ name, role, sessions });
-  return { headers: { authorization: `Bearer ${token}` } };
+  return { token, headers: { authorization: `Bearer ${token}` } };
+}
+
+/** What a page sends that has presented a token. */
+async function logInPage({ ask }: Serving, token: string) {
+  const { status, headers, json } = await ask('POST', '/login', {
+    body: { token },
+    headers: { authorization: undefined },
+  });
+  if (status !== 200) throw new Error(`login: ${status}`);
+  const cookie = /^[^;]+/.exec(String(headers['set-cookie']))?.[0];
+  return { headers: { authorization: undefined, cookie, 'x-agentd-page': String(json['key']) } };
 }
 
 test('a token lets its holder do what its role says, in the sessions it may see; others do not exist for it', async () => {
@@ -49,6 +60,12 @@ test('a token lets its holder do what its role says, in the sessions it may see;
     JSON.parse((await ask('GET', '/api/sessions', user)).text).map(({ name }: { name: string }) => name);
   expect(await sessionsOf(sender)).toEqual(['team-a']);
   expect(await sessionsOf(admin)).toEqual(['secret', 'team-a']);
+  const page = await logInPage(server, sender.token);
+  expect(await sessionsOf(page)).toEqual(['team-a']);
+  const own = await logInPage(server, server.token);
+  expect(await sessionsOf(own)).toEqual(['secret', 'team-a']);
+  const mixed = { headers: { ...page.headers, cookie: own.headers.cookie } };
+  expect((await ask('GET', '/api/sessions', mixed)).status).toBe(401);
   const models = await ask('GET', '/v1/models', sender);
   expect([models.text.includes('team-a'), models.text.includes('secret')]).toEqual([true, false]);
   const hidden: Array<[method: string, path: string, body?: object]> = [
@@ -107,7 +124,9 @@ test('a token lets its holder do what its role says, in the sessions it may see;
 test('tokens are kept as hashes in a private file that is read again; while it is invalid only the own token works', async () => {
   const place = desk();
   const file = place.path('.agentd', 'tokens.json');
-  const { ask, child, ended } = await serveWorkspace(place);
+  const server = await serveWorkspace(place);
+  const { ask, child, ended } = server;
+  const logIn = (token: string) => logInPage(server, token);
   const added = await place.ctl(['token', 'add', 'ana', '--sessions', 'a-*', '--sessions', 'demo']);
   expect(added).toMatchObject({ code: 0, err: expect.stringContaining('shown once') });
   const ana = { headers: { authorization: `Bearer ${added.out.trim()}` } };
@@ -132,7 +151,11 @@ test('tokens are kept as hashes in a private file that is read again; while it i
   expect((await ask('GET', '/api/sessions', ana)).status).toBe(401);
   fs.chmodSync(file, 0o600);
   expect((await ask('GET', '/api/sessions', ana)).status).toBe(200);
+  const page = await logIn(added.out.trim());
+  expect((await ask('GET', '/api/sessions', page)).status).toBe(200);
   expect((await place.ctl(['token', 'remove', 'ana'])).code).toBe(0);
+  expect((await ask('GET', '/api/sessions', page)).status).toBe(401);
+  await expect(logIn(added.out.trim())).rejects.toThrow('401');
   expect((await ask('GET', '/api/sessions', ana)).status).toBe(401);
   await expect(openAccessTokens(workspacePaths(place.root)).remove('ana')).rejects.toThrow('no token for "ana"');
   child.kill('SIGTERM');

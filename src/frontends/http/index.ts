@@ -2,8 +2,8 @@ import { setMaxListeners } from 'node:events';
 import { createAdaptorServer } from '@hono/node-server';
 import { openAccessTokens } from '../../client/actions/access-token.ts';
 import type { Client } from '../../client/index.ts';
-import { createCredentials } from './access/credentials.ts';
-import { identifyByToken } from './access/request-checks.ts';
+import { openPageAccess } from './access/credentials.ts';
+import { openTokenHolders } from './access/request-checks.ts';
 import { createHttpApp, type HttpProtocol } from './server/http-app.ts';
 import { closeServer, HOST, listenOnPort, listenOnSocket } from './server/listen.ts';
 
@@ -37,10 +37,8 @@ export async function serveHttp(
   // Each open stream listens to it.
   setMaxListeners(0, closing.signal);
   const token = await client.accessToken();
-  const access = {
-    identify: identifyByToken(client, token, openAccessTokens(client.paths)),
-    page: createCredentials(token),
-  };
+  const holders = openTokenHolders(client, token, openAccessTokens(client.paths));
+  const access = { holders, page: openPageAccess(token, holders) };
   const app = createHttpApp({ workspace: client, closing: closing.signal, complain }, access, protocols);
   const server = createAdaptorServer({ fetch: app.fetch });
   const local = createAdaptorServer({ fetch: (request, env) => app.fetch(request, { ...env, owner: client }) });

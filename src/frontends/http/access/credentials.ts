@@ -1,4 +1,5 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Client } from '../../../client/index.ts';
 
 /** The header in which the page shows its key. */
 const PAGE_KEY_HEADER = 'x-agentd-page';
@@ -11,16 +12,23 @@ const COOKIE_RULES = 'Path=/; HttpOnly; SameSite=Strict';
 /** What a request shows of who sent it; names are in lower case. */
 type RequestHeaders = (name: string) => string | undefined;
 
-/** What the token of a workspace gives access to, and how a page gets it. */
-export type Credentials = {
-  /** Whether a request carries the cookie and the key of a page that has presented the token. */
-  admits(header: RequestHeaders): boolean;
-  /** Whether a text is the token, or a login code that has not been used. */
-  isLogin(text: string): boolean;
-  /** `Set-Cookie` of a page that has presented the token, and the key that it must send with each request. */
-  openPage(): { cookie: string; key: string };
+/** Somebody with a token of the workspace: what it gives, and what the cookie and the key of their page are made from. */
+export type TokenHolder = { id: string; secret: string; client: Client };
+
+/** Everybody with a token. Both throw UserError where `.agentd/tokens.json` is invalid and somebody in it may be meant. */
+export type TokenHolders = {
+  byToken(token: string): TokenHolder | undefined;
+  byId(id: string): TokenHolder | undefined;
+};
+
+/** How a page gets access, and shows that it has it. */
+export type PageAccess = {
+  /** What a request gives that carries the cookie and the key of a page which has presented a token. Throws UserError. */
+  clientOf(header: RequestHeaders): Client | undefined;
+  /** `Set-Cookie` of a page that presents a token or an unused login code, and the key that it sends with each request. */
+  logIn(text: string): { cookie: string; key: string } | undefined;
   /** `Set-Cookie` that ends it. */
-  closePage(): string;
+  logOut(): string;
   /** Shows that this server knows the token, without telling it: an answer to a text that the caller has made up. */
   prove(challenge: string): string;
 };
@@ -30,28 +38,38 @@ export type Credentials = {
  * machine, such as one that an agent has started. The cookie alone therefore admits nobody: the key that belongs to it
  * is kept by the page, where only pages of this very port can read it.
  */
-export function createCredentials(token: string): Credentials {
-  const derive = (purpose: string): string => createHmac('sha256', token).update(purpose).digest('base64url');
-  const [cookie, key] = [derive('cookie'), derive('page')];
+export function openPageAccess(adminToken: string, holders: TokenHolders): PageAccess {
   // Servers of several workspaces share the cookies of their host.
-  const name = `agentd_${derive('name').replace(/\W/g, '').slice(0, 12)}`;
+  const name = `agentd_${derive(adminToken, 'name').replace(/\W/g, '').slice(0, 12)}`;
   const usedCodes = new Set<string>();
+  const isUnusedCode = (text: string): boolean => {
+    const [until = '', nonce = ''] = text.split('.');
+    const isCode = isSame(text, codeOf(adminToken, until, nonce)) && Number(until) >= Date.now();
+    if (!isCode || usedCodes.has(text)) return false;
+    usedCodes.add(text);
+    return true;
+  };
   return {
-    admits: (header) =>
-      header('authorization') === undefined &&
-      isSame(cookieOf(header('cookie'), name), cookie) &&
-      isSame(header(PAGE_KEY_HEADER), key),
-    isLogin(text) {
-      const [until = '', nonce = ''] = text.split('.');
-      const isCode = isSame(text, codeOf(token, until, nonce)) && Number(until) >= Date.now() && !usedCodes.has(text);
-      if (isCode) usedCodes.add(text);
-      return isCode || isSame(text, token);
+    clientOf(header) {
+      const [id, cookie] = cookieOf(header('cookie'), name)?.split('.', 2) ?? [];
+      const holder = id === undefined ? undefined : holders.byId(id);
+      if (!holder || !isSame(cookie, derive(holder.secret, 'cookie'))) return undefined;
+      return isSame(header(PAGE_KEY_HEADER), derive(holder.secret, 'page')) ? holder.client : undefined;
     },
-    openPage: () => ({ cookie: `${name}=${cookie}; ${COOKIE_RULES}; Max-Age=${COOKIE_SECONDS}`, key }),
-    closePage: () => `${name}=; ${COOKIE_RULES}; Max-Age=0`,
-    prove: (challenge) => proofOf(token, challenge),
+    logIn(text) {
+      const holder = holders.byToken(isUnusedCode(text) ? adminToken : text);
+      if (!holder) return undefined;
+      const cookie = `${name}=${holder.id}.${derive(holder.secret, 'cookie')}; ${COOKIE_RULES}; Max-Age=${COOKIE_SECONDS}`;
+      return { cookie, key: derive(holder.secret, 'page') };
+    },
+    logOut: () => `${name}=; ${COOKIE_RULES}; Max-Age=0`,
+    prove: (challenge) => proofOf(adminToken, challenge),
   };
 }
+
+/** A secret made from another, for one purpose. */
+export const derive = (secret: string, purpose: string): string =>
+  createHmac('sha256', secret).update(purpose).digest('base64url');
 
 /**
  * A text that logs in once, within a minute. A program that is told to open an address is seen with it by everyone on
@@ -61,11 +79,10 @@ export const createLoginCode = (token: string): string =>
   codeOf(token, String(Date.now() + CODE_MS), randomBytes(12).toString('base64url'));
 
 const codeOf = (token: string, until: string, nonce: string): string =>
-  `${until}.${nonce}.${createHmac('sha256', token).update(`code ${until} ${nonce}`).digest('base64url')}`;
+  `${until}.${nonce}.${derive(token, `code ${until} ${nonce}`)}`;
 
 /** What a server that knows the token answers to a challenge. */
-export const proofOf = (token: string, challenge: string): string =>
-  createHmac('sha256', token).update(`proof ${challenge}`).digest('base64url');
+export const proofOf = (token: string, challenge: string): string => derive(token, `proof ${challenge}`);
 
 const cookieOf = (header: string | undefined, name: string): string | undefined =>
   header
@@ -74,7 +91,8 @@ const cookieOf = (header: string | undefined, name: string): string | undefined 
     .find((one) => one.startsWith(`${name}=`))
     ?.slice(name.length + 1);
 
-const isSame = (came: string | undefined, wanted: string): boolean =>
+/** Compares in constant time. */
+export const isSame = (came: string | undefined, wanted: string): boolean =>
   came !== undefined && timingSafeEqual(hash(came), hash(wanted));
 
 const hash = (text: string): Buffer => createHash('sha256').update(text).digest();

@@ -1,4 +1,3 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
 import type { MiddlewareHandler } from 'hono';
 import { errorText } from '../../../base/user-error.ts';
 import type { AccessTokens } from '../../../client/actions/access-token.ts';
@@ -6,7 +5,7 @@ import type { Client } from '../../../client/index.ts';
 import type { AccessToken } from '../../../protocol/workspace/access-tokens.ts';
 import { HttpProblem } from '../common/http-problem.ts';
 import type { HttpEnv, HttpServices } from '../common/operation.ts';
-import type { Credentials } from './credentials.ts';
+import { derive, isSame, type PageAccess, type TokenHolder, type TokenHolders } from './credentials.ts';
 import { restrictClient } from './restricted-client.ts';
 
 /** Names of this machine, as they stand in `Host`. */
@@ -49,46 +48,51 @@ export const checkSource: MiddlewareHandler = async (c, next) => {
   await next();
 };
 
-/** The client that the holder of a token may use; undefined: nobody's. Throws UserError where that cannot be known. */
-export type Identify = (token: string) => Client | undefined;
-
-/** The admin's token is compared in constant time by its hash; others are looked up in `.agentd/tokens.json`. */
-export function identifyByToken(client: Client, adminToken: string, tokens: AccessTokens): Identify {
-  const wanted = hash(adminToken);
-  return (token) => {
-    if (timingSafeEqual(hash(token), wanted)) return client;
-    const user = tokens.find(token);
-    return user && restrictClient(client, user, () => isCurrent(user));
+/** The admin's token is compared in constant time; others are looked up by their hash in `.agentd/tokens.json`. */
+export function openTokenHolders(client: Client, adminToken: string, tokens: AccessTokens): TokenHolders {
+  const admin = { id: 'admin', secret: adminToken, client };
+  const holderOf = (user: AccessToken): TokenHolder => ({
+    id: user.sha256,
+    secret: derive(adminToken, `user ${user.sha256}`),
+    client: restrictClient(client, user, () => isCurrent(user)),
+  });
+  return {
+    byToken(token) {
+      if (isSame(token, adminToken)) return admin;
+      const user = tokens.find(token);
+      return user && holderOf(user);
+    },
+    byId(id) {
+      if (id === admin.id) return admin;
+      const user = tokens.list().find(({ sha256 }) => sha256 === id);
+      return user && holderOf(user);
+    },
   };
   function isCurrent({ name, sha256 }: AccessToken): boolean {
     return tokens.list().some((one) => one.name === name && one.sha256 === sha256);
   }
 }
 
-/** Whom a request is from: somebody with a token, or the page of the admin, which has presented it. */
-export type Access = { identify: Identify; page: Credentials };
+/** Whom a request is from: somebody with a token, or a page that has presented one. */
+export type Access = { holders: TokenHolders; page: PageAccess };
 
-/**
- * Lets through requests with a token of this workspace, and those of a page that has presented it, and notes the client
- * that it gives.
- */
+/** Lets through requests with a token of this workspace, and of a page that has presented one; notes what it gives. */
 export function checkToken(
-  { identify, page }: Access,
-  { workspace, complain }: Pick<HttpServices, 'workspace' | 'complain'>,
+  { holders, page }: Access,
+  { complain }: Pick<HttpServices, 'complain'>,
 ): MiddlewareHandler<HttpEnv> {
   const reported = new Set<string>();
   return async (c, next) => {
     if (OPEN_PATHS.has(c.req.path)) return next();
-    const header = c.req.header('authorization');
-    const owner = c.env.owner ?? (page.admits((name) => c.req.header(name)) ? workspace : undefined);
-    if (owner) {
-      c.set('client', owner);
+    if (c.env.owner) {
+      c.set('client', c.env.owner);
       return next();
     }
+    const header = c.req.header('authorization');
     const came = /^Bearer +(\S+) *$/i.exec(header ?? '')?.[1];
     let fault = '';
     try {
-      const client = came === undefined ? undefined : identify(came);
+      const client = header === undefined ? page.clientOf((name) => c.req.header(name)) : bearerOf(holders, came);
       if (client) {
         c.set('client', client);
         return next();
@@ -103,7 +107,7 @@ export function checkToken(
       401,
       {
         wanted: 'a token of this workspace (Authorization: Bearer …)',
-        came: header === undefined ? cameWithout(c.req.header('cookie')) : `another Authorization${fault}`,
+        came: (header === undefined ? cameWithout(c.req.header('cookie')) : 'another Authorization') + fault,
         todo: 'The token is in .agentd/token of the workspace, or was given to you by its owner.',
       },
       { 'www-authenticate': 'Bearer realm="agentd"' },
@@ -111,10 +115,11 @@ export function checkToken(
   };
 }
 
+const bearerOf = (holders: TokenHolders, token: string | undefined): Client | undefined =>
+  token === undefined ? undefined : holders.byToken(token)?.client;
+
 const cameWithout = (cookie: string | undefined): string =>
   cookie === undefined ? 'none' : 'a cookie of another login, or without the key of its page';
-
-const hash = (text: string): Buffer => createHash('sha256').update(text).digest();
 
 const UPLOAD_PATH = /^\/api\/sessions\/[^/]+\/uploads$/;
 

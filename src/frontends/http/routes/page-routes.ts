@@ -1,8 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import type { Hono } from 'hono';
 import { z } from 'zod';
+import { UserError } from '../../../base/user-error.ts';
 import { pageFile } from '../../command-line.ts';
-import type { Credentials } from '../access/credentials.ts';
+import type { PageAccess } from '../access/credentials.ts';
 import { HttpProblem } from '../common/http-problem.ts';
 import { type HttpEnv, jsonAnswer, readJson } from '../common/operation.ts';
 
@@ -36,7 +37,7 @@ const LoginBody = z.strictObject({ token: z.string() });
 const Challenge = z.string().regex(/^[\w-]{16,200}$/);
 
 /** The page, and how it gets access: it presents the token once and gets a cookie and a key for it. */
-export function addPageRoutes(app: Hono<HttpEnv>, credentials: Credentials): void {
+export function addPageRoutes(app: Hono<HttpEnv>, access: PageAccess): void {
   for (const [path, { file, type }] of Object.entries(PAGE_FILES))
     app.get(path, async () => {
       const bytes = await readFile(pageFile(file));
@@ -44,23 +45,33 @@ export function addPageRoutes(app: Hono<HttpEnv>, credentials: Credentials): voi
     });
   app.post('/login', async (c) => {
     const body = LoginBody.safeParse(await readJson(c));
-    if (!body.success || !credentials.isLogin(body.data.token.trim()))
+    const login = body.success ? logIn(access, body.data.token.trim()) : undefined;
+    if (!login)
       throw new HttpProblem(401, {
-        wanted: 'the token of this workspace',
+        wanted: 'a token of this workspace',
         came: body.success ? 'another one' : 'a body without it',
-        todo: 'The token is in .agentd/token of the workspace. Or run: agentctl open',
+        todo: 'The token is in .agentd/token of the workspace, or was given to you by its owner. Or run: agentctl open',
       });
-    const { cookie, key } = credentials.openPage();
-    return jsonAnswer({ key }, 200, { 'set-cookie': cookie });
+    return jsonAnswer({ key: login.key }, 200, { 'set-cookie': login.cookie });
   });
   app.get('/login', (c) => {
     const challenge = Challenge.safeParse(c.req.query('challenge'));
-    if (challenge.success) return jsonAnswer({ proof: credentials.prove(challenge.data) });
+    if (challenge.success) return jsonAnswer({ proof: access.prove(challenge.data) });
     throw new HttpProblem(400, {
       wanted: 'challenge: 16 to 200 letters, digits, "_" and "-"',
       came: c.req.query('challenge') === undefined ? 'nothing' : 'something else',
       todo: 'Send POST /login to log in.',
     });
   });
-  app.post('/logout', () => jsonAnswer({}, 200, { 'set-cookie': credentials.closePage() }));
+  app.post('/logout', () => jsonAnswer({}, 200, { 'set-cookie': access.logOut() }));
+}
+
+/** While `.agentd/tokens.json` is invalid, only the admin's token works; what is wrong is no business of others. */
+function logIn(access: PageAccess, text: string): ReturnType<PageAccess['logIn']> {
+  try {
+    return access.logIn(text);
+  } catch (error) {
+    if (error instanceof UserError) return undefined;
+    throw error;
+  }
 }

@@ -67,21 +67,28 @@ export function showSession(name: string | undefined): void {
   void follow(name, transcript, closing.signal);
 }
 
-/** Events that come within this time are shown together, in ms: a long log must not be drawn once for each of them. */
-const GATHER_MS = 16;
+/**
+ * Events are shown together once none has come for `pause`, and after `most` in any case, in ms: a long log must not be
+ * drawn again and again while it is read.
+ */
+const GATHER_MS = { pause: 16, most: 250 };
 
 async function follow(name: string, transcript: Transcript, signal: AbortSignal): Promise<void> {
   const refresh = createRefresh(name, signal);
   refresh();
   let gathered: StreamMessage[] = [];
+  let since = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
   const show = () => {
     const messages = gathered;
     gathered = [];
     if (!signal.aborted) takeMessages(name, transcript, messages, refresh);
   };
   const gather = (messages: StreamMessage[]) => {
-    if (gathered.length === 0) setTimeout(show, GATHER_MS);
+    if (gathered.length === 0) since = performance.now();
     gathered.push(...messages);
+    clearTimeout(timer);
+    timer = setTimeout(show, Math.min(GATHER_MS.pause, since + GATHER_MS.most - performance.now()));
   };
   try {
     await readEventStream(name, 0, gather, signal);
