@@ -34,8 +34,8 @@ test('restart keeps the flags of the daemon but those that are given, and starts
   expect(second).not.toBe(first);
   const kept = ['--workspace', root, '--config', path('other.json'), '--model', 'runbook', '--log-level', 'info'];
   expect(flags(second)).toEqual(kept);
-  writeFileSync(path('other.json'), '{ "mode": "zigzag" }');
-  expect(await ctl(['restart'])).toMatchObject({ code: 1, err: expect.stringContaining('zigzag') });
+  const failed = await ctl(['restart', '--model', 'scripted:/nowhere/script.json']);
+  expect(failed).toMatchObject({ code: 1, err: expect.stringContaining('/nowhere/script.json cannot be read') });
 });
 
 test('a script is looked for where the command is given', async () => {

@@ -95,11 +95,12 @@ test('"stop" ends a command within a second, with everything it started', async 
   // The shell creates the file before it writes into it.
   await on.file('demo', 'work/pid');
   const pid = await until(() => Number(on.sh('demo', 'cat work/pid')), 'the process id of the command');
-  expect(groupRuns(pid)).toBe(true);
+  const group = Number(on.sh('demo', `cut -d ' ' -f 5 /proc/${pid}/stat`));
+  expect(groupRuns(group)).toBe(true);
   on.sh('demo', 'echo stop > inbox/2.md');
   expect(statusOf(await on.file('demo', 'outbox/2.md'))).toBe('done');
   expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('paused');
-  await until(() => !groupRuns(pid), 'the process group to be gone');
+  await until(() => !groupRuns(group), 'the process group to be gone');
   await server.close();
 });
 

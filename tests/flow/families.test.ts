@@ -41,7 +41,7 @@ test('a child session is an ordinary folder: its answer reaches the parent, and 
     expect.stringMatching(/^step_1\.1-\d+\.msg\.json$/),
   ]);
   on.sh('demo-2', 'mkdir inbox');
-  expect(ctl('list')).toMatch(/^demo {2}.*\n└ ~step_1 .*find x\ndemo-2 /m);
+  expect(ctl('list', '--all')).toMatch(/^demo {2}.*\n└ ~step_1 .*find x\ndemo-2 /m);
   expect(ctl('show', 'demo')).toMatch(/Child sessions\n {2}step_1 → demo~step_1: idle/);
   expect(JSON.parse(ctl('show', 'demo', '--json')).children).toMatchObject([{ step: 'step_1', child: 'demo~step_1' }]);
   await server.close();

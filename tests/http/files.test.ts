@@ -80,9 +80,14 @@ test('only regular files of work/ are read, never through a link, and nothing st
   expect((await ask('GET', '/api/sessions/nobody/files')).status).toBe(404);
 
   for (let n = 0; n < 20; n++) expect((await ask('HEAD', '/api/sessions/demo/files/many/0')).status).toBe(200);
-  const open = fs.readdirSync(`/proc/${child.pid}/fd`).map((fd) => linkOf(`/proc/${child.pid}/fd/${fd}`));
-  expect(open.filter((path) => path.startsWith(work))).toEqual([]);
+  // A file is closed shortly after its answer.
+  await expect
+    .poll(() => openFiles(child.pid).filter((path) => path.startsWith(work)), { timeout: 10_000 })
+    .toEqual([]);
 });
+
+const openFiles = (pid: number | undefined): string[] =>
+  fs.readdirSync(`/proc/${pid}/fd`).map((fd) => linkOf(`/proc/${pid}/fd/${fd}`));
 
 /** A descriptor may be closed while it is looked at. */
 function linkOf(path: string): string {
