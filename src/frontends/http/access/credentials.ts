@@ -12,10 +12,10 @@ const COOKIE_RULES = 'Path=/; HttpOnly; SameSite=Strict';
 /** What a request shows of who sent it; names are in lower case. */
 type RequestHeaders = (name: string) => string | undefined;
 
-/** Somebody with a token of the workspace: what it gives, and what the cookie and the key of their page are made from. */
+/** Somebody with a token of the workspace. The cookie and the key of their page are made from `secret`. */
 export type TokenHolder = { id: string; secret: string; client: Client };
 
-/** Everybody with a token. Both throw UserError where `.agentd/tokens.json` is invalid and somebody in it may be meant. */
+/** Everybody with a token. Both throw UserError if `.agentd/tokens.json` is needed and invalid. */
 export type TokenHolders = {
   byToken(token: string): TokenHolder | undefined;
   byId(id: string): TokenHolder | undefined;
@@ -23,9 +23,9 @@ export type TokenHolders = {
 
 /** How a page gets access, and shows that it has it. */
 export type PageAccess = {
-  /** What a request gives that carries the cookie and the key of a page which has presented a token. Throws UserError. */
+  /** The client for a request with the cookie and the key of a page that has presented a token. Throws UserError. */
   clientOf(header: RequestHeaders): Client | undefined;
-  /** `Set-Cookie` of a page that presents a token or an unused login code, and the key that it sends with each request. */
+  /** For a page that presents a token or an unused login code: `Set-Cookie`, and the key to send with each request. */
   logIn(text: string): { cookie: string; key: string } | undefined;
   /** `Set-Cookie` that ends it. */
   logOut(): string;

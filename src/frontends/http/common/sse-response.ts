@@ -2,13 +2,13 @@ import { setImmediate } from 'node:timers/promises';
 
 const encoder = new TextEncoder();
 
-/** Frames that are ready together are sent together, up to about this many characters: a long log has many small ones. */
+/** Frames that are ready together are sent together, up to about this many characters. */
 const CHUNK_CHARS = 65_536;
 
 /**
  * Server-sent events, or comments, as the answer to a request; each frame is whole, with the empty line behind it.
- * Frames are made when there is room for them and not before, so a slow reader costs one chunk. It ends with the frames,
- * with the connection or with the signal, and what `frames` holds is let go then.
+ * Frames are made when there is room for them and not before, so a slow reader costs one chunk. It ends with the
+ * frames, with the connection or with the signal, and what `frames` holds is let go then.
  */
 export function sseResponse(
   frames: (ends: AbortSignal) => AsyncGenerator<string>,
