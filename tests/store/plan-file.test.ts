@@ -63,6 +63,18 @@ describe('a plan that is replaced', () => {
     fs.closeSync(editor);
   });
 
+  test('an older save in a moved file comes before the save in place, also between two checks of the history', async () => {
+    const { plan, paths } = session();
+    await plan.write('A');
+    const editor = fs.openSync(paths.plan, 'r+');
+    await plan.write('B');
+    expect(await plan.detectEdits(false)).toEqual({ is: 'ours' });
+    fs.writeSync(editor, 'X', 0);
+    fs.writeFileSync(paths.plan, 'Y');
+    expect(await plan.detectEdits(false)).toMatchObject({ is: 'edited', saves: ['X', 'Y'] });
+    fs.closeSync(editor);
+  });
+
   test('a save of the same size within one tick of the clock is seen', async () => {
     const { plan, paths } = session();
     await plan.write('A');

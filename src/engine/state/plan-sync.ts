@@ -77,7 +77,7 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
       const { plan } = sessionLog.session;
       const content = plan && formatPlanFile(plan);
       if (content === null || content === edits.written()) return;
-      // What a power cut removes from the log must not stay in the file: it would come back as a person's edit.
+      // What a power cut removes from the log must not stay in the file: it would be read as an edit by a person.
       await sessionLog.sync();
       const began = clock.elapsed();
       const seen = await file.write(content).catch((error: unknown) => {

@@ -36,10 +36,11 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
   const here = openCurrentPlan(paths.plan, elapsed);
 
   const look = (thorough = true): PlanFileState => {
-    const saves = thorough || moved.isDue() ? moved.lateSaves() : [];
     const why = here.read();
     const text = here.text();
     const inPlace = text !== undefined && text !== here.seen();
+    // A save in a moved file is older than the one in place: merged after that one, it would take it back.
+    const saves = thorough || inPlace || moved.isDue() ? moved.lateSaves() : [];
     if (inPlace) saves.push(text);
     if (saves.length > 0) return { is: 'edited', saves, inPlace };
     if (why !== undefined) return { is: 'blocked', why };
@@ -47,8 +48,7 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
   };
 
   const accept = (bytes: string) => {
-    const isMoved = moved.accept(bytes);
-    if (!isMoved || here.text() === bytes) here.markSeen(bytes);
+    if (!moved.accept(bytes) || here.text() === bytes) here.markSeen(bytes);
   };
 
   const write = async (content: string): Promise<PlanFileState> => {
