@@ -89,8 +89,8 @@ export type Client = {
   approvalRequests(key: string): Promise<ApprovalRequest[]>;
   /** The calls waiting for approval in all sessions whose event log can be read. */
   allApprovalRequests(): Promise<ApprovalRequest[]>;
-  /** Saves an edited plan (JSON, as in `plan.json`), merged with what has happened since its revision. */
-  savePlan(key: string, text: string): Promise<PlanSaveResult>;
+  /** Saves an edited plan (JSON, as in `plan.json`), merged with changes since its revision, or since that `save`. */
+  savePlan(key: string, text: string, save?: string): Promise<PlanSaveResult>;
   templates(): Promise<TemplateSummary[]>;
   /** Saves the completed plan of a session as a template of that name; returns the path of its file. */
   saveTemplate(key: string, name: string, options?: { force?: boolean }): Promise<string>;
@@ -152,9 +152,12 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     archive: async (key) => (await admin(key)).archive(key),
     remove: async (key) => (await admin(key)).remove(key),
     rename: async (key, to) => (await admin(key)).rename(key, to),
-    async savePlan(key, text) {
+    async savePlan(key, text, save) {
       const session = folders.get(key);
-      return (await import('./actions/plan-save.ts')).savePlan(session, text);
+      return (await import('./actions/plan-save.ts')).savePlan(session, text, {
+        save,
+        isServed: () => readLiveOwner(paths) !== undefined,
+      });
     },
     templates: async () => (await import('./actions/saved-templates.ts')).listTemplates(paths.templates),
     async saveTemplate(key, name, options = {}) {

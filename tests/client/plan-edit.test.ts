@@ -4,7 +4,12 @@ import { dirname, join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { savePlan } from '../../src/client/actions/plan-save.ts';
 import { openPlanWorkingCopy } from '../../src/client/actions/plan-working-copy.ts';
+import { readSession } from '../../src/client/sessions/read-session.ts';
+import { parseEditedPlan } from '../../src/core/plan/edited-plan.ts';
+import { mergePlanEdit } from '../../src/core/plan/merge-edit.ts';
 import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
+import type { Plan } from '../../src/protocol/session/plan.ts';
+import { sha256Hex } from '../../src/store/fs/file-reads.ts';
 import { bootId } from '../../src/store/fs/process-identity.ts';
 import { now, opened, planned, received, record, rig, started } from './rig.ts';
 
@@ -92,6 +97,58 @@ test('two edits saved at once are both in the file', async () => {
   expect(text).toContain('Mail it');
   expect(text).toContain('Print it');
 });
+
+test('the answer of a save is edited further: before the daemon has recorded the save, and after', async () => {
+  const { paths } = await withPlan();
+  const descriptions = ({ steps }: Plan) => steps.map(({ description }) => description);
+  const { plan: before } = await readSession(paths);
+  if (!before) throw new Error('no plan');
+  const added = await savePlan(
+    paths,
+    JSON.stringify({ ...before, steps: [...before.steps, { description: 'Mail it' }] }),
+  );
+  const moved = { ...added.plan, steps: added.plan.steps.toReversed() };
+  const wanted = descriptions(before).toReversed();
+  const atOnce = await savePlan(paths, JSON.stringify(moved));
+  expect(descriptions(atOnce.plan)).toEqual(['Mail it', ...wanted]);
+
+  await recordSave(paths, before);
+  const { plan: recorded } = await readSession(paths);
+  expect(recorded?.revision).toBeGreaterThan(atOnce.plan.revision);
+  const reworded = atOnce.plan.steps.map((step) =>
+    step.description === 'Mail it' ? { ...step, description: 'Print it' } : step,
+  );
+  const later = await savePlan(paths, JSON.stringify({ ...atOnce.plan, steps: reworded }));
+  expect(descriptions(later.plan)).toEqual(['Print it', ...wanted]);
+  expect(later.taken).toHaveLength(1);
+});
+
+test('an edit that names the save it began from takes back what that save did', async () => {
+  const { paths } = await withPlan();
+  const { plan: before } = await readSession(paths);
+  const [first, ...others] = before?.steps ?? [];
+  if (!before || !first) throw new Error('no plan');
+  const skipped = JSON.stringify({ ...before, steps: [{ ...first, status: 'skipped' }, ...others] });
+  const reopened = [{ ...first, status: 'pending' }, ...others];
+  for (const isRecorded of [false, true]) {
+    const { plan, save } = await savePlan(paths, skipped);
+    expect(plan.steps[0]?.status).toBe('skipped');
+    if (isRecorded) await recordSave(paths, before);
+    const again = await savePlan(paths, JSON.stringify({ ...plan, steps: reopened }), { save });
+    expect(again.plan.steps[0]?.status).toBe('pending');
+    if (!isRecorded) fs.writeFileSync(paths.plan, formatPlanFile(before));
+  }
+});
+
+/** Records the save in `plan.json` as the daemon does. */
+async function recordSave(paths: Awaited<ReturnType<typeof withPlan>>['paths'], base: Plan): Promise<void> {
+  const text = fs.readFileSync(paths.plan, 'utf8');
+  const read = parseEditedPlan(text, base.steps);
+  if ('fault' in read) throw new Error(read.fault);
+  const { changes, ignored, save } = mergePlanEdit(base, read.edit, base, base.steps.length, read.raw);
+  const saved = save && { ...save, sha256: sha256Hex(text) };
+  await record(paths, [{ type: 'plan.edited', by: 'person', changes, ignored, ...(saved && { save: saved }) }]);
+}
 
 test('an edit that was saved before is kept although plan.json is away for an instant', async () => {
   const { paths } = await withPlan();

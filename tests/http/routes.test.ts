@@ -70,6 +70,13 @@ test('an edit of the plan is merged with what happened since; 412 only where ano
   const again = [...(read.json['steps'] as object[]), { description: 'Print it' }];
   const second = await ask('PUT', plan, { headers: { 'if-match': etag }, body: { steps: again } });
   expect(second.status).toBe(200);
+  // The answer is edited further, before or after the daemon has recorded it: what it did is taken back.
+  const { steps: answered } = second.json['plan'] as { steps: Array<{ description: string }> };
+  const without = answered.filter(({ description }) => description !== 'Print it');
+  const tag = String(second.headers['etag']);
+  const third = await ask('PUT', plan, { headers: { 'if-match': tag }, body: { steps: without } });
+  expect(third.json['taken']).toEqual([expect.stringContaining('was removed: Print it')]);
+  await ask('PUT', plan, { headers: { 'if-match': String(third.headers['etag']) }, body: { steps: answered } });
   // The daemon takes both in although no message comes: the plan gets another revision.
   const recorded = async () => {
     for (;;) {

@@ -121,6 +121,12 @@ webTest('keys go to sessions and fields and open their own list; the language is
   await eventually(() => page.url()).not.toBe(first);
   await page.keyboard.press('k');
   await eventually(() => page.url()).toBe(first);
+  // Two keys at once, before the browser has reported the address of the first.
+  await page.evaluate(
+    "for (const key of 'jk') document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))",
+  );
+  await page.evaluate('new Promise((done) => setTimeout(done, 50))');
+  expect(page.url()).toBe(first);
   await page.getByLabel('Nachricht', { exact: true }).waitFor();
   await page.keyboard.press('m');
   await page.keyboard.type('j?');

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { createMutex } from '../../base/mutex.ts';
 import { lastSaveOf, parseEditedPlan } from '../../core/plan/edited-plan.ts';
-import { mergePlanEdit } from '../../core/plan/merge-edit.ts';
+import { mergePlanEdit, smallestEdit } from '../../core/plan/merge-edit.ts';
 import { applyPlanChanges, describePlanChanges } from '../../core/plan/plan-changes.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
 import type { Session } from '../../core/session/session-state.ts';
@@ -18,6 +18,9 @@ import { replayLog } from '../sessions/replay.ts';
 /** How often, and after how many ms, a missing `plan.json` is read again. */
 const MISSING_TRIES = 5;
 const MISSING_RETRY_MS = 10;
+/** How long an edit waits for the daemon to record the one before it, and between two looks, in ms. */
+const RECORD_WAIT_MS = 2000;
+const RECORD_RETRY_MS = 20;
 
 type NamedSession = SessionPaths & { name: string };
 
@@ -28,6 +31,15 @@ export type PlanSaveResult = {
   /** What was accepted, and what was not and why: one sentence each. */
   taken: string[];
   ignored: string[];
+  /** Names this plan while the daemon has not recorded it: an edit of it passes this on. */
+  save?: string;
+};
+
+export type PlanSaveOptions = {
+  /** The edit began from the answer of this save. */
+  save?: string | undefined;
+  /** Whether a daemon will record what is in `plan.json` soon. */
+  isServed?: () => boolean;
 };
 
 /**
@@ -35,49 +47,110 @@ export type PlanSaveResult = {
  * daemon has not read yet, and replaces `plan.json` with the result. Throws UserError if the text is not a plan,
  * `PlanConflict` if it is not the current plan or its revision is unknown.
  */
-export function savePlan(paths: NamedSession, text: string): Promise<PlanSaveResult> {
-  return oneAtATime(() => mergeAndSave(paths, text));
+export function savePlan(paths: NamedSession, text: string, options: PlanSaveOptions = {}): Promise<PlanSaveResult> {
+  return oneAtATime(() => mergeAndSave(paths, text, options));
 }
 
 /** Two concurrent edits would both start from the same file, and the second would replace the first. */
 const oneAtATime = createMutex();
 
-async function mergeAndSave(paths: NamedSession, text: string): Promise<PlanSaveResult> {
-  const session = await readSession(paths);
+async function mergeAndSave(
+  paths: NamedSession,
+  text: string,
+  { save, isServed = () => false }: PlanSaveOptions,
+): Promise<PlanSaveResult> {
+  const began = performance.now();
+  let { session, current } = await readCurrentPlan(paths);
+  if (current?.save !== undefined) wakeDaemon(paths);
+  // Of two edits in quick succession the daemon may record only the first: the second would then have the wrong base.
+  while (current?.save !== undefined && isServed() && performance.now() - began < RECORD_WAIT_MS) {
+    await new Promise((later) => setTimeout(later, RECORD_RETRY_MS));
+    ({ session, current } = await readCurrentPlan(paths));
+  }
   const { plan } = session;
   const read = parseEditedPlan(text, plan?.steps);
   if ('fault' in read) throw new PlanConflict(`Not saved: ${read.fault}`, 'invalid');
-  if (!plan) throw new PlanConflict(`Not saved: ${paths.name} has no plan.`, 'none');
+  if (!plan || !current) throw new PlanConflict(`Not saved: ${paths.name} has no plan.`, 'none');
   const { id = plan.id, revision } = read.edit;
   if (id !== plan.id) throw new PlanConflict(`Not saved: the plan of ${paths.name} is ${plan.id}, not ${id}.`, 'other');
-  // An edit that the daemon has not read yet would be overwritten by this one.
-  const current = await withUnreadEdit(paths, session, plan);
-  const base = revision === undefined ? current : await planOnRecord(paths, plan, revision);
-  if (!base) {
+  const bases = await mergeBasesOf(paths, session, current, revision, save);
+  if (!bases) {
     const known = `revision ${revision} of ${id} is unknown; the current one is ${plan.revision}`;
     throw new PlanConflict(`Not saved: ${known}.`, 'unknown');
   }
-  const { changes, ignored } = mergePlanEdit(base, read.edit, current, session.lastStepNumber, read.raw);
-  const merged = { ...applyPlanChanges(current, changes, session.at), revision: plan.revision };
+  const edits = bases.map((base) => mergePlanEdit(base, read.edit, current.plan, session.lastStepNumber, read.raw));
+  const { changes, ignored } = smallestEdit(edits);
+  const merged = { ...applyPlanChanges(current.plan, changes, session.at), revision: plan.revision };
+  let unread = current.save;
   if (changes.length > 0) {
-    await replaceFile(paths.plan, formatPlanFile(merged), { durable: true });
+    const content = formatPlanFile(merged);
+    await replaceFile(paths.plan, content, { durable: true });
     wakeDaemon(paths);
+    unread = saveName(sha256Hex(content));
   }
-  return { plan: merged, taken: describePlanChanges(changes), ignored };
+  const answer = { plan: merged, taken: describePlanChanges(changes), ignored };
+  return unread === undefined ? answer : { ...answer, save: unread };
 }
 
-/** The plan as it will be once the daemon has read the current `plan.json`. */
-async function withUnreadEdit(paths: NamedSession, session: Session, plan: Plan): Promise<Plan> {
+/** As long as no two saves of a plan have the same. */
+const saveName = (sha256: string): string => sha256.slice(0, 16);
+
+/**
+ * The plans that an edit may have started from: the save it names, or else the plan on record at its revision, or what
+ * a save from that revision was answered with, which has the same revision. Undefined if nothing has it.
+ */
+async function mergeBasesOf(
+  paths: NamedSession,
+  { plan, planSaves }: Session,
+  current: CurrentPlan,
+  revision: number | undefined,
+  save: string | undefined,
+): Promise<Array<Plan | PlanSave> | undefined> {
+  if (revision === undefined) return [current.plan];
+  const named = planSaves.find(({ sha256 }) => saveName(sha256) === save);
+  if (save !== undefined && save === current.save) return [current.plan];
+  if (named) return [named];
+  const onRecord = plan && (await planOnRecord(paths, plan, revision));
+  const last = lastSaveOf(planSaves, revision);
+  const unread = current.save !== undefined && revision === plan?.revision ? [current.plan] : [];
+  return onRecord ? [onRecord, ...(last ? [last] : []), ...unread] : undefined;
+}
+
+/** The plan with the edit in `plan.json` that the daemon has not read yet, and the name of that save. */
+type CurrentPlan = { plan: Plan; save?: string };
+
+/** The session on record, and its plan as it will be once the daemon has read the current `plan.json`. */
+async function readCurrentPlan(paths: NamedSession): Promise<{ session: Session; current: CurrentPlan | undefined }> {
+  let session = await readSession(paths);
   const text = await readPlanText(paths.plan);
-  if (text === undefined || text === formatPlanFile(plan)) return plan;
+  // The log is written first, so it has what a newer file has.
+  if (isNewer(text, session.plan)) session = await readSession(paths);
+  return { session, current: session.plan ? await withUnreadEdit(paths, session, session.plan, text) : undefined };
+}
+
+/** Whether the file has a later version of the plan, which the daemon wrote after the log was read. */
+function isNewer(text: string | undefined, plan: Plan | null): boolean {
+  const read = text !== undefined && parseEditedPlan(text, plan?.steps);
+  return read && !('fault' in read) && (read.edit.revision ?? 0) > (plan?.revision ?? 0);
+}
+
+async function withUnreadEdit(
+  paths: NamedSession,
+  session: Session,
+  plan: Plan,
+  text: string | undefined,
+): Promise<CurrentPlan> {
+  if (text === undefined || text === formatPlanFile(plan)) return { plan };
   const read = parseEditedPlan(text, plan.steps);
-  if ('fault' in read || (read.edit.id ?? plan.id) !== plan.id) return plan;
+  if ('fault' in read || (read.edit.id ?? plan.id) !== plan.id) return { plan };
+  const sha256 = sha256Hex(text);
   const last = lastSaveOf(session.planSaves, read.edit.revision);
-  if (last?.sha256 === sha256Hex(text)) return plan;
+  if (last?.sha256 === sha256) return { plan };
   // The daemon writes the file a little later than the event log: what it wrote is identical to its own revision.
   const base: Plan | PlanSave = last ?? (await planOnRecord(paths, plan, read.edit.revision ?? plan.revision)) ?? plan;
   const { changes } = mergePlanEdit(base, read.edit, plan, session.lastStepNumber, read.raw);
-  return applyPlanChanges(plan, changes, session.at);
+  if (changes.length === 0) return { plan };
+  return { plan: applyPlanChanges(plan, changes, session.at), save: saveName(sha256) };
 }
 
 /** The text of `plan.json`. The daemon moves the file away for an instant while it replaces it. */

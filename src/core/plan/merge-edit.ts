@@ -51,6 +51,12 @@ export function mergePlanEdit(
   return { changes, ignored: firstFew(ignored), save: isDifferentSave(was, save) ? save : null };
 }
 
+/** The edit with the fewest differences, from the base it most likely started from; the first of several. */
+export function smallestEdit(edits: readonly MergedEdit[]): MergedEdit {
+  const [first = { changes: [], ignored: [], save: null }, ...others] = edits;
+  return others.reduce((least, edit) => (edit.changes.length < least.changes.length ? edit : least), first);
+}
+
 type MergeFindings = Pick<MergedEdit, 'changes' | 'ignored'>;
 
 function mergeSteps(was: SavedPlan, save: SavedPlan, now: Plan, found: MergeFindings): void {

@@ -1,6 +1,6 @@
 import { isDiskFull } from '../../base/user-error.ts';
 import { lastSaveOf, parseEditedPlan } from '../../core/plan/edited-plan.ts';
-import { type MergedEdit, mergePlanEdit } from '../../core/plan/merge-edit.ts';
+import { mergePlanEdit, smallestEdit } from '../../core/plan/merge-edit.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { EditedPlan, PlanSave } from '../../protocol/session/plan-edit.ts';
@@ -214,9 +214,3 @@ function lastSaveIn(saves: readonly PlanSave[], { id, revision }: EditedPlan, no
 /** Whether a save has the text of one of these plans: nothing was edited. */
 const isPlanOf = (bases: ReadonlyArray<Plan | PlanSave>, text: string): boolean =>
   bases.some((base) => !('sha256' in base) && text === formatPlanFile(base));
-
-/** The edit with the fewest differences; the first of several. */
-function smallestEdit(edits: readonly MergedEdit[]): MergedEdit {
-  const [first = { changes: [], ignored: [], save: null }, ...others] = edits;
-  return others.reduce((least, edit) => (edit.changes.length < least.changes.length ? edit : least), first);
-}

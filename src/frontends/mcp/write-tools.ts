@@ -60,7 +60,8 @@ export function addWriteTools(server: McpServer, context: McpContext, states: Re
       const current = (await client.show(session)).session.plan;
       if (current?.id !== plan)
         throw new UserError(`The plan of ${session} is ${current?.id ?? 'none'}, not ${plan}. Call get_plan.`);
-      return structured(await client.savePlan(session, JSON.stringify(applyOperations(current, changes))));
+      const { save: _, ...outcome } = await client.savePlan(session, JSON.stringify(applyOperations(current, changes)));
+      return structured(outcome);
     },
   );
   for (const one of STEERING) addSteeringTool(server, context, call, one);

@@ -42,8 +42,10 @@ const ExplainedStep = z.looseObject({
   text: z.string().describe('The explanation in one sentence.'),
 });
 
-const PLAN_TAG = /^"(.+)\.(\d{1,15})"$/;
-const planTag = ({ id, revision }: Pick<Plan, 'id' | 'revision'>): string => `"${id}.${revision}"`;
+/** The answer of a save has the revision that it was merged with, and the name of the save after it. */
+const PLAN_TAG = /^"(.+)\.(\d{1,15})(?:\.([0-9a-f]{16}))?"$/;
+const planTag = ({ id, revision }: Pick<Plan, 'id' | 'revision'>, save?: string): string =>
+  `"${[id, revision, ...(save === undefined ? [] : [save])].join('.')}"`;
 
 /** What can be seen of sessions, and the plan, which can be edited. */
 export const SESSION_OPERATIONS: readonly HttpOperation[] = [
@@ -84,17 +86,17 @@ export const SESSION_OPERATIONS: readonly HttpOperation[] = [
     headers: z.object({
       'if-match': z
         .string()
-        .regex(PLAN_TAG, 'expected an ETag of this plan, "<plan id>.<revision>"')
+        .regex(PLAN_TAG, 'expected an ETag of this plan, such as "<plan id>.<revision>"')
         .optional()
         .describe(
-          'ETag the edit started from. 412 only if another plan is current; edits of the same plan are merged.',
+          'ETag of the answer that the edit started from. 412 only if another plan is current; edits of the same plan are merged.',
         ),
     }),
     body: EditedPlan,
     answers: { 200: { describe: 'Which changes were accepted and which were not.', schema: SavedPlan } },
     problems: [404, 409, 412, 422],
     async run({ client, params, headers, body, raw }) {
-      const [, id, revision] = PLAN_TAG.exec(headers['if-match'] ?? '') ?? [];
+      const [, id, revision, save] = PLAN_TAG.exec(headers['if-match'] ?? '') ?? [];
       if (id !== undefined && body.id !== undefined && body.id !== id)
         throw new HttpProblem(412, {
           wanted: `an edit of one plan (If-Match has ${id})`,
@@ -102,8 +104,9 @@ export const SESSION_OPERATIONS: readonly HttpOperation[] = [
           todo: 'Read the plan again.',
         });
       const base = id === undefined ? {} : { id, revision: Number(revision) };
-      const saved = await client.savePlan(params.session, JSON.stringify({ ...Object(raw), ...base }));
-      return jsonAnswer(saved, 200, { etag: planTag(saved.plan) });
+      const text = JSON.stringify({ ...Object(raw), ...base });
+      const { save: unread, ...answer } = await client.savePlan(params.session, text, save);
+      return jsonAnswer(answer, 200, { etag: planTag(answer.plan, unread) });
     },
   }),
   defineOperation({

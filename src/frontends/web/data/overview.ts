@@ -56,6 +56,12 @@ export const isUnread = ({ name, changed }: SessionEntry): boolean =>
 
 export const hrefOf = (name: string): string => `#/s/${encodeURIComponent(name)}`;
 
+/** Goes to an address of the page, at once: the next key may come before the browser reports the change. */
+export function goTo(hash: string): void {
+  location.hash = hash;
+  route.value = readRoute();
+}
+
 function readRoute(): Route {
   const name = /^#\/s\/(.+)$/.exec(location.hash)?.[1];
   try {

@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals';
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
-import { requestJson, sessionPath } from './api.ts';
+import { request, sessionPath } from './api.ts';
 import { act, openSession, type SessionView } from './session.ts';
 
 /** What became of the last edit: what was taken over and what was not, one sentence each. */
@@ -13,6 +13,9 @@ export const rewordDraft = signal<RewordDraft | undefined>(undefined);
 
 /** The saved plan, until the daemon has recorded it. */
 const savedPlan = signal<{ session: string; plan: Plan } | undefined>(undefined);
+
+/** The tags of plans that saves were answered with: their revision does not name them until the save is recorded. */
+const tags = new WeakMap<Plan, string>();
 
 /** The plan to show: with the edit that the daemon has not recorded yet. */
 export function shownPlan({ name, plan }: SessionView): Plan | null {
@@ -29,14 +32,13 @@ type EditableStep = Partial<Step> & { description: string };
  */
 async function savePlan(session: string, base: Plan, change: (steps: Step[]) => EditableStep[]): Promise<boolean> {
   return act(async () => {
-    const { plan, taken, ignored } = await requestJson<{ plan: Plan; taken: string[]; ignored: string[] }>(
-      sessionPath(session, '/plan'),
-      {
-        method: 'PUT',
-        body: { ...base, steps: change(base.steps) },
-        headers: { 'If-Match': `"${base.id}.${base.revision}"` },
-      },
-    );
+    const response = await request(sessionPath(session, '/plan'), {
+      method: 'PUT',
+      body: { ...base, steps: change(base.steps) },
+      headers: { 'If-Match': tags.get(base) ?? `"${base.id}.${base.revision}"` },
+    });
+    const { plan, taken, ignored }: { plan: Plan; taken: string[]; ignored: string[] } = await response.json();
+    tags.set(plan, response.headers.get('ETag') ?? '');
     savedPlan.value = { session, plan };
     editOutcome.value = { session, taken, ignored };
   });

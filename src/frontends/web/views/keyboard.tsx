@@ -1,6 +1,6 @@
 import { effect, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { groups, hrefOf, route } from '../data/overview.ts';
+import { goTo, groups, hrefOf, route } from '../data/overview.ts';
 import { answerApproval, openSession, sendCommand } from '../data/session.ts';
 import type { Words } from '../text/english.ts';
 import { words } from '../text/wording.ts';
@@ -23,13 +23,7 @@ const KEYS: readonly KeyAction[] = [
   { key: 'j', name: 'next', run: () => goToSession(1) },
   { key: 'k', name: 'previous', run: () => goToSession(-1) },
   { key: '/', name: 'filter', run: () => focusOn('filter') },
-  {
-    key: 'n',
-    name: 'create',
-    run: () => {
-      location.hash = '#/new';
-    },
-  },
+  { key: 'n', name: 'create', run: () => goTo('#/new') },
   { key: 'm', name: 'message', run: () => focusOn('message') },
   { key: 'c', name: 'resume', run: resume },
   { key: 'a', name: 'allow', run: () => decide('allow') },
@@ -42,7 +36,7 @@ function goToSession(by: 1 | -1): void {
   const { value: now } = route;
   const at = now.page === 'session' ? names.indexOf(now.name) : by > 0 ? -1 : names.length;
   const name = names[at + by];
-  if (name !== undefined) location.hash = hrefOf(name);
+  if (name !== undefined) goTo(hrefOf(name));
 }
 
 const focusOn = (id: string): void => document.getElementById(id)?.focus();
