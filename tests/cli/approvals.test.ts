@@ -34,38 +34,38 @@ test('approve finds the call that waits, and with --wait prints what came of it'
 
 test('deny is told to the model; a number that does not wait is not sent', async () => {
   const at = await asked();
-  const other = await at.ctl(['deny', 'demo', '7']);
+  const other = await at.here(['deny', 'demo', '7']);
   expect(other.code).toBe(8);
   expect(other.err).toContain('Call 7 is not waiting in demo. These are:\n  demo 1  shell echo a >> ran');
-  const { code, out } = await at.ctl(['deny', 'demo', '1', '--json', '--wait']);
+  const { code, out } = await at.here(['deny', 'demo', '1', '--json', '--wait']);
   expect(code).toBe(0);
   expect(JSON.parse(out)).toMatchObject({ status: 'done', text: 'Written.' });
-  expect((await at.ctl(['log', 'demo'])).out).toContain('deny by person');
+  expect((await at.here(['log', 'demo'])).out).toContain('deny by person');
 });
 
 test('approve --always adds the rule to session.json', async () => {
   const at = await asked();
-  await at.ctl(['approve', 'demo', '--always', '--wait']);
-  expect((await at.ctl(['show', 'demo', '--json'])).out).toContain('"settings_problem": null');
+  await at.here(['approve', 'demo', '--always', '--wait']);
+  expect((await at.here(['show', 'demo', '--json'])).out).toContain('"settings_problem": null');
   await at.has('.sessions/demo/session.json');
 });
 
 test('what keeps the file from being an answer is shown', async () => {
   const at = await asked();
   writeFileSync(at.path('.sessions/demo/approvals/1.json'), '{ "decision": yes }');
-  expect((await at.ctl(['show', 'demo'])).out).toContain(
+  expect((await at.here(['show', 'demo'])).out).toContain(
     'approvals/1.json is not a valid answer: it does not parse as JSON',
   );
 });
 
 test('approvals lists the calls that wait in all sessions, and the commands it names answer them', async () => {
   const at = await asked();
-  for (const name of ['My report', 'other']) expect((await at.ctl(['send', name, 'write it', '--wait'])).code).toBe(6);
+  for (const name of ['My report', 'other']) expect((await at.here(['send', name, 'write it', '--wait'])).code).toBe(6);
   const listed = await waitForCalls(at, 3);
   expect(listed.map(({ session, id, tool, shows }) => [session, id, tool, shows])).toEqual(
     ['My report', 'demo', 'other'].map((name) => [name, 1, 'shell', 'echo a >> ran']),
   );
-  const { code, out } = await at.ctl(['approvals']);
+  const { code, out } = await at.here(['approvals']);
   expect(code).toBe(0);
   expect(out).toContain('demo 1: ');
   expect(out).toContain('\n    shell echo a >> ran\n');
@@ -73,27 +73,27 @@ test('approvals lists the calls that wait in all sessions, and the commands it n
     `  agentctl approve --workspace ${at.root} demo 1\n  agentctl deny --workspace ${at.root} demo 1\n`,
   );
   expect(out).toContain(" 'My report' 1\n");
-  expect((await at.ctl(['approve', 'demo', '1', '--wait'])).code).toBe(0);
+  expect((await at.here(['approve', 'demo', '1', '--wait'])).code).toBe(0);
   expect((await waitForCalls(at, 2)).map(({ session }) => session)).toEqual(['My report', 'other']);
 });
 
 test('approvals says so where no call waits, and a corrupt record hides no other session', async () => {
   const idle = desk();
-  expect(await idle.ctl(['approvals'])).toEqual({ code: 0, out: '', err: 'No call is waiting for approval.\n' });
-  expect((await idle.ctl(['approvals', '--json'])).out).toBe('[]\n');
+  expect(await idle.here(['approvals'])).toEqual({ code: 0, out: '', err: 'No call is waiting for approval.\n' });
+  expect((await idle.here(['approvals', '--json'])).out).toBe('[]\n');
   const at = await asked();
   mkdirSync(at.path('.sessions/broken/approvals'), { recursive: true });
   writeFileSync(at.path('.sessions/broken/approvals/1.json'), '{}');
   const record = readFileSync(at.path('.sessions/demo/events.jsonl'), 'utf8');
   writeFileSync(at.path('.sessions/broken/events.jsonl'), record.replace(/^.*\n/, 'no event\n'));
-  expect((await at.ctl(['show', 'broken'])).code).toBe(1);
+  expect((await at.here(['show', 'broken'])).code).toBe(1);
   expect((await waitForCalls(at, 1)).map(({ session }) => session)).toEqual(['demo']);
 });
 
 /** The calls that `approvals --json` lists, once there are so many: a call is listed when its run has come to rest. */
 async function waitForCalls(at: Desk, count: number): Promise<ApprovalRequest[]> {
   for (;;) {
-    const { code, out } = await at.ctl(['approvals', '--json']);
+    const { code, out } = await at.here(['approvals', '--json']);
     expect(code, out).toBe(0);
     const calls: ApprovalRequest[] = JSON.parse(out);
     if (calls.length === count) return calls;
@@ -103,17 +103,17 @@ async function waitForCalls(at: Desk, count: number): Promise<ApprovalRequest[]>
 test('a command that looks like another one by marks that nobody sees is shown with them written out, in every command', async () => {
   const at = desk();
   const command = 'echo a # \u202eegasu dna';
-  await at.ctl(['send', 'demo', 'write it']);
+  await at.here(['send', 'demo', 'write it']);
   writeFileSync(at.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
   const call = { text: 'I do \u202eti', calls: [{ name: 'shell', args: { command } }] };
   await at.serve('--model', script(at, [call, { text: 'Writ\u202eten.' }]));
   await at.has('.sessions/demo/approvals/1.json');
   await at.has('.sessions/demo/outbox');
   for (const words of [['show', 'demo'], ['show', 'demo', '--json'], ['log', 'demo'], ['plan', 'demo'], ['list']]) {
-    const { out, err } = await at.ctl(words);
+    const { out, err } = await at.here(words);
     expect(out + err, words.join(' ')).not.toContain('\u202e');
   }
-  expect((await at.ctl(['show', 'demo'])).out).toContain('echo a # \\u202eegasu dna');
-  const { out } = await at.ctl(['approve', 'demo', '--wait']);
+  expect((await at.here(['show', 'demo'])).out).toContain('echo a # \\u202eegasu dna');
+  const { out } = await at.here(['approve', 'demo', '--wait']);
   expect(out).toBe('Writ\\u202eten.\n');
 });

@@ -34,7 +34,7 @@ async function withEditor(at: Desk, line: string, words: string[]) {
 
 test('after a run "why" tells what closed each step, and what an open one waits for', async () => {
   const at = await blocked();
-  const { code, out } = await at.ctl(['why', 'demo']);
+  const { code, out } = await at.here(['why', 'demo']);
   const time = String.raw`\(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\)`;
   const lines = out.trimEnd().split('\n');
   expect([code, lines.length]).toEqual([0, 3]);
@@ -45,24 +45,24 @@ test('after a run "why" tells what closed each step, and what an open one waits 
     new RegExp(String.raw`^step_2 "Look" was reported as blocked by the model at event \d+ ${time}`),
   );
   expect(lines[2]).toContain('step_3 "Tell" is open and waiting its turn');
-  const [step] = JSON.parse((await at.ctl(['why', 'demo', '1', '--json'])).out);
-  const event = JSON.parse((await at.ctl(['log', 'demo', '--json'])).out.split('\n')[step.closed.event - 1] ?? '');
+  const [step] = JSON.parse((await at.here(['why', 'demo', '1', '--json'])).out);
+  const event = JSON.parse((await at.here(['log', 'demo', '--json'])).out.split('\n')[step.closed.event - 1] ?? '');
   expect(event).toMatchObject({ type: 'step.completed', step: 'step_1', evidence: step.closed.words });
 });
 
 test('"why" about a step or a session that is not there names the known ones', async () => {
   const at = await blocked();
-  expect(await at.ctl(['why', 'demo', '9'])).toMatchObject({
+  expect(await at.here(['why', 'demo', '9'])).toMatchObject({
     code: 1,
     out: '',
     err: expect.stringContaining('step_3 "Tell"'),
   });
-  expect(await at.ctl(['why', 'nobody'])).toMatchObject({ code: 4, err: 'No session "nobody". Known: demo.\n' });
+  expect(await at.here(['why', 'nobody'])).toMatchObject({ code: 4, err: 'No session "nobody". Known: demo.\n' });
 });
 
 test('a plan is changed by orders, each answered; the history and "why" tell them as they were typed', async () => {
   const at = await blocked();
-  const plan = async (...words: string[]) => at.ctl(['plan', 'demo', ...words]);
+  const plan = async (...words: string[]) => at.here(['plan', 'demo', ...words]);
   for (const words of [
     ['add', 'Look', 'again', '--after', '1'],
     ['move', 'step_3', '1'],
@@ -109,23 +109,23 @@ test('an order with words missing or too many is refused, and says how it goes',
 
 test('without a daemon an order waits in the inbox, and one that makes no sense is not sent', async () => {
   const at = desk();
-  await at.ctl(['send', 'demo', 'hello']);
-  const sent = await at.ctl(['plan', 'demo', 'done', 'step_2', 'ok', '--json']);
+  await at.here(['send', 'demo', 'hello']);
+  const sent = await at.here(['plan', 'demo', 'done', 'step_2', 'ok', '--json']);
   expect(sent).toMatchObject({ code: 0, err: expect.stringContaining('No daemon is running') });
   const file = fs.readFileSync(at.path('.sessions/demo/inbox', JSON.parse(sent.out).name), 'utf8');
   expect(JSON.parse(file)).toMatchObject({ command: 'plan', text: 'done step_2 ok' });
   for (const words of [['done'], ['diff', 'x'], ['zork']])
-    expect([words, (await at.ctl(['plan', 'demo', ...words])).code]).toEqual([words, 2]);
-  expect((await at.ctl(['plan', 'nobody', 'undo'])).code).toBe(4);
-  expect((await at.ctl(['list'])).out).toContain('+2');
+    expect([words, (await at.here(['plan', 'demo', ...words])).code]).toEqual([words, 2]);
+  expect((await at.here(['plan', 'nobody', 'undo'])).code).toBe(4);
+  expect((await at.here(['list'])).out).toContain('+2');
 });
 
 test('an edit in an editor is taken in by the daemon', async () => {
   const at = await blocked();
   const { code, out } = await withEditor(at, `sed -i 's/"Tell"/"Tell all"/' "$1"`, ['plan', 'demo', 'edit']);
   expect([code, out]).toEqual([0, 'Saved. The daemon applies it before its next action in this session.\n']);
-  expect((await at.ctl(['plan', 'demo', 'reword', '1', 'Make it'])).code).toBe(0);
-  const { changes } = JSON.parse((await at.ctl(['plan', 'demo', 'history', '--json'])).out);
+  expect((await at.here(['plan', 'demo', 'reword', '1', 'Make it'])).code).toBe(0);
+  const { changes } = JSON.parse((await at.here(['plan', 'demo', 'history', '--json'])).out);
   expect(changes.slice(-2)).toMatchObject([
     { by: 'person', what: ['step_3 was changed: description = Tell all'] },
     { by: 'person', what: ['step_1 was changed: description = Make it', 'by: /plan reword 1 Make it'] },

@@ -5,49 +5,49 @@ import { type Desk, desk, script } from '../support/agentctl.ts';
 /** A workspace with sessions of these names, each with a message that waits. */
 async function withSessions(...names: string[]): Promise<Desk> {
   const at = desk();
-  for (const name of names) await at.ctl(['send', name, 'hello']);
+  for (const name of names) await at.here(['send', name, 'hello']);
   return at;
 }
 
 test('a unique prefix names a session to every command that neither creates, moves nor deletes it', async () => {
   const at = await withSessions('report', 'weather');
   for (const words of [['show'], ['log'], ['logs'], ['why'], ['plan'], ['jobs'], ['approve'], ['deny'], ['watch']]) {
-    const whole = await at.ctl([...words, 'report']);
+    const whole = await at.here([...words, 'report']);
     expect(whole.code, words.join(' ')).not.toBe(4);
-    expect(await at.ctl([...words, 'rep']), words.join(' ')).toEqual(whole);
+    expect(await at.here([...words, 'rep']), words.join(' ')).toEqual(whole);
   }
   for (const command of ['continue', 'pause', 'stop-run', 'cancel', 'undo', 'new'])
-    expect((await at.ctl([command, 'w'])).err, command).toContain('Sent to weather: ');
+    expect((await at.here([command, 'w'])).err, command).toContain('Sent to weather: ');
 });
 
 test('an exact name wins over the longer ones that begin with it', async () => {
   const at = await withSessions('demo', 'demo-2');
-  expect((await at.ctl(['show', 'demo', '--json'])).out).toContain('"name": "demo"');
-  expect((await at.ctl(['pause', 'demo'])).err).toContain('Sent to demo: ');
+  expect((await at.here(['show', 'demo', '--json'])).out).toContain('"name": "demo"');
+  expect((await at.here(['pause', 'demo'])).err).toContain('Sent to demo: ');
 });
 
 test('a prefix of several sessions ends with 4, lists them, and nothing is sent', async () => {
   const at = await withSessions('demo-1', 'demo-2', 'other');
   const err = '"de" matches several sessions; name one: demo-1, demo-2.\n';
   for (const command of ['show', 'cancel', 'plan'])
-    expect(await at.ctl([command, 'de'])).toEqual({ code: 4, out: '', err });
-  expect((await at.ctl(['list'])).out).not.toContain('+2');
+    expect(await at.here([command, 'de'])).toEqual({ code: 4, out: '', err });
+  expect((await at.here(['list'])).out).not.toContain('+2');
 });
 
 test('the child sessions of a match do not make a prefix ambiguous', async () => {
   const at = desk();
   const spawn = { name: 'spawn', args: { task: 'Tell what is there.' } };
   await at.serve('--model', script(at, [{ calls: [spawn] }, { text: 'All is well.' }, { text: 'Done.' }]));
-  expect((await at.ctl(['send', 'family', 'look around', '--wait'])).code).toBe(0);
-  expect((await at.ctl(['list', '--json'])).out).toContain('"parent": "family"');
-  expect((await at.ctl(['show', 'fam', '--json'])).out).toContain('"name": "family"');
-  expect((await at.ctl(['show', 'family~', '--json'])).out).toContain('"name": "family~');
+  expect((await at.here(['send', 'family', 'look around', '--wait'])).code).toBe(0);
+  expect((await at.here(['list', '--json'])).out).toContain('"parent": "family"');
+  expect((await at.here(['show', 'fam', '--json'])).out).toContain('"name": "family"');
+  expect((await at.here(['show', 'family~', '--json'])).out).toContain('"name": "family~');
 });
 
 test('send and run take a name as it is; archive, remove, rename and rebuild want the whole name', async () => {
   const at = await withSessions('report');
-  expect((await at.ctl(['send', 'rep', 'hello'])).err).toContain('Sent to rep: ');
-  await at.ctl(['run', 're', 'weekly']);
+  expect((await at.here(['send', 'rep', 'hello'])).err).toContain('Sent to rep: ');
+  await at.here(['run', 're', 'weekly']);
   expect(existsSync(at.path('.sessions', 're', 'inbox'))).toBe(true);
   for (const words of [
     ['archive', 'repo'],
@@ -55,13 +55,13 @@ test('send and run take a name as it is; archive, remove, rename and rebuild wan
     ['rename', 'repo', 'other'],
     ['rebuild', 'repo'],
   ])
-    expect((await at.ctl(words)).code, words.join(' ')).toBe(4);
+    expect((await at.here(words)).code, words.join(' ')).toBe(4);
   expect(existsSync(at.path('.sessions', 'report', 'inbox'))).toBe(true);
 });
 
 test('a mistyped session is met with the nearest name, and of many sessions the first are listed', async () => {
   const at = await withSessions('weather', ...Array.from({ length: 22 }, (_, n) => `a${n + 10}`));
-  const { code, err } = await at.ctl(['show', 'waether']);
+  const { code, err } = await at.here(['show', 'waether']);
   expect(code).toBe(4);
   expect(err).toContain('No session "waether". Did you mean "weather"? Known: a10, a11, ');
   expect(err).toContain(', a29, … +3.\n');

@@ -47,24 +47,24 @@ test('a template is run, its plan kept as another one, and that one is run again
 test('what cannot be run is rejected with the reason, and ends with 1; what is not understood with 2', async () => {
   const at = withTemplate();
   await at.serve('--model', script(at, WORK));
-  const missing = await at.ctl(['run', 'demo', 'report', '--wait']);
+  const missing = await at.here(['run', 'demo', 'report', '--wait']);
   expect([missing.code, missing.out]).toEqual([
     1,
     'report requires city (which one). Usage: /run report city=… [weeks=1]\n',
   ]);
-  const unknown = await at.ctl(['run', 'demo', 'report', '--param', 'citi=x', '--param', 'weeks=2', '--wait']);
+  const unknown = await at.here(['run', 'demo', 'report', '--param', 'citi=x', '--param', 'weeks=2', '--wait']);
   expect([unknown.code, unknown.out]).toEqual([1, expect.stringContaining('did you mean "city"?')]);
-  const slip = await at.ctl(['run', 'demo', 'report', 'Paris']);
+  const slip = await at.here(['run', 'demo', 'report', 'Paris']);
   expect([slip.code, slip.err]).toEqual([2, expect.stringContaining('Expected name=value, got "Paris"')]);
   expect(fs.existsSync(at.path('.sessions', 'demo', 'plan.json'))).toBe(false);
 });
 
 test('templates are listed with their parameters, and one with faults ends the list with 1', async () => {
   const at = withTemplate();
-  const good = await at.ctl(['templates']);
+  const good = await at.here(['templates']);
   expect([good.code, good.out]).toEqual([0, '/run report city=… [weeks=1]\n    A report\n    city: which one\n']);
   fs.writeFileSync(at.path('templates', 'bad.md'), '---\nmod: x\n---\n1. x\n');
-  const both = await at.ctl(['templates', '--json']);
+  const both = await at.here(['templates', '--json']);
   expect(both.code).toBe(1);
   expect(JSON.parse(both.out)).toMatchObject([
     { name: 'bad', faults: ['templates/bad.md, line 2: unknown key "mod"; did you mean "mode"?'] },
@@ -82,14 +82,14 @@ test('templates are listed with their parameters, and one with faults ends the l
 test('a plan that is not completed is not kept', async () => {
   const at = withTemplate();
   await at.serve('--model', script(at, WORK));
-  await at.ctl(['send', 'demo', '/run report city=x', '--iterations', '1', '--wait']);
-  const { code, err } = await at.ctl(['save-template', 'demo', 'mine']);
+  await at.here(['send', 'demo', '/run report city=x', '--iterations', '1', '--wait']);
+  const { code, err } = await at.here(['save-template', 'demo', 'mine']);
   expect([code, err]).toEqual([1, expect.stringContaining('The plan is paused')]);
 });
 
 test('a message is sent with a mode of its own', async () => {
   const at = desk();
   await at.serve('--model', script(at, [{ text: '{"answer": "Hello."}' }]));
-  expect((await at.ctl(['send', 'demo', 'hello', '--mode', 'plan-act', '--wait'])).out).toBe('Hello.\n');
-  expect((await at.ctl(['send', 'demo', 'hello', '--mode', 'purple'])).code).toBe(2);
+  expect((await at.here(['send', 'demo', 'hello', '--mode', 'plan-act', '--wait'])).out).toBe('Hello.\n');
+  expect((await at.here(['send', 'demo', 'hello', '--mode', 'purple'])).code).toBe(2);
 });

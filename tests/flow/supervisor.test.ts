@@ -75,6 +75,34 @@ describe.each(modes)('with the sandbox on %s:', (mode) => {
     sandbox = mode;
   });
 
+  test('a person stops a command that was taken up, and its whole group ends', async () => {
+    const it = await killed('sleep 300 & sleep 300', [DONE]);
+    await it.again();
+    await until(() => eventsOf(it.on, 'recovery.started').length > 0, 'the recovery');
+    it.on.sh('demo', 'echo stop > inbox/2.md');
+    expect(statusOf(await it.on.file('demo', 'outbox/1.md'))).toBe('paused');
+    expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
+    await until(() => !groupRuns(it.group), 'the end of the group');
+    await until(() => first(it.on) === '', 'the end of the folder');
+  });
+
+  test('a child in the background that holds the output open is ended once its command has ended', async () => {
+    const it = await killed('(trap "" TERM; exec sleep 300) & echo ready', [DONE]);
+    await it.again();
+    expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
+    expect(JSON.stringify(eventsOf(it.on, 'tool.finished')[0]?.output)).toMatch(
+      /exit 0.*left behind: processes were ended/,
+    );
+    expect(groupRuns(it.group)).toBe(false);
+  });
+});
+
+/** These are the same whatever holds the command, but for how it ends: they run as people run commands. */
+describe.each(oftenOnly(modes, [modes.at(-1) ?? 'none']))('with the sandbox on %s:', (mode) => {
+  beforeEach(() => {
+    sandbox = mode;
+  });
+
   test('a command that is still at work when its daemon was killed is taken up by the next one, and runs once', async () => {
     const it = await killed(`${UNTIL_GO}; echo done >> ledger; echo said`, [DONE]);
     await it.again();
@@ -106,17 +134,6 @@ describe.each(modes)('with the sandbox on %s:', (mode) => {
     expect(ledger(it.on)).toBe('');
   });
 
-  test('a person stops a command that was taken up, and its whole group ends', async () => {
-    const it = await killed('sleep 300 & sleep 300', [DONE]);
-    await it.again();
-    await until(() => eventsOf(it.on, 'recovery.started').length > 0, 'the recovery');
-    it.on.sh('demo', 'echo stop > inbox/2.md');
-    expect(statusOf(await it.on.file('demo', 'outbox/1.md'))).toBe('paused');
-    expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
-    await until(() => !groupRuns(it.group), 'the end of the group');
-    await until(() => first(it.on) === '', 'the end of the folder');
-  });
-
   test('a command that was stopped while there was no daemon is ended by the next one, which says so', async () => {
     const it = await killed('sleep 300', [DONE]);
     it.on.sh('demo', 'echo stop > inbox/2.md');
@@ -134,16 +151,6 @@ describe.each(modes)('with the sandbox on %s:', (mode) => {
     await it.again();
     expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
     expect(JSON.stringify(eventsOf(it.on, 'tool.finished')[0]?.output)).toContain('timed out after 3 s\\nbegun\\n');
-    expect(groupRuns(it.group)).toBe(false);
-  });
-
-  test('a child in the background that holds the output open is ended once its command has ended', async () => {
-    const it = await killed('(trap "" TERM; exec sleep 300) & echo ready', [DONE]);
-    await it.again();
-    expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
-    expect(JSON.stringify(eventsOf(it.on, 'tool.finished')[0]?.output)).toMatch(
-      /exit 0.*left behind: processes were ended/,
-    );
     expect(groupRuns(it.group)).toBe(false);
   });
 });

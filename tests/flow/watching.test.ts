@@ -48,7 +48,7 @@ test('the first message of a session that is made with it is answered', async ()
 
 test('sessions that are removed and made again get an answer to their first message and to a later one', async () => {
   const on = ground();
-  const names = NAMES(200);
+  const names = NAMES(80);
   for (const name of names) fs.mkdirSync(join(on.session(name), 'inbox'), { recursive: true });
   await on.start();
   for (const name of names) {

@@ -6,6 +6,7 @@ import { onTestFinished } from 'vitest';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
 import { readLiveOwner } from '../../src/store/workspace/owner-file.ts';
 import { endJobs } from '../tools/desk.ts';
+import { runHere } from './agentctl-here.ts';
 
 const AGENTCTL = resolve('dist/agentctl.js');
 const AGENTD = resolve('dist/agentd.js');
@@ -17,6 +18,8 @@ export type Desk = {
   root: string;
   /** Runs `agentctl --workspace <root> …words`; `input` is its standard input, which is empty otherwise. */
   ctl(words: string[], input?: string): Promise<Ran>;
+  /** The same in this process, where the program itself is not what is tested: it costs milliseconds. */
+  here(words: string[]): Promise<Ran>;
   /** What a shell would offer after these words. */
   complete(...words: string[]): Promise<Ran>;
   /** Starts `agentd` in the foreground and waits for its READY line. */
@@ -56,6 +59,7 @@ export function desk(): Desk {
       child.stdin.end(input);
       return outcome(child).ended;
     },
+    here: (words) => runHere([...words, '--workspace', root]),
     complete: (...words) =>
       outcome(run(AGENTCTL, ['--get-yargs-completions', 'agentctl', '--workspace', root, ...words], [])).ended,
     async serve(...flags) {

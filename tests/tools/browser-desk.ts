@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { onTestFinished, test } from 'vitest';
+import { afterAll, onTestFinished, test } from 'vitest';
 import type { BrowserConfig, NetworkSettings } from '../../src/protocol/settings/config.ts';
 import type { Patience } from '../../src/tools/browser/action-context.ts';
 import { openBrowserPool } from '../../src/tools/browser/browser-pool.ts';
@@ -64,4 +64,32 @@ export function browserDesk(options: Options = {}) {
   const box = desk({ tools: [toolOf(folder)] });
   const run = (args: object, signal?: AbortSignal) => box.use('browser', args, signal);
   return { ...box, run, pool, open, toolOf, home, folder, logged };
+}
+
+/**
+ * Desks of the tests of one file, which share a browser and its profile, since a start of Chromium takes most of the time of such a
+ * test. Each test begins without tabs. `resolve` and `mostBytes` are those of the file.
+ */
+export function sharedBrowser({ resolve, mostBytes }: Pick<Options, 'resolve' | 'mostBytes'> = {}) {
+  const home = mkdtempSync(join(tmpdir(), 'agentd-browser-'));
+  const folder = join(home, 'session', 'browser');
+  const pool = openBrowserPool({ env: process.env, log: () => undefined, resolve, mostBytes });
+  let network: NetworkSettings | undefined;
+  const settings = () => ({ network: network ?? { allow_private: ['127.0.0.1'] } });
+  afterAll(async () => {
+    await pool.close();
+    rmSync(home, { recursive: true, force: true, maxRetries: 3 });
+  });
+  return ({ network: allowed, actionMs, patience }: Pick<Options, 'network' | 'actionMs' | 'patience'> = {}) => {
+    network = allowed;
+    const box = desk({ tools: [browserTool({ pool, folder, settings, actionMs, patience })] });
+    const { signal } = new AbortController();
+    onTestFinished(() =>
+      pool.use({ folder, settings, signal }, async ({ tabs }) => {
+        while (tabs.count() > 0) await tabs.closeCurrent();
+      }),
+    );
+    const run = (args: object, stop?: AbortSignal) => box.use('browser', args, stop);
+    return { ...box, run, folder };
+  };
 }

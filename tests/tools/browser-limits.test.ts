@@ -2,11 +2,12 @@ import { existsSync, readdirSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { browserDesk, browserTest } from './browser-desk.ts';
+import { browserTest, sharedBrowser } from './browser-desk.ts';
 import { eventually } from './desk.ts';
 import { says, server } from './web-server.ts';
 
 const MOST = 100_000;
+const openDesk = sharedBrowser({ mostBytes: MOST });
 const ref = (text: string, words: string) => new RegExp(`\\[(e\\d+)\\] ${words}`).exec(text)?.[1];
 const attached = { 'content-disposition': 'attachment' };
 
@@ -28,7 +29,7 @@ browserTest(
         });
       },
     });
-    const { run, work, folder } = browserDesk({ mostBytes: MOST });
+    const { run, work, folder } = openDesk();
     const { text } = await run({ action: 'navigate', url: web.url('/') });
     for (const name of ['large', 'endless']) {
       const { ok, text: why } = await run({ action: 'download', ref: ref(text, `link "${name}"`) });
@@ -60,7 +61,7 @@ browserTest('of more than five downloads at once the next is refused by name', a
     ),
     ...Object.fromEntries(names.map((name) => [`/${name}`, file])),
   });
-  const { run, work } = browserDesk();
+  const { run, work } = openDesk();
   const { text } = await run({ action: 'navigate', url: web.url('/') });
   let told = (await run({ action: 'click', ref: ref(text, 'button "all"') })).text;
   for (let n = 0; n < 10 && !told.includes('5 others'); n++) told += (await run({ action: 'wait', seconds: 1 })).text;
@@ -77,7 +78,7 @@ browserTest('ten tabs are open at most: one more is closed again, and that is sa
     ),
     '/tab': says('<title>Tab</title>'),
   });
-  const { run } = browserDesk();
+  const { run } = openDesk();
   const { text } = await run({ action: 'navigate', url: web.url('/') });
   const opened = await run({ action: 'click', ref: ref(text, 'button "many"') });
   expect(opened.text).toContain('of 10)');

@@ -4,8 +4,13 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished } from 'vitest';
-import { browserDesk, browserTest } from './browser-desk.ts';
+import type { ResolveHost } from '../../src/tools/web/destination.ts';
+import { browserTest, sharedBrowser } from './browser-desk.ts';
 import { says, sendsOn, server } from './web-server.ts';
+
+/** The names that the current test knows, for the browser that all tests here share. */
+let known: ResolveHost = async () => [];
+const openDesk = sharedBrowser({ resolve: (...of) => known(...of) });
 
 /** Names of this test: `here.test` is the server a page comes from, all others are on the machine too but not allowed. */
 const names = (table: Record<string, string[]>) => {
@@ -17,19 +22,20 @@ const names = (table: Record<string, string[]>) => {
     if (address === undefined) throw Object.assign(new Error('none'), { code: 'ENOTFOUND' });
     return [{ address, family: 4 }];
   };
-  return { resolve, asked };
+  known = resolve;
+  return { asked };
 };
 
 /** A page at `here.test` may be seen; the secret server is at 127.0.0.2, by number and by name. */
 async function scene(pageOf: (secret: string) => string, more: Record<string, string[]> = {}) {
   const secret = await server({ '/secret': says('<p>the secret</p>') }, { host: '127.0.0.2' });
-  const { resolve, asked } = names({ 'here.test': ['127.0.0.1'], 'inside.test': ['127.0.0.2'], ...more });
+  const { asked } = names({ 'here.test': ['127.0.0.1'], 'inside.test': ['127.0.0.2'], ...more });
   const web = await server({
     '/': says(pageOf(`127.0.0.2:${secret.port}`)),
     '/away': sendsOn(`http://127.0.0.2:${secret.port}/secret`),
     '/away-by-name': sendsOn(`http://inside.test:${secret.port}/secret`),
   });
-  const box = browserDesk({ resolve, network: { allow_private: ['here.test'] } });
+  const box = openDesk({ network: { allow_private: ['here.test'] } });
   return { ...box, secret, asked, at: (path: string) => `http://here.test:${web.port}${path}`, port: web.port };
 }
 
@@ -96,8 +102,8 @@ browserTest('a WebSocket is held to the same, and one that is allowed is open', 
 
 browserTest('a name that answers with another address a moment later changes nothing', async () => {
   const secret = await server({ '/secret': says('<p>the secret</p>') }, { host: '127.0.0.2' });
-  const { resolve } = names({ 'turns.test': ['127.0.0.1', '127.0.0.2'] });
-  const { run } = browserDesk({ resolve });
+  names({ 'turns.test': ['127.0.0.1', '127.0.0.2'] });
+  const { run } = openDesk();
   for (const time of ['checked', 'again']) {
     expect((await run({ action: 'navigate', url: `http://turns.test:${secret.port}/secret` })).ok, time).toBe(false);
   }

@@ -2,13 +2,13 @@ import { mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { safeFileName } from '../../src/tools/browser/downloads.ts';
-import { browserDesk, browserTest } from './browser-desk.ts';
+import { browserDesk, browserTest, sharedBrowser } from './browser-desk.ts';
 import { smallPdf } from './small-pdf.ts';
 import { says, server } from './web-server.ts';
 
+const open = sharedBrowser();
 /** None of the pages here has a banner that could come. */
-const quickDesk = (options: Parameters<typeof browserDesk>[0] = {}) =>
-  browserDesk({ patience: { comesMs: 50 }, ...options });
+const quickDesk = (options: Parameters<typeof open>[0] = {}) => open({ patience: { comesMs: 50 }, ...options });
 
 /** The number of the first line with these words. */
 const ref = (text: string, words: string) => new RegExp(`\\[(e\\d+)\\] ${words}`).exec(text)?.[1];
@@ -25,7 +25,7 @@ browserTest('a form is filled in, chosen from and sent; each answer shows what c
   });
   const typed = await run({ action: 'type', ref: ref(text, 'textbox "Name"'), text: 'Ada' });
   expect(typed.text).toMatch(
-    /\n\[1 new or changed lines, 1 are gone; all else is as before\]\n\[e1\] textbox "Name" \(focused\): Ada$/,
+    /\n\[1 new or changed lines, 1 are gone; all else is as before\]\n\[e\d+\] textbox "Name" \(focused\): Ada$/,
   );
   const wrong = await run({ action: 'select', ref: ref(text, 'combobox'), values: ['Huge'] });
   expect(wrong).toMatchObject({
@@ -50,7 +50,7 @@ browserTest('a number of a page that is gone hits nothing on the one that came',
   await run({ action: 'click', ref: ref(text, 'link "on"') });
   const stale = await run({ action: 'click', ref: ref(text, 'link "on"') });
   expect(stale.ok).toBe(false);
-  expect(stale.text).toMatch(/^\[e1\] is not on this page any more\.[\s\S]*button "Delete all"/);
+  expect(stale.text).toMatch(/^\[e\d+\] is not on this page any more\.[\s\S]*button "Delete all"/);
   expect(stale.text).not.toContain('hit');
 });
 
@@ -97,9 +97,9 @@ browserTest('a page whose scripts never end does not keep the tool, and the next
     '/': says('<h1>busy</h1><script>setTimeout(() => { for (;;); }, 300)</script>'),
     '/two': says('<p>second'),
   });
-  const { run } = browserDesk({ actionMs: 6000 });
+  const { run } = open({ actionMs: 4000 });
   const stuck = await run({ action: 'navigate', url: web.url('/') });
-  expect(stuck).toMatchObject({ ok: false, text: expect.stringMatching(/was not done within 6 s|does not answer/) });
+  expect(stuck).toMatchObject({ ok: false, text: expect.stringMatching(/was not done within 4 s|does not answer/) });
   expect((await run({ action: 'navigate', url: web.url('/two') })).text).toContain('second');
 });
 
