@@ -43,18 +43,18 @@ export type SessionHandlers = {
 type SessionWatchDeps = {
   paths: WorkspacePaths;
   watches: FolderWatches;
-  lookAt: (path: string) => FolderState | undefined;
-  hear: SessionHandlers;
+  statFolder: (path: string) => FolderState | undefined;
+  handlers: SessionHandlers;
   clock: Clock;
 };
 
 /** What is known of each session, with one watch each as long as there are watches. */
-export function openSessionWatches({ paths, watches, lookAt, hear, clock }: SessionWatchDeps): SessionWatches {
+export function openSessionWatches({ paths, watches, statFolder, handlers, clock }: SessionWatchDeps): SessionWatches {
   const sessions = new Map<string, WatchedSession>();
   const polled = new Set<string>();
   let closed = false;
 
-  function hold(name: string, known: WatchedSession, on: 'inbox' | 'folder'): void {
+  function startWatch(name: string, known: WatchedSession, on: 'inbox' | 'folder'): void {
     known.watcher?.close();
     const inbox = sessionPaths(paths.session(name)).inbox;
     known.watcher =
@@ -63,7 +63,7 @@ export function openSessionWatches({ paths, watches, lookAt, hear, clock }: Sess
             known.lastUsed = clock.elapsed();
             // A folder's own removal is reported under its own name.
             if (event === 'rename' && (file === null || file === 'inbox')) see(name);
-            if (file === null || !file.startsWith('.') || file === WAKE_NAME) hear.session(name);
+            if (file === null || !file.startsWith('.') || file === WAKE_NAME) handlers.session(name);
           })
         : watches.watch(paths.session(name), () => see(name));
     known.on = known.watcher ? on : 'nothing';
@@ -80,7 +80,7 @@ export function openSessionWatches({ paths, watches, lookAt, hear, clock }: Sess
   function see(name: string): void {
     if (closed) return;
     try {
-      const folder = isSessionFolder(name) ? lookAt(paths.session(name)) : undefined;
+      const folder = isSessionFolder(name) ? statFolder(paths.session(name)) : undefined;
       const known = sessions.get(name);
       if (known && known.folder !== folder?.id) forget(name);
       if (!folder) return;
@@ -104,33 +104,33 @@ export function openSessionWatches({ paths, watches, lookAt, hear, clock }: Sess
     };
     sessions.set(name, known);
     rewatch(name, known);
-    hear.found(name);
+    handlers.found(name);
   }
 
   /** First the watch, then the check: what arrives in between is seen by one of them. */
   function rewatch(name: string, known: WatchedSession): void {
     const { inbox } = sessionPaths(paths.session(name));
-    hold(name, known, 'inbox');
-    known.inbox = lookAt(inbox);
+    startWatch(name, known, 'inbox');
+    known.inbox = statFolder(inbox);
     if (known.inbox || watches.limit !== null) return;
-    hold(name, known, 'folder');
-    known.inbox = lookAt(inbox);
-    if (known.watcher && known.inbox) hold(name, known, 'inbox');
+    startWatch(name, known, 'folder');
+    known.inbox = statFolder(inbox);
+    if (known.watcher && known.inbox) startWatch(name, known, 'inbox');
   }
 
   function compare(name: string, known: WatchedSession): void {
     const before = known.inbox;
-    const now = lookAt(sessionPaths(paths.session(name)).inbox);
+    const now = statFolder(sessionPaths(paths.session(name)).inbox);
     known.inbox = now;
     const isOther = before?.id !== now?.id;
     if (isOther || known.on === 'nothing') {
       if (isOther || watches.mayBeTried) rewatch(name, known);
-      if (isOther && now) (before ? hear.session : hear.found)(name);
+      if (isOther && now) (before ? handlers.session : handlers.found)(name);
     }
     if (before && now && !isOther && mayHaveChanged(before, now)) {
       if (before.mtime !== now.mtime) known.lastUsed = clock.elapsed();
       if (known.on === 'nothing') swap(name, known);
-      hear.session(name);
+      handlers.session(name);
     }
   }
 
@@ -139,14 +139,14 @@ export function openSessionWatches({ paths, watches, lookAt, hear, clock }: Sess
       sessions.set(name, { folder: '', watcher: null, on: 'nothing', inbox: undefined, lastUsed: clock.elapsed() });
     }
     if (sessions.get(name)?.on === 'nothing') polled.add(name);
-    hear.session(name);
+    handlers.session(name);
   }
 
   function forget(name: string): void {
     sessions.get(name)?.watcher?.close();
     sessions.delete(name);
     polled.delete(name);
-    hear.gone(name);
+    handlers.gone(name);
   }
 
   /** If watches are short, an active session takes over the watch of the one that has been quiet longest. */

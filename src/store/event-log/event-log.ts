@@ -160,10 +160,10 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
   };
 
   /** Throws if another program replaced our file or wrote to it. */
-  const assertUntouched = (file: number, at: LogEnd, look = elapsed() - identityCheckedAt >= IDENTITY_CHECK_MS) => {
+  const assertUntouched = (file: number, at: LogEnd, isDue = elapsed() - identityCheckedAt >= IDENTITY_CHECK_MS) => {
     const ours = fs.fstatSync(file);
     if (ours.size !== at.bytes) handleForeignLines(file, at, ours.size);
-    if (!look) return;
+    if (!isDue) return;
     const there = ifExists(() => fs.lstatSync(paths.events));
     if (there?.ino !== ours.ino || there.dev !== ours.dev) {
       throw new CorruptLogError(

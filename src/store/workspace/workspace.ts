@@ -10,7 +10,7 @@ import { sessionTokens } from '../event-log/session-token.ts';
 import { ensureFolder, ensureFolderDurably, stagingName, syncFolder } from '../fs/durable-write.ts';
 import { cachedRead, readTextOrThrow, statIfExists } from '../fs/file-reads.ts';
 import { wrapDiskErrors } from '../fs/store-errors.ts';
-import { familyRootOf, freeName } from '../layout/file-names.ts';
+import { existingRootOf, freeName } from '../layout/file-names.ts';
 import { type SessionPaths, sessionPaths, type WorkspacePaths, workspacePaths } from '../layout/layout.ts';
 import { foldersOfSession, openSessionFolder, type SessionFolderOptions } from '../session/session-folder.ts';
 
@@ -85,7 +85,7 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
     has: isThere,
     openSession(name, epoch = options.epoch ?? 1, runGuarded) {
       // A family shares one folder and one set of rules: those of its root.
-      const work = sharedWithRoot(sessionPaths(paths.session(familyRootOf(name, isThere))));
+      const work = sharedWithRoot(sessionPaths(paths.session(existingRootOf(name, isThere))));
       const folder = existingFolder(name);
       const extra = { epoch, templates: paths.templates, ...work, ...(runGuarded && { runGuarded }) };
       return openSessionFolder(folder, tokens.take(name), { ...options, ...extra });

@@ -32,7 +32,7 @@ export type ManagedServer = {
   /** Why it is not connected. */
   readonly problem: string | undefined;
   /** Why each of its calls needs approval: it is a program that runs without a sandbox, and nobody chose that. */
-  readonly unheld: string | undefined;
+  readonly askReason: string | undefined;
   readonly isOpen: boolean;
   /** A call is in progress. */
   readonly isBusy: boolean;
@@ -44,7 +44,7 @@ export type ManagedServer = {
 export type ManagedServerOptions = {
   env: NodeJS.ProcessEnv;
   /** Where programs run; default: as the daemon's user, without a sandbox. */
-  sandbox?: { of: Sandbox; wish: () => SandboxSettings } | undefined;
+  sandbox?: { of: Sandbox; settings: () => SandboxSettings } | undefined;
   /** All currently configured servers. */
   settings?: () => McpServers;
   log: SessionPorts['log'];
@@ -76,10 +76,10 @@ export function manageServer(name: string, settings: McpServer, options: Managed
   async function open(work: string): Promise<void> {
     let last = '';
     let made: McpConnection | null = null;
-    let isHeld = false;
+    let isSandboxed = false;
     try {
       const { target, scrub } = resolveEntry(name, settings, env, work, options.settings?.());
-      isHeld = target.by === 'program' && sandboxStatus()?.held === true;
+      isSandboxed = target.by === 'program' && sandboxStatus()?.isSandboxed === true;
       // Loaded only if a server is configured: the SDK is large.
       const { connectServer } = await import('./connect-server.ts');
       made = await connectServer(await connectTarget(target), scrub, {
@@ -104,15 +104,18 @@ export function manageServer(name: string, settings: McpServer, options: Managed
     } catch (error) {
       if (made) await made.close().catch(() => undefined);
       if (!closed.signal.aborted)
-        noteFailure(`${errorText(error).replace(/\.$/, '')}${isHeld ? SANDBOX_HINT : ''}`, last);
+        noteFailure(`${errorText(error).replace(/\.$/, '')}${isSandboxed ? SANDBOX_HINT : ''}`, last);
     }
   }
 
   /** A session's "none" applies to commands: a server leaves a working sandbox only by its own entry. */
-  function mode({ of, wish }: NonNullable<ManagedServerOptions['sandbox']>): SandboxSettings['mode'] {
-    const standing = wish().mode;
+  function mode({
+    of,
+    settings: sandboxSettings,
+  }: NonNullable<ManagedServerOptions['sandbox']>): SandboxSettings['mode'] {
+    const standing = sandboxSettings().mode;
     if (settings.sandbox !== undefined || standing !== 'none') return settings.sandbox ?? standing;
-    return of.statusFor({ mode: 'auto' }).held ? 'auto' : 'none';
+    return of.statusFor({ mode: 'auto' }).isSandboxed ? 'auto' : 'none';
   }
 
   function sandboxStatus(): SandboxStatus | undefined {
@@ -143,11 +146,11 @@ export function manageServer(name: string, settings: McpServer, options: Managed
     failures += 1;
     const pause = failures < 2 ? 0 : Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(failures - 2, 10));
     retryAt = performance.now() + pause;
-    const heard = last.trim() === '' ? '' : ` Its last words: ${truncate(last.trim().slice(-400), 400)}`;
+    const lastOutput = last.trim() === '' ? '' : ` Its last words: ${truncate(last.trim().slice(-400), 400)}`;
     const text = `${why.replace(/\.$/, '')}.`;
     if (text === problem) return;
     problem = text;
-    log('warn', `MCP server ${name} is not connected: ${problem}${heard}`);
+    log('warn', `MCP server ${name} is not connected: ${problem}${lastOutput}`);
   }
 
   function startOpening(work: () => Promise<string>): void {
@@ -241,9 +244,11 @@ export function manageServer(name: string, settings: McpServer, options: Managed
       if (connection) return undefined;
       return opening ? 'it is still starting; ask for its tools again in a moment.' : problem;
     },
-    get unheld() {
+    get askReason() {
       const is = sandboxStatus();
-      return !is || is.held || is.chosen || is.refused ? undefined : `its server runs without a sandbox: ${is.why}`;
+      return !is || is.isSandboxed || is.isChosen || is.isRefused
+        ? undefined
+        : `its server runs without a sandbox: ${is.why}`;
     },
     get isOpen() {
       return connection !== null || opening !== null;

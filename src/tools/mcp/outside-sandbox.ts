@@ -9,8 +9,8 @@ export type NamedByEntry = { command: string; args: string[]; cwd: string | unde
 
 /** Folders other than a session's `work/` that a sandboxed server may write, collected from all entries. */
 export function writableFolders(servers: McpServers, fillIn: (text: string) => string, home: string): string[] {
-  const held = Object.values(servers).filter(({ sandbox, disabled }) => sandbox !== 'none' && disabled !== true);
-  return held
+  const sandboxed = Object.values(servers).filter(({ sandbox, disabled }) => sandbox !== 'none' && disabled !== true);
+  return sandboxed
     .flatMap(({ write = [] }: McpServer) => write)
     .flatMap((text) => {
       const path = pathIn(fillIn(text), home);

@@ -74,7 +74,7 @@ function openConversation({ client, session, words }: ChatTerminal, area: LiveAr
     const stopping = isStopping && state?.run ? [words.stopping] : [];
     area.show({ status: [status, ...stopping, ...(client.daemon() ? [] : [words.noDaemon])].join(' · ') });
   };
-  const lookForCalls = async () => {
+  const checkForCalls = async () => {
     calls = await client.approvalRequests(session).catch(() => []);
     const [call] = calls;
     if (call && call.hash !== shownCall) {
@@ -88,12 +88,12 @@ function openConversation({ client, session, words }: ChatTerminal, area: LiveAr
     for await (const update of client.watch(session, leaving.signal)) {
       await outbound.settled();
       if (update.is !== 'text') state = update.session;
-      transcript.tell(update);
+      transcript.show(update);
       if (update.is === 'state' || (update.is === 'event' && update.event.type.startsWith('approval.')))
-        await lookForCalls();
+        await checkForCalls();
       if (update.is === 'event' && update.event.type === 'run.rested') {
         isStopping = false;
-        await lookForCalls();
+        await checkForCalls();
       } else if (update.is === 'event') showStatus();
     }
     if (!leaving.signal.aborted) say(words.gone(session));
@@ -134,7 +134,7 @@ function openConversation({ client, session, words }: ChatTerminal, area: LiveAr
       showStatus();
       return true;
     },
-    tick: () => (state?.plan?.steps.some(({ child }) => child !== undefined) ? void lookForCalls() : showStatus()),
+    tick: () => (state?.plan?.steps.some(({ child }) => child !== undefined) ? void checkForCalls() : showStatus()),
     isRunning: () => state?.run !== undefined && state.run !== null,
     async settled() {
       await outbound.settled();
