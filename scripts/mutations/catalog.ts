@@ -49,7 +49,7 @@ export const patches: Patch[] = [
   // A child by its own settings.
   {
     file: 'src/main/live-settings.ts',
-    code: 'const root = familyRootOf(name, workspace.has);',
+    code: 'const root = existingRootOf(name, workspace.has);',
     replacement: 'const root = name;',
   },
   {

@@ -36,15 +36,15 @@ export function createRedactor(secrets: readonly Secret[]): Redactor {
 type EncodedForms = { all: readonly string[]; byFirst: ReadonlyMap<number, readonly string[]> };
 
 function createRedactingStream(text: Redactor['text'], any: RegExp, forms: EncodedForms): (piece: string) => string {
-  let held = '';
+  let pending = '';
   return (piece) => {
-    const all = held + piece;
+    const all = pending + piece;
     let from = all.length - pendingLength(all, forms);
     // A complete secret is replaced whole, even if its end might start another one.
     for (const { 0: form, index } of all.matchAll(any)) {
       if (index < from) from = Math.max(from, index + form.length);
     }
-    held = all.slice(from);
+    pending = all.slice(from);
     return text(all.slice(0, from));
   };
 }

@@ -128,7 +128,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     const { openSessionAdmin } = await import('./actions/session-admin.ts');
     return openSessionAdmin(await workspace(), folders);
   };
-  const folded = async (session: KnownSession) => (await import('./sessions/read-session.ts')).readSession(session);
+  const stateOf = async (session: KnownSession) => (await import('./sessions/read-session.ts')).readSession(session);
 
   /** The folder name of the session with this key, created if it does not exist. */
   const ensureSession = async (key: string): Promise<string> => {
@@ -161,7 +161,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     },
     templates: async () => (await import('./actions/saved-templates.ts')).listTemplates(paths.templates),
     async saveTemplate(key, name, options = {}) {
-      const { plan } = await folded(folders.get(key));
+      const { plan } = await stateOf(folders.get(key));
       const { savePlanAsTemplate } = await import('./actions/saved-templates.ts');
       return savePlanAsTemplate(paths.templates, plan, name, options);
     },

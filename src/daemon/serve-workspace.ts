@@ -49,7 +49,7 @@ export type ServeOptions = {
   /** The workspace's settings may have changed. */
   settings: () => void;
   /** The state of all settings, for the status file. */
-  settingsTold: () => DaemonStatus['settings'];
+  settingsStatus: () => DaemonStatus['settings'];
   onLost: (why: Error) => void;
   /** Called once the workspace is ours, before anything is watched. */
   prepare: () => Promise<void>;
@@ -135,7 +135,7 @@ export async function serveWorkspace(
     watch,
     disk,
     mostOpen: options.mostOpen,
-    settings: options.settingsTold,
+    settings: options.settingsStatus,
   });
   begun.start();
   return {

@@ -49,21 +49,23 @@ function checkWritable(own: string): Finding[] {
 /**
  * Where commands run by this configuration; where they are held, what became of every way out that was tried just now.
  */
-export async function checkSandbox({ env }: DoctorOptions, wish: SandboxSettings): Promise<Finding[]> {
+export async function checkSandbox({ env }: DoctorOptions, settings: SandboxSettings): Promise<Finding[]> {
   const finding = (is: Finding['is'], text: string): Finding => ({ what: 'sandbox', is, text });
-  const hold = openSandbox({ env, hidden: [] }).statusFor(wish);
-  if (!hold.held) {
+  const status = openSandbox({ env, hidden: [] }).statusFor(settings);
+  if (!status.isSandboxed) {
     const free = 'commands run as your user, without a sandbox. See docs/security.md';
-    if (hold.chosen) return [finding('note', `${hold.why}: ${free}`)];
+    if (status.isChosen) return [finding('note', `${status.why}: ${free}`)];
     return [
-      hold.refused ? finding('wrong', `no commands are run: ${hold.why}`) : finding('warning', `${hold.why}: ${free}`),
+      status.isRefused
+        ? finding('wrong', `no commands are run: ${status.why}`)
+        : finding('warning', `${status.why}: ${free}`),
     ];
   }
-  const found = [finding('ok', `commands are sandboxed${wish.network ? ' and may use the network' : ''}`)];
-  for (const gap of hold.gaps) found.push(finding('note', gap));
+  const found = [finding('ok', `commands are sandboxed${settings.network ? ' and may use the network' : ''}`)];
+  for (const gap of status.gaps) found.push(finding('note', gap));
   try {
-    for await (const { attempt, isPrevented, output } of runEscapeAttempts(env, wish)) {
-      if (wish.network && attempt.network) continue;
+    for await (const { attempt, isPrevented, output } of runEscapeAttempts(env, settings)) {
+      if (settings.network && attempt.network) continue;
       const text = `${attempt.name} (${attempt.tries}): ${isPrevented ? 'blocked' : `not blocked. Output: ${output}`}`;
       found.push({ what: 'escape', is: isPrevented ? 'ok' : 'wrong', text });
     }

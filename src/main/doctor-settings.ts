@@ -8,7 +8,7 @@ import { chooseModel } from '../models/choose-model.ts';
 import type { Config, ModelSettings } from '../protocol/settings/config.ts';
 import type { McpServer, McpServers } from '../protocol/settings/mcp-config.ts';
 import { readTextOrThrow } from '../store/fs/file-reads.ts';
-import { checkConfig, checkSettings, familyRootOf, sessionPaths } from '../store/index.ts';
+import { checkConfig, checkSettings, existingRootOf, sessionPaths } from '../store/index.ts';
 import { resolveEntry } from '../tools/mcp/server-entry.ts';
 
 export function checkConfiguration(
@@ -33,12 +33,12 @@ export function checkSessionSettingsFiles(client: Client, env: NodeJS.ProcessEnv
   const sessions = new Set(client.sessions());
   return [...sessions].flatMap((name): Finding[] => {
     const file = sessionPaths(client.paths.session(name)).settings;
-    const root = familyRootOf(name, (session) => sessions.has(session));
+    const root = existingRootOf(name, (session) => sessions.has(session));
     if (root !== name) return existsSync(file) ? [ignoredFileFinding(file, root)] : [];
     try {
       const { value, warnings } = checkSettings(readTextOrThrow(file, 'settings as JSON', 'refuse'), file);
-      const odd = warnings.map((text): Finding => ({ what: 'settings', is: 'warning', text }));
-      return [...odd, ...checkMcpServers(value.mcpServers, env)];
+      const warned = warnings.map((text): Finding => ({ what: 'settings', is: 'warning', text }));
+      return [...warned, ...checkMcpServers(value.mcpServers, env)];
     } catch (error) {
       return [{ what: 'settings', is: 'wrong', text: errorText(error) }];
     }

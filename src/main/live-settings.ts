@@ -8,7 +8,7 @@ import { type DaemonStatus, MAX_LISTED } from '../protocol/workspace/daemon-file
 import {
   checkConfig,
   checkSettings,
-  familyRootOf,
+  existingRootOf,
   type HotReloadedSettings,
   hotReloadSettings,
   openSettingsBackup,
@@ -84,10 +84,10 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
   if (first.from === 'nothing') throw new UserError(first.fault ?? configFile);
 
   function forSession(name: string): () => SessionSettings {
-    sessions.forgetGone(familyRootOf(name, workspace.has));
+    sessions.forgetGone(existingRootOf(name, workspace.has));
     let last: { from: readonly unknown[]; value: SessionSettings } | undefined;
     const now = (): SessionSettings => {
-      const root = familyRootOf(name, workspace.has);
+      const root = existingRootOf(name, workspace.has);
       if (root !== name) ignored.warn(name, root);
       const entry = sessions.entryOf(root);
       entry.used = clock.elapsed();

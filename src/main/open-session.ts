@@ -26,7 +26,7 @@ type SessionDeps = {
   owner: WorkspaceOwnership;
   settings: LiveSettings;
   env: NodeJS.ProcessEnv;
-  slots: SessionPorts['runSemaphore'];
+  runSemaphore: SessionPorts['runSemaphore'];
   room: SessionPorts['diskCapacity'];
   models: (settings: ModelSettings) => Model;
   sandbox: Sandbox;
@@ -46,12 +46,12 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
   if (!workspace.has(name)) return null;
   const effective = settings.forSession(name);
   const model = () => deps.models(effective().model);
-  const family = rootSessionOf(name);
+  const root = rootSessionOf(name);
   // A child that works in a folder of its own reads what its family wrote.
-  const shared = family === name ? [] : [sessionPaths(workspace.paths.session(family)).work];
+  const shared = root === name ? [] : [sessionPaths(workspace.paths.session(root)).work];
   const readAlso = [...effective().readAlso, ...shared];
   const web = () => ({ network: settings.config().network, search: settings.config().search });
-  const sandbox = { of: deps.sandbox, wish: () => effective().sandbox };
+  const sandbox = { of: deps.sandbox, settings: () => effective().sandbox };
   const notes = openSessionNotes(name, { ...deps, effective, config: settings.config, clock: realClock });
   const jobs = openJobStore(sessionPaths(workspace.paths.session(name)).jobs);
   const builtin = builtinTools({ readAlso, env: deps.env, web, sandbox, jobs, notes: notes.tools });
@@ -59,7 +59,7 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
     network: settings.config().network,
     browser: settings.config().browser,
   }));
-  const servers = deps.mcp.toolsFor(name, () => effective().mcpServers, sandbox.wish);
+  const servers = deps.mcp.toolsFor(name, () => effective().mcpServers, sandbox.settings);
   const tools = deps.secrets.tools(createToolbox([...builtin, browser], servers, () => effective().permissions));
   const runGuarded: RunGuarded = (what, run) => deps.hands().runGuarded(name, what, run);
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
@@ -91,10 +91,10 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
     tools,
     clock: realClock,
     createNonce: () => randomBytes(6).toString('hex'),
-    runSemaphore: deps.slots,
+    runSemaphore: deps.runSemaphore,
     owner,
     diskCapacity: deps.room,
-    notes: notes.told,
+    notes: notes.current,
     jobs,
     log: (level, text) => log(level, `${name}: ${text}`),
   };
@@ -123,15 +123,18 @@ function withFencingToken(store: SessionStore, owner: SessionPorts['owner']): Se
 }
 
 /** A reply of a child session wakes its parent, because outboxes are not watched. */
-function withReplyHook(store: SessionStore, hear: () => void): SessionStore {
+function withReplyHook(store: SessionStore, onReply: () => void): SessionStore {
   const { outbox } = store;
-  const told =
+  const notifying =
     (put: typeof outbox.publish): typeof outbox.publish =>
     async (name, content) => {
       await put(name, content);
-      hear();
+      onReply();
     };
-  return { ...store, outbox: { ...outbox, publish: told(outbox.publish), republish: told(outbox.republish) } };
+  return {
+    ...store,
+    outbox: { ...outbox, publish: notifying(outbox.publish), republish: notifying(outbox.republish) },
+  };
 }
 
 /** Whoever is asked may answer in the file: it is watched from here on, also by a daemon that finds it there. */

@@ -35,7 +35,7 @@ export function openSecretRedaction(env: NodeJS.ProcessEnv): SecretRedaction {
   return {
     learn,
     text,
-    log: (log) => (level, said) => log(level, text(said)),
+    log: (log) => (level, message) => log(level, text(message)),
     store: (store) => redactStore(store, () => redact),
     tools: (tools) => redactTools(tools, text),
   };
@@ -75,8 +75,8 @@ type Drop = Awaited<ReturnType<SessionStore['inbox']['listReady']>>['drops'][num
 /** The file itself stays as it was dropped. */
 function redactDrop(drop: Drop, text: Redactor['text']): Drop {
   if (!drop.ok) return { ...drop, why: text(drop.why) };
-  const said = drop.message.text;
-  return said === undefined ? drop : { ...drop, message: { ...drop.message, text: text(said) } };
+  const content = drop.message.text;
+  return content === undefined ? drop : { ...drop, message: { ...drop.message, text: text(content) } };
 }
 
 function redactTools(tools: Toolbox, text: Redactor['text']): Toolbox {

@@ -78,7 +78,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   const config = settings.config();
   const disk = openDisk(workspace, settings.config, log);
   const allowed = limitsFor(config.concurrency?.runs ?? DEFAULT_RUNS, log);
-  const slots = createRunSemaphore(allowed.runs);
+  const runSemaphore = createRunSemaphore(allowed.runs);
   const models = cacheModels(env);
   models(resolveSettings({ flags, env, workspace: config }).model);
   const parents = new Map<string, string>();
@@ -93,7 +93,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
       owner,
       settings,
       env,
-      slots,
+      runSemaphore,
       models,
       sandbox,
       log,
@@ -113,7 +113,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     mostOpen: allowed.sessions,
     allowNetwork: options.allowNetwork || config.allow_network_fs === true,
     settings: settings.reload,
-    settingsTold: settings.status,
+    settingsStatus: settings.status,
     onLost: options.onLost,
     ...timesOf(options.env),
     prepare: () => prepareWorkspace(workspace),

@@ -6,7 +6,7 @@ import type { EffectiveSettings } from '../protocol/settings/effective-settings.
 import type { Notes } from '../protocol/workspace/memory-notes.ts';
 import {
   checkSettings,
-  familyRootOf,
+  existingRootOf,
   openMemoryFile,
   readSearchCorpus,
   rootSessionOf,
@@ -37,17 +37,17 @@ export type SessionNotesOptions = {
 export function openSessionNotes(
   name: string,
   { workspace, effective, config, skills, clock, complain }: SessionNotesOptions,
-): { told: () => Notes; tools: NonNullable<BuiltinOptions['notes']> } {
+): { current: () => Notes; tools: NonNullable<BuiltinOptions['notes']> } {
   // A root and its child sessions share one memory, as they share one work folder.
-  const family = familyRootOf(name, workspace.has);
-  const own = openMemoryFile(sessionPaths(workspace.paths.session(family)).memory, clock.now);
+  const root = existingRootOf(name, workspace.has);
+  const own = openMemoryFile(sessionPaths(workspace.paths.session(root)).memory, clock.now);
   const shared = openMemoryFile(workspace.paths.memory, clock.now);
   const reach = (topic: ScopedSetting): SharingScope => effective().settings[topic] ?? 'workspace';
 
   /** An unreadable memory file does not stop a run. */
-  const read = (notebook: typeof own): string => {
+  const read = (file: typeof own): string => {
     try {
-      return notebook.read();
+      return file.read();
     } catch (error) {
       complain(`left out of the prompt: ${errorText(error)}`);
       return '';
@@ -55,7 +55,7 @@ export function openSessionNotes(
   };
 
   return {
-    told() {
+    current() {
       const memory = reach('memory');
       const { skills: found, broken } = skills.list();
       for (const why of broken) complain(why);
@@ -88,7 +88,7 @@ export function openSessionNotes(
         const ranks = createSearchRanking(query);
         if (ranks.wordCount === 0)
           throw new UserError('Wanted words that say what it was about; came none that are rare enough.');
-        const ours = (session: string) => session === name || rootSessionOf(session) === family;
+        const ours = (session: string) => session === name || rootSessionOf(session) === root;
         const among = (session: string) => how === 'workspace' || ours(session);
         const may = (session: string, settings: string | undefined) =>
           ours(session) || isSearchable(settings, config().recall);
@@ -124,11 +124,11 @@ function isSearchable(settings: string | undefined, standing: SharingScope = 'wo
 
 /** Logs each message once, whichever session reports it. */
 export function logEachOnce(say: (text: string) => void): (text: string) => void {
-  const said = new Set<string>();
+  const seen = new Set<string>();
   return (text) => {
-    if (said.has(text)) return;
-    if (said.size >= MAX_REMEMBERED) said.clear();
-    said.add(text);
+    if (seen.has(text)) return;
+    if (seen.size >= MAX_REMEMBERED) seen.clear();
+    seen.add(text);
     say(text);
   };
 }

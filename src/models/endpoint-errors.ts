@@ -52,22 +52,22 @@ function hasStatus(error: unknown, statuses: number[]): error is APIError {
 
 function faultForStatus(error: APIError, status: number, at: EndpointInfo): ModelError {
   const words = endpointErrorText(error, at);
-  const said = `${at.baseUrl} answered ${status}${words ? `: ${words}` : ''}`;
+  const message = `${at.baseUrl} answered ${status}${words ? `: ${words}` : ''}`;
   const refused = contextOverflow(error);
-  if (refused) return new ModelError('too_long', said, { retry: true, window: refused.tokens });
+  if (refused) return new ModelError('too_long', message, { retry: true, window: refused.tokens });
   const waitMs = retryAfterMs(error.headers);
   if (status === 429 && [error.code, error.type].includes('insufficient_quota'))
-    return rejectedFault(`${said}. No quota is left.`);
+    return rejectedFault(`${message}. No quota is left.`);
   if (status === 429 || (status === 503 && waitMs !== undefined)) {
-    return new ModelError('overloaded', said, { retry: true, waitMs });
+    return new ModelError('overloaded', message, { retry: true, waitMs });
   }
   if (status >= 500 || RETRYABLE_STATUSES.has(status))
-    return new ModelError('unreachable', said, { retry: true, waitMs });
-  if (status === 401 || status === 403) return rejectedFault(`${said}. ${keyAdvice(at)}`);
+    return new ModelError('unreachable', message, { retry: true, waitMs });
+  if (status === 401 || status === 403) return rejectedFault(`${message}. ${keyAdvice(at)}`);
   if (status === 404) {
-    return rejectedFault(`${said}. Check base_url (most end in /v1) and the model's name, "${at.model}".`);
+    return rejectedFault(`${message}. Check base_url (most end in /v1) and the model's name, "${at.model}".`);
   }
-  return rejectedFault(said);
+  return rejectedFault(message);
 }
 
 function keyAdvice({ apiKey, keyName }: EndpointInfo): string {

@@ -62,14 +62,14 @@ function openRequest(url: URL, request: RequestInit, isSecond = false): Promise<
   const headers = { ...Object.fromEntries(new Headers(request.headers)), 'accept-encoding': 'identity' };
   const length = body && { 'content-length': body.length };
   return new Promise((resolve, reject) => {
-    const asking = open(url, { method, headers: { ...headers, ...length }, ...(signal && { signal }) });
-    asking.on('response', resolve);
-    asking.on('error', (error) => {
-      const isStale = asking.reusedSocket && errorCode(error) === 'ECONNRESET';
+    const outgoing = open(url, { method, headers: { ...headers, ...length }, ...(signal && { signal }) });
+    outgoing.on('response', resolve);
+    outgoing.on('error', (error) => {
+      const isStale = outgoing.reusedSocket && errorCode(error) === 'ECONNRESET';
       if (isStale && !isSecond && !signal?.aborted) resolve(openRequest(url, request, true));
       else reject(error);
     });
-    asking.end(body);
+    outgoing.end(body);
   });
 }
 

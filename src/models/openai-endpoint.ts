@@ -78,9 +78,9 @@ export function openEndpointModel(settings: EndpointSettings): Model {
             usageOption = false;
             continue;
           }
-          const mended = messages === request.messages && refusesConversation(error) && repairToolArguments(messages);
-          if (!mended) throw toModelFault(error, endpointInfo(settings, model)) ?? error;
-          messages = mended;
+          const repaired = messages === request.messages && refusesConversation(error) && repairToolArguments(messages);
+          if (!repaired) throw toModelFault(error, endpointInfo(settings, model)) ?? error;
+          messages = repaired;
         }
       }
     },

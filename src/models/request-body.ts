@@ -147,7 +147,7 @@ function toWireMessage(message: ChatMessage): ChatCompletionMessageParam {
  */
 export function repairToolArguments(messages: ChatMessage[]): ChatMessage[] | undefined {
   let broken = false;
-  const mended = messages.map((message): ChatMessage => {
+  const repaired = messages.map((message): ChatMessage => {
     if (message.role !== 'assistant' || !message.tool_calls?.some((call) => !isJson(call.function.arguments))) {
       return message;
     }
@@ -160,7 +160,7 @@ export function repairToolArguments(messages: ChatMessage[]): ChatMessage[] | un
     });
     return { ...message, tool_calls };
   });
-  return broken ? mended : undefined;
+  return broken ? repaired : undefined;
 }
 
 function isJson(text: string): boolean {

@@ -61,7 +61,7 @@ type RunbookProgress = {
   asked: boolean;
   result: string | undefined;
   /** A person wrote something after our last answer without a command (a failure, or the end). */
-  spokenTo: boolean;
+  hasMessage: boolean;
 };
 
 export const SHELL_TOOL = 'shell';
@@ -77,7 +77,7 @@ const REOPENED_LINE = /^Step (\d+) (?:is open|again): /;
  * result is judged by its text: older ones may have been shortened to fit the model's window.
  */
 function readRunbookProgress(messages: ChatMessage[]): RunbookProgress {
-  const progress: RunbookProgress = { begun: false, done: [], asked: false, result: undefined, spokenTo: false };
+  const progress: RunbookProgress = { begun: false, done: [], asked: false, result: undefined, hasMessage: false };
   let reported = false;
   for (const message of messages) {
     if (message.role === 'assistant') {
@@ -87,14 +87,14 @@ function readRunbookProgress(messages: ChatMessage[]): RunbookProgress {
       const open = Number(REOPENED_LINE.exec(message.content ?? '')?.[1] ?? Number.POSITIVE_INFINITY);
       if (progress.done.length >= open) progress.done.length = open - 1;
       progress.begun = true;
-      progress.spokenTo = false;
+      progress.hasMessage = false;
       reported = message.tool_calls === undefined;
       if (call || closing) {
         progress.asked = call !== undefined;
         progress.result = undefined;
       }
     } else if (message.role === 'tool') progress.result = unwrapDataBlock(message.content);
-    else if (reported && personMessage(message)) progress.spokenTo = true;
+    else if (reported && personMessage(message)) progress.hasMessage = true;
   }
   return progress;
 }

@@ -29,11 +29,11 @@ export function answerRunbook({ messages, tools }: BuiltInRequest): BuiltInAnswe
   const list = findActiveRunbook(messages);
   if (!list) return textAnswer(HELP);
   const { steps, problems, planned } = list;
-  const { begun, done, asked, result, spokenTo } = list.progress;
+  const { begun, done, asked, result, hasMessage } = list.progress;
   const daemonText = messages.findLast(isDaemonMessage)?.content ?? '';
   const last = steps[done.length - 1];
-  if (last && !asked && isCurrentStep(daemonText, last)) return reopenedAnswer(done.length, last, spokenTo);
-  if (isRunbookFinished(list)) return textAnswer(spokenTo ? HELP : NO_COMMAND);
+  if (last && !asked && isCurrentStep(daemonText, last)) return reopenedAnswer(done.length, last, hasMessage);
+  if (isRunbookFinished(list)) return textAnswer(hasMessage ? HELP : NO_COMMAND);
   if (problems.length > 0) return textAnswer(problemsText(problems));
   if (!tools.includes(SHELL_TOOL))
     return textAnswer(`The runbook model needs the ${SHELL_TOOL} tool, which is not on offer here.`);
@@ -51,7 +51,7 @@ export function answerRunbook({ messages, tools }: BuiltInRequest): BuiltInAnswe
       [turn, ...declareSteps(steps.slice(done.length).slice(MAX_OPEN_STEPS - 1, MAX_OPEN_STEPS))].join('\n'),
     );
   if (result !== undefined && /^exit 0\b/.test(result)) return successAnswer(steps, done, step, result);
-  if (spokenTo) return runStep(step, `Step ${done.length + 1} again: ${stepTitle(step)}`);
+  if (hasMessage) return runStep(step, `Step ${done.length + 1} again: ${stepTitle(step)}`);
   return textAnswer(failureText(done.length + 1, step, result ?? 'interrupted: no result was recorded'));
 }
 
@@ -93,8 +93,8 @@ function isCurrentStep(daemonText: string, step: RunbookStep): boolean {
 }
 
 /** A step we called done is still current: its checks failed, or a person reopened it. */
-function reopenedAnswer(number: number, step: RunbookStep, spokenTo: boolean): BuiltInAnswer {
-  if (spokenTo) return runStep(step, `Step ${number} again: ${stepTitle(step)}`);
+function reopenedAnswer(number: number, step: RunbookStep, hasMessage: boolean): BuiltInAnswer {
+  if (hasMessage) return runStep(step, `Step ${number} again: ${stepTitle(step)}`);
   const advice =
     'Its command succeeded, but a check failed or a person reopened it. Fix the cause, then say "continue": the step runs again.';
   return textAnswer(`Step ${number} is open: ${stepTitle(step)}. [Blocked: it is not done yet]\n\n${advice}`);

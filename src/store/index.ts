@@ -5,7 +5,7 @@ export { replaceFile } from './fs/replace-file.ts';
 export { CorruptLogError, FencedError } from './fs/store-errors.ts';
 export { dropMessage } from './inbox/sender.ts';
 export { createUlidGenerator } from './inbox/ulid.ts';
-export { familyRootOf, parentSessionOf, rootSessionOf } from './layout/file-names.ts';
+export { existingRootOf, parentSessionOf, rootSessionOf } from './layout/file-names.ts';
 export { type SessionPaths, sessionPaths, type WorkspacePaths } from './layout/layout.ts';
 export { openMemoryFile } from './notes/memory-file.ts';
 export { readSearchCorpus } from './notes/search-corpus.ts';

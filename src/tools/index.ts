@@ -42,7 +42,7 @@ export type BuiltinOptions = {
   /** What the web tools may do, read at each call. Default: the public network, and no search engine. */
   web?: (() => WebSettings) | undefined;
   /** Where commands run, evaluated for each command. Default: as the daemon's user, without a sandbox. */
-  sandbox?: { of: Sandbox; wish: () => SandboxSettings } | undefined;
+  sandbox?: { of: Sandbox; settings: () => SandboxSettings } | undefined;
   /** The session's jobs. Without this there are none. */
   jobs?: JobStore | undefined;
   /** Memory and skills. Without this there are no such tools. */
@@ -54,16 +54,16 @@ export type BuiltinOptions = {
  * `readAlso` is not absolute.
  */
 export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs, notes }: BuiltinOptions): Tool[] {
-  const odd = readAlso.find((folder) => !isAbsolute(folder));
-  if (odd !== undefined) throw new UserError(`\`read_also\` wants absolute folders, came \`${odd}\`.`);
+  const relative = readAlso.find((folder) => !isAbsolute(folder));
+  if (relative !== undefined) throw new UserError(`\`read_also\` wants absolute folders, came \`${relative}\`.`);
   // Files that come with a skill can be read and run.
   const readable = [...readAlso, ...(notes ? [notes.skills.folder] : [])];
   const commands = shellTool({
     env,
     timeoutMs: shellTimeoutMs,
     jobs,
-    wrapCommand: sandbox && ((program) => sandbox.of.wrapCommand(program, sandbox.wish(), readable)),
-    effects: sandbox && (() => effectsOfCommand(sandbox.of.statusFor(sandbox.wish()), sandbox.wish())),
+    wrapCommand: sandbox && ((program) => sandbox.of.wrapCommand(program, sandbox.settings(), readable)),
+    effects: sandbox && (() => effectsOfCommand(sandbox.of.statusFor(sandbox.settings()), sandbox.settings())),
   });
   return [
     commands,

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { SessionDetails, SessionOverview } from '../../src/client/index.ts';
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
-import { formatSessions, sortFamilies } from '../../src/frontends/cli/commands/list.ts';
+import { formatSessions, sortByUrgency } from '../../src/frontends/cli/commands/list.ts';
 import { formatCommand, nextCommands } from '../../src/frontends/cli/common/next-command.ts';
 
 /** A session that changed at this minute. */
@@ -26,7 +26,7 @@ const SESSIONS = [
 ];
 
 const rows = (all: boolean): string[] =>
-  formatSessions(sortFamilies(SESSIONS), { isServed: true, all })
+  formatSessions(sortByUrgency(SESSIONS), { isServed: true, all })
     .split('\n')
     .slice(1)
     .map((line) =>

@@ -36,7 +36,7 @@ async function pauseAfter(count: number, ms: number, local = true): Promise<numb
     paths: workspacePaths(root),
     sessions,
     watches,
-    lookAt: () => ({ id: 'root', mtime: 0n, isRecent: false }),
+    statFolder: () => ({ id: 'root', mtime: 0n, isRecent: false }),
     local,
     clock: { now: () => new Date(time), elapsed: () => time, after: () => () => {} },
     open: () => [],

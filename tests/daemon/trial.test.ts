@@ -143,20 +143,22 @@ test('what was counted against a session is forgiven once it comes to rest', asy
 test('after the third loss a session with nothing to give up is held; after the fourth any is, and then opened by itself', async () => {
   const third = after({ against: { p: 3, q: 2 } });
   const { guard } = third;
-  expect([guard.holdIfBlamed('q', false), guard.holdIfBlamed('p', true), guard.holdIfBlamed('p', false)]).toEqual([
-    ...[false, false, true],
-  ]);
+  expect([
+    guard.suspendIfBlamed('q', false),
+    guard.suspendIfBlamed('p', true),
+    guard.suspendIfBlamed('p', false),
+  ]).toEqual([...[false, false, true]]);
   expect(guard.mayOpen('p')).toBe(false);
   const fourth = after({ against: { p: 4 } }, {}, { session: 'p', times: 4, why: 'it stood still' });
   expect(fourth.guard.mayOpen('p')).toBe(false);
   expect(fourth.guard.mayOpen('q')).toBe(true);
-  expect(fourth.guard.listHeld()).toMatchObject([
+  expect(fourth.guard.listSuspended()).toMatchObject([
     { session: 'p', is: 'set aside', why: expect.stringMatching(/^It crashed 4 daemons.*08:02:00.*it stood still$/) },
   ]);
   await fourth.pass(120_000);
   expect(fourth.guard.mayOpen('p')).toBe(true);
-  expect(fourth.guard.listHeld()).toEqual([]);
-  expect(fourth.guard.holdIfBlamed('p', false)).toBe(false);
+  expect(fourth.guard.listSuspended()).toEqual([]);
+  expect(fourth.guard.suspendIfBlamed('p', false)).toBe(false);
 });
 
 test('the one that is blamed hears of it once, the others that a daemon was lost', () => {

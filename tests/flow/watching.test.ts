@@ -236,7 +236,7 @@ test('on a network file system the daemon does not start unless a person said so
     disk,
     mostOpen: 8,
     settings: () => {},
-    settingsTold: () => ({
+    settingsStatus: () => ({
       ...{ file: 'agentd.json', from: 'file' as const, since: null, fault: null, warnings: [] },
       ...{ total: 0, sessions: [] },
     }),

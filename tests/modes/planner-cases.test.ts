@@ -584,7 +584,7 @@ test('every case of planner and plan-act is looked at', () => {
 test('the agents are named to the planner', () => {
   const session = played(recordOf([], 'plan-act').slice(0, 3));
   const rules = resolveRules({ agents: { search: { description: 'finds pages' } } });
-  expect(buildModelRequest(session, rules, [], { consult: 'plan' }).at(-1)?.content).toContain(
+  expect(buildModelRequest(session, rules, [], { plannerQuery: 'plan' }).at(-1)?.content).toContain(
     '- [search] finds pages',
   );
 });

@@ -48,7 +48,7 @@ export function desk(config: Config = {}) {
         { name: tool, args: JSON.stringify(args) },
         { work, folder: join(root, 'call'), signal, blob: async () => undefined },
       );
-    return { told: notes.told, use, work, box };
+    return { told: notes.current, use, work, box };
   };
   return { root, put, text, session, complaints, clock, workspace };
 }

@@ -1,15 +1,15 @@
 import { expect, test } from 'vitest';
-import { openSpokenText } from '../../src/frontends/openai/follow-answer.ts';
+import { openStreamedText } from '../../src/frontends/openai/follow-answer.ts';
 
 test('words are told once as they come, and a reply that was said is not said again', () => {
-  const spoken = openSpokenText();
+  const spoken = openStreamedText();
   expect([spoken.live(0, 'Hel'), spoken.live(3, 'lo'), spoken.answered('Hello.'), spoken.end('Hello.')]).toEqual([
     ...['Hel', 'lo', '.', ''],
   ]);
 });
 
 test('each call is a paragraph, and what the reply adds comes behind its last one', () => {
-  const spoken = openSpokenText();
+  const spoken = openStreamedText();
   expect(spoken.answered('Let me look.')).toBe('Let me look.');
   expect(spoken.answered(' ')).toBe('');
   expect(spoken.live(0, 'Found')).toBe('\n\nFound');
@@ -18,14 +18,14 @@ test('each call is a paragraph, and what the reply adds comes behind its last on
 });
 
 test('a reply in other words is a paragraph of its own', () => {
-  const spoken = openSpokenText();
+  const spoken = openStreamedText();
   spoken.answered('On it.');
   expect(spoken.end('Paused: limits.iterations = 1 is reached.')).toBe('\n\nPaused: limits.iterations = 1 is reached.');
-  expect(openSpokenText().end('Cancelled.')).toBe('Cancelled.');
+  expect(openStreamedText().end('Cancelled.')).toBe('Cancelled.');
 });
 
 test('words that come after the event that ended their call are not told again', () => {
-  const spoken = openSpokenText();
+  const spoken = openStreamedText();
   expect(spoken.answered('Hello.')).toBe('Hello.');
   expect(spoken.live(0, 'Hello.')).toBe('');
   expect(spoken.live(0, 'Hello again.')).toBe('\n\nHello again.');
@@ -33,21 +33,21 @@ test('words that come after the event that ended their call are not told again',
 });
 
 test('the same answer twice is told twice', () => {
-  const spoken = openSpokenText();
+  const spoken = openStreamedText();
   expect([spoken.answered('Yes.'), spoken.live(0, 'Y'), spoken.answered('Yes.')]).toEqual(['Yes.', '', '\n\nYes.']);
 });
 
 test('a call that is tried again goes on where it said the same, and begins anew where it did not', () => {
-  const same = openSpokenText();
+  const same = openStreamedText();
   expect([same.live(0, 'One, two'), same.live(0, 'One'), same.live(3, ', two, three')]).toEqual([
     ...['One, two', '', ', three'],
   ]);
-  const other = openSpokenText();
+  const other = openStreamedText();
   expect([other.live(0, 'One'), other.live(0, 'Uno')]).toEqual(['One', '\n\nUno']);
 });
 
 test('what may be the JSON of a planner waits for its event', () => {
-  const spoken = openSpokenText();
+  const spoken = openStreamedText();
   for (const text of [' ', '``', '```js', '```json\n{ "steps"', '{'])
     expect(spoken.live(0, text), JSON.stringify(text)).toBe('');
   expect(spoken.dropped()).toBe('');
@@ -56,7 +56,7 @@ test('what may be the JSON of a planner waits for its event', () => {
 });
 
 test('words whose beginning was not seen wait for the event that has all of them', () => {
-  const spoken = openSpokenText();
+  const spoken = openStreamedText();
   expect(spoken.live(5, 'world')).toBe('');
   expect(spoken.answered('Hello world')).toBe('Hello world');
 });

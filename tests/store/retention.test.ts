@@ -31,7 +31,7 @@ async function session({ snapshotAt }: { snapshotAt?: number } = {}) {
   return { folder, paths: sessionPaths(folder) };
 }
 
-const sealed = (paths: SessionPaths) => fs.readdirSync(paths.sealed).filter((name) => name.endsWith('.jsonl'));
+const sealed = (paths: SessionPaths) => fs.readdirSync(paths.rotated).filter((name) => name.endsWith('.jsonl'));
 
 describe('old segments of the record', () => {
   test('stay while no snapshot stands for them', async () => {

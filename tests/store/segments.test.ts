@@ -29,7 +29,7 @@ async function told(paths: SessionPaths, from?: LogPosition | 'oldest'): Promise
   return read === 'unfit' ? 'unfit' : seqs(events);
 }
 
-const sealedFiles = (paths: SessionPaths) => fs.readdirSync(paths.sealed).sort();
+const sealedFiles = (paths: SessionPaths) => fs.readdirSync(paths.rotated).sort();
 
 describe('a record that grew', () => {
   test('goes on in a new file under the same name, with seq going on and each event there once', async () => {
@@ -52,7 +52,7 @@ describe('a record that grew', () => {
 
   test('is opened at a late mark without a look at what was sealed before', async () => {
     const { paths, marks, folder } = await sealedRecord(20);
-    for (const name of sealedFiles(paths)) fs.writeFileSync(join(paths.sealed, name), 'rubbish');
+    for (const name of sealedFiles(paths)) fs.writeFileSync(join(paths.rotated, name), 'rubbish');
     expect(await told(paths, marks.at(-1))).toEqual([]);
     const { store } = diskRig(folder, SMALL);
     expect(await store.eventLog.read(() => {}, marks.at(-1))).toBe('read');
@@ -85,7 +85,7 @@ describe('a crash while a segment is sealed', () => {
   /** The folder as it is after each step: named, staged, and replaced. */
   async function states() {
     const { paths, folder } = await sealedRecord(4);
-    expect(fs.existsSync(paths.sealed)).toBe(false);
+    expect(fs.existsSync(paths.rotated)).toBe(false);
     return { paths, folder };
   }
   const segment = (paths: SessionPaths) => paths.segment(1);
@@ -98,7 +98,7 @@ describe('a crash while a segment is sealed', () => {
       'after the new file was written beside it',
       (paths) => {
         fs.linkSync(paths.events, segment(paths));
-        fs.writeFileSync(join(paths.sealed, '.tmp-0123'), 'half a head');
+        fs.writeFileSync(join(paths.rotated, '.tmp-0123'), 'half a head');
       },
     ],
     [
@@ -110,7 +110,7 @@ describe('a crash while a segment is sealed', () => {
     ],
   ])('%s loses nothing and tells nothing twice', async (_, crash) => {
     const { paths, folder } = await states();
-    fs.mkdirSync(paths.sealed);
+    fs.mkdirSync(paths.rotated);
     crash(paths);
     expect(await told(paths)).toEqual(upTo(4));
     const { store } = diskRig(folder, { segmentBytes: 1 });
@@ -132,10 +132,10 @@ describe('a crash while a segment is sealed', () => {
 
   test('a segment that cannot be sealed leaves the record as it was', async () => {
     const { paths, folder } = await states();
-    fs.writeFileSync(paths.sealed, 'a file where the folder belongs');
+    fs.writeFileSync(paths.rotated, 'a file where the folder belongs');
     expect(() => diskRig(folder)).toThrow('must be a folder');
-    fs.rmSync(paths.sealed);
-    fs.mkdirSync(paths.sealed);
+    fs.rmSync(paths.rotated);
+    fs.mkdirSync(paths.rotated);
     fs.writeFileSync(segment(paths), 'another file');
     const next = diskRig(folder, { segmentBytes: 1 }).store;
     await expect(next.eventLog.append([progressed(1)])).rejects.toThrow('not the segment to be closed');
@@ -194,7 +194,7 @@ describe('a sealed record', () => {
   ])('%s is refused with file and line, and no byte is changed', async (_, harm, why) => {
     const { paths, folder } = await sealedRecord(20);
     harm(paths);
-    const state = () => sealedFiles(paths).map((name) => fs.readFileSync(join(paths.sealed, name), 'utf8'));
+    const state = () => sealedFiles(paths).map((name) => fs.readFileSync(join(paths.rotated, name), 'utf8'));
     const before = state();
     await expect(told(paths)).rejects.toThrow(why);
     const { store } = diskRig(folder, SMALL);

@@ -47,7 +47,7 @@ export function desk({ sandbox, permissions = ALL, settleMs, ...options }: DeskO
   mkdirSync(work);
   mkdirSync(outside);
   const wish = { mode: 'none' as const, network: false, ...sandbox };
-  const held = { of: openSandbox({ env: options.env ?? process.env, hidden: [root] }), wish: () => wish };
+  const held = { of: openSandbox({ env: options.env ?? process.env, hidden: [root] }), settings: () => wish };
   const jobs = openJobStore(join(root, 'jobs'), { settleMs });
   const box = createToolbox(
     options.tools ?? builtinTools({ readAlso: [], jobs, ...options, sandbox: held }),

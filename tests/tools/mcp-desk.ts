@@ -45,7 +45,10 @@ export function mcpDesk(servers: McpServers, { permissions, mode, ...options }: 
     env,
     log: (level, text) => logged.push(`${level}: ${text}`),
     ...(mode && {
-      sandbox: { of: openSandbox({ env, hidden: [join(root, 'workspace')] }), wish: () => ({ mode, network: false }) },
+      sandbox: {
+        of: openSandbox({ env, hidden: [join(root, 'workspace')] }),
+        settings: () => ({ mode, network: false }),
+      },
     }),
     ...options,
   });

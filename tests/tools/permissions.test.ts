@@ -327,12 +327,12 @@ test('what a person granted by their settings is asked about only where all that
 });
 
 test('without a working sandbox each command asks, whatever approvals say, unless "none" was chosen or a rule allows it', () => {
-  const no = { held: false, why: 'no bwrap', refused: false } as const;
-  const unheld = effectsOfCommand({ ...no, chosen: false }, { mode: 'auto', network: false });
-  const chosen = effectsOfCommand({ ...no, chosen: true }, { mode: 'none', network: false });
-  const held = effectsOfCommand({ held: true, gaps: [] }, { mode: 'auto', network: false });
-  const online = effectsOfCommand({ held: true, gaps: [] }, { mode: 'auto', network: true });
-  const refused = effectsOfCommand({ ...no, chosen: false, refused: true }, { mode: 'bwrap', network: false });
+  const no = { isSandboxed: false, why: 'no bwrap', isRefused: false } as const;
+  const unheld = effectsOfCommand({ ...no, isChosen: false }, { mode: 'auto', network: false });
+  const chosen = effectsOfCommand({ ...no, isChosen: true }, { mode: 'none', network: false });
+  const held = effectsOfCommand({ isSandboxed: true, gaps: [] }, { mode: 'auto', network: false });
+  const online = effectsOfCommand({ isSandboxed: true, gaps: [] }, { mode: 'auto', network: true });
+  const refused = effectsOfCommand({ ...no, isChosen: false, isRefused: true }, { mode: 'bwrap', network: false });
   expect(is(shell('ls', unheld), rules([], [], 'auto'))).toBe('ask');
   expect(is(shell('ls', unheld), rules([], [], 'ask'))).toBe('ask');
   expect(is(shell('ls', unheld), rules([{ allow: 'shell(ls*)' }], [], 'ask'))).toBe('allow');

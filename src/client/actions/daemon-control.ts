@@ -42,8 +42,8 @@ export async function launchDaemon(paths: WorkspacePaths, { program, args }: Dae
     child.kill('SIGTERM');
     throw new WaitedTooLong(`The daemon was not ready within ${START_MS / 1000} s and was stopped. Log: ${paths.log}`);
   }
-  const said = `The daemon exited at once (exit ${ready.exit}):\n${logSince(paths.log, before)}`;
-  throw ready.exit === 3 ? new DaemonState(said) : new UserError(said);
+  const failure = `The daemon exited at once (exit ${ready.exit}):\n${logSince(paths.log, before)}`;
+  throw ready.exit === 3 ? new DaemonState(failure) : new UserError(failure);
 }
 
 function requireOwner(paths: WorkspacePaths): WorkspaceOwner {
@@ -60,10 +60,10 @@ function waitUntilReady(child: ChildProcess): Promise<'ready' | 'late' | { exit:
       clearTimeout(timer);
       resolve(how);
     };
-    let said = '';
+    let lastError = '';
     child.stdout?.setEncoding('utf8').on('data', (text: string) => {
-      said += text;
-      if (/^READY .*\n/m.test(said)) done('ready');
+      lastError += text;
+      if (/^READY .*\n/m.test(lastError)) done('ready');
     });
     child.once('error', (error) => done({ exit: error.message }));
     child.once('exit', (code, signal) => done({ exit: code ?? signal ?? 'unknown' }));
@@ -171,9 +171,9 @@ function sendSignal(owner: WorkspaceOwner, name: 'SIGTERM' | 'SIGKILL'): void {
 }
 
 /** Whether a condition becomes true within `ms`; checked at least once. */
-async function waitUntil(ms: number, holds: () => boolean): Promise<boolean> {
+async function waitUntil(ms: number, isTrue: () => boolean): Promise<boolean> {
   const end = performance.now() + ms;
-  while (!holds()) {
+  while (!isTrue()) {
     if (performance.now() > end) return false;
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }

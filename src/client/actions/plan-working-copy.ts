@@ -35,8 +35,8 @@ export async function openPlanWorkingCopy(folder: string, now: Date): Promise<Pl
   try {
     const before = readPlanContent(plan, undefined, 0)?.text;
     if (before === undefined) throw new UserError(`There is no plan to edit: ${plan} does not exist.`);
-    const desk = fs.mkdtempSync(join(tmpdir(), 'agentctl-plan-'));
-    const path = join(desk, 'plan.json');
+    const copyFolder = fs.mkdtempSync(join(tmpdir(), 'agentctl-plan-'));
+    const path = join(copyFolder, 'plan.json');
     await createFile(path, before);
     return {
       path,
@@ -50,7 +50,7 @@ export async function openPlanWorkingCopy(folder: string, now: Date): Promise<Pl
       },
       close({ keep }) {
         unlock();
-        if (!keep) fs.rmSync(desk, { recursive: true, force: true });
+        if (!keep) fs.rmSync(copyFolder, { recursive: true, force: true });
       },
     };
   } catch (error) {

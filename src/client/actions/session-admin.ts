@@ -28,7 +28,7 @@ export async function createSession(workspace: Workspace, session: string): Prom
  */
 export function openSessionAdmin(workspace: Workspace, folders: SessionFolders) {
   /** Children before their parent: after an interruption the family can still be named in the next attempt. */
-  async function idleFamily(key: string, doing: string): Promise<string[]> {
+  async function idleSessionTree(key: string, doing: string): Promise<string[]> {
     const names = folders.family(folders.get(key).name).reverse();
     for (const name of names) await assertIdle(name, doing);
     return names;
@@ -46,11 +46,11 @@ export function openSessionAdmin(workspace: Workspace, folders: SessionFolders) 
     /** Returns the folder's new path. */
     async archive(key: string): Promise<string> {
       let target = '';
-      for (const name of await idleFamily(key, 'archived')) target = await workspace.archive(name);
+      for (const name of await idleSessionTree(key, 'archived')) target = await workspace.archive(name);
       return target;
     },
     async remove(key: string): Promise<void> {
-      for (const name of await idleFamily(key, 'removed')) await workspace.remove(name);
+      for (const name of await idleSessionTree(key, 'removed')) await workspace.remove(name);
     },
     /** Returns the new name of the folder. */
     async rename(key: string, to: string): Promise<string> {
@@ -59,7 +59,8 @@ export function openSessionAdmin(workspace: Workspace, folders: SessionFolders) 
       const parent = parentSessionOf(name);
       if (parent !== undefined)
         throw new UserError(`${name} is a child session of ${parent} and named after it. Rename ${parent}.`);
-      for (const one of await idleFamily(key, 'renamed')) await workspace.rename(one, target + one.slice(name.length));
+      for (const one of await idleSessionTree(key, 'renamed'))
+        await workspace.rename(one, target + one.slice(name.length));
       return target;
     },
   };

@@ -50,13 +50,13 @@ export function explainSteps(name: string, events: readonly Event[], time: Forma
   const histories = new Map<string, StepEvent[]>();
   let plan: Plan | null = null;
   let session: Session | undefined;
-  for (const beat of replayEvents(name, events)) {
-    session = beat.after;
+  for (const replayed of replayEvents(name, events)) {
+    session = replayed.after;
     plan = session.plan ?? plan;
     const id = session.plan?.id ?? '';
-    for (const step of stepsTouchedBy(beat)) {
+    for (const step of stepsTouchedBy(replayed)) {
       const history = histories.get(`${id}/${step}`) ?? [];
-      const moment = stepEventOf(step, beat, history, time);
+      const moment = stepEventOf(step, replayed, history, time);
       if (moment) histories.set(`${id}/${step}`, [...history, moment]);
     }
   }
@@ -100,11 +100,11 @@ function stepsTouchedBy({ event, before, after }: ReplayedEvent): string[] {
 
 function stepEventOf(
   step: string,
-  beat: ReplayedEvent,
+  replayed: ReplayedEvent,
   history: readonly StepEvent[],
   time: FormatTime,
 ): StepEvent | null {
-  const { event, after } = beat;
+  const { event, after } = replayed;
   const when = `at event ${event.seq} (${time(event.at)})`;
   const moment = (is: StepEvent['is'], by: StepEvent['by'], words: string, text: string): StepEvent => ({
     ...{ is, event: event.seq, at: event.at, by, words },
@@ -116,7 +116,7 @@ function stepEventOf(
         'completed',
         event.by,
         event.evidence,
-        describeClosing(event, when, history, passedChecks(step, beat)),
+        describeClosing(event, when, history, passedChecks(step, replayed)),
       );
     case 'step.failed':
       return moment('failed', event.by, event.error, `was given up as failed by ${actorName(event.by)} ${when}`);
@@ -144,7 +144,7 @@ function stepEventOf(
         ? moment('reopened', event.by, '', `was reopened ${when}, when ${actorName(event.by)} resumed the plan`)
         : null;
     case 'plan.edited':
-      return stepEventOfEdit(step, beat, event, (is, words, verb) =>
+      return stepEventOfEdit(step, replayed, event, (is, words, verb) =>
         moment(
           is,
           event.by,
@@ -217,11 +217,11 @@ const STATUS_VERBS: Partial<Record<StatusOfStep, string>> = {
  */
 function stepEventOfEdit(
   step: string,
-  beat: ReplayedEvent,
+  replayed: ReplayedEvent,
   event: EventOf<'plan.edited'>,
   moment: (is: StepEvent['is'], words: string | null, verb: string) => StepEvent,
 ): StepEvent | null {
-  const words = planOrderBehind(event, beat);
+  const words = planOrderBehind(event, replayed);
   for (const change of event.changes) {
     const isThis =
       (change.what === 'status' && change.step === step) || (change.what === 'added' && change.step.id === step);

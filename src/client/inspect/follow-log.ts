@@ -67,15 +67,15 @@ export async function* watchSession(
       const words = live.readNew();
       // Text of the next call comes after the events that led to it; text of this one before the event that ends it.
       if (words.text !== '' && !words.began) yield { is: 'text', text: words.text };
-      let told = false;
+      let isReported = false;
       for await (const { event, supersedes } of record.readNew()) {
         if (supersedes) return yield* watchSession(paths, signal);
         session = reduceEvent(session, event);
         // A short answer may be in the event log before its text was read: then the event has delivered it.
-        told ||= event.type === 'model.answered' && event.text.startsWith(words.text);
+        isReported ||= event.type === 'model.answered' && event.text.startsWith(words.text);
         yield { is: 'event', event, session };
       }
-      if (words.text !== '' && words.began && !told) yield { is: 'text', text: words.text };
+      if (words.text !== '' && words.began && !isReported) yield { is: 'text', text: words.text };
       await changes.next(signal);
     }
   } finally {
@@ -105,7 +105,7 @@ export type LogLine = { event: Event; line: string; supersedes: boolean };
  */
 export function openLogTail(paths: SessionPaths, first = 1): LogTail {
   let mark: LogPosition | undefined;
-  let told = { seq: 0, epoch: 0 };
+  let reported = { seq: 0, epoch: 0 };
 
   async function* fresh(): AsyncGenerator<LogLine> {
     // A failed append is removed from the log. What was yielded of it stands; what replaces it is yielded from there
@@ -122,9 +122,9 @@ export function openLogTail(paths: SessionPaths, first = 1): LogTail {
       }
       for (const { event, bytes, segment, end } of value) {
         mark = { seq: event.seq, segment, offset: end, crc: crcOfLine(bytes) ?? '' };
-        const again = event.seq <= told.seq;
-        if (again && event.epoch <= told.epoch) continue;
-        told = { seq: event.seq, epoch: event.epoch };
+        const again = event.seq <= reported.seq;
+        if (again && event.epoch <= reported.epoch) continue;
+        reported = { seq: event.seq, epoch: event.epoch };
         yield { event, line: bytes.toString(), supersedes: again };
       }
     }

@@ -34,16 +34,16 @@ type GrowingHistory = { deeds: PlanHistoryEntry[]; versions: Map<number, Plan> }
 export function buildPlanHistory(name: string, events: readonly Event[]): PlanHistory | undefined {
   const histories = new Map<string, GrowingHistory>();
   let last: Plan | undefined;
-  for (const beat of replayEvents(name, events)) {
-    const now = beat.after.plan;
+  for (const replayed of replayEvents(name, events)) {
+    const now = replayed.after.plan;
     last = now ?? last;
-    const plan = now ?? beat.before.plan;
+    const plan = now ?? replayed.before.plan;
     if (!plan) continue;
     const history: GrowingHistory = histories.get(plan.id) ?? { deeds: [], versions: new Map() };
     histories.set(plan.id, history);
     if (now) history.versions.set(now.revision, now);
-    const deed = historyEntry(beat);
-    if (deed) history.deeds.push({ ...deed, from: planBefore(beat, plan)?.revision ?? 0, to: plan.revision });
+    const deed = historyEntry(replayed);
+    if (deed) history.deeds.push({ ...deed, from: planBefore(replayed, plan)?.revision ?? 0, to: plan.revision });
   }
   const history = last && histories.get(last.id);
   return last && history && { plan: last, ...history };
@@ -53,14 +53,14 @@ function planBefore({ before }: ReplayedEvent, { id }: Plan): Plan | undefined {
   return before.plan?.id === id ? before.plan : getOwn(before.shelvedPlans, id);
 }
 
-function historyEntry(beat: ReplayedEvent): Omit<PlanHistoryEntry, 'from' | 'to'> | null {
-  const { event } = beat;
+function historyEntry(replayed: ReplayedEvent): Omit<PlanHistoryEntry, 'from' | 'to'> | null {
+  const { event } = replayed;
   const deed = (by: Actor, ...what: string[]) => ({ event: event.seq, at: event.at, by, what });
   switch (event.type) {
     case 'plan.started':
       return deed('daemon', `${event.id} started: ${event.goal}`);
     case 'plan.edited': {
-      const order = event.by === 'person' ? planOrderBehind(event, beat) : null;
+      const order = event.by === 'person' ? planOrderBehind(event, replayed) : null;
       const ignored = event.ignored.map((text) => `ignored: ${text}`);
       return deed(
         event.by,
@@ -75,10 +75,10 @@ function historyEntry(beat: ReplayedEvent): Omit<PlanHistoryEntry, 'from' | 'to'
         event.status === 'paused' ? 'it was shelved' : `it ended as ${event.status}: ${event.reason}`,
       );
     case 'run.resumed':
-      return changedPlanStatus(beat) ? deed(event.by, 'it resumed') : null;
+      return changedPlanStatus(replayed) ? deed(event.by, 'it resumed') : null;
     case 'run.rested': {
       const by = event.reason === 'asked' || event.reason === 'stopped' ? 'person' : 'daemon';
-      return changedPlanStatus(beat) ? deed(by, `it stopped as ${event.status}: ${event.reason}`) : null;
+      return changedPlanStatus(replayed) ? deed(by, `it stopped as ${event.status}: ${event.reason}`) : null;
     }
     case 'step.added':
       return deed(event.by, `${event.step.id} was added: ${event.step.description}`);
@@ -95,7 +95,7 @@ function historyEntry(beat: ReplayedEvent): Omit<PlanHistoryEntry, 'from' | 'to'
     case 'step.skipped':
       return deed(event.by, withReason(`${event.step} was skipped`, event.reason));
     case 'step.reopened': {
-      const message = event.message === undefined ? undefined : mapGet(beat.after.messages, event.message);
+      const message = event.message === undefined ? undefined : mapGet(replayed.after.messages, event.message);
       const order = message ? [`by: ${messageAsTyped(message)}`] : [];
       return deed(event.by, `${event.step} was reopened`, ...order);
     }

@@ -159,10 +159,10 @@ function approvalRequestOf(paths: NamedSession, { approvals: { open } }: Session
 }
 
 /** The calls waiting in a session and its child sessions. */
-export async function listApprovalRequests(family: readonly NamedSession[]): Promise<ApprovalRequest[]> {
+export async function listApprovalRequests(sessions: readonly NamedSession[]): Promise<ApprovalRequest[]> {
   const open: ApprovalRequest[] = [];
-  for (const paths of family) {
-    if (paths !== family[0] && listApprovalIds(paths).length === 0) continue;
+  for (const paths of sessions) {
+    if (paths !== sessions[0] && listApprovalIds(paths).length === 0) continue;
     const session = await readSession(paths);
     const asked = approvalRequestOf(paths, session);
     // Until its run is idle, nobody can answer.
@@ -187,16 +187,16 @@ export async function listAllApprovalRequests(sessions: readonly NamedSession[])
 
 /** Finds the waiting call by a session, and optionally a number: its own, or that of a child session. */
 export async function findApprovalRequest(
-  family: readonly NamedSession[],
+  sessions: readonly NamedSession[],
   id: number | undefined,
 ): Promise<ApprovalRequest> {
-  const open = await listApprovalRequests(family);
+  const open = await listApprovalRequests(sessions);
   const meant = id === undefined ? open : open.filter((one) => one.id === id);
-  const own = meant.find((one) => one.session === family[0]?.name);
+  const own = meant.find((one) => one.session === sessions[0]?.name);
   const only = meant.length === 1 ? meant[0] : id === undefined ? undefined : own;
   if (only) return only;
   const lines = open.map((one) => `  ${one.session} ${one.id}  ${one.tool} ${one.shows.split('\n')[0]}`);
-  const name = family[0]?.name ?? '';
+  const name = sessions[0]?.name ?? '';
   throw new NoSuchApproval(
     open.length === 0
       ? `No call is waiting for approval in ${name}.`
@@ -265,7 +265,7 @@ function nameIfExists(sessions: SessionReads, key: string): string | undefined {
 }
 
 /** Why the current `plan.json` cannot be read, with line and column; null if it can, or does not exist. */
-export function planFileProblem(path: string, held?: readonly Step[]): string | null {
+export function planFileProblem(path: string, current?: readonly Step[]): string | null {
   let text: string | undefined;
   try {
     text = readPlanContent(path, undefined, 0)?.text;
@@ -273,7 +273,7 @@ export function planFileProblem(path: string, held?: readonly Step[]): string | 
     return errorText(error);
   }
   if (text === undefined) return null;
-  const read = parseEditedPlan(text, held);
+  const read = parseEditedPlan(text, current);
   return 'fault' in read ? read.fault : null;
 }
 

@@ -8,7 +8,7 @@ import type { UserQuestion } from '../../protocol/session/reply.ts';
 import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
 import { readTextFile, readTextOrThrow } from '../../store/fs/file-reads.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
-import { familyRootOf, isIgnoredName, parentSessionOf } from '../../store/layout/file-names.ts';
+import { existingRootOf, isIgnoredName, parentSessionOf } from '../../store/layout/file-names.ts';
 import { type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
 import { readLiveOwner } from '../../store/workspace/owner-file.ts';
 import { readSession } from '../sessions/read-session.ts';
@@ -81,7 +81,7 @@ export async function checkSessionSettings(
   paths: NamedSession,
 ): Promise<{ title: string | undefined; problem: string | null }> {
   const at = (name: string) => sessionPaths(`${dirname(paths.folder)}/${name}`);
-  const root = familyRootOf(paths.name, (name) => fs.existsSync(at(name).folder));
+  const root = existingRootOf(paths.name, (name) => fs.existsSync(at(name).folder));
   const { settings, lastGood } = at(root);
   const { title, fault } = await checkSettingsFile(settings, `${root}/session.json`);
   return {
@@ -95,10 +95,10 @@ export async function checkSessionSettings(
  * the daemon knows the path of a file given by `--config`.
  */
 export async function workspaceSettingsProblem(paths: WorkspacePaths): Promise<string | null> {
-  const told = readDaemonStatus(paths)?.settings;
-  const hasOwnFile = told !== undefined && told.file !== 'agentd.json';
-  const fault = hasOwnFile ? told.fault : await configProblem(paths);
-  const lastGood = hasOwnFile ? paths.lastGoodOf(told.file) : paths.lastGood;
+  const reported = readDaemonStatus(paths)?.settings;
+  const hasOwnFile = reported !== undefined && reported.file !== 'agentd.json';
+  const fault = hasOwnFile ? reported.fault : await configProblem(paths);
+  const lastGood = hasOwnFile ? paths.lastGoodOf(reported.file) : paths.lastGood;
   return fault === null ? null : `${fault}\n${fallbackNotice(lastGood)}`;
 }
 
@@ -145,8 +145,8 @@ export function readDaemonStatus(paths: WorkspacePaths): DaemonStatus | undefine
   const owner = readLiveOwner(paths);
   if (!owner) return undefined;
   try {
-    const told = DaemonStatus.parse(JSON.parse(fs.readFileSync(paths.status, 'utf8')));
-    return told.pid === owner.pid ? told : undefined;
+    const parsed = DaemonStatus.parse(JSON.parse(fs.readFileSync(paths.status, 'utf8')));
+    return parsed.pid === owner.pid ? parsed : undefined;
   } catch {
     // It is written while the daemon works; on a full disk a half-written file may be seen.
     return undefined;

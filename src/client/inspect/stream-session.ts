@@ -38,7 +38,7 @@ export async function* streamSession(
   const record = openLogTail(paths, after + 1);
   const words = openWords(paths);
   const changes = watchFolders([paths.folder]);
-  let beatAt = performance.now() + heartbeatMs;
+  let heartbeatAt = performance.now() + heartbeatMs;
   try {
     const removed = countRemovedEvents(paths);
     if (after < removed) yield { is: 'removed', first: removed + 1 };
@@ -55,8 +55,8 @@ export async function* streamSession(
         yield { is: 'event', event };
       }
       if (said?.from === 0) yield said;
-      if (performance.now() >= beatAt) {
-        beatAt = performance.now() + heartbeatMs;
+      if (performance.now() >= heartbeatAt) {
+        heartbeatAt = performance.now() + heartbeatMs;
         yield { is: 'heartbeat' };
       }
       if (!isFirst) await changes.next(signal);
@@ -70,19 +70,19 @@ export async function* streamSession(
 /** The text of the call in flight, each piece with its position. */
 function openWords({ live: path }: SessionPaths) {
   const live = openLiveTail(path);
-  let told = 0;
+  let sentSeq = 0;
   return {
     next(): Extract<StreamUpdate, { is: 'text' }> | null {
       const { text, began } = live.readNew();
-      if (began) told = 0;
+      if (began) sentSeq = 0;
       if (text === '') return null;
-      const from = told;
-      told += text.length;
+      const from = sentSeq;
+      sentSeq += text.length;
       return { is: 'text', from, text };
     },
     /** Skips the text so far: that call is over, and its event contains the text. */
     skip() {
-      told += live.readNew().text.length;
+      sentSeq += live.readNew().text.length;
     },
   };
 }

@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { isSessionFolder, sessionFolder } from '../../protocol/workspace/session-names.ts';
-import { familyRootOf } from '../../store/layout/file-names.ts';
+import { existingRootOf } from '../../store/layout/file-names.ts';
 import { type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
 import { NoSuchSession } from './client-errors.ts';
 
@@ -54,7 +54,7 @@ export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
     family: (name) => names().filter((other) => other === name || other.startsWith(`${name}~`)),
     folderName: nameOf,
     get,
-    rootOf: (key) => sessionPaths(paths.session(familyRootOf(get(key).name, isThere))),
+    rootOf: (key) => sessionPaths(paths.session(existingRootOf(get(key).name, isThere))),
   };
 }
 

@@ -99,11 +99,11 @@ function childSend(
  */
 export function continueWithAnswer(session: Session, child: ChildSession, limits: Partial<ResolvedLimits>): ChildSend {
   const { state, undeliveredBefore = [] } = child;
-  const said = (state === 'held' ? session.undelivered : []).flatMap((id) => {
+  const undelivered = (state === 'held' ? session.undelivered : []).flatMap((id) => {
     const message = mapGet(session.messages, id);
     if (!message || message.as === 'data' || undeliveredBefore.includes(id) || isBareContinue(message)) return [];
     return [textWithoutCommand(message)];
   });
-  const text = said.join('\n\n').trim();
+  const text = undelivered.join('\n\n').trim();
   return messageToChild(session, child, { command: 'continue', ...(text !== '' && { text }), options: { limits } });
 }

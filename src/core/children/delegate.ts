@@ -65,8 +65,8 @@ export function decideDelegation(session: Session, rules: Rules): Decision | nul
 function nextForSteps(session: Session, rules: Rules, given: readonly Step[]): { now?: Decision; later?: ChildSend } {
   const among = countBudgetSharers(session, given);
   const pauses: ChildSend[] = [];
-  const held = given.filter(({ id }) => getOwn(session.children, id)?.state === 'held');
-  for (const step of [...held, ...given.filter((one) => !held.includes(one))]) {
+  const heldSteps = given.filter(({ id }) => getOwn(session.children, id)?.state === 'held');
+  for (const step of [...heldSteps, ...given.filter((one) => !heldSteps.includes(one))]) {
     const next = nextForStep(session, rules, step, among);
     if (next?.do === 'send' && next.notBefore !== null) pauses.push(next);
     else if (next) return { now: next };

@@ -126,7 +126,7 @@ export function answerApprovalEvents(
     case 'plan':
     case 'mode':
     case 'help':
-    case 'told':
+    case 'data':
       return null;
     default:
       return kind satisfies never;
@@ -156,8 +156,8 @@ function answerByCommand(session: Session, message: Message, kind: 'approve' | '
 /** Plain words: yes, no, or something else, which counts as no and is passed on to the model. */
 function answerByWords(session: Session, message: Message, kind: 'task' | 'continue', rules: Rules): EventBody[] {
   const { open } = session.approvals;
-  const said = textWithoutCommand(message);
-  const consent = message.attachments ? null : parseConsent(said);
+  const text = textWithoutCommand(message);
+  const consent = message.attachments ? null : parseConsent(text);
   if (consent === 'deny')
     return approvalAnsweredEvents(session, { decision: 'deny', by: 'chat', why: DENIED_BY_PERSON, message });
   if (consent !== null) {

@@ -98,8 +98,8 @@ function dueEvents(session: Session, rules: Rules): EventBody[] {
   if (end) return [end];
   const owed = owedReplyEvents(session, rules);
   if (owed.length > 0) return owed;
-  const heard = mostUrgentMessage(session);
-  if (heard) return respondToMessage(session, heard.message, rules);
+  const urgent = mostUrgentMessage(session);
+  if (urgent) return respondToMessage(session, urgent.message, rules);
   const idle = emptyJoiningMessage(session);
   return idle ? [joinedReply(session, idle.id, rules)] : [];
 }
@@ -196,15 +196,15 @@ function decideInRun(session: Session, rules: Rules): Decision {
   if (given) return given;
   const chosen = action ? [] : chooseStepEvents(session);
   if (chosen.length > 0) return { do: 'record', events: chosen };
-  const held = action ? null : checkNothingReady(session, rules);
-  if (held) return { do: 'record', events: endRunEvents(session, rules, held) };
+  const nothingReady = action ? null : checkNothingReady(session, rules);
+  if (nothingReady) return { do: 'record', events: endRunEvents(session, rules, nothingReady) };
   const compacted = compactionEvent(session, rules);
   if (compacted) return { do: 'record', events: [compacted] };
   return {
     do: 'think',
     deliver: [...session.undelivered, ...joiningMessages(session)],
     notBefore: session.run?.failure?.last.retry_at ?? null,
-    ...(action && { consult: action.ask }),
+    ...(action && { plannerQuery: action.ask }),
   };
 }
 
@@ -251,8 +251,8 @@ function planEventsOf(session: Session): EventBody[] {
 function chooseStepEvents(session: Session): EventBody[] {
   const plan = activePlan(session);
   if (!plan) return [];
-  const settled = cascadeEvents(plan, session.replacedSteps);
-  if (settled.length > 0) return settled;
+  const cascade = cascadeEvents(plan, session.replacedSteps);
+  if (cascade.length > 0) return cascade;
   if (runningStep(plan)) return [];
   const step = MODE_POLICIES[plan.mode].chooseStep(session);
   return step ? startStepEvents(plan, step) : [];

@@ -32,8 +32,8 @@ export function judgeAnswer(session: Session): EventBody[] {
   const own = turn.step === null || turn.step === step.id;
   const progress = own ? progressEvents(step, tags) : [];
   if (progress.length > 0) return progress;
-  const said = open ? [] : endEventsByTag(session, plan, turn, tags, own ? step : undefined);
-  return said.length > 0 || !own ? said : endEventsByTiers(session, plan, step, turn);
+  const tagged = open ? [] : endEventsByTag(session, plan, turn, tags, own ? step : undefined);
+  return tagged.length > 0 || !own ? tagged : endEventsByTiers(session, plan, step, turn);
 }
 
 function progressEvents(step: Step, tags: readonly StatusTag[]): EventBody[] {

@@ -24,7 +24,7 @@ const refuse = (text: string): PlanCallOutcome => ({ events: [], ok: false, text
  * one batch.
  */
 export function planCallEvents(session: Session, plan: Plan, call: TurnCall): EventBody[] {
-  const { events, ok, text } = carryOutPlanCall(session, plan, call.args);
+  const { events, ok, text } = executePlanCall(session, plan, call.args);
   return [
     { type: 'tool.started', call: call.key, name: call.name, args: call.args, replay: 'safe' },
     ...events,
@@ -32,7 +32,7 @@ export function planCallEvents(session: Session, plan: Plan, call: TurnCall): Ev
   ];
 }
 
-function carryOutPlanCall(session: Session, plan: Plan, args: string): PlanCallOutcome {
+function executePlanCall(session: Session, plan: Plan, args: string): PlanCallOutcome {
   const read = parsePlanCall(args);
   if (typeof read === 'string') return refuse(read);
   switch (read.command) {
@@ -235,9 +235,9 @@ function addWantedSteps(session: Session, plan: Plan, wanted: readonly WantedSte
   const added: AddedSteps = { events: [], accepted: [], skipped: [] };
   if (cycle) return { ...added, skipped: [`cycle: ${cycle.join(' → ')} need each other; mend that with update first`] };
   const steps = [...plan.steps];
-  for (const wish of wanted) {
+  for (const item of wanted) {
     const id = `step_${session.lastStepNumber + added.events.length + 1}`;
-    const step = judgeWantedStep(plan, steps, id, wish, strict, added);
+    const step = judgeWantedStep(plan, steps, id, item, strict, added);
     if (!step) continue;
     steps.push(step);
     added.events.push({ type: 'step.added', by: 'model', step });
@@ -250,7 +250,7 @@ function judgeWantedStep(
   plan: Plan,
   steps: Step[],
   id: string,
-  wish: WantedStep,
+  wantedStep: WantedStep,
   strict: boolean,
   added: AddedSteps,
 ): Step | null {
@@ -258,16 +258,16 @@ function judgeWantedStep(
     added.skipped.push(why);
     return null;
   };
-  const named = `"${truncate(wish.description.trim(), 60)}"`;
+  const named = `"${truncate(wantedStep.description.trim(), 60)}"`;
   const open = openSteps({ ...plan, steps });
   const known = open.map((step) => step.description);
-  const [description] = parseStepDeclarations(`[Step] ${wish.description.replace(/\s+/g, ' ')}`, known, Infinity);
-  if (wish.description.trim() === '') return skip('empty_description: a step wants words');
+  const [description] = parseStepDeclarations(`[Step] ${wantedStep.description.replace(/\s+/g, ' ')}`, known, Infinity);
+  if (wantedStep.description.trim() === '') return skip('empty_description: a step wants words');
   if (description === undefined) return null;
   const { maxOpenSteps } = MODE_POLICIES[plan.mode];
   if (open.length >= maxOpenSteps)
     return skip(`too_many: ${named}; ${maxOpenSteps} open steps are the most. Merge or close some first`);
-  const needs = wish.needs ?? [];
+  const needs = wantedStep.needs ?? [];
   const lost = needs.filter((need) => !steps.some((step) => step.id === need));
   if (lost.length > 0 && (strict || lost.length === needs.length))
     return skip(
@@ -281,7 +281,7 @@ function judgeWantedStep(
     description,
     status: 'pending',
     ...(kept.length > 0 && { needs: kept }),
-    ...(wish.done_when && { done_when: wish.done_when }),
+    ...(wantedStep.done_when && { done_when: wantedStep.done_when }),
   };
   const cycle = findCycle([...steps, step]);
   return cycle ? skip(`cycle: with ${named} the steps ${cycle.join(' → ')} would need each other in a ring`) : step;

@@ -44,29 +44,29 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
   start: startRunEvents,
   start_beside: (session, message, rules) => startRunEvents(session, message, rules, session.plan ?? undefined),
   resume: resumeRunEvents,
-  rest_paused: (session, message, rules) => [
+  pause_after_call: (session, message, rules) => [
     ...endRunEvents(session, rules, { status: 'paused', reason: 'asked' }),
     ...replyInWords(session, message, rules, (words) => words.pausing),
   ],
-  abort_paused: (session, message, rules) => [
+  abort_and_pause: (session, message, rules) => [
     ...endRunEvents(session, rules, { status: 'paused', reason: 'stopped' }),
     ...replyInWords(session, message, rules, (words) => words.stopped),
   ],
-  abort_cancelled: (session, message, rules) => [
+  abort_and_cancel: (session, message, rules) => [
     ...endRunEvents(session, rules, { status: 'cancelled', reason: 'asked' }),
     ...replyInWords(session, message, rules, (words) => words.cancelled),
   ],
   // The run ends first; the message stays in the queue and is handled when the session is idle.
-  abort_fresh: (session, _message, rules) =>
+  abort_and_reset: (session, _message, rules) =>
     endRunEvents(session, rules, { status: 'cancelled', reason: 'new conversation' }),
-  wait_to_paused: (session, message, rules) => [
+  mark_paused: (session, message, rules) => [
     ...withdrawQuestionEvents(session, 'the person paused the run'),
     endRestingRun(session, message, 'paused', 'asked'),
     ...replyInWords(session, message, rules, (words) => words.nowPaused),
   ],
-  to_cancelled: cancelEndedRun,
+  mark_cancelled: cancelEndedRun,
   reopen: reopenLastStep,
-  fresh: startFreshConversation,
+  reset: startFreshConversation,
   show_status: answerStatus,
   show_plan: answerPlanCommand,
   show_help: (session, message, rules) =>
@@ -76,13 +76,13 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
         .join('\n'),
     ),
   about_mode: answerModeCommand,
-  tell_nothing_asked: (session, message, rules) =>
+  reply_nothing_asked: (session, message, rules) =>
     replyInWords(session, message, rules, (words) => words.nothingAsked, 'rejected'),
   keep_for_later: (session, message, rules) => replyInWords(session, message, rules, (words) => words.kept, 'joined'),
-  tell_nothing_runs: (session, message, rules) => replyInWords(session, message, rules, (words) => words.nothingRuns),
-  tell_paused: answerAlreadyPaused,
-  tell_ended: (session, message, rules) => replyInWords(session, message, rules, (words) => words.alreadyEnded),
-  tell_nothing_to_continue: answerNothingToContinue,
+  reply_nothing_runs: (session, message, rules) => replyInWords(session, message, rules, (words) => words.nothingRuns),
+  reply_paused: answerAlreadyPaused,
+  reply_ended: (session, message, rules) => replyInWords(session, message, rules, (words) => words.alreadyEnded),
+  reply_nothing_to_continue: answerNothingToContinue,
 };
 
 function cancelEndedRun(session: Session, message: Message, rules: Rules): EventBody[] {
@@ -176,7 +176,7 @@ function reopenLastStep(session: Session, message: Message, rules: Rules): Event
   return [
     ...events,
     ...replyInWords(sessionAfter(session, events), message, rules, (words) =>
-      runs ? words.reopened(step.description) : words.reopenedRests(step.description),
+      runs ? words.reopened(step.description) : words.reopenedWhileIdle(step.description),
     ),
   ];
 }

@@ -65,9 +65,9 @@ interface TargetStep {
 export function readAnswer(text: string, context: AnswerContext): AnswerReading {
   const statements = readStatements(text);
   const { intentions, last } = statements;
-  const spoken =
+  const sentences =
     intentions.length > 0 ? intentions.filter(isForNow).map(mainClause) : LEFT_OUT.test(last) ? [] : [last];
-  const now = spoken.filter((said) => !isDenied(said) && !LISTED_AS_OPEN.test(said));
+  const now = sentences.filter((sentence) => !isDenied(sentence) && !LISTED_AS_OPEN.test(sentence));
   const { steps, stepIndex } = context;
   const plan = planVocabulary(steps, stepIndex);
   const currentKind = plan.currentKind;
@@ -81,11 +81,11 @@ export function readAnswer(text: string, context: AnswerContext): AnswerReading 
     currentKind,
     currentKindSeen: context.toolsInStep?.some((tools) => tools.some((tool) => toolKindOf(tool) === currentKind)),
     numberedSteps: [
-      ...[...statements.intentions, ...statements.headings].flatMap((said) => stepsBegunIn(said, steps, true)),
-      ...statements.others.flatMap((said) => stepsBegunIn(said, steps, false)),
+      ...[...statements.intentions, ...statements.headings].flatMap((sentence) => stepsBegunIn(sentence, steps, true)),
+      ...statements.others.flatMap((sentence) => stepsBegunIn(sentence, steps, false)),
     ],
-    completionReport: [...statements.others, ...statements.intentions, ...statements.headings].find((said) =>
-      reportsStepDone(said, (number) => stepIndexByNumber(steps, number) === stepIndex),
+    completionReport: [...statements.others, ...statements.intentions, ...statements.headings].find((sentence) =>
+      reportsStepDone(sentence, (number) => stepIndexByNumber(steps, number) === stepIndex),
     ),
   };
 }
@@ -104,10 +104,10 @@ const ONWARD =
 /**
  * Steps announced by number as started; "Task 5 complete" starts none, "Task 5 complete, moving on to Task 6" starts 6.
  */
-function stepsBegunIn(said: string, steps: readonly string[], isTurn: boolean): number[] {
-  const named = stepNumbersIn(said);
+function stepsBegunIn(sentence: string, steps: readonly string[], isTurn: boolean): number[] {
+  const named = stepNumbersIn(sentence);
   if (named.length === 0) return [];
-  const turns = isTurn && !reportsCompletion(said);
+  const turns = isTurn && !reportsCompletion(sentence);
   return named
     .filter(({ before }) => turns || ONWARD.test(before))
     .map(({ number }) => stepIndexByNumber(steps, number));
@@ -119,13 +119,13 @@ function findTargetStep(
   titles: readonly string[],
   args: readonly string[],
 ): TargetStep | undefined {
-  const said = contentWords(now.join(' '));
+  const mentioned = contentWords(now.join(' '));
   const called = contentWords(args.map(argumentWords).join(' '));
   const titled = contentWords(titles.join(' '));
   let best: (Omit<TargetStep, 'hasTargetFile'> & { rival: LaterStep; lead: number }) | undefined;
   for (const rival of laterSteps) {
     const [words, argLead, heading] = [
-      wordOverlap(rival, said),
+      wordOverlap(rival, mentioned),
       wordOverlap(rival, called),
       wordOverlap(rival, titled),
     ];

@@ -104,8 +104,8 @@ const ASKED = /^[^.!?。！？]*[?？]/u;
 export function isAssertedTag({ before, after }: Pick<BracketTag, 'before' | 'after'>): boolean {
   const sentence = before.split(/[.!?。！？…]\s*(?=\S)/).at(-1) ?? '';
   const clause = before.split(CLAUSE_START).at(-1) ?? '';
-  const heard = [DENIED, DENIED_CJK, NEARLY, MENTIONED].some((pattern) => pattern.test(clause));
-  if (heard || OF_A_PROGRAM.test(before) || DENIED_AFTER.test(after) || SPOKEN_OF.test(after)) return false;
+  const isUnasserted = [DENIED, DENIED_CJK, NEARLY, MENTIONED].some((pattern) => pattern.test(clause));
+  if (isUnasserted || OF_A_PROGRAM.test(before) || DENIED_AFTER.test(after) || SPOKEN_OF.test(after)) return false;
   if (PROMISED.test(sentence) || PROMISED_CJK.test(sentence) || CONDITION.test(sentence)) return false;
   if (UPON.test(sentence) || (ASKING.test(sentence) && ASKED.test(after))) return false;
   return !CONDITION_AFTER.test(after);

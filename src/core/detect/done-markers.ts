@@ -74,7 +74,7 @@ export function isMarkerOfOtherStep(tag: BracketTag, steps: readonly string[], c
   const { number, words } = parseDoneTag(tag.inside) ?? {};
   const numbered = number ?? stepNumberAtStart(withoutLeadingMarks(tag.before));
   if (numbered !== undefined) return !numberMeansStep(steps, numbered, current);
-  const beside = [words ?? '', tag.before].map((said) => lastStepNamed(said, steps)).find((index) => index >= 0);
+  const beside = [words ?? '', tag.before].map((text) => lastStepNamed(text, steps)).find((index) => index >= 0);
   const index = beside ?? steps.findIndex((step) => startsWithStep(tag.after, step));
   return index >= 0 ? !haveSameDescription(steps, index, current) : isListItemOfOtherStep(tag, steps, current);
 }
@@ -83,16 +83,16 @@ export function isMarkerOfOtherStep(tag: BracketTag, steps: readonly string[], c
 const numberMeansStep = (steps: readonly string[], number: number, current: number): boolean =>
   stepIndexByNumber(steps, number) === current || number - 1 === current;
 
-const foldText = (text: string): string => text.normalize('NFC').toLowerCase().replace(/\s+/g, ' ').trim();
+const normalizeText = (text: string): string => text.normalize('NFC').toLowerCase().replace(/\s+/g, ' ').trim();
 const haveSameDescription = (steps: readonly string[], one: number, other: number): boolean =>
-  foldText(steps[one] ?? '') === foldText(steps[other] ?? '');
+  normalizeText(steps[one] ?? '') === normalizeText(steps[other] ?? '');
 
 /** Index of the step whose whole description comes last in the text; the longer one if two end at the same place. */
-function lastStepNamed(said: string, steps: readonly string[]): number {
-  const text = foldText(said);
-  const cell = foldText(
+function lastStepNamed(passage: string, steps: readonly string[]): number {
+  const text = normalizeText(passage);
+  const cell = normalizeText(
     withoutLeadingMarks(
-      said
+      passage
         .replace(/[|\s*_:：–—-]+$/u, '')
         .split('|')
         .at(-1) ?? '',
@@ -100,7 +100,7 @@ function lastStepNamed(said: string, steps: readonly string[]): number {
   );
   let best = { index: -1, end: -1, length: 0 };
   for (const [index, step] of steps.entries()) {
-    const name = foldText(step);
+    const name = normalizeText(step);
     const end = name !== '' && cell === name ? text.length : descriptionEnd(text, name);
     if (end > best.end || (end === best.end && end >= 0 && name.length > best.length))
       best = { index, end, length: name.length };
@@ -125,8 +125,8 @@ function descriptionEnd(text: string, name: string): number {
  * it.
  */
 function startsWithStep(after: string, step: string): boolean {
-  const text = foldText(after.replace(/^[\s|*_:：–—-]+/u, ''));
-  const name = foldText(step);
+  const text = normalizeText(after.replace(/^[\s|*_:：–—-]+/u, ''));
+  const name = normalizeText(step);
   return name !== '' && text.startsWith(name) && /^\s*(?:$|[|:：,，;；(（–—*_-])/u.test(text.slice(name.length));
 }
 
@@ -135,7 +135,7 @@ function isListItemOfOtherStep(tag: BracketTag, steps: readonly string[], curren
   const number = LIST_NUMBER.exec(tag.before)?.[1];
   const index = number === undefined ? -1 : stepIndexByNumber(steps, Number(number));
   if (index < 0 || index === current) return false;
-  const said = contentWords(tag.before.replace(LIST_NUMBER, ''));
-  const share = (step: string): number => [...contentWords(step)].filter((word) => said.has(word)).length;
+  const mentioned = contentWords(tag.before.replace(LIST_NUMBER, ''));
+  const share = (step: string): number => [...contentWords(step)].filter((word) => mentioned.has(word)).length;
   return share(steps[index] ?? '') > share(steps[current] ?? '');
 }

@@ -86,14 +86,14 @@ function weighWords(words: readonly string[], sharedBy: ReadonlyMap<string, numb
 const PAIR_WEIGHT = 0.6;
 
 /** How many of the later step's words a text uses, and how many of the current step's. */
-export const wordOverlap = (rival: LaterStep, said: ReadonlySet<string>): WordOverlap =>
-  said.size === 0
+export const wordOverlap = (rival: LaterStep, mentioned: ReadonlySet<string>): WordOverlap =>
+  mentioned.size === 0
     ? NO_OVERLAP
-    : { later: overlapShare(rival.laterWords, said), current: overlapShare(rival.currentWords, said) };
+    : { later: overlapShare(rival.laterWords, mentioned), current: overlapShare(rival.currentWords, mentioned) };
 
-function overlapShare({ words, total }: WeightedWords, said: ReadonlySet<string>): number {
+function overlapShare({ words, total }: WeightedWords, mentioned: ReadonlySet<string>): number {
   let hit = 0;
-  for (const [word, worth] of words) if (said.has(word)) hit += worth;
+  for (const [word, worth] of words) if (mentioned.has(word)) hit += worth;
   return total === 0 ? 0 : Math.min(1, hit / total);
 }
 

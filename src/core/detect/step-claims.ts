@@ -122,9 +122,9 @@ const STEP_TAG_LINE = /^\s*[[【［]\s*(?:step(?: \d+)?|步骤|步驟)[^\]】］
 /** The result of a step: the model's own closing words, else the first words of its last tool output. */
 export function stepResultOf(turn: Turn, { description }: Step): string {
   const shown = (turn.calls.at(-1)?.outputHead ?? '').replace(/\s+/g, ' ').trim();
-  const said = closingWords(textOfJsonAnswer(turn.text));
+  const closing = closingWords(textOfJsonAnswer(turn.text));
   // "Fetch the pages: 5 fetched" would repeat the description "Fetch the pages".
-  const own = said.startsWith(`${description}:`) ? said.slice(description.length + 1).trim() : said;
+  const own = closing.startsWith(`${description}:`) ? closing.slice(description.length + 1).trim() : closing;
   return truncate(own || shown, MAX_RESULT_LENGTH);
 }
 

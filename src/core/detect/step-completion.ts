@@ -95,8 +95,8 @@ function findTransition(text: string, turn: StepTurn): Pick<StepVerdict, 'eviden
 /** "Now let me download the PDF files" starts the step of that name; it does not end it. */
 function isAboutStep(sentence: string, description: string): boolean {
   const words = contentWords(description);
-  const said = contentWords(sentence);
-  const shared = [...words].filter((word) => said.has(word)).length;
+  const mentioned = contentWords(sentence);
+  const shared = [...words].filter((word) => mentioned.has(word)).length;
   return words.size > 0 && shared * 2 >= words.size;
 }
 
@@ -151,7 +151,7 @@ function hasProgressed({ stepIterations, text, tools, args, toolsInStep, argsInS
   return (
     hasNewEntries([...(argsInStep ?? []), args ?? []], stepIterations) ||
     hasNewEntries(
-      [...(textsInStep ?? []), text].map((said) => [said.trim()]),
+      [...(textsInStep ?? []), text].map((earlier) => [earlier.trim()]),
       stepIterations,
     )
   );

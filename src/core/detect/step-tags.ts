@@ -41,11 +41,11 @@ const CIRCUMSTANCE = /^[\s*_]*(?:until|unless|when)\s/i;
 export function readStatusTags(text: string): StatusTag[] {
   return linesWithTags(text).flatMap((line) =>
     findBracketedText(line).flatMap((tag): StatusTag[] => {
-      const sign = parseStatusTag(tag.inside.trim());
-      if (!sign || isUnrelatedTag(tag)) return [];
-      if (!('reason' in sign))
-        return isAssertedTag({ before: tag.before, after: tag.after.slice(0, TAG_CONTEXT) }) ? [sign] : [];
-      return withReason(sign, tag);
+      const status = parseStatusTag(tag.inside.trim());
+      if (!status || isUnrelatedTag(tag)) return [];
+      if (!('reason' in status))
+        return isAssertedTag({ before: tag.before, after: tag.after.slice(0, TAG_CONTEXT) }) ? [status] : [];
+      return withReason(status, tag);
     }),
   );
 }
@@ -54,12 +54,12 @@ const isUnrelatedTag = ({ open, before, after }: BracketedText): boolean =>
   (open === '[' && isLinkOrIndex(before, after)) || LIFTED_OBSTACLE.test(before);
 
 /** A reason often follows its tag instead of standing in it. */
-function withReason(sign: ReasonedTag, { inside, before, after }: BracketedText): ReasonedTag[] {
+function withReason(status: ReasonedTag, { inside, before, after }: BracketedText): ReasonedTag[] {
   if (!isAssertedTag({ before, after: CIRCUMSTANCE.test(after) ? '' : after.slice(0, TAG_CONTEXT) })) return [];
-  if (sign.reason !== '') return [sign];
-  const leads = LINE_START.test(before) || (sign.kind === 'blocked' && BULLET.test(before));
+  if (status.reason !== '') return [status];
+  const leads = LINE_START.test(before) || (status.kind === 'blocked' && BULLET.test(before));
   const closes = SENTENCE_END.test(before) && /^[\s*_.!。！]{0,9}$/.test(after);
-  return !PADDED.test(inside) && (leads || closes) ? [{ ...sign, reason: after.trim() }] : [];
+  return !PADDED.test(inside) && (leads || closes) ? [{ ...status, reason: after.trim() }] : [];
 }
 
 function parseStatusTag(inside: string): StatusTag | undefined {
@@ -163,13 +163,13 @@ export function parseStepDeclarations(
   most: number = MAX_OPEN_STEPS,
 ): string[] {
   if (!/[[【［]/.test(text)) return [];
-  const known = new Set(existing.map(foldDescription));
+  const known = new Set(existing.map(normalizeDescription));
   const added: string[] = [];
   for (const line of linesOutsideCode(text)) {
     const description = truncate(declaredDescription(line), PLAN_BOUNDS.description);
-    if (description === '' || known.has(foldDescription(description))) continue;
+    if (description === '' || known.has(normalizeDescription(description))) continue;
     if (existing.length + added.length >= most) break;
-    known.add(foldDescription(description));
+    known.add(normalizeDescription(description));
     added.push(description);
   }
   return added;
@@ -196,5 +196,5 @@ function withoutTrailingMarkers(description: string): string {
   return withoutTrailingMarkers(description.slice(0, description.length - tail.length).trim());
 }
 
-const foldDescription = (description: string): string =>
+const normalizeDescription = (description: string): string =>
   description.normalize('NFC').toLowerCase().replace(/\s+/g, ' ').trim();

@@ -10,7 +10,7 @@ interface TransitionSignal {
   readonly value: (turn: AnswerReading) => number;
 }
 
-const flag = (holds: boolean | undefined): number => (holds ? 1 : 0);
+const flag = (isSet: boolean | undefined): number => (isSet ? 1 : 0);
 
 const hasOnlySeenArguments = (turn: AnswerReading): boolean => {
   const { args, argsInStep } = turn.context;
@@ -123,7 +123,7 @@ function transitionEvidence({ completionReport, statements, currentIntentions, c
   return (
     completionReport ||
     statements.headings.at(-1) ||
-    currentIntentions.find((said) => said !== '') ||
+    currentIntentions.find((intention) => intention !== '') ||
     context.args?.[0] ||
     ''
   );
@@ -159,8 +159,8 @@ const isClosingReport = (turn: AnswerReading): boolean =>
   !endsWithIntention(turn) &&
   !isGoalMissed(turn);
 const reportsWholeTask = (turn: AnswerReading): boolean => {
-  const said = [...turn.statements.others, ...turn.statements.headings, ...turn.statements.intentions];
-  return said.some((sentence) => WHOLE.test(sentence)) && said.some(reportsCompletion);
+  const sentences = [...turn.statements.others, ...turn.statements.headings, ...turn.statements.intentions];
+  return sentences.some((sentence) => WHOLE.test(sentence)) && sentences.some(reportsCompletion);
 };
 const leavesWorkOpen = (turn: AnswerReading): boolean => {
   const { others, last, intentions } = turn.statements;

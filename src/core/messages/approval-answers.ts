@@ -69,11 +69,11 @@ const NO_ONLY = wholeMatch(REFUSAL, '(?:[,，\\s]+(?:please|thanks|thank you|谢
 const ALWAYS_ONLY = wholeMatch(ALWAYS, '[.!。！\\s]*');
 
 /** Whether a person who was asked if something is right says that it is, and nothing else. */
-export const isConfirmation = (said: string): boolean => CONFIRMATION.test(said.trim());
+export const isConfirmation = (answer: string): boolean => CONFIRMATION.test(answer.trim());
 
 /** The answer of a person asked for permission; null if it is neither yes nor no, or says more. */
-export function parseConsent(said: string): 'allow' | 'deny' | 'always' | null {
-  const text = said.trim();
+export function parseConsent(answer: string): 'allow' | 'deny' | 'always' | null {
+  const text = answer.trim();
   if (ALWAYS_ONLY.test(text)) return 'always';
   if (YES_ONLY.test(text)) return 'allow';
   return NO_ONLY.test(text) ? 'deny' : null;

@@ -2,7 +2,7 @@ import { MODES, type Mode } from '../../protocol/settings/run-options.ts';
 import type { Message } from '../session/session-messages.ts';
 
 /**
- * What a message asks for: the rows of the table in `message-actions.ts`. `told`: nothing, since its sender may not
+ * What a message asks for: the rows of the table in `message-actions.ts`. `data`: nothing, since its sender may not
  * give orders.
  */
 export type MessageKind =
@@ -20,7 +20,7 @@ export type MessageKind =
   | 'approve'
   | 'deny'
   | 'help'
-  | 'told';
+  | 'data';
 
 type CommandInfo = { kind: MessageKind; usage: string; description: string };
 

@@ -61,29 +61,29 @@ const ONLY_POLITE = new RegExp(`^${MARK}*(?:(?:${CLOSING})${MARK}*)*$`, 'iu');
 export function classifyIntent(text: string, { planStatus }: { planStatus?: string | null | undefined } = {}): Intent {
   const typed = text.trim();
   if (typed.startsWith('/')) return { kind: 'command', rest: typed.slice(1) };
-  const said = typed.normalize('NFC');
-  const asks = QUESTION_END.test(said);
-  if (!asks && WHOLE_STOP.test(foldSpaces(said))) return { kind: 'stop' };
-  if (!asks && WHOLE_PAUSE.test(foldSpaces(said))) return { kind: 'pause' };
-  return findUndo(said, asks) ?? findContinue(said, asks, planStatus) ?? findAddition(said, asks);
+  const normalized = typed.normalize('NFC');
+  const asks = QUESTION_END.test(normalized);
+  if (!asks && WHOLE_STOP.test(collapseSpaces(normalized))) return { kind: 'stop' };
+  if (!asks && WHOLE_PAUSE.test(collapseSpaces(normalized))) return { kind: 'pause' };
+  return findUndo(normalized, asks) ?? findContinue(normalized, asks, planStatus) ?? findAddition(normalized, asks);
 }
 
-function findUndo(said: string, asks: boolean): Intent | undefined {
-  if (!asks && WHOLE_UNDO.test(foldSpaces(said))) return { kind: 'undo' };
-  return intentWithRest('undo', LEADING_UNDO.exec(said)?.[1]);
+function findUndo(text: string, asks: boolean): Intent | undefined {
+  if (!asks && WHOLE_UNDO.test(collapseSpaces(text))) return { kind: 'undo' };
+  return intentWithRest('undo', LEADING_UNDO.exec(text)?.[1]);
 }
 
-function findContinue(said: string, asks: boolean, planStatus: string | null | undefined): Intent | undefined {
+function findContinue(text: string, asks: boolean, planStatus: string | null | undefined): Intent | undefined {
   if (!planStatus || !RESUMABLE_STATUSES.includes(planStatus)) return undefined;
-  if (WHOLE_CONTINUE.test(foldSpaces(said))) return asks ? undefined : { kind: 'continue' };
-  const rest = LEADING_CONTINUE.exec(said)?.[1];
+  if (WHOLE_CONTINUE.test(collapseSpaces(text))) return asks ? undefined : { kind: 'continue' };
+  const rest = LEADING_CONTINUE.exec(text)?.[1];
   if (rest !== undefined) return intentWithRest('continue', rest);
-  return asks ? undefined : intentWithRest('continue', CONTINUE_CJK.exec(said)?.[1] ?? CONTINUE_LATIN.exec(said)?.[1]);
+  return asks ? undefined : intentWithRest('continue', CONTINUE_CJK.exec(text)?.[1] ?? CONTINUE_LATIN.exec(text)?.[1]);
 }
 
-function findAddition(said: string, asks: boolean): Intent {
-  if (STARTS_APPEND.test(said) && !asks) return { kind: 'append' };
-  return { kind: STARTS_CORRECTION.test(said) ? 'correction' : 'task' };
+function findAddition(text: string, asks: boolean): Intent {
+  if (STARTS_APPEND.test(text) && !asks) return { kind: 'append' };
+  return { kind: STARTS_CORRECTION.test(text) ? 'correction' : 'task' };
 }
 
 function intentWithRest(kind: IntentKind, rest: string | undefined): Intent | undefined {
@@ -91,4 +91,4 @@ function intentWithRest(kind: IntentKind, rest: string | undefined): Intent | un
   return ONLY_POLITE.test(rest) ? { kind } : { kind, rest: rest.trim() };
 }
 
-const foldSpaces = (said: string): string => said.replace(/\s+/g, ' ');
+const collapseSpaces = (text: string): string => text.replace(/\s+/g, ' ');

@@ -15,45 +15,44 @@ export type MessageAction =
   | 'join'
   | 'wait'
   | 'resume'
-  | 'rest_paused'
-  | 'abort_paused'
-  | 'abort_cancelled'
-  | 'abort_fresh'
-  | 'wait_to_paused'
-  | 'to_cancelled'
+  | 'pause_after_call'
+  | 'abort_and_pause'
+  | 'abort_and_cancel'
+  | 'abort_and_reset'
+  | 'mark_paused'
+  | 'mark_cancelled'
   | 'reopen'
-  | 'fresh'
+  | 'reset'
   | 'show_status'
   | 'show_plan'
   | 'show_help'
   | 'about_mode'
-  | 'tell_nothing_asked'
+  | 'reply_nothing_asked'
   | 'keep_for_later'
-  | 'tell_nothing_runs'
-  | 'tell_paused'
-  | 'tell_ended'
-  | 'tell_nothing_to_continue';
+  | 'reply_nothing_runs'
+  | 'reply_paused'
+  | 'reply_ended'
+  | 'reply_nothing_to_continue';
 
 // biome-ignore format: a table reads as a table
 /** What a message does in each state: the complete behaviour of a session towards people, on one screen. */
 export const MESSAGE_ACTIONS: Readonly<Record<MessageKind, Readonly<Record<SessionStatus, MessageAction>>>> = {
-  // no run                    running                    waiting               paused                completed         
-  // failed or cancelled
-  task:     { none: 'start',             running: 'join',            waiting: 'resume',         paused: 'start_beside', completed: 'start',       failed: 'start' },
-  run:      { none: 'start',             running: 'wait',            waiting: 'start_beside',   paused: 'start_beside', completed: 'start',       failed: 'start' },
-  continue: { none: 'tell_nothing_to_continue', running: 'join',     waiting: 'resume',         paused: 'resume',       completed: 'tell_nothing_to_continue', failed: 'resume' },
-  pause:    { none: 'tell_nothing_runs', running: 'rest_paused',     waiting: 'wait_to_paused', paused: 'tell_paused',  completed: 'tell_nothing_runs', failed: 'tell_nothing_runs' },
-  stop:     { none: 'tell_nothing_runs', running: 'abort_paused',    waiting: 'wait_to_paused', paused: 'tell_paused',  completed: 'tell_nothing_runs', failed: 'tell_nothing_runs' },
-  cancel:   { none: 'tell_nothing_runs', running: 'abort_cancelled', waiting: 'to_cancelled',   paused: 'to_cancelled', completed: 'tell_ended',  failed: 'tell_ended' },
-  undo:     { none: 'reopen',            running: 'reopen',          waiting: 'reopen',         paused: 'reopen',       completed: 'reopen',      failed: 'reopen' },
-  new:      { none: 'fresh',             running: 'abort_fresh',     waiting: 'fresh',          paused: 'fresh',        completed: 'fresh',       failed: 'fresh' },
-  status:   { none: 'show_status',       running: 'show_status',     waiting: 'show_status',    paused: 'show_status',  completed: 'show_status', failed: 'show_status' },
-  plan:     { none: 'show_plan',         running: 'show_plan',       waiting: 'show_plan',      paused: 'show_plan',    completed: 'show_plan',   failed: 'show_plan' },
-  mode:     { none: 'about_mode',        running: 'about_mode',      waiting: 'about_mode',     paused: 'about_mode',   completed: 'about_mode',  failed: 'about_mode' },
-  approve:  { none: 'tell_nothing_asked', running: 'tell_nothing_asked', waiting: 'tell_nothing_asked', paused: 'tell_nothing_asked', completed: 'tell_nothing_asked', failed: 'tell_nothing_asked' },
-  deny:     { none: 'tell_nothing_asked', running: 'tell_nothing_asked', waiting: 'tell_nothing_asked', paused: 'tell_nothing_asked', completed: 'tell_nothing_asked', failed: 'tell_nothing_asked' },
-  help:     { none: 'show_help',         running: 'show_help',       waiting: 'show_help',      paused: 'show_help',    completed: 'show_help',   failed: 'show_help' },
-  told:     { none: 'keep_for_later',    running: 'join',            waiting: 'keep_for_later', paused: 'keep_for_later', completed: 'keep_for_later', failed: 'keep_for_later' },
+  // `none`: there is no run; `failed`: it failed or was cancelled.
+  task:     { none: 'start',                     running: 'join',                waiting: 'resume',              paused: 'start_beside',        completed: 'start',                     failed: 'start' },
+  run:      { none: 'start',                     running: 'wait',                waiting: 'start_beside',        paused: 'start_beside',        completed: 'start',                     failed: 'start' },
+  continue: { none: 'reply_nothing_to_continue', running: 'join',                waiting: 'resume',              paused: 'resume',              completed: 'reply_nothing_to_continue', failed: 'resume' },
+  pause:    { none: 'reply_nothing_runs',        running: 'pause_after_call',    waiting: 'mark_paused',         paused: 'reply_paused',        completed: 'reply_nothing_runs',        failed: 'reply_nothing_runs' },
+  stop:     { none: 'reply_nothing_runs',        running: 'abort_and_pause',     waiting: 'mark_paused',         paused: 'reply_paused',        completed: 'reply_nothing_runs',        failed: 'reply_nothing_runs' },
+  cancel:   { none: 'reply_nothing_runs',        running: 'abort_and_cancel',    waiting: 'mark_cancelled',      paused: 'mark_cancelled',      completed: 'reply_ended',               failed: 'reply_ended' },
+  undo:     { none: 'reopen',                    running: 'reopen',              waiting: 'reopen',              paused: 'reopen',              completed: 'reopen',                    failed: 'reopen' },
+  new:      { none: 'reset',                     running: 'abort_and_reset',     waiting: 'reset',               paused: 'reset',               completed: 'reset',                     failed: 'reset' },
+  status:   { none: 'show_status',               running: 'show_status',         waiting: 'show_status',         paused: 'show_status',         completed: 'show_status',               failed: 'show_status' },
+  plan:     { none: 'show_plan',                 running: 'show_plan',           waiting: 'show_plan',           paused: 'show_plan',           completed: 'show_plan',                 failed: 'show_plan' },
+  mode:     { none: 'about_mode',                running: 'about_mode',          waiting: 'about_mode',          paused: 'about_mode',          completed: 'about_mode',                failed: 'about_mode' },
+  approve:  { none: 'reply_nothing_asked',       running: 'reply_nothing_asked', waiting: 'reply_nothing_asked', paused: 'reply_nothing_asked', completed: 'reply_nothing_asked',       failed: 'reply_nothing_asked' },
+  deny:     { none: 'reply_nothing_asked',       running: 'reply_nothing_asked', waiting: 'reply_nothing_asked', paused: 'reply_nothing_asked', completed: 'reply_nothing_asked',       failed: 'reply_nothing_asked' },
+  help:     { none: 'show_help',                 running: 'show_help',           waiting: 'show_help',           paused: 'show_help',           completed: 'show_help',                 failed: 'show_help' },
+  data:     { none: 'keep_for_later',            running: 'join',                waiting: 'keep_for_later',      paused: 'keep_for_later',      completed: 'keep_for_later',            failed: 'keep_for_later' },
 };
 
 type KnownMessage = { kind: MessageKind } | { unknown: string } | { refused: string } | { forbidden: string };
@@ -77,7 +76,7 @@ function messageKindAt(
   message: Pick<Message, 'text' | 'command' | 'template' | 'as'>,
 ): KnownMessage {
   const command = parseCommand(message);
-  if (message.as === 'data') return command ? { forbidden: command.name } : { kind: 'told' };
+  if (message.as === 'data') return command ? { forbidden: command.name } : { kind: 'data' };
   if (message.template && 'fault' in message.template) return { refused: message.template.fault };
   if (command) {
     if (parseModeCommand(message)?.is === 'run') return { kind: 'run' };
@@ -92,16 +91,16 @@ function messageKindAt(
 
 /** Actions carried out at once during a run, ahead of the queue. */
 const HANDLED_AT_ONCE: ReadonlySet<MessageAction> = new Set<MessageAction>([
-  'rest_paused',
-  'abort_paused',
-  'abort_cancelled',
-  'abort_fresh',
+  'pause_after_call',
+  'abort_and_pause',
+  'abort_and_cancel',
+  'abort_and_reset',
   'reopen',
   'show_status',
   'show_plan',
   'show_help',
   'about_mode',
-  'tell_nothing_asked',
+  'reply_nothing_asked',
 ]);
 
 type UrgentMessage = { message: Message; answer: MessageAction | Exclude<KnownMessage, { kind: MessageKind }> };
@@ -120,36 +119,36 @@ export function urgentMessages(session: Session): UrgentMessage[] {
 }
 
 const ABORTING_ACTIONS: ReadonlySet<unknown> = new Set<MessageAction>([
-  'abort_paused',
-  'abort_cancelled',
-  'abort_fresh',
+  'abort_and_pause',
+  'abort_and_cancel',
+  'abort_and_reset',
 ]);
 const SHOWING_ACTIONS: ReadonlySet<unknown> = new Set<MessageAction>([
   'show_status',
   'show_plan',
   'show_help',
   'about_mode',
-  'tell_nothing_asked',
+  'reply_nothing_asked',
 ]);
 
 /** The one handled first: a stop goes before milder requests. */
 export function mostUrgentMessage(session: Session): UrgentMessage | undefined {
-  const heard = urgentMessages(session);
-  return heard.find(({ answer }) => ABORTING_ACTIONS.has(answer)) ?? heard[0];
+  const urgent = urgentMessages(session);
+  return urgent.find(({ answer }) => ABORTING_ACTIONS.has(answer)) ?? urgent[0];
 }
 
 /** Whether a message is handled before those dropped earlier: a command, or words that stop, pause or undo. */
-export function overtakesQueue(session: Session, said: Pick<Message, 'text' | 'command' | 'as'>): boolean {
-  if (said.as === 'data' || answersOpenQuestion(session, said)) return false;
-  const kind = messageKindAt(sessionStatus(session), said);
+export function overtakesQueue(session: Session, message: Pick<Message, 'text' | 'command' | 'as'>): boolean {
+  if (message.as === 'data' || answersOpenQuestion(session, message)) return false;
+  const kind = messageKindAt(sessionStatus(session), message);
   if (!('kind' in kind)) return true;
-  return kind.kind !== 'run' && ((kind.kind !== 'task' && kind.kind !== 'continue') || parseCommand(said) !== null);
+  return kind.kind !== 'run' && ((kind.kind !== 'task' && kind.kind !== 'continue') || parseCommand(message) !== null);
 }
 
 /** Whether a message asks for less work: it is taken even on a full disk. */
-export function stopsWork(session: Session, said: Pick<Message, 'text' | 'command' | 'as'>): boolean {
-  const known = messageKindAt(sessionStatus(session), said);
-  return said.as !== 'data' && 'kind' in known && STOPPING_KINDS.has(known.kind);
+export function stopsWork(session: Session, message: Pick<Message, 'text' | 'command' | 'as'>): boolean {
+  const known = messageKindAt(sessionStatus(session), message);
+  return message.as !== 'data' && 'kind' in known && STOPPING_KINDS.has(known.kind);
 }
 const STOPPING_KINDS: ReadonlySet<unknown> = new Set(['pause', 'stop', 'cancel']);
 

@@ -51,9 +51,9 @@ function answerResultText(message: Message, choices: readonly string[], nonce: s
   const picked = matchChoice(message.text, choices);
   if (picked?.is === 'one')
     return `The person chose ${picked.place + 1}: ${choices[picked.place]}${attachmentsText(message, nonce)}`;
-  const said = textWithoutCommand(message).trim();
-  if (said === '' && message.attachments === undefined) return NO_ANSWER;
-  if (isBareContinue(message)) return `No answer was given; the person said: ${said}`;
+  const text = textWithoutCommand(message).trim();
+  if (text === '' && message.attachments === undefined) return NO_ANSWER;
+  if (isBareContinue(message)) return `No answer was given; the person said: ${text}`;
   const both = picked
     ? `\n[This is the text of choice ${picked.place + 1}, and the number of choice ${picked.number + 1}: ${choices[picked.number]}.]`
     : choices.length > 0
@@ -84,8 +84,10 @@ const CHOICE_NUMBER = /^[#(（]?\s*(\d{1,2})\s*[.)）。、:：]*$/;
  * The choice an answer names, by its number (from 1) or by its text; null if it says something else. Pure and total.
  */
 function matchChoice(answer: string, choices: readonly string[]): MatchedChoice | null {
-  const said = normalizeChoice(answer);
-  const texts = choices.flatMap((choice, place) => (said !== '' && normalizeChoice(choice) === said ? [place] : []));
+  const normalized = normalizeChoice(answer);
+  const texts = choices.flatMap((choice, place) =>
+    normalized !== '' && normalizeChoice(choice) === normalized ? [place] : [],
+  );
   const number = Number(CHOICE_NUMBER.exec(answer.normalize('NFKC').trim())?.[1] ?? 0) - 1;
   const byNumber = number in choices ? number : undefined;
   const [byText] = texts;

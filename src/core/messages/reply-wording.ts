@@ -17,7 +17,7 @@ const en = {
   stranded: (steps: string) =>
     `No step can start: ${steps} wait for each other. Change their "needs" in plan.json, or skip one, then say "continue".`,
   reopened: (step: string) => `"${step}" is open again.`,
-  reopenedRests: (step: string) => `"${step}" is open again. Say "continue" to resume it.`,
+  reopenedWhileIdle: (step: string) => `"${step}" is open again. Say "continue" to resume it.`,
   fresh: 'Started a new conversation.',
   freshArchived: (goal: string) => `Started a new conversation. The plan "${goal}" was moved to plans/.`,
   unknown: (name: string, known: string) => `Unknown command "/${name}". Commands: ${known}.`,
@@ -41,7 +41,7 @@ const en = {
   again: 'Say "continue" to try again.',
   repeats: (call: string, times: number, output: string) =>
     `Paused: the same call returned the same result ${times} times in a row, even after the model was asked for another approach.\nCall: ${call}\nResult: ${output}`,
-  standstill: (rounds: number) =>
+  stagnation: (rounds: number) =>
     `Paused: ${rounds} rounds of work in a row completed nothing. To help, say "continue" with a hint. Open items:`,
   stillOpen: (step: string, attempt: number, iterations: number, tried: string) =>
     `- "${step}": attempt ${attempt}, ${iterations} iterations${tried ? `; tried: ${tried}` : ''}`,
@@ -50,7 +50,8 @@ const en = {
   noSummary: 'The model gave no summary. Plan status:',
   jobsRun: (jobs: string) => `Still running in the background: ${jobs}`,
   nobody: (agent: string, step: string) => `Note: there is no agent "${agent}"; the session itself did "${step}".`,
-  aside: (goal: string, id: string) => `The plan "${goal}" was shelved and stays paused; "/continue ${id}" resumes it.`,
+  shelved: (goal: string, id: string) =>
+    `The plan "${goal}" was shelved and stays paused; "/continue ${id}" resumes it.`,
   modeIs: (mode: string, bySession: boolean, known: string) =>
     `The mode is ${mode}${bySession ? ', set by /mode' : ', from the settings'}. To set it for this session: /mode <mode>. Modes: ${known}.`,
   modeSet: (mode: string) => `New tasks in this session will use the mode ${mode}.`,
@@ -59,7 +60,7 @@ const en = {
   idle: 'Nothing is running.',
   working: (goal: string) => `Working on: ${goal}`,
   noPlan: 'There is no plan.',
-  rests: (status: string, reason: string) => `Last run: ${status} (${reason}).`,
+  lastRun: (status: string, reason: string) => `Last run: ${status} (${reason}).`,
   retrying: (why: string, attempt: number, at: string) =>
     `The model gave no answer (attempt ${attempt}: ${why}); next attempt at ${at}.`,
   stalled: 'Ended: the run would never have finished by itself. This is a bug in agentd; its log has the details.',
@@ -100,7 +101,7 @@ const zh: typeof en = {
   stranded: (steps) =>
     `没有步骤可以开始：${steps} 在互相等待。请在 plan.json 里修改它们的 "needs" 或跳过其中一个，然后回复“继续”。`,
   reopened: (step) => `“${step}”已重新打开。`,
-  reopenedRests: (step) => `“${step}”已重新打开。回复“继续”即可继续。`,
+  reopenedWhileIdle: (step) => `“${step}”已重新打开。回复“继续”即可继续。`,
   fresh: '新的对话已开始。',
   freshArchived: (goal) => `新的对话已开始。计划“${goal}”已移到 plans/。`,
   unknown: (name, known) => `未知命令“/${name}”。可用命令：${known}。`,
@@ -122,7 +123,7 @@ const zh: typeof en = {
   again: '回复“继续”（continue）可以重试。',
   repeats: (call, times, output) =>
     `已暂停：同样的调用连续 ${times} 次得到同样的结果，要求换方法后仍然如此。\n调用：${call}\n结果：${output}`,
-  standstill: (rounds) => `已暂停：连续 ${rounds} 轮工作没有完成任何事项。给出提示并回复“继续”即可。未完成的事项：`,
+  stagnation: (rounds) => `已暂停：连续 ${rounds} 轮工作没有完成任何事项。给出提示并回复“继续”即可。未完成的事项：`,
   stillOpen: (step, attempt, iterations, tried) =>
     `- “${step}”：第 ${attempt} 次尝试，${iterations} 次迭代${tried ? `；已试过：${tried}` : ''}`,
   nothingReady: '任务在等待：计划里没有一个未完成的步骤可以开始。',
@@ -130,7 +131,7 @@ const zh: typeof en = {
   noSummary: '模型没有给出总结。计划状态：',
   jobsRun: (jobs) => `仍在后台运行：${jobs}`,
   nobody: (agent, step) => `注意：没有叫“${agent}”的智能体；“${step}”由会话自己完成。`,
-  aside: (goal, id) => `计划“${goal}”已搁置，仍为暂停；“/continue ${id}”可以恢复。`,
+  shelved: (goal, id) => `计划“${goal}”已搁置，仍为暂停；“/continue ${id}”可以恢复。`,
   modeIs: (mode, bySession, known) =>
     `当前模式为 ${mode}（${bySession ? '由 /mode 设定' : '来自设置'}）。为本会话设定：/mode <模式>。可用：${known}。`,
   modeSet: (mode) => `本会话今后的任务将以 ${mode} 模式进行。`,
@@ -139,7 +140,7 @@ const zh: typeof en = {
   idle: '没有正在运行的任务。',
   working: (goal) => `正在处理：${goal}`,
   noPlan: '没有计划。',
-  rests: (status, reason) => `上一次运行：${status}（${reason}）。`,
+  lastRun: (status, reason) => `上一次运行：${status}（${reason}）。`,
   retrying: (why, attempt, at) => `模型没有回答（第 ${attempt} 次：${why}）；下次尝试：${at}。`,
   stalled: '已结束：这次运行自己永远不会结束。这是 agentd 的缺陷，详情见日志。',
   byPerson: '由用户要求',

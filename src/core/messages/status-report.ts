@@ -143,7 +143,7 @@ function restingLines(session: Session, language: Language): string[] {
   const { runEnd, question } = session;
   return [
     words.idle,
-    ...(runEnd ? [words.rests(runEnd.status, runEnd.reason)] : []),
+    ...(runEnd ? [words.lastRun(runEnd.status, runEnd.reason)] : []),
     ...(question ? [`\n${formatQuestion(question.text, question.choices)}`] : []),
   ];
 }

@@ -27,8 +27,8 @@ export const auto: ModePolicy = {
           ? { error: failed.error }
           : undefined;
     if (!answer) return { ask: 'choose' };
-    const said = textWithoutCommand(mapGet(messages, run.message) ?? { text: '' });
-    return { record: [{ type: 'mode.chosen', ...chooseByModel(said, rules.modes, answer) }] };
+    const task = textWithoutCommand(mapGet(messages, run.message) ?? { text: '' });
+    return { record: [{ type: 'mode.chosen', ...chooseByModel(task, rules.modes, answer) }] };
   },
 };
 
@@ -104,9 +104,9 @@ function chooseByModel(text: string, among: readonly Mode[], answer: { text: str
   return toChosenMode('complex', signals, among, `by default, since ${fault}; asked because of ${why}`);
 }
 
-function toChosenMode(said: WorkKind, signals: WorkSignals, among: readonly Mode[], why: string): ChosenMode {
-  const { choice, mode } = modeForWork(said, signals, among);
-  const off = choice === said ? '' : ` (${said}, whose mode is switched off)`;
+function toChosenMode(kind: WorkKind, signals: WorkSignals, among: readonly Mode[], why: string): ChosenMode {
+  const { choice, mode } = modeForWork(kind, signals, among);
+  const off = choice === kind ? '' : ` (${kind}, whose mode is switched off)`;
   return { mode: MODES.find((one) => one === mode) ?? 'linear', mode_reason: `auto: ${choice}${off}: ${why}` };
 }
 

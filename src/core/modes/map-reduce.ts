@@ -265,8 +265,9 @@ function closeEmptyFanOut(fanOutStep: Step, fanOut: FanOut | null): ModeAction {
     };
   const { each = { list: [] } } = fanOutStep;
   const where = 'folder' in each ? `folder ${each.folder}` : 'file' in each ? `file ${each.file}` : 'list';
-  const aside = fanOut && fanOut.leftOut > 0 ? `; ${fanOut.leftOut} hidden files, links or devices were left out` : '';
-  return failStepAction(fanOutStep, `no parts: the ${where} has nothing in it${aside}`);
+  const leftOut =
+    fanOut && fanOut.leftOut > 0 ? `; ${fanOut.leftOut} hidden files, links or devices were left out` : '';
+  return failStepAction(fanOutStep, `no parts: the ${where} has nothing in it${leftOut}`);
 }
 
 /** Fails items that wait for something that will never come, if nothing else is running. */

@@ -72,8 +72,8 @@ export const todo: ModePolicy = {
     // The model is stuck and has asked the person: the run waits, with everything as it is.
     if (first || !plan || session.turn?.isBlocked) return first;
     const again = retryOrBlock(session, plan);
-    const settled = again ? [again] : blockDependents(plan);
-    if (settled.length > 0) return { record: settled.slice(0, MAX_CHANGES_AT_ONCE) };
+    const events = again ? [again] : blockDependents(plan);
+    if (events.length > 0) return { record: events.slice(0, MAX_CHANGES_AT_ONCE) };
     if (openSteps(plan).length > 0 && isStagnant(session.workRounds))
       return { rest: stagnationEnd(session, plan, rules) };
     return failUnknownAgent(session, rules, todo.chooseStep(session)) ?? summaryAction(session, rules);
@@ -124,7 +124,7 @@ function stagnationEnd(session: Session, plan: Plan, rules: Rules): RunEndReason
   return {
     status: 'paused',
     reason: 'stagnation',
-    text: [words.standstill(session.workRounds.idleRounds), ...firstFew(items)].join('\n'),
+    text: [words.stagnation(session.workRounds.idleRounds), ...firstFew(items)].join('\n'),
   };
 }
 

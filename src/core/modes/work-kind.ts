@@ -127,40 +127,40 @@ const MAX_CHARS_READ = 8000;
 function readWorkSignals(text: string): WorkSignals {
   const head = text.slice(0, MAX_CHARS_READ);
   const lines = unquotedLines(head);
-  const said = lines.join('\n').trim();
+  const prose = lines.join('\n').trim();
   const items = head.split('\n').flatMap((line) => ITEM.exec(line)?.[1] ?? []);
   const commands = items.filter((item) => /`[^`]+`[.;。；]?\s*$/.test(item)).length;
-  const lastLine = said.split('\n').at(-1) ?? '';
+  const lastLine = prose.split('\n').at(-1) ?? '';
   return {
-    order: findAll(ORDER, said.replace(NO_ORDER, ' ')),
-    actions: actionsIn(said),
-    openEnded: findAll(OPEN, said),
-    maybeOpenEnded: findAll(OPENISH, said),
-    conditions: findAll(CONDITION, said),
-    parallel: findAll(TOGETHER, said),
-    parts: findAll(PARTS, said),
+    order: findAll(ORDER, prose.replace(NO_ORDER, ' ')),
+    actions: actionsIn(prose),
+    openEnded: findAll(OPEN, prose),
+    maybeOpenEnded: findAll(OPENISH, prose),
+    conditions: findAll(CONDITION, prose),
+    parallel: findAll(TOGETHER, prose),
+    parts: findAll(PARTS, prose),
     items: items.length - commands,
     commands,
     isQuestion:
       ASKS_ZH.test(lastLine) ||
-      (/[?？]\s*$/.test(said) && !/\b(?:can|could|would|will) you\b|请|請|帮|幫/i.test(said)) ||
-      ASKS_EN.test(said),
+      (/[?？]\s*$/.test(prose) && !/\b(?:can|could|would|will) you\b|请|請|帮|幫/i.test(prose)) ||
+      ASKS_EN.test(prose),
     length: [...text].length,
   };
 }
 
 /** Verbs by position: "the test report" asks for nothing. */
-function actionsIn(said: string): string[] {
-  const english = [...said.matchAll(ACTION_EN)].filter(
+function actionsIn(prose: string): string[] {
+  const english = [...prose.matchAll(ACTION_EN)].filter(
     (match) =>
       !NOUN_EN.test(
-        said
+        prose
           .slice(0, match.index)
           .split(/[,.;:\n]/)
           .at(-1) ?? '',
       ),
   );
-  return [...new Set([...english.map(([word]) => word.toLowerCase()), ...findAll(ACTION_ZH, said)])];
+  return [...new Set([...english.map(([word]) => word.toLowerCase()), ...findAll(ACTION_ZH, prose)])];
 }
 
 function findAll(pattern: RegExp, text: string): string[] {

@@ -12,7 +12,7 @@ export type EditReading = { edit: EditedPlan; raw: Readonly<Record<string, unkno
  * Parses a saved `plan.json`. `held`: the steps of the current plan; a plan that the daemon wrote is accepted again
  * whatever its size, since only one that grows has to stay within the bounds of a whole plan.
  */
-export function parseEditedPlan(bytes: string, held: readonly Step[] = []): EditReading {
+export function parseEditedPlan(bytes: string, current: readonly Step[] = []): EditReading {
   let raw: unknown;
   try {
     raw = JSON.parse(bytes);
@@ -21,7 +21,7 @@ export function parseEditedPlan(bytes: string, held: readonly Step[] = []): Edit
   }
   const steps = propertyOf(raw, 'steps');
   // Counted before parsing: a million steps would take too long.
-  const many = Array.isArray(steps) ? stepsFault(steps.length, held.length) : undefined;
+  const many = Array.isArray(steps) ? stepsFault(steps.length, current.length) : undefined;
   if (many) return { fault: faultAt(bytes, ['steps'], many) };
   const parsed = EditedPlan.safeParse(raw);
   if (!parsed.success) {
@@ -33,20 +33,20 @@ export function parseEditedPlan(bytes: string, held: readonly Step[] = []): Edit
     return {
       fault: faultAt(bytes, ['steps', deep, 'parent'], `wanted at most ${PLAN_BOUNDS.depth} groups within each other`),
     };
-  const long = textFault(stepsText(parsed.data.steps), stepsText(held));
+  const long = textFault(stepsText(parsed.data.steps), stepsText(current));
   if (long) return { fault: faultAt(bytes, ['steps'], long) };
   return { edit: parsed.data, raw: Object(raw) };
 }
 
 /** How a plan that grows exceeds the bounds, in words that follow a colon; undefined if it does not. */
-export const planSizeFault = (steps: readonly Step[], held: readonly Step[]): string | undefined =>
-  stepsFault(steps.length, held.length) ?? textFault(stepsText(steps), stepsText(held));
+export const planSizeFault = (steps: readonly Step[], current: readonly Step[]): string | undefined =>
+  stepsFault(steps.length, current.length) ?? textFault(stepsText(steps), stepsText(current));
 
-const stepsFault = (count: number, held: number): string | undefined =>
-  count > Math.max(held, PLAN_BOUNDS.steps) ? `wanted at most ${PLAN_BOUNDS.steps} steps, came ${count}` : undefined;
+const stepsFault = (count: number, current: number): string | undefined =>
+  count > Math.max(current, PLAN_BOUNDS.steps) ? `wanted at most ${PLAN_BOUNDS.steps} steps, came ${count}` : undefined;
 
-const textFault = (length: number, held: number): string | undefined =>
-  length > Math.max(held, PLAN_BOUNDS.text)
+const textFault = (length: number, current: number): string | undefined =>
+  length > Math.max(current, PLAN_BOUNDS.text)
     ? `wanted at most ${PLAN_BOUNDS.text} characters in all steps, came ${length} (each entry of "needs" counts with its line)`
     : undefined;
 

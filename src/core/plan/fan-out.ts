@@ -30,12 +30,12 @@ export function stepsToShow(plan: Plan): Step[] {
     if (parts.length > MAX_PARTS_LISTED) many.set(fanOutStep.id, parts);
   }
   if (many.size === 0) return plan.steps;
-  const told = new Set(
+  const reported = new Set(
     [...many.values()].flatMap((parts) => parts.filter(isFailedOrBlocked).slice(0, MAX_PARTS_NAMED)),
   );
   return plan.steps.flatMap((step) => {
     if (step.parent !== undefined && many.has(step.parent))
-      return step.status === 'running' || told.has(step) ? [step] : [];
+      return step.status === 'running' || reported.has(step) ? [step] : [];
     const parts = many.get(step.id);
     if (!parts) return [step];
     const current = parts.filter((part) => part.status === 'completed').length;

@@ -136,11 +136,18 @@ function describeDaemonFields(was: SavedPlan, save: SavedPlan): string[] {
 
 /** Whether it differs from its base: otherwise it need not be kept for comparison with the next save. */
 function isDifferentSave({ revision: _, ...was }: SavedPlan, { revision: __, ...save }: SavedPlan): boolean {
-  const said = ({ goal, limits, status, current_step_index, iteration_count, steps }: Omit<SavedPlan, 'revision'>) => [
+  const content = ({
+    goal,
+    limits,
+    status,
+    current_step_index,
+    iteration_count,
+    steps,
+  }: Omit<SavedPlan, 'revision'>) => [
     ...[goal, limits?.iterations, limits?.step_iterations, status, current_step_index, iteration_count],
     steps.map((step) => [step.id, step.written, step.status, ...EDITABLE_FIELDS.map((field) => step[field])]),
   ];
-  return !isSameJson(said(was), said(save));
+  return !isSameJson(content(was), content(save));
 }
 
 type EditedStep = EditedPlan['steps'][number];

@@ -88,7 +88,7 @@ function stepsLostIn(graph: StepGraph, replaced: ReadonlySet<string>): ReadonlyS
     }
   const below = groupStepsBy([...graph.byId.values()], ({ parent }) => parent);
   const lostSteps = new Set<string>();
-  const held = new Set<Step>();
+  const visited = new Set<Step>();
   const left = [...graph.byId.values()].filter(({ id, status }) => status === 'failed' && !replaced.has(id));
   for (let lost = left.pop(); lost; lost = left.pop()) {
     if (lostSteps.has(lost.id)) continue;
@@ -96,8 +96,8 @@ function stepsLostIn(graph: StepGraph, replaced: ReadonlySet<string>): ReadonlyS
     // What holds a group back holds back each of its steps.
     for (const line = [...(behind.get(lost.id) ?? [])]; line.length > 0; ) {
       const step = line.pop();
-      if (!step || held.has(step)) continue;
-      held.add(step);
+      if (!step || visited.has(step)) continue;
+      visited.add(step);
       line.push(...(below.get(step.id) ?? []));
       if (step.status === 'skipped' && !graph.rollbackTargets.has(step.id)) left.push(step);
     }

@@ -169,13 +169,13 @@ const NEEDS_WORDING = {
   en: {
     ring: (cycle: string) => `The steps ${cycle} need each other in a ring (cycle): none of them can begin.`,
     unknown: (step: string, need: string) => `${step} needs ${need}, and no step has that id: it cannot begin.`,
-    held: (step: string, need: string, status: string) => `${step} needs ${need}, which is ${status}.`,
+    needLost: (step: string, need: string, status: string) => `${step} needs ${need}, which is ${status}.`,
     more: (count: number) => `So it is with ${count} more.`,
   },
   zh: {
     ring: (cycle: string) => `步骤 ${cycle} 互相需要，形成循环：都无法开始。`,
     unknown: (step: string, need: string) => `${step} 需要 ${need}，但没有这个步骤：无法开始。`,
-    held: (step: string, need: string, status: string) => `${step} 需要 ${need}，而它的状态是 ${status}。`,
+    needLost: (step: string, need: string, status: string) => `${step} 需要 ${need}，而它的状态是 ${status}。`,
     more: (count: number) => `另有 ${count} 处同样的问题。`,
   },
 };
@@ -205,13 +205,13 @@ export function explainNothingReady(plan: Plan, language: Language): string[] {
   const ended = new Map(
     plan.steps.flatMap(({ id, status }) => (status === 'completed' || status === 'pending' ? [] : [[id, status]])),
   );
-  const held = plan.steps.flatMap(({ id, status, needs = [] }) =>
+  const sentences = plan.steps.flatMap(({ id, status, needs = [] }) =>
     needs.flatMap((need) => {
       const how = status === 'pending' ? ended.get(need) : undefined;
-      return how === undefined ? [] : [NEEDS_WORDING[language].held(id, need, how)];
+      return how === undefined ? [] : [NEEDS_WORDING[language].needLost(id, need, how)];
     }),
   );
-  return [...describeBrokenNeeds(plan, language), ...firstSentences(held, language)];
+  return [...describeBrokenNeeds(plan, language), ...firstSentences(sentences, language)];
 }
 
 /** The most sentences in one text, and the most steps named of one cycle. */

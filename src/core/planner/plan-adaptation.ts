@@ -20,7 +20,8 @@ import { DEFAULT_FIRST_PLAN, type ModeAction } from './planner-queries.ts';
 export function adaptationAction(session: Session, rules: Rules, most: number): ModeAction | null {
   const { run } = session;
   const plan = activePlan(session);
-  if (!run || !plan || session.revisions >= most || !isBetweenSteps(plan) || !hasNews(plan, session)) return null;
+  if (!run || !plan || session.revisions >= most || !isBetweenSteps(plan) || !hasUnreviewedSteps(plan, session))
+    return null;
   const read = lastAdaptation(session, rules);
   if (!read || (read.is === 'fault' && (run.plannerQuery?.tries ?? 0) < DEFAULT_FIRST_PLAN.maxTries))
     return { ask: 'adapt' };
@@ -52,7 +53,7 @@ function isBetweenSteps({ steps }: Plan): boolean {
  * The first review; or a step that failed or was left out since the last one. A rollback that was not needed is no
  * news.
  */
-function hasNews({ steps }: Plan, { revisions, reviewedSteps }: Session): boolean {
+function hasUnreviewedSteps({ steps }: Plan, { revisions, reviewedSteps }: Session): boolean {
   const { rollbackTargets } = stepGraph(steps);
   const turned = steps.filter((step) => step.status === 'failed' || step.status === 'skipped');
   return revisions === 0 || turned.some(({ id }) => !reviewedSteps.includes(id) && !rollbackTargets.has(id));

@@ -168,13 +168,13 @@ export function summaryAction(session: Session, rules: Rules): ModeAction | null
   const blocked = plan.steps.filter(({ id }) => lost.includes(id) && session.editedByPerson.includes(`${id}:status`));
   // Nothing was tried and failed: a person holds these steps back, and has to decide about them.
   if (blocked.length > 0 && blocked.length === lost.length) return { rest: blockedRunEnd(blocked) };
-  const said = run.plannerQuery?.ask === 'summary' ? run.plannerQuery.text.trim() : undefined;
+  const summary = run.plannerQuery?.ask === 'summary' ? run.plannerQuery.text.trim() : undefined;
   const gaveUp = run.failure !== null && run.failure.last.retry_at === null;
-  if (said === undefined && !gaveUp) return { ask: 'summary' };
+  if (summary === undefined && !gaveUp) return { ask: 'summary' };
   const language = sessionLanguage(session, rules);
   // The end of a failed run shows the plan anyway.
   const computed = lost.length > 0 ? [] : [formatPlanSummary(plan, language)];
-  const text = said || [REPLY_WORDING[language].noSummary, ...computed].join('\n\n');
+  const text = summary || [REPLY_WORDING[language].noSummary, ...computed].join('\n\n');
   return lost.length > 0
     ? { rest: { status: 'failed', reason: `not reached: ${lost.join(', ')}`, text } }
     : { rest: { status: 'done', reason: 'completed', text } };

@@ -25,8 +25,8 @@ const en = {
   results: 'What the steps before it found',
   files: 'Files they wrote',
   notes: 'Notes',
-  again: (said: string) =>
-    `It was done once, as you may see above, and a person opened it again${said === '' ? '' : `, saying: ${said}`}`,
+  again: (comment: string) =>
+    `It was done once, as you may see above, and a person opened it again${comment === '' ? '' : `, saying: ${comment}`}`,
   group: 'It belongs to',
   checks: 'It counts as done when these hold (paths as your tools see them)',
   answer:
@@ -45,7 +45,7 @@ const zh: typeof en = {
   results: '之前的步骤得到的结果',
   files: '它们写出的文件',
   notes: '备注',
-  again: (said) => `它曾经完成过（见上文），现在被重新打开${said === '' ? '' : `，对方说：${said}`}`,
+  again: (comment) => `它曾经完成过（见上文），现在被重新打开${comment === '' ? '' : `，对方说：${comment}`}`,
   group: '它属于',
   checks: '以下各项成立才算完成（路径以你的工具所见为准）',
   answer:

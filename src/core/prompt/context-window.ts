@@ -67,8 +67,8 @@ const countImages = (message: ChatMessage): number => (message.role === 'user' ?
 function withoutFirstImages({ images = [], content }: ChatMessage & { role: 'user' }, count: number): ChatMessage {
   const left = images.slice(count);
   const names = images.slice(0, count).map(({ path }) => `work/${path}`);
-  const said = `${content}\n[no longer shown: ${names.join(', ')}; read_file shows an image again]`;
-  return { role: 'user', content: said, ...(left.length > 0 && { images: left }) };
+  const shortened = `${content}\n[no longer shown: ${names.join(', ')}; read_file shows an image again]`;
+  return { role: 'user', content: shortened, ...(left.length > 0 && { images: left }) };
 }
 
 function elideMessage(message: ChatMessage): ChatMessage {

@@ -17,26 +17,29 @@ import { buildStatusBlock, type ToolFacts } from './status-block.ts';
 
 /**
  * Builds the next model request: the system message, the conversation as it was, the messages delivered for the first
- * time, and the daemon's block last. A planner query (`consult`) has a system message and a block of its own.
+ * time, and the daemon's block last. A planner query (`plannerQuery`) has a system message and a block of its own.
  */
 export function buildModelRequest(
   session: Session,
   rules: Rules,
-  carry: readonly string[],
-  { consult, tools = { names: [], notices: [] } }: { consult?: PlannerQuery | undefined; tools?: ToolFacts } = {},
+  deliver: readonly string[],
+  {
+    plannerQuery,
+    tools = { names: [], notices: [] },
+  }: { plannerQuery?: PlannerQuery | undefined; tools?: ToolFacts } = {},
 ): ChatMessage[] {
   const language = sessionLanguage(session, rules);
-  const fresh = carry.flatMap((id) => {
+  const fresh = deliver.flatMap((id) => {
     const message = mapGet(session.messages, id);
     return message ? [toUserMessage(message, session.promptNonce)] : [];
   });
-  const block = consult
-    ? plannerQueryBlock(session, rules, consult, language)
+  const block = plannerQuery
+    ? plannerQueryBlock(session, rules, plannerQuery, language)
     : buildStatusBlock(session, MODEL_WORDING[language], tools);
   const system: ChatMessage =
-    consult && consult !== 'summary'
+    plannerQuery && plannerQuery !== 'summary'
       ? plannerSystemMessage(
-          consult,
+          plannerQuery,
           language,
           runDate(session),
           joinParagraphs(rules.instructions, memorySection(rules.notes, language)),
@@ -60,11 +63,11 @@ function buildSystemText(session: Session, rules: Rules): string {
   const language = sessionLanguage(session, rules);
   const words = MODEL_WORDING[language];
   const agent = getOwn(rules.agents, session.run?.agent ?? '');
-  const told = joinParagraphs(rules.instructions, agent?.instructions);
+  const instructions = joinParagraphs(rules.instructions, agent?.instructions);
   return joinParagraphs(
     words.system(session.name, runDate(session)),
     `${words.protocol}\n${words.marks}`,
-    told && `${words.instructions}\n${told}`,
+    instructions && `${words.instructions}\n${instructions}`,
     skillsSection(rules.notes, agent, language),
     memorySection(rules.notes, language),
   );

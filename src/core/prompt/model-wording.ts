@@ -46,8 +46,8 @@ const en = {
   full: (most: number, left: string) =>
     `${most} items are open, and there are no more than that. Not added (too_many): ${left}. Merge or close some first.`,
   needs: (ids: string) => ` (needs ${ids})`,
-  reopened: (step: string, said: string) =>
-    `A person says that "${step}" is not done yet. It is open again.${said ? ` Their words: ${said}` : ''}`,
+  reopened: (step: string, comment: string) =>
+    `A person says that "${step}" is not done yet. It is open again.${comment ? ` Their words: ${comment}` : ''}`,
   edited: 'A person edited the plan',
   nudge: (call: string, times: number) =>
     `The same call gave the same result ${times} times in a row: ${call}. It will not change; use what you have or look elsewhere.`,
@@ -99,7 +99,7 @@ const zh: typeof en = {
     `最多 ${most} 个事项，现在有 ${open} 个未完成。添加之前，请合并相关的事项，关闭不需要的事项（plan: mark_step skipped）。`,
   full: (most, left) => `已有 ${most} 个未完成的事项，不能再多。没有添加（too_many）：${left}。请先合并或关闭一些。`,
   needs: (ids) => `（需要 ${ids}）`,
-  reopened: (step, said) => `有人说“${step}”还没有完成。它已重新打开。${said ? `原话：${said}` : ''}`,
+  reopened: (step, comment) => `有人说“${step}”还没有完成。它已重新打开。${comment ? `原话：${comment}` : ''}`,
   edited: '有人修改了计划',
   nudge: (call, times) =>
     `同样的调用连续 ${times} 次得到同样的结果：${call}。结果不会变；请利用已有信息，或换个地方找。`,

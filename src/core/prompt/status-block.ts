@@ -22,7 +22,7 @@ export type ToolFacts = { names: readonly string[]; notices: readonly string[] }
  * provider's prefix cache stays valid. Null if there is nothing to say.
  */
 export function buildStatusBlock(session: Session, words: ModelWording, { names, notices }: ToolFacts): string | null {
-  const news = [
+  const updates = [
     ...openItemLines(session, words),
     ...noticeLines(session, words),
     ...notices,
@@ -34,7 +34,7 @@ export function buildStatusBlock(session: Session, words: ModelWording, { names,
   const lines = [
     ...pausedPlanLines(session, words).map(indentContinuation),
     ...planLines(session, words),
-    ...news.map(indentContinuation),
+    ...updates.map(indentContinuation),
   ];
   return lines.length === 0 ? null : lines.join('\n');
 }

@@ -71,13 +71,13 @@ function childReplied(session: Session, known: ChildSession | undefined, event: 
     };
   const { exit, status } = event.reply;
   // A question that arrived while no run was active has not been put to anybody yet.
-  const heard = known.state === 'working' && (run !== null || status === 'waiting');
+  const isFirstReport = known.state === 'working' && (run !== null || status === 'waiting');
   const { plan } = session;
   return {
     ...session,
     children: {
       ...session.children,
-      [event.step]: { ...known, repliedAt: event.at, state: heard ? 'replied' : 'held', reply: event.reply },
+      [event.step]: { ...known, repliedAt: event.at, state: isFirstReport ? 'replied' : 'held', reply: event.reply },
     },
     plan: plan && updateStep(plan, event.step, (step) => withExitStatus(step, exit), event.at),
     run: run && spent ? { ...run, spent, elapsedMs: run.elapsedMs + (usage.ms ?? 0) } : run,

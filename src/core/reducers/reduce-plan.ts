@@ -126,8 +126,8 @@ function personFieldsAfter(session: Session, event: EventOf<'plan.edited'>): str
   if (event.by !== 'person') return theirs;
   const status = event.changes.flatMap((it) => (it.what === 'status' ? [it] : []));
   const again = new Set(status.filter((it) => it.to === 'pending').map((it) => `${it.step}:status`));
-  const settled = status.filter((it) => it.to !== 'pending').map((it) => `${it.step}:status`);
-  return [...new Set([...theirs.filter((one) => !again.has(one)), ...settled, ...fieldsEditedIn(event)])];
+  const statusEdits = status.filter((it) => it.to !== 'pending').map((it) => `${it.step}:status`);
+  return [...new Set([...theirs.filter((one) => !again.has(one)), ...statusEdits, ...fieldsEditedIn(event)])];
 }
 
 /** Drops the fields of removed steps: a planner may give the id to another step. */
@@ -154,7 +154,7 @@ function fieldsEditedIn(event: EventOf<'plan.edited'>): string[] {
  * fresh.
  */
 function claimAfterEdit({ claim, plan }: Session, event: EventOf<'plan.edited'>): Partial<Session> {
-  const settled = new Set(
+  const closed = new Set(
     event.changes.flatMap((it) => (it.what === 'status' || it.what === 'removed' ? [it.step] : [])),
   );
   const checks = event.changes.some(
@@ -165,8 +165,8 @@ function claimAfterEdit({ claim, plan }: Session, event: EventOf<'plan.edited'>)
   );
   const running = runningStep(plan);
   return {
-    claim: claim && (settled.has(claim.step) ? null : checks ? { ...claim, checks: [] } : claim),
-    ...(running && settled.has(running.id) && FRESH_STEP_PROGRESS),
+    claim: claim && (closed.has(claim.step) ? null : checks ? { ...claim, checks: [] } : claim),
+    ...(running && closed.has(running.id) && FRESH_STEP_PROGRESS),
   };
 }
 
@@ -178,8 +178,8 @@ function planAfterEdit(plan: Plan, event: EventOf<'plan.edited'>): Plan {
   const opened = event.changes.some((it) => (it.what === 'status' && it.to === 'pending') || it.what === 'added');
   if (over && opened && openSteps(plan).length > 0) return { ...plan, status: 'paused', reason: 'reopened' };
   const unreached = failedOrBlockedSteps(plan).length > 0;
-  const settled = plan.status !== 'running' && plan.status !== 'cancelled' && plan.steps.length > 0;
-  return settled && !unreached && openSteps(plan).length === 0
+  const isIdle = plan.status !== 'running' && plan.status !== 'cancelled' && plan.steps.length > 0;
+  return isIdle && !unreached && openSteps(plan).length === 0
     ? { ...plan, status: 'completed', reason: 'closed by hand' }
     : plan;
 }

@@ -172,8 +172,8 @@ function reopeningWords({ messages }: Session, { message }: EventOf<'step.reopen
   const known = message === undefined ? undefined : mapGet(messages, message);
   if (!known) return '';
   const command = parseCommand(known);
-  const said = command === null ? known.text : command.name === 'undo' ? command.rest : '';
-  return truncate(said.trim(), 500);
+  const comment = command === null ? known.text : command.name === 'undo' ? command.rest : '';
+  return truncate(comment.trim(), 500);
 }
 
 /** Resets a step that had only started. */

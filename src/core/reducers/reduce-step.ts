@@ -137,19 +137,19 @@ function stepClaimed(session: Session, event: EventOf<'step.claimed'>): Session 
 /** A claim that was refused: a failed tool or check is reported to the model, "not done" restarts the step's count. */
 function claimRefused(session: Session, plan: Plan, event: EventOf<'step.claimed'>, veto: string): Session {
   const iterations = plan.steps.find((step) => step.id === event.step)?.iterations ?? 0;
-  const told = veto === 'tool_failed' || veto === 'check_failed' || veto === 'no_work';
+  const isReportedBack = veto === 'tool_failed' || veto === 'check_failed' || veto === 'no_work';
   const notice: Notice = { seq: event.seq, about: 'refused', step: event.step, veto, evidence: event.evidence };
   return {
     ...session,
     claim: null,
     children: failRefusedChild(session, event),
     askedIfDone: null,
-    graceIterations: told ? session.graceIterations : iterations,
-    notices: told ? [...session.notices, notice] : session.notices,
+    graceIterations: isReportedBack ? session.graceIterations : iterations,
+    notices: isReportedBack ? [...session.notices, notice] : session.notices,
     turn: session.turn && {
       ...session.turn,
       isJudged: true,
-      refusedClaim: told ? { step: event.step, evidence: event.evidence } : null,
+      refusedClaim: isReportedBack ? { step: event.step, evidence: event.evidence } : null,
     },
   };
 }

@@ -20,7 +20,7 @@ import { reduceCheck } from './reduce-step.ts';
  */
 export function reduceModelAnswer(session: Session, event: EventOf<'model.answered'>): Session {
   if (event.consult) return reducePlannerAnswer(session, event, event.consult);
-  const carried = deliveredMessages(session, event);
+  const delivered = deliveredMessages(session, event);
   const turn: Turn = {
     seq: event.seq,
     step: event.step ?? null,
@@ -48,7 +48,7 @@ export function reduceModelAnswer(session: Session, event: EventOf<'model.answer
     {
       ...session,
       messages: discardAnsweredTexts(session.messages, event.carried),
-      conversation: appendItems(session.conversation, ...carried, toAssistantMessage(event)),
+      conversation: appendItems(session.conversation, ...delivered, toAssistantMessage(event)),
       turn,
       stepHistory: appendStepHistory(session),
       ...withoutDelivered(session, event),
@@ -65,12 +65,12 @@ const hasAnsweredQuestion = (turn: Turn | null): boolean =>
 function reducePlannerAnswer(session: Session, event: EventOf<'model.answered'>, ask: PlannerQuery): Session {
   const { run, plan } = session;
   if (!run) return session;
-  const carried = deliveredMessages(session, event);
+  const delivered = deliveredMessages(session, event);
   const tries = (run.plannerQuery?.ask === ask ? run.plannerQuery.tries : 0) + 1;
   const active = activePlan(session);
   return {
     ...session,
-    conversation: carried.length > 0 ? appendItems(session.conversation, ...carried) : session.conversation,
+    conversation: delivered.length > 0 ? appendItems(session.conversation, ...delivered) : session.conversation,
     ...withoutDelivered(session, event),
     plan: active && plan ? bumpRevision({ ...plan, iteration_count: plan.iteration_count + 1 }, event.at) : plan,
     run: {
@@ -263,8 +263,8 @@ function toolResultText(
     const isDaemons = call.state === 'asked' && !isSpawnCall(call);
     return isDaemons || TRUSTED_TOOLS.has(call.name) ? text : dataBlock(nonce, text);
   }
-  const said = interruptionNote(event);
-  return event.output ? `${said}\n${dataBlock(nonce, inlineText(event.output))}` : said;
+  const note = interruptionNote(event);
+  return event.output ? `${note}\n${dataBlock(nonce, inlineText(event.output))}` : note;
 }
 
 function interruptedOutput(event: EventOf<'tool.interrupted'>): string {

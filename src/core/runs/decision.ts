@@ -11,7 +11,7 @@ export type Decision =
   /**
    * call the model, not before `notBefore` (ISO time), for the work or for a planner query; it delivers these messages
    */
-  | { do: 'think'; deliver: string[]; notBefore: string | null; consult?: PlannerQuery }
+  | { do: 'think'; deliver: string[]; notBefore: string | null; plannerQuery?: PlannerQuery }
   /**
    * run this call; a call that was started and has no end was open when a daemon died: run it again only if that is
    * safe

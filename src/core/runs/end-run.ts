@@ -57,8 +57,8 @@ export function interruptOpenCalls(session: Session, why: string, but?: string):
       ? [{ type: 'tool.interrupted', call: checkCallKey(claim, place), outcome: 'unknown', why }]
       : [],
   );
-  const looking = session.fanOut?.state === 'started' ? [listingCallKey(session.fanOut)] : [];
-  const looks = looking.map((call): EventBody => ({ type: 'tool.interrupted', call, outcome: 'unknown', why }));
+  const openListings = session.fanOut?.state === 'started' ? [listingCallKey(session.fanOut)] : [];
+  const listings = openListings.map((call): EventBody => ({ type: 'tool.interrupted', call, outcome: 'unknown', why }));
   const calls = (session.turn?.calls ?? []).flatMap((call): EventBody[] => {
     if (call.key === but) return [];
     if (call.state === 'asked') return [{ type: 'tool.interrupted', call: call.key, outcome: 'not_started', why }];
@@ -67,7 +67,7 @@ export function interruptOpenCalls(session: Session, why: string, but?: string):
     if (call.state === 'started') return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why }];
     return [];
   });
-  return [...calls, ...checks, ...looks];
+  return [...calls, ...checks, ...listings];
 }
 
 /** A child session outlives the run's end: its answer comes as the result of its step, in the plan. */
@@ -88,19 +88,19 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
   const language = sessionLanguage(session, rules);
   const words = REPLY_WORDING[language];
   const plan = activePlan(session);
-  const said =
+  const outcome =
     why.text ??
     (why.status === 'cancelled' ? words.cancelled : why.reason === 'stopped' ? words.stopped : words.pausing);
   const summary = plan && why.status !== 'done' && why.status !== 'waiting' ? [formatPlanSummary(plan, language)] : [];
   const how =
     why.status === 'paused' ? [words.goOn] : why.status === 'failed' && why.reason !== 'ceiling' ? [words.again] : [];
-  const held =
+  const needsApproval =
     plan && why.status !== 'done' && why.status !== 'cancelled'
       ? stepsBlockedByPerson(plan, session.editedByPerson)
       : [];
-  const blocked = held.length > 0 ? [words.personBlocked(firstFew(held).join('; '))] : [];
-  const aside = run.shelvedPlan
-    ? [words.aside(truncate(run.shelvedPlan.goal, MAX_NAMED_CHARS), run.shelvedPlan.id)]
+  const blocked = needsApproval.length > 0 ? [words.personBlocked(firstFew(needsApproval).join('; '))] : [];
+  const shelved = run.shelvedPlan
+    ? [words.shelved(truncate(run.shelvedPlan.goal, MAX_NAMED_CHARS), run.shelvedPlan.id)]
     : [];
   const guessed = why.status === 'done' ? (plan?.steps.filter((step) => step.completed_by === 'timeout') ?? []) : [];
   const assumed = guessed.length > 0 ? [words.assumed(firstFew(guessed.map(shortStep)).join('; '))] : [];
@@ -114,14 +114,14 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
       ? [words.settingsNote(rules.settingsWarning)]
       : [];
   return [
-    said,
+    outcome,
     ...assumed,
     ...unknownAgentNotes(plan, rules, words),
     ...summary,
     ...blocked,
     ...how,
     ...jobs,
-    ...aside,
+    ...shelved,
     ...settings,
   ].join('\n\n');
 }

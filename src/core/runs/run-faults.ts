@@ -26,8 +26,8 @@ export function deadLetterEvents(session: Session, rules: Rules): EventBody[] {
   const owed = runEnd && mapGet(session.messages, runEnd.message);
   const message = owed && !owed.isReplied ? owed.id : session.queue[0];
   if (message === undefined) return [];
-  const said = `${text}\n\n${words.sendAgain}`;
-  return [replyEvent(session, message, { status: 'failed', reason: 'crashes', text: said, plan: null }, language)];
+  const replyText = `${text}\n\n${words.sendAgain}`;
+  return [replyEvent(session, message, { status: 'failed', reason: 'crashes', text: replyText, plan: null }, language)];
 }
 
 const SETTINGS_REASON = 'settings';

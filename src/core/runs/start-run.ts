@@ -88,19 +88,19 @@ function personCheckEvents(session: Session, message: Message): EventBody[] {
   const { claim, runEnd } = session;
   const place = claim ? nextPersonCheck(session, claim) : undefined;
   if (!claim || place === undefined || runEnd?.reason !== 'check') return [];
-  const said = textWithoutCommand(message).trim() || (parseCommand(message)?.name === 'undo' ? 'not done yet' : '');
+  const comment = textWithoutCommand(message).trim() || (parseCommand(message)?.name === 'undo' ? 'not done yet' : '');
   if (
-    said === '' ||
-    (parseCommand(message) === null && classifyIntent(said, { planStatus: 'paused' }).kind === 'continue')
+    comment === '' ||
+    (parseCommand(message) === null && classifyIntent(comment, { planStatus: 'paused' }).kind === 'continue')
   )
     return [];
   const { step, tier } = claim;
-  if (!isConfirmation(said))
-    return [{ type: 'step.claimed', step, tier, evidence: truncate(said, 500), veto: 'check_failed' }];
+  if (!isConfirmation(comment))
+    return [{ type: 'step.claimed', step, tier, evidence: truncate(comment, 500), veto: 'check_failed' }];
   const call = checkCallKey(claim, place);
   const args = JSON.stringify(session.plan?.steps.find((one) => one.id === step)?.done_when?.[place]);
   return [
     { type: 'tool.started', call, name: CHECK_TOOL, args, replay: 'safe' },
-    { type: 'tool.finished', call, ok: true, output: { text: said }, ms: 0 },
+    { type: 'tool.finished', call, ok: true, output: { text: comment }, ms: 0 },
   ];
 }

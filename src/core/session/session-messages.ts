@@ -1,7 +1,7 @@
 import { mapGet, mapSet, type PersistentMap } from '../../base/persistent-collections.ts';
 import type { RenderedTemplate } from '../../protocol/session/event.ts';
 import type { Attachment, ImageFile, MessageOptions } from '../../protocol/session/message.ts';
-import { rootOfFamily, sessionDepth } from './child-session.ts';
+import { rootSessionName, sessionDepth } from './child-session.ts';
 
 export type Message = {
   id: string;
@@ -69,5 +69,5 @@ export function mayGiveOrders(
   senders: readonly string[] | undefined,
 ): boolean {
   if (from === undefined || senders === undefined || senders.includes(from)) return true;
-  return sessionDepth(session) > 0 && rootOfFamily(from) === rootOfFamily(session);
+  return sessionDepth(session) > 0 && rootSessionName(from) === rootSessionName(session);
 }

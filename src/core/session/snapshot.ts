@@ -142,7 +142,7 @@ function withChildNames({ name, children, plan, shelvedPlans, shelvedProgress }:
   return {
     children: called(children),
     plan: plan && inPlan(plan, children),
-    shelvedPlans: mapValues(shelvedPlans, (aside, id) => inPlan(aside, getOwn(shelvedProgress, id)?.children)),
+    shelvedPlans: mapValues(shelvedPlans, (shelved, id) => inPlan(shelved, getOwn(shelvedProgress, id)?.children)),
     shelvedProgress: mapValues(shelvedProgress, (work) => ({
       ...FRESH_PLAN_PROGRESS,
       ...work,

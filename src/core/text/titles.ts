@@ -10,9 +10,9 @@ const POLITE_OPENING =
 
 /** A session's title from its first message: the first line without a polite opening. Null if nothing is left. */
 export function titleFromMessage(text: string): string | null {
-  const said = text.replace(INSTRUCTION_WRAPPER, '').replace(CHILD_TASK_OPENING, '').trim();
-  if (said.startsWith('/')) return null;
-  const line = said.split('\n').find((one) => one.trim() !== '') ?? '';
+  const content = text.replace(INSTRUCTION_WRAPPER, '').replace(CHILD_TASK_OPENING, '').trim();
+  if (content.startsWith('/')) return null;
+  const line = content.split('\n').find((one) => one.trim() !== '') ?? '';
   const bare = line
     .trim()
     .replace(/^#+\s*/, '')

@@ -41,8 +41,8 @@ export type CrashLoopGuard = {
   onIdle(name: string): void;
   onClose(name: string): void;
   /** Delays a session that was blamed and has no work on record that could be given up. */
-  holdIfBlamed(name: string, hasOpenWork: boolean): boolean;
-  listHeld(): UnservedSession[];
+  suspendIfBlamed(name: string, hasOpenWork: boolean): boolean;
+  listSuspended(): UnservedSession[];
   stop(): void;
 };
 
@@ -64,7 +64,7 @@ type CrashLoopOptions = {
 export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }: CrashLoopOptions): CrashLoopGuard {
   const { blamed } = assessed;
   const losses = recordLosses(assessed.losses, write, log);
-  const holds = holdSessions(assessed, losses.against, clock);
+  const suspended = openSuspendedSessions(assessed, losses.against, clock);
   let phase: 'pause' | 'one at a time' | 'all' = losses.inARow() >= CRASH_LOOP_LENGTH ? 'pause' : 'all';
   let queue: OpeningQueue = { waiting: () => [], isComplete: () => true, openWaiting: () => {} };
   let order: string[] = [];
@@ -86,7 +86,7 @@ export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }:
     if (isStopped || phase !== 'one at a time') return;
     const waiting = new Set(queue.waiting());
     if (!order.some((name) => waiting.has(name))) {
-      const found = [...waiting].filter((name) => holds.leftMs(name) === 0);
+      const found = [...waiting].filter((name) => suspended.leftMs(name) === 0);
       if (found.length === 0 && queue.isComplete()) {
         serveAll();
         return;
@@ -121,19 +121,19 @@ export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }:
       if (phase === 'pause') pause();
       cancelStable = clock.after(STABLE_AFTER_MS, losses.endSeries);
     },
-    mayOpen: (name) => holds.leftMs(name) === 0 && (phase === 'all' || name === current),
+    mayOpen: (name) => suspended.leftMs(name) === 0 && (phase === 'all' || name === current),
     takePreviousFailure: previousFailures(blamed),
     onIdle(name) {
       losses.forgive(name);
       advance(name);
     },
     onClose: advance,
-    holdIfBlamed(name, hasOpenWork) {
-      if (hasOpenWork || losses.against(name) !== MAX_CRASHES || holds.has(name)) return false;
-      holds.add(name);
+    suspendIfBlamed(name, hasOpenWork) {
+      if (hasOpenWork || losses.against(name) !== MAX_CRASHES || suspended.has(name)) return false;
+      suspended.add(name);
       return true;
     },
-    listHeld: holds.list,
+    listSuspended: suspended.list,
     stop() {
       isStopped = true;
       cancelNext();
@@ -193,7 +193,7 @@ function previousFailures(blamed: BlameResult['blamed']): CrashLoopGuard['takePr
 }
 
 /** Sessions that are not opened for a while, because they crashed too many daemons. */
-function holdSessions({ blamed, losses }: BlameResult, against: (name: string) => number, clock: Clock) {
+function openSuspendedSessions({ blamed, losses }: BlameResult, against: (name: string) => number, clock: Clock) {
   const since = clock.now().toISOString();
   const until = new Map<string, number>();
   const leftMs = (name: string): number => Math.max(0, (until.get(name) ?? 0) - clock.elapsed());

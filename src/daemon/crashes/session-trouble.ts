@@ -25,16 +25,16 @@ export function classifyTrouble(thrown: unknown): SessionTrouble {
   const path = thrown instanceof Error && 'path' in thrown ? String(thrown.path) : 'a file of the session';
   const error = toDiskError(thrown, 'use', path);
   const why = errorText(error);
-  const told = (is: TroubleKind): SessionTrouble => ({
+  const troubleOf = (is: TroubleKind): SessionTrouble => ({
     is,
     why,
     log: why,
     isTransient: !(error instanceof CorruptLogError),
   });
-  if (error instanceof CorruptLogError || errorCode(error) === 'EIO') return told('quarantined');
-  if (isDiskFull(error)) return told('no room');
-  if (isFileLimit(error)) return told('too many files');
-  if (error instanceof UserError) return told('blocked');
+  if (error instanceof CorruptLogError || errorCode(error) === 'EIO') return troubleOf('quarantined');
+  if (isDiskFull(error)) return troubleOf('no room');
+  if (isFileLimit(error)) return troubleOf('too many files');
+  if (error instanceof UserError) return troubleOf('blocked');
   return { is: 'failing', why, log: error instanceof Error ? (error.stack ?? why) : why, isTransient: true };
 }
 

@@ -69,7 +69,7 @@ export function openDiskMonitor(
     }
   }
 
-  function look(): DiskCapacity {
+  function measure(): DiskCapacity {
     const before = is;
     const left = share();
     if (full && left >= RESUME_FACTOR && clock.elapsed() >= full.probe) {
@@ -88,17 +88,17 @@ export function openDiskMonitor(
   }
 
   function watch(): void {
-    look();
+    measure();
     maintainReserve(reserve, rules(), { is, free }, log);
   }
 
   return {
-    capacity: look,
+    capacity: measure,
     freeReserve: (bytes) => takeFromReserve(reserve, bytes),
     reportFull(error) {
       full ??= { why: errorText(error), probe: 0, pause: PROBE_FIRST_MS };
       full.probe = clock.elapsed() + full.pause;
-      look();
+      measure();
     },
     start(goOn) {
       onRoom = goOn;

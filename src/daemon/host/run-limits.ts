@@ -42,14 +42,14 @@ export function createRunSemaphore(runs: number): RunSemaphore {
   return {
     acquire(since, signal) {
       return new Promise((resolve, reject) => {
-        const held = queue.add(
+        const slot = queue.add(
           () =>
             new Promise<void>((free) => {
               resolve(free);
             }),
           { priority: -since, signal },
         );
-        held.catch(reject);
+        slot.catch(reject);
       });
     },
   };

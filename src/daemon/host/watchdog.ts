@@ -71,10 +71,10 @@ export type WatchdogOptions = {
 export function startWatchdog({ patienceMs = STALL_LIMIT_MS, path, of, slow }: WatchdogOptions = {}): Watchdog {
   const tickMs = patienceMs / TICKS_PER_LIMIT;
   /** Ticks of the main thread; length of the label in bytes. */
-  const beat = new Int32Array(new SharedArrayBuffer(8));
+  const counters = new Int32Array(new SharedArrayBuffer(8));
   const mark = Buffer.from(new SharedArrayBuffer(MARK_BYTES));
   const workerData = {
-    beat,
+    beat: counters,
     mark: new Uint8Array(mark.buffer),
     tickMs,
     ticks: TICKS_PER_LIMIT,
@@ -85,17 +85,17 @@ export function startWatchdog({ patienceMs = STALL_LIMIT_MS, path, of, slow }: W
   // The daemon also works without its watchdog.
   worker.on('error', () => {});
   worker.unref();
-  const timer = setInterval(() => Atomics.add(beat, 0, 1), tickMs / 2);
+  const timer = setInterval(() => Atomics.add(counters, 0, 1), tickMs / 2);
   timer.unref();
   return {
     runGuarded(session, what, run) {
-      if (Atomics.load(beat, 1) > 0) return run();
-      Atomics.store(beat, 1, mark.write(`${session}\n${what}`));
+      if (Atomics.load(counters, 1) > 0) return run();
+      Atomics.store(counters, 1, mark.write(`${session}\n${what}`));
       const began = performance.now();
       try {
         return run();
       } finally {
-        Atomics.store(beat, 1, 0);
+        Atomics.store(counters, 1, 0);
         const ms = performance.now() - began;
         if (ms > SLOW_MS) slow?.(session, what, ms / 1000);
       }

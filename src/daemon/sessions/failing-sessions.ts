@@ -60,12 +60,12 @@ export function createFailingSessions(
   return {
     report(name, trouble, context) {
       const known = failing.get(name);
-      const isNews = known?.is !== trouble.is || known.why !== trouble.why;
+      const isNew = known?.is !== trouble.is || known.why !== trouble.why;
       const since = known?.is === trouble.is ? known.since : clock.now().toISOString();
       const isRetryRequested = known?.isRetryRequested ?? false;
       failing.set(name, { ...trouble, ...context, since, triedAt: clock.elapsed(), isRetryRequested });
       const what = context.isBesideCall ? 'reads nothing new while its call is in flight' : 'cannot be served';
-      if (isNews) log(trouble.is === 'failing' ? 'error' : 'warn', `${name} ${what}: ${trouble.log}`);
+      if (isNew) log(trouble.is === 'failing' ? 'error' : 'warn', `${name} ${what}: ${trouble.log}`);
     },
     mayTry,
     requestRetry(name) {

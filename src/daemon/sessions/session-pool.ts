@@ -106,7 +106,7 @@ export function openSessionPool(open: OpenSession, options: SessionPoolOptions):
     },
     openNames: () => live.keys(),
     counts: () => ({ open: live.size, waiting: waiting.size }),
-    listUnserved: () => [...failing.list(), ...crashLoop.listHeld()],
+    listUnserved: () => [...failing.list(), ...crashLoop.listSuspended()],
     async stop(graceMs) {
       pool.isStopping = true;
       pool.wakeTimes.close();
@@ -199,7 +199,7 @@ async function openWorkerOf(pool: Pool, name: string, entry: PoolEntry): Promise
     entry.worker = worker;
     if (previousFailures.get(name) === last) previousFailures.delete(name);
     entry.since = options.clock.elapsed();
-    if (!crashLoop.holdIfBlamed(name, worker.hadUnfinishedWork)) worker.wake();
+    if (!crashLoop.suspendIfBlamed(name, worker.hadUnfinishedWork)) worker.wake();
     else {
       // It has no work on record that could be given up: all of it waits.
       pool.waiting.add(name);

@@ -25,7 +25,7 @@ type StatusSources = {
  */
 export async function startStatusFile(path: string, sources: StatusSources): Promise<{ stop(): Promise<void> }> {
   let written = '';
-  let said = '';
+  let lastError = '';
   let writing: Promise<void> = Promise.resolve();
   let busy = false;
 
@@ -38,8 +38,8 @@ export async function startStatusFile(path: string, sources: StatusSources): Pro
       await replaceOrOverwrite(path, `${JSON.stringify(status, null, 2)}\n`);
       written = key;
     } catch (error) {
-      if (errorText(error) !== said) sources.log('warn', `${path} could not be written: ${errorText(error)}`);
-      said = errorText(error);
+      if (errorText(error) !== lastError) sources.log('warn', `${path} could not be written: ${errorText(error)}`);
+      lastError = errorText(error);
     }
   }
 

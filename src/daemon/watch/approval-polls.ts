@@ -10,7 +10,7 @@ export type ApprovalPolls = {
 };
 
 /** Reports answers that a person writes into `approvals/`, in sessions that wait for one; others cost nothing. */
-export function openApprovalPolls(paths: WorkspacePaths, heard: (name: string) => void): ApprovalPolls {
+export function openApprovalPolls(paths: WorkspacePaths, onChange: (name: string) => void): ApprovalPolls {
   /** The files of each session where calls wait, as they were when last checked. */
   const seen = new Map<string, string>();
 
@@ -20,7 +20,7 @@ export function openApprovalPolls(paths: WorkspacePaths, heard: (name: string) =
     if (now === '') seen.delete(name);
     else seen.set(name, now);
     // The answer may have been saved before the first check.
-    if (now !== (before ?? '')) heard(name);
+    if (now !== (before ?? '')) onChange(name);
   }
 
   return {

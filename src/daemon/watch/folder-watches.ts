@@ -7,7 +7,7 @@ const RAISE_LIMIT_COMMAND = 'sysctl fs.inotify.max_user_watches=524288 fs.inotif
 
 export type FolderWatcher = Pick<fs.FSWatcher, 'close' | 'on'>;
 /** `fs.watch` for plain folders; replaceable in tests, since a system's limits cannot be reached everywhere. */
-export type WatchFolder = (path: string, heard: (event: string, file: string | null) => void) => FolderWatcher;
+export type WatchFolder = (path: string, onEvent: (event: string, file: string | null) => void) => FolderWatcher;
 
 /** The file watches of this process. */
 export type FolderWatches = {

@@ -28,7 +28,7 @@ type InboxSweepDeps = {
   paths: WorkspacePaths;
   sessions: SessionWatches;
   watches: FolderWatches;
-  lookAt: (path: string) => FolderState | undefined;
+  statFolder: (path: string) => FolderState | undefined;
   /** Whether this file system reports changes at all. */
   local: boolean;
   clock: Clock;
@@ -44,7 +44,7 @@ export function openInboxSweep({
   paths,
   sessions,
   watches,
-  lookAt,
+  statFolder,
   local,
   clock,
   open,
@@ -56,7 +56,7 @@ export function openInboxSweep({
     if (hasMail(sessionPaths(paths.session(name)).inbox)) wake(name);
   };
   const onFolderChange = (name: string | null) => (name === null ? void sweep() : sessions.check(name));
-  const root = watchSessionsFolder({ paths, watches, lookAt }, onFolderChange);
+  const root = watchSessionsFolder({ paths, watches, statFolder }, onFolderChange);
   let sweeping: Promise<void> | null = null;
   let sweepAgain = false;
   const worker = yieldingWorker(clock);
@@ -120,7 +120,7 @@ export function openInboxSweep({
 
 /** The watch on the folder of all sessions. `onChange` gets the name of what changed in it, null if that is unknown. */
 function watchSessionsFolder(
-  { paths, watches, lookAt }: Pick<InboxSweepDeps, 'paths' | 'watches' | 'lookAt'>,
+  { paths, watches, statFolder }: Pick<InboxSweepDeps, 'paths' | 'watches' | 'statFolder'>,
   onChange: (name: string | null) => void,
 ) {
   let watcher: FolderWatcher | null = null;
@@ -138,7 +138,7 @@ function watchSessionsFolder(
   return {
     /** Watches the folder that is there now, and returns its id; undefined if there is none. */
     renew(): string | undefined {
-      const { id } = lookAt(paths.sessions) ?? {};
+      const { id } = statFolder(paths.sessions) ?? {};
       if (id !== watched) watcher?.close();
       if (id !== watched || !watcher) watcher = watch();
       watched = id;
@@ -147,7 +147,7 @@ function watchSessionsFolder(
     /** There is no watch, or it is on another folder than the one there now. */
     isLost(): boolean {
       try {
-        return !watcher || lookAt(paths.sessions)?.id !== watched;
+        return !watcher || statFolder(paths.sessions)?.id !== watched;
       } catch {
         return true;
       }

@@ -24,7 +24,7 @@ export type LostEventDetector = {
 };
 
 /** Starts the detector; `look` receives the reason for each check. */
-export function detectLostEvents(clock: Clock, look: (why: string) => void): LostEventDetector {
+export function detectLostEvents(clock: Clock, onSuspected: (why: string) => void): LostEventDetector {
   let last = { steady: clock.elapsed(), wall: clock.now().getTime() };
   let calls = 0;
   let due: NodeJS.Timeout | null = null;
@@ -38,7 +38,7 @@ export function detectLostEvents(clock: Clock, look: (why: string) => void): Los
     due = setTimeout(() => {
       due = null;
       looked = clock.elapsed();
-      look(why);
+      onSuspected(why);
     }, wait);
     due.unref();
   }

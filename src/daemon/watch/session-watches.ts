@@ -43,126 +43,17 @@ export type SessionHandlers = {
 type SessionWatchDeps = {
   paths: WorkspacePaths;
   watches: FolderWatches;
-  lookAt: (path: string) => FolderState | undefined;
-  hear: SessionHandlers;
+  statFolder: (path: string) => FolderState | undefined;
+  handlers: SessionHandlers;
   clock: Clock;
 };
 
 /** What is known of each session, with one watch each as long as there are watches. */
-export function openSessionWatches({ paths, watches, lookAt, hear, clock }: SessionWatchDeps): SessionWatches {
-  const sessions = new Map<string, WatchedSession>();
-  const polled = new Set<string>();
-  let closed = false;
-
-  function hold(name: string, known: WatchedSession, on: 'inbox' | 'folder'): void {
-    known.watcher?.close();
-    const inbox = sessionPaths(paths.session(name)).inbox;
-    known.watcher =
-      on === 'inbox'
-        ? watches.watch(inbox, (event, file) => {
-            known.lastUsed = clock.elapsed();
-            // A folder's own removal is reported under its own name.
-            if (event === 'rename' && (file === null || file === 'inbox')) see(name);
-            if (file === null || !file.startsWith('.') || file === WAKE_NAME) hear.session(name);
-          })
-        : watches.watch(paths.session(name), () => see(name));
-    known.on = known.watcher ? on : 'nothing';
-    known.watcher?.on('error', () => letGo(name, known));
-    if (known.watcher) polled.delete(name);
-    else polled.add(name);
-  }
-
-  function letGo(name: string, known: WatchedSession): void {
-    Object.assign(known, { watcher: null, on: 'nothing' });
-    polled.add(name);
-  }
-
-  function see(name: string): void {
-    if (closed) return;
-    try {
-      const folder = isSessionFolder(name) ? lookAt(paths.session(name)) : undefined;
-      const known = sessions.get(name);
-      if (known && known.folder !== folder?.id) forget(name);
-      if (!folder) return;
-      const now = sessions.get(name);
-      if (now) compare(name, now);
-      else adopt(name, folder.id);
-    } catch (error) {
-      if (errorCode(error) === 'ENOENT') return;
-      // A folder that cannot be read is not missing: opening the session reports why, and it is polled until then.
-      unseen(name);
-    }
-  }
-
-  function adopt(name: string, folder: string): void {
-    const known: WatchedSession = {
-      folder,
-      watcher: null,
-      on: 'nothing',
-      inbox: undefined,
-      lastUsed: Number.NEGATIVE_INFINITY,
-    };
-    sessions.set(name, known);
-    rewatch(name, known);
-    hear.found(name);
-  }
-
-  /** First the watch, then the check: what arrives in between is seen by one of them. */
-  function rewatch(name: string, known: WatchedSession): void {
-    const { inbox } = sessionPaths(paths.session(name));
-    hold(name, known, 'inbox');
-    known.inbox = lookAt(inbox);
-    if (known.inbox || watches.limit !== null) return;
-    hold(name, known, 'folder');
-    known.inbox = lookAt(inbox);
-    if (known.watcher && known.inbox) hold(name, known, 'inbox');
-  }
-
-  function compare(name: string, known: WatchedSession): void {
-    const before = known.inbox;
-    const now = lookAt(sessionPaths(paths.session(name)).inbox);
-    known.inbox = now;
-    const isOther = before?.id !== now?.id;
-    if (isOther || known.on === 'nothing') {
-      if (isOther || watches.mayBeTried) rewatch(name, known);
-      if (isOther && now) (before ? hear.session : hear.found)(name);
-    }
-    if (before && now && !isOther && mayHaveChanged(before, now)) {
-      if (before.mtime !== now.mtime) known.lastUsed = clock.elapsed();
-      if (known.on === 'nothing') swap(name, known);
-      hear.session(name);
-    }
-  }
-
-  function unseen(name: string): void {
-    if (!sessions.has(name)) {
-      sessions.set(name, { folder: '', watcher: null, on: 'nothing', inbox: undefined, lastUsed: clock.elapsed() });
-    }
-    if (sessions.get(name)?.on === 'nothing') polled.add(name);
-    hear.session(name);
-  }
-
-  function forget(name: string): void {
-    sessions.get(name)?.watcher?.close();
-    sessions.delete(name);
-    polled.delete(name);
-    hear.gone(name);
-  }
-
-  /** If watches are short, an active session takes over the watch of the one that has been quiet longest. */
-  function swap(name: string, known: WatchedSession): void {
-    if (watches.limit === null) return;
-    let quiet: [string, WatchedSession] | undefined;
-    for (const one of sessions) if (one[1].watcher && (!quiet || one[1].lastUsed < quiet[1].lastUsed)) quiet = one;
-    if (!quiet || quiet[1].lastUsed > clock.elapsed() - QUIET_MS) return;
-    const [other, its] = quiet;
-    its.watcher?.close();
-    letGo(other, its);
-    watches.withOneFree(() => rewatch(name, known));
-  }
-
+export function openSessionWatches(deps: SessionWatchDeps): SessionWatches {
+  const it: WatchState = { ...deps, sessions: new Map(), polled: new Set(), isClosed: false };
+  const { sessions, polled } = it;
   return {
-    check: see,
+    check: (name) => check(it, name),
     has: (name) => sessions.has(name),
     names: () => [...sessions.keys()],
     count: () => sessions.size,
@@ -175,10 +66,127 @@ export function openSessionWatches({ paths, watches, lookAt, hear, clock }: Sess
       return name;
     },
     close() {
-      closed = true;
+      it.isClosed = true;
       for (const { watcher } of sessions.values()) watcher?.close();
     },
   };
+}
+
+type WatchState = SessionWatchDeps & {
+  sessions: Map<string, WatchedSession>;
+  polled: Set<string>;
+  isClosed: boolean;
+};
+
+function startWatch(it: WatchState, name: string, known: WatchedSession, on: 'inbox' | 'folder'): void {
+  const { paths, watches, handlers, clock, polled } = it;
+  known.watcher?.close();
+  const inbox = sessionPaths(paths.session(name)).inbox;
+  known.watcher =
+    on === 'inbox'
+      ? watches.watch(inbox, (event, file) => {
+          known.lastUsed = clock.elapsed();
+          // A folder's own removal is reported under its own name.
+          if (event === 'rename' && (file === null || file === 'inbox')) check(it, name);
+          if (file === null || !file.startsWith('.') || file === WAKE_NAME) handlers.session(name);
+        })
+      : watches.watch(paths.session(name), () => check(it, name));
+  known.on = known.watcher ? on : 'nothing';
+  known.watcher?.on('error', () => pollInstead(it, name, known));
+  if (known.watcher) polled.delete(name);
+  else polled.add(name);
+}
+
+function pollInstead({ polled }: WatchState, name: string, known: WatchedSession): void {
+  Object.assign(known, { watcher: null, on: 'nothing' });
+  polled.add(name);
+}
+
+function check(it: WatchState, name: string): void {
+  if (it.isClosed) return;
+  const { sessions } = it;
+  try {
+    const folder = isSessionFolder(name) ? it.statFolder(it.paths.session(name)) : undefined;
+    const known = sessions.get(name);
+    if (known && known.folder !== folder?.id) forget(it, name);
+    if (!folder) return;
+    const now = sessions.get(name);
+    if (now) checkInbox(it, name, now);
+    else addSession(it, name, folder.id);
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return;
+    // A folder that cannot be read is not missing: opening the session reports why, and it is polled until then.
+    pollUnreadable(it, name);
+  }
+}
+
+function addSession(it: WatchState, name: string, folder: string): void {
+  const known: WatchedSession = {
+    folder,
+    watcher: null,
+    on: 'nothing',
+    inbox: undefined,
+    lastUsed: Number.NEGATIVE_INFINITY,
+  };
+  it.sessions.set(name, known);
+  rewatch(it, name, known);
+  it.handlers.found(name);
+}
+
+/** First the watch, then the check: what arrives in between is seen by one of them. */
+function rewatch(it: WatchState, name: string, known: WatchedSession): void {
+  const { inbox } = sessionPaths(it.paths.session(name));
+  startWatch(it, name, known, 'inbox');
+  known.inbox = it.statFolder(inbox);
+  if (known.inbox || it.watches.limit !== null) return;
+  startWatch(it, name, known, 'folder');
+  known.inbox = it.statFolder(inbox);
+  if (known.watcher && known.inbox) startWatch(it, name, known, 'inbox');
+}
+
+function checkInbox(it: WatchState, name: string, known: WatchedSession): void {
+  const { handlers, watches } = it;
+  const before = known.inbox;
+  const now = it.statFolder(sessionPaths(it.paths.session(name)).inbox);
+  known.inbox = now;
+  const isOther = before?.id !== now?.id;
+  if (isOther || known.on === 'nothing') {
+    if (isOther || watches.mayBeTried) rewatch(it, name, known);
+    if (isOther && now) (before ? handlers.session : handlers.found)(name);
+  }
+  if (before && now && !isOther && mayHaveChanged(before, now)) {
+    if (before.mtime !== now.mtime) known.lastUsed = it.clock.elapsed();
+    if (known.on === 'nothing') takeOverWatch(it, name, known);
+    handlers.session(name);
+  }
+}
+
+function pollUnreadable({ sessions, polled, handlers, clock }: WatchState, name: string): void {
+  if (!sessions.has(name)) {
+    sessions.set(name, { folder: '', watcher: null, on: 'nothing', inbox: undefined, lastUsed: clock.elapsed() });
+  }
+  if (sessions.get(name)?.on === 'nothing') polled.add(name);
+  handlers.session(name);
+}
+
+function forget({ sessions, polled, handlers }: WatchState, name: string): void {
+  sessions.get(name)?.watcher?.close();
+  sessions.delete(name);
+  polled.delete(name);
+  handlers.gone(name);
+}
+
+/** If watches are short, an active session takes over the watch of the one that has been quiet longest. */
+function takeOverWatch(it: WatchState, name: string, known: WatchedSession): void {
+  const { watches, sessions, clock } = it;
+  if (watches.limit === null) return;
+  let quiet: [string, WatchedSession] | undefined;
+  for (const one of sessions) if (one[1].watcher && (!quiet || one[1].lastUsed < quiet[1].lastUsed)) quiet = one;
+  if (!quiet || quiet[1].lastUsed > clock.elapsed() - QUIET_MS) return;
+  const [other, its] = quiet;
+  its.watcher?.close();
+  pollInstead(it, other, its);
+  watches.withOneFree(() => rewatch(it, name, known));
 }
 
 /** A change this recent may have the same timestamp as one after the check: timestamps have a limited resolution. */

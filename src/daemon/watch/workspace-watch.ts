@@ -54,41 +54,41 @@ export type WatchOptions = {
  */
 export async function watchWorkspace(
   workspace: Workspace,
-  hear: WatchHandlers,
+  handlers: WatchHandlers,
   options: WatchOptions,
 ): Promise<WorkspaceWatch> {
   const { log, clock, open, watch = fs.watch, typeOf = readFsType } = options;
   const { paths } = workspace;
   const { local, name: kind } = fileSystemAt(paths.sessions, typeOf);
-  const lookAt = createFolderStat(paths.own);
+  const statFolder = createFolderStat(paths.own);
   const warning = createWarnOnce((text) => log('warn', text));
 
-  const beat = detectLostEvents(clock, (why) => {
+  const lostEvents = detectLostEvents(clock, (why) => {
     log('info', `${why}: checking every session`);
-    hear.settings();
+    handlers.settings();
     void rounds.sweep();
   });
   const watches = openFolderWatches({
     watch,
     local,
-    onEvent: beat.countEvent,
-    onFailed: beat.suspectLoss,
+    onEvent: lostEvents.countEvent,
+    onFailed: lostEvents.suspectLoss,
     say: warning.say,
   });
-  const sessions = openSessionWatches({ paths, watches, lookAt, hear, clock });
-  const approvals = openApprovalPolls(paths, hear.session);
+  const sessions = openSessionWatches({ paths, watches, statFolder, handlers, clock });
+  const approvals = openApprovalPolls(paths, handlers.session);
   const rounds = openInboxSweep({
-    ...{ paths, sessions, watches, lookAt, local, clock, open },
-    wake: hear.session,
+    ...{ paths, sessions, watches, statFolder, local, clock, open },
+    wake: handlers.session,
     onComplete: warning.forget,
     onFailed(why) {
       warning.say(`checking the sessions failed and is retried: ${why}`);
-      beat.suspectLoss('an earlier check failed');
+      lostEvents.suspectLoss('an earlier check failed');
     },
   });
 
   // A plain watch, set before the first sweep: chokidar reads before it watches (docs/decisions/0002).
-  const settings = await watchSettings(paths, hear.settings, log);
+  const settings = await watchSettings(paths, handlers.settings, log);
   if (!local) {
     warning.say(
       `${paths.sessions} is on ${kind}, where changes made elsewhere are not reported: inboxes are polled, open sessions each second, all each 30 s`,
@@ -97,7 +97,7 @@ export async function watchWorkspace(
   await rounds.sweep();
   const timers = [
     setInterval(() => {
-      hear.settings();
+      handlers.settings();
       if (rounds.isDue()) void rounds.sweep();
     }, SWEEP_MS),
     setInterval(() => {
@@ -114,7 +114,7 @@ export async function watchWorkspace(
     wakeAllWithMail: rounds.wakeAllWithMail,
     watchApprovals: approvals.check,
     async close() {
-      beat.stop();
+      lostEvents.stop();
       for (const timer of timers) clearInterval(timer);
       rounds.close();
       sessions.close();
@@ -125,14 +125,14 @@ export async function watchWorkspace(
 
 /** Logs a warning once, until it is reset or another warning is logged. */
 function createWarnOnce(say: (text: string) => void) {
-  let said = '';
+  let lastWarning = '';
   return {
     say(text: string) {
-      if (text !== said) say(text);
-      said = text;
+      if (text !== lastWarning) say(text);
+      lastWarning = text;
     },
     forget() {
-      said = '';
+      lastWarning = '';
     },
   };
 }

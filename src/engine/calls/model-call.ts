@@ -32,28 +32,31 @@ export async function callModel(
   signal: AbortSignal,
 ): Promise<EventBody[]> {
   const { session } = sessionLog;
-  const { deliver, consult } = decision;
+  const { deliver, plannerQuery } = decision;
   let messages: ChatMessage[] = [];
   let began = ports.clock.elapsed();
   ports.store.live.begin();
   await sessionLog.sync();
   await cleanUpCalls(ports, sessionLog);
   try {
-    const notices = consult
+    const notices = plannerQuery
       ? []
       : [
           ...(await ports.tools.refresh({ work: () => ports.store.work(session.run?.folder), signal })),
           ...(ports.jobs?.listUnreported() ?? []),
         ];
-    const tools = consult ? [] : listOfferedTools(session, ports, rules);
+    const tools = plannerQuery ? [] : listOfferedTools(session, ports, rules);
     messages = sessionLog.runGuarded('building a request', () =>
-      buildModelRequest(session, rules, deliver, { consult, tools: { names: tools.map(({ name }) => name), notices } }),
+      buildModelRequest(session, rules, deliver, {
+        plannerQuery,
+        tools: { names: tools.map(({ name }) => name), notices },
+      }),
     );
     began = ports.clock.elapsed();
     const image: ModelRequest['image'] = (one) => ports.store.image(one);
     const request = { messages, tools, model: session.run?.model, image };
     const answer = await ports.model.ask(request, { signal, onText: (delta) => ports.store.live.write(delta) });
-    if (!consult) ports.jobs?.markAllReported();
+    if (!plannerQuery) ports.jobs?.markAllReported();
     const ms = Math.round(ports.clock.elapsed() - began);
     const step = runningStep(activePlan(session))?.id;
     return [
@@ -64,7 +67,7 @@ export async function callModel(
         carried: decision.deliver,
         seen: session.seq,
         ...(step !== undefined && { step }),
-        ...(decision.consult && { consult: decision.consult, calls: [] }),
+        ...(decision.plannerQuery && { consult: decision.plannerQuery, calls: [] }),
       },
     ];
   } catch (error) {

@@ -30,9 +30,9 @@ const MAX_URGENT = 64;
 
 /**
  * Whether to check again soon: `pending`, something is not ready yet; `more`, more is ready than fits in one round;
- * `held`, more is there than the session has room for.
+ * `isFull`, more is there than the session has room for.
  */
-export type AdmissionResult = { pending: boolean; more: boolean; held: boolean };
+export type AdmissionResult = { pending: boolean; more: boolean; isFull: boolean };
 
 /** Whether a session that was full has room for another round. During a run it does not. */
 export const canAdmitBatch = (session: Session): boolean =>
@@ -49,18 +49,18 @@ const countUnanswered = ({ unanswered, unpublishedReplies }: Session): number =>
 export async function admitMessages(
   store: SessionStore,
   sessionLog: SessionLog,
-  { held, senders, room = true }: { held: boolean; senders: OrderSenders; room?: boolean },
+  { isFull, senders, room = true }: { isFull: boolean; senders: OrderSenders; room?: boolean },
 ): Promise<AdmissionResult> {
   if (!room) {
     const { pending } = await admitBatch(store, sessionLog, true, senders, stopsWork);
-    return { pending, more: false, held };
+    return { pending, more: false, isFull };
   }
-  for (let full = held && !canAdmitBatch(sessionLog.session); ; ) {
+  for (let full = isFull && !canAdmitBatch(sessionLog.session); ; ) {
     const { pending, more } = await admitBatch(store, sessionLog, full, senders);
     full ||= countUnanswered(sessionLog.session) > MAX_UNANSWERED - BATCH_SIZE;
-    if (senders === 'unknown') return { pending, more: false, held };
+    if (senders === 'unknown') return { pending, more: false, isFull };
     // Messages found together while no run is on are separate tasks: a run started in between would absorb them.
-    if (!more || full || sessionLog.session.run) return { pending, more: more && !full, held: more && full };
+    if (!more || full || sessionLog.session.run) return { pending, more: more && !full, isFull: more && full };
   }
 }
 

@@ -14,7 +14,7 @@ export async function sendToChild(
 ): Promise<void> {
   const { step, child, attempt, message } = decision;
   await sessionLog.sync();
-  const heard = await ports.children.send(child, message);
+  const sent = await ports.children.send(child, message);
   const { id, command, options: { folder, limits } = {} } = message;
   await sessionLog.record([
     {
@@ -28,7 +28,7 @@ export async function sendToChild(
       ...(limits && { limits }),
     },
   ]);
-  if (heard === 'gone') await recordChildReplies(ports, sessionLog);
+  if (sent === 'gone') await recordChildReplies(ports, sessionLog);
 }
 
 /** Logs the replies of child sessions, then moves them out of their outboxes. */

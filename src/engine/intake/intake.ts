@@ -51,17 +51,17 @@ export function openIntake(
       // Messages not taken now stay in the inbox; the daemon wakes every such session when there is room again.
       const room = ports.diskCapacity() === 'plenty';
       const { pending, more, ...admitted } = await admitMessages(ports.store, sessionLog, {
-        held: isInboxFull,
+        isFull: isInboxFull,
         senders,
         room,
       });
-      isInboxFull = admitted.held;
+      isInboxFull = admitted.isFull;
       await recordChildReplies(ports, sessionLog);
       await approvalSync.readAnswers();
-      const { settling } = await planSync.readEdits();
+      const { isPending } = await planSync.readEdits();
       isCaughtUp ||= !more;
       isDue ||= more;
-      return { isPending: !more && (pending || settling) };
+      return { isPending: !more && (pending || isPending) };
     },
   };
 }

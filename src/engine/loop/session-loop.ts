@@ -70,7 +70,7 @@ export async function openSessionLoop(ports: SessionPorts, rules: () => Promise<
     intake.request();
     signal.ring();
   };
-  const withNotes = holdNotesPerRun(() => ports.notes?.() ?? NO_NOTES);
+  const withNotes = cacheNotesPerRun(() => ports.notes?.() ?? NO_NOTES);
   return {
     ...{ ports, sessionLog, planSync, approvalSync, intake, signal },
     alarm: createAlarm(clock, wake),
@@ -114,12 +114,12 @@ export async function takeIn({ intake, signal, alarm }: SessionLoop, rules: Rule
  * of its own). They stand at the beginning of each request, and a changed beginning costs the provider's cache. Kept in
  * memory only: a run continued after a restart of the daemon reads them again.
  */
-function holdNotesPerRun(read: () => Notes): (session: Session, rules: Rules) => Rules {
-  let held: { run: string; notes: Notes } | null = null;
+function cacheNotesPerRun(read: () => Notes): (session: Session, rules: Rules) => Rules {
+  let cached: { run: string; notes: Notes } | null = null;
   return ({ run }, rules) => {
     if (!run) return rules;
-    if (held?.run !== run.message) held = { run: run.message, notes: read() };
-    return { ...rules, notes: held.notes };
+    if (cached?.run !== run.message) cached = { run: run.message, notes: read() };
+    return { ...rules, notes: cached.notes };
   };
 }
 

@@ -24,26 +24,26 @@ export function openApprovalSync(
   log: (text: string) => void,
 ): ApprovalSync {
   let writtenState: Session['approvals'] | null = null;
-  let said = '';
+  let lastLogged = '';
 
   const logOnce = (text: string): void => {
-    if (text !== said) log(text);
-    said = text;
+    if (text !== lastLogged) log(text);
+    lastLogged = text;
   };
 
   const kept = async (events: EventBody[]): Promise<EventBody[]> => {
-    const settled: EventBody[] = [];
+    const ready: EventBody[] = [];
     for (const event of events) {
-      if (event.type !== 'approval.answered' || event.always === undefined) settled.push(event);
+      if (event.type !== 'approval.answered' || event.always === undefined) ready.push(event);
       else {
         const { always, ...rest } = event;
         const why = await files.addAllowRule(always);
         if (why !== null)
           log(`the rule { "allow": ${JSON.stringify(always)} } was not added: ${why}. The call runs once`);
-        settled.push(why === null ? event : rest);
+        ready.push(why === null ? event : rest);
       }
     }
-    return settled;
+    return ready;
   };
 
   const bringUpToDate = async (): Promise<void> => {
@@ -51,8 +51,8 @@ export function openApprovalSync(
     const there = await files.list();
     for (const id of there) if (id !== open?.id && id !== lastDecided?.id) await files.archive(id, undefined);
     // If nobody could be asked, there never was a file.
-    const isNews = writtenState !== null && writtenState.lastDecided !== lastDecided;
-    if (lastDecided && lastDecided.id > 0 && (isNews || there.includes(lastDecided.id)))
+    const isNewDecision = writtenState !== null && writtenState.lastDecided !== lastDecided;
+    if (lastDecided && lastDecided.id > 0 && (isNewDecision || there.includes(lastDecided.id)))
       await files.archive(lastDecided.id, formatApprovalFile(lastDecided));
     if (open && (await files.read(open.id)) === undefined) await files.write(open.id, formatApprovalFile(open));
   };
@@ -70,13 +70,13 @@ export function openApprovalSync(
       else if (answer.decision !== null) {
         const deny = answer.decision === 'deny';
         const always = answer.decision === 'always' ? answer.always : null;
-        const said = {
+        const decided = {
           decision: deny ? 'deny' : 'allow',
           by: 'file',
           why: deny ? DENIED_BY_PERSON : '',
           always,
         } as const;
-        await sessionLog.record(await kept(approvalAnsweredEvents(sessionLog.session, said)));
+        await sessionLog.record(await kept(approvalAnsweredEvents(sessionLog.session, decided)));
       }
     },
     async writeFiles() {

@@ -29,7 +29,7 @@ export type PlanSync = {
    * Takes in what people saved. One lstat if nobody did. Returns whether a save is unfinished and must be checked
    * again; `final`: there will be no other check before the reply.
    */
-  readEdits(how?: { final: boolean }): Promise<{ settling: boolean }>;
+  readEdits(how?: { final: boolean }): Promise<{ isPending: boolean }>;
   /** Updates the file from the log, unless it holds a save that cannot be read. */
   writePlan(): Promise<void>;
   /** Schedules a write within 200 ms, or five seconds if writing is slow; `onWriteDue` is called then. */
@@ -98,7 +98,7 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
   return {
     async readEdits({ final } = { final: false }) {
       await edits.take(await file.detectEdits(final), final);
-      return { settling: edits.isSettling() };
+      return { isPending: edits.isPending() };
     },
     writePlan: flush,
     scheduleWrite,
@@ -185,7 +185,7 @@ function openPlanEdits(file: PlanFile, sessionLog: SessionLog, clock: Clock, onR
     /** The file holds a save that cannot be read, and is not replaced. */
     hasUnreadable: () => unreadableSave !== null,
     /** That save may be unfinished, and is looked at again. */
-    isSettling: () => unreadableSave !== null && !unreadableSave.reported,
+    isPending: () => unreadableSave !== null && !unreadableSave.reported,
   };
 }
 

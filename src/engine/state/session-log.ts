@@ -48,15 +48,15 @@ export type SessionLog = {
 type ReducedState = { session: Session; left: Plan | null; mark: LogPosition };
 
 /** Randomness enters here: every start of a budget window is logged with a prompt nonce of its own. */
-function addNonce(body: EventBody, seal: SessionPorts['createNonce']): EventBody {
-  return body.type === 'run.started' || body.type === 'run.resumed' ? { ...body, seal: seal() } : body;
+function addNonce(body: EventBody, createNonce: SessionPorts['createNonce']): EventBody {
+  return body.type === 'run.started' || body.type === 'run.resumed' ? { ...body, seal: createNonce() } : body;
 }
 
 export async function openSessionLog(
   name: string,
   journal: EventLog,
   snapshots: Snapshots,
-  seal: SessionPorts['createNonce'],
+  createNonce: SessionPorts['createNonce'],
   step: RunGuarded = (_, run) => run(),
 ): Promise<SessionLog> {
   let session = emptySession(name);
@@ -66,8 +66,8 @@ export async function openSessionLog(
   let replayedPlans: Plan[] = [];
   let snapshotAt = LOG_START;
   let sizeCheck = { seq: 0, bytes: 0 };
-  const startFrom = (held: ReducedState) => {
-    ({ session, left: lastLeft, mark: snapshotAt } = held);
+  const startFrom = (state: ReducedState) => {
+    ({ session, left: lastLeft, mark: snapshotAt } = state);
     versions = session.plan ? [session.plan] : [];
   };
   const reduceNext = (event: Event) => {
@@ -91,7 +91,7 @@ export async function openSessionLog(
     async record(bodies) {
       if (bodies.length === 0) return session.seq;
       const opening: EventBody[] = session.seq === 0 ? [{ type: 'session.opened', format: 1, key: name }] : [];
-      for (const event of await journal.append([...opening, ...bodies.map((body) => addNonce(body, seal))]))
+      for (const event of await journal.append([...opening, ...bodies.map((body) => addNonce(body, createNonce))]))
         reduceNext(event);
       return session.seq;
     },
@@ -99,8 +99,8 @@ export async function openSessionLog(
     async planAt(id, revision) {
       if (revision < 1 || (session.plan?.id === id && revision > session.plan.revision)) return undefined;
       const is = (plan: Plan) => plan.id === id && plan.revision === revision;
-      const held = versions.findLast(is) ?? replayedPlans.find(is);
-      if (held) return held;
+      const known = versions.findLast(is) ?? replayedPlans.find(is);
+      if (known) return known;
       const found = await replayPlanAt(name, journal, id, revision, step);
       // An editor that never rereads its file saves from the same version each time.
       if (found) replayedPlans = [found];
@@ -144,25 +144,25 @@ async function restoreState(
   name: string,
   journal: EventLog,
   snapshots: Snapshots,
-  startFrom: (held: ReducedState) => void,
+  startFrom: (state: ReducedState) => void,
   reduceNext: (event: Event) => void,
 ): Promise<void> {
   const snapshot = await snapshots.load();
   const meaning = snapshot && stateFromSnapshot(snapshot.state, name);
-  let held =
+  let restored =
     snapshot && meaning && meaning.session.seq === snapshot.mark.seq ? { ...meaning, mark: snapshot.mark } : undefined;
-  if (held?.current) {
-    startFrom(held);
-    if ((await journal.read(reduceNext, held.mark)) === 'read') return;
+  if (restored?.current) {
+    startFrom(restored);
+    if ((await journal.read(reduceNext, restored.mark)) === 'read') return;
     startFrom({ session: emptySession(name), left: null, mark: LOG_START });
-    held = undefined;
+    restored = undefined;
   }
   let from: number | undefined;
   await journal.read((event) => {
     if (from === undefined) {
       from = 0;
       if (event.seq > 1) {
-        const replayedPlans = stateBefore(event.seq, held);
+        const replayedPlans = stateBefore(event.seq, restored);
         startFrom(replayedPlans);
         from = replayedPlans.mark.seq;
       }
@@ -172,8 +172,8 @@ async function restoreState(
 }
 
 /** The state before the oldest event that is kept. */
-function stateBefore(seq: number, held: ReducedState | undefined): ReducedState {
-  if (held && held.mark.seq >= seq - 1) return held;
+function stateBefore(seq: number, restored: ReducedState | undefined): ReducedState {
+  if (restored && restored.mark.seq >= seq - 1) return restored;
   throw new UserError(
     `The event log begins with event ${seq}: earlier events were removed, and the snapshot that replaced them is missing. Restore snapshot.json from a backup, or move the session folder away; the daemon does not serve this session until then.`,
   );

@@ -61,14 +61,14 @@ type OpenSession = SessionSetup & {
   requests: PersonRequests;
   conversation: Conversation;
   facts: (session: SessionState) => SessionUpdate[];
-  tell: (updates: readonly SessionUpdate[]) => Promise<void>;
+  send: (updates: readonly SessionUpdate[]) => Promise<void>;
   state: SessionState | undefined;
   /** Messages the editor shows itself. */
   own: Set<string>;
   /** Names of messages that were taken back before any daemon took them, by id. */
   withdrawn: Set<string>;
   /** A reply that is not told, since the editor asks the same. */
-  held: Reply | null;
+  heldReply: Reply | null;
 };
 
 export function openEditorSession(setup: SessionSetup): EditorSession {
@@ -113,40 +113,40 @@ function openParts(setup: SessionSetup): OpenSession {
       onUnanswered: () => void leaveUnanswered(it),
       onError: (error) => complain(`The answer of the editor was not sent: ${String(error)}`),
     }),
-    async tell(updates) {
+    async send(updates) {
       for (const update of updates) await editor.notify(methods.client.session.update, { sessionId: name, update });
     },
-    ...{ state: undefined, withdrawn: new Set(), held: null },
+    ...{ state: undefined, withdrawn: new Set(), heldReply: null },
   };
   return it;
 }
 
 /** The person dismissed what they were asked: the turn is over, and what waits can be answered elsewhere. */
 async function leaveUnanswered(it: OpenSession): Promise<void> {
-  await it.tell(it.held ? it.conversation.reply(it.held) : []);
-  it.held = null;
-  if (it.state) it.turns.settle(it.state, it.requests.isOpen());
+  await it.send(it.heldReply ? it.conversation.reply(it.heldReply) : []);
+  it.heldReply = null;
+  if (it.state) it.turns.endFinished(it.state, it.requests.isOpen());
 }
 
 /** Tells what happens until the session is closed or gone. It ends with an error, so that nobody waits for ever. */
 async function follow(it: OpenSession, onReady: () => void, isKnown: Promise<void>): Promise<never> {
-  const { client, name, end, conversation, tell } = it;
+  const { client, name, end, conversation, send } = it;
   try {
     for await (const seen of client.watch(name, end.signal)) {
       if (seen.is === 'text') {
-        await tell(conversation.live(seen.text));
+        await send(conversation.live(seen.text));
         continue;
       }
       const isFirst = it.state === undefined;
       it.state = seen.session;
-      if (seen.is === 'event') await tellEvent(it, seen.event, seen.session);
+      if (seen.is === 'event') await sendEvent(it, seen.event, seen.session);
       else {
-        if (isFirst && it.replay) await tellPast(it, seen.session.seq);
+        if (isFirst && it.replay) await replayConversation(it, seen.session.seq);
         const facts = it.facts(seen.session);
-        if (it.replay) await tell(facts);
+        if (it.replay) await send(facts);
         onReady();
         await isKnown;
-        await tell([...(isFirst ? [COMMANDS_UPDATE] : []), ...(it.replay ? [] : facts)]);
+        await send([...(isFirst ? [COMMANDS_UPDATE] : []), ...(it.replay ? [] : facts)]);
         await askPerson(it, seen.session);
       }
     }
@@ -158,7 +158,7 @@ async function follow(it: OpenSession, onReady: () => void, isKnown: Promise<voi
 }
 
 /** The conversation up to an event, each call once. What waits is not told, since it is asked again. */
-async function tellPast({ client, name, conversation, tell }: OpenSession, seq: number): Promise<void> {
+async function replayConversation({ client, name, conversation, send }: OpenSession, seq: number): Promise<void> {
   const updates: SessionUpdate[] = [];
   for await (const { event } of client.events(name)) {
     if (event.seq > seq) break;
@@ -166,19 +166,19 @@ async function tellPast({ client, name, conversation, tell }: OpenSession, seq: 
     if (event.type === 'reply.committed' && event.reply.reason !== 'approval')
       updates.push(...conversation.reply(event.reply));
   }
-  await tell(withFinalCalls(updates));
+  await send(withFinalCalls(updates));
 }
 
-async function tellEvent(it: OpenSession, event: Event, session: SessionState): Promise<void> {
-  const { turns, requests, conversation, tell } = it;
+async function sendEvent(it: OpenSession, event: Event, session: SessionState): Promise<void> {
+  const { turns, requests, conversation, send } = it;
   if (event.type === 'message.received' && it.withdrawn.has(event.id)) await sendStop(it);
-  await tell([...conversation.event(event), ...it.facts(session)]);
+  await send([...conversation.event(event), ...it.facts(session)]);
   await askPerson(it, session);
   if (event.type === 'reply.committed') {
     const { reply } = event;
     const isError = reply.status === 'failed' || reply.status === 'rejected';
-    it.held = reply.status === 'waiting' && requests.isOpen() ? reply : null;
-    if (!it.held && !(isError && turns.ids().includes(event.message))) await tell(conversation.reply(reply));
+    it.heldReply = reply.status === 'waiting' && requests.isOpen() ? reply : null;
+    if (!it.heldReply && !(isError && turns.ids().includes(event.message))) await send(conversation.reply(reply));
   }
   turns.event(event, session, requests.isOpen());
 }
@@ -216,7 +216,7 @@ async function sendPrompt(it: OpenSession, prompt: readonly ContentBlock[]): Pro
     discard();
   }
   const note = `No daemon is running for ${client.paths.root}. The message waits; start one with: agentctl start\n`;
-  if (!isServed && turns.ids().includes(id)) await it.tell([textChunk('agent_thought_chunk', note)]);
+  if (!isServed && turns.ids().includes(id)) await it.send([textChunk('agent_thought_chunk', note)]);
   return response;
 }
 
@@ -225,7 +225,7 @@ const STOP_MS = 5000;
 
 async function cancelRun(it: OpenSession): Promise<void> {
   const { client, name, folder, turns, requests, state } = it;
-  const isAsking = requests.isOpen();
+  const isPersonAsked = requests.isOpen();
   turns.markCancelled();
   requests.withdrawAll();
   const isServed = client.daemon() !== undefined;
@@ -234,7 +234,7 @@ async function cancelRun(it: OpenSession): Promise<void> {
     if (!isTaken) it.withdrawn.add(id);
     return isTaken;
   });
-  if (state?.run || isAsking || left.length > 0) {
+  if (state?.run || isPersonAsked || left.length > 0) {
     const sent = await sendStop(it);
     const timeout = { timeoutMs: STOP_MS, signal: it.end.signal };
     if (isServed) await client.waitForReply(name, sent, timeout).catch(() => undefined);

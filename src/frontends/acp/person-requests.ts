@@ -159,9 +159,9 @@ function questionRequest(
     key: `question ${call}`,
     async ask(signal) {
       const form = { mode: 'form', sessionId, message: text, requestedSchema: schema } as const;
-      const said = wordsOf(await editor.request(methods.client.elicitation.create, form, untilAborted(signal)));
-      if (said === undefined) return null;
-      return async () => void (await client.send(sessionId, { text: said }, { mustExist: true }));
+      const answer = wordsOf(await editor.request(methods.client.elicitation.create, form, untilAborted(signal)));
+      if (answer === undefined) return null;
+      return async () => void (await client.send(sessionId, { text: answer }, { mustExist: true }));
     },
   };
 }

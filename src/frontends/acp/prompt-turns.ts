@@ -19,9 +19,9 @@ export type PromptTurns = {
   ids(): string[];
   begin(id: string): { response: Promise<PromptResponse>; isCancelled: () => boolean };
   /** After each event. `isAsking`: a person is being asked in the editor, so what waits for the answer goes on. */
-  event(event: Event, session: SessionState, isAsking: boolean): void;
+  event(event: Event, session: SessionState, isPersonAsked: boolean): void;
   /** The same without an event: a person left a question open. */
-  settle(session: SessionState, isAsking: boolean): void;
+  endFinished(session: SessionState, isPersonAsked: boolean): void;
   /** From now on they end as cancelled, whatever their run comes to. */
   markCancelled(): void;
   /** Ends those that are marked. */
@@ -37,13 +37,13 @@ export function openPromptTurns(): PromptTurns {
     turns.delete(id);
     if (turn) answer(turn);
   };
-  const settle = (session: SessionState, isAsking: boolean) => {
+  const endFinished = (session: SessionState, isPersonAsked: boolean) => {
     for (const [id, { reply, isCancelled }] of turns) {
       if (!reply) continue;
       const goesOn = reply.status === 'waiting' || reply.status === 'joined';
       if (!goesOn) end(id, (turn) => respond(turn, reply));
       // One that is marked as cancelled waits until the run has stopped.
-      else if (!session.run && !isAsking && !isCancelled)
+      else if (!session.run && !isPersonAsked && !isCancelled)
         end(id, (turn) => respond(turn, session.runEnd ?? { ...reply, status: 'done' }));
     }
   };
@@ -57,12 +57,12 @@ export function openPromptTurns(): PromptTurns {
       });
       return { response, isCancelled: () => turn?.isCancelled === true };
     },
-    event(event, session, isAsking) {
+    event(event, session, isPersonAsked) {
       const turn = event.type === 'reply.committed' ? turns.get(event.message) : undefined;
       if (turn && event.type === 'reply.committed') turn.reply = event.reply;
-      if (event.type === 'reply.published') settle(session, isAsking);
+      if (event.type === 'reply.published') endFinished(session, isPersonAsked);
     },
-    settle,
+    endFinished,
     markCancelled() {
       for (const turn of turns.values()) turn.isCancelled = true;
     },

@@ -35,13 +35,13 @@ export const sessionModes = ({ mode }: Pick<SessionState, 'mode'>): SessionModeS
  * first.
  */
 export function trackFacts(): (session: SessionState) => SessionUpdate[] {
-  let told = { steps: '[]', title: null as string | null, mode: null as string | null };
+  let sent = { steps: '[]', title: null as string | null, mode: null as string | null };
   let isFirst = true;
   return ({ plan, title, mode, at }) => {
-    const before = told;
-    told = { steps: JSON.stringify((plan?.steps ?? []).map(withoutCounters)), title, mode };
+    const before = sent;
+    sent = { steps: JSON.stringify((plan?.steps ?? []).map(withoutCounters)), title, mode };
     const updates: SessionUpdate[] = [];
-    if (told.steps !== before.steps) updates.push(planUpdate(plan));
+    if (sent.steps !== before.steps) updates.push(planUpdate(plan));
     if (title !== before.title) updates.push({ sessionUpdate: 'session_info_update', title, updatedAt: at });
     // The answer to the request that opened the session has the first one.
     if (mode !== before.mode && !isFirst)
@@ -100,33 +100,33 @@ export function followConversation(folder: string, isOwn: (id: string) => boolea
   const calls = trackToolCalls(join(folder, 'work'));
   /** Orders that the editor's buttons give are no part of the conversation, nor are replies to them. */
   const orders = new Set<string>();
-  let heard = '';
-  let said = '';
+  let streamed = '';
+  let shown = '';
   let lastAnswer = '';
   let isNewAnswer = false;
 
   const say = (text: string): SessionUpdate[] => {
     if (text === '') return [];
-    const gap = isNewAnswer && said.trim() !== '' ? '\n\n' : '';
+    const gap = isNewAnswer && shown.trim() !== '' ? '\n\n' : '';
     isNewAnswer = false;
-    said += text;
+    shown += text;
     return [textChunk('agent_message_chunk', gap + text)];
   };
   /** A call of the model is over: what was not said of its words as they came. Null: they were not for a person. */
   const endAnswer = (text: string | null): SessionUpdate[] => {
-    const told = mayBeForPlanner(heard) ? '' : heard;
-    heard = '';
+    const already = mayBeForPlanner(streamed) ? '' : streamed;
+    streamed = '';
     if (text !== null) lastAnswer = text.trim();
-    const updates = say(text === null ? '' : text.startsWith(told) ? text.slice(told.length) : text);
+    const updates = say(text === null ? '' : text.startsWith(already) ? text.slice(already.length) : text);
     isNewAnswer = true;
     return updates;
   };
 
   return {
     live(text) {
-      const wasHeld = mayBeForPlanner(heard);
-      heard += text;
-      return mayBeForPlanner(heard) ? [] : say(wasHeld ? heard : text);
+      const wasWithheld = mayBeForPlanner(streamed);
+      streamed += text;
+      return mayBeForPlanner(streamed) ? [] : say(wasWithheld ? streamed : text);
     },
     event(event) {
       switch (event.type) {
@@ -134,7 +134,7 @@ export function followConversation(folder: string, isOwn: (id: string) => boolea
           const order = /^\/?(stop|mode|approve|deny)\b/i.exec(event.command ?? '')?.[1]?.toLowerCase();
           if (order === 'stop' || order === 'mode') orders.add(event.id);
           if (order !== undefined) return [];
-          said = lastAnswer = '';
+          shown = lastAnswer = '';
           if (isOwn(event.id)) return [];
           const command = event.command === undefined ? '' : `/${event.command.replace(/^\//, '')} `;
           return [textChunk('user_message_chunk', `${command}${inlineText(event.body)}`.trim())];
@@ -154,7 +154,7 @@ export function followConversation(folder: string, isOwn: (id: string) => boolea
     reply({ text, in_reply_to: message }) {
       // The daemon's own words often follow those of the model.
       const rest = text.startsWith(lastAnswer) ? text.slice(lastAnswer.length).trim() : text;
-      if (orders.has(message) || withoutSpaces(said).includes(withoutSpaces(rest))) return [];
+      if (orders.has(message) || withoutSpaces(shown).includes(withoutSpaces(rest))) return [];
       isNewAnswer = true;
       return say(rest);
     },

@@ -60,8 +60,8 @@ export async function sendAndAwait(
       const requestState = await states.mint({ sent, subject: asked.subject }, ctx);
       return inputRequired({ inputRequests: { [ANSWER]: inputRequired.elicit(asked.form) }, requestState });
     }
-    const said = await showForm(ctx, asked.form, left());
-    const next = said && (await sendAnswer(context, asked.subject, said));
+    const given = await showForm(ctx, asked.form, left());
+    const next = given && (await sendAnswer(context, asked.subject, given));
     if (!next) return outcomeOf(context.client, sent, reply);
     sent = next;
   }
@@ -82,8 +82,8 @@ const Envelope = z.looseObject({ [CLIENT_CAPABILITIES_META_KEY]: z.looseObject({
 
 /** Whether the client shows forms: said with each request since 2026-07-28, before that once at the beginning. */
 function canShowForms({ server, ctx }: SendingCall): boolean {
-  const said = Envelope.safeParse(ctx.mcpReq.envelope).data?.[CLIENT_CAPABILITIES_META_KEY];
-  const { elicitation } = said ?? server.getClientCapabilities() ?? {};
+  const capabilities = Envelope.safeParse(ctx.mcpReq.envelope).data?.[CLIENT_CAPABILITIES_META_KEY];
+  const { elicitation } = capabilities ?? server.getClientCapabilities() ?? {};
   return elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined);
 }
 

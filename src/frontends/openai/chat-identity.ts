@@ -48,11 +48,11 @@ const CONTEXT_HEAD = 'Context of the program that sent this, as it came (its ins
  * where it does not know this conversation (`isKnown`). A command is only itself.
  */
 export function messageText(turns: readonly ChatTurn[], isKnown: boolean): string {
-  const said = turns.at(-1)?.text ?? '';
-  if (said.trimStart().startsWith('/')) return said;
+  const text = turns.at(-1)?.text ?? '';
+  if (text.trimStart().startsWith('/')) return text;
   const answered = turns.findLastIndex(({ role }) => role === 'assistant');
   const unheard = turns.slice(isKnown ? answered + 1 : 0, -1).filter(({ text }) => text.trim() !== '');
-  return unheard.length === 0 ? said : [said, CONTEXT_HEAD, ...unheard.map(quoted)].join('\n\n');
+  return unheard.length === 0 ? text : [text, CONTEXT_HEAD, ...unheard.map(quoted)].join('\n\n');
 }
 
 const quoted = ({ role, text }: ChatTurn): string =>

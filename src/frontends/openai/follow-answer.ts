@@ -31,7 +31,7 @@ export async function* followAnswer(
   { session, id, name, after }: FollowedMessage,
   signal: AbortSignal,
 ): AsyncGenerator<AnswerPiece, Reply> {
-  const spoken = openSpokenText();
+  const streamed = openStreamedText();
   const find = openReplySearch(id);
   const steps = openStepNames((await client.show(session)).session.plan?.steps ?? []);
   for await (const update of client.stream(session, { after, heartbeatMs: KEEP_ALIVE_MS, signal })) {
@@ -42,17 +42,17 @@ export async function* followAnswer(
       yield { is: 'text', text: kept.text };
       return kept;
     }
-    if (update.is === 'text' && find.hasBegun()) yield* words(spoken.live(update.from, update.text));
+    if (update.is === 'text' && find.hasBegun()) yield* words(streamed.live(update.from, update.text));
     if (update.is !== 'event') continue;
     const { event } = update;
     steps.take(event);
     const reply = find.take(event);
     if (!find.hasBegun()) continue;
-    if (event.type === 'model.answered') yield* words(spokenIn(event, spoken));
+    if (event.type === 'model.answered') yield* words(textOfAnswer(event, streamed));
     const line = activityOf(event, steps.name);
     if (line !== undefined) yield { is: 'activity', text: line, begins: event.type === 'step.started' };
     if (!reply) continue;
-    yield* words(spoken.end(reply.text));
+    yield* words(streamed.end(reply.text));
     return reply;
   }
   signal.throwIfAborted();
@@ -98,10 +98,10 @@ function* words(text: string): Generator<AnswerPiece> {
 }
 
 /** What a planner answers is not for people, but for its summary. */
-const spokenIn = (
+const textOfAnswer = (
   { consult, text }: Extract<Event, { type: 'model.answered' }>,
-  spoken: ReturnType<typeof openSpokenText>,
-): string => (consult === undefined || consult === 'summary' ? spoken.answered(text) : spoken.dropped());
+  streamed: ReturnType<typeof openStreamedText>,
+): string => (consult === undefined || consult === 'summary' ? streamed.answered(text) : streamed.dropped());
 
 /**
  * Finds the reply that answers a message, event by event: its own, or that of the run that took it up. It counts once
@@ -179,7 +179,7 @@ function argumentValues(args: string): string {
 const toLine = (text: string): string => truncate(text.replace(/\s+/g, ' ').trim(), MAX_LINE_CHARS);
 
 /** The text that a streaming client is given of a run: what the model says, as it comes, and at last the reply. */
-export type SpokenText = {
+export type StreamedText = {
   /** Words of the call in flight, with their place in it. Like all of these, answers what is new to the client. */
   live(from: number, text: string): string;
   /** A call has ended with this text. */
@@ -193,10 +193,10 @@ export type SpokenText = {
 /** So far this may be the JSON that a planner answers with, which is not for people. */
 const MAYBE_JSON = /^\s*`{0,3}(?:j|js|jso|json)?\s*(?:\{|$)/;
 
-export function openSpokenText(): SpokenText {
-  let heard = '';
+export function openStreamedText(): StreamedText {
+  let received = '';
   /** Of the call that was told of last. */
-  let told = '';
+  let sent = '';
   let isOver = true;
   let whole = '';
 
@@ -204,23 +204,23 @@ export function openSpokenText(): SpokenText {
   function say(text: string, isWhole: boolean): string {
     if (text.trim() === '' || (!isWhole && MAYBE_JSON.test(text))) return '';
     // Words of a call that is over may come late; those of one that is tried again were told before.
-    if (told.startsWith(text) && !(isWhole && isOver)) return '';
-    const goesOn = !isOver && text.startsWith(told);
-    const piece = goesOn ? text.slice(told.length) : (whole === '' ? '' : '\n\n') + text;
+    if (sent.startsWith(text) && !(isWhole && isOver)) return '';
+    const goesOn = !isOver && text.startsWith(sent);
+    const piece = goesOn ? text.slice(sent.length) : (whole === '' ? '' : '\n\n') + text;
     whole += piece;
-    told = text;
+    sent = text;
     isOver = false;
     return piece;
   }
   function endCall(text: string): void {
-    [heard, told, isOver] = ['', text, true];
+    [received, sent, isOver] = ['', text, true];
   }
 
   return {
     live(from, text) {
-      if (from > heard.length) return '';
-      heard = heard.slice(0, from) + text;
-      return say(heard, false);
+      if (from > received.length) return '';
+      received = received.slice(0, from) + text;
+      return say(received, false);
     },
     answered(text) {
       const piece = say(text, true);
@@ -232,7 +232,7 @@ export function openSpokenText(): SpokenText {
       return '';
     },
     end(reply) {
-      const [text, last] = [reply.trim(), told.trim()];
+      const [text, last] = [reply.trim(), sent.trim()];
       if (whole.trimEnd().endsWith(text)) return '';
       if (last !== '' && text.startsWith(last) && whole.trimEnd().endsWith(last)) return text.slice(last.length);
       return (whole === '' ? '' : '\n\n') + text;

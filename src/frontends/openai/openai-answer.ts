@@ -59,10 +59,10 @@ export async function sendRequest(
     sent,
     pieces,
     async whole({ waitMs, signal }) {
-      const said = await collectAnswer(client, { ...sent, after }, { waitMs, signal });
-      if (said.reply || waitMs === 0) return said;
+      const collected = await collectAnswer(client, { ...sent, after }, { waitMs, signal });
+      if (collected.reply || waitMs === 0) return collected;
       const { summary } = await client.show(sent.session);
-      return { ...said, text: `${summary}\n\n${runGoesOn(sent.session)}` };
+      return { ...collected, text: `${summary}\n\n${runGoesOn(sent.session)}` };
     },
     async finish(isDelivered) {
       try {

@@ -61,7 +61,7 @@ function addRoutes(app: Hono<HttpEnv>, servicesOf: ServicesOf, answerWithinMs: n
     });
     return respond(c, servicesOf(c), request, {
       answerWithinMs,
-      whole: (answer, said) => chatCompletion(head(answer), said),
+      whole: (answer, whole) => chatCompletion(head(answer), whole),
       frames: (answer, pieces) => chatFrames(head(answer), pieces, request),
     });
   });
@@ -73,7 +73,7 @@ function addRoutes(app: Hono<HttpEnv>, servicesOf: ServicesOf, answerWithinMs: n
     });
     return respond(c, servicesOf(c), request, {
       answerWithinMs,
-      whole: (answer, said) => wholeResponse(head(answer), said),
+      whole: (answer, whole) => wholeResponse(head(answer), whole),
       frames: (answer, pieces) => responseFrames(head(answer), pieces),
     });
   });
@@ -87,7 +87,7 @@ const secondsNow = (): number => Math.floor(Date.now() / 1000);
 /** What one of the two APIs makes of an answer. */
 type AnswerForm = {
   answerWithinMs: number;
-  whole(answer: OpenAiAnswer, said: WholeAnswer): object;
+  whole(answer: OpenAiAnswer, whole: WholeAnswer): object;
   frames(answer: OpenAiAnswer, pieces: AsyncGenerator<AnswerPiece, Reply>): AsyncGenerator<string>;
 };
 
@@ -108,9 +108,9 @@ async function respond(
     return sseResponse((ends) => streamed(services, answer, form, ends), signal, headers);
   try {
     const waitMs = request.background ? 0 : form.answerWithinMs;
-    const said = await answer.whole({ waitMs, signal });
-    void answer.finish(said.reply !== undefined && !signal.aborted);
-    return jsonAnswer(form.whole(answer, said), 200, headers);
+    const whole = await answer.whole({ waitMs, signal });
+    void answer.finish(whole.reply !== undefined && !signal.aborted);
+    return jsonAnswer(form.whole(answer, whole), 200, headers);
   } catch (error) {
     void answer.finish(false);
     if (services.closing.aborted) throw serverEnds();
@@ -160,12 +160,12 @@ async function storedResponse(client: Client, id: string, signal: AbortSignal): 
       { code: 'response_not_found' },
     );
   const isReplied = message.state === 'replied' || message.state === 'read';
-  const said = isReplied
+  const whole = isReplied
     ? await collectAnswer(client, { ...message, session: place.session, after: 0 }, { waitMs: FIND_WITHIN_MS, signal })
     : { reply: undefined, text: '', activity: [] };
   const created = message.at === '' ? secondsNow() : Math.floor(Date.parse(message.at) / 1000);
   const head = { id, created, model: `${MODEL}/${place.session}`, previous: null, metadata: {} };
-  return wholeResponse(head, said);
+  return wholeResponse(head, whole);
 }
 
 const modelObject = (id: string): object => ({ id, object: 'model', created: 0, owned_by: MODEL });

@@ -46,8 +46,8 @@ const reasoningItem = (id: string, text: string): ReasoningItem => ({
 /** The answer to a request that is not streamed, and to `GET /v1/responses/{id}`. */
 export function wholeResponse(head: ResponseHead, { reply, text, activity }: WholeAnswer): object {
   const done = activity.length === 0 ? [] : [reasoningItem(`rs_${head.id}_0`, activity.join('\n'))];
-  const said = text === '' ? [] : [textItem(`msg_${head.id}_${done.length}`, text)];
-  return responseObject(head, [...done, ...said], reply);
+  const message = text === '' ? [] : [textItem(`msg_${head.id}_${done.length}`, text)];
+  return responseObject(head, [...done, ...message], reply);
 }
 
 /** Without a reply the run goes on. The record counts all tokens of a run together; they are told as input. */

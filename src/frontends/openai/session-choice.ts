@@ -32,9 +32,9 @@ export async function chooseSession(client: Client, asked: Asked): Promise<Chose
     return { session: own, id: ids.now, text: messageText(request.turns, false), isKnown, isSide: true };
   }
   const id = messageIdOf(ids.now, sent, asked);
-  const isHeard = ids.answered.some((prefix) => sent.some((one) => one.id.startsWith(prefix)));
+  const isContinued = ids.answered.some((prefix) => sent.some((one) => one.id.startsWith(prefix)));
   const isKnown = sent.some((one) => one.id === id);
-  return { session, id, text: messageText(request.turns, isHeard), isKnown, isSide: false };
+  return { session, id, text: messageText(request.turns, isContinued), isKnown, isSide: false };
 }
 
 /** `frontend`: by a program that sends the whole chat each time, and asks for titles under its name. */
@@ -123,7 +123,7 @@ function messageIdOf(prefix: string, sent: readonly MessageProgress[], { header 
 async function sessionOfHistory(client: Client, asked: Asked, ids: ConversationIds): Promise<string> {
   const names = client.sessions();
   for (const session of ids.answered.flatMap((id) => namedAfter(id, names)))
-    if (await isHeldIn(client, session, asked, ids)) return session;
+    if (await continuesHistory(client, session, asked, ids)) return session;
   const name = sessionNameOf(ids.now);
   const key = idempotencyMark(asked);
   if (key !== undefined) return `${name}-${key}`;
@@ -148,7 +148,7 @@ const numberOf = (name: string): number => {
 };
 
 /** Whether the last thing said there is what was said here before, and was answered alike; or is what is said now. */
-async function isHeldIn(client: Client, session: string, asked: Asked, ids: ConversationIds): Promise<boolean> {
+async function continuesHistory(client: Client, session: string, asked: Asked, ids: ConversationIds): Promise<boolean> {
   const sent = await client.sentMessages(session, CHAT_PREFIX);
   const [newest, previous] = [sent.at(-1), ids.answered.at(-1)];
   if (!newest || previous === undefined) return false;
@@ -178,6 +178,6 @@ function isSideCall(
 ): boolean {
   if (hasTools || turns.some(({ role }) => role === 'assistant')) return false;
   if (sent.length > 0) return !sent.some(({ id }) => id.startsWith(begins));
-  const said = turns.filter(({ role }) => role === 'system').concat(turns.slice(-1));
-  return said.some(({ text }) => SIDE_WORDS.test(text.slice(0, SIDE_WORDS_WITHIN)));
+  const texts = turns.filter(({ role }) => role === 'system').concat(turns.slice(-1));
+  return texts.some(({ text }) => SIDE_WORDS.test(text.slice(0, SIDE_WORDS_WITHIN)));
 }

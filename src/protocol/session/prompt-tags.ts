@@ -15,22 +15,22 @@ const OUR_TAG = new RegExp(`<(?=\\s*/?\\s*(?:daemon\\b|data\\s+${NONCE}\\b))`, '
 export const NO_NONCE = '0'.repeat(12);
 
 /** The daemon's text in a message of its own. */
-export const daemonBlock = (seal: string, text: string): string =>
-  `<daemon ${seal}>\n${stripNonce(seal, text)}\n</daemon ${seal}>`;
+export const daemonBlock = (nonce: string, text: string): string =>
+  `<daemon ${nonce}>\n${stripNonce(nonce, text)}\n</daemon ${nonce}>`;
 
 /** The daemon's note on a message, in a line before it. */
-export const daemonNote = (seal: string, text: string): string =>
-  `<daemon ${seal}>${stripNonce(seal, collapseToLine(text))}</daemon ${seal}>\n`;
+export const daemonNote = (nonce: string, text: string): string =>
+  `<daemon ${nonce}>${stripNonce(nonce, collapseToLine(text))}</daemon ${nonce}>\n`;
 
 /**
  * Text of a tool, a file, the web, or a sender who may not give orders. It stays unchanged to the last character,
  * except for a leaked nonce.
  */
-export const dataBlock = (seal: string, text: string): string =>
-  `<data ${seal}>\n${stripNonce(seal, text)}\n</data ${seal}>`;
+export const dataBlock = (nonce: string, text: string): string =>
+  `<data ${nonce}>\n${stripNonce(nonce, text)}\n</data ${nonce}>`;
 
 /** A person's text: as typed, except for what would pass for our tags. */
-export const escapeUserText = (seal: string, text: string): string => stripNonce(seal, text).replace(OUR_TAG, '‹');
+export const escapeUserText = (nonce: string, text: string): string => stripNonce(nonce, text).replace(OUR_TAG, '‹');
 
 /**
  * Foreign text within the daemon's: its further lines are indented, so that none of them reads as a line of the
@@ -55,7 +55,7 @@ export const unwrapDataBlock = (text: string): string => DATA_BLOCK.exec(text)?.
 /**
  * Hardly any text contains the nonce, and building its pattern takes 50 µs, which was a third of reducing a short log.
  */
-const stripNonce = (seal: string, text: string): string =>
-  text.toLowerCase().includes(seal.toLowerCase()) ? text.replace(new RegExp(seal, 'gi'), '[seal]') : text;
+const stripNonce = (nonce: string, text: string): string =>
+  text.toLowerCase().includes(nonce.toLowerCase()) ? text.replace(new RegExp(nonce, 'gi'), '[seal]') : text;
 
 const collapseToLine = (text: string): string => text.replace(/[\s\p{Cc}]+/gu, ' ').replaceAll('<', '‹');

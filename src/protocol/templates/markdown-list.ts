@@ -133,15 +133,15 @@ function finishItem({ number, line, text: lines, blocks, notes, nested }: OpenIt
       nested,
     );
   if (blocks.length > 1) return faulty(`has ${blocks.length} blocks of commands; give it one`);
-  const said = text.replace(ESCAPED_CHECKBOX, '');
-  if (notes.some((note) => normalizeNoteKey(note.key) === 'command')) return { ...own, description: said };
+  const unescaped = text.replace(ESCAPED_CHECKBOX, '');
+  if (notes.some((note) => normalizeNoteKey(note.key) === 'command')) return { ...own, description: unescaped };
   const block = blocks[0]?.trim();
-  if (block) return { ...own, description: withoutTrailingColon(said) || firstLine(block), command: block };
-  const span = trailingCodeSpan(said);
-  if (!span) return { ...own, description: said };
+  if (block) return { ...own, description: withoutTrailingColon(unescaped) || firstLine(block), command: block };
+  const span = trailingCodeSpan(unescaped);
+  if (!span) return { ...own, description: unescaped };
   return {
     ...own,
-    description: withoutTrailingColon(said.slice(0, span.at)) || firstLine(span.code),
+    description: withoutTrailingColon(unescaped.slice(0, span.at)) || firstLine(span.code),
     command: span.code,
   };
 }

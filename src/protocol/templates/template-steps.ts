@@ -195,17 +195,17 @@ function formatStep(step: TemplateStep, number: number, count: number): string |
 }
 
 function formatCandidates({ description, command }: TemplateStep, indent: string): string[][] {
-  const said = toOneLine(description).replace(/^(?=\\*\[[ xX]\]\s)/, '\\');
-  if (command === undefined) return [[said], [said, `${indent}- command: none`]];
+  const text = toOneLine(description).replace(/^(?=\\*\[[ xX]\]\s)/, '\\');
+  if (command === undefined) return [[text], [text, `${indent}- command: none`]];
   const fence = '`'.repeat(Math.max(3, ...[...command.matchAll(/`+/g)].map(([run]) => run.length + 1)));
   const block = [
     `${indent}${fence}sh`,
     ...command.split('\n').map((line) => (line === '' ? '' : indent + line)),
     indent + fence,
   ];
-  const spans = command.includes('\n') ? [] : [[`${said}: \`${command}\``], [`${said}: \`\` ${command} \`\``]];
+  const spans = command.includes('\n') ? [] : [[`${text}: \`${command}\``], [`${text}: \`\` ${command} \`\``]];
   // A colon before a command is not part of the description, so a description that ends in one gets a second.
-  return [...spans, [said, ...block], [`${said}:`, ...block]];
+  return [...spans, [text, ...block], [`${text}:`, ...block]];
 }
 
 const parsesBackTo = (text: string, step: TemplateStep, number: number, count: number): boolean =>

@@ -47,225 +47,238 @@ const realDisk = {
 /** The end of the event log, as this writer knows it. */
 type LogEnd = Pick<LogExtent, 'mark' | 'segment' | 'crc' | 'epoch'> & { bytes: number };
 
+/** A log in use by its writer. */
+type OpenLog = Required<EventLogOptions> & {
+  paths: SessionPaths;
+  /** Whether the session's folder is still the one that was there when the log was opened. */
+  isSameFolder: () => boolean;
+  fd: number | undefined;
+  end: LogEnd | undefined;
+  /** Bytes of segments rotated since we opened the log: including them, a position in the log only ever grows. */
+  rotatedBytes: number;
+  /** Bytes known to be on disk, counted the same way; -1 if not even the empty file is. */
+  syncedBytes: number;
+  isNameDurable: boolean;
+  identityCheckedAt: number;
+  failure: unknown;
+  syncInFlight: Promise<void> | undefined;
+};
+
 /**
  * The session's event log, for its only writer. A failed append leaves no byte behind. After a failed sync, every
  * append and sync throws until the log is reopened and has read what is really there: the kernel may have dropped what
  * it could not write and report the next sync as a success (fsyncgate). The same holds after meeting a later owner.
  */
 export function openEventLog(paths: SessionPaths, options: EventLogOptions): EventLog & { close(): Promise<void> } {
-  const { now, elapsed, segmentBytes = MAX_SEGMENT_BYTES, disk = realDisk } = options;
+  const log: OpenLog = {
+    ...{ segmentBytes: MAX_SEGMENT_BYTES, disk: realDisk, ...options, paths },
+    ...{ isSameFolder: watchFolderIdentity(paths.folder), isNameDurable: false },
+    ...{ fd: undefined, end: undefined, failure: undefined, syncInFlight: undefined },
+    ...{ rotatedBytes: 0, syncedBytes: -1, identityCheckedAt: Number.NEGATIVE_INFINITY },
+  };
   const inOrder = createMutex();
-  const isSame = watchFolderIdentity(paths.folder);
-  let fd: number | undefined;
-  let end: LogEnd | undefined;
-  /** Bytes of segments rotated since we opened the log: including them, a position in the log only ever grows. */
-  let rotatedBytes = 0;
-  /** Bytes known to be on disk, counted the same way; -1 if not even the empty file is. */
-  let syncedBytes = -1;
-  let isNameDurable = false;
-  let identityCheckedAt = Number.NEGATIVE_INFINITY;
-  let failure: unknown;
-  let syncInFlight: Promise<void> | undefined;
-
-  const writtenBytes = () => rotatedBytes + (end?.bytes ?? 0);
-
-  const read = async (each: (event: Event) => void, from: ReadStart = LOG_START) => {
-    const extent = await readEventLog(paths, each, from);
-    if (extent === 'unfit') return 'unfit';
-    const { mark, segment, crc, epoch, good, torn } = extent;
-    end = { mark, segment, crc, epoch, bytes: good };
-    if (good + torn === 0) return 'read';
-    const file = openFile();
-    if (torn > 0) {
-      await saveTornTail(paths, good);
-      wrapDiskErrors('cut the torn end off', paths.events, () => fs.ftruncateSync(file, good));
-    }
-    // An earlier process may have died between write and sync: what we rely on must be on disk.
-    await syncUpTo(writtenBytes());
-    await makeNameDurable();
-    return 'read';
-  };
-
-  /** The current end; reads the log if that has not been done yet. */
-  const currentEnd = async (): Promise<LogEnd> => {
-    if (!end) await read(() => {}, 'oldest');
-    end ??= { mark: LOG_START, segment: 1, crc: LOG_START.crc, epoch: 0, bytes: 0 };
-    return end;
-  };
-
-  const openFile = () => {
-    // Otherwise the events of this session would start the log of another one.
-    if (fd === undefined && !isSame())
-      throw new DiskError('ENOENT', `${paths.folder} was removed or recreated while in use. It is read again.`);
-    const flags = O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK;
-    fd ??= wrapDiskErrors('open', paths.events, () => fs.openSync(paths.events, flags, 0o600));
-    return fd;
-  };
-
-  const flush = async (upTo: number) => {
-    if (failure) throw failure;
-    try {
-      await disk.sync(openFile());
-      syncedBytes = Math.max(syncedBytes, upTo);
-    } catch (error) {
-      failure = toDiskError(error, 'sync', paths.events);
-      throw failure;
-    } finally {
-      syncInFlight = undefined;
-    }
-  };
-
-  /**
-   * Ensures that bytes up to here are on disk. Concurrent callers share one sync if it began after their bytes were
-   * written.
-   */
-  const syncUpTo = async (bytes: number) => {
-    while (syncedBytes < bytes) {
-      syncInFlight ??= flush(writtenBytes());
-      await syncInFlight;
-    }
-  };
-
-  const append = async (bodies: EventBody[]): Promise<Event[]> => {
-    if (failure) throw failure;
-    options.token.check();
-    let at = await currentEnd();
-    let file = openFile();
-    assertUntouched(file, at);
-    const epoch = Math.max(options.epoch, at.epoch);
-    // The first line of an epoch names what it follows, so it is written where its writer stopped reading.
-    if (bodies.length > 0 && at.bytes >= segmentBytes && at.epoch === epoch) {
-      await rotate(file, at);
-      [at, file] = [await currentEnd(), openFile()];
-    }
-    const isFirst = epoch > at.epoch && epoch > 1;
-    const fence = isFirst ? { segment: at.mark.segment, offset: at.mark.offset } : undefined;
-    const { text, events } = stampEvents(bodies, { seq: at.mark.seq, epoch, at: now().toISOString(), fence });
-    const bytes = Buffer.from(text);
-    try {
-      writeAll(file, bytes, disk.write);
-    } catch (error) {
-      undoWrite(file, at.bytes);
-      throw toDiskError(error, 'write', paths.events);
-    }
-    if (bodies.length > 0) end = endAfter(at, bytes, bodies.length, epoch);
-    await makeNameDurable();
-    return events;
-  };
-
-  const endAfter = ({ mark, segment, bytes }: LogEnd, text: Buffer, count: number, epoch: number): LogEnd => {
-    const offset = bytes + text.length;
-    const crc = crcOfLine(text.subarray(0, -1)) ?? '';
-    return { mark: { seq: mark.seq + count, segment, offset, crc }, segment, crc, epoch, bytes: offset };
-  };
-
-  /** Throws if another program replaced our file or wrote to it. */
-  const assertUntouched = (file: number, at: LogEnd, look = elapsed() - identityCheckedAt >= IDENTITY_CHECK_MS) => {
-    const ours = fs.fstatSync(file);
-    if (ours.size !== at.bytes) handleForeignLines(file, at, ours.size);
-    if (!look) return;
-    const there = ifExists(() => fs.lstatSync(paths.events));
-    if (there?.ino !== ours.ino || there.dev !== ours.dev) {
-      throw new CorruptLogError(
-        paths.events,
-        `it was ${there ? 'replaced' : 'removed or renamed'} while in use. ${REPLACED_LOG_ADVICE}`,
-      );
-    }
-    identityCheckedAt = elapsed();
-  };
-
-  /**
-   * Lines we did not write. Those of an earlier owner are void, and we write after them; a later owner's stop us for
-   * good.
-   */
-  const handleForeignLines = (file: number, at: LogEnd, size: number) => {
-    const lines = size > at.bytes ? decodeLines(readBytes(file, at.bytes, size)) : [];
-    const epochs = lines.map((line) => (line.ok ? line.event.epoch : Number.NaN));
-    const newest = Math.max(0, ...epochs.filter((epoch) => !Number.isNaN(epoch)));
-    const ours = Math.max(options.epoch, at.epoch);
-    if (newest > ours) {
-      failure = new FencedError(paths.events, newest, ours);
-      throw failure;
-    }
-    if (lines.length > 0 && epochs.every((epoch) => epoch < ours)) {
-      at.bytes = size;
-      at.crc = crcOfLine(readBytes(file, Math.max(0, size - 64), size - 1)) ?? '';
-      return;
-    }
-    throw new CorruptLogError(
-      paths.events,
-      `another program wrote to it (${size} bytes, expected ${at.bytes}). ${REPLACED_LOG_ADVICE}`,
-    );
-  };
-
-  const rotate = async (file: number, at: LogEnd) => {
-    await syncUpTo(writtenBytes());
-    const { segment, epoch, crc } = at;
-    const seq = at.mark.seq;
-    const stamp = { segment: segment + 1, epoch, at: now().toISOString() };
-    const header = { ...stamp, prev_last_seq: seq, prev_bytes: at.bytes, prev_crc: crc };
-    const text = Buffer.from(await rotateSegment(paths, file, header, () => assertUnchangedSince(file, at)));
-    try {
-      await syncFolder(paths.folder);
-      fd = undefined;
-      fs.closeSync(file);
-      openFile();
-    } catch (error) {
-      failure = error;
-      throw error;
-    }
-    rotatedBytes += at.bytes;
-    const start = { seq, segment: segment + 1, offset: text.length, crc: crcOfLine(text.subarray(0, -1)) ?? '' };
-    // Void lines after the last event stay beyond the position.
-    const mark = at.mark.offset === at.bytes ? start : at.mark;
-    end = { mark, segment: segment + 1, crc: start.crc, epoch, bytes: text.length };
-    syncedBytes = writtenBytes();
-  };
-
-  /** The next header states the length of the rotated segment, so a write in between cancels the rotation. */
-  const assertUnchangedSince = (file: number, at: LogEnd) => {
-    const { bytes } = at;
-    assertUntouched(file, at, true);
-    if (at.bytes !== bytes) throw new Error(`${paths.events} grew while it was being closed; retrying.`);
-  };
-
-  const undoWrite = (file: number, size: number) => {
-    try {
-      fs.ftruncateSync(file, size);
-    } catch (error) {
-      failure = toDiskError(error, 'take back an unfinished write to', paths.events);
-    }
-  };
-
-  /** A file is only as durable as the folders that lead to it; the session folder may be as new as the file. */
-  const makeNameDurable = async () => {
-    if (isNameDurable) return;
-    try {
-      await syncFolder(paths.folder);
-      await syncSessionsFolder(dirname(paths.folder));
-      isNameDurable = true;
-    } catch (error) {
-      failure = error;
-      throw error;
-    }
-  };
-
   return {
-    read: (each, from) => inOrder(() => read(each, from)),
-    position: () => end?.mark ?? LOG_START,
-    append: (bodies) => inOrder(() => append(bodies)),
+    read: (each, from) => inOrder(() => read(log, each, from)),
+    position: () => log.end?.mark ?? LOG_START,
+    append: (bodies) => inOrder(() => append(log, bodies)),
     async sync() {
       await inOrder(async () => {});
-      if (failure) throw failure;
-      if (fd !== undefined) await syncUpTo(writtenBytes());
+      if (log.failure) throw log.failure;
+      if (log.fd !== undefined) await syncUpTo(log, writtenBytes(log));
     },
     close: () =>
       inOrder(async () => {
-        if (fd !== undefined) fs.closeSync(fd);
-        fd = undefined;
-        failure ??= new Error('the journal is closed');
+        if (log.fd !== undefined) fs.closeSync(log.fd);
+        log.fd = undefined;
+        log.failure ??= new Error('the journal is closed');
       }),
   };
+}
+
+const writtenBytes = ({ rotatedBytes, end }: OpenLog): number => rotatedBytes + (end?.bytes ?? 0);
+
+async function read(log: OpenLog, each: (event: Event) => void, from: ReadStart = LOG_START) {
+  const { paths } = log;
+  const extent = await readEventLog(paths, each, from);
+  if (extent === 'unfit') return 'unfit';
+  const { mark, segment, crc, epoch, good, torn } = extent;
+  log.end = { mark, segment, crc, epoch, bytes: good };
+  if (good + torn === 0) return 'read';
+  const file = openFile(log);
+  if (torn > 0) {
+    await saveTornTail(paths, good);
+    wrapDiskErrors('cut the torn end off', paths.events, () => fs.ftruncateSync(file, good));
+  }
+  // An earlier process may have died between write and sync: what we rely on must be on disk.
+  await syncUpTo(log, writtenBytes(log));
+  await makeNameDurable(log);
+  return 'read';
+}
+
+/** The current end; reads the log if that has not been done yet. */
+async function currentEnd(log: OpenLog): Promise<LogEnd> {
+  if (!log.end) await read(log, () => {}, 'oldest');
+  log.end ??= { mark: LOG_START, segment: 1, crc: LOG_START.crc, epoch: 0, bytes: 0 };
+  return log.end;
+}
+
+function openFile(log: OpenLog): number {
+  const { paths } = log;
+  // Otherwise the events of this session would start the log of another one.
+  if (log.fd === undefined && !log.isSameFolder())
+    throw new DiskError('ENOENT', `${paths.folder} was removed or recreated while in use. It is read again.`);
+  const flags = O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK;
+  log.fd ??= wrapDiskErrors('open', paths.events, () => fs.openSync(paths.events, flags, 0o600));
+  return log.fd;
+}
+
+async function flush(log: OpenLog, upTo: number): Promise<void> {
+  if (log.failure) throw log.failure;
+  try {
+    await log.disk.sync(openFile(log));
+    log.syncedBytes = Math.max(log.syncedBytes, upTo);
+  } catch (error) {
+    log.failure = toDiskError(error, 'sync', log.paths.events);
+    throw log.failure;
+  } finally {
+    log.syncInFlight = undefined;
+  }
+}
+
+/**
+ * Ensures that bytes up to here are on disk. Concurrent callers share one sync if it began after their bytes were
+ * written.
+ */
+async function syncUpTo(log: OpenLog, bytes: number): Promise<void> {
+  while (log.syncedBytes < bytes) {
+    log.syncInFlight ??= flush(log, writtenBytes(log));
+    await log.syncInFlight;
+  }
+}
+
+async function append(log: OpenLog, bodies: EventBody[]): Promise<Event[]> {
+  if (log.failure) throw log.failure;
+  log.token.check();
+  let at = await currentEnd(log);
+  let file = openFile(log);
+  assertUntouched(log, file, at);
+  const epoch = Math.max(log.epoch, at.epoch);
+  // The first line of an epoch names what it follows, so it is written where its writer stopped reading.
+  if (bodies.length > 0 && at.bytes >= log.segmentBytes && at.epoch === epoch) {
+    await rotate(log, file, at);
+    [at, file] = [await currentEnd(log), openFile(log)];
+  }
+  const isFirst = epoch > at.epoch && epoch > 1;
+  const fence = isFirst ? { segment: at.mark.segment, offset: at.mark.offset } : undefined;
+  const { text, events } = stampEvents(bodies, { seq: at.mark.seq, epoch, at: log.now().toISOString(), fence });
+  const bytes = Buffer.from(text);
+  try {
+    writeAll(file, bytes, log.disk.write);
+  } catch (error) {
+    undoWrite(log, file, at.bytes);
+    throw toDiskError(error, 'write', log.paths.events);
+  }
+  if (bodies.length > 0) log.end = endAfter(at, bytes, bodies.length, epoch);
+  await makeNameDurable(log);
+  return events;
+}
+
+function endAfter({ mark, segment, bytes }: LogEnd, text: Buffer, count: number, epoch: number): LogEnd {
+  const offset = bytes + text.length;
+  const crc = crcOfLine(text.subarray(0, -1)) ?? '';
+  return { mark: { seq: mark.seq + count, segment, offset, crc }, segment, crc, epoch, bytes: offset };
+}
+
+/** Throws if another program replaced our file or wrote to it. */
+function assertUntouched(log: OpenLog, file: number, at: LogEnd, isIdentityDue = isIdentityCheckDue(log)): void {
+  const { events } = log.paths;
+  const ours = fs.fstatSync(file);
+  if (ours.size !== at.bytes) handleForeignLines(log, file, at, ours.size);
+  if (!isIdentityDue) return;
+  const there = ifExists(() => fs.lstatSync(events));
+  if (there?.ino !== ours.ino || there.dev !== ours.dev) {
+    const what = there ? 'replaced' : 'removed or renamed';
+    throw new CorruptLogError(events, `it was ${what} while in use. ${REPLACED_LOG_ADVICE}`);
+  }
+  log.identityCheckedAt = log.elapsed();
+}
+
+const isIdentityCheckDue = ({ elapsed, identityCheckedAt }: OpenLog): boolean =>
+  elapsed() - identityCheckedAt >= IDENTITY_CHECK_MS;
+
+/**
+ * Lines we did not write. Those of an earlier owner are void, and we write after them; a later owner's stop us for
+ * good.
+ */
+function handleForeignLines(log: OpenLog, file: number, at: LogEnd, size: number): void {
+  const { events } = log.paths;
+  const lines = size > at.bytes ? decodeLines(readBytes(file, at.bytes, size)) : [];
+  const epochs = lines.map((line) => (line.ok ? line.event.epoch : Number.NaN));
+  const newest = Math.max(0, ...epochs.filter((epoch) => !Number.isNaN(epoch)));
+  const ours = Math.max(log.epoch, at.epoch);
+  if (newest > ours) {
+    log.failure = new FencedError(events, newest, ours);
+    throw log.failure;
+  }
+  if (lines.length > 0 && epochs.every((epoch) => epoch < ours)) {
+    at.bytes = size;
+    at.crc = crcOfLine(readBytes(file, Math.max(0, size - 64), size - 1)) ?? '';
+    return;
+  }
+  const what = `another program wrote to it (${size} bytes, expected ${at.bytes})`;
+  throw new CorruptLogError(events, `${what}. ${REPLACED_LOG_ADVICE}`);
+}
+
+async function rotate(log: OpenLog, file: number, at: LogEnd): Promise<void> {
+  await syncUpTo(log, writtenBytes(log));
+  const { segment, epoch, crc } = at;
+  const seq = at.mark.seq;
+  const stamp = { segment: segment + 1, epoch, at: log.now().toISOString() };
+  const header = { ...stamp, prev_last_seq: seq, prev_bytes: at.bytes, prev_crc: crc };
+  const text = Buffer.from(await rotateSegment(log.paths, file, header, () => assertUnchangedSince(log, file, at)));
+  try {
+    await syncFolder(log.paths.folder);
+    log.fd = undefined;
+    fs.closeSync(file);
+    openFile(log);
+  } catch (error) {
+    log.failure = error;
+    throw error;
+  }
+  log.rotatedBytes += at.bytes;
+  const start = { seq, segment: segment + 1, offset: text.length, crc: crcOfLine(text.subarray(0, -1)) ?? '' };
+  // Void lines after the last event stay beyond the position.
+  const mark = at.mark.offset === at.bytes ? start : at.mark;
+  log.end = { mark, segment: segment + 1, crc: start.crc, epoch, bytes: text.length };
+  log.syncedBytes = writtenBytes(log);
+}
+
+/** The next header states the length of the rotated segment, so a write in between cancels the rotation. */
+function assertUnchangedSince(log: OpenLog, file: number, at: LogEnd): void {
+  const { bytes } = at;
+  assertUntouched(log, file, at, true);
+  if (at.bytes !== bytes) throw new Error(`${log.paths.events} grew while it was being closed; retrying.`);
+}
+
+function undoWrite(log: OpenLog, file: number, size: number): void {
+  try {
+    fs.ftruncateSync(file, size);
+  } catch (error) {
+    log.failure = toDiskError(error, 'take back an unfinished write to', log.paths.events);
+  }
+}
+
+/** A file is only as durable as the folders that lead to it; the session folder may be as new as the file. */
+async function makeNameDurable(log: OpenLog): Promise<void> {
+  if (log.isNameDurable) return;
+  try {
+    await syncFolder(log.paths.folder);
+    await syncSessionsFolder(dirname(log.paths.folder));
+    log.isNameDurable = true;
+  } catch (error) {
+    log.failure = error;
+    throw error;
+  }
 }
 
 /** Decodes lines; here an incomplete one is not torn but somebody else's. */

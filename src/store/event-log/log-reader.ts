@@ -36,9 +36,9 @@ export async function readEventLog(
   each: (event: Event) => void,
   from: ReadStart = LOG_START,
 ): Promise<LogExtent | 'unfit'> {
-  const told = streamEventLog(paths, from);
+  const batches = streamEventLog(paths, from);
   for (;;) {
-    const { done, value } = await told.next();
+    const { done, value } = await batches.next();
     if (done) return value;
     for (const { event } of value) each(event);
   }
@@ -177,7 +177,7 @@ async function* scanSegment(
   const fail = (at: number, why: string) =>
     corruptLog(path, `line ${lineNumberAt(file, at)} cannot be trusted: ${why}`);
   for await (const batch of readLines(file, extent.good, end)) {
-    const told: StoredEvent[] = [];
+    const events: StoredEvent[] = [];
     for (const { bytes, offset: at, hasLineFeed } of batch) {
       const line: DecodedLine = hasLineFeed ? decodeEventLine(bytes) : { ok: false, torn: true, why: 'it has no end' };
       if (tail || !line.ok) {
@@ -198,9 +198,9 @@ async function* scanSegment(
       if (event.seq !== seq) throw fail(at, `it is event ${event.seq}, but event ${seq} was expected`);
       extent.mark = { seq, segment: number, offset: extent.good, crc: extent.crc };
       turn = openCallsAfter(turn, event);
-      told.push({ event, bytes, segment: number, end: extent.good });
+      events.push({ event, bytes, segment: number, end: extent.good });
     }
-    yield told;
+    yield events;
   }
   tail?.finish();
   return turn;

@@ -22,13 +22,13 @@ export async function rotateSegment(
   header: Omit<SegmentHeader, 'v' | 'prev'>,
   recheck: () => void,
 ): Promise<string> {
-  ensureFolder(paths.sealed);
+  ensureFolder(paths.rotated);
   const target = paths.segment(header.segment - 1);
   await linkRotated(paths, file, target, header.prev_bytes);
-  await syncFolder(paths.sealed);
+  await syncFolder(paths.rotated);
   await syncFolder(paths.folder);
-  const text = encodeSegmentHeader({ ...header, prev: target.slice(paths.sealed.length + 1) });
-  const staged = join(paths.sealed, stagingName());
+  const text = encodeSegmentHeader({ ...header, prev: target.slice(paths.rotated.length + 1) });
+  const staged = join(paths.rotated, stagingName());
   await createFile(staged, text);
   try {
     recheck();
@@ -47,7 +47,7 @@ async function linkRotated(paths: SessionPaths, file: number, target: string, si
   // stays.
   if (there && !isPrefixOf(target, file))
     throw corruptLog(target, 'it already exists and is not the segment to be closed');
-  const staged = join(paths.sealed, stagingName());
+  const staged = join(paths.rotated, stagingName());
   try {
     if (!tryHardLink(paths.events, staged)) await copySegment(file, staged, size);
     else if (fs.lstatSync(staged).ino !== fs.fstatSync(file).ino)

@@ -56,7 +56,7 @@ export type SegmentFiles = {
  * CorruptLogError if a file is missing.
  */
 export function openSegments(paths: SessionPaths): SegmentFiles | undefined {
-  const sealed = listRotatedSegments(paths);
+  const rotated = listRotatedSegments(paths);
   const files = new Map<number, Segment>();
   const read = (path: string): Segment | undefined => {
     const file = openRegularFile(path);
@@ -70,7 +70,7 @@ export function openSegments(paths: SessionPaths): SegmentFiles | undefined {
     for (const { file } of files.values()) fs.closeSync(file);
     files.clear();
   };
-  const held = (number: number, path: string): Segment => {
+  const openSegment = (number: number, path: string): Segment => {
     const segment = files.get(number) ?? read(path);
     if (!segment) throw corruptLog(path, 'it is missing');
     files.set(number, segment);
@@ -78,7 +78,7 @@ export function openSegments(paths: SessionPaths): SegmentFiles | undefined {
     throw corruptLog(path, `it begins as segment ${segment.number}`);
   };
   /** Two files besides the current one suffice for reading in order. */
-  const letGo = (number: number) => {
+  const closeOthers = (number: number) => {
     for (const [other, { file }] of files) {
       if (other === number || other === number + 1 || other === current?.number) continue;
       fs.closeSync(file);
@@ -88,20 +88,20 @@ export function openSegments(paths: SessionPaths): SegmentFiles | undefined {
   const current = read(paths.events);
   try {
     if (!current) {
-      if (sealed.length > 0)
-        throw corruptLog(paths.events, `it is missing, and segment ${sealed.at(-1)} was before it`);
+      if (rotated.length > 0)
+        throw corruptLog(paths.events, `it is missing, and segment ${rotated.at(-1)} was before it`);
       return undefined;
     }
     files.set(current.number, current);
-    const oldest = findOldestSegment(paths, sealed, current);
+    const oldest = findOldestSegment(paths, rotated, current);
     return {
       oldest,
       current,
       open(number) {
         if (number === current.number) return current;
-        letGo(number);
-        const segment = held(number, paths.segment(number));
-        const next = held(number + 1, number + 1 === current.number ? paths.events : paths.segment(number + 1));
+        closeOthers(number);
+        const segment = openSegment(number, paths.segment(number));
+        const next = openSegment(number + 1, number + 1 === current.number ? paths.events : paths.segment(number + 1));
         const end = next.header?.prev_bytes ?? 0;
         const size = fs.fstatSync(segment.file).size;
         if (size >= end) return { ...segment, end, next: next.header };
@@ -117,29 +117,29 @@ export function openSegments(paths: SessionPaths): SegmentFiles | undefined {
 
 /** Numbers of the rotated segments, in order. */
 export function listRotatedSegments(paths: SessionPaths): number[] {
-  const numbers = listNames(paths.sealed).flatMap((name) =>
+  const numbers = listNames(paths.rotated).flatMap((name) =>
     /^\d{6,}\.jsonl$/.test(name) ? [Number.parseInt(name, 10)] : [],
   );
   return numbers.sort((a, b) => a - b);
 }
 
 /** The oldest segment that is kept. Throws if one is missing that retention did not remove. */
-function findOldestSegment(paths: SessionPaths, sealed: number[], current: Segment): number {
-  const last = sealed.at(-1) ?? 0;
+function findOldestSegment(paths: SessionPaths, rotated: number[], current: Segment): number {
+  const last = rotated.at(-1) ?? 0;
   if (last > current.number || (last === current.number && isLongerThan(paths.segment(last), current.file))) {
     throw corruptLog(paths.events, `it is segment ${current.number}, and ${paths.segment(last)} is newer`);
   }
   let oldest = current.number;
-  while (sealed.includes(oldest - 1)) oldest--;
-  const isGap = sealed.some((number) => number < oldest);
+  while (rotated.includes(oldest - 1)) oldest--;
+  const isGap = rotated.some((number) => number < oldest);
   if (oldest === 1 || (!isGap && fs.existsSync(paths.base))) return oldest;
   throw corruptLog(paths.segment(oldest - 1), 'it is missing');
 }
 
 /** A crash during rotation leaves two names of one file, or a copy of it; a longer file belongs to another log. */
 function isLongerThan(path: string, file: number): boolean {
-  const [sealed, current] = [fs.lstatSync(path), fs.fstatSync(file)];
-  return sealed.ino !== current.ino && sealed.size > current.size;
+  const [rotated, current] = [fs.lstatSync(path), fs.fstatSync(file)];
+  return rotated.ino !== current.ino && rotated.size > current.size;
 }
 
 const positionAfterHeader = (header: SegmentHeader, line: Buffer): LogPosition => ({
@@ -180,5 +180,5 @@ export function logEndsAt(paths: SessionPaths, { seq, segment, offset, crc }: Lo
 
 /** Whether nothing has been written yet. */
 export function isLogEmpty(paths: SessionPaths): boolean {
-  return [paths.events, paths.sealed].every((path) => !fs.lstatSync(path, { throwIfNoEntry: false }));
+  return [paths.events, paths.rotated].every((path) => !fs.lstatSync(path, { throwIfNoEntry: false }));
 }

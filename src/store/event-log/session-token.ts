@@ -24,20 +24,20 @@ export class SessionInUse extends Error {
 
 /** One token per open session, so that no event log has two writers in this process. */
 export function sessionTokens(): SessionTokens {
-  const held = new Map<string, SessionToken>();
+  const tokens = new Map<string, SessionToken>();
   return {
     take(session) {
-      if (held.has(session)) throw new SessionInUse(session);
+      if (tokens.has(session)) throw new SessionInUse(session);
       const token: SessionToken = {
         check() {
-          if (held.get(session) !== token)
+          if (tokens.get(session) !== token)
             throw new Error(`The session ${session} was closed: its event log is not written.`);
         },
         giveBack() {
-          if (held.get(session) === token) held.delete(session);
+          if (tokens.get(session) === token) tokens.delete(session);
         },
       };
-      held.set(session, token);
+      tokens.set(session, token);
       return token;
     },
   };

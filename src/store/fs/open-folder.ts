@@ -108,21 +108,21 @@ function withDisplayPath(error: unknown, folder: OpenFolder): unknown {
 
 /** Keeps the last folder of a path open between calls, and reopens it if a person removed and recreated it. */
 export function keepFolderOpen(top: string, way: readonly FolderOnPath[]): { now(): OpenFolder; close(): void } {
-  let held: FolderHandle | undefined;
+  let opened: FolderHandle | undefined;
   const close = () => {
-    held?.close();
-    held = undefined;
+    opened?.close();
+    opened = undefined;
   };
   return {
     now() {
       const there = openAlongPath(top, way);
-      if (held && isSameInode(held, there)) {
+      if (opened && isSameInode(opened, there)) {
         there.close();
-        return held;
+        return opened;
       }
       close();
-      held = there;
-      return held;
+      opened = there;
+      return opened;
     },
     close,
   };
@@ -148,8 +148,8 @@ export type FolderStat = Pick<fs.BigIntStats, 'dev' | 'ino' | 'birthtimeNs' | 'c
  * otherwise 0 or the last change stands in their place, and an id with that would change with every file.
  */
 export function createFolderId(...used: string[]): (facts: FolderStat) => string {
-  const areTold = reportsBirthTime(...used);
-  return ({ dev, ino, birthtimeNs }) => `${dev}:${ino}${areTold ? `:${birthtimeNs}` : ''}`;
+  const hasBirthTimes = reportsBirthTime(...used);
+  return ({ dev, ino, birthtimeNs }) => `${dev}:${ino}${hasBirthTimes ? `:${birthtimeNs}` : ''}`;
 }
 
 /** Whether the file system of these paths, which were changed after they were created, reports birth times. */

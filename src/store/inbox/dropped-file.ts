@@ -15,7 +15,7 @@ import { isSameContent, type Readiness, type SeenFile } from './readiness.ts';
 export const rawNameOf = (handle: { readonly path: string }) => Buffer.from(handle.path, 'latin1');
 
 /** The context of one read of the inbox: the time of day before it, and whether the file system reports birth times. */
-export type ReadContext = { at: number; tellsBirth: boolean };
+export type ReadContext = { at: number; hasBirthTimes: boolean };
 
 /**
  * Reads one file of the inbox, or returns why it is not a message. 'gone': it no longer exists; 'pending': it changed
@@ -25,9 +25,9 @@ export function readDroppedFile(
   inbox: OpenFolder,
   { raw, stat }: SeenFile,
   readiness: Readiness,
-  looking: ReadContext,
+  context: ReadContext,
 ): DroppedFile | 'gone' | 'pending' {
-  const toDrop = (hash: string, said: ParsedMessage) => toDroppedFile({ raw, stat }, hash, said, looking);
+  const toDrop = (hash: string, parsed: ParsedMessage) => toDroppedFile({ raw, stat }, hash, parsed, context);
   const refused = (why: string) => toDrop('', { ok: false, why });
   const why = describeBadFile(raw, stat);
   if (why) return refused(why);
@@ -48,8 +48,8 @@ export function readDroppedFile(
 function toDroppedFile(
   { raw, stat }: SeenFile,
   hash: string,
-  said: ParsedMessage,
-  { at, tellsBirth }: ReadContext,
+  parsed: ParsedMessage,
+  { at, hasBirthTimes }: ReadContext,
 ): DroppedFile {
   const identity: FileIdentity = {
     ino: String(stat.ino),
@@ -59,7 +59,7 @@ function toDroppedFile(
   };
   const isAged = at - Number(stat.ctimeMs) >= TIMESTAMP_TICK_MS;
   const handle = { path: raw.toString('latin1'), isAged };
-  return { name: displayName(raw), identity, ...(tellsBirth && { born: stat.birthtimeNs }), handle, ...said };
+  return { name: displayName(raw), identity, ...(hasBirthTimes && { born: stat.birthtimeNs }), handle, ...parsed };
 }
 
 /**

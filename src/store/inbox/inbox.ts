@@ -39,7 +39,7 @@ type JudgedFile = { one: InboxEntry; seen: SeenFile; drop: DroppedFile | 'gone' 
 
 /** The folder where anyone drops messages. Nothing in it is trusted, followed, waited for or deleted. */
 export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & { close(): void } {
-  const held = keepFolderOpen(paths.folder, [{ path: paths.inbox }]);
+  const inboxFolder = keepFolderOpen(paths.folder, [{ path: paths.inbox }]);
   const isSame = watchFolderIdentity(paths.folder);
   const listing = openInboxListing(options.elapsed, options.now);
   const processed = openProcessedFiles(paths, options.now);
@@ -55,7 +55,7 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
       throw new DiskError('ESTALE', `${paths.folder} was removed and recreated; it is opened again.`);
     }
     try {
-      return held.now();
+      return inboxFolder.now();
     } catch (error) {
       if (errorCode(error) === 'ENOENT') return undefined;
       throw error;
@@ -105,15 +105,15 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
     async moveToDone(drop, seq, attachments) {
       for (const { from, to } of attachments) moveAttachment(paths, from, to);
       const inbox = openInboxFolder();
-      if (inbox) processed.settle(inbox, drop, seq);
+      if (inbox) processed.moveToDone(inbox, drop, seq);
     },
 
     async reject(drop, why) {
       const inbox = openInboxFolder();
-      if (inbox) processed.refuse(inbox, drop, why);
+      if (inbox) processed.moveToRejected(inbox, drop, why);
     },
 
-    close: () => held.close(),
+    close: () => inboxFolder.close(),
   };
 }
 
@@ -130,7 +130,7 @@ function candidateReader(
   const runGuarded: RunGuarded = options.runGuarded ?? ((_what, run) => run());
   return async function* readCandidates(inbox, some) {
     const gone = new Set<InboxEntry>();
-    const tells = reportsBirthTime(paths.inbox, paths.folder);
+    const hasBirthTimes = reportsBirthTime(paths.inbox, paths.folder);
     const removeLeftoverLink = createLeftoverLinkRemover(paths);
     try {
       for (let from = 0; from < some.length; from += BATCH_SIZE) {
@@ -143,9 +143,9 @@ function candidateReader(
         const judge = await judgeReadiness(plain.map(({ seen }) => seen.stat));
         for (const { one, seen } of batch) {
           const isWhole = isCompleteByName(seen.raw) && seen.stat.size > 0n;
-          const looking = { at: options.now().getTime(), tellsBirth: tells };
+          const context = { at: options.now().getTime(), hasBirthTimes };
           const readiness = isWhole ? 'ready' : judge(seen.stat);
-          const drop = runGuarded('reading a message', () => readDroppedFile(inbox, seen, readiness, looking));
+          const drop = runGuarded('reading a message', () => readDroppedFile(inbox, seen, readiness, context));
           if (drop === 'gone') gone.add(one);
           yield { one, seen, drop };
         }

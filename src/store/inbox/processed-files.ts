@@ -39,7 +39,7 @@ export function openProcessedFiles(paths: SessionPaths, now: () => Date) {
   return {
     isLeft: (stat: fs.BigIntStats) => immovable.has(immovableKeyOf(String(stat.ino), String(stat.mtimeNs))),
 
-    settle(inbox: OpenFolder, drop: DroppedFile, seq: number): void {
+    moveToDone(inbox: OpenFolder, drop: DroppedFile, seq: number): void {
       const raw = rawNameOf(drop.handle);
       // Written to since it was read: the new content stays in the inbox and becomes a separate message.
       if (!isUnchangedSinceRead(inbox, raw, drop)) return;
@@ -54,7 +54,7 @@ export function openProcessedFiles(paths: SessionPaths, now: () => Date) {
       });
     },
 
-    refuse(inbox: OpenFolder, drop: DroppedFile, why: string): void {
+    moveToRejected(inbox: OpenFolder, drop: DroppedFile, why: string): void {
       const raw = rawNameOf(drop.handle);
       if (!isUnchangedSinceRead(inbox, raw, drop)) return;
       withFolder(paths.folder, [{ path: paths.rejected, make: true }], (rejected) => {

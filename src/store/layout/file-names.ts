@@ -82,7 +82,7 @@ export function parentSessionOf(name: string): string | undefined {
 }
 
 /** The session whose settings, `work/` and memory this one uses: the root of its family, as long as that exists. */
-export function familyRootOf(name: string, exists: (session: string) => boolean): string {
+export function existingRootOf(name: string, exists: (session: string) => boolean): string {
   const root = rootSessionOf(name);
   return root !== '' && (root === name || exists(root)) ? root : name;
 }

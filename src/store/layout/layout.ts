@@ -44,7 +44,7 @@ export const sessionPaths = (folder: string) => ({
   lastGood: `${folder}/session.last-good.json`,
   /** The event log: the current segment, and the rotated ones before it. */
   events: `${folder}/events.jsonl`,
-  sealed: `${folder}/events`,
+  rotated: `${folder}/events`,
   segment: (number: number) => `${folder}/events/${String(number).padStart(6, '0')}.jsonl`,
   /** The base snapshot for segments that retention removed. */
   base: `${folder}/events/base.json`,

@@ -6,7 +6,7 @@ import { parseFrontMatter } from '../../base/front-matter.ts';
 import { Reply } from '../../protocol/session/reply.ts';
 import type { SearchDocument } from '../../protocol/workspace/memory-notes.ts';
 import { readRegularFile } from '../fs/file-reads.ts';
-import { familyRootOf, rootSessionOf } from '../layout/file-names.ts';
+import { existingRootOf, rootSessionOf } from '../layout/file-names.ts';
 import { sessionPaths, type WorkspacePaths } from '../layout/layout.ts';
 import { parseJson } from '../settings/schema-errors.ts';
 
@@ -90,9 +90,9 @@ function openReadBudget({ signal, elapsed, ms }: CorpusOptions): ReadBudget {
 }
 
 /** The result of `look`; undefined on a file system error: unreadable files are skipped. */
-function ignoreFsErrors<T>(look: () => T): T | undefined {
+function ignoreFsErrors<T>(read: () => T): T | undefined {
   try {
-    return look();
+    return read();
   } catch {
     return undefined;
   }
@@ -119,8 +119,8 @@ async function readSessionTexts(
   const isThere = (session: string) => ignoreFsErrors(() => fs.lstatSync(join(place.home, session))) !== undefined;
   // A child archived under another root than its own: nobody knows any more whom it served.
   if (place.archived && !isThere(rootSessionOf(place.name))) return;
-  const family = sessionPaths(join(place.home, familyRootOf(place.name, isThere)));
-  if (!may(place.name, readSettingsText(family.settings))) return;
+  const root = sessionPaths(join(place.home, existingRootOf(place.name, isThere)));
+  if (!may(place.name, readSettingsText(root.settings))) return;
   for (const file of listCorpusFiles(place.folder)) {
     await budget.yieldIfDue();
     if (budget.isOver()) return;

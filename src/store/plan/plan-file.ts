@@ -35,7 +35,7 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
   const moved = openMovedPlans(history, elapsed);
   const here = openCurrentPlan(paths.plan, elapsed);
 
-  const look = (thorough = true): PlanFileState => {
+  const checkFile = (thorough = true): PlanFileState => {
     const why = here.read();
     const text = here.text();
     const inPlace = text !== undefined && text !== here.seen();
@@ -52,7 +52,7 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
   };
 
   const write = async (content: string): Promise<PlanFileState> => {
-    const before = look();
+    const before = checkFile();
     if (before.is === 'edited' || before.is === 'blocked') return before;
     const claim = await history.claim(content);
     // No await from here on: the shorter the name is missing, the fewer readers notice.
@@ -64,7 +64,7 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
       }
     });
     if (!isPlaced) {
-      const after = look();
+      const after = checkFile();
       return after.is === 'edited' || after.is === 'blocked' ? after : write(content);
     }
     here.written(contentAfterWrite(claim.stat, content, elapsed()), content);
@@ -96,7 +96,7 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
   };
 
   return {
-    detectEdits: (thorough) => inOrder(async () => look(thorough)),
+    detectEdits: (thorough) => inOrder(async () => checkFile(thorough)),
     sync: () =>
       inOrder(async () => {
         for (const path of [paths.plan, ...moved.savePaths()]) await syncFile(path);

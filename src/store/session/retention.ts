@@ -71,7 +71,7 @@ async function removeExpiredSegments(paths: SessionPaths, before: Date): Promise
   await replaceFile(paths.base, encodeSnapshot(snapshot), { durable: true });
   for (const number of doomed)
     wrapDiskErrors('remove', paths.segment(number), () => fs.unlinkSync(paths.segment(number)));
-  await syncFolder(paths.sealed);
+  await syncFolder(paths.rotated);
   return doomed.length;
 }
 

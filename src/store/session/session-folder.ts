@@ -47,7 +47,7 @@ function openedFolder(folder: string, token: SessionToken, options: SessionFolde
   const world = { epoch: 1, elapsed: () => performance.now(), ...options, token };
   for (const path of foldersOfSession(folder)) ensureFolder(path);
   for (const path of [folder, paths.blobs, paths.outboxStaging, paths.plans, paths.rejected]) removeStaging(path);
-  if (fs.existsSync(paths.sealed)) removeStaging(ensureFolder(paths.sealed));
+  if (fs.existsSync(paths.rotated)) removeStaging(ensureFolder(paths.rotated));
   removeOldStaging(paths.inboxStaging, world.now());
   const journal = openEventLog(paths, world);
   const inbox = openInbox(paths, world);

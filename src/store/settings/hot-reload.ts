@@ -52,132 +52,143 @@ type HotReloadOptions<T> = {
  * The settings of one file. They fail closed: a broken file does not drop what protects; its last valid version stays
  * in force, through restarts too; if there never was one, `from` is `nothing`.
  */
-export function hotReloadSettings<T>({
-  label,
-  read,
-  check,
-  defaults,
-  backup,
-  beforeApply,
-  clock,
-  log,
-}: HotReloadOptions<T>): HotReloadedSettings<T> {
-  let held: SettingsState<T> = { value: defaults, from: 'file', fault: null, warnings: [], since: null };
-  /** The text these settings come from; undefined if there is none. */
-  let goodText: string | undefined;
-  /** The last text found to be invalid. */
-  let badText: string | undefined;
-  let isFirstLook = true;
-  let goneAt: number | null = null;
-
-  function look(): SettingsState<T> {
-    try {
-      const text = read();
-      if (isFirstLook && text === undefined) restoreBackup();
-      if (text === undefined) handleMissing();
-      else if (text !== goodText || held.from !== 'file') handleText(text);
-      else goneAt = null;
-    } catch (error) {
-      badText = undefined;
-      handleFault(errorText(error));
-    }
-    isFirstLook = false;
-    return held;
-  }
-
-  function handleText(text: string): void {
-    goneAt = null;
-    if (text === badText) return;
-    let checked: CheckedSettings<T>;
-    try {
-      checked = check(text);
-    } catch (error) {
-      handleFault(errorText(error));
-      badText = text;
-      return;
-    }
-    const before = goodText ?? backup.read();
-    const isNews = text !== before;
-    if (isNews || held.fault !== null) saveBackup(text);
-    if (isNews && !(isFirstLook && before === undefined))
-      log('info', `${label}: changed; the new settings are in force`);
-    else if (held.fault !== null) log('info', `${label}: valid again`);
-    apply(checked, text, 'file');
-    for (const warning of checked.warnings) log('warn', warning);
-  }
-
-  /** A backup that cannot be written is no reason not to use the file. */
-  function saveBackup(text: string): void {
-    try {
-      backup.save(text);
-    } catch (error) {
-      log('warn', `${label}: could not save a copy of the valid settings: ${errorText(error)}`);
-    }
-  }
-
-  function apply(
-    { value, warnings }: CheckedSettings<T>,
-    text: string,
-    from: SettingsState<T>['from'],
-    fault: string | null = null,
-  ): void {
-    beforeApply(value);
-    held = { value, from, fault, warnings, since: (backup.savedAt() ?? clock.now()).toISOString() };
-    goodText = text;
-    badText = undefined;
-  }
-
-  function handleFault(fault: string): void {
-    goneAt = null;
-    if (isFirstLook) restoreBackup();
-    if (held.fault !== fault) {
-      const force =
-        goodText === undefined
-          ? 'there is no earlier valid version, so nothing that depends on it runs'
-          : `the last valid settings remain in force (${backup.path})`;
-      log(
-        'error',
-        `${label}: ${fault}\nThe file is left unchanged; ${force}. Fix the file; changes apply immediately.`,
-      );
-    }
-    held = { ...held, from: goodText === undefined ? 'nothing' : 'last good', fault };
-  }
-
-  /** Restores what an earlier daemon saved, unless it is invalid by today's rules. */
-  function restoreBackup(): void {
-    const text = backup.read();
-    if (text === undefined) return;
-    try {
-      apply(check(text), text, 'last good');
-    } catch {
-      goodText = undefined;
-    }
-  }
-
-  function handleMissing(): void {
-    badText = undefined;
-    if (goodText !== undefined) {
-      goneAt ??= clock.elapsed();
-      if (clock.elapsed() - goneAt < REMOVED_AFTER_MS) return;
-      log('info', `${label}: removed; its settings no longer apply`);
-    }
-    if (goodText !== undefined || held.fault !== null) {
-      backup.remove();
-      held = { value: defaults, from: 'file', fault: null, warnings: [], since: null };
-    }
-    goodText = undefined;
-    goneAt = null;
-  }
-
+export function hotReloadSettings<T>(options: HotReloadOptions<T>): HotReloadedSettings<T> {
+  const it: ReloadedFile<T> = {
+    ...options,
+    state: stateWithoutFile(options.defaults),
+    goodText: undefined,
+    badText: undefined,
+    isFirstRead: true,
+    goneAt: null,
+  };
   return {
-    reload: look,
+    reload: () => reload(it),
     get current() {
-      return held;
+      return it.state;
     },
     get needsReload() {
-      return held.fault !== null || goneAt !== null;
+      return it.state.fault !== null || it.goneAt !== null;
     },
   };
+}
+
+type ReloadedFile<T> = HotReloadOptions<T> & {
+  state: SettingsState<T>;
+  /** The text the settings in force come from; undefined if there is none. */
+  goodText: string | undefined;
+  /** The last text found to be invalid. */
+  badText: string | undefined;
+  isFirstRead: boolean;
+  /** When the file was first found missing, by the monotonic clock. */
+  goneAt: number | null;
+};
+
+const stateWithoutFile = <T>(defaults: T): SettingsState<T> => ({
+  value: defaults,
+  from: 'file',
+  fault: null,
+  warnings: [],
+  since: null,
+});
+
+function reload<T>(it: ReloadedFile<T>): SettingsState<T> {
+  try {
+    const text = it.read();
+    if (it.isFirstRead && text === undefined) restoreBackup(it);
+    if (text === undefined) handleMissing(it);
+    else if (text !== it.goodText || it.state.from !== 'file') handleText(it, text);
+    else it.goneAt = null;
+  } catch (error) {
+    it.badText = undefined;
+    handleFault(it, errorText(error));
+  }
+  it.isFirstRead = false;
+  return it.state;
+}
+
+function handleText<T>(it: ReloadedFile<T>, text: string): void {
+  const { label, log, backup } = it;
+  it.goneAt = null;
+  if (text === it.badText) return;
+  let checked: CheckedSettings<T>;
+  try {
+    checked = it.check(text);
+  } catch (error) {
+    handleFault(it, errorText(error));
+    it.badText = text;
+    return;
+  }
+  const before = it.goodText ?? backup.read();
+  const isNew = text !== before;
+  if (isNew || it.state.fault !== null) saveBackup(it, text);
+  if (isNew && !(it.isFirstRead && before === undefined))
+    log('info', `${label}: changed; the new settings are in force`);
+  else if (it.state.fault !== null) log('info', `${label}: valid again`);
+  apply(it, checked, text, 'file');
+  for (const warning of checked.warnings) log('warn', warning);
+}
+
+/** A backup that cannot be written is no reason not to use the file. */
+function saveBackup<T>({ backup, label, log }: ReloadedFile<T>, text: string): void {
+  try {
+    backup.save(text);
+  } catch (error) {
+    log('warn', `${label}: could not save a copy of the valid settings: ${errorText(error)}`);
+  }
+}
+
+function apply<T>(
+  it: ReloadedFile<T>,
+  { value, warnings }: CheckedSettings<T>,
+  text: string,
+  from: SettingsState<T>['from'],
+): void {
+  it.beforeApply(value);
+  const since = (it.backup.savedAt() ?? it.clock.now()).toISOString();
+  it.state = { value, from, fault: null, warnings, since };
+  it.goodText = text;
+  it.badText = undefined;
+}
+
+function handleFault<T>(it: ReloadedFile<T>, fault: string): void {
+  it.goneAt = null;
+  if (it.isFirstRead) restoreBackup(it);
+  if (it.state.fault !== fault) {
+    const force =
+      it.goodText === undefined
+        ? 'there is no earlier valid version, so nothing that depends on it runs'
+        : `the last valid settings remain in force (${it.backup.path})`;
+    const advice = `The file is left unchanged; ${force}. Fix the file; changes apply immediately.`;
+    it.log('error', `${it.label}: ${fault}\n${advice}`);
+  }
+  it.state = { ...it.state, from: it.goodText === undefined ? 'nothing' : 'last good', fault };
+}
+
+/** Restores what an earlier daemon saved, unless it is invalid by today's rules. */
+function restoreBackup<T>(it: ReloadedFile<T>): void {
+  const text = it.backup.read();
+  if (text === undefined) return;
+  try {
+    apply(it, it.check(text), text, 'last good');
+  } catch {
+    it.goodText = undefined;
+  }
+}
+
+function handleMissing<T>(it: ReloadedFile<T>): void {
+  const { clock } = it;
+  it.badText = undefined;
+  if (it.goodText !== undefined) {
+    it.goneAt ??= clock.elapsed();
+    if (clock.elapsed() - it.goneAt < REMOVED_AFTER_MS) return;
+    it.log('info', `${it.label}: removed; its settings no longer apply`);
+  }
+  if (it.goodText !== undefined || it.state.fault !== null) {
+    it.backup.remove();
+    it.state = stateWithoutFile(it.defaults);
+  }
+  it.goodText = undefined;
+  it.goneAt = null;
 }
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_WRONLY } = fs.constants;

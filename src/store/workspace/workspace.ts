@@ -10,7 +10,7 @@ import { sessionTokens } from '../event-log/session-token.ts';
 import { ensureFolder, ensureFolderDurably, stagingName, syncFolder } from '../fs/durable-write.ts';
 import { cachedRead, readTextOrThrow, statIfExists } from '../fs/file-reads.ts';
 import { wrapDiskErrors } from '../fs/store-errors.ts';
-import { familyRootOf, freeName } from '../layout/file-names.ts';
+import { existingRootOf, freeName } from '../layout/file-names.ts';
 import { type SessionPaths, sessionPaths, type WorkspacePaths, workspacePaths } from '../layout/layout.ts';
 import { foldersOfSession, openSessionFolder, type SessionFolderOptions } from '../session/session-folder.ts';
 
@@ -57,23 +57,7 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
   const clocks = { elapsed: () => performance.now(), ...options };
 
   const tokens = sessionTokens();
-  const isThere = (name: string) => isSessionFolder(name) && statIfExists(paths.session(name))?.isDirectory() === true;
-  const sessions = () => fs.readdirSync(paths.sessions).filter(isThere).sort();
-  const existingFolder = (name: string): string => {
-    if (isThere(name)) return paths.session(name);
-    throw new UserError(`No session ${JSON.stringify(name)}. Known: ${sessions().join(', ') || 'none yet'}.`);
-  };
-  const freeFolder = (name: string): string => {
-    if (!isSessionFolder(name)) {
-      throw new UserError(
-        `${JSON.stringify(name)} cannot be the name of a session folder. Expected one plain name of at most 255 bytes that does not begin with a dot.`,
-      );
-    }
-    if (statIfExists(paths.session(name))) {
-      throw new UserError(`There is already a session ${name}. Use another name, or archive that one first.`);
-    }
-    return paths.session(name);
-  };
+  const { isThere, list, existing, free } = sessionFolders(paths);
   const move = async (from: string, to: string) => {
     wrapDiskErrors('move a session to', to, () => fs.renameSync(from, to));
     await syncFolder(paths.sessions);
@@ -81,34 +65,34 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
 
   return {
     paths,
-    listSessions: sessions,
+    listSessions: list,
     has: isThere,
     openSession(name, epoch = options.epoch ?? 1, runGuarded) {
-      // A family shares one folder and one set of rules: those of its root.
-      const work = sharedWithRoot(sessionPaths(paths.session(familyRootOf(name, isThere))));
-      const folder = existingFolder(name);
+      // Child sessions use the work folder and the rules of their root.
+      const work = sharedWithRoot(sessionPaths(paths.session(existingRootOf(name, isThere))));
+      const folder = existing(name);
       const extra = { epoch, templates: paths.templates, ...work, ...(runGuarded && { runGuarded }) };
       return openSessionFolder(folder, tokens.take(name), { ...options, ...extra });
     },
     lastEvent: async (name) => readLastEvent(sessionPaths(paths.session(name))),
     async readEvents(name, each) {
-      await readEventLog(sessionPaths(existingFolder(name)), each);
+      await readEventLog(sessionPaths(existing(name)), each);
     },
     configText: cachedRead(paths.config, clocks, () => readTextOrThrow(paths.config, 'settings as JSON', 'follow')),
     instructionsText: cachedRead(paths.instructions, clocks, () =>
       readTextOrThrow(paths.instructions, 'instructions for the model as text', 'follow'),
     ),
-    settingsText: (name) => readTextOrThrow(sessionPaths(existingFolder(name)).settings, 'settings as JSON', 'refuse'),
+    settingsText: (name) => readTextOrThrow(sessionPaths(existing(name)).settings, 'settings as JSON', 'refuse'),
     settingsReader(name) {
       const path = sessionPaths(paths.session(name)).settings;
       const text = cachedRead(path, clocks, () => readTextOrThrow(path, 'settings as JSON', 'refuse'));
       return () => {
-        existingFolder(name);
+        existing(name);
         return text();
       };
     },
     async create(name) {
-      const target = freeFolder(name);
+      const target = free(name);
       const staged = join(paths.sessions, stagingName());
       try {
         for (const folder of [staged, ...foldersOfSession(staged)]) ensureFolder(folder);
@@ -120,9 +104,9 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
         throw error;
       }
     },
-    rename: async (from, to) => await move(existingFolder(from), freeFolder(to)),
+    rename: async (from, to) => await move(existing(from), free(to)),
     async archive(name) {
-      const source = existingFolder(name);
+      const source = existing(name);
       ensureFolder(paths.archive);
       const target = join(
         paths.archive,
@@ -135,8 +119,35 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
     async remove(name) {
       // Renamed first: a crash half-way leaves no partial session behind.
       const doomed = join(paths.sessions, stagingName());
-      await move(existingFolder(name), doomed);
+      await move(existing(name), doomed);
       wrapDiskErrors('delete', doomed, () => fs.rmSync(doomed, { recursive: true, force: true }));
+    },
+  };
+}
+
+/** The session folders of a workspace, by name. */
+function sessionFolders(paths: WorkspacePaths) {
+  const isThere = (name: string) => isSessionFolder(name) && statIfExists(paths.session(name))?.isDirectory() === true;
+  const list = () => fs.readdirSync(paths.sessions).filter(isThere).sort();
+  return {
+    isThere,
+    list,
+    /** Path of an existing one. Throws UserError if there is none. */
+    existing(name: string): string {
+      if (isThere(name)) return paths.session(name);
+      throw new UserError(`No session ${JSON.stringify(name)}. Known: ${list().join(', ') || 'none yet'}.`);
+    },
+    /** Path of one that can be created. Throws UserError if the name is invalid or taken. */
+    free(name: string): string {
+      if (!isSessionFolder(name)) {
+        throw new UserError(
+          `${JSON.stringify(name)} cannot be the name of a session folder. Expected one plain name of at most 255 bytes that does not begin with a dot.`,
+        );
+      }
+      if (statIfExists(paths.session(name))) {
+        throw new UserError(`There is already a session ${name}. Use another name, or archive that one first.`);
+      }
+      return paths.session(name);
     },
   };
 }

@@ -243,8 +243,8 @@ async function downloadUrl(url: URL, context: ActionContext): Promise<ActionResu
   const back = browser.tabs.position();
   const { page } = await browser.tabs.open();
   try {
-    const said = await downloadInto(page, url, context);
-    return { ok: true, says: said, page: 'none', wantsFile: said.length === 0 };
+    const outcome = await downloadInto(page, url, context);
+    return { ok: true, says: outcome, page: 'none', wantsFile: outcome.length === 0 };
   } finally {
     await browser.tabs.downloads.wait(DOWNLOAD_MS, signal).catch(() => undefined);
     await closePage(page);

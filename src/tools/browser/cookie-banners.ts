@@ -60,13 +60,13 @@ let script: Promise<string> | undefined;
  */
 export async function answerCookieBanners(
   context: BrowserContext,
-  tell: (page: Page, text: string) => void,
+  addNote: (page: Page, text: string) => void,
 ): Promise<CookieBanners> {
   const open = new WeakMap<Page, Set<string>>();
-  const heard = new WeakMap<Page, number>();
+  const messageCounts = new WeakMap<Page, number>();
   await context.exposeBinding(BINDING, ({ page }, message: unknown) => {
-    const count = (heard.get(page) ?? 0) + 1;
-    heard.set(page, count);
+    const count = (messageCounts.get(page) ?? 0) + 1;
+    messageCounts.set(page, count);
     const parsed = BannerMessage.safeParse(message);
     if (!parsed.success || count > MAX_MESSAGES) return;
     const at = open.get(page) ?? new Set();
@@ -77,11 +77,11 @@ export async function answerCookieBanners(
       // A refusal in one frame also answers the banner that opened it.
       at.clear();
       const how = data.isCosmetic ? 'hidden, not answered' : 'opted out';
-      tell(page, `a cookie banner was dismissed (${bannerName(data.cmp)}, ${how})`);
+      addNote(page, `a cookie banner was dismissed (${bannerName(data.cmp)}, ${how})`);
     }
     if (data.type === 'optOutResult' && !data.result) {
       at.delete(data.cmp);
-      tell(
+      addNote(
         page,
         `a cookie banner (${bannerName(data.cmp)}) could not be dismissed by itself; answer it where it is in the way`,
       );
@@ -96,7 +96,7 @@ export async function answerCookieBanners(
 
   function leftOpen(page: Page, at: Set<string>, cmp: string): void {
     if (!at.delete(cmp) || at.size > 0 || open.get(page) !== at) return;
-    tell(
+    addNote(
       page,
       `a cookie banner (${bannerName(cmp)}) was not answered: it has no button to refuse, and its settings were opened, which may ` +
         'come up some seconds from now; refuse there where they are in the way',
@@ -107,7 +107,7 @@ export async function answerCookieBanners(
     page.on('framenavigated', (frame) => {
       if (frame !== page.mainFrame()) return;
       open.delete(page);
-      heard.delete(page);
+      messageCounts.delete(page);
     });
   }
 

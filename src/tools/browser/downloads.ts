@@ -123,7 +123,7 @@ function downloadFollower(incoming: string, mostBytes: number): (one: DownloadPr
 
   return async (one) => {
     last = { size: -1, at: performance.now() };
-    const look = setInterval(() => void cancelIfDue(one), POLL_MS);
+    const poll = setInterval(() => void cancelIfDue(one), POLL_MS);
     try {
       one.path = await one.download.path();
       one.state = 'whole';
@@ -131,7 +131,7 @@ function downloadFollower(incoming: string, mostBytes: number): (one: DownloadPr
       one.state = 'over';
       one.why ||= (await one.download.failure().catch(() => null)) ?? errorText(error);
     } finally {
-      clearInterval(look);
+      clearInterval(poll);
     }
   };
 }

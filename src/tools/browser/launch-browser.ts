@@ -73,7 +73,7 @@ export async function launchBrowser({
       handleSIGHUP: false,
       timeout: LAUNCH_MS,
     });
-    return await openBrowser(context, { gate: proxy, paths, settings, mostBytes });
+    return await openBrowser(context, { proxy, paths, settings, mostBytes });
   } catch (error) {
     proxy.close();
     signal.throwIfAborted();
@@ -84,11 +84,11 @@ export async function launchBrowser({
 async function openBrowser(
   context: BrowserContext,
   {
-    gate: proxy,
+    proxy,
     paths,
     settings,
     mostBytes,
-  }: { gate: EgressProxy; paths: ProfilePaths } & Pick<LaunchOptions, 'settings' | 'mostBytes'>,
+  }: { proxy: EgressProxy; paths: ProfilePaths } & Pick<LaunchOptions, 'settings' | 'mostBytes'>,
 ): Promise<Browser> {
   let isOpen = true;
   const group = await processGroupOf(context);
@@ -186,8 +186,9 @@ function inodeOf(folder: string): number | undefined {
 }
 
 function launchError(executable: string, error: unknown): UserError {
-  const said = errorText(error).replace(/\u001b\[\d+m/g, '');
-  const why = /No usable sandbox|Running as root without|error while loading[^\n]*|FATAL[^\n]*/.exec(said)?.[0] ?? said;
+  const message = errorText(error).replace(/\u001b\[\d+m/g, '');
+  const why =
+    /No usable sandbox|Running as root without|error while loading[^\n]*|FATAL[^\n]*/.exec(message)?.[0] ?? message;
   return new UserError(
     `${executable} did not start: ${truncate(why, 400)}. A person has to look at it: \`agentctl doctor\`.`,
   );

@@ -172,9 +172,9 @@ function openPageNotes(): { note(text: string): void; takeNotes(): string[] } {
 async function answerDialog(dialog: Dialog, note: (text: string) => void): Promise<void> {
   const leaves = dialog.type() === 'beforeunload';
   if (!leaves) {
-    const said = truncate(dialog.message().replace(/\s+/g, ' '), 300);
+    const text = truncate(dialog.message().replace(/\s+/g, ' '), 300);
     note(
-      `the page showed ${dialog.type() === 'alert' ? 'an alert' : `a ${dialog.type()}`}, which was dismissed: "${said}"`,
+      `the page showed ${dialog.type() === 'alert' ? 'an alert' : `a ${dialog.type()}`}, which was dismissed: "${text}"`,
     );
   }
   await (leaves ? dialog.accept() : dialog.dismiss()).catch(() => undefined);

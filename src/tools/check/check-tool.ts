@@ -158,6 +158,6 @@ async function checkCommand(entry: CommandCheck, shell: Tool, context: ToolConte
 function compareCommandResult({ command, exit }: CommandCheck, text: string): ToolResult {
   const [came, ...output] = text.trimEnd().split('\n');
   const last = output.slice(-SHOWN_LINES).map((line) => truncate(line, SHOWN_CHARACTERS));
-  const said = `\`${truncate(escapeControlChars(command), SHOWN_CHARACTERS)}\`: wanted exit ${exit}, came ${came}`;
-  return { ok: came === `exit ${exit}`, text: [said, ...last].join('\n') };
+  const problem = `\`${truncate(escapeControlChars(command), SHOWN_CHARACTERS)}\`: wanted exit ${exit}, came ${came}`;
+  return { ok: came === `exit ${exit}`, text: [problem, ...last].join('\n') };
 }

@@ -9,7 +9,7 @@ export type CallEffects = {
   /** Effects that a person granted in the settings: only "safe" asks about them. */
   granted?: readonly CallEffect[] | undefined;
   /** Why approval is required regardless of `approvals`, unless a rule matches. */
-  unheld?: string | undefined;
+  askReason?: string | undefined;
 };
 
 /** A call as rules and a person asked for approval see it. */

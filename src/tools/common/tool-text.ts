@@ -30,13 +30,13 @@ export function diffLines(before: string, after: string): string {
   return [...prefixLines('-', before), ...prefixLines('+', after)].join('\n');
 }
 
-const prefixLines = (sign: string, text: string) =>
+const prefixLines = (marker: string, text: string) =>
   text === ''
     ? []
     : text
         .replace(/\n$/, '')
         .split('\n')
-        .map((line) => `${sign} ${line}`);
+        .map((line) => `${marker} ${line}`);
 
 /** A name on one line, with control characters escaped. */
 export function escapeControlChars(name: string): string {

@@ -66,8 +66,9 @@ export function openJobStore(root: string, { settleMs = SETTLE_MS }: { settleMs?
       names = undefined;
       for (const old of endedJobs(all()).slice(0, -MAX_ENDED)) fs.rmSync(old.folder, { recursive: true, force: true });
       await launchJob(job, command, sandboxed);
-      const settled = performance.now() + settleMs;
-      while (jobStatus(job).state === 'running' && performance.now() < settled && !signal.aborted) await sleep(POLL_MS);
+      const settledAt = performance.now() + settleMs;
+      while (jobStatus(job).state === 'running' && performance.now() < settledAt && !signal.aborted)
+        await sleep(POLL_MS);
       return job;
     },
     async startedBy(call) {
@@ -81,7 +82,7 @@ export function openJobStore(root: string, { settleMs = SETTLE_MS }: { settleMs?
     stop: stopJob,
     markJobReported,
     listUnreported() {
-      said = endedJobs(all()).filter((job) => !fs.existsSync(jobFiles(job.folder).told));
+      said = endedJobs(all()).filter((job) => !fs.existsSync(jobFiles(job.folder).reported));
       return said.map(
         (job) => `${job.id} (${commandLine(job)}) has ended: ${jobStatus(job).how}. \`jobs\` shows what it said.`,
       );
@@ -129,10 +130,10 @@ function createJobFolder(
   fs.mkdirSync(root, { recursive: true, mode: 0o700 });
   const id = `job_${Math.max(0, ...jobNames(root).map(jobNumber)) + 1}`;
   const folder = join(root, id);
-  const said = { command, call, timeout_s: timeoutS, boot: currentBootId(), group: sandboxed?.group ?? '' };
+  const info = { command, call, timeout_s: timeoutS, boot: currentBootId(), group: sandboxed?.group ?? '' };
   fs.mkdirSync(folder, { mode: 0o700 });
-  fs.writeFileSync(jobFiles(folder).job, `${JSON.stringify(said)}\n`, { flag: 'wx', mode: 0o600 });
-  return { ...said, id, folder };
+  fs.writeFileSync(jobFiles(folder).job, `${JSON.stringify(info)}\n`, { flag: 'wx', mode: 0o600 });
+  return { ...info, id, folder };
 }
 
 /** Starts it, and returns once its supervisor has identified itself. */
@@ -182,7 +183,7 @@ async function stopJob(job: Job, by: 'model' | 'person' | 'cancel', hurry: Abort
 
 function markJobReported(job: Job): void {
   removeControlGroup(job.group);
-  writeOnce(jobFiles(job.folder).told, '');
+  writeOnce(jobFiles(job.folder).reported, '');
 }
 
 /** The disk is full, or the file exists already: neither changes what happened. */

@@ -85,10 +85,10 @@ function jobResult(
   offset: number | undefined,
   { folder }: ToolContext,
 ): ToolResult {
-  const look = viewJob(job, basename(folder), action === 'look' ? offset : undefined);
-  if (look.isEnded) store.markJobReported(job);
-  if (action === 'stop' && !look.isEnded) return { ok: false, text: `It could not be ended.\n${look.text}` };
-  return { ok: true, text: look.text };
+  const view = viewJob(job, basename(folder), action === 'look' ? offset : undefined);
+  if (view.isEnded) store.markJobReported(job);
+  if (action === 'stop' && !view.isEnded) return { ok: false, text: `It could not be ended.\n${view.text}` };
+  return { ok: true, text: view.text };
 }
 
 /**

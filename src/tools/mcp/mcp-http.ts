@@ -38,13 +38,13 @@ export function httpTransport({ url, headers }: HttpEndpoint): Transport {
   };
   const fail = (id: RequestId) => {
     if (open.has(id))
-      hear({ jsonrpc: '2.0', id, error: { code: CONNECTION_CLOSED, message: 'the connection was lost' } });
+      receive({ jsonrpc: '2.0', id, error: { code: CONNECTION_CLOSED, message: 'the connection was lost' } });
   };
-  const hear = (message: JSONRPCMessage) => {
+  const receive = (message: JSONRPCMessage) => {
     if (!('method' in message) && message.id !== undefined) open.delete(message.id);
     transport.onmessage?.(message);
   };
-  inner.onmessage = hear;
+  inner.onmessage = receive;
   inner.onclose = () => transport.onclose?.();
   inner.onerror = (error) => {
     transport.onerror?.(error);

@@ -17,7 +17,7 @@ const AUTO_SANDBOX = (): SandboxSettings => ({ mode: 'auto', network: false });
  */
 export type McpPool = {
   /** The servers of one session; `settings` is read at each use, `wish` at each start. */
-  toolsFor(session: string, settings: () => McpServers, wish?: () => SandboxSettings): DynamicTools;
+  toolsFor(session: string, settings: () => McpServers, sandboxSettings?: () => SandboxSettings): DynamicTools;
   /** Closes all servers. */
   close(): Promise<void>;
 };
@@ -34,11 +34,11 @@ export function openMcpPool({
   log: SessionPorts['log'];
   most?: number;
 }): McpPool {
-  type Held = { servers: SessionServers; settings: () => McpServers; wish: () => SandboxSettings };
+  type PooledSession = { servers: SessionServers; settings: () => McpServers; sandboxSettings: () => SandboxSettings };
   /** Sessions whose servers were used and may still run, least recently used first. */
-  const sessions = new Map<string, Held>();
+  const sessions = new Map<string, PooledSession>();
 
-  function used(name: string, session: Held): void {
+  function used(name: string, session: PooledSession): void {
     for (const [other, { servers }] of sessions) if (!servers.isOpen) sessions.delete(other);
     sessions.delete(name);
     sessions.set(name, session);
@@ -47,19 +47,19 @@ export function openMcpPool({
   }
 
   return {
-    toolsFor(name, settings, wish = AUTO_SANDBOX) {
+    toolsFor(name, settings, sandboxSettings = AUTO_SANDBOX) {
       const known = sessions.get(name);
       if (known) {
-        Object.assign(known, { settings, wish });
+        Object.assign(known, { settings, wish: sandboxSettings });
         return known.servers;
       }
-      const session: Held = {
+      const session: PooledSession = {
         settings,
-        wish,
+        sandboxSettings,
         servers: openSessionServers({
           settings: () => session.settings(),
           env,
-          sandbox: sandbox && { of: sandbox, wish: () => session.wish() },
+          sandbox: sandbox && { of: sandbox, settings: () => session.sandboxSettings() },
           log: (level, text) => log(level, `${name}: ${text}`),
           onUse: () => used(name, session),
         }),

@@ -23,7 +23,7 @@ const GUARD_SCRIPT =
  * A transport over stdin and stdout of a program in its own process group. The whole group ends when the transport is
  * closed, when the program ends, and when the daemon is killed. `heard` receives what it writes to stderr.
  */
-export function stdioTransport(started: ServerLaunch, heard: (text: string) => void): Transport {
+export function stdioTransport(started: ServerLaunch, onStderr: (text: string) => void): Transport {
   const child = serverProcess(started);
   const buffer = lineBuffer(MAX_MESSAGE_BYTES);
   let noise = 0;
@@ -33,7 +33,7 @@ export function stdioTransport(started: ServerLaunch, heard: (text: string) => v
 
   async function start(): Promise<void> {
     const process = await child.start();
-    process.stderr.on('data', (chunk: Buffer) => heard(chunk.toString('utf8')));
+    process.stderr.on('data', (chunk: Buffer) => onStderr(chunk.toString('utf8')));
     process.stdout.on('data', take);
     for (const stream of [process.stdin, process.stdout, process.stderr]) stream.on('error', () => undefined);
     process.once('exit', (code, signal) => {

@@ -30,7 +30,7 @@ export function toMcpTool(listed: ListedTool, name: string, { server, settings, 
         shows: `${name} ${text}`,
         always: name,
         touches: ['outside'],
-        unheld: server.unheld,
+        askReason: server.askReason,
       };
     },
     async call(text, context) {

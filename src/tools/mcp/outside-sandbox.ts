@@ -1,16 +1,28 @@
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 import { UserError } from '../../base/user-error.ts';
+import type { SandboxSettings } from '../../protocol/settings/effective-settings.ts';
 import type { McpServer, McpServers } from '../../protocol/settings/mcp-config.ts';
 import { isInSessionFolder } from '../../protocol/workspace/session-names.ts';
 import { isInside, realPathOrNone } from '../common/path-lookup.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+
+/** Where commands run, and the session's settings for that. */
+export type ServerSandbox = { of: Sandbox; settings: () => SandboxSettings };
+
+/** A session's "none" applies to commands: a server leaves a working sandbox only by its own entry. */
+export function sandboxMode(entry: McpServer, sandbox: ServerSandbox): SandboxSettings['mode'] {
+  const standing = sandbox.settings().mode;
+  if (entry.sandbox !== undefined || standing !== 'none') return entry.sandbox ?? standing;
+  return sandbox.of.statusFor({ mode: 'auto' }).isSandboxed ? 'auto' : 'none';
+}
 
 /** What an entry names, with all variables resolved. */
 export type NamedByEntry = { command: string; args: string[]; cwd: string | undefined; env: Record<string, string> };
 
 /** Folders other than a session's `work/` that a sandboxed server may write, collected from all entries. */
 export function writableFolders(servers: McpServers, fillIn: (text: string) => string, home: string): string[] {
-  const held = Object.values(servers).filter(({ sandbox, disabled }) => sandbox !== 'none' && disabled !== true);
-  return held
+  const sandboxed = Object.values(servers).filter(({ sandbox, disabled }) => sandbox !== 'none' && disabled !== true);
+  return sandboxed
     .flatMap(({ write = [] }: McpServer) => write)
     .flatMap((text) => {
       const path = pathIn(fillIn(text), home);

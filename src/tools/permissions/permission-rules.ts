@@ -68,8 +68,8 @@ function toRuleSubject({ tool, text, kind, access }: CallDescription, folders: B
 }
 
 /** Why a call that no rule matches needs approval; null if it does not. */
-function defaultAskReason({ touches, granted = [], unheld }: CallDescription, mode: ApprovalsMode): string | null {
-  if (unheld !== undefined) return unheld;
+function defaultAskReason({ touches, granted = [], askReason }: CallDescription, mode: ApprovalsMode): string | null {
+  if (askReason !== undefined) return askReason;
   if (mode === 'auto') return null;
   const open = mode === 'safe' ? touches : touches.filter((touch) => touch !== 'work' && !granted.includes(touch));
   const first = (['outside', 'network', 'work'] as const).find((touch) => open.includes(touch));

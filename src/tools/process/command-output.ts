@@ -123,11 +123,11 @@ export function readRecordedOutput(folder: string): string {
   const files = callFiles(folder);
   const [out, tail] = [readBytesOrNone(files.out), readBytesOrNone(files.tail)];
   const cut = fs.existsSync(files.cut) ? Number(fs.readFileSync(files.cut, 'utf8')) : out.length;
-  const [heard, after] = [out.subarray(0, cut), out.subarray(cut)];
+  const [emitted, after] = [out.subarray(0, cut), out.subarray(cut)];
   const isWhole = tail.length < TAIL_BYTES;
   const rest = isWhole ? [Buffer.concat([after, tail])] : [after, tail];
-  if (cut < out.length || fs.existsSync(files.cut)) return joinOutputPieces([heard, ...rest]);
-  return joinOutputPieces(isWhole ? [Buffer.concat([heard, ...rest])] : [heard, tail]);
+  if (cut < out.length || fs.existsSync(files.cut)) return joinOutputPieces([emitted, ...rest]);
+  return joinOutputPieces(isWhole ? [Buffer.concat([emitted, ...rest])] : [emitted, tail]);
 }
 
 function readBytesOrNone(path: string): Buffer {

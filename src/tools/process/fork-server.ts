@@ -81,11 +81,11 @@ export const canUseForkServer = (shell: string): boolean => hasProc && basename(
 export function forkSupervisor(shell: string, folder: string, { words, cwd, env }: SupervisorStart): SupervisorProcess {
   const server = takeIdleServer(shell) ?? startForkServer(shell);
   let [ended, isFree, isWhole] = [false, false, false];
-  let hear: LineListener = noListener;
+  let notify: LineListener = noListener;
   const gone = new Promise<ProcessExit>((resolve, reject) => {
     server.onLine = (word, numbers) => {
       ended ||= word === 'ended';
-      if (word !== 'gone') return hear(word, numbers);
+      if (word !== 'gone') return notify(word, numbers);
       const status = numbers[0] ?? 0;
       isWhole = status === 0;
       if (status === FOLDER_NOT_ENTERED) reject(new Error(`The command was not begun: ${cwd} cannot be entered.`));
@@ -98,7 +98,7 @@ export function forkSupervisor(shell: string, folder: string, { words, cwd, env 
   server.control.write(`call ${++server.calls} ${Buffer.byteLength(request)}\n${request}`);
   return {
     onLine(listener) {
-      hear = listener;
+      notify = listener;
     },
     exited: gone,
     dismiss() {

@@ -96,12 +96,12 @@ export function settlesWithinLinger(closed: Promise<unknown>): Promise<boolean> 
 }
 
 /** Waits until a condition is true, at most `ms`; returns whether it is. */
-export async function waitUntil(holds: () => boolean, ms: number): Promise<boolean> {
+export async function waitUntil(isTrue: () => boolean, ms: number): Promise<boolean> {
   for (let waited = 0; waited < ms; waited += POLL_MS) {
-    if (holds()) return true;
+    if (isTrue()) return true;
     await sleep(POLL_MS);
   }
-  return holds();
+  return isTrue();
 }
 
 /** Ends a group once its own input closes, which happens however the daemon ends. */

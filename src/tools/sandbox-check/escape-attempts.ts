@@ -39,7 +39,7 @@ export async function* runEscapeAttempts(
       return sandboxed;
     };
     const status = sandbox.statusFor({ mode });
-    if (mode !== 'none' && !status.held) throw notTriedError(status.why);
+    if (mode !== 'none' && !status.isSandboxed) throw notTriedError(status.why);
     const tool = shellTool({ env: own, wrapCommand });
     for (const attempt of attemptsFor(mode).filter(only))
       yield await runAttempt(attempt, stage, tool, join(root, `call-${attempt.name}`));

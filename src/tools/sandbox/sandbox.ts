@@ -14,20 +14,20 @@ import { seatbeltBackend } from './seatbelt.ts';
  * in which case no approval is needed. `refused`: a sandbox is required but unavailable, so no command runs.
  */
 export type SandboxStatus =
-  | { held: true; gaps: string[] }
-  | { held: false; why: string; chosen: boolean; refused: boolean };
+  | { isSandboxed: true; gaps: string[] }
+  | { isSandboxed: false; why: string; isChosen: boolean; isRefused: boolean };
 
 /** A try starts a program and blocks the daemon meanwhile. */
 const RETRY_MS = 10_000;
 
-type Wish = Pick<SandboxSettings, 'mode'> & Partial<SandboxSettings>;
+type SandboxRequest = Pick<SandboxSettings, 'mode'> & Partial<SandboxSettings>;
 
 /** Where commands run. */
 export type Sandbox = {
   /** Determined by actually starting a sandbox. */
-  statusFor(wish: Wish): SandboxStatus;
+  statusFor(request: SandboxRequest): SandboxStatus;
   /** Null if the command is to run without a sandbox. Throws UserError if that is not allowed. */
-  wrapCommand(program: ShellCommand, wish: SandboxSettings, readAlso: string[]): Promise<SandboxedCommand | null>;
+  wrapCommand(program: ShellCommand, settings: SandboxSettings, readAlso: string[]): Promise<SandboxedCommand | null>;
   /** The same for a server, by the `mode` of its entry. */
   prepareServer(server: ServerProgram, mode: SandboxSettings['mode']): Promise<ServerLaunch>;
 };
@@ -48,46 +48,46 @@ export type SandboxOptions = {
  */
 export function openSandbox({ env, hidden, warn = () => undefined, retryMs = RETRY_MS }: SandboxOptions): Sandbox {
   let found: BackendProbe | undefined;
-  let lookedAt = 0;
+  let probedAt = 0;
   const warned = new Set<string>();
-  const look = (): BackendProbe => {
-    const isOld = found?.backend ? !found.backend.isAvailable() : performance.now() - lookedAt >= retryMs;
+  const probe = (): BackendProbe => {
+    const isOld = found?.backend ? !found.backend.isAvailable() : performance.now() - probedAt >= retryMs;
     if (found && !isOld) return found;
     found = process.platform === 'darwin' ? seatbeltBackend({ env, hidden }) : bubblewrapBackend({ env, hidden });
-    lookedAt = performance.now();
+    probedAt = performance.now();
     if (found.backend) warned.clear();
     return found;
   };
-  const hold = ({ mode }: Wish): SandboxStatus => {
-    if (mode === 'none') return { held: false, why: '`sandbox` is "none"', chosen: true, refused: false };
-    const { backend, ...not } = look();
-    if (backend && (mode === 'auto' || backend.kind === mode)) return { held: true, gaps: backend.gaps };
+  const statusFor = ({ mode }: SandboxRequest): SandboxStatus => {
+    if (mode === 'none') return { isSandboxed: false, why: '`sandbox` is "none"', isChosen: true, isRefused: false };
+    const { backend, ...not } = probe();
+    if (backend && (mode === 'auto' || backend.kind === mode)) return { isSandboxed: true, gaps: backend.gaps };
     const why = 'why' in not ? not.why : `here it is ${backend?.kind}, not ${mode}`;
-    return { held: false, why, chosen: false, refused: mode !== 'auto' };
+    return { isSandboxed: false, why, isChosen: false, isRefused: mode !== 'auto' };
   };
   /** Whether it is sandboxed; warns once if it is not and nobody chose that. Throws UserError if it must be. */
-  const isHeld = (what: string, mode: SandboxSettings['mode'], remedy: string): boolean => {
-    const held = hold({ mode });
-    if (held.held) return true;
-    if (held.refused)
-      throw new UserError(`The ${what} was not run: \`sandbox\` is "${mode}", and none works here: ${held.why}.`);
-    if (!held.chosen && !warned.has(what)) {
+  const requireSandbox = (what: string, mode: SandboxSettings['mode'], remedy: string): boolean => {
+    const status = statusFor({ mode });
+    if (status.isSandboxed) return true;
+    if (status.isRefused)
+      throw new UserError(`The ${what} was not run: \`sandbox\` is "${mode}", and none works here: ${status.why}.`);
+    if (!status.isChosen && !warned.has(what)) {
       warned.add(what);
-      warn(`${what}s run without a sandbox: ${held.why}. ${remedy} confirms that this is intended`);
+      warn(`${what}s run without a sandbox: ${status.why}. ${remedy} confirms that this is intended`);
     }
     return false;
   };
   return {
-    statusFor: hold,
-    async wrapCommand(program, wish, readAlso) {
-      if (!isHeld('command', wish.mode, '"sandbox": "none" in agentd.json')) return null;
-      return (await look().backend?.wrapCommand(program, { readAlso, network: wish.network })) ?? null;
+    statusFor: statusFor,
+    async wrapCommand(program, settings, readAlso) {
+      if (!requireSandbox('command', settings.mode, '"sandbox": "none" in agentd.json')) return null;
+      return (await probe().backend?.wrapCommand(program, { readAlso, network: settings.network })) ?? null;
     },
     async prepareServer(server, mode) {
-      const held = isHeld('MCP server', mode, '"sandbox": "none" in its entry')
-        ? look().backend?.prepareServer(server)
+      const sandboxed = requireSandbox('MCP server', mode, '"sandbox": "none" in its entry')
+        ? probe().backend?.prepareServer(server)
         : undefined;
-      return held ?? launchUnsandboxed(server);
+      return sandboxed ?? launchUnsandboxed(server);
     },
   };
 }
@@ -107,9 +107,10 @@ function homeFolder(env: Record<string, string>): string {
  * What a command can reach, sandboxed or not. What a person chose (`sandbox: "none"`, `network.shell`) is granted; if
  * no sandbox works and nobody chose that, each command needs approval. A command that will be refused reaches nothing.
  */
-export function effectsOfCommand(hold: SandboxStatus, { network }: SandboxSettings): CallEffects {
-  if (hold.held) return network ? { touches: ['work', 'network'], granted: ['network'] } : { touches: ['work'] };
-  if (hold.refused) return { touches: [] };
-  if (hold.chosen) return { touches: ['work', 'network', 'outside'], granted: ['network', 'outside'] };
-  return { touches: ['work', 'network', 'outside'], unheld: `it would run without a sandbox: ${hold.why}` };
+export function effectsOfCommand(status: SandboxStatus, { network }: SandboxSettings): CallEffects {
+  if (status.isSandboxed)
+    return network ? { touches: ['work', 'network'], granted: ['network'] } : { touches: ['work'] };
+  if (status.isRefused) return { touches: [] };
+  if (status.isChosen) return { touches: ['work', 'network', 'outside'], granted: ['network', 'outside'] };
+  return { touches: ['work', 'network', 'outside'], askReason: `it would run without a sandbox: ${status.why}` };
 }

@@ -43,7 +43,7 @@ export async function convertToText(job: ConvertJob, outer: AbortSignal, ms = TI
   const limit = startDeadline(outer, ms);
   const grown = new AbortController();
   const before = process.memoryUsage.rss();
-  const look = setInterval(() => {
+  const poll = setInterval(() => {
     if (process.memoryUsage.rss() - before > MAX_GAIN_BYTES) grown.abort();
   }, POLL_MS);
   const worker = new Worker(new URL('./page-thread.mjs', import.meta.url), {
@@ -69,7 +69,7 @@ export async function convertToText(job: ConvertJob, outer: AbortSignal, ms = TI
     }
     throw error;
   } finally {
-    clearInterval(look);
+    clearInterval(poll);
     limit.clear();
     await worker.terminate();
   }
@@ -114,12 +114,12 @@ const META_BYTES = 1024;
  * charset>`, XML), UTF-8 if valid, and windows-1252, as browsers do.
  */
 export function decodeText(bytes: Buffer, contentType: string): string {
-  const said = [
+  const messages = [
     byteOrderMark(bytes),
     /charset\s*=\s*["']?([^\s"';]+)/i.exec(contentType)?.[1],
     declaredEncoding(bytes),
   ];
-  for (const label of said) {
+  for (const label of messages) {
     const text = label === undefined ? undefined : tryDecode(bytes, label);
     if (text !== undefined) return text;
   }

@@ -85,12 +85,12 @@ async function httpErrorResult(page: FetchedPage, how: ReadOptions): Promise<Too
   const word = STATUS_CODES[page.status] ?? 'unknown status';
   const after = page.headers['retry-after'];
   const wait = after === undefined ? '' : ` It says to come back after: ${truncate(after, 60)}.`;
-  const said = await readBodyText(page, how).then(
+  const body = await readBodyText(page, how).then(
     (body) => body.text,
     () => '',
   );
   how.signal.throwIfAborted();
-  const excerpt = said.trim() === '' ? '' : `\n\n${truncate(said.trim(), ERROR_EXCERPT)}`;
+  const excerpt = body.trim() === '' ? '' : `\n\n${truncate(body.trim(), ERROR_EXCERPT)}`;
   return { ok: false, text: `${page.status} ${word}: ${page.url.href}.${wait}${excerpt}` };
 }
 

@@ -212,8 +212,8 @@ function engineError(
     .replace(/\s+/g, ' ')
     .trim();
   // Some endpoints repeat the key in their error message.
-  const said = truncate(key === '' ? body : body.replaceAll(key, '[the key]'), 200);
-  const quoted = said === '' ? '' : ` It says: ${said}`;
+  const excerpt = truncate(key === '' ? body : body.replaceAll(key, '[the key]'), 200);
+  const quoted = excerpt === '' ? '' : ` It says: ${excerpt}`;
   if (status === 401 || status === 403) {
     const from = keyName === undefined ? '' : ` The key is taken from ${keyName}.`;
     return new UserError(`${name} at ${base} refused (${status}). ${refused}${from}${quoted}`);

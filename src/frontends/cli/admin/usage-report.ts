@@ -30,7 +30,7 @@ export const usage = defineCommand({
     const total = sumUsage(days);
     if (args.json) printJson({ sessions, days, total });
     else if (total.calls === 0) printNote('No model has been called yet.');
-    else print(formatUsage(sumFamilies(sessions, sumUsage), days, total));
+    else print(formatUsage(sumWithChildren(sessions, sumUsage), days, total));
     const unreadable = sessions.filter(({ problem }) => problem !== null);
     for (const { session, problem } of unreadable)
       printError(toSingleLine(`Not counted: ${session}: ${problem}`, 1000));
@@ -53,18 +53,18 @@ async function selectSessions(
 type NamedUsage = UsageTotal & { session: string };
 
 /** A session together with its child sessions, the most tokens first. */
-function sumFamilies(
+function sumWithChildren(
   sessions: readonly SessionUsage[],
   sum: (parts: readonly UsageTotal[]) => UsageTotal,
 ): NamedUsage[] {
-  const families = new Map<string, SessionUsage[]>();
+  const sessionTrees = new Map<string, SessionUsage[]>();
   for (const one of sessions) {
     // They come as a tree: the first that is above it is its root.
     const root = sessions.find(({ session }) => `${one.session}~`.startsWith(`${session}~`))?.session ?? one.session;
-    families.set(root, [...(families.get(root) ?? []), one]);
+    sessionTrees.set(root, [...(sessionTrees.get(root) ?? []), one]);
   }
-  return [...families]
-    .map(([session, family]) => ({ session, ...sum(family) }))
+  return [...sessionTrees]
+    .map(([session, tree]) => ({ session, ...sum(tree) }))
     .filter(({ calls }) => calls > 0)
     .sort((a, b) => b.tokens - a.tokens);
 }

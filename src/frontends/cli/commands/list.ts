@@ -40,7 +40,7 @@ export async function listSessions(args: JsonOptions & { all?: boolean | undefin
   const client = await openWorkspaceClient(args);
   const found: SessionOverview[] = [];
   for await (const session of client.list()) found.push(session);
-  const sessions = sortFamilies(found);
+  const sessions = sortByUrgency(found);
   if (args.json) printJson(sessions);
   else if (sessions.length === 0)
     printNote(`No sessions in ${client.paths.root}. Create one with: agentctl send demo "…"`);
@@ -61,24 +61,24 @@ function urgency(one: SessionOverview): number {
 }
 
 /** What is most urgent first, then what changed last; child sessions follow the session they belong to, by name. */
-export function sortFamilies(sessions: readonly SessionOverview[]): SessionOverview[] {
+export function sortByUrgency(sessions: readonly SessionOverview[]): SessionOverview[] {
   const known = new Map(sessions.map((one) => [one.name, one]));
-  const families = new Map<SessionOverview, SessionOverview[]>();
+  const trees = new Map<SessionOverview, SessionOverview[]>();
   for (const one of sessions) {
     const root = rootOf(one, known);
-    families.set(root, [...(families.get(root) ?? []), one]);
+    trees.set(root, [...(trees.get(root) ?? []), one]);
   }
-  const ranked = [...families.values()].map((family) => ({
-    family,
-    rank: Math.min(...family.map(urgency)),
+  const ranked = [...trees.values()].map((tree) => ({
+    tree,
+    rank: Math.min(...tree.map(urgency)),
     changed:
-      family
+      tree
         .map(({ changed }) => changed ?? '')
         .toSorted()
         .at(-1) ?? '',
   }));
   ranked.sort((a, b) => a.rank - b.rank || (a.changed < b.changed ? 1 : a.changed > b.changed ? -1 : 0));
-  return ranked.flatMap(({ family }) => family);
+  return ranked.flatMap(({ tree }) => tree);
 }
 
 /** The ancestor that is listed at the margin: that of a child whose parent is gone is the child itself. */
@@ -88,7 +88,7 @@ function rootOf(one: SessionOverview, known: ReadonlyMap<string, SessionOverview
 }
 
 /** Child sessions that need nobody are counted behind the name of their root. */
-function foldChildren(sessions: readonly SessionOverview[]): Array<{ shown: SessionOverview; hidden: number }> {
+function collapseChildren(sessions: readonly SessionOverview[]): Array<{ shown: SessionOverview; hidden: number }> {
   const known = new Map(sessions.map((one) => [one.name, one]));
   const hidden = new Map<SessionOverview, number>();
   const shown = sessions.filter((one) => {
@@ -104,7 +104,7 @@ export function formatSessions(
   sessions: SessionOverview[],
   { isServed, all }: { isServed: boolean; all: boolean },
 ): string {
-  const rows = all ? sessions.map((shown) => ({ shown, hidden: 0 })) : foldChildren(sessions);
+  const rows = all ? sessions.map((shown) => ({ shown, hidden: 0 })) : collapseChildren(sessions);
   const [head = '', ...lines] = formatTable([
     ['SESSION', 'STATE', 'STEPS', 'LAST CHANGE', 'TITLE'],
     ...rows.map(({ shown: one, hidden }) => [

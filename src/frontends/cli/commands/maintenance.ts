@@ -86,13 +86,13 @@ async function confirmRemoval(what: string): Promise<boolean> {
       EXIT_CODES.usage.code,
     );
   }
-  const asking = createInterface({ input: process.stdin, output: process.stderr });
+  const prompt = createInterface({ input: process.stdin, output: process.stderr });
   try {
     return /^y(es)?$/i.test(
-      (await asking.question(`Delete ${what}, including its event log and files? [y/N] `)).trim(),
+      (await prompt.question(`Delete ${what}, including its event log and files? [y/N] `)).trim(),
     );
   } finally {
-    asking.close();
+    prompt.close();
   }
 }
 

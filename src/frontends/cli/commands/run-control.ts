@@ -166,7 +166,7 @@ export const jobs = defineCommand({
 function formatJobs(found: JobListing[]): string {
   const [head = '', ...lines] = formatTable([
     ['JOB', 'STATE', 'SECONDS', 'COMMAND'],
-    ...found.map(({ id, how, for_s, command: said }) => [id, how, String(for_s ?? '-'), toSingleLine(said, 100)]),
+    ...found.map(({ id, how, for_s, command: text }) => [id, how, String(for_s ?? '-'), toSingleLine(text, 100)]),
   ]).split('\n');
   return [colorize('bold', head), ...lines.map((line) => line.trimEnd())].join('\n');
 }

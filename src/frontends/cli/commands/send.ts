@@ -82,9 +82,9 @@ export async function sendMessage(
 
 async function readTextFromStdin(): Promise<string> {
   if (process.stdin.isTTY) printNote('Type the message, then press Ctrl-D.');
-  const said = await readAll(process.stdin);
-  if (said.trim() === '') throw nothingToSend('no text given and standard input is empty');
-  return said;
+  const text = await readAll(process.stdin);
+  if (text.trim() === '') throw nothingToSend('no text given and standard input is empty');
+  return text;
 }
 
 const nothingToSend = (why: string) => new UserError(`Nothing to send: ${why}.`, EXIT_CODES.usage.code);

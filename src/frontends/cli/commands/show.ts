@@ -79,7 +79,7 @@ function formatRunningJobs(running: JobListing[]): string[] {
   return [
     '',
     colorize('bold', 'Background jobs'),
-    ...running.map(({ id, command: said }) => `  ${id}: ${stripControls(said)}`),
+    ...running.map(({ id, command: text }) => `  ${id}: ${stripControls(text)}`),
   ];
 }
 

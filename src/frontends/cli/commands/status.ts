@@ -69,19 +69,21 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
 
 /** Which settings are in force and since when, and which files are invalid. */
 function formatSettings(
-  told: DaemonStatus['settings'] | undefined,
+  settings: DaemonStatus['settings'] | undefined,
   fault: string | null,
   faults: ReadonlyArray<{ name: string; fault: string }>,
 ): string[] {
-  const age = told?.since ? `, in force for ${formatDuration(Math.max(0, Date.now() - Date.parse(told.since)))}` : '';
-  const file = told ? stripControls(told.file) : 'agentd.json';
+  const age = settings?.since
+    ? `, in force for ${formatDuration(Math.max(0, Date.now() - Date.parse(settings.since)))}`
+    : '';
+  const file = settings ? stripControls(settings.file) : 'agentd.json';
   const is = {
-    file: told?.since ? file : `no ${file}; using the defaults`,
+    file: settings?.since ? file : `no ${file}; using the defaults`,
     'last good': 'the last valid ones',
     nothing: 'none',
   };
-  const mine = told ? `${is[told.from]}${age}` : file;
-  const warnings = [...(told?.warnings ?? []), ...(told?.sessions ?? []).flatMap((one) => one.warnings)];
+  const mine = settings ? `${is[settings.from]}${age}` : file;
+  const warnings = [...(settings?.warnings ?? []), ...(settings?.sessions ?? []).flatMap((one) => one.warnings)];
   return [
     `Settings:  ${mine}`,
     ...(fault === null ? [] : [`Broken:    ${stripControls(fault)}`]),
@@ -113,6 +115,6 @@ function formatNames(names: string[], all: number): string {
 }
 
 function formatCounts(counts: Record<string, number>): string {
-  const told = ['running', 'waiting', 'paused', 'failed', 'unreadable'].filter((standing) => counts[standing]);
-  return told.length === 0 ? '' : ` (${told.map((standing) => `${counts[standing]} ${standing}`).join(', ')})`;
+  const shown = ['running', 'waiting', 'paused', 'failed', 'unreadable'].filter((standing) => counts[standing]);
+  return shown.length === 0 ? '' : ` (${shown.map((standing) => `${counts[standing]} ${standing}`).join(', ')})`;
 }

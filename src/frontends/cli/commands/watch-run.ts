@@ -38,12 +38,12 @@ export const watch = defineCommand({
 });
 
 /** Prints updates for a person or a program. */
-type View = { begin(summary: string): void; tell(sight: SessionUpdate): void; end(): void };
+type View = { begin(summary: string): void; show(sight: SessionUpdate): void; end(): void };
 
 function jsonView(): View {
   return {
     begin() {},
-    tell(sight) {
+    show(sight) {
       if (sight.is === 'event') print(escapeInvisible(JSON.stringify({ is: 'event', event: sight.event })));
       else if (sight.is === 'text') print(escapeInvisible(JSON.stringify(sight)));
     },
@@ -52,17 +52,17 @@ function jsonView(): View {
 }
 
 function screenView(screen: Screen): View {
-  let heard = '';
+  let streamed = '';
   return {
     begin: (summary) => screen.line(stripControls(summary)),
-    tell(sight) {
+    show(sight) {
       if (sight.is === 'text') {
-        heard += sight.text;
+        streamed += sight.text;
         return screen.text(stripControls(sight.text));
       }
       if (sight.is === 'event') {
-        for (const line of formatUpdateLines(sight, heard)) screen.line(line);
-        if (sight.event.type.startsWith('model.')) heard = '';
+        for (const line of formatUpdateLines(sight, streamed)) screen.line(line);
+        if (sight.event.type.startsWith('model.')) streamed = '';
       }
       screen.status(formatStatusLine(sight.session));
     },
@@ -76,7 +76,7 @@ async function watchUntilEnd(client: Client, view: View, { session, follow }: Wa
   let last: ShownSession = before;
   view.begin(summary);
   for await (const sight of client.watch(session)) {
-    view.tell(sight);
+    view.show(sight);
     if (sight.is === 'text') continue;
     last = sight.session;
     if (follow) continue;
@@ -108,7 +108,7 @@ const BAR_WIDTH = 20;
  * What somebody who watches is told of an event, in lines; of most nothing. `heard`: the text of the call that was
  * streamed.
  */
-function formatUpdateLines({ event, session }: EventUpdate, heard: string): string[] {
+function formatUpdateLines({ event, session }: EventUpdate, streamed: string): string[] {
   switch (event.type) {
     case 'message.received':
       return [
@@ -120,7 +120,7 @@ function formatUpdateLines({ event, session }: EventUpdate, heard: string): stri
     case 'run.resumed':
       return [colorize('dim', 'resumed')];
     case 'model.answered':
-      return missedAnswerText(event.text, heard);
+      return missedAnswerText(event.text, streamed);
     case 'model.failed':
       return [
         colorize(
@@ -169,9 +169,9 @@ function formatUpdateLines({ event, session }: EventUpdate, heard: string): stri
 }
 
 /** The part of the answer that was not streamed; usually none. */
-function missedAnswerText(text: string, heard: string): string[] {
-  if (text === heard || text.trim() === '') return [];
-  return [stripControls(text.startsWith(heard) ? text.slice(heard.length) : text)];
+function missedAnswerText(text: string, streamed: string): string[] {
+  if (text === streamed || text.trim() === '') return [];
+  return [stripControls(text.startsWith(streamed) ? text.slice(streamed.length) : text)];
 }
 
 function formatRunEnd(status: string, reason: string, text: string): string[] {

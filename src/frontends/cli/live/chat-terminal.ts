@@ -58,42 +58,36 @@ function exists({ client, session }: Pick<ChatTerminal, 'client' | 'session'>): 
 }
 
 /** Both directions of a chat: what is typed goes to the session, what happens there to the screen. */
-function openConversation({ client, session, words }: ChatTerminal, area: LiveArea, leaving: AbortController) {
+function openConversation(terminal: ChatTerminal, area: LiveArea, leaving: AbortController) {
+  const { client, session, words } = terminal;
+  const calls = openCallNotices(terminal, area);
   const outbound = openSender({ client, session }, (error) => say(errorText(error), 'red'));
   const transcript = openTranscript(area, words, outbound.isMine);
   let state: ShownSession | null = null;
-  let calls: ApprovalRequest[] = [];
-  let shownCall = '';
   let isStopping = false;
 
   const say = (text: string, colour: Parameters<typeof colorize>[0] = 'yellow') =>
     area.line(colorize(colour, stripControls(text)));
   const showStatus = () => {
-    const options = { words, now: Date.now(), tool: transcript.tool(), isAsked: calls.length > 0 };
+    const options = { words, now: Date.now(), tool: transcript.tool(), isAsked: calls.open().length > 0 };
     const status = state ? formatChatStatus(state, options) : words.idle;
     const stopping = isStopping && state?.run ? [words.stopping] : [];
     area.show({ status: [status, ...stopping, ...(client.daemon() ? [] : [words.noDaemon])].join(' · ') });
   };
-  const lookForCalls = async () => {
-    calls = await client.approvalRequests(session).catch(() => []);
-    const [call] = calls;
-    if (call && call.hash !== shownCall) {
-      const { head, body } = formatCall(call, words);
-      area.line(`${colorize('yellow', head)}\n${body}`);
-    }
-    shownCall = call?.hash ?? '';
+  const checkForCalls = async () => {
+    await calls.check();
     showStatus();
   };
   const followSession = async () => {
     for await (const update of client.watch(session, leaving.signal)) {
       await outbound.settled();
       if (update.is !== 'text') state = update.session;
-      transcript.tell(update);
+      transcript.show(update);
       if (update.is === 'state' || (update.is === 'event' && update.event.type.startsWith('approval.')))
-        await lookForCalls();
+        await checkForCalls();
       if (update.is === 'event' && update.event.type === 'run.rested') {
         isStopping = false;
-        await lookForCalls();
+        await checkForCalls();
       } else if (update.is === 'event') showStatus();
     }
     if (!leaving.signal.aborted) say(words.gone(session));
@@ -114,7 +108,7 @@ function openConversation({ client, session, words }: ChatTerminal, area: LiveAr
   return {
     follow,
     act(line: string) {
-      const input = parseChatInput(line, calls, words);
+      const input = parseChatInput(line, calls.open(), words);
       if (input.is === 'nothing') return;
       if (input.is === 'quit') return leaving.abort();
       area.line(colorize('cyan', stripControls(`› ${line.trim()}`)));
@@ -134,11 +128,29 @@ function openConversation({ client, session, words }: ChatTerminal, area: LiveAr
       showStatus();
       return true;
     },
-    tick: () => (state?.plan?.steps.some(({ child }) => child !== undefined) ? void lookForCalls() : showStatus()),
+    tick: () => (state?.plan?.steps.some(({ child }) => child !== undefined) ? void checkForCalls() : showStatus()),
     isRunning: () => state?.run !== undefined && state.run !== null,
     async settled() {
       await outbound.settled();
       await following;
+    },
+  };
+}
+
+/** The tool calls that wait for a person. The first is printed, once. */
+function openCallNotices({ client, session, words }: ChatTerminal, area: LiveArea) {
+  let calls: ApprovalRequest[] = [];
+  let printed = '';
+  return {
+    open: () => calls,
+    async check(): Promise<void> {
+      calls = await client.approvalRequests(session).catch(() => []);
+      const [call] = calls;
+      if (call && call.hash !== printed) {
+        const { head, body } = formatCall(call, words);
+        area.line(`${colorize('yellow', head)}\n${body}`);
+      }
+      printed = call?.hash ?? '';
     },
   };
 }

@@ -20,20 +20,20 @@ const MAYBE_JSON = /^\s*(?:$|[{[`])/;
 /** Prints the text of the model: as it streams, and each answer once. */
 function openAnswers(area: Pick<LiveArea, 'line' | 'text'>) {
   /** The text of the call in flight, and how much of it is on the screen. */
-  let heard = '';
+  let streamed = '';
   let printed = 0;
   /** The last answer on the screen. */
   let answer = '';
   return {
-    hear(text: string): void {
-      heard += text;
-      if (MAYBE_JSON.test(heard)) return;
-      area.text(heard.slice(printed));
-      printed = heard.length;
+    addText(text: string): void {
+      streamed += text;
+      if (MAYBE_JSON.test(streamed)) return;
+      area.text(streamed.slice(printed));
+      printed = streamed.length;
     },
     /** The call in flight is over; null if its text is for the daemon, or if it failed. */
     end(text: string | null): void {
-      const shown = heard.slice(0, printed);
+      const shown = streamed.slice(0, printed);
       const rest = text?.startsWith(shown) ? text.slice(printed) : (text ?? '');
       const isOther = text !== null && !text.startsWith(shown);
       if (isOther) area.line(stripControls(rest));
@@ -41,7 +41,7 @@ function openAnswers(area: Pick<LiveArea, 'line' | 'text'>) {
       const last = isOther ? '\n' : shown + rest;
       if (last.trim() !== '' && !last.endsWith('\n')) area.text('\n');
       if (text?.trim()) answer = text;
-      [heard, printed] = ['', 0];
+      [streamed, printed] = ['', 0];
     },
     /** Prints a text unless it is on the screen, as the last answer or a part of it. */
     printOnce(text: string): void {
@@ -68,7 +68,7 @@ export function openTranscript(
   const calls = new Map<string, { name: string; args: string }>();
   const line = (colour: Colour, text: string) => area.line(colorize(colour, toSingleLine(text, MAX_LINE_CHARS)));
 
-  const tellOfCall = ({ event }: EventUpdate): void => {
+  const showCall = ({ event }: EventUpdate): void => {
     if (event.type === 'tool.started' || event.type === 'approval.asked') calls.set(event.call, event);
     else if (event.type === 'tool.finished' || event.type === 'tool.interrupted') {
       line(...callLine(event, calls.get(event.call), words));
@@ -77,7 +77,7 @@ export function openTranscript(
       line(event.decision === 'allow' ? 'green' : 'yellow', `${event.decision} (${event.by})`);
     }
   };
-  const tellOfRun = ({ event, session }: EventUpdate): void => {
+  const showRun = ({ event, session }: EventUpdate): void => {
     switch (event.type) {
       case 'message.received':
         if (!isMine(event.id)) line('cyan', `» ${event.command ? `/${event.command} ` : ''}${inlineText(event.body)}`);
@@ -116,8 +116,8 @@ export function openTranscript(
   };
 
   return {
-    tell(update: SessionUpdate): void {
-      if (update.is === 'text') answers.hear(update.text);
+    show(update: SessionUpdate): void {
+      if (update.is === 'text') answers.addText(update.text);
       else if (update.is === 'state') {
         // Where it begins: how the last run ended.
         const { run, runEnd, approvals } = update.session;
@@ -125,8 +125,8 @@ export function openTranscript(
       } else {
         const step = stepLine(update, words);
         if (step) line(...step);
-        tellOfCall(update);
-        tellOfRun(update);
+        showCall(update);
+        showRun(update);
       }
     },
     /** The tool that is working now, in a few words. */

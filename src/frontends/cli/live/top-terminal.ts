@@ -22,7 +22,7 @@ const LEAVE_SCREEN = '\u001b[?25h\u001b[?1049l';
 /** Reads the sessions, each again only when it has new events; child sessions are counted in with their parents. */
 function openTopReader(client: Client, words: LiveWording): () => Promise<TopRow[]> {
   const known = new Map<string, { seq: number; row: TopRow }>();
-  let looks = 0;
+  let reads = 0;
   let wasServed: boolean | undefined;
   const read = async (name: string, isServed: boolean): Promise<TopRow> => {
     try {
@@ -33,7 +33,7 @@ function openTopReader(client: Client, words: LiveWording): () => Promise<TopRow
   };
   return async () => {
     const isServed = client.daemon() !== undefined;
-    if (looks++ % LOOKS_BETWEEN === 0 || isServed !== wasServed) known.clear();
+    if (reads++ % LOOKS_BETWEEN === 0 || isServed !== wasServed) known.clear();
     wasServed = isServed;
     const all = client.sessions();
     const names = all.filter((name) => !name.includes('~') || !all.includes(name.slice(0, name.lastIndexOf('~'))));
@@ -72,7 +72,7 @@ async function chooseSession({
 }: Omit<ChatTerminal, 'session'>): Promise<string | undefined> {
   const screen = openFrame(output);
   const ended = new AbortController();
-  const look = openTopReader(client, words);
+  const readRows = openTopReader(client, words);
   let rows: TopRow[] = [];
   let chosen: string | undefined;
   let current: string | undefined;
@@ -122,7 +122,7 @@ async function chooseSession({
   try {
     while (!ended.signal.aborted) {
       const began = performance.now();
-      rows = await look();
+      rows = await readRows();
       current ??= rows[0]?.name;
       draw();
       const pause = Math.max(REFRESH_MS, MOST_SHARE * (performance.now() - began));
