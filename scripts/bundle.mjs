@@ -21,6 +21,7 @@ const INLINED = [
     '@agentclientprotocol/sdk',
     'hono',
     '@hono/node-server',
+    'ws',
   ],
   ...['yargs', 'yargs-parser', 'y18n', 'cliui', 'escalade', 'get-caller-file'],
   ...['wrap-ansi', 'ansi-styles', 'strip-ansi', 'ansi-regex', 'string-width'],

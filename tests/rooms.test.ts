@@ -43,6 +43,7 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
       'hono',
       'marked',
       'preact',
+      'ws',
       'yargs',
       'zod',
     ],

@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import ts from 'typescript';
 import { type Vitals, vitalsOf } from './process.ts';
 
 const AGENTD = resolve('dist/agentd.js');
+const AGENTCTL = resolve('dist/agentctl.js');
 
 const alive = new Set<ChildProcess>();
 // A bench that fails must not leave its daemon behind.
@@ -16,6 +17,8 @@ process.on('exit', () => {
 export type Child = Vitals & {
   /** When it was started, by the clock of the bench. */
   began: number;
+  /** Its first line. */
+  said: string;
   /** Milliseconds from the command to its first line. */
   readyAfter: number;
   /** Gives it one line of input and waits for one line of output. */
@@ -29,6 +32,13 @@ export type Child = Vitals & {
 export function startAgentd(workspace: string, url: string, nodeFlags: string[]): Promise<Child> {
   const flags = ['--workspace', workspace, '--base-url', url, '--model', 'bench', '--log-level', 'warn'];
   return start([...nodeFlags, AGENTD, ...flags]);
+}
+
+/** `agentctl serve` of a workspace, with the OpenAI API, and where it is. */
+export async function startServer(workspace: string): Promise<Child & { url: string; token: string }> {
+  const child = await start([AGENTCTL, '--workspace', workspace, 'serve', '--port', '0', '--openai']);
+  const token = readFileSync(join(workspace, '.agentd', 'token'), 'utf8').trim();
+  return { ...child, url: child.said.replace('SERVING ', ''), token };
 }
 
 /**
@@ -59,10 +69,11 @@ async function start(args: string[]): Promise<Child> {
     child.kill(signal);
     return ended;
   };
-  await line();
+  const said = await line();
   return {
     ...vitalsOf(child.pid),
     began,
+    said,
     readyAfter: performance.now() - began,
     ask(text) {
       const answer = line();

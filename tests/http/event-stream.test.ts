@@ -1,40 +1,12 @@
 import { getEventListeners } from 'node:events';
 import * as fs from 'node:fs';
 import { createServer, request } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { EventSource } from 'eventsource';
 import { expect, onTestFinished, test } from 'vitest';
-import { openClient } from '../../src/client/index.ts';
-import { serveHttp } from '../../src/frontends/http/index.ts';
-import type { EventBody } from '../../src/protocol/session/event.ts';
-import { sessionPaths } from '../../src/store/index.ts';
 import { record } from '../client/rig.ts';
+import { atRest, opened, progress, servedSession } from './served-session.ts';
 
-const opened: EventBody = { type: 'session.opened', format: 1, key: 'demo' };
-const progress = (count: number): EventBody[] =>
-  Array.from({ length: count }, (_, n) => ({
-    type: 'step.progressed',
-    step: '第一步',
-    progress: { current: n, total: count },
-  }));
 const upTo = (count: number) => Array.from({ length: count }, (_, n) => n + 1);
-
-/** A workspace with one session, its server in this process, and what the server said of its own faults. */
-async function servedSession() {
-  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-stream-'));
-  const client = openClient(join(folder, 'ws'));
-  await client.send('demo', { text: 'x' });
-  const paths = sessionPaths(client.paths.session('demo'));
-  const complaints: string[] = [];
-  const server = await serveHttp(client, { port: 0, complain: (text) => complaints.push(text) });
-  onTestFinished(async () => {
-    await server.close();
-    fs.rmSync(folder, { recursive: true, force: true });
-  });
-  const headers = { authorization: `Bearer ${await client.accessToken()}` };
-  return { client, server, paths, complaints, headers, url: `${server.url}/api/sessions/demo/events` };
-}
 
 /** Opens a stream; `until` resolves with all that came once it holds this. */
 function openStream(url: string, headers: Record<string, string>) {
@@ -138,30 +110,6 @@ test('200 streams that are opened and killed leave no listener, descriptor or wa
   expect([...signals].filter((one) => !one.aborted || getEventListeners(one, 'abort').length > 0)).toEqual([]);
   expect(complaints).toEqual([]);
 });
-
-type Held = { descriptors: number; watches: number };
-
-/** What this process holds, once it is no more than that. */
-async function atRest(most: Held): Promise<Held> {
-  for (;;) {
-    const now = heldByProcess();
-    if (now.descriptors <= most.descriptors && now.watches <= most.watches) return now;
-    await new Promise((later) => setTimeout(later, 20));
-  }
-}
-
-/** Open descriptors and inotify watches. */
-function heldByProcess(): Held {
-  const names = fs.readdirSync('/proc/self/fd');
-  const infos = names.map((name) => {
-    try {
-      return fs.readFileSync(`/proc/self/fdinfo/${name}`, 'utf8');
-    } catch {
-      return '';
-    }
-  });
-  return { descriptors: names.length, watches: infos.join('\n').split('\ninotify ').length - 1 };
-}
 
 /** Passes answers on, and cuts each connection in the middle of the event after so many. */
 async function cuttingProxy(to: string, most: number): Promise<{ url: string; cuts(): number }> {

@@ -21,7 +21,7 @@ const FLOORS: Record<string, readonly string[]> = {
   ],
   daemon: ['host', 'crashes', 'watch', 'sessions', 'serve-workspace.ts'],
   client: ['sessions', 'inspect', 'actions', 'index.ts'],
-  frontends: ['command-line.ts', 'agentd', 'http', 'web', 'openai', 'acp', 'mcp', 'cli'],
+  frontends: ['command-line.ts', 'agentd', 'http', 'web', 'openai', 'ag-ui', 'acp', 'mcp', 'cli'],
   'frontends/http': ['common', 'access', 'routes', 'server', 'index.ts'],
   'frontends/web': ['text', 'data', 'views', 'app.tsx'],
   'frontends/cli': ['common', 'commands', 'admin', 'live', 'parser', 'index.ts'],

@@ -6,6 +6,7 @@ import { openPageAccess } from './access/credentials.ts';
 import { openTokenHolders } from './access/request-checks.ts';
 import { createHttpApp, type HttpProtocol } from './server/http-app.ts';
 import { closeServer, HOST, listenOnPort, listenOnSocket } from './server/listen.ts';
+import { acceptSockets } from './server/socket-upgrades.ts';
 
 export type HttpServer = {
   /** Such as `http://127.0.0.1:8377`. */
@@ -42,6 +43,8 @@ export async function serveHttp(
   const app = createHttpApp({ workspace: client, closing: closing.signal, complain }, access, protocols);
   const server = createAdaptorServer({ fetch: app.fetch });
   const local = createAdaptorServer({ fetch: (request, env) => app.fetch(request, { ...env, owner: client }) });
+  acceptSockets(server, (request, env) => app.fetch(request, env));
+  acceptSockets(local, (request, env) => app.fetch(request, { ...env, owner: client }));
   const close = async () => {
     closing.abort();
     await Promise.all([closeServer(server), closeServer(local)]);

@@ -44,7 +44,8 @@ export async function* chatFrames(
       return;
     }
     if (value.is === 'silence') yield KEEP_ALIVE;
-    else yield delta(value.is === 'text' ? { content: value.text } : { reasoning_content: `${value.text}\n` });
+    else if (value.is !== 'event')
+      yield delta(value.is === 'text' ? { content: value.text } : { reasoning_content: `${value.text}\n` });
   }
 }
 

@@ -6,11 +6,13 @@ import type { Reply } from '../../protocol/session/reply.ts';
 
 /**
  * What is told on the way to an answer. `activity`: a line about what the agent does; `begins`: a step begins with it.
- * `silence`: nothing is new, and the client is to see that the connection lives.
+ * `event`: what the line is made of, for clients that have words for it. `silence`: nothing is new, and the client is
+ * to see that the connection lives.
  */
 export type AnswerPiece =
   | { is: 'text'; text: string }
   | { is: 'activity'; text: string; begins: boolean }
+  | { is: 'event'; event: Event }
   | { is: 'silence' };
 
 /** Some clients give up after 20 s without a byte. */
@@ -49,6 +51,7 @@ export async function* followAnswer(
     const reply = find.take(event);
     if (!find.hasBegun()) continue;
     if (event.type === 'model.answered') yield* words(textOfAnswer(event, streamed));
+    yield { is: 'event', event };
     const line = activityOf(event, steps.name);
     if (line !== undefined) yield { is: 'activity', text: line, begins: event.type === 'step.started' };
     if (!reply) continue;

@@ -95,7 +95,7 @@ export async function* responseFrames(
       return;
     }
     if (value.is === 'silence') yield KEEP_ALIVE;
-    else yield* value.is === 'text' ? output.text(value.text) : output.activity(value);
+    else if (value.is !== 'event') yield* value.is === 'text' ? output.text(value.text) : output.activity(value);
   }
 }
 

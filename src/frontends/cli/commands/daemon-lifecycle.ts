@@ -142,7 +142,8 @@ export const serve = defineCommand({
         describe: 'Listen on this Unix socket too; needs no token, and only you can open it',
       })
       .option('openai', { type: 'boolean', default: false, describe: 'Serve clients of OpenAI too, below /v1' })
-      .option('mcp', { type: 'boolean', default: false, describe: 'Serve clients of MCP too, as /mcp' }),
+      .option('mcp', { type: 'boolean', default: false, describe: 'Serve clients of MCP too, as /mcp' })
+      .option('ag-ui', { type: 'boolean', default: false, describe: 'Serve clients of AG-UI too, as /ag-ui' }),
   async run(args) {
     const client = await openWorkspaceClient(args);
     const stopped = new Promise<void>((stop) => {
@@ -151,6 +152,7 @@ export const serve = defineCommand({
     const { serveHttp } = await import('../../http/index.ts');
     const protocols = [
       ...(args.openai ? [(await import('../../openai/openai-routes.ts')).OPENAI_PROTOCOL] : []),
+      ...(args.agUi ? [(await import('../../ag-ui/ag-ui-routes.ts')).AG_UI_PROTOCOL] : []),
       ...(args.mcp ? [(await import('../../mcp/http-endpoint.ts')).mcpProtocol()] : []),
     ];
     const server = await serveHttp(client, {

@@ -1,5 +1,5 @@
 import type { MiddlewareHandler } from 'hono';
-import { errorText } from '../../../base/user-error.ts';
+import { errorText, UserError } from '../../../base/user-error.ts';
 import type { AccessTokens } from '../../../client/actions/access-token.ts';
 import type { Client } from '../../../client/index.ts';
 import type { AccessToken } from '../../../protocol/workspace/access-tokens.ts';
@@ -84,17 +84,17 @@ export function checkToken(
   const reported = new Set<string>();
   return async (c, next) => {
     if (OPEN_PATHS.has(c.req.path)) return next();
-    if (c.env.owner) {
-      c.set('client', c.env.owner);
-      return next();
-    }
+    const { owner } = c.env;
     const header = c.req.header('authorization');
     const came = /^Bearer +(\S+) *$/i.exec(header ?? '')?.[1];
+    const clientOf = () =>
+      owner ?? (header === undefined ? page.clientOf((name) => c.req.header(name)) : bearerOf(holders, came));
     let fault = '';
     try {
-      const client = header === undefined ? page.clientOf((name) => c.req.header(name)) : bearerOf(holders, came);
+      const client = clientOf();
       if (client) {
         c.set('client', client);
+        c.set('currentClient', () => unlessInvalid(clientOf));
         return next();
       }
     } catch (error) {
@@ -113,6 +113,16 @@ export function checkToken(
       { 'www-authenticate': 'Bearer realm="agentd"' },
     );
   };
+}
+
+/** While `.agentd/tokens.json` is invalid, only the token in `.agentd/token` works. */
+function unlessInvalid(clientOf: () => Client | undefined): Client | undefined {
+  try {
+    return clientOf();
+  } catch (error) {
+    if (error instanceof UserError) return undefined;
+    throw error;
+  }
 }
 
 const bearerOf = (holders: TokenHolders, token: string | undefined): Client | undefined =>

@@ -13,6 +13,7 @@ const TITLES = {
   413: 'Too large',
   415: 'Wrong content type',
   422: 'Not accepted',
+  426: 'WebSocket expected',
   429: 'Too many messages wait',
   500: 'Internal error',
   503: 'Not available',

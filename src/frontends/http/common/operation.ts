@@ -1,10 +1,18 @@
 import type { Context } from 'hono';
+import type { WebSocket } from 'ws';
 import { z } from 'zod';
 import type { Client } from '../../../client/index.ts';
 import { HttpProblem, type ProblemStatus } from './http-problem.ts';
 
-/** What is known of every request. `owner`: it came in where no token is needed. `client`: what its sender may use. */
-export type HttpEnv = { Bindings: { owner?: Client }; Variables: { client: Client } };
+/**
+ * What is known of every request. `owner`: it came in where no token is needed. `client`: what its sender may use;
+ * `currentClient`: what they may use by now, undefined once the token was removed. `acceptSocket`: the request asks for
+ * a WebSocket, and gets it after this was called.
+ */
+export type HttpEnv = {
+  Bindings: { owner?: Client; acceptSocket?: (take: (socket: WebSocket) => void) => void };
+  Variables: { client: Client; currentClient: () => Client | undefined };
+};
 
 /** What every operation is given. */
 export type HttpServices = {

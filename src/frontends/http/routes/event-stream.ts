@@ -6,7 +6,7 @@ import { InSession, wholeNumber } from '../common/path-schemas.ts';
 import { sseResponse } from '../common/sse-response.ts';
 
 /** How often a stream shows that it is alive, in ms. It is an event, since pages do not see comments. */
-const HEARTBEAT_MS = 10_000;
+export const HEARTBEAT_MS = 10_000;
 /** How long a reader waits before it comes back: after a cut connection, and after a fault that will still be there. */
 const RETRY_MS = { cut: 1000, fault: 30_000 };
 
@@ -24,35 +24,54 @@ export const STREAM_OPERATION: HttpOperation = defineOperation({
     // A session that is not there is a problem now, and not in the stream.
     client.folder(params.session);
     const after = headers['last-event-id'] ?? query.after;
-    return sseResponse((ends) => sessionFrames(client, params.session, { after, signal: ends, complain }), signal);
+    const options = { after, heartbeatMs: HEARTBEAT_MS, complain };
+    return sseResponse(
+      (ends) => eventStream(sessionFrames(client, params.session, { ...options, signal: ends })),
+      signal,
+    );
   },
 });
 
-/** A server-sent event. `id` is where a reader goes on that comes back, and is on events of the record alone. */
-type StreamFrame = { retry?: number; id?: number; event?: string; data?: unknown };
+/**
+ * What a reader of a session is sent. `id` is where it goes on when it comes back: events of the record alone have
+ * one.
+ */
+export type StreamFrame = { id?: number; event: string; data: unknown };
 
-type FrameOptions = { after: number | undefined; signal: AbortSignal; complain: (text: string) => void };
+type FrameOptions = {
+  after: number | undefined;
+  heartbeatMs?: number;
+  signal: AbortSignal;
+  complain: (text: string) => void;
+};
 
-async function* sessionFrames(
+/**
+ * The frames of a session from a place in its record on, until the signal is aborted, the session is gone, or its
+ * reader may not see it any more. Of a fault the last one, `problem`, tells.
+ */
+export async function* sessionFrames(
   client: Client,
   session: string,
   { complain, ...options }: FrameOptions,
-): AsyncGenerator<string> {
-  yield formatFrame({ retry: RETRY_MS.cut });
+): AsyncGenerator<StreamFrame> {
   try {
-    for await (const update of client.stream(session, { ...options, heartbeatMs: HEARTBEAT_MS })) {
+    for await (const update of client.stream(session, options)) {
       const { is, ...data } = update;
-      if (update.is === 'event')
-        yield formatFrame({ id: update.event.seq, event: update.event.type, data: update.event });
-      else yield formatFrame({ event: is === 'text' ? 'live' : is, data });
+      if (update.is === 'event') yield { id: update.event.seq, event: update.event.type, data: update.event };
+      else yield { event: is === 'text' ? 'live' : is, data };
     }
   } catch (error) {
-    yield formatFrame({ retry: RETRY_MS.fault, event: 'problem', data: problemBody(problemOf(error, complain)) });
+    yield { event: 'problem', data: problemBody(problemOf(error, complain)) };
   }
 }
 
-/** JSON has no line breaks of its own, so the data is one line. */
-function formatFrame({ data, ...head }: StreamFrame): string {
-  const lines = Object.entries(head).map(([name, value]) => `${name}: ${value}`);
-  return `${[...lines, ...(data === undefined ? [] : [`data: ${JSON.stringify(data)}`])].join('\n')}\n\n`;
+/** The same as server-sent events. */
+async function* eventStream(frames: AsyncGenerator<StreamFrame>): AsyncGenerator<string> {
+  yield `retry: ${RETRY_MS.cut}\n\n`;
+  for await (const frame of frames) {
+    const retry = frame.event === 'problem' ? `retry: ${RETRY_MS.fault}\n` : '';
+    const id = frame.id === undefined ? '' : `id: ${frame.id}\n`;
+    // JSON has no line breaks of its own, so the data is one line.
+    yield `${retry}${id}event: ${frame.event}\ndata: ${JSON.stringify(frame.data)}\n\n`;
+  }
 }

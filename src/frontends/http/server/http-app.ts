@@ -4,12 +4,14 @@ import { packageVersion } from '../../command-line.ts';
 import { type Access, checkContentType, checkSource, checkToken } from '../access/request-checks.ts';
 import { HttpProblem, problemOf, problemResponse } from '../common/http-problem.ts';
 import { type HttpEnv, type HttpOperation, type HttpServices, jsonAnswer } from '../common/operation.ts';
+import { serveEventSocket } from '../routes/event-socket.ts';
 import { STREAM_OPERATION } from '../routes/event-stream.ts';
 import { FILE_OPERATIONS } from '../routes/file-operations.ts';
 import { MESSAGE_OPERATIONS } from '../routes/message-operations.ts';
 import { addPageRoutes } from '../routes/page-routes.ts';
 import { SESSION_OPERATIONS, WORKSPACE_OPERATIONS } from '../routes/session-operations.ts';
 import { openApiDocument } from './openapi.ts';
+import { SOCKET_PATH } from './socket-upgrades.ts';
 
 /** Every operation, in the order of `/openapi.json`. */
 export const OPERATIONS: readonly HttpOperation[] = [
@@ -49,6 +51,11 @@ export function createHttpApp(
   app.get('/healthz', () => jsonAnswer({ status: 'ok' }));
   app.get('/readyz', () => readiness(services.workspace));
   app.get('/openapi.json', () => jsonAnswer(openApiDocument(OPERATIONS, packageVersion())));
+  app.get(SOCKET_PATH, (c) => {
+    if (!c.env.acceptSocket) throw noSocket();
+    c.env.acceptSocket((socket) => serveEventSocket(socket, { ...services, currentClient: c.get('currentClient') }));
+    return new Response(null);
+  });
   for (const one of OPERATIONS) app.on(one.method, honoPath(one.path), (c) => one.run(c, servicesOf(c)));
   for (const path of new Set(OPERATIONS.map((one) => one.path)))
     app.all(honoPath(path), ({ req }) => refuse(req, path));
@@ -71,6 +78,17 @@ function refuse({ method }: { method: string }, path: string): never {
   const wanted = allow.join(', ');
   throw new HttpProblem(405, { wanted, came: method, todo: 'See GET /openapi.json.' }, { allow: wanted });
 }
+
+const noSocket = (): HttpProblem =>
+  new HttpProblem(
+    426,
+    {
+      wanted: 'a WebSocket (Connection: Upgrade, Upgrade: websocket)',
+      came: 'a request without one',
+      todo: 'Open it with a client for WebSockets, or use GET /api/sessions/{session}/events.',
+    },
+    { connection: 'Upgrade', upgrade: 'websocket' },
+  );
 
 const noSuchPath = (method: string, path: string): HttpProblem =>
   new HttpProblem(404, {

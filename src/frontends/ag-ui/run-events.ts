@@ -1,0 +1,146 @@
+import type { Event } from '../../protocol/session/event.ts';
+import { inlineText } from '../../protocol/session/log-entry.ts';
+import type { Plan } from '../../protocol/session/plan.ts';
+import type { Reply } from '../../protocol/session/reply.ts';
+import type { AnswerPiece } from '../openai/follow-answer.ts';
+import { jsonPatch } from './json-patch.ts';
+
+/** What a client calls the run: the conversation, which is a session, and the request. */
+export type RunName = { threadId: string; runId: string };
+/** An event of AG-UI. */
+export type RunEvent = { type: string; [key: string]: unknown };
+
+type RunSource = {
+  /** The id of the message; those of what is answered begin with it. */
+  message: string;
+  pieces: AsyncGenerator<AnswerPiece, Reply>;
+  /** The plan as it is now. */
+  readPlan: () => Promise<Plan | null>;
+};
+
+/**
+ * What happens from a message to its reply as a run of AG-UI; null where nothing is new for a while. A run ends with
+ * all its steps and texts ended: where it pauses, its steps are ended in the stream, and the plan says what they are.
+ */
+export async function* runEvents(run: RunName, source: RunSource): AsyncGenerator<RunEvent | null> {
+  yield { type: 'RUN_STARTED', ...run };
+  const plan = openPlanState(source.readPlan);
+  const steps = openSteps();
+  const texts = openTexts(source.message);
+  yield await plan.snapshot();
+  yield* steps.resume(plan.running());
+  for (;;) {
+    const { done, value } = await source.pieces.next();
+    if (done) {
+      yield* texts.end();
+      yield* plan.changes(await plan.read());
+      yield* steps.endAll();
+      yield endOf(run, value);
+      return;
+    }
+    if (value.is === 'silence') yield null;
+    if (value.is === 'text') yield* texts.say(value.text);
+    if (value.is !== 'event') continue;
+    const { event } = value;
+    if (event.type === 'model.answered' || event.type === 'tool.started') yield* texts.end();
+    yield* toolEvents(event);
+    if (!/^(?:plan|step|run)\./.test(event.type)) continue;
+    yield* plan.changes(await plan.read());
+    if (event.type === 'run.resumed') yield* steps.resume(plan.running());
+    yield* steps.take(event);
+  }
+}
+
+/** A failed run is an error; any other way to end is told in the text of the reply, and in `result`. */
+function endOf(run: RunName, { status, reason, text, question, approval }: Reply): RunEvent {
+  if (status === 'failed' || status === 'rejected') return { type: 'RUN_ERROR', message: text, code: reason ?? status };
+  return { type: 'RUN_FINISHED', ...run, result: { status, reason, question, approval } };
+}
+
+/** The plan as the state that client and agent share; told whole once, and then by what changed. */
+function openPlanState(readPlan: RunSource['readPlan']) {
+  type State = { plan: Plan | null };
+  let told: State = { plan: null };
+  const read = async (): Promise<State> => JSON.parse(JSON.stringify({ plan: await readPlan() }));
+  return {
+    read,
+    async snapshot(): Promise<RunEvent> {
+      told = await read();
+      return { type: 'STATE_SNAPSHOT', snapshot: told };
+    },
+    *changes(now: State): Generator<RunEvent> {
+      const delta = jsonPatch(told, now);
+      told = now;
+      if (delta.length > 0) yield { type: 'STATE_DELTA', delta };
+    },
+    running: (): string[] => (told.plan?.steps ?? []).filter((one) => one.status === 'running').map(({ id }) => id),
+  };
+}
+
+/** A client refuses the end of a step that has not begun, and the end of a run with open steps. */
+function openSteps() {
+  const open = new Set<string>();
+  function* start(stepName: string): Generator<RunEvent> {
+    if (open.has(stepName)) return;
+    open.add(stepName);
+    yield { type: 'STEP_STARTED', stepName };
+  }
+  function* end(stepName: string): Generator<RunEvent> {
+    yield* start(stepName);
+    open.delete(stepName);
+    yield { type: 'STEP_FINISHED', stepName };
+  }
+  return {
+    *resume(running: readonly string[]): Generator<RunEvent> {
+      for (const step of running) yield* start(step);
+    },
+    *take(event: Event): Generator<RunEvent> {
+      if (event.type === 'step.started') yield* start(event.step);
+      if (event.type === 'step.completed' || event.type === 'step.failed') yield* end(event.step);
+      // These may never have begun.
+      if ((event.type === 'step.blocked' || event.type === 'step.skipped') && open.has(event.step))
+        yield* end(event.step);
+    },
+    *endAll(): Generator<RunEvent> {
+      for (const step of open) yield* end(step);
+    },
+  };
+}
+
+/** Texts of the assistant, a message for each call of the model and for what the reply adds. */
+function openTexts(message: string) {
+  let count = 0;
+  let messageId: string | undefined;
+  return {
+    *say(text: string): Generator<RunEvent> {
+      // What separates it from the text before is no part of a message of its own.
+      const delta = messageId === undefined ? text.trimStart() : text;
+      if (delta === '') return;
+      if (messageId === undefined) {
+        messageId = `${message}-${++count}`;
+        yield { type: 'TEXT_MESSAGE_START', messageId, role: 'assistant' };
+      }
+      yield { type: 'TEXT_MESSAGE_CONTENT', messageId, delta };
+    },
+    *end(): Generator<RunEvent> {
+      if (messageId === undefined) return;
+      yield { type: 'TEXT_MESSAGE_END', messageId };
+      messageId = undefined;
+    },
+  };
+}
+
+/** A call of a tool, whole once it starts, and its result. */
+function* toolEvents(event: Event): Generator<RunEvent> {
+  if (event.type === 'tool.started') {
+    const toolCallId = event.call;
+    yield { type: 'TOOL_CALL_START', toolCallId, toolCallName: event.name };
+    if (event.args !== '') yield { type: 'TOOL_CALL_ARGS', toolCallId, delta: event.args };
+    yield { type: 'TOOL_CALL_END', toolCallId };
+  }
+  if (event.type === 'tool.finished' || event.type === 'tool.interrupted') {
+    const output = event.output === undefined ? '' : inlineText(event.output);
+    const content = event.type === 'tool.finished' ? output : `${event.why}\n${output}`.trim();
+    yield { type: 'TOOL_CALL_RESULT', messageId: `${event.call}-result`, toolCallId: event.call, content };
+  }
+}

@@ -1,0 +1,56 @@
+import * as fs from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { openClient } from '../../src/client/index.ts';
+import { serveHttp } from '../../src/frontends/http/index.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import { sessionPaths } from '../../src/store/index.ts';
+
+export const opened: EventBody = { type: 'session.opened', format: 1, key: 'demo' };
+export const progress = (count: number): EventBody[] =>
+  Array.from({ length: count }, (_, n) => ({
+    type: 'step.progressed',
+    step: '第一步',
+    progress: { current: n, total: count },
+  }));
+
+/** A workspace with one session, its server in this process, and what the server said of its own faults. */
+export async function servedSession() {
+  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-stream-'));
+  const client = openClient(join(folder, 'ws'));
+  await client.send('demo', { text: 'x' });
+  const paths = sessionPaths(client.paths.session('demo'));
+  const complaints: string[] = [];
+  const server = await serveHttp(client, { port: 0, complain: (text) => complaints.push(text) });
+  onTestFinished(async () => {
+    await server.close();
+    fs.rmSync(folder, { recursive: true, force: true });
+  });
+  const headers = { authorization: `Bearer ${await client.accessToken()}` };
+  return { client, server, paths, complaints, headers, url: `${server.url}/api/sessions/demo/events` };
+}
+
+type Held = { descriptors: number; watches: number };
+
+/** What this process holds, once it is no more than that. */
+export async function atRest(most: Held): Promise<Held> {
+  for (;;) {
+    const now = heldByProcess();
+    if (now.descriptors <= most.descriptors && now.watches <= most.watches) return now;
+    await new Promise((later) => setTimeout(later, 20));
+  }
+}
+
+/** Open descriptors and inotify watches. */
+function heldByProcess(): Held {
+  const names = fs.readdirSync('/proc/self/fd');
+  const infos = names.map((name) => {
+    try {
+      return fs.readFileSync(`/proc/self/fdinfo/${name}`, 'utf8');
+    } catch {
+      return '';
+    }
+  });
+  return { descriptors: names.length, watches: infos.join('\n').split('\ninotify ').length - 1 };
+}
