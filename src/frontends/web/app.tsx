@@ -6,6 +6,7 @@ import { showSession } from './data/session.ts';
 import { words } from './text/wording.ts';
 import { NewSession } from './views/composer.tsx';
 import { Notice } from './views/controls.tsx';
+import { DetailsPage } from './views/details-view.tsx';
 import { KeyboardHelp, startKeyboard } from './views/keyboard.tsx';
 import { SessionList } from './views/session-list.tsx';
 import { SessionPage } from './views/session-page.tsx';
@@ -19,6 +20,7 @@ function App() {
       <SessionList />
       {now.page === 'session' && <SessionPage key={now.name} name={now.name} />}
       {now.page === 'new' && <NewSession />}
+      {now.page === 'details' && <DetailsPage />}
       <KeyboardHelp />
     </div>
   );

@@ -1,16 +1,10 @@
 import { useSignal } from '@preact/signals';
-import { sendOnce, sessionPath } from '../data/api.ts';
+import { useEffect, useRef } from 'preact/hooks';
+import { attachFiles, detachAll, detachFile, pendingFiles, uploadPending } from '../data/files.ts';
 import { hrefOf, sessions } from '../data/overview.ts';
-import {
-  act,
-  actionProblem,
-  answerApproval,
-  type SessionView,
-  sendMessage,
-  type WaitingCall,
-} from '../data/session.ts';
+import { actionProblem, answerApproval, type SessionView, sendMessage, type WaitingCall } from '../data/session.ts';
 import { FOCUSABLE, renderMarkdown } from '../text/markdown.tsx';
-import { formatTime, words } from '../text/wording.ts';
+import { formatBytes, formatTime, words } from '../text/wording.ts';
 import { Button, Notice } from './controls.tsx';
 
 /** What can be said to a session now: a decision about a call, the answer to a question, or a message. */
@@ -75,14 +69,16 @@ const draftKey = (session: string): string => `agentd.draft.${session}`;
 type FieldProps = {
   session: string;
   label: string;
-  /** False where it was not sent. */
-  send?: (text: string) => Promise<boolean>;
+  /** The session it goes to, where it is not there yet. */
+  to?: () => string;
+  onSent?: (session: string) => void;
 };
 
 /** A field for a text to a session. */
-export function MessageField({ session, label, send = (text) => sendMessage(session, text) }: FieldProps) {
+export function MessageField({ session, label, to = () => session, onSent }: FieldProps) {
   const text = useSignal(localStorage.getItem(draftKey(session)) ?? '');
   const isSending = useSignal(false);
+  const hasFiles = (pendingFiles.value[session]?.length ?? 0) > 0;
   const write = (typed: string) => {
     text.value = typed;
     if (typed === '') localStorage.removeItem(draftKey(session));
@@ -90,9 +86,14 @@ export function MessageField({ session, label, send = (text) => sendMessage(sess
   };
   const submit = async () => {
     const sent = text.value.trim();
-    if (sent === '' || isSending.value) return;
+    if ((sent === '' && !hasFiles) || isSending.value) return;
     isSending.value = true;
-    if (await send(sent)) write('');
+    const name = to();
+    if (await sendMessage(name, sent, () => uploadPending(session, name))) {
+      write('');
+      detachAll(session);
+      onSent?.(name);
+    }
     isSending.value = false;
   };
   return (
@@ -111,6 +112,9 @@ export function MessageField({ session, label, send = (text) => sendMessage(sess
           value={text.value}
           readOnly={isSending.value}
           onInput={({ currentTarget }) => write(currentTarget.value)}
+          onPaste={(event) => {
+            if (event.clipboardData?.files.length) attachFiles(session, event.clipboardData.files);
+          }}
           onKeyDown={(event) => {
             // Enter that ends the input of Chinese characters sends nothing.
             if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
@@ -119,13 +123,83 @@ export function MessageField({ session, label, send = (text) => sendMessage(sess
           }}
         />
       </label>
+      <AttachedFiles session={session} />
       <div class="row">
-        <button type="submit" class="main" disabled={isSending.value || text.value.trim() === ''}>
+        <button type="submit" class="main" disabled={isSending.value || (text.value.trim() === '' && !hasFiles)}>
           {isSending.value ? words.value.sending : words.value.send}
         </button>
-        <span class="quiet">{words.value.messageHint}</span>
+        <AttachButton session={session} />
+        <span class="quiet hint">{words.value.messageHint}</span>
       </div>
     </form>
+  );
+}
+
+/** Chooses files; they may also be dropped anywhere on the page, or pasted into the field. */
+function AttachButton({ session }: { session: string }) {
+  const { attach, dropHere } = words.value;
+  const chooser = useRef<HTMLInputElement>(null);
+  const isDragging = useSignal(false);
+  useEffect(() => {
+    const ends = new AbortController();
+    const onFiles = (take: (event: DragEvent) => void) => (event: DragEvent) => {
+      if (!event.dataTransfer?.types.includes('Files')) return;
+      event.preventDefault();
+      take(event);
+    };
+    const set = (is: boolean) => () => {
+      isDragging.value = is;
+    };
+    addEventListener('dragover', onFiles(set(true)), { signal: ends.signal });
+    addEventListener('dragleave', (event) => event.relatedTarget === null && set(false)(), { signal: ends.signal });
+    addEventListener(
+      'drop',
+      onFiles(({ dataTransfer }) => {
+        isDragging.value = false;
+        attachFiles(session, dataTransfer?.files ?? []);
+      }),
+      { signal: ends.signal },
+    );
+    return () => ends.abort();
+  }, [session]);
+  return (
+    <>
+      <Button hint={dropHere} onClick={() => chooser.current?.click()}>
+        {attach}
+      </Button>
+      <input
+        ref={chooser}
+        type="file"
+        multiple
+        hidden
+        onChange={({ currentTarget }) => {
+          attachFiles(session, currentTarget.files ?? []);
+          currentTarget.value = '';
+        }}
+      />
+      {isDragging.value && <p class="drop">{dropHere}</p>}
+    </>
+  );
+}
+
+/** The files that go with the next message, and what became of each. */
+function AttachedFiles({ session }: { session: string }) {
+  const { attached, detach, uploading } = words.value;
+  const files = pendingFiles.value[session] ?? [];
+  if (files.length === 0) return null;
+  return (
+    <ul class="attached" aria-label={attached}>
+      {files.map(({ file, isSending, problem }) => (
+        <li key={file} class="row">
+          <span class="name">{file.name}</span>
+          <span class="quiet">{isSending ? uploading : formatBytes(file.size)}</span>
+          <Button label={detach(file.name)} disabled={isSending} onClick={() => detachFile(session, file)}>
+            ×
+          </Button>
+          {problem !== undefined && <Notice isProblem>{problem}</Notice>}
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -133,12 +207,6 @@ export function MessageField({ session, label, send = (text) => sendMessage(sess
 export function NewSession() {
   const { newSession, sessionName, task, back } = words.value;
   const name = useSignal(freeName());
-  const send = async (text: string) => {
-    const session = name.value.trim() || freeName();
-    const isSent = await act(() => sendOnce(sessionPath(session, '/messages'), { text }));
-    if (isSent) location.hash = hrefOf(session);
-    return isSent;
-  };
   return (
     <main class="session" aria-label={newSession}>
       <header>
@@ -158,7 +226,14 @@ export function NewSession() {
           />
         </label>
         {actionProblem.value !== undefined && <Notice isProblem>{actionProblem.value}</Notice>}
-        <MessageField session="" label={task} send={send} />
+        <MessageField
+          session=""
+          label={task}
+          to={() => name.value.trim() || freeName()}
+          onSent={(session) => {
+            location.hash = hrefOf(session);
+          }}
+        />
       </div>
     </main>
   );

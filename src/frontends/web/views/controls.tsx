@@ -1,6 +1,34 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { describeProblem } from '../data/session.ts';
 import { words } from '../text/wording.ts';
+
+/**
+ * What a request answers. It is sent again when one of `reasons` changes; until then the last answer stays. `problem`:
+ * why there is none.
+ */
+export function useAnswer<T>(
+  load: (ends: AbortSignal) => Promise<T>,
+  reasons: readonly unknown[],
+): { value: T | undefined; problem: string | undefined } {
+  const answer = useSignal<{ value: T | undefined; problem: string | undefined }>({
+    ...{ value: undefined, problem: undefined },
+  });
+  useEffect(() => {
+    const ends = new AbortController();
+    load(ends.signal).then(
+      (value) => {
+        if (!ends.signal.aborted) answer.value = { value, problem: undefined };
+      },
+      (error: unknown) => {
+        if (!ends.signal.aborted) answer.value = { value: undefined, problem: describeProblem(error) };
+      },
+    );
+    return () => ends.abort();
+  }, reasons);
+  return answer.value;
+}
 
 type ButtonProps = {
   onClick: () => unknown;

@@ -1,6 +1,6 @@
 import { effect, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { goTo, groups, hrefOf, route } from '../data/overview.ts';
+import { goTo, groups, hrefOf, route, type Tab, togglePin } from '../data/overview.ts';
 import { answerApproval, openSession, sendCommand } from '../data/session.ts';
 import type { Words } from '../text/english.ts';
 import { words } from '../text/wording.ts';
@@ -24,6 +24,11 @@ const KEYS: readonly KeyAction[] = [
   { key: 'k', name: 'previous', run: () => goToSession(-1) },
   { key: '/', name: 'filter', run: () => focusOn('filter') },
   { key: 'n', name: 'create', run: () => goTo('#/new') },
+  { key: 't', name: 'run', run: () => showTab('run') },
+  { key: 'f', name: 'files', run: () => showTab('files') },
+  { key: 'v', name: 'versions', run: () => showTab('versions') },
+  { key: 'u', name: 'details', run: () => showTab('details') },
+  { key: 'p', name: 'pin', run: () => route.value.page === 'session' && togglePin(route.value.name) },
   { key: 'm', name: 'message', run: () => focusOn('message') },
   { key: 'c', name: 'resume', run: resume },
   { key: 'a', name: 'allow', run: () => decide('allow') },
@@ -37,6 +42,12 @@ function goToSession(by: 1 | -1): void {
   const at = now.page === 'session' ? names.indexOf(now.name) : by > 0 ? -1 : names.length;
   const name = names[at + by];
   if (name !== undefined) goTo(hrefOf(name));
+}
+
+function showTab(tab: Tab): void {
+  const { value: now } = route;
+  if (now.page === 'session') goTo(hrefOf(now.name, tab));
+  else if (tab === 'details') goTo('#/details');
 }
 
 const focusOn = (id: string): void => document.getElementById(id)?.focus();

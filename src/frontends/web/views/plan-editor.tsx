@@ -6,11 +6,11 @@ import {
   editOutcome,
   moveStep,
   reopenStep,
-  rewordDraft,
-  saveReword,
+  saveDraft,
   shownPlan,
   skipStep,
-  startReword,
+  startDraft,
+  stepDraft,
 } from '../data/plan-edits.ts';
 import { openSession } from '../data/session.ts';
 import { words } from '../text/wording.ts';
@@ -39,7 +39,7 @@ export function moveFocusedStep(by: -1 | 1): boolean {
 
 /** What a person can change about a step. */
 export function StepActions({ session, plan, step }: StepProps) {
-  const { reword, moveUp, moveDown, skip, reopen } = words.value;
+  const { reword, moveUp, moveDown, skip, reopen, notes } = words.value;
   const isClosed = step.status === 'completed' || step.status === 'skipped' || step.status === 'failed';
   return (
     <div class="row">
@@ -47,55 +47,60 @@ export function StepActions({ session, plan, step }: StepProps) {
         <Button onClick={() => reopenStep(session, plan, step.id)}>{reopen}</Button>
       ) : (
         <>
-          <Button onClick={() => startReword(session, plan, step)}>{reword}</Button>
+          <Button onClick={() => startDraft(session, plan, step, 'description')}>{reword}</Button>
           <Button onClick={() => moveAndFocus(session, plan, step.id, -1)}>{moveUp}</Button>
           <Button onClick={() => moveAndFocus(session, plan, step.id, 1)}>{moveDown}</Button>
           <Button onClick={() => skipStep(session, plan, step.id)}>{skip}</Button>
         </>
       )}
+      <Button onClick={() => startDraft(session, plan, step, 'notes')}>{notes}</Button>
     </div>
   );
 }
 
-/** The text of a step while it is typed. What the step says meanwhile is shown beside it, and never put into it. */
-export function RewordForm({ now }: { now: string | undefined }) {
-  const { stepText, save, discard, changedMeanwhile, goneMeanwhile } = words.value;
+/**
+ * The text or the notes of a step while they are typed. What the step says meanwhile is shown beside them, and never
+ * put into them.
+ */
+export function StepForm({ now }: { now: Step | undefined }) {
+  const { stepText, notes, save, discard, changedMeanwhile, goneMeanwhile } = words.value;
   const field = useRef<HTMLTextAreaElement>(null);
   useEffect(() => field.current?.focus(), []);
-  const draft = rewordDraft.value;
+  const draft = stepDraft.value;
   if (!draft) return null;
-  const was = draft.base.steps.find(({ id }) => id === draft.step)?.description;
+  const { step, field: name } = draft;
+  const was = draft.base.steps.find(({ id }) => id === step)?.[name];
   const close = () => {
-    rewordDraft.value = undefined;
+    stepDraft.value = undefined;
   };
   return (
     <form
       class="reword"
       onSubmit={(event) => {
         event.preventDefault();
-        void saveReword();
+        void saveDraft();
       }}
     >
       <label>
-        {stepText}
+        {name === 'notes' ? notes : stepText}
         <textarea
           ref={field}
           rows={2}
           value={draft.text}
           onInput={({ currentTarget }) => {
-            rewordDraft.value = { ...draft, text: currentTarget.value };
+            stepDraft.value = { ...draft, text: currentTarget.value };
           }}
           onKeyDown={(event) => {
             if (event.isComposing) return;
             if (event.key === 'Escape') close();
             if (event.key !== 'Enter' || event.shiftKey) return;
             event.preventDefault();
-            void saveReword();
+            void saveDraft();
           }}
         />
       </label>
       {now === undefined && <p class="quiet">{goneMeanwhile}</p>}
-      {now !== undefined && now !== was && <p class="quiet">{`${changedMeanwhile}: ${now}`}</p>}
+      {now && now[name] !== was && <p class="quiet">{`${changedMeanwhile}: ${now[name] ?? ''}`}</p>}
       <div class="row">
         <button type="submit" class="main">
           {save}

@@ -1,14 +1,19 @@
 import { isConnected } from '../data/api.ts';
+import { hrefOf, route, TABS } from '../data/overview.ts';
 import { actionProblem, openSession, type SessionView, sendCommand } from '../data/session.ts';
-import { formatDuration, formatNumber, words } from '../text/wording.ts';
+import { formatCost, formatDuration, formatNumber, words } from '../text/wording.ts';
 import { Composer } from './composer.tsx';
 import { Button, Notice, StateLabel, SureButton } from './controls.tsx';
+import { DetailsView } from './details-view.tsx';
+import { FilesView } from './files-view.tsx';
 import { PlanList } from './plan-list.tsx';
 import { TranscriptLog } from './transcript-log.tsx';
+import { VersionsView } from './versions-view.tsx';
 
 /** One session: its state, its plan, what has happened, and what can be said to it. */
 export function SessionPage({ name }: { name: string }) {
-  const { back, gone, lost } = words.value;
+  const { back, gone, lost, views, tabs } = words.value;
+  const { tab, path } = route.value.page === 'session' ? route.value : { tab: 'run', path: '' };
   const shown = openSession.value;
   const view = shown?.view;
   const problem = shown?.problem;
@@ -21,11 +26,21 @@ export function SessionPage({ name }: { name: string }) {
         <h1>{view?.title ?? name}</h1>
         {view && <RunState {...view} />}
       </header>
+      <nav class="tabs" aria-label={views}>
+        {TABS.map((one) => (
+          <a key={one} href={hrefOf(name, one)} aria-current={one === tab ? 'page' : undefined}>
+            {tabs[one]}
+          </a>
+        ))}
+      </nav>
       {!isConnected.value && <Notice>{lost}</Notice>}
       {problem && <Notice isProblem>{problem.status === 404 ? gone : problem.message}</Notice>}
       {view?.settings_problem && <Notice isProblem>{view.settings_problem}</Notice>}
       {view?.plan_problem && <Notice isProblem>{view.plan_problem}</Notice>}
-      <TranscriptLog key={name}>{view && <PlanList view={view} />}</TranscriptLog>
+      {tab === 'run' && <TranscriptLog key={name}>{view && <PlanList view={view} />}</TranscriptLog>}
+      {tab === 'files' && <FilesView session={name} path={path} />}
+      {tab === 'versions' && view && <VersionsView view={view} />}
+      {tab === 'details' && <DetailsView session={name} />}
       {actionProblem.value !== undefined && <Notice isProblem>{actionProblem.value}</Notice>}
       {view && <Composer key={`composer ${name}`} view={view} approvals={shown?.approvals ?? []} />}
     </main>
@@ -51,7 +66,7 @@ function RunState(view: SessionView) {
           {[
             run && calls(spent.iterations, run.limits.iterations),
             tokens(formatNumber(spent.tokens)),
-            spent.cost !== null && `$${spent.cost.toFixed(2)}`,
+            spent.cost !== null && `${words.value.cost} ${formatCost(spent.cost)}`,
             spent.ms !== undefined && formatDuration(spent.ms),
           ]
             .filter(Boolean)

@@ -6,6 +6,7 @@ import type { CallItem, NoteName, TranscriptItem } from '../data/transcript.ts';
 import { FOCUSABLE, renderMarkdown } from '../text/markdown.tsx';
 import { formatDuration, formatTime, words } from '../text/wording.ts';
 import { Button, StateLabel } from './controls.tsx';
+import { FileLinks } from './files-view.tsx';
 
 /** Entries that are shown at first, and how many more each time a reader asks for earlier ones. */
 const WINDOW = 200;
@@ -128,7 +129,7 @@ function FileList({ files }: { files: readonly string[] }) {
   if (files.length === 0) return null;
   return (
     <p class="quiet">
-      {words.value.files}: {files.join(', ')}
+      {words.value.files}: <FileLinks session={openSession.value?.name ?? ''} files={files} />
     </p>
   );
 }

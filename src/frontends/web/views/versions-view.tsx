@@ -1,0 +1,198 @@
+import { useSignal } from '@preact/signals';
+import type { Step } from '../../../protocol/session/plan.ts';
+import { requestJson, sessionPath } from '../data/api.ts';
+import { restoreVersion, shownPlan } from '../data/plan-edits.ts';
+import type { SessionView } from '../data/session.ts';
+import { FOCUSABLE } from '../text/markdown.tsx';
+import { formatTime, words } from '../text/wording.ts';
+import { Button, Notice, useAnswer } from './controls.tsx';
+import { EditOutcomeNotice } from './plan-editor.tsx';
+
+/** What the page uses of a field that differs between two versions. */
+type FieldChange = { step: string | null; description: string | null; field: string; from: unknown; to: unknown };
+
+/** What the page uses of `GET …/plan/history`. */
+type PlanHistory = {
+  revision: number;
+  versions: ReadonlyArray<{
+    event: number;
+    at: string;
+    by: 'person' | 'model' | 'daemon';
+    from: number;
+    to: number;
+    changes: readonly FieldChange[];
+  }>;
+  complete: boolean;
+};
+
+/** Versions that are shown at first, and how many more each time. */
+const WINDOW = 50;
+
+/** The versions of the plan, the newest first: what changed in each, and how to get back to it. */
+export function VersionsView({ view }: { view: SessionView }) {
+  const { tabs, noPlan, olderVersions, earlier, currentVersion, actors, version } = words.value;
+  const shown = useSignal(WINDOW);
+  const path = sessionPath(view.name, '/plan/history');
+  const { value, problem } = useAnswer<PlanHistory | undefined>(
+    (signal) => (view.plan ? requestJson(path, { signal }) : Promise.resolve(undefined)),
+    [path, view.plan?.id, view.plan?.revision],
+  );
+  const versions = (value?.versions ?? []).filter(({ changes }) => changes.some(isVisible)).reverse();
+  const hidden = Math.max(0, versions.length - shown.value);
+  return (
+    <section class="view" aria-label={tabs.versions} {...FOCUSABLE}>
+      {!view.plan && <p class="quiet empty">{noPlan}</p>}
+      {problem !== undefined && <Notice isProblem>{problem}</Notice>}
+      <EditOutcomeNotice session={view.name} />
+      {view.plan && value && (
+        <ol class="versions">
+          {versions.slice(0, shown.value).map(({ event, at, by, to, changes }) => (
+            <li key={event}>
+              <h2>
+                {version(to)}
+                <span class="quiet">
+                  {' · '}
+                  {actors[by]} · <time dateTime={at}>{formatTime(at)}</time>
+                  {to === value.revision && ` · ${currentVersion}`}
+                </span>
+              </h2>
+              <Changes changes={changes} />
+              {to < value.revision && <Comparison view={view} revision={to} now={value.revision} />}
+            </li>
+          ))}
+        </ol>
+      )}
+      {hidden > 0 && (
+        <Button
+          onClick={() => {
+            shown.value += WINDOW;
+          }}
+        >
+          {earlier(hidden)}
+        </Button>
+      )}
+      {value?.complete === false && hidden === 0 && <p class="quiet">{olderVersions}</p>}
+    </section>
+  );
+}
+
+/** What differs between a version and now, and the way back. */
+function Comparison({ view, revision, now }: { view: SessionView; revision: number; now: number }) {
+  const { compare, version } = words.value;
+  const isOpen = useSignal(false);
+  return (
+    <details
+      onToggle={({ currentTarget }) => {
+        isOpen.value = currentTarget.open;
+      }}
+    >
+      <summary aria-label={`${version(revision)}: ${compare}`}>{compare}</summary>
+      {isOpen.value && <Difference view={view} revision={revision} now={now} />}
+    </details>
+  );
+}
+
+function Difference({ view, revision, now }: { view: SessionView; revision: number; now: number }) {
+  const { sinceThen, noDifference, restore, restoreHint } = words.value;
+  const isSaving = useSignal(false);
+  const path = sessionPath(view.name, `/plan/diff?from=${revision}`);
+  const { value, problem } = useAnswer<{ changes: FieldChange[] }>(
+    (signal) => requestJson(path, { signal }),
+    [path, now],
+  );
+  const plan = shownPlan(view);
+  const run = async () => {
+    if (!plan) return;
+    isSaving.value = true;
+    await restoreVersion(view.name, plan, revision);
+    isSaving.value = false;
+  };
+  if (problem !== undefined) return <Notice isProblem>{problem}</Notice>;
+  if (!value) return null;
+  return (
+    <div class="comparison">
+      <h3>{sinceThen}</h3>
+      {value.changes.some(isVisible) ? <Changes changes={value.changes} /> : <p>{noDifference}</p>}
+      <div class="row">
+        <Button disabled={isSaving.value} onClick={run}>
+          {restore(revision)}
+        </Button>
+        <span class="quiet">{restoreHint}</span>
+      </div>
+    </div>
+  );
+}
+
+function Changes({ changes }: { changes: readonly FieldChange[] }) {
+  return (
+    <ul class="changes">
+      {changes.filter(isVisible).map((change) => (
+        <li key={`${change.step} ${change.field}`}>
+          <Change {...change} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Whether it is something that a person reads in a plan; the rest are counters and times. */
+const isVisible = ({ step, field, from }: FieldChange): boolean => {
+  // A plan that begins has all of its fields; its goal says enough.
+  if (step === null && from === null && field !== 'goal') return false;
+  return field === 'step' || field === 'order' || fieldName(step, field) !== undefined;
+};
+
+function fieldName(step: string | null, field: string): string | undefined {
+  const { planFields, reworded, evidence, result, error, notes, needs, files } = words.value;
+  if (step === null) return field in planFields ? planFields[field as keyof typeof planFields] : undefined;
+  const ofStep: Readonly<Record<string, string>> = {
+    ...{ description: reworded, status: '', evidence, result, error, notes, needs, attachments: files },
+    ...{ done_when: planFields.done_when, when: planFields.when, agent: planFields.agent },
+  };
+  return ofStep[field];
+}
+
+/** A change in words, with what was there before. */
+function Change({ step, description, field, from, to }: FieldChange) {
+  const { added, removedStep, newOrder } = words.value;
+  if (field === 'order') return <>{newOrder}</>;
+  if (field === 'step') {
+    const text = (to ?? from) as Pick<Step, 'description'>;
+    return (
+      <>
+        {to === null ? removedStep : added}:{' '}
+        {to === null ? <del>{text.description}</del> : <ins>{text.description}</ins>}
+      </>
+    );
+  }
+  const name = fieldName(step, field);
+  const isShort = field === 'status' || field === 'limits' || field === 'mode';
+  return (
+    <>
+      {step !== null && field !== 'description' && <em>{description} </em>}
+      {name !== '' && `${name}: `}
+      {from !== null && (isShort ? `${valueText(step, field, from)} → ` : <del>{valueText(step, field, from)}</del>)}
+      {from !== null && !isShort && ' '}
+      {isShort ? valueText(step, field, to) : to !== null && <ins>{valueText(step, field, to)}</ins>}
+    </>
+  );
+}
+
+const MAX_VALUE_CHARS = 500;
+
+function valueText(step: string | null, field: string, value: unknown): string {
+  const { stepStatuses, standings, rested, nothing } = words.value;
+  if (value === null || value === undefined) return nothing;
+  const statuses: Readonly<Record<string, string>> =
+    step === null ? { ...standings, cancelled: rested.cancelled } : stepStatuses;
+  if (field === 'status') return statuses[String(value)] ?? String(value);
+  const text = typeof value === 'string' ? value : Array.isArray(value) ? value.map(plain).join(', ') : plain(value);
+  return text.length > MAX_VALUE_CHARS ? `${text.slice(0, MAX_VALUE_CHARS)} …` : text;
+}
+
+function plain(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return String(value);
+  return Object.entries(value)
+    .map(([name, one]) => `${name} ${typeof one === 'object' ? JSON.stringify(one) : String(one)}`)
+    .join(', ');
+}
