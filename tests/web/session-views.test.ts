@@ -164,7 +164,7 @@ webTest(
     await plan.locator('summary', { hasText: 'One' }).getByText('completed').waitFor();
     await desk.model.arrived(3);
     await plan.getByRole('button', { name: 'Undo last step' }).press('Enter');
-    await page.getByText('1 message waits').first().waitFor();
+    await eventually(() => JSON.stringify(desk.on.events('demo'))).toContain('"command":"undo"');
     desk.model.release();
     await plan.locator('summary', { hasText: 'One' }).getByText('completed').waitFor({ state: 'detached' });
 

@@ -5,7 +5,7 @@ import { route, startOverview, waitingCount } from './data/overview.ts';
 import { showSession } from './data/session.ts';
 import { words } from './text/wording.ts';
 import { NewSession } from './views/composer.tsx';
-import { Notice } from './views/controls.tsx';
+import { bound, Notice } from './views/controls.tsx';
 import { DetailsPage } from './views/details-view.tsx';
 import { KeyboardHelp, startKeyboard } from './views/keyboard.tsx';
 import { SessionList } from './views/session-list.tsx';
@@ -28,7 +28,7 @@ function App() {
 
 /** Asks for the token, and says where it is. */
 function Login() {
-  const { login, token, tokenHint, lost } = words.value;
+  const { access, tokenHint, lost } = words.value;
   const typed = useSignal('');
   const problem = useSignal('');
   const submit = async (event: SubmitEvent) => {
@@ -45,19 +45,11 @@ function Login() {
       <h1>agentd</h1>
       <form onSubmit={(event) => void submit(event)}>
         <label>
-          {token}
-          <input
-            type="password"
-            autocomplete="off"
-            spellcheck={false}
-            value={typed.value}
-            onInput={({ currentTarget }) => {
-              typed.value = currentTarget.value;
-            }}
-          />
+          {access.token}
+          <input type="password" autocomplete="off" spellcheck={false} {...bound(typed)} />
         </label>
         <button type="submit" class="main" disabled={typed.value.trim() === ''}>
-          {login}
+          {access.login}
         </button>
       </form>
       {problem.value !== '' && <Notice isProblem>{problem.value}</Notice>}

@@ -4,14 +4,14 @@ import { request, requestJson, sessionPath } from './api.ts';
 import { describeProblem } from './session.ts';
 
 /** What the page uses of `GET …/files`. */
-type WorkEntry = {
+export type WorkEntry = {
   name: string;
   path: string;
   type: 'file' | 'folder' | 'link' | 'other';
   bytes: number | null;
   modified: string;
 };
-export type WorkFolder = { entries: readonly WorkEntry[]; complete: boolean };
+type WorkFolder = { entries: readonly WorkEntry[]; complete: boolean };
 
 /** What can be shown of a file. The text is shown as it is, and never as HTML. */
 export type Preview = { bytes: number } & (

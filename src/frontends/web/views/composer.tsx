@@ -5,7 +5,7 @@ import { hrefOf, sessions } from '../data/overview.ts';
 import { actionProblem, answerApproval, type SessionView, sendMessage, type WaitingCall } from '../data/session.ts';
 import { FOCUSABLE, renderMarkdown } from '../text/markdown.tsx';
 import { formatBytes, formatTime, words } from '../text/wording.ts';
-import { Button, Notice } from './controls.tsx';
+import { Button, bound, Notice, set } from './controls.tsx';
 
 /** What can be said to a session now: a decision about a call, the answer to a question, or a message. */
 export function Composer({ view, approvals }: { view: SessionView; approvals: readonly WaitingCall[] }) {
@@ -137,7 +137,7 @@ export function MessageField({ session, label, to = () => session, onSent }: Fie
 
 /** Chooses files; they may also be dropped anywhere on the page, or pasted into the field. */
 function AttachButton({ session }: { session: string }) {
-  const { attach, dropHere } = words.value;
+  const { attaching, dropHere } = words.value;
   const chooser = useRef<HTMLInputElement>(null);
   const isDragging = useSignal(false);
   useEffect(() => {
@@ -147,25 +147,19 @@ function AttachButton({ session }: { session: string }) {
       event.preventDefault();
       take(event);
     };
-    const set = (is: boolean) => () => {
-      isDragging.value = is;
-    };
-    addEventListener('dragover', onFiles(set(true)), { signal: ends.signal });
-    addEventListener('dragleave', (event) => event.relatedTarget === null && set(false)(), { signal: ends.signal });
-    addEventListener(
-      'drop',
-      onFiles(({ dataTransfer }) => {
-        isDragging.value = false;
-        attachFiles(session, dataTransfer?.files ?? []);
-      }),
-      { signal: ends.signal },
-    );
+    const { signal } = ends;
+    const leave = set(isDragging, false);
+    const drop = onFiles(({ dataTransfer }) => attachFiles(session, dataTransfer?.files ?? []));
+    addEventListener('dragover', onFiles(set(isDragging, true)), { signal });
+    addEventListener('dragleave', ({ relatedTarget }) => relatedTarget === null && leave(), { signal });
+    addEventListener('drop', drop, { signal });
+    addEventListener('drop', leave, { signal });
     return () => ends.abort();
   }, [session]);
   return (
     <>
       <Button hint={dropHere} onClick={() => chooser.current?.click()}>
-        {attach}
+        {attaching.attach}
       </Button>
       <input
         ref={chooser}
@@ -184,15 +178,15 @@ function AttachButton({ session }: { session: string }) {
 
 /** The files that go with the next message, and what became of each. */
 function AttachedFiles({ session }: { session: string }) {
-  const { attached, detach, uploading } = words.value;
+  const { attaching, detach } = words.value;
   const files = pendingFiles.value[session] ?? [];
   if (files.length === 0) return null;
   return (
-    <ul class="attached" aria-label={attached}>
+    <ul class="attached" aria-label={attaching.attached}>
       {files.map(({ file, isSending, problem }) => (
         <li key={file} class="row">
           <span class="name">{file.name}</span>
-          <span class="quiet">{isSending ? uploading : formatBytes(file.size)}</span>
+          <span class="quiet">{isSending ? attaching.uploading : formatBytes(file.size)}</span>
           <Button label={detach(file.name)} disabled={isSending} onClick={() => detachFile(session, file)}>
             ×
           </Button>
@@ -218,12 +212,7 @@ export function NewSession() {
       <div class="new">
         <label>
           {sessionName}
-          <input
-            value={name.value}
-            onInput={({ currentTarget }) => {
-              name.value = currentTarget.value;
-            }}
-          />
+          <input {...bound(name)} />
         </label>
         {actionProblem.value !== undefined && <Notice isProblem>{actionProblem.value}</Notice>}
         <MessageField

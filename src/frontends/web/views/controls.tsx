@@ -1,8 +1,23 @@
-import { useSignal } from '@preact/signals';
-import type { ComponentChildren } from 'preact';
+import { type Signal, useSignal } from '@preact/signals';
+import type { ComponentChildren, TargetedEvent } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { describeProblem } from '../data/session.ts';
 import { words } from '../text/wording.ts';
+
+/** What sets a signal when it is called, such as by a button. */
+export const set =
+  <T,>(signal: Signal<T>, value: T) =>
+  (): void => {
+    signal.value = value;
+  };
+
+/** For a field whose text is a signal. */
+export const bound = (text: Signal<string>) => ({
+  value: text.value,
+  onInput: ({ currentTarget }: TargetedEvent<HTMLInputElement>): void => {
+    text.value = currentTarget.value;
+  },
+});
 
 /**
  * What a request answers. It is sent again when one of `reasons` changes; until then the last answer stays. `problem`:
@@ -57,19 +72,8 @@ export function Button({ onClick, children, label, kind = 'plain', disabled = fa
 /** An action that ends something asks once more, in its own place. */
 export function SureButton({ onClick, children, question }: ButtonProps & { question: string }) {
   const isAsking = useSignal(false);
-  if (!isAsking.value)
-    return (
-      <Button
-        onClick={() => {
-          isAsking.value = true;
-        }}
-      >
-        {children}
-      </Button>
-    );
-  const close = () => {
-    isAsking.value = false;
-  };
+  if (!isAsking.value) return <Button onClick={set(isAsking, true)}>{children}</Button>;
+  const close = set(isAsking, false);
   return (
     <fieldset class="sure" aria-label={question}>
       {question}{' '}
@@ -80,9 +84,9 @@ export function SureButton({ onClick, children, question }: ButtonProps & { ques
           return onClick();
         }}
       >
-        {words.value.yes}
+        {words.value.sure.yes}
       </Button>{' '}
-      <Button onClick={close}>{words.value.no}</Button>
+      <Button onClick={close}>{words.value.sure.no}</Button>
     </fieldset>
   );
 }
@@ -119,5 +123,66 @@ export function StateLabel({ state, text }: { state: string; text: string }) {
     <span class={`state ${state}`}>
       <span aria-hidden="true">{SIGNS[state] ?? '○'}</span> {text}
     </span>
+  );
+}
+
+type UnfoldProps = {
+  summary: ComponentChildren;
+  children: () => ComponentChildren;
+  kind?: string;
+  id?: string;
+  label?: string;
+};
+
+/** Something folded, which is made when it is unfolded. */
+export function Unfold({ summary, children, kind, id, label }: UnfoldProps) {
+  const isOpen = useSignal(false);
+  return (
+    <details
+      class={kind}
+      onToggle={({ currentTarget }) => {
+        isOpen.value = currentTarget.open;
+      }}
+    >
+      <summary id={id} aria-label={label}>
+        {summary}
+      </summary>
+      {isOpen.value && children()}
+    </details>
+  );
+}
+
+type TableProps = {
+  head: readonly string[];
+  /** The first cell names its row. */
+  rows: ReadonlyArray<{ key: string; cells: readonly ComponentChildren[] }>;
+  /** From which column on cells are numbers. */
+  numbersFrom?: number;
+};
+
+export function Table({ head, rows, numbersFrom = head.length }: TableProps) {
+  const kind = (place: number) => (place >= numbersFrom ? 'number' : undefined);
+  return (
+    <table class="list">
+      <thead>
+        <tr>
+          {head.map((name, place) => (
+            <th scope="col" class={kind(place)}>
+              {name}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map(({ key, cells: [name, ...cells] }) => (
+          <tr key={key}>
+            <th scope="row">{name}</th>
+            {cells.map((cell, place) => (
+              <td class={kind(place + 1)}>{cell}</td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }

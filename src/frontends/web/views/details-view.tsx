@@ -3,7 +3,7 @@ import { hrefOf } from '../data/overview.ts';
 import { openSession } from '../data/session.ts';
 import { FOCUSABLE } from '../text/markdown.tsx';
 import { formatCost, formatNumber, words } from '../text/wording.ts';
-import { Notice, useAnswer } from './controls.tsx';
+import { Notice, Table, Unfold, useAnswer } from './controls.tsx';
 
 type UsageTotal = { calls: number; tokens: number; cost: number; unpriced: number };
 
@@ -47,10 +47,11 @@ const ofSession = (session: string | undefined): string =>
   session === undefined ? '' : `?session=${encodeURIComponent(session)}`;
 
 function UsageTables({ session }: { session: string | undefined }) {
-  const { usage, noCalls, modelCalls, tokenCount, cost, notCounted, removedEvents } = words.value;
+  const { usage, noCalls, usageColumns, periods, notCounted, removedEvents } = words.value;
   const path = `/api/usage${ofSession(session)}`;
-  const spent = openSession.value?.view?.rest;
-  const { value, problem } = useAnswer<Usage>((signal) => requestJson(path, { signal }), [path, spent?.spent.tokens]);
+  const { run, rest } = openSession.value?.view ?? {};
+  const spent = (run?.spent ?? rest?.spent)?.tokens;
+  const { value, problem } = useAnswer<Usage>((signal) => requestJson(path, { signal }), [path, spent]);
   const called = value?.sessions.filter(({ calls }) => calls > 0).sort((a, b) => b.tokens - a.tokens) ?? [];
   return (
     <>
@@ -61,9 +62,9 @@ function UsageTables({ session }: { session: string | undefined }) {
         <>
           <dl class="tiles">
             {[
-              [modelCalls, formatNumber(value.total.calls)],
-              [tokenCount, formatNumber(value.total.tokens)],
-              [cost, costText(value.total)],
+              [usageColumns.calls, formatNumber(value.total.calls)],
+              [usageColumns.tokens, formatNumber(value.total.tokens)],
+              [usageColumns.cost, costText(value.total)],
             ].map(([name, text]) => (
               <div key={name}>
                 <dt>{name}</dt>
@@ -71,66 +72,53 @@ function UsageTables({ session }: { session: string | undefined }) {
               </div>
             ))}
           </dl>
-          <UsageTable head={words.value.day} rows={value.days.map((one) => ({ ...one, name: one.day })).reverse()} />
+          <UsageTable head={periods.day} rows={value.days.map((one) => ({ ...one, name: one.day })).reverse()} />
           {(session === undefined || called.length > 1) && (
             <UsageTable
-              head={words.value.session}
+              head={periods.session}
               rows={called.map((one) => ({ ...one, name: one.session, href: hrefOf(one.session) }))}
             />
           )}
         </>
       )}
-      {value?.sessions.map(
-        (one) => one.problem !== null && <Notice isProblem>{notCounted(one.session, one.problem)}</Notice>,
-      )}
-      {value?.sessions.map(
-        ({ session: name, removed_events: count }) =>
-          count > 0 && <p class="quiet">{notCounted(name, removedEvents(count))}</p>,
-      )}
+      {value?.sessions.map(({ session: name, problem: why, removed_events: count }) => (
+        <>
+          {why !== null && <Notice isProblem>{notCounted(name, why)}</Notice>}
+          {count > 0 && <p class="quiet">{notCounted(name, removedEvents(count))}</p>}
+        </>
+      ))}
     </>
   );
 }
 
-type UsageRow = UsageTotal & { name: string; href?: string };
-
-/** One row for each; the bar is its share of the most. */
-function UsageTable({ head, rows }: { head: string; rows: readonly UsageRow[] }) {
-  const { modelCalls, tokenCount, cost } = words.value;
+/** The bar is the share of the most. */
+function UsageTable({
+  head,
+  rows,
+}: {
+  head: string;
+  rows: ReadonlyArray<UsageTotal & { name: string; href?: string }>;
+}) {
   const most = Math.max(1, ...rows.map(({ tokens }) => tokens));
   return (
-    <div class="wide">
-      <table class="list">
-        <thead>
-          <tr>
-            <th scope="col">{head}</th>
-            <th scope="col" class="number">
-              {modelCalls}
-            </th>
-            <th scope="col" class="number">
-              {tokenCount}
-            </th>
-            <th scope="col" class="number">
-              {cost}
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row) => (
-            <tr key={row.name}>
-              <th scope="row">
-                {row.href === undefined ? row.name : <a href={row.href}>{row.name}</a>}
-                <svg class="bar" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">
-                  <rect width={(100 * row.tokens) / most} height="1" />
-                </svg>
-              </th>
-              <td class="number">{row.calls}</td>
-              <td class="number">{formatNumber(row.tokens)}</td>
-              <td class="number">{costText(row)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      head={[head, ...Object.values(words.value.usageColumns)]}
+      numbersFrom={1}
+      rows={rows.map(({ name, href, ...sums }) => ({
+        key: name,
+        cells: [
+          <>
+            {href === undefined ? name : <a href={href}>{name}</a>}
+            <svg class="bar" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">
+              <rect width={(100 * sums.tokens) / most} height="1" />
+            </svg>
+          </>,
+          sums.calls,
+          formatNumber(sums.tokens),
+          costText(sums),
+        ],
+      }))}
+    />
   );
 }
 
@@ -141,7 +129,7 @@ function costText({ calls, cost, unpriced }: UsageTotal): string {
 }
 
 function SettingsTable({ session }: { session: string | undefined }) {
-  const { settings: title, noSettings, defaults } = words.value;
+  const { settings: title, defaults } = words.value;
   const path = `/api/settings${ofSession(session)}`;
   const { value, problem } = useAnswer<Settings>((signal) => requestJson(path, { signal }), [path]);
   const set = value?.settings.filter(({ from }) => from !== 'default') ?? [];
@@ -155,42 +143,20 @@ function SettingsTable({ session }: { session: string | undefined }) {
           {fault}
         </Notice>
       ))}
-      {value && set.length === 0 && <p class="quiet">{noSettings}</p>}
       {set.length > 0 && <SettingRows rows={set} />}
-      {others.length > 0 && (
-        <details>
-          <summary>{defaults(others.length)}</summary>
-          <SettingRows rows={others} />
-        </details>
-      )}
+      {others.length > 0 && <Unfold summary={defaults(others.length)}>{() => <SettingRows rows={others} />}</Unfold>}
     </>
   );
 }
 
 function SettingRows({ rows }: { rows: Settings['settings'] }) {
-  const { setting, value: valueHead, from: fromHead } = words.value;
   return (
-    <table class="list">
-      <thead>
-        <tr>
-          <th scope="col">{setting}</th>
-          <th scope="col">{valueHead}</th>
-          <th scope="col">{fromHead}</th>
-        </tr>
-      </thead>
-      <tbody>
-        {rows.map(({ name, value, from }) => (
-          <tr key={name}>
-            <th scope="row">
-              <code>{name}</code>
-            </th>
-            <td>
-              <code>{typeof value === 'string' ? value : JSON.stringify(value)}</code>
-            </td>
-            <td class="quiet">{from}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <Table
+      head={Object.values(words.value.settingColumns)}
+      rows={rows.map(({ name, value, from }) => ({
+        key: name,
+        cells: [<code>{name}</code>, <code>{typeof value === 'string' ? value : JSON.stringify(value)}</code>, from],
+      }))}
+    />
   );
 }

@@ -1,10 +1,10 @@
 import { useSignal } from '@preact/signals';
-import { downloadFile, type Preview, readFolder, readPreview } from '../data/files.ts';
+import { downloadFile, type Preview, readFolder, readPreview, type WorkEntry } from '../data/files.ts';
 import { hrefOf } from '../data/overview.ts';
 import { describeProblem, openSession } from '../data/session.ts';
 import { FOCUSABLE } from '../text/markdown.tsx';
 import { formatBytes, formatTime, words } from '../text/wording.ts';
-import { Button, Notice, useAnswer } from './controls.tsx';
+import { Button, Notice, Table, useAnswer } from './controls.tsx';
 
 /** The files of `work/`: a folder, or what can be shown of a file. `path` is as in the address. */
 export function FilesView({ session, path }: { session: string; path: string }) {
@@ -46,48 +46,36 @@ function Trail({ session, path }: { session: string; path: string }) {
 type PlaceProps = { session: string; path: string };
 
 function Folder({ session, path }: PlaceProps) {
-  const { noFiles, emptyFolder, moreEntries, fileTypes, fileName, size, changedAt } = words.value;
-  // What runs may write files: the folder is read again with each entry of the transcript.
+  const { noFiles, moreEntries, fileTypes, fileColumns } = words.value;
+  // What runs may write files: the folder is read again whenever the session has changed.
   const { value, problem } = useAnswer(
     (ends) => readFolder(session, path, ends),
     [session, path, openSession.value?.view],
   );
   if (problem !== undefined) return <Notice isProblem>{problem}</Notice>;
   if (!value) return null;
-  if (value.entries.length === 0) return <p class="quiet empty">{path === '' ? noFiles : emptyFolder}</p>;
-  const folders = value.entries.filter(({ type }) => type === 'folder');
-  const others = value.entries.filter(({ type }) => type !== 'folder');
+  if (value.entries.length === 0) return <p class="quiet empty">{noFiles}</p>;
+  const isFolder = ({ type }: WorkEntry) => type === 'folder';
+  const rows = [...value.entries.filter(isFolder), ...value.entries.filter((entry) => !isFolder(entry))].map(
+    ({ name, path: below, type, bytes, modified }) => ({
+      key: name,
+      cells: [
+        <>
+          <span class={`sign ${type}`} aria-hidden="true" />
+          {type === 'file' || type === 'folder' ? (
+            <a href={hrefOf(session, 'files', type === 'folder' ? `${below}/` : below)}>{name}</a>
+          ) : (
+            name
+          )}
+        </>,
+        type === 'file' ? formatBytes(bytes ?? 0) : fileTypes[type],
+        <time dateTime={modified}>{formatTime(modified)}</time>,
+      ],
+    }),
+  );
   return (
     <>
-      <table class="list">
-        <thead>
-          <tr>
-            <th scope="col">{fileName}</th>
-            <th scope="col" class="number">
-              {size}
-            </th>
-            <th scope="col" class="number">
-              {changedAt}
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {[...folders, ...others].map((entry) => (
-            <tr key={entry.name}>
-              <td>
-                <span class={`sign ${entry.type}`} aria-hidden="true" />
-                {entry.type === 'folder' && <a href={hrefOf(session, 'files', `${entry.path}/`)}>{entry.name}</a>}
-                {entry.type === 'file' && <a href={hrefOf(session, 'files', entry.path)}>{entry.name}</a>}
-                {(entry.type === 'link' || entry.type === 'other') && entry.name}
-              </td>
-              <td class="number quiet">{entry.bytes === null ? fileTypes[entry.type] : formatBytes(entry.bytes)}</td>
-              <td class="number quiet">
-                <time dateTime={entry.modified}>{formatTime(entry.modified)}</time>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Table head={Object.values(fileColumns)} rows={rows} numbersFrom={1} />
       {!value.complete && <p class="quiet">{moreEntries}</p>}
     </>
   );

@@ -4,7 +4,7 @@ import { goTo, groups, hrefOf, route, type Tab, togglePin } from '../data/overvi
 import { answerApproval, openSession, sendCommand } from '../data/session.ts';
 import type { Words } from '../text/english.ts';
 import { words } from '../text/wording.ts';
-import { Button } from './controls.tsx';
+import { Button, set } from './controls.tsx';
 import { moveFocusedStep } from './plan-editor.tsx';
 
 const isHelpOpen = signal(false);
@@ -13,13 +13,7 @@ type KeyAction = { key: string; name: keyof Words['keys']; run?: () => unknown }
 
 /** Every key that does something by itself, outside of fields; each action has a button or a link as well. */
 const KEYS: readonly KeyAction[] = [
-  {
-    key: '?',
-    name: 'help',
-    run: () => {
-      isHelpOpen.value = true;
-    },
-  },
+  { key: '?', name: 'help', run: set(isHelpOpen, true) },
   { key: 'j', name: 'next', run: () => goToSession(1) },
   { key: 'k', name: 'previous', run: () => goToSession(-1) },
   { key: '/', name: 'filter', run: () => focusOn('filter') },
@@ -80,7 +74,7 @@ export function startKeyboard(): void {
 
 /** The keys, in a dialog. */
 export function KeyboardHelp() {
-  const { keyboard, keys, close } = words.value;
+  const { keyboard, keys, forms } = words.value;
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(
     () =>
@@ -90,9 +84,7 @@ export function KeyboardHelp() {
       }),
     [],
   );
-  const hide = () => {
-    isHelpOpen.value = false;
-  };
+  const hide = set(isHelpOpen, false);
   return (
     <dialog ref={dialog} aria-label={keyboard} onClose={hide}>
       <h2>{keyboard}</h2>
@@ -106,20 +98,12 @@ export function KeyboardHelp() {
           </div>
         ))}
       </dl>
-      <Button onClick={hide}>{close}</Button>
+      <Button onClick={hide}>{forms.close}</Button>
     </dialog>
   );
 }
 
 /** Opens the help without a key. */
 export function KeyboardButton() {
-  return (
-    <Button
-      onClick={() => {
-        isHelpOpen.value = true;
-      }}
-    >
-      {words.value.keyboard}
-    </Button>
-  );
+  return <Button onClick={set(isHelpOpen, true)}>{words.value.keyboard}</Button>;
 }

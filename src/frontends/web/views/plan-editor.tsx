@@ -14,7 +14,7 @@ import {
 } from '../data/plan-edits.ts';
 import { openSession } from '../data/session.ts';
 import { words } from '../text/wording.ts';
-import { Button } from './controls.tsx';
+import { Button, bound, set } from './controls.tsx';
 
 type StepProps = { session: string; plan: Plan; step: Step };
 
@@ -39,18 +39,18 @@ export function moveFocusedStep(by: -1 | 1): boolean {
 
 /** What a person can change about a step. */
 export function StepActions({ session, plan, step }: StepProps) {
-  const { reword, moveUp, moveDown, skip, reopen, notes } = words.value;
+  const { stepActions, move, notes } = words.value;
   const isClosed = step.status === 'completed' || step.status === 'skipped' || step.status === 'failed';
   return (
     <div class="row">
       {isClosed ? (
-        <Button onClick={() => reopenStep(session, plan, step.id)}>{reopen}</Button>
+        <Button onClick={() => reopenStep(session, plan, step.id)}>{stepActions.reopen}</Button>
       ) : (
         <>
-          <Button onClick={() => startDraft(session, plan, step, 'description')}>{reword}</Button>
-          <Button onClick={() => moveAndFocus(session, plan, step.id, -1)}>{moveUp}</Button>
-          <Button onClick={() => moveAndFocus(session, plan, step.id, 1)}>{moveDown}</Button>
-          <Button onClick={() => skipStep(session, plan, step.id)}>{skip}</Button>
+          <Button onClick={() => startDraft(session, plan, step, 'description')}>{stepActions.reword}</Button>
+          <Button onClick={() => moveAndFocus(session, plan, step.id, -1)}>{move.up}</Button>
+          <Button onClick={() => moveAndFocus(session, plan, step.id, 1)}>{move.down}</Button>
+          <Button onClick={() => skipStep(session, plan, step.id)}>{stepActions.skip}</Button>
         </>
       )}
       <Button onClick={() => startDraft(session, plan, step, 'notes')}>{notes}</Button>
@@ -63,16 +63,14 @@ export function StepActions({ session, plan, step }: StepProps) {
  * put into them.
  */
 export function StepForm({ now }: { now: Step | undefined }) {
-  const { stepText, notes, save, discard, changedMeanwhile, goneMeanwhile } = words.value;
+  const { stepText, notes, forms, changedMeanwhile, goneMeanwhile } = words.value;
   const field = useRef<HTMLTextAreaElement>(null);
   useEffect(() => field.current?.focus(), []);
   const draft = stepDraft.value;
   if (!draft) return null;
   const { step, field: name } = draft;
   const was = draft.base.steps.find(({ id }) => id === step)?.[name];
-  const close = () => {
-    stepDraft.value = undefined;
-  };
+  const close = set(stepDraft, undefined);
   return (
     <form
       class="reword"
@@ -103,16 +101,16 @@ export function StepForm({ now }: { now: Step | undefined }) {
       {now && now[name] !== was && <p class="quiet">{`${changedMeanwhile}: ${now[name] ?? ''}`}</p>}
       <div class="row">
         <button type="submit" class="main">
-          {save}
+          {forms.save}
         </button>
-        <Button onClick={close}>{discard}</Button>
+        <Button onClick={close}>{forms.discard}</Button>
       </div>
     </form>
   );
 }
 
 export function AddStep({ session, plan }: { session: string; plan: Plan }) {
-  const { newStep, add } = words.value;
+  const { newStep, forms } = words.value;
   const text = useSignal('');
   return (
     <form
@@ -126,16 +124,9 @@ export function AddStep({ session, plan }: { session: string; plan: Plan }) {
         });
       }}
     >
-      <input
-        aria-label={newStep}
-        placeholder={newStep}
-        value={text.value}
-        onInput={({ currentTarget }) => {
-          text.value = currentTarget.value;
-        }}
-      />
+      <input aria-label={newStep} placeholder={newStep} {...bound(text)} />
       <button type="submit" disabled={text.value.trim() === ''}>
-        {add}
+        {forms.add}
       </button>
     </form>
   );
@@ -143,24 +134,16 @@ export function AddStep({ session, plan }: { session: string; plan: Plan }) {
 
 /** What became of the last edit. */
 export function EditOutcomeNotice({ session }: { session: string }) {
-  const { taken, notTaken, unchanged, close } = words.value;
+  const { outcome: said, forms } = words.value;
   const outcome = editOutcome.value;
   const isOurs = outcome?.session === session;
   const isUnchanged = isOurs && outcome.taken.length + outcome.ignored.length === 0;
   return (
     <div role="status" class={isOurs ? 'notice' : ''}>
-      {isUnchanged && <p>{unchanged}</p>}
-      {isOurs && outcome.taken.length > 0 && <p>{`${taken}: ${outcome.taken.join(' ')}`}</p>}
-      {isOurs && outcome.ignored.length > 0 && <p>{`${notTaken}: ${outcome.ignored.join(' ')}`}</p>}
-      {isOurs && (
-        <Button
-          onClick={() => {
-            editOutcome.value = undefined;
-          }}
-        >
-          {close}
-        </Button>
-      )}
+      {isUnchanged && <p>{said.unchanged}</p>}
+      {isOurs && outcome.taken.length > 0 && <p>{`${said.taken}: ${outcome.taken.join(' ')}`}</p>}
+      {isOurs && outcome.ignored.length > 0 && <p>{`${said.notTaken}: ${outcome.ignored.join(' ')}`}</p>}
+      {isOurs && <Button onClick={set(editOutcome, undefined)}>{forms.close}</Button>}
     </div>
   );
 }

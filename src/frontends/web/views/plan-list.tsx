@@ -1,4 +1,3 @@
-import { useSignal } from '@preact/signals';
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
 import { requestJson, sessionPath } from '../data/api.ts';
 import { hrefOf } from '../data/overview.ts';
@@ -6,13 +5,13 @@ import { shownPlan, stepDraft } from '../data/plan-edits.ts';
 import { type SessionView, sendCommand } from '../data/session.ts';
 import { FOCUSABLE } from '../text/markdown.tsx';
 import { formatDuration, words } from '../text/wording.ts';
-import { Button, StateLabel, useAnswer } from './controls.tsx';
+import { Button, StateLabel, Unfold, useAnswer } from './controls.tsx';
 import { FileLinks } from './files-view.tsx';
 import { AddStep, EditOutcomeNotice, StepActions, StepForm, stepElementId } from './plan-editor.tsx';
 
 /** The plan as a list; each step unfolds into what is known of it, and what can be changed. */
 export function PlanList({ view }: { view: SessionView }) {
-  const { plan: title, noPlan, undo, undoHint } = words.value;
+  const { plan: title, noPlan, stepActions } = words.value;
   const { name } = view;
   const plan = shownPlan(view);
   const draft = stepDraft.value?.session === name ? stepDraft.value : undefined;
@@ -21,11 +20,7 @@ export function PlanList({ view }: { view: SessionView }) {
     <section class="plan" aria-label={title} {...FOCUSABLE}>
       <div class="row heading">
         <h2>{title}</h2>
-        {plan?.steps.some(hasEnded) && (
-          <Button hint={undoHint} onClick={() => sendCommand(name, 'undo')}>
-            {undo}
-          </Button>
-        )}
+        {plan?.steps.some(hasEnded) && <Button onClick={() => sendCommand(name, 'undo')}>{stepActions.undo}</Button>}
       </div>
       {!plan && <p class="quiet">{noPlan}</p>}
       {plan && (
@@ -50,22 +45,23 @@ const hasEnded = ({ status }: Step): boolean => status === 'completed' || status
 type StepProps = { session: string; plan: Plan; step: Step };
 
 function StepEntry({ session, plan, step }: StepProps) {
-  const isOpen = useSignal(false);
   const { progress } = step;
+  const summary = (
+    <>
+      <StateLabel state={step.status} text={words.value.stepStatuses[step.status]} />
+      <span class="description">{step.description}</span>
+      {progress && <span class="quiet">{`${progress.current}/${progress.total}`}</span>}
+    </>
+  );
   return (
-    <details
-      onToggle={({ currentTarget }) => {
-        isOpen.value = currentTarget.open;
-      }}
-    >
-      <summary id={stepElementId(step.id)}>
-        <StateLabel state={step.status} text={words.value.stepStatuses[step.status]} />
-        <span class="description">{step.description}</span>
-        {progress && <span class="quiet">{`${progress.current}/${progress.total}`}</span>}
-      </summary>
-      {isOpen.value && <StepDetails key={`${step.status} ${step.attempts ?? 1}`} session={session} step={step} />}
-      {isOpen.value && <StepActions session={session} plan={plan} step={step} />}
-    </details>
+    <Unfold id={stepElementId(step.id)} summary={summary}>
+      {() => (
+        <>
+          <StepDetails key={`${step.status} ${step.attempts ?? 1}`} session={session} step={step} />
+          <StepActions session={session} plan={plan} step={step} />
+        </>
+      )}
+    </Unfold>
   );
 }
 

@@ -12,7 +12,7 @@ import {
   togglePin,
 } from '../data/overview.ts';
 import { chooseLanguage, formatTime, LANGUAGES, words } from '../text/wording.ts';
-import { Button, Notice, StateLabel } from './controls.tsx';
+import { Button, bound, Notice, StateLabel } from './controls.tsx';
 import { KeyboardButton } from './keyboard.tsx';
 
 /** All sessions by what they want from a person. */
@@ -27,16 +27,7 @@ export function SessionList() {
         </a>
       </div>
       {!hasDaemon.value && <Notice>{noDaemon}</Notice>}
-      <input
-        type="search"
-        id="filter"
-        aria-label={filterLabel}
-        placeholder={filterLabel}
-        value={filter.value}
-        onInput={({ currentTarget }) => {
-          filter.value = currentTarget.value;
-        }}
-      />
+      <input type="search" id="filter" aria-label={filterLabel} placeholder={filterLabel} {...bound(filter)} />
       {sessions.value?.length === 0 && <p class="quiet">{noSessions}</p>}
       {filter.value.trim() !== '' && groups.value.length === 0 && (
         <p class="quiet" role="status">
@@ -98,7 +89,7 @@ function Pin({ name }: { name: string }) {
 }
 
 function Settings() {
-  const { language, logout, tag, keys } = words.value;
+  const { language, access, tag, keys } = words.value;
   return (
     <div class="row settings">
       <a class="details" href="#/details" aria-current={route.value.page === 'details' ? 'page' : undefined}>
@@ -115,7 +106,7 @@ function Settings() {
         </select>
       </label>
       <KeyboardButton />
-      <Button onClick={() => logOut().catch(() => {})}>{logout}</Button>
+      <Button onClick={() => logOut().catch(() => {})}>{access.logout}</Button>
     </div>
   );
 }

@@ -66,7 +66,7 @@ function RunState(view: SessionView) {
           {[
             run && calls(spent.iterations, run.limits.iterations),
             tokens(formatNumber(spent.tokens)),
-            spent.cost !== null && `${words.value.cost} ${formatCost(spent.cost)}`,
+            spent.cost !== null && `${words.value.usageColumns.cost} ${formatCost(spent.cost)}`,
             spent.ms !== undefined && formatDuration(spent.ms),
           ]
             .filter(Boolean)
@@ -81,21 +81,21 @@ function RunState(view: SessionView) {
 
 /** What can be done now; what would have no effect is not offered. */
 function RunControls({ name, standing, plan }: SessionView) {
-  const { continueRun, pause, stop, cancel, cancelSure } = words.value;
+  const { runActions, sure } = words.value;
   const isRunning = standing === 'running';
   const isOpen = plan !== null && (plan.status === 'paused' || plan.status === 'waiting' || plan.status === 'failed');
   return (
     <span class="row controls">
       {!isRunning && isOpen && (
         <Button kind="main" onClick={() => sendCommand(name, 'continue')}>
-          {continueRun}
+          {runActions.resume}
         </Button>
       )}
-      {isRunning && <Button onClick={() => sendCommand(name, 'pause')}>{pause}</Button>}
-      {isRunning && <Button onClick={() => sendCommand(name, 'stop')}>{stop}</Button>}
+      {isRunning && <Button onClick={() => sendCommand(name, 'pause')}>{runActions.pause}</Button>}
+      {isRunning && <Button onClick={() => sendCommand(name, 'stop')}>{runActions.stop}</Button>}
       {(isRunning || (isOpen && plan.status !== 'failed')) && (
-        <SureButton question={cancelSure} onClick={() => sendCommand(name, 'cancel')}>
-          {cancel}
+        <SureButton question={sure.question} onClick={() => sendCommand(name, 'cancel')}>
+          {runActions.cancel}
         </SureButton>
       )}
     </span>

@@ -5,7 +5,7 @@ import { restoreVersion, shownPlan } from '../data/plan-edits.ts';
 import type { SessionView } from '../data/session.ts';
 import { FOCUSABLE } from '../text/markdown.tsx';
 import { formatTime, words } from '../text/wording.ts';
-import { Button, Notice, useAnswer } from './controls.tsx';
+import { Button, Notice, Unfold, useAnswer } from './controls.tsx';
 import { EditOutcomeNotice } from './plan-editor.tsx';
 
 /** What the page uses of a field that differs between two versions. */
@@ -30,7 +30,7 @@ const WINDOW = 50;
 
 /** The versions of the plan, the newest first: what changed in each, and how to get back to it. */
 export function VersionsView({ view }: { view: SessionView }) {
-  const { tabs, noPlan, olderVersions, earlier, currentVersion, actors, version } = words.value;
+  const { tabs, noPlan, earlier, removed, comparison, actors, version } = words.value;
   const shown = useSignal(WINDOW);
   const path = sessionPath(view.name, '/plan/history');
   const { value, problem } = useAnswer<PlanHistory | undefined>(
@@ -53,11 +53,15 @@ export function VersionsView({ view }: { view: SessionView }) {
                 <span class="quiet">
                   {' · '}
                   {actors[by]} · <time dateTime={at}>{formatTime(at)}</time>
-                  {to === value.revision && ` · ${currentVersion}`}
+                  {to === value.revision && ` · ${comparison.now}`}
                 </span>
               </h2>
               <Changes changes={changes} />
-              {to < value.revision && <Comparison view={view} revision={to} now={value.revision} />}
+              {to < value.revision && (
+                <Unfold summary={comparison.compare} label={`${version(to)}: ${comparison.compare}`}>
+                  {() => <Difference view={view} revision={to} now={value.revision} />}
+                </Unfold>
+              )}
             </li>
           ))}
         </ol>
@@ -71,29 +75,13 @@ export function VersionsView({ view }: { view: SessionView }) {
           {earlier(hidden)}
         </Button>
       )}
-      {value?.complete === false && hidden === 0 && <p class="quiet">{olderVersions}</p>}
+      {value?.complete === false && hidden === 0 && <p class="quiet">{removed}</p>}
     </section>
   );
 }
 
-/** What differs between a version and now, and the way back. */
-function Comparison({ view, revision, now }: { view: SessionView; revision: number; now: number }) {
-  const { compare, version } = words.value;
-  const isOpen = useSignal(false);
-  return (
-    <details
-      onToggle={({ currentTarget }) => {
-        isOpen.value = currentTarget.open;
-      }}
-    >
-      <summary aria-label={`${version(revision)}: ${compare}`}>{compare}</summary>
-      {isOpen.value && <Difference view={view} revision={revision} now={now} />}
-    </details>
-  );
-}
-
 function Difference({ view, revision, now }: { view: SessionView; revision: number; now: number }) {
-  const { sinceThen, noDifference, restore, restoreHint } = words.value;
+  const { comparison, noDifference, restore, restoreHint } = words.value;
   const isSaving = useSignal(false);
   const path = sessionPath(view.name, `/plan/diff?from=${revision}`);
   const { value, problem } = useAnswer<{ changes: FieldChange[] }>(
@@ -111,7 +99,7 @@ function Difference({ view, revision, now }: { view: SessionView; revision: numb
   if (!value) return null;
   return (
     <div class="comparison">
-      <h3>{sinceThen}</h3>
+      <h3>{comparison.since}</h3>
       {value.changes.some(isVisible) ? <Changes changes={value.changes} /> : <p>{noDifference}</p>}
       <div class="row">
         <Button disabled={isSaving.value} onClick={run}>
@@ -142,31 +130,30 @@ const isVisible = ({ step, field, from }: FieldChange): boolean => {
   return field === 'step' || field === 'order' || fieldName(step, field) !== undefined;
 };
 
+/** The words for a field; undefined for one that is not shown. */
 function fieldName(step: string | null, field: string): string | undefined {
-  const { planFields, reworded, evidence, result, error, notes, needs, files } = words.value;
-  if (step === null) return field in planFields ? planFields[field as keyof typeof planFields] : undefined;
-  const ofStep: Readonly<Record<string, string>> = {
-    ...{ description: reworded, status: '', evidence, result, error, notes, needs, attachments: files },
-    ...{ done_when: planFields.done_when, when: planFields.when, agent: planFields.agent },
-  };
-  return ofStep[field];
+  const { planFields, stepFields, changeKinds, evidence, result, error, notes, needs, files } = words.value;
+  const ofStep = { ...stepFields, evidence, result, error, notes, needs, attachments: files };
+  const names: Readonly<Record<string, string>> =
+    step === null ? planFields : { ...ofStep, description: changeKinds.reworded, status: '' };
+  return names[field];
 }
 
 /** A change in words, with what was there before. */
 function Change({ step, description, field, from, to }: FieldChange) {
-  const { added, removedStep, newOrder } = words.value;
+  const { changeKinds, newOrder } = words.value;
   if (field === 'order') return <>{newOrder}</>;
   if (field === 'step') {
-    const text = (to ?? from) as Pick<Step, 'description'>;
+    const { description: text } = (to ?? from) as Pick<Step, 'description'>;
+    const isGone = to === null;
     return (
       <>
-        {to === null ? removedStep : added}:{' '}
-        {to === null ? <del>{text.description}</del> : <ins>{text.description}</ins>}
+        {isGone ? changeKinds.removed : changeKinds.added}: {isGone ? <del>{text}</del> : <ins>{text}</ins>}
       </>
     );
   }
   const name = fieldName(step, field);
-  const isShort = field === 'status' || field === 'limits' || field === 'mode';
+  const isShort = field === 'status' || field === 'limits';
   return (
     <>
       {step !== null && field !== 'description' && <em>{description} </em>}
