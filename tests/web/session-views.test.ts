@@ -75,7 +75,7 @@ webTest(
       await files.getByRole('button', { name: 'Download' }).waitFor();
     };
     await show('dot.png');
-    await eventually(() => files.locator('img').evaluate((it) => (it as HTMLImageElement).naturalWidth)).toBe(1);
+    await eventually(() => page.evaluate(`document.querySelector('.view img')?.naturalWidth`)).toBe(1);
     await show('page.png');
     await files.locator('pre').getByText(HOSTILE, { exact: true }).waitFor();
     await show('empty');
@@ -163,6 +163,17 @@ webTest(
     desk.model.release();
     await plan.locator('summary', { hasText: 'One' }).getByText('completed').waitFor();
     await desk.model.arrived(3);
+    // What has begun stays, whatever version is restored: at the first there was no step.
+    await page.locator('h1').first().click();
+    await page.keyboard.press('v');
+    await versions.locator('.versions > li').last().locator('summary').press('Enter');
+    await versions.getByRole('button', { name: 'Restore version 1' }).press('Enter');
+    await eventually(async () => (await now()).steps.map((it) => [it.description, it.status])).toEqual([
+      ['One', 'completed'],
+      ['Two', 'running'],
+    ]);
+    await page.locator('h1').first().click();
+    await page.keyboard.press('t');
     await plan.getByRole('button', { name: 'Undo last step' }).press('Enter');
     await eventually(() => JSON.stringify(desk.on.events('demo'))).toContain('"command":"undo"');
     desk.model.release();

@@ -5,7 +5,7 @@ import { route, startOverview, waitingCount } from './data/overview.ts';
 import { showSession } from './data/session.ts';
 import { words } from './text/wording.ts';
 import { NewSession } from './views/composer.tsx';
-import { bound, Notice } from './views/controls.tsx';
+import { bound, Notice, onSubmit } from './views/controls.tsx';
 import { DetailsPage } from './views/details-view.tsx';
 import { KeyboardHelp, startKeyboard } from './views/keyboard.tsx';
 import { SessionList } from './views/session-list.tsx';
@@ -31,8 +31,7 @@ function Login() {
   const { access, tokenHint, lost } = words.value;
   const typed = useSignal('');
   const problem = useSignal('');
-  const submit = async (event: SubmitEvent) => {
-    event.preventDefault();
+  const submit = async () => {
     problem.value = '';
     try {
       await logIn(typed.value.trim());
@@ -43,7 +42,7 @@ function Login() {
   return (
     <main class="login">
       <h1>agentd</h1>
-      <form onSubmit={(event) => void submit(event)}>
+      <form onSubmit={onSubmit(submit)}>
         <label>
           {access.token}
           <input type="password" autocomplete="off" spellcheck={false} {...bound(typed)} />

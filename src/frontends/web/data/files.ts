@@ -4,14 +4,14 @@ import { request, requestJson, sessionPath } from './api.ts';
 import { describeProblem } from './session.ts';
 
 /** What the page uses of `GET …/files`. */
-export type WorkEntry = {
+export type ListedFile = {
   name: string;
   path: string;
   type: 'file' | 'folder' | 'link' | 'other';
   bytes: number | null;
   modified: string;
 };
-type WorkFolder = { entries: readonly WorkEntry[]; complete: boolean };
+type ListedFolder = { entries: readonly ListedFile[]; complete: boolean };
 
 /** What can be shown of a file. The text is shown as it is, and never as HTML. */
 export type Preview = { bytes: number } & (
@@ -35,7 +35,7 @@ const IMAGE_NAME = /\.(?:png|jpe?g|gif|webp)$/i;
 const fileAddress = (session: string, path: string): string =>
   sessionPath(session, `/files/${path.split('/').map(encodeURIComponent).join('/')}`);
 
-export const readFolder = (session: string, path: string, ends: AbortSignal): Promise<WorkFolder> =>
+export const readFolder = (session: string, path: string, ends: AbortSignal): Promise<ListedFolder> =>
   requestJson(
     sessionPath(session, `/files${path === '' ? '' : `?folder=${encodeURIComponent(path.replace(/\/$/, ''))}`}`),
     { signal: ends },

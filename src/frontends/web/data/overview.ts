@@ -19,10 +19,12 @@ export type SessionEntry = {
 
 /** The views of a session, in the order of their tabs. */
 export const TABS = ['run', 'files', 'versions', 'details'] as const;
-export type Tab = (typeof TABS)[number];
+export type SessionTab = (typeof TABS)[number];
 
 /** `path`: of a file below `work/`, or of a folder, which ends in a slash; '' is `work/` itself. */
-export type Route = { page: 'list' | 'new' | 'details' } | { page: 'session'; name: string; tab: Tab; path: string };
+export type Route =
+  | { page: 'list' | 'new' | 'details' }
+  | { page: 'session'; name: string; tab: SessionTab; path: string };
 
 export const route = signal<Route>(readRoute());
 export const sessions = signal<readonly SessionEntry[] | undefined>(undefined);
@@ -76,7 +78,7 @@ function groupOf({ name, standing, settings }: SessionEntry): SessionGroup {
 export const isUnread = ({ name, changed }: SessionEntry): boolean =>
   changed !== null && (seen.value[name] ?? '') < changed;
 
-export const hrefOf = (name: string, tab: Tab = 'run', path = ''): string =>
+export const hrefOf = (name: string, tab: SessionTab = 'run', path = ''): string =>
   [`#/s/${encodeURIComponent(name)}`, ...(tab === 'run' ? [] : [tab, ...path.split('/').map(encodeURIComponent)])].join(
     '/',
   );

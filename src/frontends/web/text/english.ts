@@ -136,7 +136,6 @@ export const english = {
     rejected: 'Rejected',
   },
   markdown: { image: 'Image', table: 'Table', done: 'done', open: 'open' },
-  views: 'Views of the session',
   tabs: { run: 'Plan', files: 'Files', versions: 'Versions', details: 'Details' },
   pinned: 'Pinned',
   pin: (name: string) => `Pin ${name}`,
@@ -161,8 +160,8 @@ export const english = {
   restoreHint:
     'Brings back its goal, steps, texts and order, merged with what has happened since. What is done or being done stays.',
   changeKinds: { added: 'Added', removed: 'Removed', reworded: 'Reworded' },
+  newestOnly: (count: number) => `Only the newest ${count} changes are listed.`,
   newOrder: 'The order of the steps changed.',
-  nothing: 'nothing',
   actors: { person: 'a person', model: 'the agent', daemon: 'agentd' },
   planFields: { goal: 'Goal', status: 'Plan', limits: 'Limits' },
   stepFields: { done_when: 'Checks', when: 'Condition', agent: 'Profile' },

@@ -36,12 +36,8 @@ export function formatDuration(ms: number): string {
   const [value, unit] =
     ms < 60_000 ? [ms / 1000, 'second'] : ms < 3_600_000 ? [ms / 60_000, 'minute'] : [ms / 3_600_000, 'hour'];
   const maximumFractionDigits = value < 10 ? 1 : 0;
-  return new Intl.NumberFormat(words.value.tag, {
-    style: 'unit',
-    unit,
-    unitDisplay: 'short',
-    maximumFractionDigits,
-  }).format(value);
+  const format = { style: 'unit', unit, unitDisplay: 'short', maximumFractionDigits } as const;
+  return new Intl.NumberFormat(words.value.tag, format).format(value);
 }
 
 /** A size in bytes, KB, MB or GB. */
@@ -50,20 +46,16 @@ export function formatBytes(bytes: number): string {
   const unit = (['byte', 'kilobyte', 'megabyte', 'gigabyte'] as const)[power] ?? 'byte';
   const value = bytes / 1000 ** power;
   const maximumFractionDigits = power > 0 && value < 10 ? 1 : 0;
-  return new Intl.NumberFormat(words.value.tag, {
-    style: 'unit',
-    unit,
-    unitDisplay: power === 0 ? 'long' : 'short',
-    maximumFractionDigits,
-  }).format(value);
+  const unitDisplay = power === 0 ? 'long' : 'short';
+  const format = { style: 'unit', unit, unitDisplay, maximumFractionDigits } as const;
+  return new Intl.NumberFormat(words.value.tag, format).format(value);
 }
 
 /** A cost, in the currency of the prices in the settings. */
 export const formatCost = (cost: number): string =>
-  new Intl.NumberFormat(words.value.tag, {
-    minimumFractionDigits: 2,
-    maximumFractionDigits: cost < 1 ? 4 : 2,
-  }).format(cost);
+  new Intl.NumberFormat(words.value.tag, { minimumFractionDigits: 2, maximumFractionDigits: cost < 1 ? 4 : 2 }).format(
+    cost,
+  );
 
 export const formatNumber = (value: number): string =>
   new Intl.NumberFormat(words.value.tag, { notation: 'compact' }).format(value);

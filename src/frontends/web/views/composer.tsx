@@ -5,7 +5,7 @@ import { hrefOf, sessions } from '../data/overview.ts';
 import { actionProblem, answerApproval, type SessionView, sendMessage, type WaitingCall } from '../data/session.ts';
 import { FOCUSABLE, renderMarkdown } from '../text/markdown.tsx';
 import { formatBytes, formatTime, words } from '../text/wording.ts';
-import { Button, bound, Notice, set } from './controls.tsx';
+import { Button, bound, Notice, onEnter, onSubmit, PageHeader, set } from './controls.tsx';
 
 /** What can be said to a session now: a decision about a call, the answer to a question, or a message. */
 export function Composer({ view, approvals }: { view: SessionView; approvals: readonly WaitingCall[] }) {
@@ -97,13 +97,7 @@ export function MessageField({ session, label, to = () => session, onSent }: Fie
     isSending.value = false;
   };
   return (
-    <form
-      class="composer"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void submit();
-      }}
-    >
+    <form class="composer" onSubmit={onSubmit(submit)}>
       <label>
         {label}
         <textarea
@@ -115,12 +109,7 @@ export function MessageField({ session, label, to = () => session, onSent }: Fie
           onPaste={(event) => {
             if (event.clipboardData?.files.length) attachFiles(session, event.clipboardData.files);
           }}
-          onKeyDown={(event) => {
-            // Enter that ends the input of Chinese characters sends nothing.
-            if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
-            event.preventDefault();
-            void submit();
-          }}
+          onKeyDown={onEnter(submit)}
         />
       </label>
       <AttachedFiles session={session} />
@@ -199,16 +188,11 @@ function AttachedFiles({ session }: { session: string }) {
 
 /** A session begins with its first message. */
 export function NewSession() {
-  const { newSession, sessionName, task, back } = words.value;
+  const { newSession, sessionName, task } = words.value;
   const name = useSignal(freeName());
   return (
     <main class="session" aria-label={newSession}>
-      <header>
-        <a class="back" href="#/">
-          ‹ {back}
-        </a>
-        <h1>{newSession}</h1>
-      </header>
+      <PageHeader title={newSession} />
       <div class="new">
         <label>
           {sessionName}

@@ -19,6 +19,36 @@ export const bound = (text: Signal<string>) => ({
   },
 });
 
+/** For a field of several lines: Enter sends, unless it is with Shift or ends the input of Chinese characters. */
+export const onEnter =
+  (send: () => unknown) =>
+  (event: KeyboardEvent): void => {
+    if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    void send();
+  };
+
+/** For a form: what its button does. */
+export const onSubmit =
+  (send: () => unknown) =>
+  (event: Event): void => {
+    event.preventDefault();
+    void send();
+  };
+
+/** The top of a page, with the way back on a narrow screen. */
+export function PageHeader({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <header>
+      <a class="back" href="#/">
+        ‹ {words.value.back}
+      </a>
+      <h1>{title}</h1>
+      {children}
+    </header>
+  );
+}
+
 /**
  * What a request answers. It is sent again when one of `reasons` changes; until then the last answer stays. `problem`:
  * why there is none.
@@ -49,12 +79,13 @@ type ButtonProps = {
   onClick: () => unknown;
   children: ComponentChildren;
   label?: string;
-  kind?: 'main' | 'danger' | 'plain';
+  kind?: 'main' | 'danger' | 'plain' | 'pin';
+  isPressed?: boolean;
   disabled?: boolean;
   hint?: string;
 };
 
-export function Button({ onClick, children, label, kind = 'plain', disabled = false, hint }: ButtonProps) {
+export function Button({ onClick, children, label, kind = 'plain', disabled = false, hint, isPressed }: ButtonProps) {
   return (
     <button
       type="button"
@@ -62,6 +93,7 @@ export function Button({ onClick, children, label, kind = 'plain', disabled = fa
       disabled={disabled}
       onClick={() => void onClick()}
       aria-label={label}
+      aria-pressed={isPressed}
       title={hint}
     >
       {children}

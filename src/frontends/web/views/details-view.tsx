@@ -3,7 +3,7 @@ import { hrefOf } from '../data/overview.ts';
 import { openSession } from '../data/session.ts';
 import { FOCUSABLE } from '../text/markdown.tsx';
 import { formatCost, formatNumber, words } from '../text/wording.ts';
-import { Notice, Table, Unfold, useAnswer } from './controls.tsx';
+import { Notice, PageHeader, Table, Unfold, useAnswer } from './controls.tsx';
 
 type UsageTotal = { calls: number; tokens: number; cost: number; unpriced: number };
 
@@ -29,15 +29,10 @@ export function DetailsView({ session }: { session?: string }) {
 
 /** Those of the workspace, as a page of its own. */
 export function DetailsPage() {
-  const { back, keys } = words.value;
+  const { keys } = words.value;
   return (
     <main class="session" aria-label={keys.details}>
-      <header>
-        <a class="back" href="#/">
-          ‹ {back}
-        </a>
-        <h1>{keys.details}</h1>
-      </header>
+      <PageHeader title={keys.details} />
       <DetailsView />
     </main>
   );

@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals';
-import { downloadFile, type Preview, readFolder, readPreview, type WorkEntry } from '../data/files.ts';
+import { downloadFile, type ListedFile, type Preview, readFolder, readPreview } from '../data/files.ts';
 import { hrefOf } from '../data/overview.ts';
 import { describeProblem, openSession } from '../data/session.ts';
 import { FOCUSABLE } from '../text/markdown.tsx';
@@ -8,15 +8,11 @@ import { Button, Notice, Table, useAnswer } from './controls.tsx';
 
 /** The files of `work/`: a folder, or what can be shown of a file. `path` is as in the address. */
 export function FilesView({ session, path }: { session: string; path: string }) {
-  const isFolder = path === '' || path.endsWith('/');
+  const Place = path === '' || path.endsWith('/') ? Folder : FileContent;
   return (
     <section class="view" aria-label={words.value.files} {...FOCUSABLE}>
       <Trail session={session} path={path} />
-      {isFolder ? (
-        <Folder key={path} session={session} path={path} />
-      ) : (
-        <File key={path} session={session} path={path} />
-      )}
+      <Place key={path} session={session} path={path} />
     </section>
   );
 }
@@ -55,7 +51,7 @@ function Folder({ session, path }: PlaceProps) {
   if (problem !== undefined) return <Notice isProblem>{problem}</Notice>;
   if (!value) return null;
   if (value.entries.length === 0) return <p class="quiet empty">{noFiles}</p>;
-  const isFolder = ({ type }: WorkEntry) => type === 'folder';
+  const isFolder = ({ type }: ListedFile) => type === 'folder';
   const rows = [...value.entries.filter(isFolder), ...value.entries.filter((entry) => !isFolder(entry))].map(
     ({ name, path: below, type, bytes, modified }) => ({
       key: name,
@@ -81,7 +77,7 @@ function Folder({ session, path }: PlaceProps) {
   );
 }
 
-function File({ session, path }: PlaceProps) {
+function FileContent({ session, path }: PlaceProps) {
   const { download } = words.value;
   const isSaving = useSignal(false);
   const refused = useSignal<string | undefined>(undefined);

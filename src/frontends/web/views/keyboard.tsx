@@ -1,6 +1,6 @@
 import { effect, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { goTo, groups, hrefOf, route, type Tab, togglePin } from '../data/overview.ts';
+import { goTo, groups, hrefOf, route, type SessionTab, togglePin } from '../data/overview.ts';
 import { answerApproval, openSession, sendCommand } from '../data/session.ts';
 import type { Words } from '../text/english.ts';
 import { words } from '../text/wording.ts';
@@ -38,7 +38,7 @@ function goToSession(by: 1 | -1): void {
   if (name !== undefined) goTo(hrefOf(name));
 }
 
-function showTab(tab: Tab): void {
+function showTab(tab: SessionTab): void {
   const { value: now } = route;
   if (now.page === 'session') goTo(hrefOf(now.name, tab));
   else if (tab === 'details') goTo('#/details');

@@ -14,7 +14,7 @@ import {
 } from '../data/plan-edits.ts';
 import { openSession } from '../data/session.ts';
 import { words } from '../text/wording.ts';
-import { Button, bound, set } from './controls.tsx';
+import { Button, bound, onEnter, onSubmit, set } from './controls.tsx';
 
 type StepProps = { session: string; plan: Plan; step: Step };
 
@@ -72,13 +72,7 @@ export function StepForm({ now }: { now: Step | undefined }) {
   const was = draft.base.steps.find(({ id }) => id === step)?.[name];
   const close = set(stepDraft, undefined);
   return (
-    <form
-      class="reword"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void saveDraft();
-      }}
-    >
+    <form class="reword" onSubmit={onSubmit(saveDraft)}>
       <label>
         {name === 'notes' ? notes : stepText}
         <textarea
@@ -89,11 +83,8 @@ export function StepForm({ now }: { now: Step | undefined }) {
             stepDraft.value = { ...draft, text: currentTarget.value };
           }}
           onKeyDown={(event) => {
-            if (event.isComposing) return;
-            if (event.key === 'Escape') close();
-            if (event.key !== 'Enter' || event.shiftKey) return;
-            event.preventDefault();
-            void saveDraft();
+            if (event.key === 'Escape' && !event.isComposing) close();
+            onEnter(saveDraft)(event);
           }}
         />
       </label>
@@ -115,14 +106,10 @@ export function AddStep({ session, plan }: { session: string; plan: Plan }) {
   return (
     <form
       class="row add-step"
-      onSubmit={(event) => {
-        event.preventDefault();
+      onSubmit={onSubmit(async () => {
         const description = text.value.trim();
-        if (description === '') return;
-        void addStep(session, plan, description).then((isSaved) => {
-          if (isSaved) text.value = '';
-        });
-      }}
+        if (description !== '' && (await addStep(session, plan, description))) text.value = '';
+      })}
     >
       <input aria-label={newStep} placeholder={newStep} {...bound(text)} />
       <button type="submit" disabled={text.value.trim() === ''}>

@@ -76,15 +76,9 @@ function Entry(entry: SessionEntry) {
 function Pin({ name }: { name: string }) {
   const isPinned = pins.value.has(name);
   return (
-    <button
-      type="button"
-      class="pin"
-      aria-label={words.value.pin(name)}
-      aria-pressed={isPinned}
-      onClick={() => togglePin(name)}
-    >
+    <Button kind="pin" label={words.value.pin(name)} isPressed={isPinned} onClick={() => togglePin(name)}>
       <span aria-hidden="true">{isPinned ? '★' : '☆'}</span>
-    </button>
+    </Button>
   );
 }
 

@@ -3,7 +3,7 @@ import { hrefOf, route, TABS } from '../data/overview.ts';
 import { actionProblem, openSession, type SessionView, sendCommand } from '../data/session.ts';
 import { formatCost, formatDuration, formatNumber, words } from '../text/wording.ts';
 import { Composer } from './composer.tsx';
-import { Button, Notice, StateLabel, SureButton } from './controls.tsx';
+import { Button, Notice, PageHeader, StateLabel, SureButton } from './controls.tsx';
 import { DetailsView } from './details-view.tsx';
 import { FilesView } from './files-view.tsx';
 import { PlanList } from './plan-list.tsx';
@@ -12,21 +12,15 @@ import { VersionsView } from './versions-view.tsx';
 
 /** One session: its state, its plan, what has happened, and what can be said to it. */
 export function SessionPage({ name }: { name: string }) {
-  const { back, gone, lost, views, tabs } = words.value;
+  const { gone, lost, periods, tabs } = words.value;
   const { tab, path } = route.value.page === 'session' ? route.value : { tab: 'run', path: '' };
   const shown = openSession.value;
   const view = shown?.view;
   const problem = shown?.problem;
   return (
     <main class="session" aria-label={name}>
-      <header>
-        <a class="back" href="#/">
-          ‹ {back}
-        </a>
-        <h1>{view?.title ?? name}</h1>
-        {view && <RunState {...view} />}
-      </header>
-      <nav class="tabs" aria-label={views}>
+      <PageHeader title={view?.title ?? name}>{view && <RunState {...view} />}</PageHeader>
+      <nav class="tabs" aria-label={periods.session}>
         {TABS.map((one) => (
           <a key={one} href={hrefOf(name, one)} aria-current={one === tab ? 'page' : undefined}>
             {tabs[one]}

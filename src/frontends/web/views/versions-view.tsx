@@ -25,20 +25,15 @@ type PlanHistory = {
   complete: boolean;
 };
 
-/** Versions that are shown at first, and how many more each time. */
-const WINDOW = 50;
-
 /** The versions of the plan, the newest first: what changed in each, and how to get back to it. */
 export function VersionsView({ view }: { view: SessionView }) {
-  const { tabs, noPlan, earlier, removed, comparison, actors, version } = words.value;
-  const shown = useSignal(WINDOW);
+  const { tabs, noPlan, newestOnly, comparison, actors, version } = words.value;
   const path = sessionPath(view.name, '/plan/history');
   const { value, problem } = useAnswer<PlanHistory | undefined>(
     (signal) => (view.plan ? requestJson(path, { signal }) : Promise.resolve(undefined)),
     [path, view.plan?.id, view.plan?.revision],
   );
   const versions = (value?.versions ?? []).filter(({ changes }) => changes.some(isVisible)).reverse();
-  const hidden = Math.max(0, versions.length - shown.value);
   return (
     <section class="view" aria-label={tabs.versions} {...FOCUSABLE}>
       {!view.plan && <p class="quiet empty">{noPlan}</p>}
@@ -46,7 +41,7 @@ export function VersionsView({ view }: { view: SessionView }) {
       <EditOutcomeNotice session={view.name} />
       {view.plan && value && (
         <ol class="versions">
-          {versions.slice(0, shown.value).map(({ event, at, by, to, changes }) => (
+          {versions.map(({ event, at, by, to, changes }) => (
             <li key={event}>
               <h2>
                 {version(to)}
@@ -66,16 +61,7 @@ export function VersionsView({ view }: { view: SessionView }) {
           ))}
         </ol>
       )}
-      {hidden > 0 && (
-        <Button
-          onClick={() => {
-            shown.value += WINDOW;
-          }}
-        >
-          {earlier(hidden)}
-        </Button>
-      )}
-      {value?.complete === false && hidden === 0 && <p class="quiet">{removed}</p>}
+      {value?.complete === false && <p class="quiet">{newestOnly(value.versions.length)}</p>}
     </section>
   );
 }
@@ -153,14 +139,14 @@ function Change({ step, description, field, from, to }: FieldChange) {
     );
   }
   const name = fieldName(step, field);
+  const [was = '', is = ''] = [from, to].map((value) => valueText(step, field, value));
   const isShort = field === 'status' || field === 'limits';
   return (
     <>
       {step !== null && field !== 'description' && <em>{description} </em>}
       {name !== '' && `${name}: `}
-      {from !== null && (isShort ? `${valueText(step, field, from)} → ` : <del>{valueText(step, field, from)}</del>)}
-      {from !== null && !isShort && ' '}
-      {isShort ? valueText(step, field, to) : to !== null && <ins>{valueText(step, field, to)}</ins>}
+      {isShort ? `${was} → ` : was !== '' && <del>{was}</del>}
+      {isShort ? is : [' ', <ins key="is">{is}</ins>]}
     </>
   );
 }
@@ -168,8 +154,8 @@ function Change({ step, description, field, from, to }: FieldChange) {
 const MAX_VALUE_CHARS = 500;
 
 function valueText(step: string | null, field: string, value: unknown): string {
-  const { stepStatuses, standings, rested, nothing } = words.value;
-  if (value === null || value === undefined) return nothing;
+  const { stepStatuses, standings, rested } = words.value;
+  if (value === null) return '';
   const statuses: Readonly<Record<string, string>> =
     step === null ? { ...standings, cancelled: rested.cancelled } : stepStatuses;
   if (field === 'status') return statuses[String(value)] ?? String(value);
