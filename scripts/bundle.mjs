@@ -119,7 +119,8 @@ async function writePage() {
   const { output } = await bundle.write({ file: `${OUT}/web/app.js`, format: 'esm', minify: true });
   noteInlined(output);
   await bundle.close();
-  for (const name of ['index.html', 'app.css', 'icon.svg']) cpSync(`${PAGE}/${name}`, `${OUT}/web/${name}`);
+  for (const name of ['index.html', 'app.css', 'icon.svg', 'app.webmanifest'])
+    cpSync(`${PAGE}/${name}`, `${OUT}/web/${name}`);
 }
 
 function among(sources) {

@@ -50,7 +50,7 @@ test('an edit of the plan is merged with what happened since; 412 only where ano
   const { ask } = await serveWorkspace(place);
   const plan = '/api/sessions/demo/plan';
   await ask('POST', '/api/sessions/demo/messages', { ...KEYED, body: { text: '1. Wait: `false`\n2. Next: `true`' } });
-  expect((await ask('GET', plan)).status).toBe(404);
+  for (const path of [plan, `${plan}/history`, `${plan}/diff`]) expect((await ask('GET', path)).status).toBe(404);
   const { child } = await place.serve('--model', 'runbook');
   await ask('GET', '/api/sessions/demo/replies/order-1.msg.json?wait=30');
   const read = await ask('GET', plan);
@@ -86,6 +86,25 @@ test('an edit of the plan is merged with what happened since; 412 only where ano
     }
   };
   expect(await recorded()).toContain('Mail it');
+  // What it was before, change by change, and what differs.
+  const earlier = Number(read.json['revision']);
+  const old = await ask('GET', `${plan}?revision=${earlier}`);
+  expect([old.json, old.headers['etag']]).toEqual([read.json, etag]);
+  const { versions, revision, complete } = (await ask('GET', `${plan}/history`)).json as {
+    versions: Array<{ by: string; to: number; changes: Array<{ field: string; description: string }> }>;
+    revision: number;
+    complete: boolean;
+  };
+  const added = versions.flatMap(({ by, to, changes }) =>
+    changes.flatMap((it) => (it.field === 'step' ? [[by, to > earlier, it.description]] : [])),
+  );
+  expect(added).toEqual(expect.arrayContaining([['person', true, 'Mail it']]));
+  expect([versions[0]?.changes.map(({ field }) => field).includes('goal'), complete]).toEqual([true, true]);
+  const diff = await ask('GET', `${plan}/diff?from=${earlier}&to=${revision}`);
+  expect(diff.json).toEqual(JSON.parse((await place.ctl(['plan', 'demo', 'diff', `${earlier}`, '--json'])).out));
+  expect((await ask('GET', `${plan}?revision=9999`)).json['wanted']).toBe(`a revision from 1 to ${revision}`);
+  expect((await ask('GET', `${plan}/diff?from=9999`)).status).toBe(422);
+  expect((await ask('GET', `${plan}/diff?from=0`)).status).toBe(400);
   const foreign = await ask('PUT', plan, { headers: { 'if-match': '"plan_1.3"' }, body: { steps } });
   expect(foreign).toMatchObject({ status: 412, json: { do: 'Read the plan again.' } });
   expect((await ask('PUT', plan, { body: { id: 'plan_1', steps } })).status).toBe(412);

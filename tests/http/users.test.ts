@@ -66,11 +66,15 @@ test('a token lets its holder do what its role says, in the sessions it may see;
   expect(await sessionsOf(own)).toEqual(['secret', 'team-a']);
   const mixed = { headers: { ...page.headers, cookie: own.headers.cookie } };
   expect((await ask('GET', '/api/sessions', mixed)).status).toBe(401);
+  const counted = (await ask('GET', '/api/usage', sender)).json['sessions'] as Array<{ session: string }>;
+  expect(counted.map(({ session }) => session)).toEqual(['team-a']);
+  expect((await ask('GET', '/api/usage?session=secret', sender)).status).toBe(404);
   const models = await ask('GET', '/v1/models', sender);
   expect([models.text.includes('team-a'), models.text.includes('secret')]).toEqual([true, false]);
   const hidden: Array<[method: string, path: string, body?: object]> = [
     ['GET', ''],
     ['GET', '/plan'],
+    ['GET', '/plan/history'],
     ['GET', '/events'],
     ['GET', '/files'],
     ['GET', '/files/uploads/x'],

@@ -100,7 +100,7 @@ webTest(
     await page.evaluate('for (const one of document.querySelectorAll("details")) one.open = true');
     await page.getByText('Reopen').last().waitFor();
     const bad =
-      'script:not([src="/app.js"]), iframe, img, style, svg, link:not([href="/app.css"]):not([href="/icon.svg"]), base, object, embed, video, math, template, meta[http-equiv], [onerror], [onload], [onfocus], [ontoggle], form[action]';
+      'script:not([src="/app.js"]), iframe, img, style, svg, link:not([href="/app.css"], [href="/icon.svg"], [href="/app.webmanifest"]), base, object, embed, video, math, template, meta[http-equiv], [onerror], [onload], [onfocus], [ontoggle], form[action]';
     expect(await page.locator(bad).count()).toBe(0);
     expect(await page.evaluate('window.pwn ?? null')).toBeNull();
     const links = await page

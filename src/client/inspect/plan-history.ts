@@ -126,6 +126,17 @@ export type FieldChange = {
   to: unknown;
 };
 
+/** A change of the plan, with the fields that differ after it. */
+export type PlanVersion = PlanHistoryEntry & { changes: FieldChange[] };
+
+/** The newest `most` changes, oldest first, each with what differs after it. */
+export function listPlanVersions(history: PlanHistory, most: number): PlanVersion[] {
+  return history.deeds.slice(-most).map((deed) => ({
+    ...deed,
+    changes: deed.from < deed.to ? diffPlans(planAtRevision(history, deed.from), planAtRevision(history, deed.to)) : [],
+  }));
+}
+
 /** What changed between two revisions of a plan. */
 export type PlanDiff = {
   plan: string;
@@ -146,7 +157,8 @@ const STEP_FIELDS = Step.keyof().options.filter((key) => key !== 'id');
  * the last change. A skipped revision (one event may advance several) is read as the one before it. Throws UserError if
  * a revision never existed.
  */
-export function diffPlanRevisions({ plan, deeds, versions }: PlanHistory, from?: number, to?: number): PlanDiff {
+export function diffPlanRevisions(history: PlanHistory, from?: number, to?: number): PlanDiff {
+  const { plan, deeds } = history;
   const last = deeds.findLast((deed) => deed.to > deed.from);
   const first = from ?? last?.from ?? 0;
   const second = to ?? (from === undefined ? last?.to : undefined) ?? plan.revision;
@@ -160,12 +172,13 @@ export function diffPlanRevisions({ plan, deeds, versions }: PlanHistory, from?:
     plan: plan.id,
     from: first,
     to: second,
-    changes: diffPlans(planAtRevision(versions, first), planAtRevision(versions, second)),
+    changes: diffPlans(planAtRevision(history, first), planAtRevision(history, second)),
     deeds: deeds.filter((deed) => deed.to > first && deed.to <= second),
   };
 }
 
-function planAtRevision(versions: ReadonlyMap<number, Plan>, revision: number): Plan | undefined {
+/** The plan at a revision, or at the last one before it that is in the event log. */
+export function planAtRevision({ versions }: Pick<PlanHistory, 'versions'>, revision: number): Plan | undefined {
   for (let at = revision; at > 0; at--) {
     const plan = versions.get(at);
     if (plan) return plan;
@@ -176,16 +189,22 @@ function planAtRevision(versions: ReadonlyMap<number, Plan>, revision: number): 
 function diffPlans(from: Plan | undefined, to: Plan | undefined): FieldChange[] {
   const was = from?.steps ?? [];
   const is = to?.steps ?? [];
-  const kept = (steps: readonly Step[], others: readonly Step[]) =>
-    steps.map((step) => step.id).filter((id) => others.some((other) => other.id === id));
+  const before = new Map(was.map((step) => [step.id, step]));
+  const after = new Set(is.map((step) => step.id));
   return [
     ...diffFields(PLAN_FIELDS, null, from, to),
-    ...diffFields(['order'], null, { order: kept(was, is) }, { order: kept(is, was) }),
+    ...diffFields(
+      ['order'],
+      null,
+      { order: was.map(({ id }) => id).filter((id) => after.has(id)) },
+      { order: is.map(({ id }) => id).filter((id) => before.has(id)) },
+    ),
     ...is.flatMap((step) => {
-      const before = was.find((other) => other.id === step.id);
-      return before ? diffFields(STEP_FIELDS, step, before, step) : [wholeStepChange(step, null, step)];
+      const old = before.get(step.id);
+      if (!old) return [wholeStepChange(step, null, step)];
+      return old === step ? [] : diffFields(STEP_FIELDS, step, old, step);
     }),
-    ...was.filter((step) => is.every((other) => other.id !== step.id)).map((step) => wholeStepChange(step, step, null)),
+    ...was.filter(({ id }) => !after.has(id)).map((step) => wholeStepChange(step, step, null)),
   ];
 }
 

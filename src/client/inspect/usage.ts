@@ -29,7 +29,7 @@ export type SessionUsage = UsageTotal & {
  * What the model calls of one session came to, by day, from its event log; those of its child sessions are in theirs.
  * `dayOf`: the day of a time (ISO 8601, UTC) where the reader is, as 2026-01-31.
  */
-export async function readSessionUsage(
+async function readSessionUsage(
   { name, folder }: { name: string; folder: string },
   dayOf: (at: string) => string,
 ): Promise<SessionUsage> {
@@ -57,6 +57,23 @@ export async function readSessionUsage(
   return { session: name, ...sumUsage(all), days: all, removed_events: countRemovedEvents(paths), problem };
 }
 
+/** Of several sessions: of each, by day, and in all. */
+export type UsageReport = { sessions: SessionUsage[]; days: DayUsage[]; total: UsageTotal };
+
+/** What the model calls of these sessions came to, by day where this machine is. */
+export async function reportUsage(sessions: ReadonlyArray<{ name: string; folder: string }>): Promise<UsageReport> {
+  const all: SessionUsage[] = [];
+  for (const session of sessions) all.push(await readSessionUsage(session, localDay));
+  const days = sumDays(all);
+  return { sessions: all, days, total: sumUsage(days) };
+}
+
+function localDay(at: string): string {
+  const time = new Date(at);
+  const twoDigits = (value: number) => String(value).padStart(2, '0');
+  return [time.getFullYear(), twoDigits(time.getMonth() + 1), twoDigits(time.getDate())].join('-');
+}
+
 const NO_USAGE: UsageTotal = { calls: 0, tokens: 0, cost: 0, unpriced: 0 };
 
 export function sumUsage(parts: readonly UsageTotal[]): UsageTotal {
@@ -72,7 +89,7 @@ export function sumUsage(parts: readonly UsageTotal[]): UsageTotal {
 }
 
 /** The days of several sessions together, oldest first. */
-export function sumDays(sessions: readonly SessionUsage[]): DayUsage[] {
+function sumDays(sessions: readonly SessionUsage[]): DayUsage[] {
   const days = new Map<string, DayUsage>();
   for (const one of sessions.flatMap((session) => session.days))
     days.set(one.day, { day: one.day, ...sumUsage([days.get(one.day) ?? NO_USAGE, one]) });

@@ -5,7 +5,8 @@ import { route, startOverview, waitingCount } from './data/overview.ts';
 import { showSession } from './data/session.ts';
 import { words } from './text/wording.ts';
 import { NewSession } from './views/composer.tsx';
-import { Notice } from './views/controls.tsx';
+import { bound, Notice, onSubmit } from './views/controls.tsx';
+import { DetailsPage } from './views/details-view.tsx';
 import { KeyboardHelp, startKeyboard } from './views/keyboard.tsx';
 import { SessionList } from './views/session-list.tsx';
 import { SessionPage } from './views/session-page.tsx';
@@ -19,6 +20,7 @@ function App() {
       <SessionList />
       {now.page === 'session' && <SessionPage key={now.name} name={now.name} />}
       {now.page === 'new' && <NewSession />}
+      {now.page === 'details' && <DetailsPage />}
       <KeyboardHelp />
     </div>
   );
@@ -26,11 +28,10 @@ function App() {
 
 /** Asks for the token, and says where it is. */
 function Login() {
-  const { login, token, tokenHint, lost } = words.value;
+  const { access, tokenHint, lost } = words.value;
   const typed = useSignal('');
   const problem = useSignal('');
-  const submit = async (event: SubmitEvent) => {
-    event.preventDefault();
+  const submit = async () => {
     problem.value = '';
     try {
       await logIn(typed.value.trim());
@@ -41,21 +42,13 @@ function Login() {
   return (
     <main class="login">
       <h1>agentd</h1>
-      <form onSubmit={(event) => void submit(event)}>
+      <form onSubmit={onSubmit(submit)}>
         <label>
-          {token}
-          <input
-            type="password"
-            autocomplete="off"
-            spellcheck={false}
-            value={typed.value}
-            onInput={({ currentTarget }) => {
-              typed.value = currentTarget.value;
-            }}
-          />
+          {access.token}
+          <input type="password" autocomplete="off" spellcheck={false} {...bound(typed)} />
         </label>
         <button type="submit" class="main" disabled={typed.value.trim() === ''}>
-          {login}
+          {access.login}
         </button>
       </form>
       {problem.value !== '' && <Notice isProblem>{problem.value}</Notice>}

@@ -1,15 +1,6 @@
 import type { DayUsage, SessionUsage, UsageTotal } from '../../../client/inspect/usage.ts';
 import { defineCommand, type GlobalOptions, JSON_OPTION, openSession, openWorkspaceClient } from '../common/command.ts';
-import {
-  colorize,
-  formatLocalTime,
-  formatTable,
-  print,
-  printError,
-  printJson,
-  printNote,
-  toSingleLine,
-} from '../common/terminal.ts';
+import { colorize, formatTable, print, printError, printJson, printNote, toSingleLine } from '../common/terminal.ts';
 
 export const usage = defineCommand({
   usage: 'usage [session]',
@@ -22,13 +13,10 @@ export const usage = defineCommand({
         'Days are those of the local time zone. The cost of a call is the one its endpoint reports, else it is computed from model.prices in the settings.',
       ),
   async run(args) {
-    const { readSessionUsage, sumDays, sumUsage } = await import('../../../client/inspect/usage.ts');
-    const sessions: SessionUsage[] = [];
-    for (const session of await selectSessions(args))
-      sessions.push(await readSessionUsage(session, (at) => formatLocalTime(at).slice(0, 10)));
-    const days = sumDays(sessions);
-    const total = sumUsage(days);
-    if (args.json) printJson({ sessions, days, total });
+    const { reportUsage, sumUsage } = await import('../../../client/inspect/usage.ts');
+    const report = await reportUsage(await selectSessions(args));
+    const { sessions, days, total } = report;
+    if (args.json) printJson(report);
     else if (total.calls === 0) printNote('No model has been called yet.');
     else print(formatUsage(sumWithChildren(sessions, sumUsage), days, total));
     const unreadable = sessions.filter(({ problem }) => problem !== null);

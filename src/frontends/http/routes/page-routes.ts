@@ -13,7 +13,7 @@ import { type HttpEnv, jsonAnswer, readJson } from '../common/operation.ts';
  */
 const CONTENT_SECURITY_POLICY = [
   ...["default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'"],
-  ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+  ...["manifest-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
   ...["require-trusted-types-for 'script'", "trusted-types 'none'"],
 ].join('; ');
 
@@ -31,6 +31,7 @@ const PAGE_FILES = {
   '/app.js': { file: 'app.js', type: 'text/javascript; charset=utf-8' },
   '/app.css': { file: 'app.css', type: 'text/css; charset=utf-8' },
   '/icon.svg': { file: 'icon.svg', type: 'image/svg+xml' },
+  '/app.webmanifest': { file: 'app.webmanifest', type: 'application/manifest+json' },
 };
 
 const LoginBody = z.strictObject({ token: z.string() });

@@ -2,8 +2,6 @@ import { basename } from 'node:path';
 import { z } from 'zod';
 import type { Event } from '../../../protocol/session/event.ts';
 import { Plan } from '../../../protocol/session/plan.ts';
-import { EditedPlan } from '../../../protocol/session/plan-edit.ts';
-import { HttpProblem } from '../common/http-problem.ts';
 import { defineOperation, type HttpOperation, jsonAnswer } from '../common/operation.ts';
 import { InSession } from '../common/path-schemas.ts';
 
@@ -29,12 +27,6 @@ const WaitingCall = z.object({
   problem: z.string().nullable(),
 });
 
-const SavedPlan = z.object({
-  plan: Plan.describe('The merged plan; the daemon applies it at its next check.'),
-  taken: z.array(z.string()).describe('Changes that were accepted, one sentence each.'),
-  ignored: z.array(z.string()).describe('Changes that were not, and why.'),
-});
-
 const ExplainedStep = z.looseObject({
   id: z.string(),
   number: z.int(),
@@ -42,12 +34,7 @@ const ExplainedStep = z.looseObject({
   text: z.string().describe('The explanation in one sentence.'),
 });
 
-/** The answer of a save has the revision that it was merged with, and the name of the save after it. */
-const PLAN_TAG = /^"(.+)\.(\d{1,15})(?:\.([0-9a-f]{16}))?"$/;
-const planTag = ({ id, revision }: Pick<Plan, 'id' | 'revision'>, save?: string): string =>
-  `"${[id, revision, ...(save === undefined ? [] : [save])].join('.')}"`;
-
-/** What can be seen of sessions, and the plan, which can be edited. */
+/** What can be seen of sessions. */
 export const SESSION_OPERATIONS: readonly HttpOperation[] = [
   defineOperation({
     ...{ method: 'get', path: '/api/sessions', id: 'listSessions', summary: 'All sessions, in short' },
@@ -66,47 +53,6 @@ export const SESSION_OPERATIONS: readonly HttpOperation[] = [
     async run({ client, params }) {
       const { detailsAsJson } = await import('../../../client/inspect/session-details.ts');
       return jsonAnswer(detailsAsJson(await client.show(params.session)));
-    },
-  }),
-  defineOperation({
-    ...{ method: 'get', path: '/api/sessions/{session}/plan', id: 'getPlan', params: InSession },
-    summary: 'The plan from the event log; its ETag is "<plan id>.<revision>"',
-    answers: { 200: { describe: 'As in plan.json.', schema: Plan } },
-    problems: [404],
-    async run({ client, params }) {
-      const { plan } = (await client.show(params.session)).session;
-      if (plan) return jsonAnswer(plan, 200, { etag: planTag(plan) });
-      const todo = 'Send a message: a task makes a plan.';
-      throw new HttpProblem(404, { wanted: 'a plan', came: `none in ${params.session}`, todo });
-    },
-  }),
-  defineOperation({
-    ...{ method: 'put', path: '/api/sessions/{session}/plan', id: 'savePlan', params: InSession },
-    summary: 'Save an edited plan; it is merged with changes since its revision',
-    headers: z.object({
-      'if-match': z
-        .string()
-        .regex(PLAN_TAG, 'expected an ETag of this plan, such as "<plan id>.<revision>"')
-        .optional()
-        .describe(
-          'ETag of the answer that the edit started from. 412 only if another plan is current; edits of the same plan are merged.',
-        ),
-    }),
-    body: EditedPlan,
-    answers: { 200: { describe: 'Which changes were accepted and which were not.', schema: SavedPlan } },
-    problems: [404, 409, 412, 422],
-    async run({ client, params, headers, body, raw }) {
-      const [, id, revision, save] = PLAN_TAG.exec(headers['if-match'] ?? '') ?? [];
-      if (id !== undefined && body.id !== undefined && body.id !== id)
-        throw new HttpProblem(412, {
-          wanted: `an edit of one plan (If-Match has ${id})`,
-          came: `one of ${body.id}`,
-          todo: 'Read the plan again.',
-        });
-      const base = id === undefined ? {} : { id, revision: Number(revision) };
-      const text = JSON.stringify({ ...Object(raw), ...base });
-      const { save: unread, ...answer } = await client.savePlan(params.session, text, save);
-      return jsonAnswer(answer, 200, { etag: planTag(answer.plan, unread) });
     },
   }),
   defineOperation({
@@ -157,6 +103,27 @@ const Settings = z.object({
   faults: z.array(z.string()).describe('Files that are invalid; their last valid copies apply.'),
 });
 
+const UsageSums = z.object({
+  calls: z.int(),
+  tokens: z.int(),
+  cost: z.number().describe('Of the calls whose cost is known, in the currency of the prices in the settings.'),
+  unpriced: z.int().describe('Calls whose cost is unknown.'),
+});
+const DayUsage = UsageSums.extend({ day: z.string().describe("As 2026-01-31, in the server's time zone.") });
+
+const Usage = z.object({
+  sessions: z.array(
+    UsageSums.extend({
+      session: z.string(),
+      days: z.array(DayUsage),
+      removed_events: z.int().describe('Events that retention removed; their calls are not counted.'),
+      problem: z.string().nullable().describe('Why the event log cannot be read; then nothing of it is counted.'),
+    }),
+  ),
+  days: z.array(DayUsage),
+  total: UsageSums,
+});
+
 /** What belongs to the workspace and to no session. */
 export const WORKSPACE_OPERATIONS: readonly HttpOperation[] = [
   defineOperation({
@@ -171,5 +138,19 @@ export const WORKSPACE_OPERATIONS: readonly HttpOperation[] = [
     answers: { 200: { describe: 'As agentctl settings --json.', schema: Settings } },
     problems: [404],
     run: async ({ client, query }) => jsonAnswer(await client.settings(query.session)),
+  }),
+  defineOperation({
+    ...{ method: 'get', path: '/api/usage', id: 'getUsage' },
+    summary: 'The tokens and the cost of model calls, by session and by day',
+    query: z.strictObject({
+      session: InSession.shape.session.optional().describe('Only this session and its child sessions.'),
+    }),
+    answers: { 200: { describe: 'As agentctl usage --json.', schema: Usage } },
+    problems: [404],
+    async run({ client, query: { session } }) {
+      const { reportUsage } = await import('../../../client/inspect/usage.ts');
+      const names = session === undefined ? client.sessions() : client.family(session);
+      return jsonAnswer(await reportUsage(names.map((name) => ({ name, folder: client.folder(name) }))));
+    },
   }),
 ];

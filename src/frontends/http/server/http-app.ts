@@ -9,6 +9,7 @@ import { STREAM_OPERATION } from '../routes/event-stream.ts';
 import { FILE_OPERATIONS } from '../routes/file-operations.ts';
 import { MESSAGE_OPERATIONS } from '../routes/message-operations.ts';
 import { addPageRoutes } from '../routes/page-routes.ts';
+import { PLAN_OPERATIONS } from '../routes/plan-operations.ts';
 import { SESSION_OPERATIONS, WORKSPACE_OPERATIONS } from '../routes/session-operations.ts';
 import { openApiDocument } from './openapi.ts';
 import { SOCKET_PATH } from './socket-upgrades.ts';
@@ -16,6 +17,7 @@ import { SOCKET_PATH } from './socket-upgrades.ts';
 /** Every operation, in the order of `/openapi.json`. */
 export const OPERATIONS: readonly HttpOperation[] = [
   ...SESSION_OPERATIONS,
+  ...PLAN_OPERATIONS,
   ...MESSAGE_OPERATIONS,
   ...FILE_OPERATIONS,
   STREAM_OPERATION,

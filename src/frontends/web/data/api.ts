@@ -24,7 +24,10 @@ export class Unreachable extends Error {}
 
 type ApiRequest = {
   method?: 'GET' | 'POST' | 'PUT';
+  /** As JSON. */
   body?: unknown;
+  /** Bytes, in place of a body. */
+  file?: Blob;
   headers?: Record<string, string>;
   signal?: AbortSignal;
 };
@@ -32,15 +35,16 @@ type ApiRequest = {
 /** A request to the server, with the access of this page. Throws ApiProblem, Unreachable, or what aborted it. */
 export async function request(
   path: string,
-  { method = 'GET', body, headers, signal: ends }: ApiRequest = {},
+  { method = 'GET', body, file, headers, signal: ends }: ApiRequest = {},
 ): Promise<Response> {
   const all = new Headers({ ...headers, [KEY_HEADER]: localStorage.getItem(STORED_KEY) ?? '' });
-  if (method !== 'GET') all.set('Content-Type', 'application/json');
+  if (method !== 'GET') all.set('Content-Type', file ? 'application/octet-stream' : 'application/json');
   let response: Response;
   try {
     response = await fetch(path, {
       ...{ method, headers: all, credentials: 'same-origin' },
       ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(file && { body: file }),
       ...(ends && { signal: ends }),
     });
   } catch (error) {

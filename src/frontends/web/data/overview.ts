@@ -1,4 +1,5 @@
 import { computed, effect, signal } from '@preact/signals';
+import { words } from '../text/wording.ts';
 import { isLoggedIn, requestJson } from './api.ts';
 import { openSession, type Standing } from './session.ts';
 
@@ -16,7 +17,14 @@ export type SessionEntry = {
   settings: string | null;
 };
 
-export type Route = { page: 'list' } | { page: 'new' } | { page: 'session'; name: string };
+/** The views of a session, in the order of their tabs. */
+export const TABS = ['run', 'files', 'versions', 'details'] as const;
+export type SessionTab = (typeof TABS)[number];
+
+/** `path`: of a file below `work/`, or of a folder, which ends in a slash; '' is `work/` itself. */
+export type Route =
+  | { page: 'list' | 'new' | 'details' }
+  | { page: 'session'; name: string; tab: SessionTab; path: string };
 
 export const route = signal<Route>(readRoute());
 export const sessions = signal<readonly SessionEntry[] | undefined>(undefined);
@@ -25,20 +33,31 @@ export const filter = signal('');
 
 /** What the person has seen: the time of the last change of each session, kept in this browser. */
 const STORED_SEEN = 'agentd.seen';
-export const seen = signal<Readonly<Record<string, string>>>(readSeen());
+export const seen = signal<Readonly<Record<string, string>>>(readStored(STORED_SEEN, {}));
 
-export type SessionGroup = 'needsYou' | 'running' | 'others';
+/** The sessions that a person keeps on top, in this browser. */
+const STORED_PINS = 'agentd.pins';
+export const pins = signal<ReadonlySet<string>>(new Set(readStored<string[]>(STORED_PINS, [])));
+
+export function togglePin(name: string): void {
+  const all = new Set(pins.value);
+  if (!all.delete(name)) all.add(name);
+  pins.value = all;
+  localStorage.setItem(STORED_PINS, JSON.stringify([...all]));
+}
+
+export type SessionGroup = 'needsYou' | 'pinned' | 'running' | 'others';
 
 /**
  * The sessions to list by what they want from a person, the last changed first; child sessions only where they wait.
  */
 export const groups = computed<ReadonlyArray<readonly [SessionGroup, readonly SessionEntry[]]>>(() => {
-  const wanted = filter.value.trim().toLowerCase();
+  const wanted = filter.value.toLowerCase().split(/\s+/);
   const listed = (sessions.value ?? [])
     .filter((one) => one.parent === null || groupOf(one) === 'needsYou')
-    .filter((one) => `${one.name}\n${one.title ?? ''}`.toLowerCase().includes(wanted))
+    .filter((one) => wanted.every((word) => searchText(one).includes(word)))
     .sort((a, b) => (b.changed ?? '').localeCompare(a.changed ?? ''));
-  return (['needsYou', 'running', 'others'] as const)
+  return (['needsYou', 'pinned', 'running', 'others'] as const)
     .map((group) => [group, listed.filter((one) => groupOf(one) === group)] as const)
     .filter(([, entries]) => entries.length > 0);
 });
@@ -46,15 +65,23 @@ export const groups = computed<ReadonlyArray<readonly [SessionGroup, readonly Se
 /** How many sessions wait for a person. */
 export const waitingCount = computed(() => (sessions.value ?? []).filter((one) => groupOf(one) === 'needsYou').length);
 
-function groupOf({ standing, settings }: SessionEntry): SessionGroup {
+/** What a search looks at: all that the list shows of a session. */
+const searchText = ({ name, title, standing, asks, problem }: SessionEntry): string =>
+  [name, title, words.value.standings[standing], asks?.text, problem].join('\n').toLowerCase();
+
+function groupOf({ name, standing, settings }: SessionEntry): SessionGroup {
   if (standing === 'waiting' || standing === 'unreadable' || settings !== null) return 'needsYou';
+  if (pins.value.has(name)) return 'pinned';
   return standing === 'running' ? 'running' : 'others';
 }
 
 export const isUnread = ({ name, changed }: SessionEntry): boolean =>
   changed !== null && (seen.value[name] ?? '') < changed;
 
-export const hrefOf = (name: string): string => `#/s/${encodeURIComponent(name)}`;
+export const hrefOf = (name: string, tab: SessionTab = 'run', path = ''): string =>
+  [`#/s/${encodeURIComponent(name)}`, ...(tab === 'run' ? [] : [tab, ...path.split('/').map(encodeURIComponent)])].join(
+    '/',
+  );
 
 /** Goes to an address of the page, at once: the next key may come before the browser reports the change. */
 export function goTo(hash: string): void {
@@ -63,20 +90,22 @@ export function goTo(hash: string): void {
 }
 
 function readRoute(): Route {
-  const name = /^#\/s\/(.+)$/.exec(location.hash)?.[1];
+  const [, name, wanted, path = ''] = /^#\/s\/([^/]+)(?:\/(\w+)\/?(.*))?$/.exec(location.hash) ?? [];
+  const tab = TABS.find((one) => one === wanted) ?? 'run';
   try {
-    if (name !== undefined) return { page: 'session', name: decodeURIComponent(name) };
+    if (name !== undefined)
+      return { page: 'session', name: decodeURIComponent(name), tab, path: decodeURIComponent(path) };
   } catch {
     // Not an address that this page has made.
   }
-  return { page: location.hash === '#/new' ? 'new' : 'list' };
+  return { page: location.hash === '#/new' ? 'new' : location.hash === '#/details' ? 'details' : 'list' };
 }
 
-function readSeen(): Record<string, string> {
+function readStored<T>(key: string, otherwise: T): T {
   try {
-    return JSON.parse(localStorage.getItem(STORED_SEEN) ?? '{}');
+    return JSON.parse(localStorage.getItem(key) ?? '') ?? otherwise;
   } catch {
-    return {};
+    return otherwise;
   }
 }
 

@@ -1,15 +1,18 @@
 import { signal } from '@preact/signals';
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
-import { request, sessionPath } from './api.ts';
+import { request, requestJson, sessionPath } from './api.ts';
 import { act, openSession, type SessionView } from './session.ts';
 
 /** What became of the last edit: what was taken over and what was not, one sentence each. */
 type EditOutcome = { session: string; taken: readonly string[]; ignored: readonly string[] };
 export const editOutcome = signal<EditOutcome | undefined>(undefined);
 
-/** The text of a step that is being typed, and the plan it began from: what comes in meanwhile does not touch it. */
-export type RewordDraft = { session: string; base: Plan; step: string; text: string };
-export const rewordDraft = signal<RewordDraft | undefined>(undefined);
+/**
+ * The text or the notes of a step that are being typed, and the plan they began from: what comes in meanwhile does not
+ * touch them.
+ */
+export type StepDraft = { session: string; base: Plan; step: string; field: 'description' | 'notes'; text: string };
+export const stepDraft = signal<StepDraft | undefined>(undefined);
 
 /** The saved plan, until the daemon has recorded it. */
 const savedPlan = signal<{ session: string; plan: Plan } | undefined>(undefined);
@@ -30,11 +33,16 @@ type EditableStep = Partial<Step> & { description: string };
  * Saves a change of the plan as it was when the edit began. The server merges it with what has happened since. False
  * where it was refused.
  */
-async function savePlan(session: string, base: Plan, change: (steps: Step[]) => EditableStep[]): Promise<boolean> {
+async function savePlan(
+  session: string,
+  base: Plan,
+  change: (steps: Step[]) => EditableStep[],
+  others: Partial<Plan> = {},
+): Promise<boolean> {
   return act(async () => {
     const response = await request(sessionPath(session, '/plan'), {
       method: 'PUT',
-      body: { ...base, steps: change(base.steps) },
+      body: { ...base, ...others, steps: change(base.steps) },
       headers: { 'If-Match': tags.get(base) ?? `"${base.id}.${base.revision}"` },
     });
     const { plan, taken, ignored }: { plan: Plan; taken: string[]; ignored: string[] } = await response.json();
@@ -44,8 +52,8 @@ async function savePlan(session: string, base: Plan, change: (steps: Step[]) => 
   });
 }
 
-const withStep = (id: string, changes: Partial<Step>) => (steps: Step[]) =>
-  steps.map((step) => (step.id === id ? { ...step, ...changes } : step));
+const withStep = (id: string, changes: { [K in keyof Step]?: Step[K] | undefined }) => (steps: Step[]) =>
+  steps.map((step): EditableStep => (step.id === id ? Object.assign({ ...step }, changes) : step));
 
 export const skipStep = (session: string, plan: Plan, id: string): Promise<boolean> =>
   savePlan(session, plan, withStep(id, { status: 'skipped' }));
@@ -69,21 +77,58 @@ export async function moveStep(session: string, plan: Plan, id: string, by: -1 |
   });
 }
 
-export function startReword(session: string, base: Plan, { id, description }: Step): void {
-  rewordDraft.value = { session, base, step: id, text: description };
+export function startDraft(session: string, base: Plan, step: Step, field: StepDraft['field']): void {
+  stepDraft.value = { session, base, step: step.id, field, text: step[field] ?? '' };
 }
 
-/** Saves the text that is being typed. It stays where it was refused. */
-export async function saveReword(): Promise<void> {
-  const draft = rewordDraft.value;
+/** Saves the text that is being typed; notes without any are removed. It stays where it was refused. */
+export async function saveDraft(): Promise<void> {
+  const draft = stepDraft.value;
   const text = draft?.text.trim() ?? '';
-  if (!draft || text === '') return;
-  const { session, base, step } = draft;
+  if (!draft || (text === '' && draft.field === 'description')) return;
+  const { session, base, step, field } = draft;
   const isThere = openSession.value?.view?.plan?.steps.some(({ id }) => id === step);
   const current = openSession.value?.view?.plan;
   const isSaved =
     isThere || !current
-      ? await savePlan(session, base, withStep(step, { description: text }))
+      ? await savePlan(session, base, withStep(step, { [field]: text === '' ? undefined : text }))
       : await addStep(session, current, text);
-  if (isSaved) rewordDraft.value = undefined;
+  if (isSaved) stepDraft.value = undefined;
 }
+
+/** Brings back the goal and the steps of an earlier version; what is done or being done stays so. */
+export async function restoreVersion(session: string, plan: Plan, revision: number): Promise<void> {
+  let old: Plan | undefined;
+  await act(async () => {
+    old = await requestJson<Plan>(sessionPath(session, `/plan?revision=${revision}`));
+  });
+  if (old?.id === plan.id) {
+    const { goal, steps } = old;
+    await savePlan(session, plan, (now) => restoreSteps(steps, now), { goal });
+  }
+}
+
+/** What a person can change of a step, besides its status. */
+const EDITABLE = ['description', 'needs', 'when', 'rollback', 'parent', 'done_when', 'notes', 'agent'] as const;
+
+function restoreSteps(old: readonly Step[], now: readonly Step[]): EditableStep[] {
+  const current = new Map(now.map((step) => [step.id, step]));
+  const wanted = new Set(old.map(({ id }) => id));
+  const restored = old.map((step): EditableStep => {
+    const has = current.get(step.id);
+    if (!has) return { ...step, status: toDo(step.status) };
+    const fields = Object.fromEntries(EDITABLE.map((field) => [field, step[field]]));
+    return Object.assign({ ...has }, fields, { status: hasBegun(has) ? has.status : toDo(step.status) });
+  });
+  // A step that was added since then and has begun stays, behind the step it follows now.
+  for (const [place, step] of now.entries()) {
+    if (wanted.has(step.id) || !hasBegun(step)) continue;
+    const before = restored.findIndex(({ id }) => id === now[place - 1]?.id);
+    restored.splice(before + 1, 0, step);
+  }
+  return restored;
+}
+
+const hasBegun = ({ status }: Step): boolean => status === 'running' || status === 'completed';
+/** A run goes on by itself only with steps that are open. */
+const toDo = (status: Step['status']): Step['status'] => (status === 'running' ? 'pending' : status);

@@ -1,7 +1,16 @@
 import { signal } from '@preact/signals';
 import type { Plan } from '../../../protocol/session/plan.ts';
 import type { Usage, UserQuestion } from '../../../protocol/session/reply.ts';
-import { ApiProblem, readEventStream, requestJson, type StreamMessage, sendOnce, sessionPath } from './api.ts';
+import { words } from '../text/wording.ts';
+import {
+  ApiProblem,
+  readEventStream,
+  requestJson,
+  type StreamMessage,
+  sendOnce,
+  sessionPath,
+  Unreachable,
+} from './api.ts';
 import { createTranscript, type Transcript } from './transcript.ts';
 
 export type Standing = 'none' | 'running' | 'waiting' | 'paused' | 'completed' | 'failed' | 'unreadable';
@@ -151,7 +160,7 @@ export async function act(action: () => Promise<void>): Promise<boolean> {
     await action();
     return true;
   } catch (error) {
-    actionProblem.value = error instanceof ApiProblem ? error.message : String(error);
+    actionProblem.value = describeProblem(error);
     return false;
   } finally {
     const name = openSession.peek()?.name;
@@ -159,13 +168,25 @@ export async function act(action: () => Promise<void>): Promise<boolean> {
   }
 }
 
+export function describeProblem(error: unknown): string {
+  if (error instanceof Unreachable) return words.value.lost;
+  return error instanceof Error ? error.message : String(error);
+}
+
 type PageCommand = 'continue' | 'pause' | 'stop' | 'cancel' | 'undo';
 
 export const sendCommand = (session: string, command: PageCommand): Promise<boolean> =>
   act(() => sendOnce(sessionPath(session, `/${command}`), {}));
 
-export const sendMessage = (session: string, text: string): Promise<boolean> =>
-  act(() => sendOnce(sessionPath(session, '/messages'), { text }));
+/** Uploads the files, if there are any, and sends the message that names them. False where it was refused. */
+export const sendMessage = (session: string, text: string, files?: () => Promise<string[]>): Promise<boolean> =>
+  act(async () => {
+    const attachments = (await files?.()) ?? [];
+    await sendOnce(sessionPath(session, '/messages'), {
+      ...(text !== '' && { text }),
+      ...(attachments.length > 0 && { attachments }),
+    });
+  });
 
 export const answerApproval = (
   { session, id, hash }: WaitingCall,

@@ -60,7 +60,7 @@ function render(token: MarkedToken): ComponentChildren {
     case 'link':
       return renderLink(token.href, renderAll(token.tokens));
     case 'image':
-      return renderLink(token.href, `${words.value.image}: ${token.text || token.href}`);
+      return renderLink(token.href, `${words.value.markdown.image}: ${token.text || token.href}`);
     case 'table':
       return renderTable(token);
     default:
@@ -71,7 +71,9 @@ function render(token: MarkedToken): ComponentChildren {
 function renderList({ ordered, start, items }: Tokens.List): ComponentChildren {
   const entries = items.map((item) => (
     <li>
-      {item.task && <span>{item.checked ? `☑ (${words.value.taskDone}) ` : `☐ (${words.value.taskOpen}) `}</span>}
+      {item.task && (
+        <span>{item.checked ? `☑ (${words.value.markdown.done}) ` : `☐ (${words.value.markdown.open}) `}</span>
+      )}
       {renderAll(item.tokens.filter((one) => one.type !== 'checkbox'))}
     </li>
   ));
@@ -81,7 +83,7 @@ function renderList({ ordered, start, items }: Tokens.List): ComponentChildren {
 
 function renderTable({ header, rows }: Tokens.Table): ComponentChildren {
   return (
-    <section class="wide" {...FOCUSABLE} aria-label={words.value.table}>
+    <section class="wide" {...FOCUSABLE} aria-label={words.value.markdown.table}>
       <table>
         <thead>
           <tr>

@@ -36,13 +36,26 @@ export function formatDuration(ms: number): string {
   const [value, unit] =
     ms < 60_000 ? [ms / 1000, 'second'] : ms < 3_600_000 ? [ms / 60_000, 'minute'] : [ms / 3_600_000, 'hour'];
   const maximumFractionDigits = value < 10 ? 1 : 0;
-  return new Intl.NumberFormat(words.value.tag, {
-    style: 'unit',
-    unit,
-    unitDisplay: 'short',
-    maximumFractionDigits,
-  }).format(value);
+  const format = { style: 'unit', unit, unitDisplay: 'short', maximumFractionDigits } as const;
+  return new Intl.NumberFormat(words.value.tag, format).format(value);
 }
+
+/** A size in bytes, KB, MB or GB. */
+export function formatBytes(bytes: number): string {
+  const power = Math.min(3, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)));
+  const unit = (['byte', 'kilobyte', 'megabyte', 'gigabyte'] as const)[power] ?? 'byte';
+  const value = bytes / 1000 ** power;
+  const maximumFractionDigits = power > 0 && value < 10 ? 1 : 0;
+  const unitDisplay = power === 0 ? 'long' : 'short';
+  const format = { style: 'unit', unit, unitDisplay, maximumFractionDigits } as const;
+  return new Intl.NumberFormat(words.value.tag, format).format(value);
+}
+
+/** A cost, in the currency of the prices in the settings. */
+export const formatCost = (cost: number): string =>
+  new Intl.NumberFormat(words.value.tag, { minimumFractionDigits: 2, maximumFractionDigits: cost < 1 ? 4 : 2 }).format(
+    cost,
+  );
 
 export const formatNumber = (value: number): string =>
   new Intl.NumberFormat(words.value.tag, { notation: 'compact' }).format(value);

@@ -1,17 +1,11 @@
 import { useSignal } from '@preact/signals';
-import { sendOnce, sessionPath } from '../data/api.ts';
+import { useEffect, useRef } from 'preact/hooks';
+import { attachFiles, detachAll, detachFile, pendingFiles, uploadPending } from '../data/files.ts';
 import { hrefOf, sessions } from '../data/overview.ts';
-import {
-  act,
-  actionProblem,
-  answerApproval,
-  type SessionView,
-  sendMessage,
-  type WaitingCall,
-} from '../data/session.ts';
+import { actionProblem, answerApproval, type SessionView, sendMessage, type WaitingCall } from '../data/session.ts';
 import { FOCUSABLE, renderMarkdown } from '../text/markdown.tsx';
-import { formatTime, words } from '../text/wording.ts';
-import { Button, Notice } from './controls.tsx';
+import { formatBytes, formatTime, words } from '../text/wording.ts';
+import { Button, bound, Notice, onEnter, onSubmit, PageHeader, set } from './controls.tsx';
 
 /** What can be said to a session now: a decision about a call, the answer to a question, or a message. */
 export function Composer({ view, approvals }: { view: SessionView; approvals: readonly WaitingCall[] }) {
@@ -75,14 +69,16 @@ const draftKey = (session: string): string => `agentd.draft.${session}`;
 type FieldProps = {
   session: string;
   label: string;
-  /** False where it was not sent. */
-  send?: (text: string) => Promise<boolean>;
+  /** The session it goes to, where it is not there yet. */
+  to?: () => string;
+  onSent?: (session: string) => void;
 };
 
 /** A field for a text to a session. */
-export function MessageField({ session, label, send = (text) => sendMessage(session, text) }: FieldProps) {
+export function MessageField({ session, label, to = () => session, onSent }: FieldProps) {
   const text = useSignal(localStorage.getItem(draftKey(session)) ?? '');
   const isSending = useSignal(false);
+  const hasFiles = (pendingFiles.value[session]?.length ?? 0) > 0;
   const write = (typed: string) => {
     text.value = typed;
     if (typed === '') localStorage.removeItem(draftKey(session));
@@ -90,19 +86,18 @@ export function MessageField({ session, label, send = (text) => sendMessage(sess
   };
   const submit = async () => {
     const sent = text.value.trim();
-    if (sent === '' || isSending.value) return;
+    if ((sent === '' && !hasFiles) || isSending.value) return;
     isSending.value = true;
-    if (await send(sent)) write('');
+    const name = to();
+    if (await sendMessage(name, sent, () => uploadPending(session, name))) {
+      write('');
+      detachAll(session);
+      onSent?.(name);
+    }
     isSending.value = false;
   };
   return (
-    <form
-      class="composer"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void submit();
-      }}
-    >
+    <form class="composer" onSubmit={onSubmit(submit)}>
       <label>
         {label}
         <textarea
@@ -111,54 +106,107 @@ export function MessageField({ session, label, send = (text) => sendMessage(sess
           value={text.value}
           readOnly={isSending.value}
           onInput={({ currentTarget }) => write(currentTarget.value)}
-          onKeyDown={(event) => {
-            // Enter that ends the input of Chinese characters sends nothing.
-            if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
-            event.preventDefault();
-            void submit();
+          onPaste={(event) => {
+            if (event.clipboardData?.files.length) attachFiles(session, event.clipboardData.files);
           }}
+          onKeyDown={onEnter(submit)}
         />
       </label>
+      <AttachedFiles session={session} />
       <div class="row">
-        <button type="submit" class="main" disabled={isSending.value || text.value.trim() === ''}>
+        <button type="submit" class="main" disabled={isSending.value || (text.value.trim() === '' && !hasFiles)}>
           {isSending.value ? words.value.sending : words.value.send}
         </button>
-        <span class="quiet">{words.value.messageHint}</span>
+        <AttachButton session={session} />
+        <span class="quiet hint">{words.value.messageHint}</span>
       </div>
     </form>
   );
 }
 
+/** Chooses files; they may also be dropped anywhere on the page, or pasted into the field. */
+function AttachButton({ session }: { session: string }) {
+  const { attaching, dropHere } = words.value;
+  const chooser = useRef<HTMLInputElement>(null);
+  const isDragging = useSignal(false);
+  useEffect(() => {
+    const ends = new AbortController();
+    const onFiles = (take: (event: DragEvent) => void) => (event: DragEvent) => {
+      if (!event.dataTransfer?.types.includes('Files')) return;
+      event.preventDefault();
+      take(event);
+    };
+    const { signal } = ends;
+    const leave = set(isDragging, false);
+    const drop = onFiles(({ dataTransfer }) => attachFiles(session, dataTransfer?.files ?? []));
+    addEventListener('dragover', onFiles(set(isDragging, true)), { signal });
+    addEventListener('dragleave', ({ relatedTarget }) => relatedTarget === null && leave(), { signal });
+    addEventListener('drop', drop, { signal });
+    addEventListener('drop', leave, { signal });
+    return () => ends.abort();
+  }, [session]);
+  return (
+    <>
+      <Button hint={dropHere} onClick={() => chooser.current?.click()}>
+        {attaching.attach}
+      </Button>
+      <input
+        ref={chooser}
+        type="file"
+        multiple
+        hidden
+        onChange={({ currentTarget }) => {
+          attachFiles(session, currentTarget.files ?? []);
+          currentTarget.value = '';
+        }}
+      />
+      {isDragging.value && <p class="drop">{dropHere}</p>}
+    </>
+  );
+}
+
+/** The files that go with the next message, and what became of each. */
+function AttachedFiles({ session }: { session: string }) {
+  const { attaching, detach } = words.value;
+  const files = pendingFiles.value[session] ?? [];
+  if (files.length === 0) return null;
+  return (
+    <ul class="attached" aria-label={attaching.attached}>
+      {files.map(({ file, isSending, problem }) => (
+        <li key={file} class="row">
+          <span class="name">{file.name}</span>
+          <span class="quiet">{isSending ? attaching.uploading : formatBytes(file.size)}</span>
+          <Button label={detach(file.name)} disabled={isSending} onClick={() => detachFile(session, file)}>
+            ×
+          </Button>
+          {problem !== undefined && <Notice isProblem>{problem}</Notice>}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 /** A session begins with its first message. */
 export function NewSession() {
-  const { newSession, sessionName, task, back } = words.value;
+  const { newSession, sessionName, task } = words.value;
   const name = useSignal(freeName());
-  const send = async (text: string) => {
-    const session = name.value.trim() || freeName();
-    const isSent = await act(() => sendOnce(sessionPath(session, '/messages'), { text }));
-    if (isSent) location.hash = hrefOf(session);
-    return isSent;
-  };
   return (
     <main class="session" aria-label={newSession}>
-      <header>
-        <a class="back" href="#/">
-          ‹ {back}
-        </a>
-        <h1>{newSession}</h1>
-      </header>
+      <PageHeader title={newSession} />
       <div class="new">
         <label>
           {sessionName}
-          <input
-            value={name.value}
-            onInput={({ currentTarget }) => {
-              name.value = currentTarget.value;
-            }}
-          />
+          <input {...bound(name)} />
         </label>
         {actionProblem.value !== undefined && <Notice isProblem>{actionProblem.value}</Notice>}
-        <MessageField session="" label={task} send={send} />
+        <MessageField
+          session=""
+          label={task}
+          to={() => name.value.trim() || freeName()}
+          onSent={(session) => {
+            location.hash = hrefOf(session);
+          }}
+        />
       </div>
     </main>
   );

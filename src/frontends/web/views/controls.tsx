@@ -1,17 +1,91 @@
-import { useSignal } from '@preact/signals';
-import type { ComponentChildren } from 'preact';
+import { type Signal, useSignal } from '@preact/signals';
+import type { ComponentChildren, TargetedEvent } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { describeProblem } from '../data/session.ts';
 import { words } from '../text/wording.ts';
+
+/** What sets a signal when it is called, such as by a button. */
+export const set =
+  <T,>(signal: Signal<T>, value: T) =>
+  (): void => {
+    signal.value = value;
+  };
+
+/** For a field whose text is a signal. */
+export const bound = (text: Signal<string>) => ({
+  value: text.value,
+  onInput: ({ currentTarget }: TargetedEvent<HTMLInputElement>): void => {
+    text.value = currentTarget.value;
+  },
+});
+
+/** For a field of several lines: Enter sends, unless it is with Shift or ends the input of Chinese characters. */
+export const onEnter =
+  (send: () => unknown) =>
+  (event: KeyboardEvent): void => {
+    if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    void send();
+  };
+
+/** For a form: what its button does. */
+export const onSubmit =
+  (send: () => unknown) =>
+  (event: Event): void => {
+    event.preventDefault();
+    void send();
+  };
+
+/** The top of a page, with the way back on a narrow screen. */
+export function PageHeader({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <header>
+      <a class="back" href="#/">
+        ‹ {words.value.back}
+      </a>
+      <h1>{title}</h1>
+      {children}
+    </header>
+  );
+}
+
+/**
+ * What a request answers. It is sent again when one of `reasons` changes; until then the last answer stays. `problem`:
+ * why there is none.
+ */
+export function useAnswer<T>(
+  load: (ends: AbortSignal) => Promise<T>,
+  reasons: readonly unknown[],
+): { value: T | undefined; problem: string | undefined } {
+  const answer = useSignal<{ value: T | undefined; problem: string | undefined }>({
+    ...{ value: undefined, problem: undefined },
+  });
+  useEffect(() => {
+    const ends = new AbortController();
+    load(ends.signal).then(
+      (value) => {
+        if (!ends.signal.aborted) answer.value = { value, problem: undefined };
+      },
+      (error: unknown) => {
+        if (!ends.signal.aborted) answer.value = { value: undefined, problem: describeProblem(error) };
+      },
+    );
+    return () => ends.abort();
+  }, reasons);
+  return answer.value;
+}
 
 type ButtonProps = {
   onClick: () => unknown;
   children: ComponentChildren;
   label?: string;
-  kind?: 'main' | 'danger' | 'plain';
+  kind?: 'main' | 'danger' | 'plain' | 'pin';
+  isPressed?: boolean;
   disabled?: boolean;
   hint?: string;
 };
 
-export function Button({ onClick, children, label, kind = 'plain', disabled = false, hint }: ButtonProps) {
+export function Button({ onClick, children, label, kind = 'plain', disabled = false, hint, isPressed }: ButtonProps) {
   return (
     <button
       type="button"
@@ -19,6 +93,7 @@ export function Button({ onClick, children, label, kind = 'plain', disabled = fa
       disabled={disabled}
       onClick={() => void onClick()}
       aria-label={label}
+      aria-pressed={isPressed}
       title={hint}
     >
       {children}
@@ -29,19 +104,8 @@ export function Button({ onClick, children, label, kind = 'plain', disabled = fa
 /** An action that ends something asks once more, in its own place. */
 export function SureButton({ onClick, children, question }: ButtonProps & { question: string }) {
   const isAsking = useSignal(false);
-  if (!isAsking.value)
-    return (
-      <Button
-        onClick={() => {
-          isAsking.value = true;
-        }}
-      >
-        {children}
-      </Button>
-    );
-  const close = () => {
-    isAsking.value = false;
-  };
+  if (!isAsking.value) return <Button onClick={set(isAsking, true)}>{children}</Button>;
+  const close = set(isAsking, false);
   return (
     <fieldset class="sure" aria-label={question}>
       {question}{' '}
@@ -52,9 +116,9 @@ export function SureButton({ onClick, children, question }: ButtonProps & { ques
           return onClick();
         }}
       >
-        {words.value.yes}
+        {words.value.sure.yes}
       </Button>{' '}
-      <Button onClick={close}>{words.value.no}</Button>
+      <Button onClick={close}>{words.value.sure.no}</Button>
     </fieldset>
   );
 }
@@ -91,5 +155,66 @@ export function StateLabel({ state, text }: { state: string; text: string }) {
     <span class={`state ${state}`}>
       <span aria-hidden="true">{SIGNS[state] ?? '○'}</span> {text}
     </span>
+  );
+}
+
+type UnfoldProps = {
+  summary: ComponentChildren;
+  children: () => ComponentChildren;
+  kind?: string;
+  id?: string;
+  label?: string;
+};
+
+/** Something folded, which is made when it is unfolded. */
+export function Unfold({ summary, children, kind, id, label }: UnfoldProps) {
+  const isOpen = useSignal(false);
+  return (
+    <details
+      class={kind}
+      onToggle={({ currentTarget }) => {
+        isOpen.value = currentTarget.open;
+      }}
+    >
+      <summary id={id} aria-label={label}>
+        {summary}
+      </summary>
+      {isOpen.value && children()}
+    </details>
+  );
+}
+
+type TableProps = {
+  head: readonly string[];
+  /** The first cell names its row. */
+  rows: ReadonlyArray<{ key: string; cells: readonly ComponentChildren[] }>;
+  /** From which column on cells are numbers. */
+  numbersFrom?: number;
+};
+
+export function Table({ head, rows, numbersFrom = head.length }: TableProps) {
+  const kind = (place: number) => (place >= numbersFrom ? 'number' : undefined);
+  return (
+    <table class="list">
+      <thead>
+        <tr>
+          {head.map((name, place) => (
+            <th scope="col" class={kind(place)}>
+              {name}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map(({ key, cells: [name, ...cells] }) => (
+          <tr key={key}>
+            <th scope="row">{name}</th>
+            {cells.map((cell, place) => (
+              <td class={kind(place + 1)}>{cell}</td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }

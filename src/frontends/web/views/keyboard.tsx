@@ -1,10 +1,10 @@
 import { effect, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { goTo, groups, hrefOf, route } from '../data/overview.ts';
+import { goTo, groups, hrefOf, route, type SessionTab, togglePin } from '../data/overview.ts';
 import { answerApproval, openSession, sendCommand } from '../data/session.ts';
 import type { Words } from '../text/english.ts';
 import { words } from '../text/wording.ts';
-import { Button } from './controls.tsx';
+import { Button, set } from './controls.tsx';
 import { moveFocusedStep } from './plan-editor.tsx';
 
 const isHelpOpen = signal(false);
@@ -13,17 +13,16 @@ type KeyAction = { key: string; name: keyof Words['keys']; run?: () => unknown }
 
 /** Every key that does something by itself, outside of fields; each action has a button or a link as well. */
 const KEYS: readonly KeyAction[] = [
-  {
-    key: '?',
-    name: 'help',
-    run: () => {
-      isHelpOpen.value = true;
-    },
-  },
+  { key: '?', name: 'help', run: set(isHelpOpen, true) },
   { key: 'j', name: 'next', run: () => goToSession(1) },
   { key: 'k', name: 'previous', run: () => goToSession(-1) },
   { key: '/', name: 'filter', run: () => focusOn('filter') },
   { key: 'n', name: 'create', run: () => goTo('#/new') },
+  { key: 't', name: 'run', run: () => showTab('run') },
+  { key: 'f', name: 'files', run: () => showTab('files') },
+  { key: 'v', name: 'versions', run: () => showTab('versions') },
+  { key: 'u', name: 'details', run: () => showTab('details') },
+  { key: 'p', name: 'pin', run: () => route.value.page === 'session' && togglePin(route.value.name) },
   { key: 'm', name: 'message', run: () => focusOn('message') },
   { key: 'c', name: 'resume', run: resume },
   { key: 'a', name: 'allow', run: () => decide('allow') },
@@ -37,6 +36,12 @@ function goToSession(by: 1 | -1): void {
   const at = now.page === 'session' ? names.indexOf(now.name) : by > 0 ? -1 : names.length;
   const name = names[at + by];
   if (name !== undefined) goTo(hrefOf(name));
+}
+
+function showTab(tab: SessionTab): void {
+  const { value: now } = route;
+  if (now.page === 'session') goTo(hrefOf(now.name, tab));
+  else if (tab === 'details') goTo('#/details');
 }
 
 const focusOn = (id: string): void => document.getElementById(id)?.focus();
@@ -69,7 +74,7 @@ export function startKeyboard(): void {
 
 /** The keys, in a dialog. */
 export function KeyboardHelp() {
-  const { keyboard, keys, close } = words.value;
+  const { keyboard, keys, forms } = words.value;
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(
     () =>
@@ -79,9 +84,7 @@ export function KeyboardHelp() {
       }),
     [],
   );
-  const hide = () => {
-    isHelpOpen.value = false;
-  };
+  const hide = set(isHelpOpen, false);
   return (
     <dialog ref={dialog} aria-label={keyboard} onClose={hide}>
       <h2>{keyboard}</h2>
@@ -95,20 +98,12 @@ export function KeyboardHelp() {
           </div>
         ))}
       </dl>
-      <Button onClick={hide}>{close}</Button>
+      <Button onClick={hide}>{forms.close}</Button>
     </dialog>
   );
 }
 
 /** Opens the help without a key. */
 export function KeyboardButton() {
-  return (
-    <Button
-      onClick={() => {
-        isHelpOpen.value = true;
-      }}
-    >
-      {words.value.keyboard}
-    </Button>
-  );
+  return <Button onClick={set(isHelpOpen, true)}>{words.value.keyboard}</Button>;
 }

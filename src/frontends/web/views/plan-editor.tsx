@@ -6,15 +6,15 @@ import {
   editOutcome,
   moveStep,
   reopenStep,
-  rewordDraft,
-  saveReword,
+  saveDraft,
   shownPlan,
   skipStep,
-  startReword,
+  startDraft,
+  stepDraft,
 } from '../data/plan-edits.ts';
 import { openSession } from '../data/session.ts';
 import { words } from '../text/wording.ts';
-import { Button } from './controls.tsx';
+import { Button, bound, onEnter, onSubmit, set } from './controls.tsx';
 
 type StepProps = { session: string; plan: Plan; step: Step };
 
@@ -39,98 +39,81 @@ export function moveFocusedStep(by: -1 | 1): boolean {
 
 /** What a person can change about a step. */
 export function StepActions({ session, plan, step }: StepProps) {
-  const { reword, moveUp, moveDown, skip, reopen } = words.value;
+  const { stepActions, move, notes } = words.value;
   const isClosed = step.status === 'completed' || step.status === 'skipped' || step.status === 'failed';
   return (
     <div class="row">
       {isClosed ? (
-        <Button onClick={() => reopenStep(session, plan, step.id)}>{reopen}</Button>
+        <Button onClick={() => reopenStep(session, plan, step.id)}>{stepActions.reopen}</Button>
       ) : (
         <>
-          <Button onClick={() => startReword(session, plan, step)}>{reword}</Button>
-          <Button onClick={() => moveAndFocus(session, plan, step.id, -1)}>{moveUp}</Button>
-          <Button onClick={() => moveAndFocus(session, plan, step.id, 1)}>{moveDown}</Button>
-          <Button onClick={() => skipStep(session, plan, step.id)}>{skip}</Button>
+          <Button onClick={() => startDraft(session, plan, step, 'description')}>{stepActions.reword}</Button>
+          <Button onClick={() => moveAndFocus(session, plan, step.id, -1)}>{move.up}</Button>
+          <Button onClick={() => moveAndFocus(session, plan, step.id, 1)}>{move.down}</Button>
+          <Button onClick={() => skipStep(session, plan, step.id)}>{stepActions.skip}</Button>
         </>
       )}
+      <Button onClick={() => startDraft(session, plan, step, 'notes')}>{notes}</Button>
     </div>
   );
 }
 
-/** The text of a step while it is typed. What the step says meanwhile is shown beside it, and never put into it. */
-export function RewordForm({ now }: { now: string | undefined }) {
-  const { stepText, save, discard, changedMeanwhile, goneMeanwhile } = words.value;
+/**
+ * The text or the notes of a step while they are typed. What the step says meanwhile is shown beside them, and never
+ * put into them.
+ */
+export function StepForm({ now }: { now: Step | undefined }) {
+  const { stepText, notes, forms, changedMeanwhile, goneMeanwhile } = words.value;
   const field = useRef<HTMLTextAreaElement>(null);
   useEffect(() => field.current?.focus(), []);
-  const draft = rewordDraft.value;
+  const draft = stepDraft.value;
   if (!draft) return null;
-  const was = draft.base.steps.find(({ id }) => id === draft.step)?.description;
-  const close = () => {
-    rewordDraft.value = undefined;
-  };
+  const { step, field: name } = draft;
+  const was = draft.base.steps.find(({ id }) => id === step)?.[name];
+  const close = set(stepDraft, undefined);
   return (
-    <form
-      class="reword"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void saveReword();
-      }}
-    >
+    <form class="reword" onSubmit={onSubmit(saveDraft)}>
       <label>
-        {stepText}
+        {name === 'notes' ? notes : stepText}
         <textarea
           ref={field}
           rows={2}
           value={draft.text}
           onInput={({ currentTarget }) => {
-            rewordDraft.value = { ...draft, text: currentTarget.value };
+            stepDraft.value = { ...draft, text: currentTarget.value };
           }}
           onKeyDown={(event) => {
-            if (event.isComposing) return;
-            if (event.key === 'Escape') close();
-            if (event.key !== 'Enter' || event.shiftKey) return;
-            event.preventDefault();
-            void saveReword();
+            if (event.key === 'Escape' && !event.isComposing) close();
+            onEnter(saveDraft)(event);
           }}
         />
       </label>
       {now === undefined && <p class="quiet">{goneMeanwhile}</p>}
-      {now !== undefined && now !== was && <p class="quiet">{`${changedMeanwhile}: ${now}`}</p>}
+      {now && now[name] !== was && <p class="quiet">{`${changedMeanwhile}: ${now[name] ?? ''}`}</p>}
       <div class="row">
         <button type="submit" class="main">
-          {save}
+          {forms.save}
         </button>
-        <Button onClick={close}>{discard}</Button>
+        <Button onClick={close}>{forms.discard}</Button>
       </div>
     </form>
   );
 }
 
 export function AddStep({ session, plan }: { session: string; plan: Plan }) {
-  const { newStep, add } = words.value;
+  const { newStep, forms } = words.value;
   const text = useSignal('');
   return (
     <form
       class="row add-step"
-      onSubmit={(event) => {
-        event.preventDefault();
+      onSubmit={onSubmit(async () => {
         const description = text.value.trim();
-        if (description === '') return;
-        void addStep(session, plan, description).then((isSaved) => {
-          if (isSaved) text.value = '';
-        });
-      }}
+        if (description !== '' && (await addStep(session, plan, description))) text.value = '';
+      })}
     >
-      <input
-        aria-label={newStep}
-        placeholder={newStep}
-        value={text.value}
-        onInput={({ currentTarget }) => {
-          text.value = currentTarget.value;
-        }}
-      />
+      <input aria-label={newStep} placeholder={newStep} {...bound(text)} />
       <button type="submit" disabled={text.value.trim() === ''}>
-        {add}
+        {forms.add}
       </button>
     </form>
   );
@@ -138,24 +121,16 @@ export function AddStep({ session, plan }: { session: string; plan: Plan }) {
 
 /** What became of the last edit. */
 export function EditOutcomeNotice({ session }: { session: string }) {
-  const { taken, notTaken, unchanged, close } = words.value;
+  const { outcome: said, forms } = words.value;
   const outcome = editOutcome.value;
   const isOurs = outcome?.session === session;
   const isUnchanged = isOurs && outcome.taken.length + outcome.ignored.length === 0;
   return (
     <div role="status" class={isOurs ? 'notice' : ''}>
-      {isUnchanged && <p>{unchanged}</p>}
-      {isOurs && outcome.taken.length > 0 && <p>{`${taken}: ${outcome.taken.join(' ')}`}</p>}
-      {isOurs && outcome.ignored.length > 0 && <p>{`${notTaken}: ${outcome.ignored.join(' ')}`}</p>}
-      {isOurs && (
-        <Button
-          onClick={() => {
-            editOutcome.value = undefined;
-          }}
-        >
-          {close}
-        </Button>
-      )}
+      {isUnchanged && <p>{said.unchanged}</p>}
+      {isOurs && outcome.taken.length > 0 && <p>{`${said.taken}: ${outcome.taken.join(' ')}`}</p>}
+      {isOurs && outcome.ignored.length > 0 && <p>{`${said.notTaken}: ${outcome.ignored.join(' ')}`}</p>}
+      {isOurs && <Button onClick={set(editOutcome, undefined)}>{forms.close}</Button>}
     </div>
   );
 }

@@ -1,12 +1,23 @@
 import { logOut } from '../data/api.ts';
-import { filter, groups, hasDaemon, hrefOf, isUnread, route, type SessionEntry, sessions } from '../data/overview.ts';
+import {
+  filter,
+  groups,
+  hasDaemon,
+  hrefOf,
+  isUnread,
+  pins,
+  route,
+  type SessionEntry,
+  sessions,
+  togglePin,
+} from '../data/overview.ts';
 import { chooseLanguage, formatTime, LANGUAGES, words } from '../text/wording.ts';
-import { Button, Notice, StateLabel } from './controls.tsx';
+import { Button, bound, Notice, StateLabel } from './controls.tsx';
 import { KeyboardButton } from './keyboard.tsx';
 
 /** All sessions by what they want from a person. */
 export function SessionList() {
-  const { sessions: title, noSessions, newSession, filter: filterLabel, noDaemon } = words.value;
+  const { sessions: title, noSessions, noMatch, newSession, filter: filterLabel, noDaemon } = words.value;
   return (
     <nav class="sessions" aria-label={title}>
       <div class="row">
@@ -16,24 +27,21 @@ export function SessionList() {
         </a>
       </div>
       {!hasDaemon.value && <Notice>{noDaemon}</Notice>}
-      <input
-        type="search"
-        id="filter"
-        aria-label={filterLabel}
-        placeholder={filterLabel}
-        value={filter.value}
-        onInput={({ currentTarget }) => {
-          filter.value = currentTarget.value;
-        }}
-      />
+      <input type="search" id="filter" aria-label={filterLabel} placeholder={filterLabel} {...bound(filter)} />
       {sessions.value?.length === 0 && <p class="quiet">{noSessions}</p>}
+      {filter.value.trim() !== '' && groups.value.length === 0 && (
+        <p class="quiet" role="status">
+          {noMatch}
+        </p>
+      )}
       {groups.value.map(([group, entries]) => (
         <section key={group} aria-label={words.value[group]}>
           <h2>{words.value[group]}</h2>
           <ul>
             {entries.map((entry) => (
-              <li key={entry.name}>
+              <li key={entry.name} class="entry-row">
                 <Entry {...entry} />
+                <Pin name={entry.name} />
               </li>
             ))}
           </ul>
@@ -65,10 +73,22 @@ function Entry(entry: SessionEntry) {
   );
 }
 
+function Pin({ name }: { name: string }) {
+  const isPinned = pins.value.has(name);
+  return (
+    <Button kind="pin" label={words.value.pin(name)} isPressed={isPinned} onClick={() => togglePin(name)}>
+      <span aria-hidden="true">{isPinned ? '★' : '☆'}</span>
+    </Button>
+  );
+}
+
 function Settings() {
-  const { language, logout, tag } = words.value;
+  const { language, access, tag, keys } = words.value;
   return (
     <div class="row settings">
+      <a class="details" href="#/details" aria-current={route.value.page === 'details' ? 'page' : undefined}>
+        {keys.details}
+      </a>
       <label>
         <span class="quiet">{language} </span>
         <select value={tag} onChange={({ currentTarget }) => chooseLanguage(currentTarget.value)}>
@@ -80,7 +100,7 @@ function Settings() {
         </select>
       </label>
       <KeyboardButton />
-      <Button onClick={() => logOut().catch(() => {})}>{logout}</Button>
+      <Button onClick={() => logOut().catch(() => {})}>{access.logout}</Button>
     </div>
   );
 }

@@ -1,31 +1,40 @@
 import { isConnected } from '../data/api.ts';
+import { hrefOf, route, TABS } from '../data/overview.ts';
 import { actionProblem, openSession, type SessionView, sendCommand } from '../data/session.ts';
-import { formatDuration, formatNumber, words } from '../text/wording.ts';
+import { formatCost, formatDuration, formatNumber, words } from '../text/wording.ts';
 import { Composer } from './composer.tsx';
-import { Button, Notice, StateLabel, SureButton } from './controls.tsx';
+import { Button, Notice, PageHeader, StateLabel, SureButton } from './controls.tsx';
+import { DetailsView } from './details-view.tsx';
+import { FilesView } from './files-view.tsx';
 import { PlanList } from './plan-list.tsx';
 import { TranscriptLog } from './transcript-log.tsx';
+import { VersionsView } from './versions-view.tsx';
 
 /** One session: its state, its plan, what has happened, and what can be said to it. */
 export function SessionPage({ name }: { name: string }) {
-  const { back, gone, lost } = words.value;
+  const { gone, lost, periods, tabs } = words.value;
+  const { tab, path } = route.value.page === 'session' ? route.value : { tab: 'run', path: '' };
   const shown = openSession.value;
   const view = shown?.view;
   const problem = shown?.problem;
   return (
     <main class="session" aria-label={name}>
-      <header>
-        <a class="back" href="#/">
-          ‹ {back}
-        </a>
-        <h1>{view?.title ?? name}</h1>
-        {view && <RunState {...view} />}
-      </header>
+      <PageHeader title={view?.title ?? name}>{view && <RunState {...view} />}</PageHeader>
+      <nav class="tabs" aria-label={periods.session}>
+        {TABS.map((one) => (
+          <a key={one} href={hrefOf(name, one)} aria-current={one === tab ? 'page' : undefined}>
+            {tabs[one]}
+          </a>
+        ))}
+      </nav>
       {!isConnected.value && <Notice>{lost}</Notice>}
       {problem && <Notice isProblem>{problem.status === 404 ? gone : problem.message}</Notice>}
       {view?.settings_problem && <Notice isProblem>{view.settings_problem}</Notice>}
       {view?.plan_problem && <Notice isProblem>{view.plan_problem}</Notice>}
-      <TranscriptLog key={name}>{view && <PlanList view={view} />}</TranscriptLog>
+      {tab === 'run' && <TranscriptLog key={name}>{view && <PlanList view={view} />}</TranscriptLog>}
+      {tab === 'files' && <FilesView session={name} path={path} />}
+      {tab === 'versions' && view && <VersionsView view={view} />}
+      {tab === 'details' && <DetailsView session={name} />}
       {actionProblem.value !== undefined && <Notice isProblem>{actionProblem.value}</Notice>}
       {view && <Composer key={`composer ${name}`} view={view} approvals={shown?.approvals ?? []} />}
     </main>
@@ -51,7 +60,7 @@ function RunState(view: SessionView) {
           {[
             run && calls(spent.iterations, run.limits.iterations),
             tokens(formatNumber(spent.tokens)),
-            spent.cost !== null && `$${spent.cost.toFixed(2)}`,
+            spent.cost !== null && `${words.value.usageColumns.cost} ${formatCost(spent.cost)}`,
             spent.ms !== undefined && formatDuration(spent.ms),
           ]
             .filter(Boolean)
@@ -66,21 +75,21 @@ function RunState(view: SessionView) {
 
 /** What can be done now; what would have no effect is not offered. */
 function RunControls({ name, standing, plan }: SessionView) {
-  const { continueRun, pause, stop, cancel, cancelSure } = words.value;
+  const { runActions, sure } = words.value;
   const isRunning = standing === 'running';
   const isOpen = plan !== null && (plan.status === 'paused' || plan.status === 'waiting' || plan.status === 'failed');
   return (
     <span class="row controls">
       {!isRunning && isOpen && (
         <Button kind="main" onClick={() => sendCommand(name, 'continue')}>
-          {continueRun}
+          {runActions.resume}
         </Button>
       )}
-      {isRunning && <Button onClick={() => sendCommand(name, 'pause')}>{pause}</Button>}
-      {isRunning && <Button onClick={() => sendCommand(name, 'stop')}>{stop}</Button>}
+      {isRunning && <Button onClick={() => sendCommand(name, 'pause')}>{runActions.pause}</Button>}
+      {isRunning && <Button onClick={() => sendCommand(name, 'stop')}>{runActions.stop}</Button>}
       {(isRunning || (isOpen && plan.status !== 'failed')) && (
-        <SureButton question={cancelSure} onClick={() => sendCommand(name, 'cancel')}>
-          {cancel}
+        <SureButton question={sure.question} onClick={() => sendCommand(name, 'cancel')}>
+          {runActions.cancel}
         </SureButton>
       )}
     </span>

@@ -2,10 +2,11 @@ import { useSignal } from '@preact/signals';
 import type { ComponentChildren, VNode } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { openSession, transcriptVersion } from '../data/session.ts';
-import type { CallItem, NoteName, TranscriptItem } from '../data/transcript.ts';
+import type { CallItem, TranscriptItem } from '../data/transcript.ts';
 import { FOCUSABLE, renderMarkdown } from '../text/markdown.tsx';
 import { formatDuration, formatTime, words } from '../text/wording.ts';
-import { Button, StateLabel } from './controls.tsx';
+import { Button, StateLabel, Unfold } from './controls.tsx';
+import { FileLinks } from './files-view.tsx';
 
 /** Entries that are shown at first, and how many more each time a reader asks for earlier ones. */
 const WINDOW = 200;
@@ -17,7 +18,7 @@ const NEAR_END = 80;
  * screen they scroll along.
  */
 export function TranscriptLog({ children }: { children: ComponentChildren }) {
-  const { history, earlier, removed, agent, writing } = words.value;
+  const { history, earlier, removed, who } = words.value;
   const shown = useSignal(WINDOW);
   const log = useRef<HTMLElement>(null);
   const isAtEnd = useRef(true);
@@ -53,7 +54,7 @@ export function TranscriptLog({ children }: { children: ComponentChildren }) {
         {items.slice(hidden).map(renderItem)}
         {transcript && transcript.live !== '' && (
           <article class="answer live" aria-busy="true">
-            <p class="who">{`${agent} ${writing}`}</p>
+            <p class="who">{`${who.agent} ${who.writing}`}</p>
             {renderMarkdown(transcript.live)}
           </article>
         )}
@@ -83,7 +84,7 @@ function Item(item: TranscriptItem) {
     case 'message':
       return (
         <article class="message">
-          <Who name={item.from ?? words.value.you} at={item.at} />
+          <Who name={item.from ?? words.value.who.you} at={item.at} />
           <p class="plain">{item.text}</p>
           <FileList files={item.files} />
         </article>
@@ -91,14 +92,14 @@ function Item(item: TranscriptItem) {
     case 'answer':
       return (
         <article class="answer">
-          <Who name={words.value.agent} at={item.at} />
+          <Who name={words.value.who.agent} at={item.at} />
           {renderMarkdown(item.text)}
         </article>
       );
     case 'reply':
       return (
         <article class={`reply ${item.status}`}>
-          <Who name={`${words.value.reply}: ${words.value.rested[item.status]}`} at={item.at} />
+          <Who name={`${words.value.who.reply}: ${words.value.rested[item.status]}`} at={item.at} />
           {renderMarkdown(item.text)}
           <FileList files={item.files} />
         </article>
@@ -108,7 +109,8 @@ function Item(item: TranscriptItem) {
     case 'note':
       return (
         <p class="note">
-          <strong>{noteWords(item.note)}</strong> {item.step !== undefined && <StepName id={item.step} />} {item.text}
+          <strong>{words.value.noteWords[item.note]}</strong> {item.step !== undefined && <StepName id={item.step} />}{' '}
+          {item.text}
         </p>
       );
     default:
@@ -128,36 +130,32 @@ function FileList({ files }: { files: readonly string[] }) {
   if (files.length === 0) return null;
   return (
     <p class="quiet">
-      {words.value.files}: {files.join(', ')}
+      {words.value.files}: <FileLinks session={openSession.value?.name ?? ''} files={files} />
     </p>
   );
 }
 
 /** A call is one line until it is unfolded. */
 function Call({ name, args, state, output, ms }: CallItem) {
-  const { arguments: argumentsLabel, output: outputLabel, callStates } = words.value;
-  const isOpen = useSignal(false);
+  const { callParts, callStates } = words.value;
+  const summary = (
+    <>
+      <StateLabel state={state} text={callStates[state]} />
+      <code>{name}</code> <span class="line">{args}</span>
+      {ms !== undefined && <span class="quiet">{formatDuration(ms)}</span>}
+    </>
+  );
   return (
-    <details
-      class="call"
-      onToggle={({ currentTarget }) => {
-        isOpen.value = currentTarget.open;
-      }}
-    >
-      <summary>
-        <StateLabel state={state} text={callStates[state]} />
-        <code>{name}</code> <span class="line">{args}</span>
-        {ms !== undefined && <span class="quiet">{formatDuration(ms)}</span>}
-      </summary>
-      {isOpen.value && (
+    <Unfold kind="call" summary={summary}>
+      {() => (
         <>
-          <p class="who">{argumentsLabel}</p>
+          <p class="who">{callParts.args}</p>
           <pre {...FOCUSABLE}>{indentJson(args)}</pre>
-          <p class="who">{outputLabel}</p>
+          <p class="who">{callParts.output}</p>
           <pre {...FOCUSABLE}>{output}</pre>
         </>
       )}
-    </details>
+    </Unfold>
   );
 }
 
@@ -172,22 +170,4 @@ function indentJson(text: string): string {
 function StepName({ id }: { id: string }) {
   const step = openSession.value?.view?.plan?.steps.find((one) => one.id === id);
   return <em>{step?.description ?? id}</em>;
-}
-
-function noteWords(note: NoteName): string {
-  const { stepNotes, planStarted, planRevised, planEdited, planEnded, approved, denied } = words.value;
-  const { recovered, modelFailed, compacted } = words.value;
-  const others = {
-    'plan.started': planStarted,
-    'plan.revised': planRevised,
-    'plan.edited': planEdited,
-    'plan.ended': planEnded,
-    'approval.allow': approved,
-    'approval.deny': denied,
-    'recovery.started': recovered,
-    'model.failed': modelFailed,
-    'context.compacted': compacted,
-  };
-  if (note in others) return others[note as keyof typeof others];
-  return stepNotes[note.slice('step.'.length) as keyof typeof stepNotes];
 }

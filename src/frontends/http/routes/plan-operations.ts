@@ -1,0 +1,158 @@
+import { basename } from 'node:path';
+import { z } from 'zod';
+import type { Client } from '../../../client/index.ts';
+import { Actor, type Event } from '../../../protocol/session/event.ts';
+import { Plan } from '../../../protocol/session/plan.ts';
+import { EditedPlan } from '../../../protocol/session/plan-edit.ts';
+import { HttpProblem } from '../common/http-problem.ts';
+import { defineOperation, type HttpOperation, jsonAnswer } from '../common/operation.ts';
+import { InSession, wholeNumber } from '../common/path-schemas.ts';
+
+const SavedPlan = z.object({
+  plan: Plan.describe('The merged plan; the daemon applies it at its next check.'),
+  taken: z.array(z.string()).describe('Changes that were accepted, one sentence each.'),
+  ignored: z.array(z.string()).describe('Changes that were not, and why.'),
+});
+
+const FieldChange = z.object({
+  step: z.string().nullable().describe('Id of the step; null: a field of the plan.'),
+  description: z.string().nullable(),
+  field: z.string().describe('"step" if the whole step was added (`from` is null) or removed (`to` is null).'),
+  from: z.unknown(),
+  to: z.unknown(),
+});
+
+const HistoryEntry = z.object({
+  event: z.int().describe('Its seq in the event log.'),
+  at: z.string().describe('ISO 8601, UTC.'),
+  by: Actor,
+  from: z.int().describe('The revision before it.'),
+  to: z.int().describe('The revision after it; the same if nothing was accepted.'),
+  what: z.array(z.string()).describe('What changed, one sentence each.'),
+});
+
+const PlanHistory = z.object({
+  plan: z.string().describe('Id of the plan.'),
+  revision: z.int(),
+  versions: z.array(HistoryEntry.extend({ changes: z.array(FieldChange) })).describe('Oldest first.'),
+  complete: z.boolean().describe('False if there are more changes than these 500, the newest.'),
+});
+
+const PlanDiff = z.object({
+  plan: z.string(),
+  from: z.int(),
+  to: z.int(),
+  changes: z.array(FieldChange),
+  deeds: z.array(HistoryEntry).describe('The changes in between, oldest first.'),
+});
+
+const Revision = wholeNumber(1, 9_999_999_999);
+/** Changes that a history has at most. */
+const MAX_VERSIONS = 500;
+
+/** The answer of a save has the revision that it was merged with, and the name of the save after it. */
+const PLAN_TAG = /^"(.+)\.(\d{1,15})(?:\.([0-9a-f]{16}))?"$/;
+const planTag = ({ id, revision }: Pick<Plan, 'id' | 'revision'>, save?: string): string =>
+  `"${[id, revision, ...(save === undefined ? [] : [save])].join('.')}"`;
+
+/** The plan of a session, which can be edited, and its earlier versions. */
+export const PLAN_OPERATIONS: readonly HttpOperation[] = [
+  defineOperation({
+    ...{ method: 'get', path: '/api/sessions/{session}/plan', id: 'getPlan', params: InSession },
+    summary: 'The plan from the event log; its ETag is "<plan id>.<revision>"',
+    query: z.strictObject({
+      revision: Revision.optional().describe('The plan as it was at this revision; by default as it is now.'),
+    }),
+    answers: { 200: { describe: 'As in plan.json.', schema: Plan } },
+    problems: [404],
+    async run({ client, params, query: { revision } }) {
+      if (revision !== undefined) {
+        const { history, planAtRevision } = await readHistory(client, params.session);
+        const old = revision <= history.plan.revision ? planAtRevision(history, revision) : undefined;
+        if (old) return jsonAnswer(old, 200, { etag: planTag(old) });
+        throw new HttpProblem(404, {
+          wanted: `a revision from 1 to ${history.plan.revision}`,
+          came: String(revision),
+          todo: 'GET /api/sessions/{session}/plan/history lists them.',
+        });
+      }
+      const { plan } = (await client.show(params.session)).session;
+      if (plan) return jsonAnswer(plan, 200, { etag: planTag(plan) });
+      throw noPlan(params.session);
+    },
+  }),
+  defineOperation({
+    ...{ method: 'put', path: '/api/sessions/{session}/plan', id: 'savePlan', params: InSession },
+    summary: 'Save an edited plan; it is merged with changes since its revision',
+    headers: z.object({
+      'if-match': z
+        .string()
+        .regex(PLAN_TAG, 'expected an ETag of this plan, such as "<plan id>.<revision>"')
+        .optional()
+        .describe(
+          'ETag of the answer that the edit started from. 412 only if another plan is current; edits of the same plan are merged.',
+        ),
+    }),
+    body: EditedPlan,
+    answers: { 200: { describe: 'Which changes were accepted and which were not.', schema: SavedPlan } },
+    problems: [404, 409, 412, 422],
+    async run({ client, params, headers, body, raw }) {
+      const [, id, revision, save] = PLAN_TAG.exec(headers['if-match'] ?? '') ?? [];
+      if (id !== undefined && body.id !== undefined && body.id !== id)
+        throw new HttpProblem(412, {
+          wanted: `an edit of one plan (If-Match has ${id})`,
+          came: `one of ${body.id}`,
+          todo: 'Read the plan again.',
+        });
+      const base = id === undefined ? {} : { id, revision: Number(revision) };
+      const text = JSON.stringify({ ...Object(raw), ...base });
+      const { save: unread, ...answer } = await client.savePlan(params.session, text, save);
+      return jsonAnswer(answer, 200, { etag: planTag(answer.plan, unread) });
+    },
+  }),
+  defineOperation({
+    ...{ method: 'get', path: '/api/sessions/{session}/plan/history', id: 'getPlanHistory', params: InSession },
+    summary: 'The changes of the current plan, else of the last one, and who made them',
+    answers: { 200: { describe: 'As agentctl plan history, with the fields that changed.', schema: PlanHistory } },
+    problems: [404],
+    async run({ client, params }) {
+      const { history, listPlanVersions } = await readHistory(client, params.session);
+      const { plan, deeds } = history;
+      const versions = listPlanVersions(history, MAX_VERSIONS);
+      return jsonAnswer({
+        ...{ plan: plan.id, revision: plan.revision, versions },
+        complete: deeds.length === versions.length,
+      });
+    },
+  }),
+  defineOperation({
+    ...{ method: 'get', path: '/api/sessions/{session}/plan/diff', id: 'diffPlan', params: InSession },
+    summary: 'What differs between two revisions of the plan',
+    query: z.strictObject({
+      from: Revision.optional().describe('By default the one before the last change.'),
+      to: Revision.optional().describe('By default the current one.'),
+    }),
+    answers: { 200: { describe: 'As agentctl plan diff --json.', schema: PlanDiff } },
+    problems: [404, 422],
+    async run({ client, params, query: { from, to } }) {
+      const { history, diffPlanRevisions } = await readHistory(client, params.session);
+      return jsonAnswer(diffPlanRevisions(history, from, to));
+    },
+  }),
+];
+
+async function readHistory(client: Client, session: string) {
+  const { buildPlanHistory, ...rest } = await import('../../../client/inspect/plan-history.ts');
+  const name = basename(client.folder(session));
+  const events: Event[] = [];
+  for await (const { event } of client.events(session)) events.push(event);
+  const history = buildPlanHistory(name, events);
+  if (!history) throw noPlan(session);
+  return { history, ...rest };
+}
+
+const noPlan = (session: string): HttpProblem =>
+  new HttpProblem(404, {
+    ...{ wanted: 'a plan', came: `none in ${session}` },
+    todo: 'Send a message: a task makes a plan.',
+  });

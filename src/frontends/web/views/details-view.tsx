@@ -1,0 +1,157 @@
+import { requestJson } from '../data/api.ts';
+import { hrefOf } from '../data/overview.ts';
+import { openSession } from '../data/session.ts';
+import { FOCUSABLE } from '../text/markdown.tsx';
+import { formatCost, formatNumber, words } from '../text/wording.ts';
+import { Notice, PageHeader, Table, Unfold, useAnswer } from './controls.tsx';
+
+type UsageTotal = { calls: number; tokens: number; cost: number; unpriced: number };
+
+/** What the page uses of `GET /api/usage`. */
+type Usage = {
+  sessions: ReadonlyArray<UsageTotal & { session: string; removed_events: number; problem: string | null }>;
+  days: ReadonlyArray<UsageTotal & { day: string }>;
+  total: UsageTotal;
+};
+
+/** What the page uses of `GET /api/settings`. */
+type Settings = { settings: ReadonlyArray<{ name: string; value: unknown; from: string }>; faults: readonly string[] };
+
+/** What the model calls came to, and the settings in force with the file of each. */
+export function DetailsView({ session }: { session?: string }) {
+  return (
+    <section class="view" aria-label={words.value.keys.details} {...FOCUSABLE}>
+      <UsageTables session={session} />
+      <SettingsTable session={session} />
+    </section>
+  );
+}
+
+/** Those of the workspace, as a page of its own. */
+export function DetailsPage() {
+  const { keys } = words.value;
+  return (
+    <main class="session" aria-label={keys.details}>
+      <PageHeader title={keys.details} />
+      <DetailsView />
+    </main>
+  );
+}
+
+const ofSession = (session: string | undefined): string =>
+  session === undefined ? '' : `?session=${encodeURIComponent(session)}`;
+
+function UsageTables({ session }: { session: string | undefined }) {
+  const { usage, noCalls, usageColumns, periods, notCounted, removedEvents } = words.value;
+  const path = `/api/usage${ofSession(session)}`;
+  const { run, rest } = openSession.value?.view ?? {};
+  const spent = (run?.spent ?? rest?.spent)?.tokens;
+  const { value, problem } = useAnswer<Usage>((signal) => requestJson(path, { signal }), [path, spent]);
+  const called = value?.sessions.filter(({ calls }) => calls > 0).sort((a, b) => b.tokens - a.tokens) ?? [];
+  return (
+    <>
+      <h2>{usage}</h2>
+      {problem !== undefined && <Notice isProblem>{problem}</Notice>}
+      {value?.total.calls === 0 && <p class="quiet">{noCalls}</p>}
+      {value && value.total.calls > 0 && (
+        <>
+          <dl class="tiles">
+            {[
+              [usageColumns.calls, formatNumber(value.total.calls)],
+              [usageColumns.tokens, formatNumber(value.total.tokens)],
+              [usageColumns.cost, costText(value.total)],
+            ].map(([name, text]) => (
+              <div key={name}>
+                <dt>{name}</dt>
+                <dd>{text}</dd>
+              </div>
+            ))}
+          </dl>
+          <UsageTable head={periods.day} rows={value.days.map((one) => ({ ...one, name: one.day })).reverse()} />
+          {(session === undefined || called.length > 1) && (
+            <UsageTable
+              head={periods.session}
+              rows={called.map((one) => ({ ...one, name: one.session, href: hrefOf(one.session) }))}
+            />
+          )}
+        </>
+      )}
+      {value?.sessions.map(({ session: name, problem: why, removed_events: count }) => (
+        <>
+          {why !== null && <Notice isProblem>{notCounted(name, why)}</Notice>}
+          {count > 0 && <p class="quiet">{notCounted(name, removedEvents(count))}</p>}
+        </>
+      ))}
+    </>
+  );
+}
+
+/** The bar is the share of the most. */
+function UsageTable({
+  head,
+  rows,
+}: {
+  head: string;
+  rows: ReadonlyArray<UsageTotal & { name: string; href?: string }>;
+}) {
+  const most = Math.max(1, ...rows.map(({ tokens }) => tokens));
+  return (
+    <Table
+      head={[head, ...Object.values(words.value.usageColumns)]}
+      numbersFrom={1}
+      rows={rows.map(({ name, href, ...sums }) => ({
+        key: name,
+        cells: [
+          <>
+            {href === undefined ? name : <a href={href}>{name}</a>}
+            <svg class="bar" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">
+              <rect width={(100 * sums.tokens) / most} height="1" />
+            </svg>
+          </>,
+          sums.calls,
+          formatNumber(sums.tokens),
+          costText(sums),
+        ],
+      }))}
+    />
+  );
+}
+
+function costText({ calls, cost, unpriced }: UsageTotal): string {
+  const { unknownCost, unpriced: more } = words.value;
+  if (unpriced === calls) return unknownCost;
+  return unpriced === 0 ? formatCost(cost) : `${formatCost(cost)} ${more(unpriced)}`;
+}
+
+function SettingsTable({ session }: { session: string | undefined }) {
+  const { settings: title, defaults } = words.value;
+  const path = `/api/settings${ofSession(session)}`;
+  const { value, problem } = useAnswer<Settings>((signal) => requestJson(path, { signal }), [path]);
+  const set = value?.settings.filter(({ from }) => from !== 'default') ?? [];
+  const others = value?.settings.filter(({ from }) => from === 'default') ?? [];
+  return (
+    <>
+      <h2>{title}</h2>
+      {problem !== undefined && <Notice isProblem>{problem}</Notice>}
+      {value?.faults.map((fault) => (
+        <Notice isProblem key={fault}>
+          {fault}
+        </Notice>
+      ))}
+      {set.length > 0 && <SettingRows rows={set} />}
+      {others.length > 0 && <Unfold summary={defaults(others.length)}>{() => <SettingRows rows={others} />}</Unfold>}
+    </>
+  );
+}
+
+function SettingRows({ rows }: { rows: Settings['settings'] }) {
+  return (
+    <Table
+      head={Object.values(words.value.settingColumns)}
+      rows={rows.map(({ name, value, from }) => ({
+        key: name,
+        cells: [<code>{name}</code>, <code>{typeof value === 'string' ? value : JSON.stringify(value)}</code>, from],
+      }))}
+    />
+  );
+}

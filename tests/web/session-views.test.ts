@@ -1,0 +1,214 @@
+import * as fs from 'node:fs';
+import { expect } from 'vitest';
+import type { Plan } from '../../src/protocol/session/plan.ts';
+import { ask } from '../http/serving.ts';
+import { eventually, expectAccessible, useBrowser } from './page-desk.ts';
+
+const webTest = useBrowser();
+const shell = (command: string) => [{ id: 'c', name: 'shell', args: JSON.stringify({ command }) }];
+const DOT = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+const HOSTILE = '<script>window.pwn=1</script><img src=x onerror="window.pwn=1">';
+
+webTest(
+  'files go with a message by button, drop and paste; those of work/ are listed, shown as text or pixels, and saved',
+  [{ text: 'Seen. [Done]' }],
+  async (desk) => {
+    await desk.startDaemon();
+    const page = await desk.open({ hash: '#/new' });
+    const attached = page.getByRole('list', { name: 'Attached files' });
+    const file = (name: string, text: string) => ({ name, mimeType: 'text/html', buffer: Buffer.from(text) });
+    await page.locator('input[type=file]').setInputFiles([file('.hidden', 'x'), file('<b>.html', HOSTILE)]);
+    for (const [target, type, field] of [
+      ['document.body', 'drop', 'dataTransfer'],
+      ['document.querySelector("textarea")', 'paste', 'clipboardData'],
+    ])
+      await page.evaluate(`{
+        const ${field} = new DataTransfer();
+        ${field}.items.add(new File(['by ${type}'], '${type}.txt'));
+        const Kind = { drop: DragEvent, paste: ClipboardEvent }.${type};
+        ${target}.dispatchEvent(new Kind('${type}', { ${field}, bubbles: true, cancelable: true }));
+      }`);
+    await eventually(() => attached.locator('.name').allTextContents()).toEqual([
+      ...['.hidden', '<b>.html', 'drop.txt', 'paste.txt'],
+    ]);
+    await page.getByLabel('Name of the session').fill('demo');
+    await page.getByLabel('Task').fill('Look at them');
+    await page.keyboard.press('Enter');
+    await attached.getByRole('alert').getByText('does not begin with a dot').waitFor();
+    await expectAccessible(page);
+    await page.getByRole('button', { name: 'Remove .hidden' }).press('Enter');
+    await page.getByLabel('Task').press('Enter');
+
+    const log = page.getByRole('log');
+    await log.getByRole('link', { name: 'uploads/drop.txt' }).waitFor();
+    await log.getByText('Reply: Done').waitFor();
+    await eventually(() => attached.count()).toBe(0);
+    await log.getByRole('link', { name: 'uploads/<b>.html' }).press('Enter');
+    const files = page.getByRole('region', { name: 'Files' });
+    await files.locator('pre').getByText(HOSTILE, { exact: true }).waitFor();
+
+    const work = `${desk.on.session('demo')}/work`;
+    fs.writeFileSync(`${work}/dot.png`, Buffer.from(DOT, 'base64'));
+    fs.writeFileSync(`${work}/page.png`, HOSTILE);
+    fs.writeFileSync(`${work}/data.bin`, Buffer.from([0, 1, 2, 255]));
+    fs.writeFileSync(`${work}/long.txt`, '好'.repeat(100_000));
+    fs.writeFileSync(`${work}/empty`, '');
+    fs.symlinkSync('/etc/passwd', `${work}/link`);
+    await page.locator('h1').first().click();
+    await page.keyboard.press('t');
+    await log.waitFor();
+    await page.keyboard.press('f');
+    await files.getByRole('link', { name: 'uploads' }).waitFor();
+    expect(await files.locator('tbody tr').allTextContents()).toEqual([
+      expect.stringMatching(/^uploadsFolder/),
+      ...[/^data\.bin4 bytes/, /^dot\.png70 bytes/, /^empty0 bytes/, /^linkLink, not followed/, /^long\.txt300 kB/].map(
+        (text) => expect.stringMatching(text),
+      ),
+      expect.stringMatching(/^page\.png/),
+    ]);
+    expect(await files.getByRole('link', { name: 'link' }).count()).toBe(0);
+    await expectAccessible(page);
+
+    const show = async (name: string) => {
+      await page.goto(`${desk.url}/#/s/demo/files`);
+      await files.getByRole('link', { name, exact: true }).press('Enter');
+      await files.getByRole('button', { name: 'Download' }).waitFor();
+    };
+    await show('dot.png');
+    await eventually(() => page.evaluate(`document.querySelector('.view img')?.naturalWidth`)).toBe(1);
+    await show('page.png');
+    await files.locator('pre').getByText(HOSTILE, { exact: true }).waitFor();
+    await show('empty');
+    await files.getByText('This file is empty.').waitFor();
+    await show('long.txt');
+    await files.getByText('The first 262 kB of 300 kB.').waitFor();
+    expect(await files.locator('pre').textContent()).toMatch(/^好{87381}$/);
+    await expectAccessible(page);
+    await show('data.bin');
+    await files.getByText('No preview').waitFor();
+    const [saved] = await Promise.all([
+      page.waitForEvent('download'),
+      files.getByRole('button', { name: 'Download' }).press('Enter'),
+    ]);
+    expect([saved.suggestedFilename(), fs.readFileSync(await saved.path())]).toEqual([
+      'data.bin',
+      Buffer.from([0, 1, 2, 255]),
+    ]);
+    await page.goto(`${desk.url}/#/s/demo/files/nothing`);
+    await files.getByRole('alert').getByText('existing file').waitFor();
+    expect(await page.evaluate('window.pwn ?? null')).toBeNull();
+    expect(await page.locator('iframe, object, embed').count()).toBe(0);
+  },
+);
+
+webTest(
+  'notes, the versions of a plan and the way back to one, undo, usage, settings, pins and search; a daemon that ends and is back',
+  [
+    { text: '[Step] One', calls: shell('true') },
+    { text: 'Did it. [Done]', hang: 'before' },
+    { text: 'x', hang: 'before' },
+    { text: 'y', hang: 'before' },
+    { text: 'z', hang: 'before' },
+  ],
+  async (desk) => {
+    desk.on.config({ limits: { minutes: 7 } });
+    const daemon = await desk.startDaemon();
+    const api = (method: string, path: string, body?: object) => ask(desk.url, desk.token, method, path, { body });
+    await api('POST', '/api/sessions/demo/messages', { text: 'Do it' });
+    const page = await desk.open({ hash: '#/s/demo' });
+    const plan = page.getByRole('region', { name: 'Plan' });
+    await desk.model.arrived(2);
+    await plan.getByLabel('New step').fill('Two');
+    await page.keyboard.press('Enter');
+    await plan.locator('summary', { hasText: 'Two' }).press('Enter');
+    await plan.getByRole('button', { name: 'Notes' }).press('Enter');
+    await plan.getByLabel('Notes').fill('Mind the gap');
+    await page.keyboard.press('Enter');
+    await plan.locator('dd').getByText('Mind the gap').waitFor();
+
+    // A step that waits for one that is not there: the server says so with each edit.
+    const now = async () => (await api('GET', '/api/sessions/demo/plan')).json as unknown as Plan;
+    await eventually(async () => (await now()).steps[1]?.notes).toBe('Mind the gap');
+    const { steps, ...rest } = await now();
+    const left = [steps[0], { description: 'Three', needs: ['nowhere'] }];
+    await api('PUT', '/api/sessions/demo/plan', { ...rest, steps: left });
+    await eventually(() => plan.locator('.description').allTextContents()).toEqual(['One', 'Three']);
+    await page.locator('h1').first().click();
+    await page.keyboard.press('v');
+    const versions = page.getByRole('region', { name: 'Versions' });
+    const withNotes = versions.getByRole('listitem').filter({ hasText: 'Notes: Mind the gap' }).last();
+    await versions.getByText('Removed: Two').waitFor();
+    await withNotes.locator('..').locator('..').locator('summary').press('Enter');
+    await versions.getByText('Changed since then').waitFor();
+    await expectAccessible(page);
+    await versions.getByRole('button', { name: /^Restore version/ }).press('Enter');
+    await versions.getByText(/^Saved: .*was added: Two/).waitFor();
+    await eventually(async () => (await now()).steps.map(({ description, notes }) => [description, notes])).toEqual([
+      ['One', undefined],
+      ['Two', 'Mind the gap'],
+    ]);
+    expect(await versions.getByText(/^Not taken over/).count()).toBe(0);
+
+    const again = await now();
+    await api('PUT', '/api/sessions/demo/plan', { ...again, steps: [...again.steps, left[1]] });
+    await page.keyboard.press('t');
+    await plan.locator('summary', { hasText: 'Three' }).waitFor();
+    await plan.locator('summary', { hasText: 'Two' }).press('Enter');
+    await plan.getByRole('button', { name: 'Notes' }).press('Enter');
+    await plan.getByLabel('Notes').fill('');
+    await page.keyboard.press('Enter');
+    await plan.getByText(/^Not taken over: .*names nowhere in "needs"/).waitFor();
+    await eventually(async () => (await now()).steps[1]?.notes).toBeUndefined();
+
+    desk.model.release();
+    await plan.locator('summary', { hasText: 'One' }).getByText('completed').waitFor();
+    await desk.model.arrived(3);
+    // What has begun stays, whatever version is restored: at the first there was no step.
+    await page.locator('h1').first().click();
+    await page.keyboard.press('v');
+    await versions.locator('.versions > li').last().locator('summary').press('Enter');
+    await versions.getByRole('button', { name: 'Restore version 1' }).press('Enter');
+    await eventually(async () => (await now()).steps.map((it) => [it.description, it.status])).toEqual([
+      ['One', 'completed'],
+      ['Two', 'running'],
+    ]);
+    await page.locator('h1').first().click();
+    await page.keyboard.press('t');
+    await plan.getByRole('button', { name: 'Undo last step' }).press('Enter');
+    await eventually(() => JSON.stringify(desk.on.events('demo'))).toContain('"command":"undo"');
+    desk.model.release();
+    await plan.locator('summary', { hasText: 'One' }).getByText('completed').waitFor({ state: 'detached' });
+
+    daemon.process.kill('SIGKILL');
+    await page.getByText('No daemon is running.').waitFor();
+    await desk.startDaemon();
+    await page.getByText('No daemon is running.').waitFor({ state: 'detached' });
+    await page.getByRole('log').getByText('The daemon restarted').waitFor();
+
+    await page.locator('h1').first().click();
+    await page.keyboard.press('u');
+    const details = page.getByRole('region', { name: 'Usage and settings' });
+    await details.getByRole('row', { name: /^limits\.minutes 7 agentd\.json$/ }).waitFor();
+    await details.getByText(/^Defaults/).press('Enter');
+    await expectAccessible(page);
+    await page.getByRole('link', { name: 'Usage and settings' }).press('Enter');
+    await details.getByRole('row', { name: /^demo [2-9] / }).waitFor();
+    await expectAccessible(page);
+
+    const list = page.getByRole('navigation', { name: 'Sessions' });
+    await list.getByRole('button', { name: 'Pin demo' }).press('Enter');
+    await page.reload();
+    await list.getByRole('region', { name: 'Pinned' }).getByRole('link', { name: 'demo' }).waitFor();
+    await list.getByRole('searchbox').fill('running DEM');
+    await list.getByRole('link', { name: 'demo' }).waitFor();
+    await list.getByRole('searchbox').fill('running dam');
+    await list.getByText('No session matches.').waitFor();
+    await expectAccessible(page);
+
+    const devtools = await page.context().newCDPSession(page);
+    expect((await devtools.send('Page.getAppManifest')).errors).toEqual([]);
+    // Nothing else stands in the way: a browser of a test is private.
+    const { installabilityErrors } = await devtools.send('Page.getInstallabilityErrors');
+    expect(installabilityErrors.map(({ errorId }) => errorId)).toEqual(['in-incognito']);
+  },
+);
