@@ -103,6 +103,12 @@ webTest(
       'script:not([src="/app.js"]), iframe, img, style, svg, link:not([href="/app.css"], [href="/icon.svg"], [href="/app.webmanifest"]), base, object, embed, video, math, template, meta[http-equiv], [onerror], [onload], [onfocus], [ontoggle], form[action]';
     expect(await page.locator(bad).count()).toBe(0);
     expect(await page.evaluate('window.pwn ?? null')).toBeNull();
+    await page.goto(`${desk.url}/#/s/demo/versions`);
+    await page.getByRole('region', { name: 'Versions' }).getByText('gnp.exe').last().waitFor();
+    expect(await page.locator(bad).count()).toBe(0);
+    expect(await page.evaluate('window.pwn ?? null')).toBeNull();
+    await page.goto(`${desk.url}/#/s/demo`);
+    await page.getByText('gnp.exe').last().waitFor();
     const links = await page
       .locator('.transcript a')
       .evaluateAll((all) => all.map((one) => one.getAttribute('href') ?? ''));

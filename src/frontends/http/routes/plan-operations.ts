@@ -67,7 +67,8 @@ export const PLAN_OPERATIONS: readonly HttpOperation[] = [
     problems: [404],
     async run({ client, params, query: { revision } }) {
       if (revision !== undefined) {
-        const { history, planAtRevision } = await readHistory(client, params.session);
+        const { planAtRevision } = await import('../../../client/inspect/plan-history.ts');
+        const history = await readHistory(client, params.session);
         const old = revision <= history.plan.revision ? planAtRevision(history, revision) : undefined;
         if (old) return jsonAnswer(old, 200, { etag: planTag(old) });
         throw new HttpProblem(404, {
@@ -116,7 +117,8 @@ export const PLAN_OPERATIONS: readonly HttpOperation[] = [
     answers: { 200: { describe: 'As agentctl plan history, with the fields that changed.', schema: PlanHistory } },
     problems: [404],
     async run({ client, params }) {
-      const { history, listPlanVersions } = await readHistory(client, params.session);
+      const { listPlanVersions } = await import('../../../client/inspect/plan-history.ts');
+      const history = await readHistory(client, params.session);
       const { plan, deeds } = history;
       const versions = listPlanVersions(history, MAX_VERSIONS);
       return jsonAnswer({
@@ -135,20 +137,20 @@ export const PLAN_OPERATIONS: readonly HttpOperation[] = [
     answers: { 200: { describe: 'As agentctl plan diff --json.', schema: PlanDiff } },
     problems: [404, 422],
     async run({ client, params, query: { from, to } }) {
-      const { history, diffPlanRevisions } = await readHistory(client, params.session);
-      return jsonAnswer(diffPlanRevisions(history, from, to));
+      const { diffPlanRevisions } = await import('../../../client/inspect/plan-history.ts');
+      return jsonAnswer(diffPlanRevisions(await readHistory(client, params.session), from, to));
     },
   }),
 ];
 
 async function readHistory(client: Client, session: string) {
-  const { buildPlanHistory, ...rest } = await import('../../../client/inspect/plan-history.ts');
+  const { buildPlanHistory } = await import('../../../client/inspect/plan-history.ts');
   const name = basename(client.folder(session));
   const events: Event[] = [];
   for await (const { event } of client.events(session)) events.push(event);
   const history = buildPlanHistory(name, events);
   if (!history) throw noPlan(session);
-  return { history, ...rest };
+  return history;
 }
 
 const noPlan = (session: string): HttpProblem =>
