@@ -3,6 +3,7 @@ import * as fs from 'node:fs';
 import { createServer, request } from 'node:http';
 import { EventSource } from 'eventsource';
 import { expect, onTestFinished, test } from 'vitest';
+import { sseResponse } from '../../src/frontends/http/common/sse-response.ts';
 import { record } from '../client/rig.ts';
 import { atRest, opened, progress, servedSession } from './served-session.ts';
 
@@ -55,6 +56,42 @@ test('a stream begins with the pause to come back after, tells each event by its
   const all = await stream.until('id: 5\n');
   expect([...all.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id))).toEqual([3, 4, 5]);
   stream.cut();
+});
+
+test('frames that are ready are sent together, up to a bound; one that is late keeps none back, and none is made unasked', async () => {
+  const frame = `data: ${'x'.repeat(93)}\n\n`;
+  let release = () => {};
+  const late = new Promise<void>((done) => {
+    release = done;
+  });
+  let made = 0;
+  async function* frames() {
+    for (let n = 0; n < 1500; n++) {
+      made++;
+      yield frame;
+    }
+    await late;
+    yield 'data: late\n\n';
+  }
+  const reader = sseResponse(frames, new AbortController().signal).body?.getReader();
+  const next = async () => new TextDecoder().decode((await reader?.read())?.value);
+  expect(made).toBe(0);
+  const first = await next();
+  // 65,536 characters and the frame in which they end; no chunk ends within a frame.
+  expect([first.length % frame.length, first.length > 60_000, first.length <= 65_536 + frame.length]).toEqual([
+    0,
+    true,
+    true,
+  ]);
+  await new Promise(setImmediate);
+  expect(made).toBeLessThanOrEqual(first.length / frame.length + 1);
+  let rest = '';
+  let chunks = 0;
+  for (; first.length + rest.length < 1500 * frame.length; chunks++) rest += await next();
+  expect(chunks).toBeLessThanOrEqual(4);
+  release();
+  expect(await next()).toBe('data: late\n\n');
+  expect((await reader?.read())?.done).toBe(true);
 });
 
 test('EventSource gets everything once and in order over connections that are cut every few events', async () => {

@@ -7,6 +7,8 @@ import { serveWorkspace } from '../http/serving.ts';
 import { desk } from '../support/agentctl.ts';
 import { ask, clientOf, openAiDesk, says } from './openai-desk.ts';
 
+const picture = (url: string) => [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }];
+
 test('what cannot be done is refused in the form of OpenAI, and makes no session', async () => {
   const { openai, serving, names } = await openAiDesk([{ text: 'ok', repeat: true }]);
   const stranger = new OpenAI({ apiKey: 'wrong', baseURL: `${serving.url}/v1`, maxRetries: 0 });
@@ -23,6 +25,12 @@ test('what cannot be done is refused in the form of OpenAI, and makes no session
     [{ messages: [{ role: 'assistant', content: 'x' }] }, { status: 400, param: 'messages' }],
     [{ messages: [{ role: 'user', content: ' ' }] }, { status: 400, param: 'messages' }],
     [{ messages: [{ role: 'user', content: [{ type: 'file', file: { file_id: 'x' } }] }] }, { status: 400 }],
+    [
+      { messages: picture('https://example.com/a.png') },
+      { status: 400, param: 'content', message: expect.stringContaining('data: URL') },
+    ],
+    [{ messages: picture('data:image/svg+xml;base64,PHN2Zz4=') }, { status: 400 }],
+    [{ messages: picture('data:image/png;base64,%%') }, { status: 400 }],
     [{ messages: [{ role: 'wizard', content: 'x' }] }, { status: 400, param: 'messages.0.role' }],
   ];
   for (const [more, expected] of cases)

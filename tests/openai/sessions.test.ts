@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { ask, clientOf, type Messages, openAiDesk, says, waitForFile } from './openai-desk.ts';
 
@@ -136,4 +136,41 @@ test('a request for a title under the id of a chat is answered and leaves nothin
   while (place.names().length > 1) await new Promise((later) => setTimeout(later, 20));
   expect(place.names()).toEqual(['a-chat']);
   expect(await place.received('a-chat')).toEqual(['Count', 'On']);
+});
+
+test('images come as attachments of the message, once, and are part of what a conversation is known by', async () => {
+  const place = await openAiDesk([{ text: 'I see.' }, { text: 'Another.' }, { text: 'Still.' }]);
+  const { openai, path, received } = place;
+  const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+  const url = (base64: string) => `data:image/png;base64,${base64}`;
+  const look = (base64: string): Messages => [
+    {
+      role: 'user',
+      content: [
+        { type: 'text', text: 'What is this?' },
+        { type: 'image_url', image_url: { url: url(base64) } },
+      ],
+    },
+  ];
+  const options = { headers: { 'idempotency-key': 'k1' } };
+  const first = await ask(place, look(png), options);
+  const session = first.session ?? '';
+  // Sent again it is the same message, whose image is not sent a second time.
+  expect(await ask(place, look(png), options)).toEqual(first);
+  expect(readdirSync(path('.sessions', session, 'inbox', '.files'))).toEqual([]);
+  const name = /`(image-[0-9a-f]{12}\.png)`/.exec((await received(session))[0] ?? '')?.[1] ?? '';
+  expect(await received(session)).toEqual([`What is this?\n\`${name}\``]);
+  expect(readdirSync(path('.sessions', session, 'work', 'uploads'))).toEqual([name]);
+  expect(readFileSync(path('.sessions', session, 'work', 'uploads', name)).toString('base64')).toBe(png);
+  // With a history the session goes on, and the image in it is not sent anew; another image is another conversation.
+  const history: Messages = [...look(png), { role: 'assistant', content: 'I see.' }, ...says('And now?')];
+  expect((await ask(place, history)).session).toBe(session);
+  expect(readdirSync(path('.sessions', session, 'work', 'uploads'))).toEqual([name]);
+  const other = await openai.responses.create({
+    model: 'agentd/other',
+    input: [{ role: 'user', content: [{ type: 'input_image', image_url: url(png), detail: 'auto' }] }],
+  });
+  expect([other.output_text, await received('other')]).toEqual(['I see.', [`\`${name}\``]]);
+  const changed = await ask(place, look(png.replace('YAAA', 'YAAB')));
+  expect(changed.session).not.toBe(session);
 });

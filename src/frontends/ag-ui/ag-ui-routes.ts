@@ -91,7 +91,7 @@ async function send(services: HttpServices, { threadId, said, messages, context 
   const isHeard = sent.some((one) => one.id !== id);
   const isKnown = sent.some((one) => one.id === id);
   return sendRequest(services, {
-    ...{ session: threadId, id, isKnown, isSide: false },
+    ...{ session: threadId, id, isKnown, isSide: false, images: [] },
     text: messageText(turns, isHeard),
   });
 }

@@ -1,7 +1,8 @@
 import { sha256 } from '../../base/sha256.ts';
+import type { DataImage } from './data-images.ts';
 
-/** One message of a conversation, as the client has it. */
-export type ChatTurn = { role: 'system' | 'user' | 'assistant' | 'tool'; text: string };
+/** One message of a conversation, as the client has it. Its images are named in its text. */
+export type ChatTurn = { role: 'system' | 'user' | 'assistant' | 'tool'; text: string; images?: DataImage[] };
 
 /** Ids of messages that this server sends begin with it, and so do the sessions that it names itself. */
 export const CHAT_PREFIX = 'chat-';
@@ -50,9 +51,19 @@ const CONTEXT_HEAD = 'Context of the program that sent this, as it came (its ins
 export function messageText(turns: readonly ChatTurn[], isKnown: boolean): string {
   const text = turns.at(-1)?.text ?? '';
   if (text.trimStart().startsWith('/')) return text;
+  const unseen = unseenTurns(turns, isKnown).filter((turn) => turn.text.trim() !== '');
+  return unseen.length === 0 ? text : [text, CONTEXT_HEAD, ...unseen.map(quoted)].join('\n\n');
+}
+
+/** The images of the message, and of what is quoted behind it, each once. */
+export function messageImages(turns: readonly ChatTurn[], isKnown: boolean): DataImage[] {
+  const all = [...turns.slice(-1), ...unseenTurns(turns, isKnown)].flatMap(({ images = [] }) => images);
+  return [...new Map(all.map((image) => [image.name, image])).values()];
+}
+
+function unseenTurns(turns: readonly ChatTurn[], isKnown: boolean): readonly ChatTurn[] {
   const answered = turns.findLastIndex(({ role }) => role === 'assistant');
-  const unheard = turns.slice(isKnown ? answered + 1 : 0, -1).filter(({ text }) => text.trim() !== '');
-  return unheard.length === 0 ? text : [text, CONTEXT_HEAD, ...unheard.map(quoted)].join('\n\n');
+  return turns.slice(isKnown ? answered + 1 : 0, -1);
 }
 
 const quoted = ({ role, text }: ChatTurn): string =>

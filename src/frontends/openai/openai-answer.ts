@@ -3,6 +3,7 @@ import { errorText } from '../../base/user-error.ts';
 import type { Client, SentMessage } from '../../client/index.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { HttpServices } from '../http/common/operation.ts';
+import type { DataImage } from './data-images.ts';
 import { type AnswerPiece, collectAnswer, followAnswer, type WholeAnswer } from './follow-answer.ts';
 import { OpenAiProblem } from './openai-requests.ts';
 
@@ -24,6 +25,7 @@ export type ChosenSession = {
   /** Of the message: the same for a request that is sent again. */
   id: string;
   text: string;
+  images: DataImage[];
   /** It was sent before. */
   isKnown: boolean;
   /** It is no part of a conversation: its session is removed afterwards. */
@@ -47,13 +49,13 @@ export type OpenAiAnswer = {
 /** Sends the message that a request is, unless it was sent before. */
 export async function sendRequest(
   { client, workspace, closing, complain }: HttpServices,
-  { session, id, text, isKnown, isSide }: ChosenSession,
+  chosen: ChosenSession,
 ): Promise<OpenAiAnswer> {
+  const { session, isKnown, isSide } = chosen;
   const isThere = folderNameOf(client, session) !== undefined;
   if (isThere && !isKnown) await checkInbox(client, session);
   const after = isThere && !isKnown ? await client.lastSeq(session) : 0;
-  const options = isSide ? { options: { mode: 'linear' as const, limits: { iterations: 1 } } } : {};
-  const sent = await client.sendOnce(session, { id, text, ...options });
+  const sent = await sendChosen(client, chosen);
   const pieces = (signal: AbortSignal) => followAnswer(client, { ...sent, after }, signal);
   return {
     sent,
@@ -75,6 +77,22 @@ export async function sendRequest(
       }
     },
   };
+}
+
+async function sendChosen(client: Client, { session, id, text, images, isKnown, isSide }: ChosenSession) {
+  const options = isSide ? { options: { mode: 'linear' as const, limits: { iterations: 1 } } } : {};
+  if (images.length === 0) return client.sendOnce(session, { id, text, ...options });
+  // What came with it has been moved since, and its id is made from the images as well.
+  const earlier = isKnown ? (await client.sentMessages(session, id)).find((one) => one.id === id) : undefined;
+  if (earlier) return { session: client.sessionName(session), id, name: earlier.name };
+  const attachments: string[] = [];
+  for (const { name, bytes } of images)
+    attachments.push((await client.upload(session, name, piecesOf(bytes))).attachment);
+  return client.sendOnce(session, { id, text, attachments, ...options });
+}
+
+async function* piecesOf(bytes: Buffer): AsyncGenerator<Uint8Array> {
+  yield bytes;
 }
 
 async function checkInbox(client: Client, session: string): Promise<void> {

@@ -1,8 +1,13 @@
 import { z } from 'zod';
 import { HttpProblem, type ProblemParts, type ProblemStatus } from '../http/common/http-problem.ts';
 import type { ChatTurn } from './chat-identity.ts';
+import { type DataImage, IMAGE_WANTED, readDataImage } from './data-images.ts';
 
-const Part = z.looseObject({ type: z.string(), text: z.string().optional() });
+const Part = z.looseObject({
+  type: z.string(),
+  text: z.string().optional(),
+  image_url: z.union([z.string(), z.looseObject({ url: z.string() })]).nullish(),
+});
 const Content = z.union([z.string(), z.array(Part)]).nullish();
 type Content = z.infer<typeof Content>;
 
@@ -77,7 +82,7 @@ export function readChatRequest(json: unknown): OpenAiRequest {
   checkFormat(body.response_format?.type, 'response_format');
   return {
     ...commonParts(body),
-    turns: checkTurns(body.messages.map(({ role, content }) => ({ role: ROLES[role], text: textOf(content) }))),
+    turns: checkTurns(body.messages.map(({ role, content }) => ({ role: ROLES[role], ...contentOf(content) }))),
     usage: body.stream_options?.include_usage ?? false,
     background: false,
     previous: null,
@@ -130,21 +135,27 @@ function checkFormat(type: string | undefined, param: string): void {
 const unsupported = (param: string, wanted: string, came: string): OpenAiProblem =>
   new OpenAiProblem(400, { wanted, came, todo: `Leave out ${param}.` }, { param, code: 'unsupported_value' });
 
-/** The text of either API; a refusal says nothing. Images, files and audio are refused. */
-function textOf(content: Content): string {
-  if (typeof content === 'string') return content;
-  const words = (content ?? []).map(({ type, text }) => {
+/** Text and images of either API; a refusal says nothing. Files and audio are refused. */
+function contentOf(content: Content): { text: string; images?: DataImage[] } {
+  if (typeof content === 'string') return { text: content };
+  const images: DataImage[] = [];
+  const words = (content ?? []).map(({ type, text, image_url: image }) => {
     if (/^(?:input_|output_|summary_)?text$/.test(type)) return text ?? '';
     if (type === 'refusal') return '';
-    throw unsupported('content', 'text', `a part of type ${JSON.stringify(type)}`);
+    if (!/^(?:image_url|input_image)$/.test(type))
+      throw unsupported('content', 'text or images', `a part of type ${JSON.stringify(type)}`);
+    const read = image ? readDataImage(typeof image === 'string' ? image : image.url) : undefined;
+    if (!read) throw unsupported('content', IMAGE_WANTED, 'another address, type or encoding');
+    images.push(read);
+    return `\`${read.name}\``;
   });
-  return words.join('\n');
+  return { text: words.join('\n'), images };
 }
 
 /** Reasoning of earlier answers comes back too, and is ours. */
 function turnOf({ type = 'message', role, content, output }: z.infer<typeof InputItem>): ChatTurn | undefined {
-  if (type === 'message') return { role: ROLES[role ?? 'user'], text: textOf(content) };
-  if (/^(?:function|custom_tool)_call_output$/.test(type)) return { role: 'tool', text: textOf(output) };
+  if (type === 'message') return { role: ROLES[role ?? 'user'], ...contentOf(content) };
+  if (/^(?:function|custom_tool)_call_output$/.test(type)) return { role: 'tool', ...contentOf(output) };
   return undefined;
 }
 

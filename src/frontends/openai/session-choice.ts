@@ -1,6 +1,13 @@
 import { sha256 } from '../../base/sha256.ts';
 import type { Client, MessageProgress } from '../../client/index.ts';
-import { CHAT_PREFIX, type ConversationIds, conversationIds, messageText, sessionNameOf } from './chat-identity.ts';
+import {
+  CHAT_PREFIX,
+  type ConversationIds,
+  conversationIds,
+  messageImages,
+  messageText,
+  sessionNameOf,
+} from './chat-identity.ts';
 import { findReply } from './follow-answer.ts';
 import { type ChosenSession, folderNameOf, runGoesOn } from './openai-answer.ts';
 import type { OpenAiRequest } from './openai-requests.ts';
@@ -29,12 +36,14 @@ export async function chooseSession(client: Client, asked: Asked): Promise<Chose
   if (named?.by === 'frontend' && isSideCall(request, sent, ids)) {
     const own = sessionNameOf(ids.now, SIDE_PREFIX);
     const isKnown = (await sentMessages(client, own, ids.now)).length > 0;
-    return { session: own, id: ids.now, text: messageText(request.turns, false), isKnown, isSide: true };
+    const text = messageText(request.turns, false);
+    return { session: own, id: ids.now, text, images: [], isKnown, isSide: true };
   }
   const id = messageIdOf(ids.now, sent, asked);
   const isContinued = ids.answered.some((prefix) => sent.some((one) => one.id.startsWith(prefix)));
   const isKnown = sent.some((one) => one.id === id);
-  return { session, id, text: messageText(request.turns, isContinued), isKnown, isSide: false };
+  const [text, images] = [messageText(request.turns, isContinued), messageImages(request.turns, isContinued)];
+  return { session, id, text, images, isKnown, isSide: false };
 }
 
 /** `frontend`: by a program that sends the whole chat each time, and asks for titles under its name. */
