@@ -52,7 +52,7 @@ test('a fresh conversation ends jobs, a folded one does not, and a snapshot know
 test('the text of a rest names jobs that go on, and none that end with it', () => {
   const rules = { ...resolveRules(), jobs: ['job_1 (npm run dev)'] };
   const said = (name: string, status: RunEndStatus) =>
-    JSON.stringify(endRunEvents(running(name), rules, { status, reason: 'x' }));
+    JSON.stringify(endRunEvents(running(name), rules, { status, reason: 'asked' }));
   expect(said('demo', 'paused')).toContain('Still running in the background: job_1 (npm run dev)');
   expect(said('demo', 'done')).toContain('Still running');
   expect(said('demo', 'cancelled')).not.toContain('Still running');

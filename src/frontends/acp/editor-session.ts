@@ -12,6 +12,7 @@ import { withdrawFromInbox } from '../../client/actions/messaging.ts';
 import type { Client } from '../../client/index.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import { openPersonRequests, type PersonRequests } from './person-requests.ts';
 import { promptMessage } from './prompt-message.ts';
 import { openPromptTurns, type PromptTurns } from './prompt-turns.ts';
@@ -163,7 +164,7 @@ async function replayConversation({ client, name, conversation, send }: OpenSess
   for await (const { event } of client.events(name)) {
     if (event.seq > seq) break;
     updates.push(...conversation.event(event));
-    if (event.type === 'reply.committed' && event.reply.reason !== 'approval')
+    if (event.type === 'reply.committed' && event.reply.reason !== RUN_END.approval)
       updates.push(...conversation.reply(event.reply));
   }
   await send(withFinalCalls(updates));

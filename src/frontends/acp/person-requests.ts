@@ -10,6 +10,7 @@ import { propertyOf } from '../../base/dictionary.ts';
 import { escapeInvisible } from '../../base/strings.ts';
 import { approvalMessage } from '../../client/actions/messaging.ts';
 import type { ApprovalRequest, Client } from '../../client/index.ts';
+import { NotFound } from '../../client/sessions/client-errors.ts';
 import type { ApprovalDecision } from '../../protocol/session/approval.ts';
 import type { UserQuestion } from '../../protocol/session/reply.ts';
 import type { SessionState } from './session-updates.ts';
@@ -125,7 +126,7 @@ function permissionRequest(
           await client.send(session, approvalMessage(asked, hash, decision), { mustExist: true });
         } catch (error) {
           // It was decided elsewhere a moment ago, or its session is gone.
-          if (!(error instanceof Error && /^NoSuch/.test(error.name))) throw error;
+          if (!(error instanceof NotFound)) throw error;
         }
       };
     },

@@ -1,6 +1,7 @@
 import { type PromptResponse, RequestError, type StopReason } from '@agentclientprotocol/sdk';
 import type { Event } from '../../protocol/session/event.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import type { SessionState } from './session-updates.ts';
 
 /** How a run or a message ended. */
@@ -87,6 +88,6 @@ function respond({ isCancelled, resolve, reject }: PromptTurn, { status, text, r
 
 /** ACP has no word for a run that waits or was paused: the turn is over, and the words of the reply say the rest. */
 function stopReasonOf(status: Outcome['status'], reason: string | undefined): StopReason {
-  if (status === 'cancelled' || (status === 'paused' && reason === 'stopped')) return 'cancelled';
-  return status === 'paused' && reason === 'limit' ? 'max_turn_requests' : 'end_turn';
+  if (status === 'cancelled' || (status === 'paused' && reason === RUN_END.stopped)) return 'cancelled';
+  return status === 'paused' && reason === RUN_END.limit ? 'max_turn_requests' : 'end_turn';
 }

@@ -10,6 +10,7 @@ import {
 } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import type { Client, SentMessage, SessionUpdate } from '../../client/index.ts';
+import { WaitedTooLong } from '../../client/sessions/client-errors.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import { callsForPerson, type McpContext } from './model-messages.ts';
 import { FormResponse, FormSubject, formFor, sendAnswer } from './person-forms.ts';
@@ -99,7 +100,7 @@ export async function replyWithin(
   try {
     return await client.waitForReply(session, name, { timeoutMs, signal: ctx.mcpReq.signal });
   } catch (error) {
-    if (error instanceof Error && error.name === 'WaitedTooLong') return null;
+    if (error instanceof WaitedTooLong) return null;
     throw error;
   } finally {
     over.abort();

@@ -8,6 +8,7 @@ import {
 } from '@modelcontextprotocol/server';
 import { errorText } from '../../base/user-error.ts';
 import type { Client } from '../../client/index.ts';
+import { NoSuchSession, WaitedTooLong } from '../../client/sessions/client-errors.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
 
@@ -63,8 +64,8 @@ export function addResources(server: McpServer, client: Client): void {
 
 type ReadText = (session: string, name: string) => Promise<string>;
 
-const MISSING = new Set(['NoSuchSession', 'WaitedTooLong', 'URIError']);
-const isMissing = (error: unknown): boolean => error instanceof Error && MISSING.has(error.name);
+const isMissing = (error: unknown): boolean =>
+  [NoSuchSession, WaitedTooLong, URIError].some((kind) => error instanceof kind);
 
 function listPlans(client: Client) {
   const withPlan = client.sessions().filter((name) => existsSync(join(client.folder(name), 'plan.json')));

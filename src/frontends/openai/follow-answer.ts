@@ -1,6 +1,7 @@
 import { truncate } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { Client, SentMessage } from '../../client/index.ts';
+import { WaitedTooLong } from '../../client/sessions/client-errors.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 
@@ -88,7 +89,7 @@ export async function findReply(client: Client, session: string, name: string): 
   try {
     return await client.waitForReply(session, name, { timeoutMs: 0 });
   } catch (error) {
-    if (error instanceof Error && error.name === 'WaitedTooLong') return undefined;
+    if (error instanceof WaitedTooLong) return undefined;
     throw error;
   }
 }

@@ -1,6 +1,7 @@
 import { basename } from 'node:path';
 import { errorText } from '../../base/user-error.ts';
 import type { Client, SentMessage } from '../../client/index.ts';
+import { NoSuchSession } from '../../client/sessions/client-errors.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { HttpServices } from '../http/common/operation.ts';
 import { type AnswerPiece, collectAnswer, followAnswer, type WholeAnswer } from './follow-answer.ts';
@@ -91,7 +92,7 @@ export function folderNameOf(client: Client, key: string): string | undefined {
   try {
     return basename(client.folder(key));
   } catch (error) {
-    if (error instanceof Error && error.name === 'NoSuchSession') return undefined;
+    if (error instanceof NoSuchSession) return undefined;
     throw error;
   }
 }
