@@ -41,7 +41,7 @@ test('a child is waited for while its message is in the inbox or taken from ther
   expect(await children.reply(CHILD, ID)).toBeUndefined();
 });
 
-test('a child whose folder is gone, was made anew, or never got the message has lost it', async () => {
+test('a child whose folder is gone, was created again, or never got the message has lost it', async () => {
   const { workspace, children, paths } = parent();
   await children.send(CHILD, TASK);
   fs.rmSync(paths.folder, { recursive: true });

@@ -19,7 +19,7 @@ export type SessionFolders = {
   folderName(key: string): string;
   /** Paths of an existing session. Throws `NoSuchSession`. */
   get(key: string): SessionPaths & { name: string };
-  /** Paths of the root of its family, whose `work/` and settings its child sessions use. Throws `NoSuchSession`. */
+  /** Paths of its topmost parent, whose `work/` and settings its child sessions use. Throws `NoSuchSession`. */
   rootOf(key: string): SessionPaths;
 };
 

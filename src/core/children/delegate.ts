@@ -192,8 +192,8 @@ function restWithChildren(session: Session, rules: Rules, status: 'waiting' | 'p
 }
 
 /**
- * A run that has ended does not leave children working: they are told to pause, stop or end as it did. A child told
- * something milder is told again.
+ * A run that has ended does not leave children working: they receive the order to pause, stop or end as it did. A
+ * child that was sent something milder is sent the new order.
  */
 export function haltChildren(session: Session): Decision | null {
   const { runEnd: at, plan } = session;

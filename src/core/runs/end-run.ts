@@ -143,7 +143,7 @@ const stepsBlockedByPerson = ({ steps }: Plan, editedByPerson: readonly string[]
       : [],
   );
 
-/** Steps whose tag named an unknown agent: the person is told who did them. */
+/** Steps whose tag named an unknown agent: the reply says who did them. */
 function unknownAgentNotes(plan: Plan | null, rules: Rules, words: (typeof REPLY_WORDING)[Language]): string[] {
   if (!plan?.planned_by || Object.keys(rules.agents).length === 0) return [];
   const notes = plan.steps.flatMap((step) => {

@@ -69,13 +69,13 @@ export function resumeAfterSettings(session: Session, rules: Rules): EventBody[]
 }
 
 /**
- * Whether a run is on, nothing is to be done for it, no time is set, and no child session is working: it would never
+ * Whether a run is active with nothing to do for it, no time set, and no child session working: it would never
  * continue. This should never happen; if it does, it is a bug.
  */
 export const isStalled = ({ run, children }: Session, decision: Decision): boolean =>
   run !== null && decision.do === 'rest' && decision.due === undefined && !Object.values(children).some(isChildBusy);
 
-/** The end of such a run: the person is told, and can continue. */
+/** The end of such a run: the reply says so, and the person can continue. */
 export function endStalledRunEvents(session: Session, rules: Rules): EventBody[] {
   const text = REPLY_WORDING[sessionLanguage(session, rules)].stalled;
   return endRunEvents(session, rules, { status: 'failed', reason: RUN_END.stalled, text });

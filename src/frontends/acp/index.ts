@@ -118,7 +118,7 @@ async function openSession(
   const session = openEditorSession({ client, editor, name, showsForms, replay, complain });
   open.set(id, session);
   await session.ready;
-  // What comes next is told after the answer to this request: before that the editor does not know the session.
+  // What comes next is sent after the answer to this request: before that the editor does not know the session.
   setImmediate(session.go);
   return { modes: session.modes() };
 }

@@ -16,7 +16,7 @@ import type { UserQuestion } from '../../protocol/session/reply.ts';
 import type { SessionState } from './session-updates.ts';
 import { describeCall } from './tool-calls.ts';
 
-/** What a person in the editor is asked. Whoever answers first wins, here, by a file or in another chat. */
+/** Requests to the person in the editor. The first answer counts: here, by a file or in another chat. */
 export type PersonRequests = {
   /** Asks what waits by now and was not asked; withdraws what waits no longer. `children`: calls of child sessions. */
   update(session: SessionState, children: readonly ApprovalRequest[]): void;
@@ -167,7 +167,7 @@ function questionRequest(
   };
 }
 
-/** What a person said in a form: in their own words, else by a choice. */
+/** A person's answer in a form: their own text, else a choice. */
 function wordsOf(response: CreateElicitationResponse): string | undefined {
   if (response.action !== 'accept') return undefined;
   const content = propertyOf(response, 'content');

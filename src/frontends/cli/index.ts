@@ -103,7 +103,7 @@ function terminalWidth(): number {
   return process.stdout.isTTY ? Math.min(DOCS_WIDTH, process.stdout.columns || 80) : DOCS_WIDTH;
 }
 
-/** Whoever read us has seen enough, as `head` does. */
+/** The reader of our output closed it early, as `head` does. */
 function onStreamError(error: Error): void {
   if (errorCode(error) !== 'EPIPE') throw error;
   process.exit(0);

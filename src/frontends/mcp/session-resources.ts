@@ -99,7 +99,7 @@ export type PlanSubscriptions = {
   close(): void;
 };
 
-/** Calls `onUpdate` with the URI of a plan whenever the record has another version of it, while somebody holds it. */
+/** Calls `onUpdate` with the URI of a plan at each new version of it, while somebody subscribes to it. */
 export function openPlanSubscriptions(client: Client, onUpdate: (uri: string) => void): PlanSubscriptions {
   const wanted = new Map<string | number, readonly string[]>();
   const watches = new Map<string, AbortController>();

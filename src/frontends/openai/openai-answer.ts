@@ -7,14 +7,14 @@ import type { HttpServices } from '../http/common/operation.ts';
 import { type AnswerPiece, collectAnswer, followAnswer, type WholeAnswer } from './follow-answer.ts';
 import { OpenAiProblem } from './openai-requests.ts';
 
-/** As many messages may wait in an inbox before clients are told to come later. */
+/** As many messages may wait in an inbox before clients are asked to come later. */
 const MAX_WAITING = 256;
 /** Reasons of a rest that are the end of what a run may use, as a cut answer is. */
 const LIMIT_REASONS = new Set(['limit', 'ceiling']);
 
 export const isCutShort = ({ reason }: Reply): boolean => LIMIT_REASONS.has(reason ?? '');
 
-/** Said of a run that is not over when a client has waited long enough. Clients send it back as part of the history. */
+/** Returned for a run that outlasts the wait of its client. Clients send it back as part of the history. */
 export const runGoesOn = (session: string): string =>
   `The run goes on in the session ${JSON.stringify(session)}. Say "/status" to hear how far it is, or anything else to wait on.`;
 
