@@ -29,7 +29,7 @@ export async function createSession(workspace: Workspace, session: string): Prom
 export function openSessionAdmin(workspace: Workspace, folders: SessionFolders) {
   /** Children before their parent: after an interruption the next attempt still finds all of them by its name. */
   async function idleSessionTree(key: string, doing: string): Promise<string[]> {
-    const names = folders.family(folders.get(key).name).reverse();
+    const names = folders.withChildren(folders.get(key).name).reverse();
     for (const name of names) await assertIdle(name, doing);
     return names;
   }
