@@ -1,4 +1,4 @@
-/** The pure parts of agentd and its formats, for frontends and for whoever wants to measure them. */
+/** The pure parts of agentd and its formats, for frontends and for measurements. */
 
 export { decide } from './core/decide/decide.ts';
 export { detectStepCompletion, type StepTurn, type StepVerdict } from './core/detect/step-completion.ts';

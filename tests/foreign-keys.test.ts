@@ -21,7 +21,6 @@ const ALLOWED: Record<string, string> = {
   ERRNO_ADVICE: 'codes of errors of the kernel',
   FILE_ERROR_TEXTS: 'codes of errors of the kernel',
   NETWORK_ERROR_TEXTS: 'codes of errors of the kernel',
-  EXIT_OF_ERROR: 'names of our own errors',
   line: 'words of a command line that are in a closed list',
   values: 'base/dictionary.ts itself, behind Object.hasOwn',
   ORDERS: 'behind Object.hasOwn',

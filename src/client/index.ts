@@ -72,7 +72,7 @@ export type Client = {
   /** Throws `DaemonState` while the daemon is working in the session. */
   rebuild(key: string): Promise<RebuiltFile[]>;
   /** The session and its child sessions. */
-  family(key: string): string[];
+  withChildren(key: string): string[];
   /**
    * Each throws `DaemonState` while a run is in progress, and includes the child sessions. `archive` returns the
    * folder's new path.
@@ -148,7 +148,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     ...messaging(folders, ensureSession, now),
     ...inspection(folders),
     rebuild: async (key) => (await import('./actions/session-admin.ts')).rebuildSession(paths, folders.get(key)),
-    family: (key) => folders.family(folders.get(key).name),
+    withChildren: (key) => folders.withChildren(folders.get(key).name),
     archive: async (key) => (await admin(key)).archive(key),
     remove: async (key) => (await admin(key)).remove(key),
     rename: async (key, to) => (await admin(key)).rename(key, to),
@@ -261,12 +261,12 @@ function inspection(folders: SessionFolders) {
     stream: (key, options = {}) => streamFrom(folders.get(key), options),
     approvalRequest: async (key, id) =>
       (await import('./inspect/session-details.ts')).findApprovalRequest(
-        folders.family(folders.get(key).name).map(folders.get),
+        folders.withChildren(folders.get(key).name).map(folders.get),
         id,
       ),
     approvalRequests: async (key) =>
       (await import('./inspect/session-details.ts')).listApprovalRequests(
-        folders.family(folders.get(key).name).map(folders.get),
+        folders.withChildren(folders.get(key).name).map(folders.get),
       ),
     allApprovalRequests: async () =>
       (await import('./inspect/session-details.ts')).listAllApprovalRequests(folders.names().map(folders.get)),

@@ -42,7 +42,7 @@ export type LiveSettingsOptions = {
 };
 
 /**
- * The settings of one session. `waits`: why nothing may be done in it, where a file does not hold and none did before.
+ * The settings of one session. `waits`: why no work is done in it: a file is invalid and no valid version is known.
  */
 export type SessionSettings = EffectiveSettings & { waits: string | null };
 

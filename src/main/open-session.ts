@@ -137,7 +137,7 @@ function withReplyHook(store: SessionStore, onReply: () => void): SessionStore {
   };
 }
 
-/** Whoever is asked may answer in the file: it is watched from here on, also by a daemon that finds it there. */
+/** A person may answer in the file: it is watched from now on, also if the daemon finds it at its start. */
 function withApprovalHook(store: SessionStore, asks: () => void): SessionStore {
   const { approvals } = store;
   const watched: SessionStore['approvals'] = {

@@ -168,7 +168,7 @@ const publishLater = (folder: string, log: Log): Promise<void> =>
     .catch((error) => log('warn', `${folder} could not be updated: ${errorText(error)}`));
 
 /**
- * Writes of the record and of replies: what does not fit is tried again with the room of the reserve, so that the end
+ * Writes the event log and replies. What does not fit is retried with the space of the reserve, so that the end
  * of work in hand is not lost.
  */
 function writeWithReserve(disk: () => DiskMonitor): NonNullable<SessionFolderOptions['disk']> {

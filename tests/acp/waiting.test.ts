@@ -109,7 +109,7 @@ test('a cancel while a call waits for approval answers cancelled, and the call d
   expect(rests(on, sessionId).at(-1)).toBe('paused');
 });
 
-test('a cancel while the model is called answers cancelled, and the run rests', async () => {
+test('a cancel while the model is called answers cancelled, and the run ends', async () => {
   const on = asking([{ text: 'Late.', delay_ms: 600_000 }]);
   await on.start(on.flags);
   const editor = await openEditor(on.root);

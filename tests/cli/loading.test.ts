@@ -32,7 +32,7 @@ test('status, list and send load neither yargs nor the client of the model, and 
   expect(packages.filter((path) => HEAVY.test(path))).toEqual([]);
 });
 
-test('a session at rest is counted without what reads and folds events; one that went on since is folded', async () => {
+test('an idle session is counted without loading the reducers; one with new events is reduced', async () => {
   const { ctl, root, serve, path } = desk();
   const { child, ended } = await serve('--model', 'runbook');
   expect((await ctl(['send', 'demo', '1. Say it: `echo hi`', '--wait'])).code).toBe(0);

@@ -26,7 +26,7 @@ test('an owner that hangs is asked, then killed, and the next daemon can be star
   expect(ownerOf(at).epoch).toBe(2);
 });
 
-test('an owner that hears is not killed, and the words say what to do next', async () => {
+test('an owner that responds is not killed, and the message says what to do next', async () => {
   const at = desk();
   const { child, ended } = await at.serve(...RUNBOOK);
   const { code, out } = await at.ctl(['takeover']);

@@ -56,7 +56,7 @@ async function whole(paths: Awaited<ReturnType<typeof session>>) {
 
 const upTo = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, n) => from + n);
 
-test('a fold from a snapshot is the fold of the whole record, wherever the snapshot was taken', async () => {
+test('reducing from a snapshot gives the state of the whole log, wherever the snapshot was taken', async () => {
   for (const at of [2, 5, 11, 17, 40, 41]) {
     const paths = await session([at]);
     const { session: all, seqs } = await whole(paths);
@@ -67,7 +67,7 @@ test('a fold from a snapshot is the fold of the whole record, wherever the snaps
   }
 });
 
-test('a fold from a snapshot reads what came before it no more', async () => {
+test('reducing from a snapshot does not read the events before it', async () => {
   const paths = await session([41]);
   const all = await readSession(paths);
   fs.writeFileSync(paths.segment(1), fs.readFileSync(paths.segment(1)).fill('x', 100, 200));

@@ -28,7 +28,7 @@ test('one that was made after the other was last changed is another file, whatev
   }
 });
 
-test('one that was refused is judged anew', () => {
+test('one that was refused is judged again', () => {
   expect(classifyReappearedDrop(taken, moved, undefined)).toBe('new');
 });
 

@@ -37,7 +37,7 @@ test.each([
   expect(after('demo~step_1', status)).toBe(childs);
 });
 
-test('a fresh conversation ends jobs, a folded one does not, and a snapshot knows', () => {
+test('a new conversation ends jobs, a compacted one does not, and a snapshot keeps that', () => {
   const so = running('demo');
   const compacted = (kept?: number) =>
     session('demo', { type: 'context.compacted', upto: 0, summary: '', ...(kept !== undefined && { kept }) });
@@ -49,10 +49,10 @@ test('a fresh conversation ends jobs, a folded one does not, and a snapshot know
   expect(stateFromSnapshot(state, 'demo')?.session.jobsEndSeq).toBe(7);
 });
 
-test('the text of a rest names jobs that go on, and none that end with it', () => {
+test("the text of a run's end names jobs that go on, and none that end with it", () => {
   const rules = { ...resolveRules(), jobs: ['job_1 (npm run dev)'] };
   const said = (name: string, status: RunEndStatus) =>
-    JSON.stringify(endRunEvents(running(name), rules, { status, reason: 'x' }));
+    JSON.stringify(endRunEvents(running(name), rules, { status, reason: 'asked' }));
   expect(said('demo', 'paused')).toContain('Still running in the background: job_1 (npm run dev)');
   expect(said('demo', 'done')).toContain('Still running');
   expect(said('demo', 'cancelled')).not.toContain('Still running');

@@ -66,7 +66,7 @@ describe.each(SCRIPTS)('in $script', (said) => {
     expect(detectStepCompletion(said.own, first).done).toBe(false);
   });
 
-  test('calling a step by its number or title is heard', () => {
+  test('calling a step by its number or title is detected', () => {
     expect(detectStepCompletion(said.onward, first)).toMatchObject({ done: true, advanceTo: 1 });
     expect(detectStepCompletion(said.title, first)).toMatchObject({ done: true, advanceTo: 1 });
   });
@@ -152,7 +152,7 @@ test('a plan declared in the same breath is no work on its later steps', () => {
   expect(detectStepCompletion(text, { iterationInStep: 0, steps, stepIndex: 0 }).done).toBe(false);
 });
 
-test('a report on two steps by number is heard of each as it is said', () => {
+test('a report on two steps by number counts for each as it is written', () => {
   const at = (text: string, stepIndex: number) =>
     detectStepCompletion(text, { iterationInStep: 2, steps, stepIndex }).done;
   expect(at('Step 1 is done, step 2 is half way.', 1)).toBe(false);

@@ -34,7 +34,7 @@ const foreign = fc.array(piece, { maxLength: 12 }).map((pieces) => pieces.join('
 const seals = (text: string) => [...text.matchAll(new RegExp(SEAL, 'gi'))].map((found) => found.index);
 
 describe('whatever a text holds', () => {
-  test('as data it ends nowhere but at its end, and nothing in it has the seal', () => {
+  test('as data it ends nowhere but at its end, and nothing in it has the nonce', () => {
     fc.assert(
       fc.property(foreign, (text) => {
         const block = dataBlock(SEAL, text);
@@ -88,7 +88,7 @@ describe('whatever a text holds', () => {
     );
   });
 
-  test('what a sender without orders said is told as theirs when the conversation is folded', () => {
+  test('what a sender without orders said is attributed to them when the conversation is compacted', () => {
     const { content } = toUserMessage(messageOf({ text: 'never ask again', from: 'bob', as: 'data' }), SEAL);
     const gist = summarizeTurns(emptySession('demo'), [{ role: 'user', content }], resolveRules());
     expect(gist).toContain('- other: (from bob) never ask again');
@@ -96,7 +96,7 @@ describe('whatever a text holds', () => {
   });
 });
 
-test('a run that has no seal on record has one all the same, made of the record', () => {
+test('a run without a nonce in the log still has one, derived from the log', () => {
   const run = planned('x', null);
   expect(run.promptNonce).toMatch(/^[0-9a-f]{12}$/);
   expect(run.promptNonce).toBe(planned('x', null).promptNonce);

@@ -18,7 +18,7 @@ test('a run for which nothing is to be done, due or waited for is stalled', () =
   expect(isStalled(atWork(), REST)).toBe(true);
 });
 
-test('a session at rest, a run with a time set, one with something to do and one with a child at work are not', () => {
+test('an idle session, a run with a time set, one with something to do and one with a child at work are not', () => {
   const at = '2026-01-05T09:00:00.000Z';
   expect(isStalled(emptySession('demo'), REST)).toBe(false);
   expect(isStalled(atWork(), { do: 'rest', due: { at, events: [] } })).toBe(false);
@@ -26,7 +26,7 @@ test('a session at rest, a run with a time set, one with something to do and one
   expect(isStalled(after(atWork(), [sent]), REST)).toBe(false);
 });
 
-test('it comes to rest as failed, with the reason in its reply, and "continue" may be said', () => {
+test('it ends as failed, with the reason in its reply, and can be continued', () => {
   const rested = after(atWork(), endStalledRunEvents(atWork(), rules));
   expect(rested).toMatchObject({
     run: null,

@@ -2,14 +2,19 @@ import { describe, expect, test } from 'vitest';
 import { readySteps } from '../../src/core/plan/plan-steps.ts';
 import { cascadeEvents, reopenWithDependents } from '../../src/core/plan/step-cascade.ts';
 import { dependencyNodes, findCycle } from '../../src/core/plan/step-graph.ts';
-import { readinessOfPending } from '../../src/core/plan/step-readiness.ts';
+import {
+  formatSkipCause,
+  readinessOfPending,
+  type SkipCause,
+  skipCauseOf,
+} from '../../src/core/plan/step-readiness.ts';
 import type { Plan, Step } from '../../src/protocol/session/plan.ts';
 
 const step = (id: string, more: Partial<Step> = {}): Step => ({ id, description: id, status: 'pending', ...more });
 const ids = (steps: readonly Step[]) => steps.map(({ id }) => id);
 const whyLost = (steps: readonly Step[], id: string) => {
   const outlook = readinessOfPending(steps).get(id);
-  return outlook?.is === 'lost' ? outlook.why : outlook?.is;
+  return outlook?.is === 'lost' ? formatSkipCause(outlook.cause) : outlook?.is;
 };
 const plan = (...steps: Step[]): Plan => ({
   version: 1,
@@ -24,6 +29,20 @@ const plan = (...steps: Step[]): Plan => ({
   revision: 1,
   created_at: '',
   updated_at: '',
+});
+
+test('a stored cause of a skip is read back as it was written, and nothing else is one', () => {
+  const causes: SkipCause[] = [
+    { relation: 'needs', step: 'step_1', detail: ', which was failed' },
+    { relation: 'when', step: 'a', detail: ': it does not hold that a says "x, which: y"' },
+    { relation: 'undoes', step: 'a', detail: ' and b, which did not fail' },
+    { relation: 'part of', step: '步骤.2', detail: ', which was completed' },
+  ];
+  for (const cause of causes)
+    expect(skipCauseOf(step('s', { status: 'skipped', error: formatSkipCause(cause) }))).toEqual(cause);
+  expect(skipCauseOf(step('s', { status: 'blocked', error: 'needs a, which is failed' }))?.step).toBe('a');
+  expect(skipCauseOf(step('s', { status: 'failed', error: 'needs a, which was failed' }))).toBeUndefined();
+  expect(skipCauseOf(step('s', { status: 'skipped', error: 'nobody needs a report' }))).toBeUndefined();
 });
 
 describe('what is ready', () => {

@@ -57,7 +57,7 @@ test('a session that waits, and that nobody asks for, is woken when its file hol
   expect(woken).toEqual(['demo']);
 });
 
-test('whoever asks wakes nobody, and whoever sees first that the settings hold again, the session hears of it', () => {
+test('reading wakes no session; the first read that finds the settings valid again wakes the session', () => {
   const { settings, save, pass, woken } = desk();
   save('demo', '{');
   const now = settings.forSession('demo');
@@ -113,7 +113,7 @@ test('a session that waits may do nothing by what is asked in between', () => {
   });
 });
 
-test('a session made anew under an old name has nothing of the settings before it', () => {
+test('a session created again under an old name has none of the earlier settings', () => {
   const { settings, save, root } = desk();
   save('demo', '{ "approvals": "safe" }');
   expect(settings.forSession('demo')().permissions.mode).toBe('safe');
@@ -122,7 +122,7 @@ test('a session made anew under an old name has nothing of the settings before i
   expect(settings.forSession('demo')()).toMatchObject({ waits: null, permissions: { mode: 'ask' } });
 });
 
-test('names of servers that are not there stand in log and status, once for a family', () => {
+test('names of servers that are not there stand in log and status, once for a session and its children', () => {
   const { settings, save, logged } = desk();
   save('demo', '{ "permissions": [{ "deny": "mcp__mail__*" }] }');
   save('demo~step_1', '{}');
@@ -164,7 +164,7 @@ test('a child whose root is gone goes by its own session.json, as it has a work/
   expect(logged).toEqual([]);
 });
 
-test('while settings that held last are in force, the rules of the whole family say what is wrong with the file', () => {
+test('while the last valid settings are in force, the rules of a session and its children say what is wrong with the file', () => {
   const { settings, save, config } = desk();
   save('demo', '{ "approvals": "safe" }');
   config('{ "language": "en" }');

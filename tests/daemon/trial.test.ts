@@ -100,7 +100,7 @@ test('the wait is doubled with each loss, 8 s at most', async () => {
   }
 });
 
-test('the next one follows at once where the one before has come to rest, or cannot be opened', async () => {
+test('the next one follows at once where the one before is idle, or cannot be opened', async () => {
   const it = after({ in_a_row: 2 }, { a: 1, b: 2, c: 3 });
   await it.pass(2000);
   it.guard.onIdle('a');
@@ -133,7 +133,7 @@ test('a daemon that has lived ten minutes ends the row', async () => {
   expect(it.kept().in_a_row).toBe(0);
 });
 
-test('what was counted against a session is forgiven once it comes to rest', async () => {
+test('what was counted against a session is reset once it is idle', async () => {
   const it = after({ against: { a: 2, b: 1 } });
   it.guard.onIdle('a');
   await it.pass(0);
@@ -161,7 +161,7 @@ test('after the third loss a session with nothing to give up is held; after the 
   expect(fourth.guard.suspendIfBlamed('p', false)).toBe(false);
 });
 
-test('the one that is blamed hears of it once, the others that a daemon was lost', () => {
+test('the one that is blamed is notified once, the others that a daemon was lost', () => {
   const { guard } = after({ against: { a: 2 } }, {}, { session: 'a', times: 2, why: 'it stood still' });
   expect(guard.takePreviousFailure('a')).toEqual({ after: 'crash', against: 2, error: 'it stood still' });
   expect(guard.takePreviousFailure('a')).toBeUndefined();

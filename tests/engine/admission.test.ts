@@ -17,7 +17,7 @@ test('of a thousand messages only those there is room for are taken; the rest st
   expect(it.faults).toEqual([]);
 });
 
-test('a command behind a flood is heard at once, a task beside it is not', async () => {
+test('a command behind a flood is handled at once, a task beside it is not', async () => {
   const it = await rig({ script: () => ({ hold: true }) });
   fill(it, 1000);
   it.worker.wake();

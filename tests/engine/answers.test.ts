@@ -53,7 +53,7 @@ describe('what a message does', () => {
     expect(it.requests.length).toBe(before);
   });
 
-  test('a stop aborts the call in flight and the run rests paused, with one reply for each of the two messages', async () => {
+  test('a stop aborts the call in flight and the run ends as paused, with one reply for each of the two messages', async () => {
     const it = await standingAt('running');
     it.drop('s.md', 'stop');
     await it.settle();
@@ -151,7 +151,7 @@ describe('what a message does', () => {
     },
   );
 
-  test('what no call has carried when the run rests starts the next run', async () => {
+  test('what no call has delivered when the run ends starts the next run', async () => {
     const it = await rig({ script: moves({ hold: true, next: () => ({ text: 'first' }) }, { text: 'second' }) });
     it.drop('1.md', 'one');
     await it.settle();
@@ -164,7 +164,7 @@ describe('what a message does', () => {
     expect(it.reply('2.md')).toContain('second');
   });
 
-  test('a task beside a paused plan that uses a tool sets the plan aside, and /continue brings it back', async () => {
+  test('a task beside a paused plan that uses a tool shelves the plan, and /continue brings it back', async () => {
     const it = await standingAt('paused', { text: 'working', calls: [shell()] }, { text: 'The chart is there.' });
     it.drop('t.md', 'Draw me something else');
     await it.settle();
@@ -202,7 +202,7 @@ describe('what a message does', () => {
   });
 });
 
-describe('when a run rests', () => {
+describe('when a run ends', () => {
   test('a plan that is over and an answer without a call: done, and the plan says completed', async () => {
     const it = await standingAt(
       'paused',
@@ -275,7 +275,7 @@ describe('when a run rests', () => {
     expect(it.plan()).toMatchObject({ status: 'paused', reason: 'limit' });
   });
 
-  test('a message brings its own limits for its slice alone', async () => {
+  test('a message brings its own limits for its budget window alone', async () => {
     const it = await rig({ script: () => ({ text: '', calls: [shell()] }), config: { limits: { iterations: 3 } } });
     it.drop('1.json', '{"text":"go","options":{"limits":{"iterations":1}}}');
     await it.settle();
@@ -285,7 +285,7 @@ describe('when a run rests', () => {
     expect(it.requests).toHaveLength(4);
   });
 
-  test('the same call with the same result is nudged, asked for another approach, then rests with a diagnosis', async () => {
+  test('the same call with the same result is nudged, asked for another approach, then ends with a diagnosis', async () => {
     const it = await rig({
       script: () => ({ text: '', calls: [{ name: 'shell', args: { command: 'ls' } }] }),
       tool: () => ({ ok: true, text: 'exit 0\nnothing' }),

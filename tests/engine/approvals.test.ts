@@ -280,7 +280,7 @@ test('a rule that denies and comes between the asking and the yes wins', async (
   expect(told(it)).toBe('denied: a rule');
 });
 
-test('the third denial of the same call rests the run, "continue" goes on', async () => {
+test('the third denial of the same call ends the run, "continue" goes on', async () => {
   const it = await waiting(
     { config: { limits: { approval_minutes: 0 } } },
     { calls: [PUSH] },
@@ -335,7 +335,7 @@ test('/approve where nothing waits is told so', async () => {
   expect(it.reply('1.md')).toContain('No call is waiting');
 });
 
-test('a yes given while the daemon was down is heard, and counters go on as they were', async () => {
+test('a yes given while the daemon was down counts, and counters go on as they were', async () => {
   const it = await waiting();
   it.kill();
   it.store.hands.drop('2.md', 'yes');

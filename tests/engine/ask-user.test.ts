@@ -32,7 +32,7 @@ const people = (it: Rig) =>
   (it.requests.at(-1)?.messages ?? []).filter((one) => one.role === 'user' && !isDaemonBlock(one.content));
 const results = (it: Rig) => it.events().filter((event) => event.type === 'tool.finished');
 
-test('a question rests the run, with its choices numbered for people and as data', async () => {
+test('a question ends the run, with its choices numbered for people and as data', async () => {
   const it = await asked();
   const reply = JSON.parse(it.reply('1.json') ?? '');
   expect(reply).toMatchObject({
@@ -294,7 +294,7 @@ test('a power cut after any line asks once, takes the answer once and replies on
   }
 });
 
-test('a daemon that begins anew while a question waits finds nothing open', async () => {
+test('a daemon restarted while a question waits finds nothing open', async () => {
   const it = await asked();
   const before = it.types().length;
   await it.restart();

@@ -69,7 +69,7 @@ test('trouble that has passed when the command ends is told as over, and the run
   expect(it.reply('1.md')).toContain('Looked.');
 });
 
-test('a stop is heard though plan.json cannot be read', async () => {
+test('a stop takes effect though plan.json cannot be read', async () => {
   const it = await inFlight();
   it.store.plan.detectEdits = async () => link();
   it.drop('2.md', '/stop');

@@ -115,7 +115,7 @@ test('a message leaves the inbox, the model is asked and a tool begins only when
   expect(it.early).toEqual([]);
 });
 
-test('a session at rest has nothing that a power cut would take', async () => {
+test('an idle session has nothing that a power cut would take', async () => {
   const it = await watched({ script: twoSteps });
   it.drop('1.md', 'Find it and write it down');
   await it.pass(300);

@@ -84,7 +84,7 @@ test('a person closes a step, and may open it again', async () => {
   expect(it.plan()?.steps[0]?.status).toBe('running');
 });
 
-test('limits a person sets hold from the next slice on', async () => {
+test('limits a person sets apply from the next budget window on', async () => {
   const it = await rig({ before: givenRecord(GIVEN), script: () => ({ text: '', calls: [shell()] }) });
   it.worker.wake();
   await it.settle();

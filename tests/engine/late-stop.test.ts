@@ -3,7 +3,7 @@ import { rig } from '../support/rig.ts';
 
 const files = (from: number) => Array.from({ length: 70 }, (_, n) => `note-${String(from + n).padStart(3, '0')}.md`);
 
-test('a stop dropped while the daemon was down is heard before anything goes on, however many messages lie around it', async () => {
+test('a stop dropped while the daemon was down takes effect before anything goes on, among any number of messages', async () => {
   let asked = 0;
   const it = await rig({
     script: () => {

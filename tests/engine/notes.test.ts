@@ -74,7 +74,7 @@ test('a tool that is withheld is not offered, and an agent has of the others wha
   expect(offered()).toEqual(['plan', 'remember']);
 });
 
-test('a run that goes on after a rest has what was noted meanwhile', async () => {
+test('a resumed run has what was noted meanwhile', async () => {
   let notes = remembering('- first');
   const on = await rig({
     tools: ['shell'],

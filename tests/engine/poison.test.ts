@@ -12,7 +12,7 @@ async function dieing(it: Rig, times: number, last?: { after: 'error' | 'trouble
   await it.pass(300);
 }
 
-test('a message whose model call is never survived is put aside after the third death, and the next one is answered', async () => {
+test('a message whose model call is never survived is dead-lettered after the third crash, and the next one is answered', async () => {
   const it = await rig({
     script: (request) =>
       JSON.stringify(request.messages).includes('Second') && !JSON.stringify(request.messages).includes('Poison')
@@ -42,7 +42,7 @@ test('a command that brings the daemon down is not asked for for ever, though ea
   expect(count(it, 'run.rested')).toBe(1);
 });
 
-test('"continue" tries again what was put aside, and counts afresh', async () => {
+test('"continue" tries again a dead letter, and counts from zero', async () => {
   let healed = false;
   const it = await rig({ script: () => (healed ? { text: 'All is well.' } : HOLD) });
   it.drop('1.md', 'Poison');
@@ -141,7 +141,7 @@ test('an error of the code that comes back with a message parks it, and the repl
   expect(it.faults).toHaveLength(3);
 });
 
-test('a message that is never got as far as a run is put aside too, and the one behind it is answered', async () => {
+test('a message that is never got as far as a run is dead-lettered too, and the one behind it is answered', async () => {
   const message = (id: string, text: string) => ({
     type: 'message.received' as const,
     id,

@@ -37,7 +37,7 @@ test('of a call that was cut short the daemon tells in its own words', async () 
   expect(results(on)[0]).toMatch(/^\[interrupted: the daemon ended while it ran\. [^\n]*\]$/);
 });
 
-test('the marks are explained in a system message that holds no seal', async () => {
+test('the marks are explained in a system message that has no nonce', async () => {
   const on = await rig({ script: moves({ text: 'Hello.' }) });
   on.drop('1.md', 'hello');
   await on.settle();

@@ -109,7 +109,7 @@ describe('with senders set', () => {
     expect(on.faults).toEqual([]);
   });
 
-  test('a child session hears its family, and nobody else', async () => {
+  test('a child session takes orders from its ancestors, and from nobody else', async () => {
     const on = await open({ name: 'demo~step_1' });
     on.drop('1.json', said('do this step', 'demo'));
     await on.settle();
@@ -141,7 +141,7 @@ test('without senders everybody gives orders, each under a name that no text can
   ]);
 });
 
-test('the requests of a second run begin with those of the first, to the byte, though its seal is another', async () => {
+test('the requests of a second run begin with those of the first, to the byte, though its nonce is another', async () => {
   let drawn = 0;
   const on = await rig({
     script: moves(

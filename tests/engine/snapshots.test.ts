@@ -43,7 +43,7 @@ test('a snapshot at any place of a record and the rest of it give what the whole
   }
 }, 60_000);
 
-test('the version of the fold is that of its sources: after a change of them run "npm run docs"', () => {
+test('the version of the reducers is that of their sources: after a change of them run "npm run docs"', () => {
   expect(readFileSync('src/core/session/fold-version.ts', 'utf8')).toBe(foldVersion());
 });
 

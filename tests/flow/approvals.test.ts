@@ -50,7 +50,7 @@ test('"always" in the file adds its rule, and calls like it are not asked about 
   expect(JSON.parse(await on.file('demo', 'session.json'))).toEqual({ permissions: [{ allow: 'shell(*)' }] });
 });
 
-test('an answer saved at the moment the file appears is heard, and what came of it is told once', async () => {
+test('an answer saved at the moment the file appears counts, and its result is reported once', async () => {
   const on = asking([WRITE('a'), { text: 'Written.' }]);
   await on.start(on.flags);
   await asked(on);

@@ -16,7 +16,7 @@ test('sessions at work while the daemon is killed again and again are never blam
   expect(done).toBe(12);
 }, 240_000);
 
-test('a session that has the daemon stand still is blamed by name and set aside; another one is answered', async () => {
+test('a session that has the daemon stand still is blamed by name and suspended; another one is answered', async () => {
   const server = await startOpenAI(({ said }) =>
     said.includes('wait')
       ? { text: '[Step] Wait', calls: [{ name: 'shell', args: JSON.stringify({ command: 'sleep 600' }) }] }

@@ -104,7 +104,7 @@ test('"stop" ends a command within a second, with everything it started', async 
   await server.close();
 });
 
-test('a stop is heard in the middle of a stream', async () => {
+test('a stop takes effect in the middle of a stream', async () => {
   const server = await startOpenAI([{ text: ['Once upon', ' a time'], hang: 'first' }]);
   const on = ground();
   await on.start(['--base-url', server.url, '--model', 'm']);

@@ -102,7 +102,7 @@ test('cancel reaches down to the child', async () => {
   await server.close();
 });
 
-test('a family is renamed, archived and removed together, and goes on under its new name', async () => {
+test('a session is renamed, archived and removed with its children, and goes on under its new name', async () => {
   const { server, on, flags, ctl } = await family((task) => ({ text: `done: ${task}` }));
   await on.start(flags);
   on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
@@ -122,7 +122,7 @@ test('a family is renamed, archived and removed together, and goes on under its 
   await server.close();
 });
 
-test('a second plan in the same session gives its first step anew: no answer of an earlier plan is taken for it', async () => {
+test('a second plan in the same session delegates its first step again: no answer of an earlier plan is taken for it', async () => {
   const { server, on, flags } = await family((task) => ({ text: `done: ${task}` }));
   await on.start(flags);
   on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
@@ -136,7 +136,7 @@ test('a second plan in the same session gives its first step anew: no answer of 
   await server.close();
 });
 
-test('a session made anew under an old name takes nothing from the child sessions of the one before it', async () => {
+test('a session created again under an old name takes nothing from the child sessions of the one before it', async () => {
   const { server, on, flags } = await family((task) => ({ text: `done: ${task}` }));
   await on.start(flags);
   on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
@@ -249,7 +249,7 @@ test.each(['linear', 'plan-act'])(
   },
 );
 
-test('a child whose folder a person made anew has lost its task, and the parent says so', async () => {
+test('a child whose folder a person created again has lost its task, and the parent says so', async () => {
   const { server, on, flags } = await family(() => ({ hang: 'before' }));
   await on.start(flags);
   on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');

@@ -73,7 +73,7 @@ test.each([
   60_000,
 );
 
-test('a stop that is dropped between two daemons is heard before the killed call is made again', async () => {
+test('a stop that is dropped between two daemons takes effect before the killed call is made again', async () => {
   const server = await startOpenAI([{ hang: 'before' }, { text: 'never to be said' }]);
   const on = ground();
   const flags = ['--base-url', server.url, '--model', 'm'];

@@ -207,7 +207,7 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
     expect(stranger.pid && groupRuns(stranger.pid)).toBe(true);
   });
 
-  test('a flood that nobody hears is bounded on disk, and its end is shown', async () => {
+  test('a flood of output that nobody reads is bounded on disk, and its end is shown', async () => {
     const it = await killed('yes | head -c 30000000; echo last', [DONE]);
     await until(() => !groupRuns(it.group), 'the end of the command');
     const sizes = readdirSync(first(it.on)).map((name) => readFileSync(join(first(it.on), name)).length);

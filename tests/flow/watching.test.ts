@@ -62,7 +62,7 @@ test('sessions that are removed and made again get an answer to their first mess
   expect(records).toEqual(names.map(() => 2));
 });
 
-test('an inbox that is removed and made again under a running call is heard, and the call goes on', async () => {
+test('an inbox that is removed and made again under a running call is noticed, and the call goes on', async () => {
   const server = await startOpenAI([{ text: 'Here is the answer.', hang: 'before' }]);
   const on = ground();
   await on.start(['--base-url', server.url, '--model', 'm']);

@@ -88,7 +88,7 @@ test.each([
   expect(await textOf(await sendHttp(url, { method: 'GET' }))).toBe('plain words');
 });
 
-test('a connection that the server closed as it was used again is opened anew, once', async () => {
+test('a connection that the server closed as it was used again is opened again, once', async () => {
   const seen: string[] = [];
   const url = await serve((request, response) => {
     seen.push(request.url ?? '');

@@ -65,7 +65,7 @@ describe('the request', () => {
     expect(options).toHaveLength(5);
   });
 
-  test('a conversation refused for broken arguments in it is sent once more with them mended', async () => {
+  test('a conversation refused for broken arguments in it is sent once more with them repaired', async () => {
     const broken = (seen: { body: { messages: Array<{ tool_calls?: Array<{ function: { arguments: string } }> }> } }) =>
       seen.body.messages[1]?.tool_calls?.[0]?.function.arguments === '{"command": ';
     const { server, model } = await endpoint((seen) =>
@@ -160,7 +160,7 @@ describe('the answer', () => {
     expect(third.calls.map(({ id }) => id)).toEqual(['x_3']);
   });
 
-  test('content in parts is joined, reasoning is left aside, a refusal is text', async () => {
+  test('content in parts is joined, reasoning is ignored, a refusal is text', async () => {
     const { model } = await endpoint([
       {
         pieces: [

@@ -251,7 +251,7 @@ describe('/mode', () => {
   });
 });
 
-test('a task in a planning mode that is sent while a plan is paused sets that plan aside and is planned by itself', async () => {
+test('a task in a planning mode that is sent while a plan is paused shelves that plan and is planned by itself', async () => {
   const on = await rig({
     config: { limits: { iterations: 1 } },
     script: ({ messages }, n) => {

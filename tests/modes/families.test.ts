@@ -13,7 +13,7 @@ async function say(on: Family, file: string, text: string): Promise<string> {
   return statusOf(on.reply(file) ?? 'status: nothing');
 }
 
-test('a child that spent its budget pauses its family, which spends no more, and goes on with "continue"', async () => {
+test('a child that spent its budget pauses its parents, which spend no more, and goes on with "continue"', async () => {
   const on = family({
     config: { limits: { iterations: 3 } },
     script: (session, _request, asked) => {
@@ -28,7 +28,7 @@ test('a child that spent its budget pauses its family, which spends no more, and
   expect(on.reply('2.md')).toContain('So x is 42.');
 });
 
-test('more children than there is budget for: those without a share wait for the next slice, and none is given twice', async () => {
+test('more children than there is budget for: those without a share wait for the next budget window, and none is given twice', async () => {
   const on = family({
     config: { limits: { iterations: 3, steps: 4 } },
     script: (session, _request, asked) =>

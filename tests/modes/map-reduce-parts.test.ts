@@ -208,7 +208,7 @@ test('a child that is cancelled is not tried again', async () => {
   expect(on.plan()?.steps.find((step) => step.id === 'map.1')?.status).toBe('failed');
 });
 
-test('a stop while parts are looked up rests the run, and "continue" looks them up again', async () => {
+test('a stop while parts are looked up ends the run, and "continue" looks them up again', async () => {
   let hold = true;
   const on = await run(FILES, {
     tool: ({ name, args }) =>

@@ -285,7 +285,7 @@ describe('the plan tool, called wrongly or twice', () => {
   });
 });
 
-describe('a step that fails, and a plan that is made anew', () => {
+describe('a step that fails, and a plan that is revised', () => {
   each('E10')('%s', async () => {
     const it = await on(
       [{ id: 'step_1', description: '[SEARCH] fetch', status: 'pending' }],

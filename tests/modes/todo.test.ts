@@ -250,7 +250,7 @@ describe('the first items', () => {
     expect(it.requests[0]?.tools).toEqual([]);
   });
 
-  test('more than three are asked for anew; then the first three that can do without the rest are taken, and the rest is told', async () => {
+  test('more than three are asked for again; then the first three that can do without the rest are taken, and the rest is told', async () => {
     const steps = ['look', { id: 'b', description: 'draw', needs: ['d'] }, 'ask', { id: 'd', description: 'fetch' }];
     const it = await rig({
       config: { mode: 'todo' },
@@ -369,7 +369,7 @@ describe('the list while it is worked on', () => {
     expect(block(it)).toContain('too_many): "Twenty-first"');
   });
 
-  test('it rests after more than three rounds that completed nothing, and names the items and what was tried', async () => {
+  test('it ends after more than three rounds that completed nothing, and names the items and what was tried', async () => {
     const it = await on(
       {
         plan: {

@@ -126,7 +126,7 @@ const seen = async (config: Config, from: string, settings: Record<string, strin
   return ['of ann', 'of bob', 'of the child'].filter((of) => text.includes(of));
 };
 
-test('with "session" nobody reads another one\'s replies, only those of its own family', async () => {
+test('with "session" nobody reads another one\'s replies, only those of its own session and its children', async () => {
   expect(await seen({}, 'ann')).toHaveLength(3);
   expect(await seen({ recall: 'session' }, 'ann')).toEqual(['of ann']);
   expect(await seen({ recall: 'session' }, 'bob~step_1')).toEqual(['of bob', 'of the child']);

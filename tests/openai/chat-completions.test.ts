@@ -60,7 +60,7 @@ test('steps are told by their names', async () => {
   expect(reasoning).toContain('step: Read\n');
 });
 
-test('a plan that the planner answers as JSON is not heard', async () => {
+test('a plan that the planner answers as JSON is not streamed', async () => {
   const { openai, ctl, names } = await openAiDesk(
     [
       { asked: 'Make the plan for the last message', text: '{"steps": ["Fetch it", "Read it"]}' },

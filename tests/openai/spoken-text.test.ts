@@ -37,7 +37,7 @@ test('the same answer twice is told twice', () => {
   expect([spoken.answered('Yes.'), spoken.live(0, 'Y'), spoken.answered('Yes.')]).toEqual(['Yes.', '', '\n\nYes.']);
 });
 
-test('a call that is tried again goes on where it said the same, and begins anew where it did not', () => {
+test('a call that is tried again goes on where it said the same, and starts over where it did not', () => {
   const same = openStreamedText();
   expect([same.live(0, 'One, two'), same.live(0, 'One'), same.live(3, ', two, three')]).toEqual([
     ...['One, two', '', ', three'],

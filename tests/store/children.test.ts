@@ -2,7 +2,8 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { EventBody } from '../../src/protocol/session/event.ts';
-import { CHILD_STATE_LOST, type Reply } from '../../src/protocol/session/reply.ts';
+import type { Reply } from '../../src/protocol/session/reply.ts';
+import { RUN_END } from '../../src/protocol/session/run-end.ts';
 import { openChildSessions, openWorkspace, sessionPaths } from '../../src/store/index.ts';
 import { at, opened, tempFolder } from './rig.ts';
 
@@ -40,16 +41,16 @@ test('a child is waited for while its message is in the inbox or taken from ther
   expect(await children.reply(CHILD, ID)).toBeUndefined();
 });
 
-test('a child whose folder is gone, was made anew, or never got the message has lost it', async () => {
+test('a child whose folder is gone, was created again, or never got the message has lost it', async () => {
   const { workspace, children, paths } = parent();
   await children.send(CHILD, TASK);
   fs.rmSync(paths.folder, { recursive: true });
-  expect(await children.reply(CHILD, ID)).toMatchObject({ status: 'failed', reason: CHILD_STATE_LOST });
+  expect(await children.reply(CHILD, ID)).toMatchObject({ status: 'failed', reason: RUN_END.stateLost });
   fs.mkdirSync(paths.inbox, { recursive: true });
-  expect(await children.reply(CHILD, ID)).toMatchObject({ status: 'failed', reason: CHILD_STATE_LOST });
+  expect(await children.reply(CHILD, ID)).toMatchObject({ status: 'failed', reason: RUN_END.stateLost });
   const store = workspace.openSession(CHILD);
   await store.eventLog.append([opened, ...settled]);
-  expect(await children.reply(CHILD, 'a.2-1')).toMatchObject({ status: 'failed', reason: CHILD_STATE_LOST });
+  expect(await children.reply(CHILD, 'a.2-1')).toMatchObject({ status: 'failed', reason: RUN_END.stateLost });
 });
 
 test('a reply that somebody removed is taken from the record of the child', async () => {

@@ -67,7 +67,7 @@ test('the record is on disk when a sync returns, with every name on the way to i
   expect(await log.during(root, () => store.eventLog.sync())).toEqual(['sync demo/events.jsonl']);
 });
 
-test('a segment is sealed one durable step after the other', async () => {
+test('a segment is rotated one durable step after the other', async () => {
   const { folder, store } = session({ segmentBytes: 600 });
   await store.eventLog.append([opened]);
   await store.eventLog.sync();

@@ -145,7 +145,7 @@ test('two writers of one epoch are told apart at once, and neither writes over t
   expect((await eventsOf(diskRig(folder, { epoch: 4 }).store)).map(idOf)).toEqual([0, 1]);
 });
 
-test('owners that look before they write, with segments sealed among it: the latest one is believed and never stopped by an earlier', async () => {
+test('owners that look before they write, with segments rotated meanwhile: the latest one is believed and never stopped by an earlier', async () => {
   const life = fc.array(fc.nat(2), { maxLength: 30 });
   await fc.assert(
     fc.asyncProperty(life, fc.constantFrom(1, 400, 1_000_000), async (turns, segmentBytes) => {

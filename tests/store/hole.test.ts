@@ -150,7 +150,7 @@ describe('zeros where something had been synced are damage, and nothing is chang
     await refused(without([2], changed(3)), 'line 2');
   });
 
-  test('a segment that is sealed', async () => {
+  test('a segment that is rotated', async () => {
     const folder = tempFolder();
     const { store } = diskRig(folder, { segmentBytes: 600 });
     await store.eventLog.append([opened]);

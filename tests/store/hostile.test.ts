@@ -243,7 +243,7 @@ describe('a safe drop', () => {
 });
 
 describe('an inbox under attack', () => {
-  test('is read through the folder it was, and found again where it was made anew', async () => {
+  test('is read through the folder it was, and found again where it was created again', async () => {
     const { paths, here, look, one } = session();
     await look();
     fs.rmSync(paths.inbox, { recursive: true });

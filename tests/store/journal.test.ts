@@ -225,7 +225,7 @@ describe('a record on a bad disk', () => {
     expect(fs.readdirSync(folder).filter((name) => name.startsWith('events.torn'))).toEqual([]);
   });
 
-  test('whose sync failed once takes nothing more until it is opened anew', async () => {
+  test('whose sync failed once takes nothing more until it is opened again', async () => {
     let syncs = 0;
     const sync = async () => {
       if (++syncs === 1) throw failing('EIO');

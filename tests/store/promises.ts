@@ -229,7 +229,7 @@ export function storePromises(where: string, make: () => Rig): void {
       expect(pending || drops.length === 1).toBe(true);
     });
 
-    test('settles a message to done/ once; again is the same as once', async () => {
+    test('moves a message to done/ once; a second time changes nothing', async () => {
       const rig = make();
       rig.drop('1.md', 'hi');
       const drop = await first(rig);
@@ -425,7 +425,7 @@ export function storePromises(where: string, make: () => Rig): void {
     });
   });
 
-  test(`the text of the call in flight ${where} begins anew with each call`, async () => {
+  test(`the text of the call in flight ${where} starts over with each call`, async () => {
     const rig = make();
     rig.store.live.begin();
     rig.store.live.write('first');

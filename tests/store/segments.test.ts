@@ -50,7 +50,7 @@ describe('a record that grew', () => {
     for (const seq of upTo(20)) expect((await told(paths, readStartFor(paths, seq))) as number[]).toContain(seq);
   });
 
-  test('is opened at a late mark without a look at what was sealed before', async () => {
+  test('is opened at a late position without reading the segments before', async () => {
     const { paths, marks, folder } = await sealedRecord(20);
     for (const name of sealedFiles(paths)) fs.writeFileSync(join(paths.rotated, name), 'rubbish');
     expect(await told(paths, marks.at(-1))).toEqual([]);
@@ -71,7 +71,7 @@ describe('a record that grew', () => {
     expect(await told(paths)).toEqual([1]);
   });
 
-  test('is followed by a sync that was asked for while it was sealed', async () => {
+  test('is followed by a sync that was asked for while it was rotated', async () => {
     const { store } = diskRig(tempFolder(), { segmentBytes: 1 });
     for (let n = 0; n < 10; n++) {
       const append = store.eventLog.append([n === 0 ? opened : progressed(n)]);
@@ -81,7 +81,7 @@ describe('a record that grew', () => {
   });
 });
 
-describe('a crash while a segment is sealed', () => {
+describe('a crash while a segment is rotated', () => {
   /** The folder as it is after each step: named, staged, and replaced. */
   async function states() {
     const { paths, folder } = await sealedRecord(4);
@@ -130,7 +130,7 @@ describe('a crash while a segment is sealed', () => {
     expect(seqs(await store.eventLog.append([progressed(1)]))).toEqual([13]);
   });
 
-  test('a segment that cannot be sealed leaves the record as it was', async () => {
+  test('a segment that cannot be rotated leaves the log as it was', async () => {
     const { paths, folder } = await states();
     fs.writeFileSync(paths.rotated, 'a file where the folder belongs');
     expect(() => diskRig(folder)).toThrow('must be a folder');
@@ -143,7 +143,7 @@ describe('a crash while a segment is sealed', () => {
   });
 });
 
-describe('a sealed record', () => {
+describe('a rotated log', () => {
   const lines = (path: string) => fs.readFileSync(path, 'utf8').split('\n');
   test.each<[string, (paths: SessionPaths) => void, RegExp]>([
     [

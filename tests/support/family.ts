@@ -5,7 +5,8 @@ import { ModelError, type ModelRequest } from '../../src/engine/ports/model-port
 import type { ChildSessions, SessionPorts } from '../../src/engine/ports/session-ports.ts';
 import type { SessionStore } from '../../src/engine/ports/store-ports.ts';
 import type { Permission } from '../../src/engine/ports/tool-ports.ts';
-import { CHILD_STATE_LOST, Reply } from '../../src/protocol/session/reply.ts';
+import { Reply } from '../../src/protocol/session/reply.ts';
+import { RUN_END } from '../../src/protocol/session/run-end.ts';
 import type { Config } from '../../src/protocol/settings/config.ts';
 import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
 import { type MemoryStore, memoryStore } from './memory-store.ts';
@@ -173,7 +174,7 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
           parents.set(child, parent);
           const store = stores.get(child);
           const why = ill.get(child);
-          if (!store) return lost(child, id, `the session ${child} is gone`, CHILD_STATE_LOST);
+          if (!store) return lost(child, id, `the session ${child} is gone`, RUN_END.stateLost);
           const text = store.hands.replies().get(`${id}.msg.json`);
           if (text !== undefined) return Reply.parse(JSON.parse(text));
           if (why !== undefined) return lost(child, id, `the session ${child} cannot be served: ${why}`);
@@ -182,7 +183,7 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
           const isComing = isOpen || store.hands.waiting().includes(`${id}.msg.json`);
           return isComing
             ? undefined
-            : lost(child, id, `the session ${child} has lost the message ${id}`, CHILD_STATE_LOST);
+            : lost(child, id, `the session ${child} has lost the message ${id}`, RUN_END.stateLost);
         }),
       consume: async () => {},
     };

@@ -290,7 +290,7 @@ describe('/run', () => {
     expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ description: 'Look at Paris' }, {}] });
   });
 
-  test('waits its turn while a run is on, is told its faults at once, and sets a paused plan aside', async () => {
+  test('waits its turn while a run is active, reports its faults at once, and shelves a paused plan', async () => {
     const on = await rig({
       script: (_, n) =>
         n === 0 ? { hold: true, next: () => ({ text: '[Step] a\n[Step] b', calls: [shell()] }) } : working(_, n - 1),

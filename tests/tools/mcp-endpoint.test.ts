@@ -79,7 +79,7 @@ test('server-everything answers over streamable HTTP, and after its restart as w
     .toBe('Echo: two');
 });
 
-test('a session that the server has forgotten is begun anew, and the call runs once', async () => {
+test('a session that the server has forgotten is started again, and the call runs once', async () => {
   const first = await everything('streamableHttp');
   const at = mcpDesk({ web: { url: first.url } });
   await at.ready();

@@ -60,10 +60,10 @@ function waitUntilReady(child: ChildProcess): Promise<'ready' | 'late' | { exit:
       clearTimeout(timer);
       resolve(how);
     };
-    let lastError = '';
+    let output = '';
     child.stdout?.setEncoding('utf8').on('data', (text: string) => {
-      lastError += text;
-      if (/^READY .*\n/m.test(lastError)) done('ready');
+      output += text;
+      if (/^READY .*\n/m.test(output)) done('ready');
     });
     child.once('error', (error) => done({ exit: error.message }));
     child.once('exit', (code, signal) => done({ exit: code ?? signal ?? 'unknown' }));

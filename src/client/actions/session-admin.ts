@@ -27,9 +27,9 @@ export async function createSession(workspace: Workspace, session: string): Prom
  * in one of them.
  */
 export function openSessionAdmin(workspace: Workspace, folders: SessionFolders) {
-  /** Children before their parent: after an interruption the family can still be named in the next attempt. */
+  /** Children before their parent: after an interruption the next attempt still finds all of them by its name. */
   async function idleSessionTree(key: string, doing: string): Promise<string[]> {
-    const names = folders.family(folders.get(key).name).reverse();
+    const names = folders.withChildren(folders.get(key).name).reverse();
     for (const name of names) await assertIdle(name, doing);
     return names;
   }
@@ -76,7 +76,7 @@ async function isRunning(session: KnownSession): Promise<boolean> {
   }
 }
 
-/** Writes a session's files anew from its event log. Throws `DaemonState` while the daemon is working in it. */
+/** Rebuilds a session's files from its event log. Throws `DaemonState` while the daemon is working in it. */
 export async function rebuildSession(paths: WorkspacePaths, session: KnownSession): Promise<RebuiltFile[]> {
   const isServed = readLiveOwner(paths) !== undefined;
   if (isServed) {

@@ -5,6 +5,7 @@ import { findStep, runningStep } from '../../core/plan/plan-steps.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { Actor, Event, EventOf } from '../../protocol/session/event.ts';
 import type { CompletedBy, Plan, Step } from '../../protocol/session/plan.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import { messageAsTyped, planOrderBehind, type ReplayedEvent, replayEvents } from '../sessions/replay.ts';
 
 /** One event in the history of a step. */
@@ -265,7 +266,7 @@ function lastRefusalOr(moments: readonly StepEvent[], otherwise: string): string
 function describeClaim({ runEnd }: Session, step: Step, moments: readonly StepEvent[]): string {
   const claim = moments.findLast((moment) => moment.is === 'claimed')?.text ?? 'was claimed';
   const question = (step.done_when ?? []).find((check) => 'person' in check);
-  return runEnd?.reason === 'check' && question && 'person' in question
+  return runEnd?.reason === RUN_END.check && question && 'person' in question
     ? `${claim}; waiting for a person to answer: "${question.person}"`
     : `${claim}; its checks are running`;
 }

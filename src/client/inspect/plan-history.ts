@@ -4,6 +4,7 @@ import { UserError } from '../../base/user-error.ts';
 import { describePlanChanges } from '../../core/plan/plan-changes.ts';
 import type { Actor, Event } from '../../protocol/session/event.ts';
 import { type Plan, Step } from '../../protocol/session/plan.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import { messageAsTyped, planOrderBehind, type ReplayedEvent, replayEvents } from '../sessions/replay.ts';
 
 /** One change of the plan. */
@@ -71,13 +72,13 @@ function historyEntry(replayed: ReplayedEvent): Omit<PlanHistoryEntry, 'from' | 
     }
     case 'plan.ended':
       return deed(
-        event.reason === 'asked' ? 'person' : 'daemon',
+        event.reason === RUN_END.asked ? 'person' : 'daemon',
         event.status === 'paused' ? 'it was shelved' : `it ended as ${event.status}: ${event.reason}`,
       );
     case 'run.resumed':
       return changedPlanStatus(replayed) ? deed(event.by, 'it resumed') : null;
     case 'run.rested': {
-      const by = event.reason === 'asked' || event.reason === 'stopped' ? 'person' : 'daemon';
+      const by = event.reason === RUN_END.asked || event.reason === RUN_END.stopped ? 'person' : 'daemon';
       return changedPlanStatus(replayed) ? deed(by, `it stopped as ${event.status}: ${event.reason}`) : null;
     }
     case 'step.added':

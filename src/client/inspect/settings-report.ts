@@ -15,7 +15,7 @@ export type ReportedSetting = { name: string; value: unknown; from: string };
  */
 export type SettingsReport = { settings: ReportedSetting[]; faults: string[] };
 
-/** Of the workspace; with `session`, the root of a family, of that session. */
+/** Of the workspace; with `session`, a session without a parent, of that session. */
 export function reportSettings(paths: WorkspacePaths, session: SessionPaths | undefined): SettingsReport {
   const file = readDaemonStatus(paths)?.settings?.file ?? 'agentd.json';
   // Only the daemon knows the path of a file given by --config; there is a copy of it.

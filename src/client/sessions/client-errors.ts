@@ -1,8 +1,11 @@
 import { firstFew, nearestName } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 
+/** What was named does not exist, or not any more. */
+export class NotFound extends UserError {}
+
 /** There is no session of this name. */
-export class NoSuchSession extends UserError {
+export class NoSuchSession extends NotFound {
   constructor(name: string, known: string[]) {
     const near = nearestName(name.slice(0, 80), known);
     const meant = near === undefined ? '' : ` Did you mean ${JSON.stringify(near)}?`;
@@ -28,7 +31,7 @@ export class WaitedTooLong extends UserError {
 }
 
 /** None of the waiting calls matches, or more than one does. */
-export class NoSuchApproval extends UserError {
+export class NoSuchApproval extends NotFound {
   constructor(message: string) {
     super(message);
     this.name = 'NoSuchApproval';
@@ -55,7 +58,7 @@ export class PlanConflict extends UserError {
 }
 
 /** There is no such file or folder in the session, or the path leads through a link. */
-export class NoSuchFile extends UserError {
+export class NoSuchFile extends NotFound {
   constructor(message: string) {
     super(message);
     this.name = 'NoSuchFile';

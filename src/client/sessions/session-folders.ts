@@ -14,12 +14,12 @@ export type SessionFolders = {
   /** Sessions without a parent, most recently changed event log first; `most` at most. */
   newest(most: number): string[];
   /** This session and its child sessions, at any depth: parents before their children. */
-  family(name: string): string[];
+  withChildren(name: string): string[];
   /** The folder of a key; if there is none, the one it would get. */
   folderName(key: string): string;
   /** Paths of an existing session. Throws `NoSuchSession`. */
   get(key: string): SessionPaths & { name: string };
-  /** Paths of the root of its family, whose `work/` and settings its child sessions use. Throws `NoSuchSession`. */
+  /** Paths of its topmost parent, whose `work/` and settings its child sessions use. Throws `NoSuchSession`. */
   rootOf(key: string): SessionPaths;
 };
 
@@ -51,7 +51,7 @@ export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
       const times = new Map(roots.map((name) => [name, changed(name)]));
       return roots.sort((one, other) => (times.get(other) ?? 0) - (times.get(one) ?? 0)).slice(0, most);
     },
-    family: (name) => names().filter((other) => other === name || other.startsWith(`${name}~`)),
+    withChildren: (name) => names().filter((other) => other === name || other.startsWith(`${name}~`)),
     folderName: nameOf,
     get,
     rootOf: (key) => sessionPaths(paths.session(existingRootOf(get(key).name, isThere))),

@@ -2,7 +2,7 @@ import { getOwn } from '../../base/dictionary.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import { CHILD_STATE_LOST } from '../../protocol/session/reply.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { claimStepEvent } from '../detect/step-claims.ts';
 import { readStatusTags } from '../detect/step-tags.ts';
@@ -116,7 +116,7 @@ function decideOnReply(session: Session, rules: Rules, step: Step, { child, amon
   const { reply } = child;
   if (!reply) return null;
   // A child that lost its state, with its folder or its event log, is given its task again.
-  if (child.wasToldMore && reply.reason === CHILD_STATE_LOST)
+  if (child.wasToldMore && reply.reason === RUN_END.stateLost)
     return hasFreeBudget(session, rules) ? sendTask(session, rules, step, { child, among }) : null;
   switch (reply.status) {
     case 'done': {
@@ -129,7 +129,7 @@ function decideOnReply(session: Session, rules: Rules, step: Step, { child, amon
         ? continueChild(session, rules, { child, among })
         : restWithChildren(session, rules, 'waiting');
     case 'paused':
-      return child.state === 'held' || reply.reason === 'limit'
+      return child.state === 'held' || reply.reason === RUN_END.limit
         ? continueChild(session, rules, { child, among })
         : restWithChildren(session, rules, 'paused');
     default:
@@ -187,18 +187,18 @@ function completedByChild(step: Step, { name, reply }: ChildSession): EventBody 
 function restWithChildren(session: Session, rules: Rules, status: 'waiting' | 'paused'): Decision {
   const others = Object.values(session.children).filter((it) => it.state === 'replied' && it.reply?.status === status);
   const text = others.map(({ name, reply }) => `${name}: ${reply?.text ?? ''}`).join('\n\n');
-  const why = { status, reason: status === 'waiting' ? 'question' : 'child', text };
+  const why = { status, reason: status === 'waiting' ? RUN_END.question : RUN_END.child, text };
   return { do: 'record', events: endRunEvents(session, rules, why) };
 }
 
 /**
- * A run that has ended does not leave children working: they are told to pause, stop or end as it did. A child told
- * something milder is told again.
+ * A run that has ended does not leave children working: they receive the order to pause, stop or end as it did. A
+ * child that was sent something milder is sent the new order.
  */
 export function haltChildren(session: Session): Decision | null {
   const { runEnd: at, plan } = session;
   if (session.run || !at || at.status === 'waiting' || !plan) return null;
-  const command = at.status !== 'paused' ? 'cancel' : at.reason === 'stopped' ? 'stop' : 'pause';
+  const command = at.status !== 'paused' ? 'cancel' : at.reason === RUN_END.stopped ? 'stop' : 'pause';
   const child = Object.values(session.children).find(
     (one) => isChildBusy(one) && haltSeverity(one.haltCommand) < haltSeverity(command),
   );

@@ -1,6 +1,7 @@
 import { mapGet } from '../../base/persistent-collections.ts';
 import { escapeInvisible, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { parseConsent } from '../messages/approval-answers.ts';
 import { type MessageKind, parseCommand, textWithoutCommand } from '../messages/commands.ts';
@@ -26,7 +27,7 @@ export function endForApprovalEvents(session: Session, rules: Rules): EventBody[
   const { open } = session.approvals;
   if (!session.run || !open) return [];
   const text = approvalQuestionText(session, rules, open);
-  return endRunEvents(session, rules, { status: 'waiting', reason: 'approval', text, keepsCalls: true });
+  return endRunEvents(session, rules, { status: 'waiting', reason: RUN_END.approval, text, keepsCalls: true });
 }
 
 /** The question to the person: the exact call, why approval is needed, and how to answer. */
@@ -166,7 +167,7 @@ function answerByWords(session: Session, message: Message, kind: 'task' | 'conti
   }
   if (kind === 'continue' && open) {
     const text = approvalQuestionText(session, rules, open);
-    const facts = { status: 'waiting' as const, reason: 'approval', text, approval: open.id };
+    const facts = { status: 'waiting' as const, reason: RUN_END.approval, text, approval: open.id };
     return [replyEvent(session, message.id, facts, sessionLanguage(session, rules))];
   }
   return approvalAnsweredEvents(session, {
@@ -213,5 +214,5 @@ export function checkDenials(session: Session, rules: Rules): RunEndReason | nul
   const is = lastDecided && denialKey(lastDecided) === key ? lastDecided : null;
   const rule = JSON.stringify({ allow: is?.always ?? key.split('\n')[0] });
   const text = words.deniedAgain(times, truncate(escapeInvisible(key.replace('\n', ' ')), 400), rule);
-  return { status: 'paused', reason: 'denied', text };
+  return { status: 'paused', reason: RUN_END.denied, text };
 }

@@ -1,5 +1,6 @@
 import { getOwn } from '../../base/dictionary.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { AskUserArgs } from '../../protocol/tool-calls/own-tools.ts';
 import { ASK_USER_TOOL } from '../../protocol/tool-calls/own-tools.ts';
@@ -58,7 +59,7 @@ function askQuestionEvents(
     ...callStartedEvents(call),
     ...endRunEvents(session, rules, {
       status: 'waiting',
-      reason: 'question',
+      reason: RUN_END.question,
       text: formatQuestion(question, offered),
       question: { call: call.key, text: question, choices: offered },
     }),

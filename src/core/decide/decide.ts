@@ -1,5 +1,6 @@
 import { mapGet } from '../../base/persistent-collections.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import { type Rules, resolveRules } from '../../protocol/settings/effective-settings.ts';
 import { decideDelegation, haltChildren } from '../children/delegate.ts';
 import { decideSpawnCalls } from '../children/spawn-calls.ts';
@@ -221,7 +222,7 @@ function decideClaim(session: Session, claim: StepClaim, rules: Rules): Decision
   if (next.need === 'record') return { do: 'record', events: next.events };
   return {
     do: 'record',
-    events: endRunEvents(session, rules, { status: 'waiting', reason: 'check', text: next.question }),
+    events: endRunEvents(session, rules, { status: 'waiting', reason: RUN_END.check, text: next.question }),
   };
 }
 

@@ -1,5 +1,5 @@
 import type { EventBody } from '../../protocol/session/event.ts';
-import { CHILD_STATE_LOST } from '../../protocol/session/reply.ts';
+import { RUN_END, type RunEndCode } from '../../protocol/session/run-end.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { MODES } from '../../protocol/settings/run-options.ts';
 import { parseCommand, parseModeCommand, SESSION_COMMANDS } from '../messages/commands.ts';
@@ -45,23 +45,23 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
   start_beside: (session, message, rules) => startRunEvents(session, message, rules, session.plan ?? undefined),
   resume: resumeRunEvents,
   pause_after_call: (session, message, rules) => [
-    ...endRunEvents(session, rules, { status: 'paused', reason: 'asked' }),
+    ...endRunEvents(session, rules, { status: 'paused', reason: RUN_END.asked }),
     ...replyInWords(session, message, rules, (words) => words.pausing),
   ],
   abort_and_pause: (session, message, rules) => [
-    ...endRunEvents(session, rules, { status: 'paused', reason: 'stopped' }),
+    ...endRunEvents(session, rules, { status: 'paused', reason: RUN_END.stopped }),
     ...replyInWords(session, message, rules, (words) => words.stopped),
   ],
   abort_and_cancel: (session, message, rules) => [
-    ...endRunEvents(session, rules, { status: 'cancelled', reason: 'asked' }),
+    ...endRunEvents(session, rules, { status: 'cancelled', reason: RUN_END.asked }),
     ...replyInWords(session, message, rules, (words) => words.cancelled),
   ],
   // The run ends first; the message stays in the queue and is handled when the session is idle.
   abort_and_reset: (session, _message, rules) =>
-    endRunEvents(session, rules, { status: 'cancelled', reason: 'new conversation' }),
+    endRunEvents(session, rules, { status: 'cancelled', reason: RUN_END.newConversation }),
   mark_paused: (session, message, rules) => [
     ...withdrawQuestionEvents(session, 'the person paused the run'),
-    endRestingRun(session, message, 'paused', 'asked'),
+    changeRunEnd(session, message, 'paused', RUN_END.asked),
     ...replyInWords(session, message, rules, (words) => words.nowPaused),
   ],
   mark_cancelled: cancelEndedRun,
@@ -88,9 +88,9 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
 function cancelEndedRun(session: Session, message: Message, rules: Rules): EventBody[] {
   return [
     ...withdrawQuestionEvents(session, 'the person cancelled the run'),
-    endRestingRun(session, message, 'cancelled', 'asked'),
+    changeRunEnd(session, message, 'cancelled', RUN_END.asked),
     ...(session.plan
-      ? [{ type: 'plan.ended' as const, plan: session.plan.id, status: 'cancelled' as const, reason: 'asked' }]
+      ? [{ type: 'plan.ended' as const, plan: session.plan.id, status: 'cancelled' as const, reason: RUN_END.asked }]
       : []),
     ...replyInWords(session, message, rules, (words) => words.cancelled),
   ];
@@ -104,7 +104,7 @@ function answerStatus(session: Session, message: Message, rules: Rules): EventBo
 function answerAlreadyPaused(session: Session, message: Message, rules: Rules): EventBody[] {
   if (!isStopAfterPause(session, message)) return replyInWords(session, message, rules, (words) => words.alreadyPaused);
   return [
-    endRestingRun(session, message, 'paused', 'stopped'),
+    changeRunEnd(session, message, 'paused', RUN_END.stopped),
     ...replyInWords(session, message, rules, (words) => words.stopped),
   ];
 }
@@ -150,11 +150,16 @@ function answerModeCommand(session: Session, message: Message, rules: Rules): Ev
 function isStopAfterPause(session: Session, message: Message): boolean {
   const kind = messageKind(session, message);
   const isStop = 'kind' in kind && kind.kind === 'stop';
-  return isStop && session.runEnd?.reason !== 'stopped' && Object.values(session.children).some(isChildBusy);
+  return isStop && session.runEnd?.reason !== RUN_END.stopped && Object.values(session.children).some(isChildBusy);
 }
 
 /** Changes how a run that has already stopped ended. */
-function endRestingRun(session: Session, message: Message, status: 'paused' | 'cancelled', reason: string): EventBody {
+function changeRunEnd(
+  session: Session,
+  message: Message,
+  status: 'paused' | 'cancelled',
+  reason: RunEndCode,
+): EventBody {
   return {
     type: 'run.rested',
     message: message.id,
@@ -167,7 +172,7 @@ function endRestingRun(session: Session, message: Message, status: 'paused' | 'c
 
 function reopenLastStep(session: Session, message: Message, rules: Rules): EventBody[] {
   // A person who was asked whether the step is done and says no has answered; no other step is meant.
-  if (session.claim && session.runEnd?.reason === 'check') return resumeRunEvents(session, message, rules);
+  if (session.claim && session.runEnd?.reason === RUN_END.check) return resumeRunEvents(session, message, rules);
   const last = session.closedSteps.findLast((id) => session.plan?.steps.some((step) => step.id === id));
   const step = session.plan?.steps.find((one) => one.id === last);
   if (!step) return replyInWords(session, message, rules, (words) => words.nothingToUndo);
@@ -220,7 +225,7 @@ function reportLastRun(session: Session, message: Message, rules: Rules): EventB
   const language = replyLanguage(session, message, rules);
   if (!runEnd) {
     const text = REPLY_WORDING[language].nothingToContinue;
-    return replyEvent(session, message.id, { status: 'failed', reason: CHILD_STATE_LOST, text }, language);
+    return replyEvent(session, message.id, { status: 'failed', reason: RUN_END.stateLost, text }, language);
   }
   const { status, reason, text, files = [], exitStatus } = runEnd;
   const facts = { status, reason, text, attachments: [...files], ...(exitStatus !== null && { exit: exitStatus }) };

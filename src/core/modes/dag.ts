@@ -1,5 +1,6 @@
 import { firstFew } from '../../base/strings.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { openSteps, readySteps } from '../plan/plan-steps.ts';
@@ -106,7 +107,7 @@ function strandedAction(session: Session, rules: Rules): ModeAction | null {
   const words = REPLY_WORDING[sessionLanguage(session, rules)];
   const blocked = plan.steps.filter((step) => step.status === 'blocked');
   if (blocked.length > 0) return { rest: blockedRunEnd(blocked) };
-  return { rest: { status: 'waiting', reason: 'stuck', text: words.stranded(describeDeadlock(plan)) } };
+  return { rest: { status: 'waiting', reason: RUN_END.stuck, text: words.stranded(describeDeadlock(plan)) } };
 }
 
 /** The steps that wait for each other, else all waiting steps. */

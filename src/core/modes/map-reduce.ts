@@ -15,6 +15,7 @@ import {
 } from '../plan/fan-out.ts';
 import { executorOf, readySteps } from '../plan/plan-steps.ts';
 import { MAX_CHANGES_AT_ONCE } from '../plan/step-cascade.ts';
+import { formatSkipCause } from '../plan/step-readiness.ts';
 import { firstPlanAction, type ModeAction, summaryAction } from '../planner/planner-queries.ts';
 import { nextListingCall } from '../session/internal-calls.ts';
 import type { FanOut } from '../session/run-state.ts';
@@ -167,8 +168,9 @@ function failFanOut(plan: Plan, fanOutStep: Step, fault: string): ModeAction {
   };
 }
 
-function skipWithParent({ id, parent }: Step, how: 'skipped' | 'failed'): EventBody {
-  return { type: 'step.skipped', step: id, reason: `needs ${parent}, which was ${how}`, by: 'daemon' };
+function skipWithParent({ id, parent = '' }: Step, how: 'skipped' | 'failed'): EventBody {
+  const reason = formatSkipCause({ relation: 'needs', step: parent, detail: `, which was ${how}` });
+  return { type: 'step.skipped', step: id, reason, by: 'daemon' };
 }
 
 /** Listed items that are not steps yet. */

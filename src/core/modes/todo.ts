@@ -1,10 +1,12 @@
 import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { openSteps, readySteps, runningStep } from '../plan/plan-steps.ts';
 import { MAX_CHANGES_AT_ONCE } from '../plan/step-cascade.ts';
+import { formatSkipCause } from '../plan/step-readiness.ts';
 import { firstPlanAction, summaryAction, wholeTaskStep } from '../planner/planner-queries.ts';
 import { isStagnant } from '../session/run-state.ts';
 import { activePlan, sessionLanguage } from '../session/session-queries.ts';
@@ -101,7 +103,7 @@ function blockDependents({ steps }: Plan): EventBody[] {
   return steps.flatMap(({ id, status, needs = [] }): EventBody[] => {
     const need = status === 'pending' ? needs.find((one) => lost.has(one)) : undefined;
     if (need === undefined) return [];
-    const error = `needs ${need}, which is ${lost.get(need)}`;
+    const error = formatSkipCause({ relation: 'needs', step: need, detail: `, which is ${lost.get(need)}` });
     lost.set(id, 'blocked');
     return [{ type: 'step.blocked', step: id, error, by: 'daemon' }];
   });
@@ -123,7 +125,7 @@ function stagnationEnd(session: Session, plan: Plan, rules: Rules): RunEndReason
   );
   return {
     status: 'paused',
-    reason: 'stagnation',
+    reason: RUN_END.stagnation,
     text: [words.stagnation(session.workRounds.idleRounds), ...firstFew(items)].join('\n'),
   };
 }

@@ -9,7 +9,7 @@ import { EditedPlan, PLAN_BOUNDS, type PlanSave } from '../../protocol/session/p
 export type EditReading = { edit: EditedPlan; raw: Readonly<Record<string, unknown>> } | { fault: string };
 
 /**
- * Parses a saved `plan.json`. `held`: the steps of the current plan; a plan that the daemon wrote is accepted again
+ * Parses a saved `plan.json`. `current`: the steps of the current plan; a plan that the daemon wrote is accepted again
  * whatever its size, since only one that grows has to stay within the bounds of a whole plan.
  */
 export function parseEditedPlan(bytes: string, current: readonly Step[] = []): EditReading {
@@ -108,7 +108,7 @@ function isInParentCycle(parent: string | undefined, parents: ReadonlyMap<string
   return false;
 }
 
-/** The parts of a plan that people may edit, or that they are told they may not. */
+/** The parts of a plan that people may edit, and those for which an edit is reported as ignored. */
 export type SavedPlan = Omit<PlanSave, 'sha256'>;
 export type SavedStep = SavedPlan['steps'][number];
 

@@ -126,7 +126,7 @@ function setStatusByHand(step: Step, { to, note }: Extract<PlanChange, { what: '
   return { ...bare, ...noted, status: to };
 }
 
-/** A hand edit as the model is told it: one sentence per change. */
+/** A hand edit as reported to the model: one sentence per change. */
 export function describePlanChanges(changes: readonly PlanChange[]): string[] {
   return changes.map((change) => {
     switch (change.what) {

@@ -3,7 +3,7 @@ import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { omitFields } from './plan-steps.ts';
 import { groupStepsBy, type StepGraph, stepGraph, stepWithGroups } from './step-graph.ts';
-import { causeOfSkip, readinessOfPending } from './step-readiness.ts';
+import { formatSkipCause, readinessOfPending, skipCauseOf } from './step-readiness.ts';
 
 /** Steps changed in one go: each change of a large plan takes time, and other sessions get their turn in between. */
 export const MAX_CHANGES_AT_ONCE = 200;
@@ -16,7 +16,8 @@ export function cascadeEvents(plan: Plan, replaced: readonly string[]): EventBod
   const readiness = readinessOfPending(plan.steps);
   const skipped = plan.steps.flatMap((step): EventBody[] => {
     const own = readiness.get(step.id);
-    return own?.is === 'lost' ? [{ type: 'step.skipped', step: step.id, reason: own.why, by: 'daemon' }] : [];
+    if (own?.is !== 'lost') return [];
+    return [{ type: 'step.skipped', step: step.id, reason: formatSkipCause(own.cause), by: 'daemon' }];
   });
   return skipped.length > 0 ? skipped.slice(0, MAX_CHANGES_AT_ONCE) : groupEndEvents(plan, replaced);
 }
@@ -111,7 +112,7 @@ function stepsLostIn(graph: StepGraph, replaced: ReadonlySet<string>): ReadonlyS
  */
 export function reopenWithDependents(steps: readonly Step[], opened: ReadonlySet<string>): Step[] {
   const graph = stepGraph(steps);
-  const behind = groupStepsBy(steps, causeOfSkip);
+  const behind = groupStepsBy(steps, (step) => skipCauseOf(step)?.step);
   const back = new Set<string>();
   for (const left = [...opened]; left.length > 0; )
     for (const { id } of behind.get(left.pop() ?? '') ?? []) {

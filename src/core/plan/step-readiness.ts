@@ -5,7 +5,26 @@ import { assertsPhrase } from '../text/prose.ts';
 import { findCycles, rollbackStepAround, type StepGraph, stepGraph, stepWithGroups } from './step-graph.ts';
 
 /** The outlook of a step that has not started: it may start, something else comes first, or it never will, and why. */
-export type StepReadiness = { is: 'ready' } | { is: 'waits' } | { is: 'lost'; why: string };
+export type StepReadiness = { is: 'ready' } | { is: 'waits' } | { is: 'lost'; cause: SkipCause };
+
+/** How a step depends on the one because of which it is skipped or blocked. */
+const RELATIONS = ['needs', 'when', 'undoes', 'part of'] as const;
+
+/** Why the daemon skips or blocks a step: because of `step`. `detail`: how that one ended, with its punctuation. */
+export type SkipCause = { relation: (typeof RELATIONS)[number]; step: string; detail: string };
+
+/** The cause as events and `plan.json` store it: `needs step_1, which was failed`. */
+export const formatSkipCause = ({ relation, step, detail }: SkipCause): string => `${relation} ${step}${detail}`;
+
+const STORED_CAUSE = new RegExp(`^(${RELATIONS.join('|')}) ([^\\s,:]+)(.*)$`, 'su');
+
+/** Why a step is skipped or blocked; undefined if another step is not the reason. */
+export function skipCauseOf({ status, error = '' }: Step): SkipCause | undefined {
+  if (status !== 'skipped' && status !== 'blocked') return undefined;
+  const [, stored, step, detail = ''] = STORED_CAUSE.exec(error) ?? [];
+  const relation = RELATIONS.find((one) => one === stored);
+  return relation === undefined || step === undefined ? undefined : { relation, step, detail };
+}
 
 const readinessCache = new WeakMap<readonly Step[], ReadonlyMap<string, StepReadiness>>();
 
@@ -37,7 +56,7 @@ function stepJudge(graph: StepGraph): (step: Step) => StepReadiness {
   return (step) => {
     const line = stepWithGroups(step, graph);
     const closed = line.slice(1).find(isClosed);
-    if (closed) return neverReady(`part of ${closed.id}, which was ${closed.status}`);
+    if (closed) return neverReady('part of', closed.id, `, which was ${closed.status}`);
     const undo = rollbackStepAround(step, graph);
     const first = undo ? called(undo) : READY;
     return first.is === 'ready' ? worstOf([...line.map(undo ? ordered : needed), ...line.map(asked)]) : first;
@@ -58,7 +77,10 @@ function onceForEach<T>(find: (step: Step) => T): (step: Step) => T {
 
 const READY: StepReadiness = { is: 'ready' };
 const WAITS: StepReadiness = { is: 'waits' };
-const neverReady = (why: string): StepReadiness => ({ is: 'lost', why });
+const neverReady = (relation: SkipCause['relation'], step: string, detail: string): StepReadiness => ({
+  is: 'lost',
+  cause: { relation, step, detail },
+});
 const worstOf = (all: readonly StepReadiness[]): StepReadiness =>
   all.find(({ is }) => is === 'lost') ?? all.find(({ is }) => is === 'waits') ?? READY;
 const isStillOpen = ({ status }: Step): boolean => status === 'pending' || status === 'running' || status === 'blocked';
@@ -75,8 +97,8 @@ function rollbackReadiness(undo: Step, { rollbackTargets }: StepGraph): StepRead
   const targets = rollbackTargets.get(undo.id) ?? [];
   if (targets.some(({ status }) => status === 'failed')) return { is: 'ready' };
   if (targets.some(isStillOpen)) return WAITS;
-  const ids = firstFew(targets.map(({ id }) => id));
-  return neverReady(`undoes ${ids.join(' and ')}, which did not fail`);
+  const [first = '', ...others] = firstFew(targets.map(({ id }) => id));
+  return neverReady('undoes', first, `${others.map((id) => ` and ${id}`).join('')}, which did not fail`);
 }
 
 /** For a rollback step, needs only define the order: it runs whatever their outcome. */
@@ -89,7 +111,7 @@ function needsReadiness({ needs = [], when = [] }: Step, { byId }: StepGraph, un
     // Only a person can write a need of an unknown step, and only a person can fix it.
     if (!other || isStillOpen(other)) readiness = WAITS;
     else if (undoes || judged.has(need)) continue;
-    else if (other.status !== 'completed') return neverReady(`needs ${need}, which was ${other.status}`);
+    else if (other.status !== 'completed') return neverReady('needs', need, `, which was ${other.status}`);
   }
   return readiness;
 }
@@ -99,22 +121,10 @@ function conditionReadiness({ when = [] }: Step, { byId }: StepGraph): StepReadi
   for (const one of when) {
     const other = byId.get(one.step);
     if (!other || !isConditionDecided(one, other)) readiness = WAITS;
-    else if (!conditionHolds(one, other)) return neverReady(describeUnmetCondition(one));
+    else if (!conditionHolds(one, other))
+      return neverReady('when', one.step, `: it does not hold that ${describeCondition(one)}`);
   }
   return readiness;
-}
-
-const describeUnmetCondition = (when: StepCondition): string =>
-  `when ${when.step}: it does not hold that ${describeCondition(when)}`;
-
-/**
- * The step that a skipped or blocked one names as the reason, in the words above; undefined if it was left out for
- * another reason.
- */
-export function causeOfSkip({ status, error = '' }: Step): string | undefined {
-  return status === 'skipped' || status === 'blocked'
-    ? /^(?:needs|when|undoes|part of) ([^\s,:]+)/u.exec(error)?.[1]
-    : undefined;
 }
 
 /**

@@ -5,6 +5,7 @@ import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { applyPlanChange } from '../plan/plan-changes.ts';
 import { findAgentName } from '../plan/plan-steps.ts';
 import { dependencyNodes, findCycle, isGroup, stepGraph, stepReferences } from '../plan/step-graph.ts';
+import { formatSkipCause } from '../plan/step-readiness.ts';
 import { whyIllegalTransition } from '../plan/step-transitions.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
@@ -224,7 +225,9 @@ function detachRemoved(draft: PlanDraft, gone: string): void {
       ...(rollback === gone ? (['rollback'] as const) : []),
     ];
     applyToDraft(draft, { what: 'step', step: id, set, unset });
-    if (fewerNeeds || fewerWhen) skipStep(draft, id, `${fewerNeeds ? 'needs' : 'when'} ${gone}, which was removed`);
+    const relation = fewerNeeds ? 'needs' : 'when';
+    if (fewerNeeds || fewerWhen)
+      skipStep(draft, id, formatSkipCause({ relation, step: gone, detail: ', which was removed' }));
   }
 }
 

@@ -2,6 +2,7 @@ import { mapGet } from '../../base/persistent-collections.ts';
 import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody, PlannerQuery } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
@@ -82,7 +83,7 @@ function firstPlanFrom(session: Session, rules: Rules, firstPlan: FirstPlanRules
   const query = session.run?.plannerQuery;
   const read = readPlannerAnswer(session, rules, 'plan', firstPlan);
   if (!read || !query) return { ask: 'plan' };
-  if (read.is === 'answer') return { rest: { status: 'done', reason: 'answered', text: read.text } };
+  if (read.is === 'answer') return { rest: { status: 'done', reason: RUN_END.answered, text: read.text } };
   if (read.is === 'plan') return { title: read.title, steps: read.steps, by: 'planner' };
   if (query.tries < firstPlan.maxTries) return { ask: 'plan' };
   const whole = readProposal(query.text, { agents: rules.agents });
@@ -177,14 +178,14 @@ export function summaryAction(session: Session, rules: Rules): ModeAction | null
   const text = summary || [REPLY_WORDING[language].noSummary, ...computed].join('\n\n');
   return lost.length > 0
     ? { rest: { status: 'failed', reason: `not reached: ${lost.join(', ')}`, text } }
-    : { rest: { status: 'done', reason: 'completed', text } };
+    : { rest: { status: 'done', reason: RUN_END.completed, text } };
 }
 
 /** The run waits for a person to provide what these steps lack. */
 export function blockedRunEnd(blocked: readonly Step[]): RunEndReason {
   const lines = blocked.map(({ description, error }) => `${truncate(description, 500)}${error ? `: ${error}` : ''}`);
   const text = firstFew(lines).join('\n');
-  return { status: 'waiting', reason: 'blocked', text };
+  return { status: 'waiting', reason: RUN_END.blocked, text };
 }
 
 const FALLBACK_STEPS: Record<Language, readonly string[]> = {

@@ -2,6 +2,7 @@ import { getOwn } from '../../base/dictionary.ts';
 import { mapGet, mapSet } from '../../base/persistent-collections.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import { bumpRevision } from '../plan/plan-steps.ts';
 import type { ApprovalState, ApprovalVerdict, PendingApproval, Run, TurnCall } from '../session/run-state.ts';
 import type { Message } from '../session/session-messages.ts';
@@ -101,7 +102,7 @@ export function addStandInMessage(
 }
 
 export const endsForApproval = ({ approvals }: Session, event: EventOf<'run.rested'>): boolean =>
-  approvals.open !== null && event.reason === 'approval';
+  approvals.open !== null && event.reason === RUN_END.approval;
 
 /** Keeps the run that has ended, to resume it after the verdict. */
 export const keepRestingRun = ({ approvals, run }: Session): ApprovalState => ({
@@ -119,6 +120,6 @@ export const resetDenials = ({ approvals }: Session): ApprovalState => ({ ...app
 export function markApprovalSeen(session: Session, message: string): Session {
   const { approvals, runEnd, queue } = session;
   const { open } = approvals;
-  if (!open || runEnd?.message !== message || runEnd.reason !== 'approval') return session;
+  if (!open || runEnd?.message !== message || runEnd.reason !== RUN_END.approval) return session;
   return { ...session, approvals: { ...approvals, open: { ...open, queuedBefore: queue } } };
 }

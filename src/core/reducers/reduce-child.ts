@@ -1,6 +1,6 @@
 import { getOwn } from '../../base/dictionary.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
-import { CHILD_STATE_LOST } from '../../protocol/session/reply.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import { updateStep, withExitStatus } from '../plan/plan-steps.ts';
 import { type ChildSession, childSessionName, haltSeverity } from '../session/child-session.ts';
 import type { Session } from '../session/session-state.ts';
@@ -92,4 +92,4 @@ export function restartChild(children: Session['children'], step: string): Sessi
 }
 
 const isChildLost = ({ wasToldMore, reply }: ChildSession): boolean =>
-  wasToldMore === true && reply?.reason === CHILD_STATE_LOST;
+  wasToldMore === true && reply?.reason === RUN_END.stateLost;

@@ -115,7 +115,7 @@ export function stepBlocked(session: Session, plan: Plan, event: EventOf<'step.b
   };
 }
 
-/** A failed step waits for its next attempt, and the model is told why. */
+/** A failed step waits for its next attempt, and the reason is reported to the model. */
 export function stepRetried(session: Session, plan: Plan, id: string, { seq, at }: StepLogEvent): Session {
   const failed = plan.steps.find((step) => step.id === id);
   if (!failed) return session;

@@ -1,6 +1,7 @@
 import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import { EXTEND_FACTOR, type Rules } from '../../protocol/settings/effective-settings.ts';
 import { answerQuestionEvents } from '../messages/questions.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
@@ -90,10 +91,14 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
   const plan = activePlan(session);
   const outcome =
     why.text ??
-    (why.status === 'cancelled' ? words.cancelled : why.reason === 'stopped' ? words.stopped : words.pausing);
+    (why.status === 'cancelled' ? words.cancelled : why.reason === RUN_END.stopped ? words.stopped : words.pausing);
   const summary = plan && why.status !== 'done' && why.status !== 'waiting' ? [formatPlanSummary(plan, language)] : [];
   const how =
-    why.status === 'paused' ? [words.goOn] : why.status === 'failed' && why.reason !== 'ceiling' ? [words.again] : [];
+    why.status === 'paused'
+      ? [words.goOn]
+      : why.status === 'failed' && why.reason !== RUN_END.ceiling
+        ? [words.again]
+        : [];
   const needsApproval =
     plan && why.status !== 'done' && why.status !== 'cancelled'
       ? stepsBlockedByPerson(plan, session.editedByPerson)
@@ -138,7 +143,7 @@ const stepsBlockedByPerson = ({ steps }: Plan, editedByPerson: readonly string[]
       : [],
   );
 
-/** Steps whose tag named an unknown agent: the person is told who did them. */
+/** Steps whose tag named an unknown agent: the reply says who did them. */
 function unknownAgentNotes(plan: Plan | null, rules: Rules, words: (typeof REPLY_WORDING)[Language]): string[] {
   if (!plan?.planned_by || Object.keys(rules.agents).length === 0) return [];
   const notes = plan.steps.flatMap((step) => {
@@ -157,7 +162,7 @@ export function checkLimits(session: Session, rules: Rules): RunEndReason | null
   const words = REPLY_WORDING[language];
   const paused = (setting: string, value: number): RunEndReason => ({
     status: 'paused',
-    reason: 'limit',
+    reason: RUN_END.limit,
     text: words.limit(`limits.${setting}`, value),
   });
   const { limits, spent } = run;
@@ -165,7 +170,7 @@ export function checkLimits(session: Session, rules: Rules): RunEndReason | null
   const iterations = isExtended ? limits.iterations * EXTEND_FACTOR : limits.iterations;
   if (spent.iterations >= iterations) {
     return isExtended
-      ? { status: 'failed', reason: 'ceiling', text: words.ceiling(iterations, 'limits.iterations') }
+      ? { status: 'failed', reason: RUN_END.ceiling, text: words.ceiling(iterations, 'limits.iterations') }
       : paused('iterations', iterations);
   }
   if (limits.tokens !== null && spent.tokens >= limits.tokens) return paused('tokens', limits.tokens);
@@ -183,7 +188,7 @@ export function checkOutage(session: Session, rules: Rules): RunEndReason | null
     return { status: 'failed', reason: failure.last.kind, text: words.failed(failure.last.error) };
   const minutes = session.run.limits.outage_minutes;
   if (failure.silent_ms / MINUTE_MS < minutes) return null;
-  return { status: 'paused', reason: 'outage', text: words.outage(minutes, failure.last.error) };
+  return { status: 'paused', reason: RUN_END.outage, text: words.outage(minutes, failure.last.error) };
 }
 
 /**
@@ -196,7 +201,7 @@ export function checkRepeatedCalls(session: Session, rules: Rules): RunEndReason
   const output = session.turn?.calls.at(-1)?.outputHead ?? '';
   return {
     status: 'paused',
-    reason: 'repeats',
+    reason: RUN_END.repeats,
     text: words.repeats(run.repeatedCall.call, run.repeatedCall.count, output),
   };
 }
@@ -208,7 +213,7 @@ export function checkNothingReady(session: Session, rules: Rules): RunEndReason 
   const language = sessionLanguage(session, rules);
   const words = REPLY_WORDING[language];
   const text = [words.nothingReady, ...explainNothingReady(plan, language), words.fixPlan].join('\n');
-  return { status: 'waiting', reason: 'needs', text };
+  return { status: 'waiting', reason: RUN_END.needs, text };
 }
 
 /** How a run ends at an answer without tool calls; null if it continues. */
@@ -216,16 +221,20 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
   const { run, turn } = session;
   if (!run || !turn || turn.calls.length > 0) return null;
   const plan = activePlan(session);
-  if (turn.isBlocked) return { status: 'waiting', reason: 'blocked', text: turn.text };
+  if (turn.isBlocked) return { status: 'waiting', reason: RUN_END.blocked, text: turn.text };
   if (plan && openSteps(plan).length > 0)
     return run.idleAnswers >= 2
-      ? { status: 'waiting', reason: 'question', text: textWithRefusal(session, rules) }
+      ? { status: 'waiting', reason: RUN_END.question, text: textWithRefusal(session, rules) }
       : null;
   if (plan?.steps.some((step) => step.status === 'blocked' && step.call === undefined))
-    return { status: 'waiting', reason: 'blocked', text: turn.text };
+    return { status: 'waiting', reason: RUN_END.blocked, text: turn.text };
   const failed = plan ? failedOrBlockedSteps(plan).map((step) => step.id) : [];
   if (failed.length > 0) return { status: 'failed', reason: `not reached: ${failed.join(', ')}`, text: turn.text };
-  return { status: 'done', reason: plan && plan.steps.length > 0 ? 'completed' : 'answered', text: turn.text };
+  return {
+    status: 'done',
+    reason: plan && plan.steps.length > 0 ? RUN_END.completed : RUN_END.answered,
+    text: turn.text,
+  };
 }
 
 /** The model's text; and, if its claim was refused, why: otherwise the person would believe it. */
@@ -251,7 +260,7 @@ export function planEndEvent(session: Session): EventBody | null {
     type: 'plan.ended',
     plan: plan.id,
     status: 'completed',
-    reason: plan.steps.length > 0 ? 'all steps are closed' : 'answered',
+    reason: plan.steps.length > 0 ? 'all steps are closed' : RUN_END.answered,
   };
 }
 

@@ -1,5 +1,6 @@
 import { mapGet } from '../../base/persistent-collections.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { resolveLimits } from '../../protocol/settings/run-options.ts';
 import { replyEvent, standInReplyName } from '../messages/replies.ts';
@@ -22,15 +23,20 @@ export function deadLetterEvents(session: Session, rules: Rules): EventBody[] {
   const words = REPLY_WORDING[language];
   const text = words.lost(crashes.count, crashes.lastError ?? '');
   if (run)
-    return endRunEvents(session, rules, { status: 'failed', reason: 'crashes', text, whyInterrupted: DAEMON_LOST });
+    return endRunEvents(session, rules, {
+      status: 'failed',
+      reason: RUN_END.crashes,
+      text,
+      whyInterrupted: DAEMON_LOST,
+    });
   const owed = runEnd && mapGet(session.messages, runEnd.message);
   const message = owed && !owed.isReplied ? owed.id : session.queue[0];
   if (message === undefined) return [];
   const replyText = `${text}\n\n${words.sendAgain}`;
-  return [replyEvent(session, message, { status: 'failed', reason: 'crashes', text: replyText, plan: null }, language)];
+  return [
+    replyEvent(session, message, { status: 'failed', reason: RUN_END.crashes, text: replyText, plan: null }, language),
+  ];
 }
-
-const SETTINGS_REASON = 'settings';
 
 /**
  * A run whose settings are invalid calls no model and no tool: it ends and says why. A child session waits silently,
@@ -43,34 +49,34 @@ export function waitForSettings(session: Session, rules: Rules): Decision | null
   const cut = 'the settings do not hold';
   return {
     do: 'record',
-    events: endRunEvents(session, rules, { status: 'waiting', reason: SETTINGS_REASON, text, whyInterrupted: cut }),
+    events: endRunEvents(session, rules, { status: 'waiting', reason: RUN_END.settings, text, whyInterrupted: cut }),
   };
 }
 
 /** Whether a run has ended until settings are valid: its session has to be checked again without being asked. */
 export const isWaitingForSettings = ({ run, runEnd }: Session): boolean =>
-  !run && runEnd?.status === 'waiting' && runEnd.reason === SETTINGS_REASON;
+  !run && runEnd?.status === 'waiting' && runEnd.reason === RUN_END.settings;
 
 /** Resumes the run once they are valid; its result gets a reply of its own, since its message was already answered. */
 export function resumeAfterSettings(session: Session, rules: Rules): EventBody[] {
   const { runEnd } = session;
   if (rules.settingsFault !== null || !isWaitingForSettings(session) || !runEnd) return [];
   const message = mapGet(session.messages, runEnd.message);
-  const name = standInReplyName(session, SETTINGS_REASON, message?.name ?? '');
+  const name = standInReplyName(session, RUN_END.settings, message?.name ?? '');
   const model = message?.options?.model ?? rules.model;
   const limits = resolveLimits(rules.limits, session.limitsByPerson ?? undefined, message?.options?.limits);
   return [{ type: 'run.resumed', by: 'daemon', message: name, name, limits, ...(model !== undefined && { model }) }];
 }
 
 /**
- * Whether a run is on, nothing is to be done for it, no time is set, and no child session is working: it would never
+ * Whether a run is active with nothing to do for it, no time set, and no child session working: it would never
  * continue. This should never happen; if it does, it is a bug.
  */
 export const isStalled = ({ run, children }: Session, decision: Decision): boolean =>
   run !== null && decision.do === 'rest' && decision.due === undefined && !Object.values(children).some(isChildBusy);
 
-/** The end of such a run: the person is told, and can continue. */
+/** The end of such a run: the reply says so, and the person can continue. */
 export function endStalledRunEvents(session: Session, rules: Rules): EventBody[] {
   const text = REPLY_WORDING[sessionLanguage(session, rules)].stalled;
-  return endRunEvents(session, rules, { status: 'failed', reason: 'stalled', text });
+  return endRunEvents(session, rules, { status: 'failed', reason: RUN_END.stalled, text });
 }

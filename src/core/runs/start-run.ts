@@ -2,6 +2,7 @@ import { getOwn } from '../../base/dictionary.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { resolveLimits } from '../../protocol/settings/run-options.ts';
 import { nextPersonCheck } from '../detect/step-claims.ts';
@@ -87,7 +88,7 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
 function personCheckEvents(session: Session, message: Message): EventBody[] {
   const { claim, runEnd } = session;
   const place = claim ? nextPersonCheck(session, claim) : undefined;
-  if (!claim || place === undefined || runEnd?.reason !== 'check') return [];
+  if (!claim || place === undefined || runEnd?.reason !== RUN_END.check) return [];
   const comment = textWithoutCommand(message).trim() || (parseCommand(message)?.name === 'undo' ? 'not done yet' : '');
   if (
     comment === '' ||

@@ -21,7 +21,7 @@ export type ChildSession = {
   /** Messages sent so far, so that no id is used twice. */
   messagesSent: number;
   /**
-   * `halting`: it was told to stop and has not replied yet; `held`: it has replied, and the run has ended since;
+   * `halting`: it was ordered to stop and has not replied yet; `held`: it has replied, and the run has ended since;
    * `over`: the step has been restarted since its reply.
    */
   state: 'working' | 'halting' | 'replied' | 'held' | 'over';

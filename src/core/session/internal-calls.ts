@@ -19,7 +19,7 @@ export const isAskUserCall = (call: Pick<TurnCall, 'name'>): boolean => call.nam
 
 export const isPlanCall = (call: TurnCall): boolean => call.name === PLAN_TOOL.name;
 
-/** Calls in the current answer that asked for a new plan, and were told that one will follow. */
+/** Calls in the current answer that asked for a new plan, and got the result that one will follow. */
 export function replanCalls({ turn }: Session): TurnCall[] {
   return (turn?.calls ?? []).filter(
     (call) => call.name === PLAN_TOOL.name && call.ok && replanReason(call.args) !== null,

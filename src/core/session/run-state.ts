@@ -164,7 +164,7 @@ export type ApprovalState = {
   lastId: number;
   /** The call that waits for a person. */
   open: PendingApproval | null;
-  /** The call that was decided last: it runs, or the model is told that it was denied. */
+  /** The call that was decided last: it runs, or its denial is reported to the model. */
   lastDecided: (PendingApproval & { verdict: ApprovalVerdict }) | null;
   /** How often each call was denied in the current run, by tool and arguments. */
   denials: Readonly<Record<string, number>>;

@@ -1,9 +1,10 @@
 import { type AppendList, appendList, emptyMap, type PersistentMap } from '../../base/persistent-collections.ts';
-import type { RunEndStatus } from '../../protocol/session/event.ts';
+import type { EventOf, RunEndStatus } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { PlanSave } from '../../protocol/session/plan-edit.ts';
 import { NO_NONCE } from '../../protocol/session/prompt-tags.ts';
 import type { Reply, UserQuestion } from '../../protocol/session/reply.ts';
+import type { RunEndCode } from '../../protocol/session/run-end.ts';
 import type { Mode } from '../../protocol/settings/run-options.ts';
 import type { ChildSession } from './child-session.ts';
 import type { TakenDrop } from './dropped-files.ts';
@@ -242,7 +243,7 @@ export const FRESH_STEP_PROGRESS = {
 /** Why a run ends. */
 export type RunEndReason = {
   status: RunEndStatus;
-  reason: string;
+  reason: RunEndCode | EventOf<'model.failed'>['kind'] | `not reached: ${string}`;
   /** Text that comes first in the reply. */
   text?: string;
   /** The question to the person; its call stays open. */

@@ -9,7 +9,7 @@ const STALL_MS = 300;
 const JUMP_MS = 2000;
 /**
  * The kernel's queue holds 16,384 file events by default. As many in one turn of the event loop are the only visible
- * sign of an overflow; half of them suffice here, since a part may have been read before.
+ * signal of an overflow; half of them suffice here, since a part may have been read before.
  */
 const BURST_EVENTS = 8192;
 /** Minimum interval between two sweeps triggered here. */
@@ -23,7 +23,7 @@ export type LostEventDetector = {
   stop(): void;
 };
 
-/** Starts the detector; `look` receives the reason for each check. */
+/** Starts the detector; `onSuspected` receives the reason for each check. */
 export function detectLostEvents(clock: Clock, onSuspected: (why: string) => void): LostEventDetector {
   let last = { steady: clock.elapsed(), wall: clock.now().getTime() };
   let calls = 0;

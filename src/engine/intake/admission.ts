@@ -59,7 +59,7 @@ export async function admitMessages(
     const { pending, more } = await admitBatch(store, sessionLog, full, senders);
     full ||= countUnanswered(sessionLog.session) > MAX_UNANSWERED - BATCH_SIZE;
     if (senders === 'unknown') return { pending, more: false, isFull };
-    // Messages found together while no run is on are separate tasks: a run started in between would absorb them.
+    // Messages found together while no run is active are separate tasks: a run started in between would absorb them.
     if (!more || full || sessionLog.session.run) return { pending, more: more && !full, isFull: more && full };
   }
 }

@@ -5,6 +5,7 @@ import type { Decision } from '../../core/runs/decision.ts';
 import { deadLetterEvents, endStalledRunEvents, isStalled } from '../../core/runs/run-faults.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { checkCallsBegunBy } from '../calls/permission-gate.ts';
 import { cleanUpCalls } from '../calls/tool-call.ts';
@@ -139,7 +140,9 @@ async function takeSnapshot({ planSync, sessionLog, ports }: SessionLoop): Promi
 function isShelving(session: Session, rules: Rules): boolean {
   const { run, runEnd, unpublishedReplies } = session;
   if (deadLetterEvents(session, rules).length > 0 || Object.keys(unpublishedReplies).length > 0) return true;
-  return run === null && runEnd?.reason === 'crashes' && mapGet(session.messages, runEnd.message)?.isReplied === false;
+  return (
+    run === null && runEnd?.reason === RUN_END.crashes && mapGet(session.messages, runEnd.message)?.isReplied === false
+  );
 }
 
 const endsRun = (decision: Decision): boolean =>

@@ -92,7 +92,7 @@ export type ToolCaller = { work: () => Promise<string>; top?: () => Promise<stri
  * problem with a job.
  */
 export type Jobs = {
-  /** Jobs that have ended since the model was last told, as lines for the model. */
+  /** Jobs that have ended since the last report to the model, as lines for it. */
   listUnreported(): string[];
   /** The model has received this news. */
   markAllReported(): void;

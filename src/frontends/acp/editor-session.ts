@@ -12,6 +12,7 @@ import { withdrawFromInbox } from '../../client/actions/messaging.ts';
 import type { Client } from '../../client/index.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import { openPersonRequests, type PersonRequests } from './person-requests.ts';
 import { promptMessage } from './prompt-message.ts';
 import { openPromptTurns, type PromptTurns } from './prompt-turns.ts';
@@ -28,9 +29,9 @@ import { withFinalCalls } from './tool-calls.ts';
 
 /** A session that an editor has open. */
 export type EditorSession = {
-  /** Resolves once its state is known and, where that was wanted, the conversation so far was told. */
+  /** Resolves once its state is known and, if requested, the conversation so far was sent. */
   ready: Promise<void>;
-  /** From here on the editor knows the session, and is told what happens. */
+  /** From here on the editor knows the session and receives updates. */
   go(): void;
   prompt(prompt: readonly ContentBlock[]): Promise<PromptResponse>;
   /** Stops the run; prompts that wait end as cancelled. */
@@ -48,9 +49,9 @@ export type SessionSetup = {
   /** Name of the session. */
   name: string;
   showsForms: boolean;
-  /** Whether the conversation so far is told. */
+  /** Whether the conversation so far is sent first. */
   replay: boolean;
-  /** Is told what went wrong on our side. */
+  /** Receives errors on our side. */
   complain: (text: string) => void;
 };
 
@@ -67,7 +68,7 @@ type OpenSession = SessionSetup & {
   own: Set<string>;
   /** Names of messages that were taken back before any daemon took them, by id. */
   withdrawn: Set<string>;
-  /** A reply that is not told, since the editor asks the same. */
+  /** A reply that is not sent, since the editor asks the same question. */
   heldReply: Reply | null;
 };
 
@@ -128,7 +129,7 @@ async function leaveUnanswered(it: OpenSession): Promise<void> {
   if (it.state) it.turns.endFinished(it.state, it.requests.isOpen());
 }
 
-/** Tells what happens until the session is closed or gone. It ends with an error, so that nobody waits for ever. */
+/** Sends updates until the session is closed or gone. Ends with an error, so that nothing waits forever. */
 async function follow(it: OpenSession, onReady: () => void, isKnown: Promise<void>): Promise<never> {
   const { client, name, end, conversation, send } = it;
   try {
@@ -157,13 +158,13 @@ async function follow(it: OpenSession, onReady: () => void, isKnown: Promise<voi
   }
 }
 
-/** The conversation up to an event, each call once. What waits is not told, since it is asked again. */
+/** The conversation up to an event, each call once. An open question is left out, since it is asked again. */
 async function replayConversation({ client, name, conversation, send }: OpenSession, seq: number): Promise<void> {
   const updates: SessionUpdate[] = [];
   for await (const { event } of client.events(name)) {
     if (event.seq > seq) break;
     updates.push(...conversation.event(event));
-    if (event.type === 'reply.committed' && event.reply.reason !== 'approval')
+    if (event.type === 'reply.committed' && event.reply.reason !== RUN_END.approval)
       updates.push(...conversation.reply(event.reply));
   }
   await send(withFinalCalls(updates));
@@ -183,14 +184,14 @@ async function sendEvent(it: OpenSession, event: Event, session: SessionState): 
   turns.event(event, session, requests.isOpen());
 }
 
-/** How often calls of child sessions are looked for, in ms: their parent's record does not tell of them. */
+/** How often calls of child sessions are looked for, in ms: their parent's event log does not contain them. */
 const CHILDREN_POLL_MS = 500;
 
 async function askPerson(it: OpenSession, session: SessionState): Promise<void> {
   const mayHaveChildren = Object.keys(session.children).length > 0;
   const found = mayHaveChildren ? await it.client.approvalRequests(it.name) : [];
   const children = found.filter((one) => one.session !== it.name);
-  // A later event may have been told meanwhile.
+  // A later event may have been sent meanwhile.
   if (it.state === session && !it.end.signal.aborted) it.requests.update(session, children);
 }
 

@@ -11,6 +11,7 @@ import {
 } from '@agentclientprotocol/sdk';
 import { errorText, UserError } from '../../base/user-error.ts';
 import type { Client } from '../../client/index.ts';
+import { NoSuchSession } from '../../client/sessions/client-errors.ts';
 import { packageVersion } from '../command-line.ts';
 import { type EditorSession, openEditorSession } from './editor-session.ts';
 import { createSession, listSessions, refuseForeignServers, requireAbsolute, sessionName } from './session-requests.ts';
@@ -117,7 +118,7 @@ async function openSession(
   const session = openEditorSession({ client, editor, name, showsForms, replay, complain });
   open.set(id, session);
   await session.ready;
-  // What comes next is told after the answer to this request: before that the editor does not know the session.
+  // What comes next is sent after the answer to this request: before that the editor does not know the session.
   setImmediate(session.go);
   return { modes: session.modes() };
 }
@@ -137,7 +138,7 @@ async function setMode(session: EditorSession, mode: string): Promise<void> {
 
 const NOT_FOUND = -32_002;
 
-/** What a person can mend reaches the editor in its own words, and what is wrong on our side is told on stderr too. */
+/** An error that a person can fix is passed to the editor as it is; a bug is also printed on stderr, with its stack. */
 async function withPlainErrors<T>(job: () => Promise<T> | T, complain: (text: string) => void): Promise<T> {
   try {
     return await job();
@@ -145,7 +146,7 @@ async function withPlainErrors<T>(job: () => Promise<T> | T, complain: (text: st
     if (error instanceof RequestError) throw error;
     if (!(error instanceof UserError))
       complain(error instanceof Error ? (error.stack ?? error.message) : String(error));
-    else if (error.name === 'NoSuchSession') throw new RequestError(NOT_FOUND, error.message);
+    else if (error instanceof NoSuchSession) throw new RequestError(NOT_FOUND, error.message);
     else throw RequestError.invalidParams(undefined, error.message);
     throw RequestError.internalError(undefined, errorText(error));
   }

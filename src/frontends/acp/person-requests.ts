@@ -10,12 +10,13 @@ import { propertyOf } from '../../base/dictionary.ts';
 import { escapeInvisible } from '../../base/strings.ts';
 import { approvalMessage } from '../../client/actions/messaging.ts';
 import type { ApprovalRequest, Client } from '../../client/index.ts';
+import { NotFound } from '../../client/sessions/client-errors.ts';
 import type { ApprovalDecision } from '../../protocol/session/approval.ts';
 import type { UserQuestion } from '../../protocol/session/reply.ts';
 import type { SessionState } from './session-updates.ts';
 import { describeCall } from './tool-calls.ts';
 
-/** What a person in the editor is asked. Whoever answers first wins, here, by a file or in another chat. */
+/** Requests to the person in the editor. The first answer counts: here, by a file or in another chat. */
 export type PersonRequests = {
   /** Asks what waits by now and was not asked; withdraws what waits no longer. `children`: calls of child sessions. */
   update(session: SessionState, children: readonly ApprovalRequest[]): void;
@@ -125,7 +126,7 @@ function permissionRequest(
           await client.send(session, approvalMessage(asked, hash, decision), { mustExist: true });
         } catch (error) {
           // It was decided elsewhere a moment ago, or its session is gone.
-          if (!(error instanceof Error && /^NoSuch/.test(error.name))) throw error;
+          if (!(error instanceof NotFound)) throw error;
         }
       };
     },
@@ -166,7 +167,7 @@ function questionRequest(
   };
 }
 
-/** What a person said in a form: in their own words, else by a choice. */
+/** A person's answer in a form: their own text, else a choice. */
 function wordsOf(response: CreateElicitationResponse): string | undefined {
   if (response.action !== 'accept') return undefined;
   const content = propertyOf(response, 'content');

@@ -1,6 +1,7 @@
 import { type PromptResponse, RequestError, type StopReason } from '@agentclientprotocol/sdk';
 import type { Event } from '../../protocol/session/event.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import type { SessionState } from './session-updates.ts';
 
 /** How a run or a message ended. */
@@ -18,7 +19,7 @@ type PromptTurn = {
 export type PromptTurns = {
   ids(): string[];
   begin(id: string): { response: Promise<PromptResponse>; isCancelled: () => boolean };
-  /** After each event. `isAsking`: a person is being asked in the editor, so what waits for the answer goes on. */
+  /** After each event. `isPersonAsked`: a person is being asked in the editor, so what waits for the answer goes on. */
   event(event: Event, session: SessionState, isPersonAsked: boolean): void;
   /** The same without an event: a person left a question open. */
   endFinished(session: SessionState, isPersonAsked: boolean): void;
@@ -85,8 +86,8 @@ function respond({ isCancelled, resolve, reject }: PromptTurn, { status, text, r
   else resolve({ stopReason: stopReasonOf(status, reason), _meta: { 'agentd/end': { status, reason } } });
 }
 
-/** ACP has no word for a run that waits or was paused: the turn is over, and the words of the reply say the rest. */
+/** ACP has no stop reason for a run that waits or was paused: the turn ends, and the text of the reply says why. */
 function stopReasonOf(status: Outcome['status'], reason: string | undefined): StopReason {
-  if (status === 'cancelled' || (status === 'paused' && reason === 'stopped')) return 'cancelled';
-  return status === 'paused' && reason === 'limit' ? 'max_turn_requests' : 'end_turn';
+  if (status === 'cancelled' || (status === 'paused' && reason === RUN_END.stopped)) return 'cancelled';
+  return status === 'paused' && reason === RUN_END.limit ? 'max_turn_requests' : 'end_turn';
 }

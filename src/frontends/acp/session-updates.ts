@@ -9,7 +9,7 @@ import type { Reply } from '../../protocol/session/reply.ts';
 import { MODES } from '../../protocol/settings/run-options.ts';
 import { trackToolCalls } from './tool-calls.ts';
 
-/** A session as whoever watches it sees it. */
+/** A session as its watchers see it. */
 export type SessionState = Extract<SeenUpdate, { is: 'state' }>['session'];
 
 /** The commands of a message, as an editor offers them behind a slash. */
@@ -31,8 +31,8 @@ export const sessionModes = ({ mode }: Pick<SessionState, 'mode'>): SessionModeS
 });
 
 /**
- * What changed of plan, title and mode since it was asked last; of a session that has none of them nothing is told at
- * first.
+ * Returns what changed in plan, title and mode since the last call; at first nothing, for a session that has none of
+ * them.
  */
 export function trackFacts(): (session: SessionState) => SessionUpdate[] {
   let sent = { steps: '[]', title: null as string | null, mode: null as string | null };
@@ -54,7 +54,7 @@ export function trackFacts(): (session: SessionState) => SessionUpdate[] {
 /** A step without what changes at each call of the model. */
 const withoutCounters = ({ iterations: _, ...step }: Step): object => step;
 
-/** ACP has three states of an entry. What it has no word for is said in the entry's text. */
+/** ACP has three states of an entry. Other states are named in the entry's text. */
 const ENTRY_STATUS = {
   pending: 'pending',
   running: 'in_progress',
@@ -91,7 +91,7 @@ export type Conversation = {
   /** Words of the model's call in flight. */
   live(text: string): SessionUpdate[];
   event(event: Event): SessionUpdate[];
-  /** What a reply says that has not been said since the last message. */
+  /** The part of a reply that was not shown since the last message. */
   reply(reply: Reply): SessionUpdate[];
 };
 
@@ -112,7 +112,7 @@ export function followConversation(folder: string, isOwn: (id: string) => boolea
     shown += text;
     return [textChunk('agent_message_chunk', gap + text)];
   };
-  /** A call of the model is over: what was not said of its words as they came. Null: they were not for a person. */
+  /** A model call is over: the text that was not streamed. Null: the answer was not for a person. */
   const endAnswer = (text: string | null): SessionUpdate[] => {
     const already = mayBeForPlanner(streamed) ? '' : streamed;
     streamed = '';

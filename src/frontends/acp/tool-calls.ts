@@ -25,7 +25,7 @@ const KINDS: Readonly<Record<string, ToolKind>> = {
 /** Longest title of a call, in code points. */
 const MAX_TITLE = 120;
 
-/** A call as the record has it. `args`: JSON as the model wrote it. */
+/** A call as the event log has it. `args`: JSON as the model wrote it. */
 export type CallOnRecord = { call: string; name: string; args: string };
 
 /** How an editor shows a call that has not begun. `work`: the folder its paths are relative to. */

@@ -11,7 +11,7 @@ import type { DaemonCommandLine } from './daemon-flags.ts';
 import { AGENTD_EXIT_CODES, formatAgentdExitCodes } from './daemon-flags.ts';
 
 /**
- * Any command line of `agentd`; null where help or the version was asked for, and said. Throws UserError for what it
+ * Any command line of `agentd`; null if help or the version was requested and printed. Throws UserError for what it
  * cannot read.
  */
 export async function parseDaemonLine(argv: string[]): Promise<DaemonCommandLine | null> {

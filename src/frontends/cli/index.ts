@@ -1,12 +1,13 @@
 import { escapeInvisible } from '../../base/strings.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
+import { DaemonState, NoSuchApproval, NoSuchSession, WaitedTooLong } from '../../client/sessions/client-errors.ts';
 import { DOCS_WIDTH } from '../command-line.ts';
 import { type CliServices, openWorkspaceClient } from './common/command.ts';
 import { EXIT_CODES, type ExitName } from './common/exit-codes.ts';
 import { configureOutput, print, printError } from './common/terminal.ts';
 import { findQuickCommand } from './parser/quick-line.ts';
 
-/** Runs one command line. Resolves with its exit code; faults a person can mend are said without a stack. */
+/** Runs one command line. Resolves with its exit code; an error that a person can fix is printed without a stack. */
 export async function runAgentctl(given: string[], parts: CliServices): Promise<number> {
   const argv = takeOutputFlags(given);
   for (const stream of [process.stdout, process.stderr]) stream.on('error', onStreamError);
@@ -58,17 +59,17 @@ function takeOutputFlags(argv: string[]): string[] {
   return end < 0 ? others : [...others, ...argv.slice(end)];
 }
 
-/** Faults that have an exit code of their own, by name: the client is loaded only where it is used. */
-const EXIT_OF_ERROR: Record<string, ExitName> = {
-  NoSuchSession: 'session',
-  DaemonState: 'daemon',
-  WaitedTooLong: 'timeout',
-  NoSuchApproval: 'approval',
-};
+/** Errors that have an exit code of their own. */
+const EXIT_OF_ERROR = [
+  [NoSuchSession, 'session'],
+  [DaemonState, 'daemon'],
+  [WaitedTooLong, 'timeout'],
+  [NoSuchApproval, 'approval'],
+] as const;
 
 function exitCodeOf(error: UserError): number {
-  const own = EXIT_OF_ERROR[error.name];
-  return own ? EXIT_CODES[own].code : error.exit;
+  const own = EXIT_OF_ERROR.find(([kind]) => error instanceof kind);
+  return own ? EXIT_CODES[own[1]].code : error.exit;
 }
 
 /** Only a flag: behind `--` it is a word of the message. */
@@ -102,7 +103,7 @@ function terminalWidth(): number {
   return process.stdout.isTTY ? Math.min(DOCS_WIDTH, process.stdout.columns || 80) : DOCS_WIDTH;
 }
 
-/** Whoever read us has seen enough, as `head` does. */
+/** The reader of our output closed it early, as `head` does. */
 function onStreamError(error: Error): void {
   if (errorCode(error) !== 'EPIPE') throw error;
   process.exit(0);

@@ -20,7 +20,7 @@ export type HttpServerOptions = {
   port: number;
   /** A Unix socket besides: whoever can open it, this user alone, needs no token. */
   socket?: string | undefined;
-  /** Is told what went wrong on our side. */
+  /** Receives errors on our side. */
   complain: (text: string) => void;
   /** What else is served on the port. */
   protocols?: readonly HttpProtocol[];

@@ -10,6 +10,7 @@ import {
 } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import type { Client, SentMessage, SessionUpdate } from '../../client/index.ts';
+import { WaitedTooLong } from '../../client/sessions/client-errors.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import { callsForPerson, type McpContext } from './model-messages.ts';
 import { FormResponse, FormSubject, formFor, sendAnswer } from './person-forms.ts';
@@ -52,7 +53,7 @@ export async function sendAndAwait(
   let sent = answer ?? round?.sent ?? (await send());
   for (;;) {
     const reply = await replyWithin(context.client, sent, Math.min(left(), call.seconds * 1000), ctx);
-    // Whoever gave no answer is not asked the same again.
+    // A person who gave no answer is not asked the same again.
     const mayAsk = canShowForms(call) && (!round || answer !== null);
     const asked = reply && mayAsk ? await formFor(context, reply) : null;
     if (!asked) return outcomeOf(context.client, sent, reply);
@@ -80,14 +81,14 @@ async function showForm(ctx: ServerContext, form: ElicitRequestFormParams, timeo
 const Forms = z.looseObject({ form: z.looseObject({}).optional(), url: z.looseObject({}).optional() });
 const Envelope = z.looseObject({ [CLIENT_CAPABILITIES_META_KEY]: z.looseObject({ elicitation: Forms.optional() }) });
 
-/** Whether the client shows forms: said with each request since 2026-07-28, before that once at the beginning. */
+/** Whether the client shows forms: declared with each request since 2026-07-28, before that once at the start. */
 function canShowForms({ server, ctx }: SendingCall): boolean {
   const capabilities = Envelope.safeParse(ctx.mcpReq.envelope).data?.[CLIENT_CAPABILITIES_META_KEY];
   const { elicitation } = capabilities ?? server.getClientCapabilities() ?? {};
   return elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined);
 }
 
-/** The reply; null where none came in time. Meanwhile the client is told of steps and tools that begin. */
+/** The reply; null where none came in time. Meanwhile the client receives progress: steps and tools that begin. */
 export async function replyWithin(
   client: Client,
   { session, name }: Pick<SentMessage, 'session' | 'name'>,
@@ -99,7 +100,7 @@ export async function replyWithin(
   try {
     return await client.waitForReply(session, name, { timeoutMs, signal: ctx.mcpReq.signal });
   } catch (error) {
-    if (error instanceof Error && error.name === 'WaitedTooLong') return null;
+    if (error instanceof WaitedTooLong) return null;
     throw error;
   } finally {
     over.abort();
@@ -119,7 +120,7 @@ async function reportProgress(updates: AsyncGenerator<SessionUpdate>, ctx: Serve
       await ctx.mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress, message } });
     }
   } catch {
-    // A record that cannot be read is told by the reply or by get_session; a client that is gone hears nothing.
+    // An unreadable event log is reported by the reply or by get_session; a client that is gone receives nothing.
   }
 }
 

@@ -83,7 +83,7 @@ export function createMcpServer(
 }
 
 /**
- * The transport, with subscriptions of 2026-07-28 told to `plans`: the SDK serves those itself and tells nobody which
+ * The transport, with subscriptions of 2026-07-28 passed to `plans`: the SDK serves those itself and does not say which
  * resources they are about. Each begins where it is acknowledged, since the SDK drops what is sent before.
  */
 function observeTransport(wire: Transport, plans: PlanSubscriptions): { transport: Transport; closed: Promise<void> } {

@@ -8,6 +8,7 @@ import {
 } from '@modelcontextprotocol/server';
 import { errorText } from '../../base/user-error.ts';
 import type { Client } from '../../client/index.ts';
+import { NoSuchSession, WaitedTooLong } from '../../client/sessions/client-errors.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
 
@@ -63,8 +64,8 @@ export function addResources(server: McpServer, client: Client): void {
 
 type ReadText = (session: string, name: string) => Promise<string>;
 
-const MISSING = new Set(['NoSuchSession', 'WaitedTooLong', 'URIError']);
-const isMissing = (error: unknown): boolean => error instanceof Error && MISSING.has(error.name);
+const isMissing = (error: unknown): boolean =>
+  [NoSuchSession, WaitedTooLong, URIError].some((kind) => error instanceof kind);
 
 function listPlans(client: Client) {
   const withPlan = client.sessions().filter((name) => existsSync(join(client.folder(name), 'plan.json')));
@@ -98,7 +99,7 @@ export type PlanSubscriptions = {
   close(): void;
 };
 
-/** Calls `onUpdate` with the URI of a plan whenever the record has another version of it, while somebody holds it. */
+/** Calls `onUpdate` with the URI of a plan at each new version of it, while somebody subscribes to it. */
 export function openPlanSubscriptions(client: Client, onUpdate: (uri: string) => void): PlanSubscriptions {
   const wanted = new Map<string | number, readonly string[]>();
   const watches = new Map<string, AbortController>();

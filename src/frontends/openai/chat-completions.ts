@@ -7,7 +7,7 @@ export type CompletionHead = { id: string; created: number; model: string };
 
 const finishReason = (reply: Reply | undefined): string => (reply && isCutShort(reply) ? 'length' : 'stop');
 
-/** The record counts all tokens of a run together; they are told as those of the prompt. */
+/** The event log counts all tokens of a run together; they are reported as those of the prompt. */
 const usageOf = (reply: Reply | undefined): object => {
   const tokens = reply?.usage?.tokens ?? 0;
   return { prompt_tokens: tokens, completion_tokens: 0, total_tokens: tokens };

@@ -6,11 +6,11 @@ export type ChatTurn = { role: 'system' | 'user' | 'assistant' | 'tool'; text: s
 
 /** Ids of messages that this server sends begin with it, and so do the sessions that it names itself. */
 export const CHAT_PREFIX = 'chat-';
-/** Digits of the hashes that stand for what was said first, and for all that was said. */
+/** Digits of the hashes of the first message, and of the whole conversation. */
 const DIGITS = { first: 8, all: 20 };
 
 /**
- * The ids that the messages of a conversation get: hashes of all that was said up to them, so that nothing has to be
+ * The ids that the messages of a conversation get: hashes of the conversation up to them, so that nothing has to be
  * remembered to find it again.
  */
 export type ConversationIds = {
@@ -45,7 +45,7 @@ const hashOf = (...parts: string[]): string => sha256(JSON.stringify(parts.map((
 const CONTEXT_HEAD = 'Context of the program that sent this, as it came (its instructions, and what was said before):';
 
 /**
- * The text of the message: what the user says now, and behind it, quoted, what the session has not heard: all of it
+ * The text of the message: what the user says now, and behind it, quoted, what the session has not received: all of it
  * where it does not know this conversation (`isKnown`). A command is only itself.
  */
 export function messageText(turns: readonly ChatTurn[], isKnown: boolean): string {

@@ -1,11 +1,12 @@
 import { truncate } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { Client, SentMessage } from '../../client/index.ts';
+import { WaitedTooLong } from '../../client/sessions/client-errors.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 
 /**
- * What is told on the way to an answer. `activity`: a line about what the agent does; `begins`: a step begins with it.
+ * What is streamed on the way to an answer. `activity`: a line about the agent's work; `begins`: it starts a step.
  * `event`: what the line is made of, for clients that have words for it. `silence`: nothing is new, and the client is
  * to see that the connection lives.
  */
@@ -20,12 +21,12 @@ const KEEP_ALIVE_MS = 10_000;
 const MAX_LINE_CHARS = 160;
 
 export type FollowedMessage = SentMessage & {
-  /** The last event before it was sent; 0 where it was sent earlier and the record has to be read. */
+  /** The last event before it was sent; 0 if it was sent earlier and the event log must be read from its start. */
   after: number;
 };
 
 /**
- * Follows the record from a message to its reply, or, where a run that was on took the message up, to the reply of that
+ * Follows the event log from a message to its reply, or, if an active run took the message up, to the reply of that
  * run. Throws the reason of the signal where that is aborted, which ends nothing but the following.
  */
 export async function* followAnswer(
@@ -38,7 +39,7 @@ export async function* followAnswer(
   const steps = openStepNames((await client.show(session)).session.plan?.steps ?? []);
   for await (const update of client.stream(session, { after, heartbeatMs: KEEP_ALIVE_MS, signal })) {
     if (update.is === 'heartbeat') yield { is: 'silence' };
-    // What led to the reply may be gone with the beginning of the record.
+    // What led to the reply may have been removed with the beginning of the event log.
     const kept = update.is === 'removed' ? await findReply(client, session, name) : undefined;
     if (kept && kept.status !== 'joined') {
       yield { is: 'text', text: kept.text };
@@ -91,7 +92,7 @@ export async function findReply(client: Client, session: string, name: string): 
   try {
     return await client.waitForReply(session, name, { timeoutMs: 0 });
   } catch (error) {
-    if (error instanceof Error && error.name === 'WaitedTooLong') return undefined;
+    if (error instanceof WaitedTooLong) return undefined;
     throw error;
   }
 }
@@ -187,9 +188,9 @@ export type StreamedText = {
   live(from: number, text: string): string;
   /** A call has ended with this text. */
   answered(text: string): string;
-  /** A call has ended, and what it said is not for people. */
+  /** A call has ended, and its text is not for people. */
   dropped(): string;
-  /** The reply: what of it was not said yet. After it, the text as a whole ends with the reply. */
+  /** The reply: the part not streamed yet. After it, the text as a whole ends with the reply. */
   end(reply: string): string;
 };
 
@@ -198,7 +199,7 @@ const MAYBE_JSON = /^\s*`{0,3}(?:j|js|jso|json)?\s*(?:\{|$)/;
 
 export function openStreamedText(): StreamedText {
   let received = '';
-  /** Of the call that was told of last. */
+  /** Text already streamed of the current call. */
   let sent = '';
   let isOver = true;
   let whole = '';
@@ -206,7 +207,7 @@ export function openStreamedText(): StreamedText {
   /** `text` is all that a call has said so far. Texts of two calls are two paragraphs. */
   function say(text: string, isWhole: boolean): string {
     if (text.trim() === '' || (!isWhole && MAYBE_JSON.test(text))) return '';
-    // Words of a call that is over may come late; those of one that is tried again were told before.
+    // Words of a call that is over may come late; those of one that is retried were streamed before.
     if (sent.startsWith(text) && !(isWhole && isOver)) return '';
     const goesOn = !isOver && text.startsWith(sent);
     const piece = goesOn ? text.slice(sent.length) : (whole === '' ? '' : '\n\n') + text;

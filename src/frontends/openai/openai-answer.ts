@@ -1,20 +1,21 @@
 import { basename } from 'node:path';
 import { errorText } from '../../base/user-error.ts';
 import type { Client, SentMessage } from '../../client/index.ts';
+import { NoSuchSession } from '../../client/sessions/client-errors.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { HttpServices } from '../http/common/operation.ts';
 import type { DataImage } from './data-images.ts';
 import { type AnswerPiece, collectAnswer, followAnswer, type WholeAnswer } from './follow-answer.ts';
 import { OpenAiProblem } from './openai-requests.ts';
 
-/** As many messages may wait in an inbox before clients are told to come later. */
+/** As many messages may wait in an inbox before clients are asked to come later. */
 const MAX_WAITING = 256;
 /** Reasons of a rest that are the end of what a run may use, as a cut answer is. */
 const LIMIT_REASONS = new Set(['limit', 'ceiling']);
 
 export const isCutShort = ({ reason }: Reply): boolean => LIMIT_REASONS.has(reason ?? '');
 
-/** Said of a run that is not over when a client has waited long enough. Clients send it back as part of the history. */
+/** Returned for a run that outlasts the wait of its client. Clients send it back as part of the history. */
 export const runGoesOn = (session: string): string =>
   `The run goes on in the session ${JSON.stringify(session)}. Say "/status" to hear how far it is, or anything else to wait on.`;
 
@@ -109,7 +110,7 @@ export function folderNameOf(client: Client, key: string): string | undefined {
   try {
     return basename(client.folder(key));
   } catch (error) {
-    if (error instanceof Error && error.name === 'NoSuchSession') return undefined;
+    if (error instanceof NoSuchSession) return undefined;
     throw error;
   }
 }

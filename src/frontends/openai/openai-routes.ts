@@ -24,7 +24,7 @@ const MAX_MODELS = 50;
 const ANSWER_WITHIN_MS = 100_000;
 /** As nginx has it. */
 const CLIENT_GONE = 499;
-/** A message that joined a run has its answer in the record, unless that run goes on. In ms. */
+/** A message that joined a run has its answer in the event log, unless that run goes on. In ms. */
 const FIND_WITHIN_MS = 1000;
 
 /** What `agentctl serve --openai` serves below `/v1`. */
@@ -114,7 +114,7 @@ async function respond(
   } catch (error) {
     void answer.finish(false);
     if (services.closing.aborted) throw serverEnds();
-    // Nobody is there to be told.
+    // Nobody is left to answer.
     if (signal.aborted) return new Response(null, { status: CLIENT_GONE });
     throw error;
   }

@@ -3,7 +3,7 @@ import { KEEP_ALIVE } from './chat-completions.ts';
 import type { AnswerPiece, WholeAnswer } from './follow-answer.ts';
 import { isCutShort } from './openai-answer.ts';
 
-/** What is said of one response whatever became of it. `created`: Unix seconds. */
+/** What every response has, however its run ended. `created`: Unix seconds. */
 export type ResponseHead = {
   id: string;
   created: number;
@@ -50,7 +50,7 @@ export function wholeResponse(head: ResponseHead, { reply, text, activity }: Who
   return responseObject(head, [...done, ...message], reply);
 }
 
-/** Without a reply the run goes on. The record counts all tokens of a run together; they are told as input. */
+/** Without a reply the run goes on. The event log counts all tokens of a run together; they are reported as input. */
 function responseObject(
   { id, created, model, previous, metadata }: ResponseHead,
   output: OutputItem[],

@@ -156,7 +156,7 @@ const numberOf = (name: string): number => {
   return mark === undefined ? 1 : mark.startsWith('k') ? 0 : Number(mark);
 };
 
-/** Whether the last thing said there is what was said here before, and was answered alike; or is what is said now. */
+/** Whether the session ends with this conversation's previous message and the same answer, or with its new message. */
 async function continuesHistory(client: Client, session: string, asked: Asked, ids: ConversationIds): Promise<boolean> {
   const sent = await client.sentMessages(session, CHAT_PREFIX);
   const [newest, previous] = [sent.at(-1), ids.answered.at(-1)];

@@ -80,7 +80,7 @@ const EVENT_SCHEMAS = [
     as: z
       .literal('data')
       .optional()
-      .describe('Its sender is none of `senders`: it is told to the model and orders nothing.'),
+      .describe('Its sender is not in `senders`: the model sees it as data, and it gives no orders.'),
     template: RenderedTemplate.optional(),
     file: FileIdentity,
   }),
@@ -100,7 +100,7 @@ const EVENT_SCHEMAS = [
     name: z.string().optional().describe('Name of the reply of a run that goes on by itself: settings hold again.'),
     by: Actor,
     limits: Limits,
-    plan: z.string().optional().describe('A plan that had been set aside and is taken up again.'),
+    plan: z.string().optional().describe('A shelved plan that is resumed.'),
     model: z.string().optional(),
     seal: PromptNonce,
   }),
@@ -115,10 +115,10 @@ const EVENT_SCHEMAS = [
     usage: Usage.omit({ iterations: true, ms: true }),
     model: z.string(),
     ms: z.number(),
-    carried: z.array(z.string()).describe('Messages this call was the first to carry.'),
+    carried: z.array(z.string()).describe('Messages delivered to the model for the first time with this call.'),
     seen: z.int().describe('The record up to this seq was in the request.'),
     step: z.string().optional().describe('The step that was at work when the model was asked.'),
-    consult: PlannerQuery.optional().describe('A question beside the work; its answer is no turn of the conversation.'),
+    consult: PlannerQuery.optional().describe('A planner query; its answer is no turn of the conversation.'),
   }),
   eventSchema('model.failed', {
     error: z.string(),
@@ -165,11 +165,11 @@ const EVENT_SCHEMAS = [
     id: z.int().min(1).optional().describe('Without it nobody was asked: a rule denied the call.'),
     decision: z.enum(['allow', 'deny']),
     by: ApprovedBy,
-    why: z.string().describe('What the model is told of a call that is denied.'),
+    why: z.string().describe('The reason that the model sees for a denied call.'),
     always: z.string().optional().describe('The rule that was added to session.json.'),
     message: z.string().optional().describe('The message that answered, or stands for the answer: its reply is next.'),
     name: z.string().optional().describe('Name of the reply, where the answer was no message.'),
-    joins: z.boolean().optional().describe('What the message says is told to the model.'),
+    joins: z.boolean().optional().describe('The text of the message is delivered to the model.'),
   }),
   eventSchema('plan.started', {
     id: z.string(),
@@ -222,7 +222,7 @@ const EVENT_SCHEMAS = [
     child: z.string().describe('The child session.'),
     attempt: z.int().min(1),
     message: z.string().describe('Id of the message it was sent.'),
-    command: z.string().optional().describe('What it was told, where it was not given its task.'),
+    command: z.string().optional().describe('The command that it was sent instead of its task.'),
     folder: z.string().optional().describe('The folder under `work/` that it was given as its own.'),
     limits: Limits.optional().describe('What it may spend.'),
   }),

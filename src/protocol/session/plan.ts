@@ -119,7 +119,7 @@ export const Plan = z.object({
     .optional()
     .describe('Where the steps come from, if not from the work itself: "planner", or "fallback: <why>".'),
   status: PlanStatus,
-  reason: z.string().optional().describe('Why the plan rests.'),
+  reason: z.string().optional().describe('Why the plan is not being worked on.'),
   steps: z.array(Step),
   current_step_index: z.int().min(0),
   iteration_count: z.int().min(0),

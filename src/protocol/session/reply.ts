@@ -19,9 +19,6 @@ export const Usage = z.object({
 });
 export type Usage = z.infer<typeof Usage>;
 
-/** The `reason` of a failed child session that has lost its state. */
-export const CHILD_STATE_LOST = 'lost';
-
 /** One file in `outbox/`: exactly one for each message. */
 export const Reply = z.object({
   id: z.string().describe('The name of the reply file.'),

@@ -114,7 +114,7 @@ function modelFromEnvironment(env: NonNullable<SettingsSources['env']>): ModelSe
   return { ...(url && { base_url: url }), ...(name && { name }) };
 }
 
-/** How many days things are kept; 0: for ever. */
+/** How many days things are kept; 0: forever. */
 export function resolveRetention({ retention }: Pick<Config, 'retention'>): { recordDays: number; filesDays: number } {
   return { recordDays: retention?.record_days ?? 90, filesDays: retention?.files_days ?? 30 };
 }

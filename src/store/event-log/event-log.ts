@@ -90,7 +90,7 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
       inOrder(async () => {
         if (log.fd !== undefined) fs.closeSync(log.fd);
         log.fd = undefined;
-        log.failure ??= new Error('the journal is closed');
+        log.failure ??= new Error('the event log is closed');
       }),
   };
 }

@@ -93,7 +93,7 @@ function createSyncDetector(edge: TornTailStart): (event: Event) => string | und
   /** Calls that began after the zeros. Other calls that end there began in them. */
   const safe = new Set<string>();
   return (event) => {
-    // Whoever opens an event log syncs what it read before it writes: a new owner, and a recovering worker.
+    // Each opening of an event log syncs what it read before it writes: a new owner, and a recovering worker.
     if (event.epoch !== edge.epoch || event.fence) return `owner ${event.epoch} had read them`;
     if (event.type === 'tool.started' && event.replay === 'safe') safe.add(event.call);
     const isEnd = event.type === 'tool.finished' || event.type === 'tool.interrupted';

@@ -89,7 +89,7 @@ function openReadBudget({ signal, elapsed, ms }: CorpusOptions): ReadBudget {
   };
 }
 
-/** The result of `look`; undefined on a file system error: unreadable files are skipped. */
+/** The result of `read`; undefined on a file system error: unreadable files are skipped. */
 function ignoreFsErrors<T>(read: () => T): T | undefined {
   try {
     return read();

@@ -13,7 +13,7 @@ import { isIgnoredName } from '../layout/file-names.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { WATCHED_VERSIONS } from '../plan/plan-versions.ts';
 
-/** Days that data is kept; 0: for ever. */
+/** Days that data is kept; 0: forever. */
 export type RetentionDays = { recordDays: number; filesDays: number };
 
 const DAY_MS = 24 * 60 * 60 * 1000;

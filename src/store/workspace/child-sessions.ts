@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { errorText, UserError } from '../../base/user-error.ts';
 import type { ChildSessions } from '../../engine/ports/session-ports.ts';
 import type { Event } from '../../protocol/session/event.ts';
-import { CHILD_STATE_LOST, Reply } from '../../protocol/session/reply.ts';
+import { Reply } from '../../protocol/session/reply.ts';
+import { RUN_END } from '../../protocol/session/run-end.ts';
 import { sessionFolder } from '../../protocol/workspace/session-names.ts';
 import { readEventLog, readLastEvent } from '../event-log/log-reader.ts';
 import { CorruptLogError, ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
@@ -108,7 +109,7 @@ function parseReply(child: string, id: string, text: string): Reply {
 
 const lostReply = (child: string, id: string, text: string): Reply => ({
   ...failedReply(child, id, text),
-  reason: CHILD_STATE_LOST,
+  reason: RUN_END.stateLost,
 });
 
 function failedReply(child: string, id: string, text: string): Reply {

@@ -39,7 +39,7 @@ export async function prepareProfile(paths: ProfilePaths): Promise<void> {
 
 /**
  * Chromium locks its profile with a link `SingletonLock -> <host>-<pid>`. The link remains after a kill, and Chromium
- * trusts it for ever if the host name has changed since. Only the daemon uses the profile, so a process that owns the
+ * trusts it forever if the host name has changed since. Only the daemon uses the profile, so a process that owns the
  * lock is a browser left by an earlier daemon: it is ended, and the lock is removed.
  */
 async function endOldBrowser(data: string): Promise<void> {

@@ -56,7 +56,7 @@ export type CookieBanners = {
 let script: Promise<string> | undefined;
 
 /**
- * Answers the cookie banners of all pages of a context by autoconsent's rules; `tell` receives each outcome as text.
+ * Answers the cookie banners of all pages of a context by autoconsent's rules; `addNote` receives each outcome as text.
  */
 export async function answerCookieBanners(
   context: BrowserContext,

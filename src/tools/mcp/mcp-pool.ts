@@ -16,7 +16,7 @@ const AUTO_SANDBOX = (): SandboxSettings => ({ mode: 'auto', network: false });
  * The MCP servers of all sessions. They outlive a session's worker, so that a browser stays open between two messages.
  */
 export type McpPool = {
-  /** The servers of one session; `settings` is read at each use, `wish` at each start. */
+  /** The servers of one session; `settings` is read at each use, `sandboxSettings` at each start. */
   toolsFor(session: string, settings: () => McpServers, sandboxSettings?: () => SandboxSettings): DynamicTools;
   /** Closes all servers. */
   close(): Promise<void>;

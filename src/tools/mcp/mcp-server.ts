@@ -183,7 +183,7 @@ function noteFailure(it: ServerState, why: string, last: string): void {
   it.failures += 1;
   const pause = it.failures < 2 ? 0 : Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(it.failures - 2, 10));
   it.retryAt = performance.now() + pause;
-  const lastOutput = last.trim() === '' ? '' : ` Its last words: ${truncate(last.trim().slice(-400), 400)}`;
+  const lastOutput = last.trim() === '' ? '' : ` Its last output: ${truncate(last.trim().slice(-400), 400)}`;
   const text = `${why.replace(/\.$/, '')}.`;
   if (text === it.problem) return;
   it.problem = text;
@@ -205,7 +205,7 @@ async function refreshTools(it: ServerState, at: McpConnection): Promise<void> {
     const fresh = await at.list();
     if (it.connection === at) it.tools = fresh;
   } catch (error) {
-    it.log('warn', `MCP server ${it.name} does not tell its tools: ${errorText(error)}`);
+    it.log('warn', `MCP server ${it.name} did not list its tools: ${errorText(error)}`);
   }
 }
 

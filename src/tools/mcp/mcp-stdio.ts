@@ -21,7 +21,7 @@ const GUARD_SCRIPT =
 
 /**
  * A transport over stdin and stdout of a program in its own process group. The whole group ends when the transport is
- * closed, when the program ends, and when the daemon is killed. `heard` receives what it writes to stderr.
+ * closed, when the program ends, and when the daemon is killed. `onStderr` receives what it writes to stderr.
  */
 export function stdioTransport(started: ServerLaunch, onStderr: (text: string) => void): Transport {
   const child = serverProcess(started);

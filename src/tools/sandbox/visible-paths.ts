@@ -10,7 +10,7 @@ import { findProgram } from '../common/path-lookup.ts';
 const SYSTEM_FOLDERS = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32', '/etc', '/opt', '/nix', '/gnu'];
 /** Folders beside a program folder that its programs need. Not `share`: in a home it holds keyrings. */
 const PROGRAM_SIBLINGS = ['lib', 'lib64', 'libexec', 'include', 'versions', 'plugins', 'toolchains'];
-/** Parts of the machine or its daemons: never visible, whoever asks for them. */
+/** Parts of the machine or its daemons: never visible to anyone. */
 const NEVER_SHOWN = ['/proc', '/sys', '/dev', '/run'];
 /** Programs in the first need what is in the others, beside it. */
 const DISTANT_SIBLINGS: Record<string, string[]> = { '.cargo': ['.rustup'] };

@@ -34,7 +34,7 @@ async function selectSessions(
   const client = await openWorkspaceClient(args);
   const { session } = args;
   const names =
-    session === undefined ? client.sessions() : client.family((await openSession({ ...args, session })).session);
+    session === undefined ? client.sessions() : client.withChildren((await openSession({ ...args, session })).session);
   return names.map((name) => ({ name, folder: client.folder(name) }));
 }
 

@@ -50,17 +50,17 @@ export async function listSessions(args: JsonOptions & { all?: boolean | undefin
   return 'ok';
 }
 
-/** A person is waited for: for an answer, or for a file to be fixed. */
+/** Whether the session waits for a person: for an answer, or for a file to be fixed. */
 const needsPerson = ({ standing, problem, settings }: SessionOverview): boolean =>
   standing === 'waiting' || problem !== null || settings !== null;
 
-/** How much a session is a person's business: what needs one, what one may resume, what is at work, the rest. */
+/** Sort rank: sessions that wait for a person, then paused ones, then running ones, then all others. */
 function urgency(one: SessionOverview): number {
   if (needsPerson(one)) return 0;
   return one.standing === 'paused' ? 1 : one.standing === 'running' ? 2 : 3;
 }
 
-/** What is most urgent first, then what changed last; child sessions follow the session they belong to, by name. */
+/** Most urgent first, then most recently changed; child sessions follow their root session, by name. */
 export function sortByUrgency(sessions: readonly SessionOverview[]): SessionOverview[] {
   const known = new Map(sessions.map((one) => [one.name, one]));
   const trees = new Map<SessionOverview, SessionOverview[]>();
@@ -81,13 +81,13 @@ export function sortByUrgency(sessions: readonly SessionOverview[]): SessionOver
   return ranked.flatMap(({ tree }) => tree);
 }
 
-/** The ancestor that is listed at the margin: that of a child whose parent is gone is the child itself. */
+/** The topmost listed ancestor; a child whose parent is gone has none and is listed itself. */
 function rootOf(one: SessionOverview, known: ReadonlyMap<string, SessionOverview>): SessionOverview {
   const parent = one.parent === null ? undefined : known.get(one.parent);
   return parent ? rootOf(parent, known) : one;
 }
 
-/** Child sessions that need nobody are counted behind the name of their root. */
+/** Child sessions that wait for nobody are only counted, behind the name of their root. */
 function collapseChildren(sessions: readonly SessionOverview[]): Array<{ shown: SessionOverview; hidden: number }> {
   const known = new Map(sessions.map((one) => [one.name, one]));
   const hidden = new Map<SessionOverview, number>();

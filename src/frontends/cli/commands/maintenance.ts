@@ -67,7 +67,7 @@ export const remove = defineCommand({
   async run(args) {
     const client = await openWorkspaceClient(args);
     const folder = client.folder(args.session);
-    const children = client.family(args.session).length - 1;
+    const children = client.withChildren(args.session).length - 1;
     const what = children > 0 ? `${folder} and its ${children} child session${children > 1 ? 's' : ''}` : folder;
     if (!args.yes && !(await confirmRemoval(what))) {
       printNote('Nothing was deleted.');

@@ -136,7 +136,7 @@ function usageError(message: string, order: PlanOrder): UserError {
 
 /**
  * Lets a person edit `plan.json` in the editor of their choice and saves it back. What cannot be read is never saved:
- * on a terminal they may edit it again, else it is said where their text is.
+ * on a terminal they may edit it again, else the path of their text is printed.
  */
 async function editPlanInEditor(client: Client, session: string): Promise<void> {
   const { openPlanWorkingCopy } = await import('../../../client/actions/plan-working-copy.ts');

@@ -1,4 +1,5 @@
 import type { ApprovalRequest, ChildDetails, SessionDetails } from '../../../client/index.ts';
+import { RUN_END } from '../../../protocol/session/run-end.ts';
 import {
   type CliServices,
   defineCommand,
@@ -51,7 +52,7 @@ async function formatDetails(
 ): Promise<string> {
   // A question of `ask_user` is already in the summary.
   const asked =
-    session.runEnd?.status === 'waiting' && session.runEnd.reason !== 'settings' && !session.question
+    session.runEnd?.status === 'waiting' && session.runEnd.reason !== RUN_END.settings && !session.question
       ? session.runEnd.text
       : null;
   return [

@@ -105,7 +105,7 @@ const MAX_LINE_CHARS = 120;
 const BAR_WIDTH = 20;
 
 /**
- * What somebody who watches is told of an event, in lines; of most nothing. `heard`: the text of the call that was
+ * The lines shown for an event to somebody who watches; none for most. `streamed`: the text of the call that was
  * streamed.
  */
 function formatUpdateLines({ event, session }: EventUpdate, streamed: string): string[] {

@@ -2,6 +2,7 @@ import type { ArgumentsCamelCase, Argv } from 'yargs';
 import { firstFew } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
+import { NoSuchSession } from '../../../client/sessions/client-errors.ts';
 import type { ModelSettings } from '../../../protocol/settings/config.ts';
 import { workspaceRoot } from '../../command-line.ts';
 import { EXIT_CODES, type ExitName } from './exit-codes.ts';
@@ -93,7 +94,7 @@ function resolvePrefix(client: Client, given: string): string {
     client.folder(given);
     return given;
   } catch (error) {
-    if (!(error instanceof UserError && error.name === 'NoSuchSession')) throw error;
+    if (!(error instanceof NoSuchSession)) throw error;
     const matches = client.sessions().filter((name) => name.startsWith(given));
     // The child sessions of a match are no matches of their own.
     const [only, ...others] = matches.filter((name) => !matches.some((other) => name.startsWith(`${other}~`)));
@@ -114,7 +115,7 @@ export function findSession(client: Client, given: string): string | undefined {
   try {
     return resolvePrefix(client, given);
   } catch (error) {
-    if (error instanceof UserError && error.name === 'NoSuchSession') return undefined;
+    if (error instanceof NoSuchSession) return undefined;
     throw error;
   }
 }

@@ -1,4 +1,5 @@
 import type { ChildDetails, SessionDetails } from '../../../client/index.ts';
+import { RUN_END } from '../../../protocol/session/run-end.ts';
 import type { GlobalOptions } from './command.ts';
 import { stripControls } from './terminal.ts';
 
@@ -31,7 +32,8 @@ function commandsAtRest({ name, session: { question, runEnd }, standing }: Sessi
   switch (standing) {
     case 'waiting':
       if (question) return [['send', name, question.choices[0] ?? 'your answer']];
-      if (runEnd?.reason === 'question' || runEnd?.reason === 'check') return [['send', name, 'your answer']];
+      if (runEnd?.reason === RUN_END.question || runEnd?.reason === RUN_END.check)
+        return [['send', name, 'your answer']];
       return [
         ['continue', name, 'your hint'],
         ['plan', name, 'edit'],

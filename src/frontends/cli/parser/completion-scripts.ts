@@ -32,7 +32,7 @@ Register-ArgumentCompleter -Native -CommandName agentctl -ScriptBlock {
 const SHELLS = ['bash', 'zsh', 'fish', 'powershell'] as const;
 
 /**
- * What `agentctl completion <shell>` prints; undefined where yargs prints it, after `env` was told the shell.
+ * What `agentctl completion <shell>` prints; undefined if yargs prints it, with the shell set in `env`.
  * Throws UserError for a shell that is not known.
  */
 export function completionScript(shell: string, env: NodeJS.ProcessEnv): string | undefined {

@@ -64,11 +64,11 @@ function rejectSwitchValues(argv: string[]): void {
   }
 }
 
-/** What a command line is told from outside. */
+/** What a command line needs from outside. */
 export type ParserContext = {
   parts: CliServices;
   width: number;
-  /** Is told how a command went. */
+  /** Receives how a command ended. */
   ended: (exit: ExitName) => void;
   /** Names to complete a session with. */
   sessions: string[];

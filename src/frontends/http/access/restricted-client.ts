@@ -86,7 +86,7 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
     lastSeq: inSession('read', client.lastSeq),
     watch: inSession('read', (key, signal) => whileValid(client.watch(key, signal), isValid)),
     stream: inSession('read', (key, options) => whileValid(client.stream(key, options), isValid)),
-    family: inSession('read', client.family),
+    withChildren: inSession('read', client.withChildren),
     approvalRequest: inSession('approve', client.approvalRequest),
     approvalRequests: inSession('read', client.approvalRequests),
     allApprovalRequests: async () => ofVisible(await client.allApprovalRequests()),

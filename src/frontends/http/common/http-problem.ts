@@ -70,7 +70,7 @@ const PLAN_FAULTS: Readonly<Record<string, Fault>> = {
   invalid: { status: 422, wanted: 'a plan, as in plan.json', todo: 'Correct it and send it again.' },
 };
 
-/** Any error as a problem. A fault of the server is told to `complain`, and its text is kept from the caller. */
+/** Any error as a problem. A fault of the server goes to `complain`; the caller does not see its text. */
 export function problemOf(error: unknown, complain: (text: string) => void): HttpProblem {
   if (error instanceof HttpProblem) return error;
   if (error instanceof UserError) {

@@ -8,7 +8,7 @@ export const LANGUAGES: readonly Words[] = [english, chinese, german];
 
 const STORED = 'agentd.language';
 
-/** The words in use. A person's choice is kept in this browser; without one, the browser's languages decide. */
+/** The language in use: the one chosen in this browser, else by the browser's preferred languages. */
 export const words = signal<Words>(initialWords());
 
 export function chooseLanguage(tag: string): void {
