@@ -149,7 +149,7 @@ export const WORKSPACE_OPERATIONS: readonly HttpOperation[] = [
     problems: [404],
     async run({ client, query: { session } }) {
       const { reportUsage } = await import('../../../client/inspect/usage.ts');
-      const names = session === undefined ? client.sessions() : client.family(session);
+      const names = session === undefined ? client.sessions() : client.withChildren(session);
       return jsonAnswer(await reportUsage(names.map((name) => ({ name, folder: client.folder(name) }))));
     },
   }),
