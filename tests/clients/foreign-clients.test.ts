@@ -1,0 +1,207 @@
+/**
+ * Clients of others against the built server: `npm run test:clients`. Nothing is installed here; docs/testing.md says how to. A client
+ * that is not there skips its test, with the reason.
+ */
+import { spawn } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { expect, onTestFinished, type TestContext, test } from 'vitest';
+import { type Serving, serveWorkspace } from '../http/serving.ts';
+import { openAiDesk } from '../openai/openai-desk.ts';
+import { desk } from '../support/agentctl.ts';
+
+const foreign = test.skipIf(process.env['AGENTD_TEST_CLIENTS'] !== '1');
+/** A Python that has the packages, and a folder with `node_modules`. */
+const PYTHON = process.env['AGENTD_TEST_PYTHON'] ?? 'python3';
+const NPM = process.env['AGENTD_TEST_NPM'] ?? '';
+const LIMIT_MS = 120_000;
+
+type Ran = { code: number | null; out: string; err: string };
+
+/** Runs a program to its end; a program that is not there ends with 127. */
+function run(program: string, words: string[], env: NodeJS.ProcessEnv = {}): Promise<Ran> {
+  return new Promise((done) => {
+    const child = spawn(program, words, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+    onTestFinished(() => void child.kill('SIGKILL'));
+    let [out, err] = ['', ''];
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      out += text;
+    });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      err += text;
+    });
+    child.once('error', ({ message }) => done({ code: 127, out, err: message }));
+    child.once('close', (code) => done({ code, out, err }));
+  });
+}
+
+/** A test that was skipped is easily taken for one that passed, so it is said aloud. */
+function skip(context: TestContext, why: string): never {
+  console.warn(`SKIPPED: ${why} (docs/testing.md)`);
+  return context.skip(why);
+}
+
+/** Skips without this package of Python; says which version was tried. */
+async function needPython(context: TestContext, name: string): Promise<void> {
+  const asked = `import importlib.metadata as m; print(m.version(${JSON.stringify(name)}))`;
+  const { code, out } = await run(PYTHON, ['-c', asked]);
+  if (code !== 0) skip(context, `no package ${name} in ${PYTHON}: set AGENTD_TEST_PYTHON`);
+  console.log(`${name} ${out.trim()}`);
+}
+
+/** The entry file of a package in AGENTD_TEST_NPM, and how it is run by the Node.js that is installed beside it. */
+function needNpm(context: TestContext, file: string): (words: string[]) => Promise<Ran> {
+  const path = join(NPM, 'node_modules', file);
+  if (NPM === '' || !existsSync(path)) skip(context, `no ${file}: set AGENTD_TEST_NPM`);
+  const own = join(NPM, 'node_modules', 'node', 'bin', 'node');
+  const node = existsSync(own) ? own : process.execPath;
+  // They keep files of their own at home.
+  const home = mkdtempSync(join(tmpdir(), 'agentd-client-'));
+  onTestFinished(() => rmSync(home, { recursive: true, force: true }));
+  const env = { PATH: `${dirname(node)}${delimiter}${process.env['PATH']}`, HOME: home };
+  return (words) => run(node, [path, ...words], env);
+}
+
+const PYTHON_SDK = `
+import json, sys, openai
+c = openai.OpenAI(max_retries=0)
+said = lambda text: [{'role': 'user', 'content': text}]
+out = {'models': [m.id for m in c.models.list()]}
+one = c.chat.completions.create(model='agentd/demo', messages=said('One'))
+out['chat'] = one.choices[0].message.content
+chunks = list(c.chat.completions.create(model='agentd/demo', messages=said('Two'), stream=True))
+out['stream'] = ''.join(x.choices[0].delta.content or '' for x in chunks if x.choices)
+history = said('First') + [{'role': 'assistant', 'content': c.chat.completions.create(model='agentd', messages=said('First')).choices[0].message.content}]
+raw = c.chat.completions.with_raw_response.create(model='agentd', messages=history + said('Second'))
+out['history'] = [raw.headers['x-agentd-session'], raw.parse().choices[0].message.content]
+r = c.responses.create(model='agentd/resp', input='Three')
+out['response'] = [r.output_text, c.responses.retrieve(r.id).output_text]
+with c.responses.stream(model='agentd', input='Four', previous_response_id=r.id) as s:
+    out['response_stream'] = s.get_final_response().output_text
+png = 'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+seen = c.chat.completions.create(model='agentd/image', messages=[{'role': 'user', 'content': [{'type': 'text', 'text': 'See'}, {'type': 'image_url', 'image_url': {'url': png}}]}])
+out['image'] = seen.choices[0].message.content
+try:
+    c.chat.completions.create(model='gpt-5', messages=said('x'))
+except openai.NotFoundError as e:
+    out['error'] = e.code
+try:
+    openai.OpenAI(api_key='wrong', max_retries=0).models.list()
+except openai.AuthenticationError as e:
+    out['wrong_key'] = e.code
+print(json.dumps(out))
+`;
+
+foreign(
+  'the SDK of OpenAI for Python chats, streams, goes on by history and response, sends images, and knows the errors',
+  async (context) => {
+    await needPython(context, 'openai');
+    const { serving, path } = await openAiDesk([{ text: 'ok', repeat: true }]);
+    const env = { OPENAI_BASE_URL: `${serving.url}/v1`, OPENAI_API_KEY: serving.token };
+    const { out, err } = await run(PYTHON, ['-c', PYTHON_SDK], env);
+    expect(out, err).not.toBe('');
+    expect(JSON.parse(out)).toEqual({
+      models: ['agentd'],
+      ...{ chat: 'ok', stream: 'ok', image: 'ok', response: ['ok', 'ok'], response_stream: 'ok' },
+      history: [expect.stringMatching(/^chat-/), 'ok'],
+      ...{ error: 'model_not_found', wrong_key: 'invalid_api_key' },
+    });
+    expect(existsSync(path('.sessions', 'image', 'work', 'uploads'))).toBe(true);
+  },
+  LIMIT_MS,
+);
+
+foreign(
+  'llm asks, streams, and goes on in its session',
+  async (context) => {
+    await needPython(context, 'llm');
+    const { serving, received, names, root } = await openAiDesk([
+      { text: 'One.' },
+      { text: 'Two.' },
+      { text: 'Three.' },
+    ]);
+    const folder = join(dirname(root), 'llm');
+    mkdirSync(folder);
+    const model = [
+      '- model_id: agentd',
+      '  model_name: agentd',
+      `  api_base: ${serving.url}/v1`,
+      '  api_key_name: agentd',
+    ];
+    writeFileSync(join(folder, 'extra-openai-models.yaml'), `${model.join('\n')}\n`);
+    writeFileSync(join(folder, 'keys.json'), JSON.stringify({ agentd: serving.token }), { mode: 0o600 });
+    const llm = (...words: string[]) => run(PYTHON, ['-m', 'llm', ...words], { LLM_USER_PATH: folder, HOME: folder });
+    expect(await llm('-m', 'agentd', 'hi')).toMatchObject({ code: 0, out: 'One.\n' });
+    expect(await llm('-c', 'more')).toMatchObject({ code: 0, out: 'Two.\n' });
+    expect(await llm('-c', '--no-stream', 'and more')).toMatchObject({ code: 0, out: 'Three.\n' });
+    expect(await received(names()[0] ?? '')).toEqual(['hi', 'more', 'and more']);
+    expect(names()).toHaveLength(1);
+  },
+  LIMIT_MS,
+);
+
+/** Passes requests on with the token, for a client that sends no headers of its own. */
+async function withToken({ url, token }: Serving): Promise<string> {
+  const proxy = createServer((asked, answer) => {
+    const headers = { ...asked.headers, authorization: `Bearer ${token}` };
+    const passed = request(url + asked.url, { method: asked.method, headers }, (came) => {
+      answer.writeHead(came.statusCode ?? 0, came.headers);
+      came.pipe(answer);
+    });
+    passed.on('error', () => answer.destroy());
+    asked.pipe(passed);
+    answer.on('close', () => passed.destroy());
+  });
+  await new Promise<void>((listening) => proxy.listen(0, '127.0.0.1', listening));
+  onTestFinished(() => {
+    proxy.close();
+    proxy.closeAllConnections();
+  });
+  return `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+}
+
+/** Those that ask a server for no tools, prompts or resources made for the suite. */
+const SCENARIOS = [
+  ...['server-initialize', 'ping', 'tools-list', 'resources-list', 'server-sse-multiple-streams'],
+  'dns-rebinding-protection',
+];
+
+foreign(
+  'the conformance suite of MCP passes where it asks for nothing made for it',
+  async (context) => {
+    const conformance = needNpm(context, '@modelcontextprotocol/conformance/dist/index.js');
+    const url = `${await withToken(await serveWorkspace(desk(), '--mcp'))}/mcp`;
+    for (const scenario of SCENARIOS) {
+      const { code, out, err } = await conformance(['server', '--url', url, '--scenario', scenario]);
+      expect([scenario, code], out + err).toEqual([scenario, 0]);
+    }
+  },
+  LIMIT_MS,
+);
+
+foreign(
+  'the inspector of MCP lists the tools, calls one and reads a plan',
+  async (context) => {
+    const inspect = needNpm(context, '@modelcontextprotocol/inspector/clients/launcher/build/index.js');
+    const place = desk();
+    const { url, token } = await serveWorkspace(place, '--mcp');
+    await place.serve('--model', 'runbook');
+    await place.ctl(['send', 'demo', '1. Say hello: `echo hello`', '--wait']);
+    const at = ['--cli', `${url}/mcp`, '--transport', 'http', '--header', `Authorization: Bearer ${token}`];
+    const ask = async (...words: string[]) => {
+      const { code, out, err } = await inspect([...at, '--method', ...words]);
+      expect(code, err).toBe(0);
+      return JSON.parse(out);
+    };
+    const { tools } = await ask('tools/list');
+    expect(tools.map(({ name }: { name: string }) => name)).toContain('send_message');
+    const { structuredContent } = await ask('tools/call', '--tool-name', 'get_plan', '--tool-arg', 'session=demo');
+    expect(structuredContent.plan).toMatchObject({ status: 'completed', steps: [{ description: 'Say hello' }] });
+    const { contents } = await ask('resources/read', '--uri', 'agentd://sessions/demo/plan');
+    expect(contents[0].text).toContain('Say hello');
+  },
+  LIMIT_MS,
+);
