@@ -214,13 +214,13 @@ test.runIf(isHeldHere)(
     const patient = openSandbox({ env, hidden: [root] });
     const wish = { mode: 'bwrap', network: false } as const;
     for (const one of [open, patient])
-      expect(one.statusFor(wish)).toMatchObject({ held: false, why: expect.stringContaining('no such thing') });
+      expect(one.statusFor(wish)).toMatchObject({ isSandboxed: false, why: expect.stringContaining('no such thing') });
     const real = spawnSync('sh', ['-c', 'command -v bwrap'], { encoding: 'utf8' }).stdout.trim();
     rmSync(join(bin, 'bwrap'));
     symlinkSync(real, join(bin, 'bwrap'));
-    expect(open.statusFor(wish)).toMatchObject({ held: true });
+    expect(open.statusFor(wish)).toMatchObject({ isSandboxed: true });
     // A try starts a program: it is not made for every call.
-    expect(patient.statusFor(wish)).toMatchObject({ held: false });
+    expect(patient.statusFor(wish)).toMatchObject({ isSandboxed: false });
     const program = { shell: '/bin/sh', command: 'true', cwd: work, env };
     expect((await open.wrapCommand(program, wish, []))?.words[0]).toBe(join(bin, 'bwrap'));
     rmSync(join(bin, 'bwrap'));
@@ -285,8 +285,8 @@ test.runIf(process.platform === 'linux')(
       expect(await open.wrapCommand(program, { mode: 'auto', network: false }, [])).toBe(null);
     expect(said).toEqual([expect.stringContaining('without a sandbox: bubblewrap is not installed')]);
     const wish = { mode: 'auto', network: false } as const;
-    expect(open.statusFor(wish)).toMatchObject({ held: false, chosen: false, refused: false });
-    expect(open.statusFor({ ...wish, mode: 'none' })).toMatchObject({ held: false, chosen: true });
+    expect(open.statusFor(wish)).toMatchObject({ isSandboxed: false, isChosen: false, isRefused: false });
+    expect(open.statusFor({ ...wish, mode: 'none' })).toMatchObject({ isSandboxed: false, isChosen: true });
   },
 );
 
