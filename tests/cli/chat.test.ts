@@ -26,13 +26,13 @@ async function served(...script: ScriptEntry[]) {
 }
 
 /** A person in front of `chat`, or of `top`, in this process. */
-function sit(at: Desk, screen: Screen, session?: string) {
+function sit(at: Desk, screen: Screen, session?: string, language = '') {
   const keys = Object.assign(new PassThrough(), {
     isTTY: true,
     setRawMode: () => keys,
   }) as unknown as NodeJS.ReadStream;
   const output = screen as unknown as NodeJS.WriteStream;
-  const terminal = { client: openClient(at.root), input: keys, output, words: liveWording({}) };
+  const terminal = { client: openClient(at.root), input: keys, output, words: liveWording({ LANG: language }) };
   const left = session === undefined ? topInTerminal(terminal) : chatInTerminal({ ...terminal, session });
   const type = (text: string) => void (keys as unknown as PassThrough).write(text);
   return { type, left };
@@ -134,6 +134,29 @@ test('top puts what needs you first, opens chat and comes back, and prints one f
     type('q');
     await left;
   }
+});
+
+test('in top, s stops the selected session, c continues it and p pauses it; the words are those of the locale', async () => {
+  const { at, model } = await served({ text: 'Hello.' }, { hang: 'before' }, { hang: 'before' }, { text: 'Never.' });
+  await at.has('.sessions/demo/outbox');
+  await at.ctl(['send', 'demo', 'go on']);
+  await model.arrived(2);
+  const screen = openScreen(80, 8);
+  const { type, left } = sit(at, screen, undefined, 'zh_CN.UTF-8');
+  await screen.shows('agentd · 1 个会话');
+  await screen.shows('运行中');
+  type('s');
+  await screen.shows('已向 demo 发送 /stop。');
+  await screen.shows('已暂停');
+  type('c');
+  await screen.shows('已向 demo 发送 /continue。');
+  await model.arrived(3);
+  type('p');
+  await screen.shows('已向 demo 发送 /pause。');
+  model.release();
+  await screen.shows('已暂停');
+  type('q');
+  await left;
 });
 
 const hasTmux = spawnSync('tmux', ['-V']).status === 0;

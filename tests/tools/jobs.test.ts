@@ -138,5 +138,5 @@ test('a job of an earlier start of the machine has ended', async () => {
   const pid = join(on.root, 'jobs/job_1/pid');
   const was = readFileSync(pid, 'utf8');
   writeFileSync(pid, was.replace(/\n.*\n$/, '\n11111111-2222-3333-4444-555555555555\n'));
-  expect((await on.use('jobs', {})).text).toContain('the machine was started anew');
+  expect((await on.use('jobs', {})).text).toContain('the machine was restarted');
 });

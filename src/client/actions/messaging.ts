@@ -175,7 +175,7 @@ export async function waitForReply(
       signal?.throwIfAborted();
       const left = deadline - performance.now();
       if (left <= 0) throw new WaitedTooLong(`No reply within ${(timeoutMs ?? 0) / 1000} s. ${REPLY_COMES_LATER}`);
-      await changes.next(left < 1000 ? anySignal(signal, AbortSignal.timeout(Math.ceil(left))) : signal);
+      await changes.next(left < 5000 ? anySignal(signal, AbortSignal.timeout(Math.ceil(left))) : signal);
     }
   } finally {
     changes.close();

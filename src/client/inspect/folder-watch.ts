@@ -1,10 +1,13 @@
 import * as fs from 'node:fs';
 
-/** Longest time, in ms, for which a change that the system did not report goes unnoticed. */
-const POLL_MS = 500;
+/**
+ * How long a change that the system did not report goes unnoticed, in ms: where it reports changes, and where it
+ * cannot. With a thousand readers that wait, each look costs.
+ */
+const POLL_MS = { watched: 2000, unwatched: 500 };
 
 export type FolderWatch = {
-  /** Resolves when something may have changed since the last call, after 500 ms in any case, at once if aborted. */
+  /** Resolves when something may have changed since the last call, after 2 s in any case, at once if aborted. */
   next(signal?: AbortSignal): Promise<void>;
   close(): void;
 };
@@ -19,10 +22,15 @@ export function watchFolders(folders: string[]): FolderWatch {
     stirred = true;
     wake?.();
   };
+  let watched = 0;
   const watchers = folders.flatMap((folder) => {
     try {
       const watcher = fs.watch(folder, stir);
-      watcher.on('error', () => watcher.close());
+      watcher.on('error', () => {
+        watched--;
+        watcher.close();
+      });
+      watched++;
       return [watcher];
     } catch {
       return [];
@@ -37,7 +45,7 @@ export function watchFolders(folders: string[]): FolderWatch {
             signal?.removeEventListener('abort', done);
             resolve();
           };
-          const timer = setTimeout(done, POLL_MS);
+          const timer = setTimeout(done, watched === folders.length ? POLL_MS.watched : POLL_MS.unwatched);
           wake = done;
           signal?.addEventListener('abort', done);
         });

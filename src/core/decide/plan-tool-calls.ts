@@ -214,10 +214,10 @@ function addingOutcome({ events, accepted, skipped }: AddedSteps): PlanCallOutco
 /** Marks the open steps for replanning once this answer's calls have ended, if the mode replans. */
 function requestReplan(session: Session, plan: Plan): PlanCallOutcome {
   const { maxReplans } = MODE_POLICIES[plan.mode];
-  if (maxReplans === 0) return refuse(`In the mode ${plan.mode} nothing is planned anew: use add_step and mark_step.`);
+  if (maxReplans === 0) return refuse(`In the mode ${plan.mode} the plan is not revised: use add_step and mark_step.`);
   if (session.revisions >= maxReplans)
-    return refuse(`The plan was made anew ${maxReplans} times already, and no oftener: use add_step and mark_step.`);
-  return accept('What is open is planned anew; go on when the new steps are there.');
+    return refuse(`The plan was revised ${maxReplans} times already, which is the limit: use add_step and mark_step.`);
+  return accept('The open steps are being planned again; continue when the new steps are there.');
 }
 
 type WantedStep = Exclude<NonNullable<PlanToolArgs['steps']>[number], string>;

@@ -90,7 +90,7 @@ function describeEnd(job: Job, exit: ReturnType<typeof readExit>, begun: boolean
   if (exit?.fault !== undefined) return `not begun: its sandbox could not be put up (${exit.fault})`;
   if (exit?.signal) return `ended by signal ${exit.signal}`;
   if (exit) return exit.code === null ? 'ended, with an exit code that nobody saw' : `exit ${exit.code}`;
-  return begun ? 'it was killed, or the machine was started anew, or the session was copied' : 'never begun';
+  return begun ? 'it was killed, or the machine was restarted, or the session was copied' : 'never begun';
 }
 
 function secondsSinceEnd(folder: string): number | undefined {

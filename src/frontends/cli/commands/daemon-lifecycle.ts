@@ -122,6 +122,7 @@ export const takeover = defineCommand({
 });
 
 const DEFAULT_PORT = 8377;
+const PORT = { type: 'number', requiresArg: true, default: DEFAULT_PORT, coerce: parsePort } as const;
 const MAX_PORT = 65_535;
 
 export const serve = defineCommand({
@@ -129,13 +130,7 @@ export const serve = defineCommand({
   describe: 'Serve the workspace over HTTP on 127.0.0.1, until SIGTERM or SIGINT',
   builder: (cli) =>
     cli
-      .option('port', {
-        type: 'number',
-        requiresArg: true,
-        default: DEFAULT_PORT,
-        coerce: parsePort,
-        describe: 'Port to listen on; 0 picks a free one',
-      })
+      .option('port', { ...PORT, describe: 'Port to listen on; 0 picks a free one' })
       .option('socket', {
         type: 'string',
         requiresArg: true,
@@ -225,13 +220,7 @@ export const open = defineCommand({
   describe: 'Open the page of "agentctl serve" in the browser, and print its address',
   builder: (cli) =>
     cli
-      .option('port', {
-        type: 'number',
-        requiresArg: true,
-        default: DEFAULT_PORT,
-        coerce: parsePort,
-        describe: 'Port of the server',
-      })
+      .option('port', { ...PORT, describe: 'Port of the server' })
       .option('print', { type: 'boolean', describe: 'Only print the address' })
       .epilogue('The address contains the token of the workspace: do not share it.'),
   async run(args) {

@@ -39,7 +39,7 @@ const EN = {
   resumed: 'resumed',
   retry: 'will retry',
   topHead: (sessions: number, waiting: number) =>
-    `agentd · ${sessions} sessions${waiting > 0 ? ` · ${waiting} waiting for you` : ''}`,
+    `agentd · ${sessions} ${sessions === 1 ? 'session' : 'sessions'}${waiting > 0 ? ` · ${waiting} waiting for you` : ''}`,
   topKeys: '↑↓ select · Enter chat · p pause · c continue · s stop · q quit',
   sent: (command: string, name: string) => `Sent ${command} to ${name}.`,
   columns: { session: 'SESSION', state: 'STATE', step: 'STEP', spent: 'SPENT' },
