@@ -54,7 +54,6 @@ test('a run has its texts, tool calls and steps in an order that the client of A
     ...['TEXT_MESSAGE_START', 'TEXT_MESSAGE_CONTENT', 'TEXT_MESSAGE_END', 'STEP_FINISHED'],
     ...['RUN_FINISHED'],
   ]);
-  expect(events.filter(({ type }) => type === EventType.STATE_DELTA).length).toBeGreaterThanOrEqual(4);
   expect(events.at(-1)).toMatchObject({ threadId: 'demo', result: { status: 'done' } });
   const { json } = await place.serving.ask('GET', '/api/sessions/demo/plan');
   expect(agent.state).toEqual({ plan: json });
