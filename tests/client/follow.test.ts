@@ -128,6 +128,28 @@ test('who watches sees how it stands, then events and the words of each call, no
   ]);
 });
 
+test('the words of a call that began and ended between two looks of a stream come once, in its event', async () => {
+  const at = rig();
+  await at.client.send('demo', { text: 'x' });
+  const paths = at.session('demo');
+  await record(paths, [opened, received('1.md'), started('1.md')]);
+  const store = openSessionFolder(paths.folder, sessionTokens().take('demo'), { now });
+  const control = new AbortController();
+  const stream = at.client.stream('demo', { signal: control.signal });
+  const next = async () => (await stream.next()).value;
+  for (let n = 0; n < 3; n++) await next();
+  store.live.begin();
+  store.live.write('Both at once.');
+  await store.eventLog.append([answered('Both at once.')]);
+  expect(await next()).toMatchObject({ is: 'event', event: { type: 'model.answered', text: 'Both at once.' } });
+  store.live.begin();
+  store.live.write('The next call.');
+  expect(await next()).toEqual({ is: 'text', from: 0, text: 'The next call.' });
+  control.abort();
+  await stream.return(undefined);
+  await store.close();
+});
+
 function wordsOf(sight: SessionUpdate): string[] {
   if (sight.is === 'state') return [sight.session.run ? 'running' : 'resting'];
   return [sight.is === 'text' ? sight.text : sight.event.type];

@@ -112,7 +112,8 @@ nursed('a command finds the same around it as one that was started without a nur
   symlinkSync(BASH, join(bin, 'other'));
   const command = [
     'env | sort; pwd; umask; ulimit -a; trap; set -o; id; ls /proc/self/fd',
-    'grep -E "^(Sig[BIC]|Shd|Cap|NoNewPrivs|Seccomp|Threads)" /proc/$$/status; cat /proc/$$/oom_score_adj /proc/$$/cgroup',
+    // Bash itself blocks other signals from moment to moment; what its commands inherit stays the same.
+    'grep -E "^(Sig[IC]|Shd|Cap|NoNewPrivs|Seccomp|Threads)" /proc/$$/status; grep SigBlk /proc/self/status; cat /proc/$$/oom_score_adj /proc/$$/cgroup',
     'tr "\\0" "\\n" < /proc/$$/environ | grep -v "^_=" | sort; echo "$0 $# $- $SHLVL"',
   ].join('\n');
   const env = {

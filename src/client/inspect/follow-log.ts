@@ -68,14 +68,18 @@ export async function* watchSession(
       // Text of the next call comes after the events that led to it; text of this one before the event that ends it.
       if (words.text !== '' && !words.began) yield { is: 'text', text: words.text };
       let isReported = false;
+      let answeredAt: string | undefined;
       for await (const { event, supersedes } of record.readNew()) {
         if (supersedes) return yield* watchSession(paths, signal);
         session = reduceEvent(session, event);
         // A short answer may be in the event log before its text was read: then the event has delivered it.
+        if (event.type === 'model.answered' || event.type === 'model.failed') answeredAt = event.at;
         isReported ||= event.type === 'model.answered' && event.text.startsWith(words.text);
         yield { is: 'event', event, session };
       }
       if (words.text !== '' && words.began && !isReported) yield { is: 'text', text: words.text };
+      // What came of that call since its text was read is in the event.
+      if (answeredAt !== undefined && wasWrittenBefore(paths.live, answeredAt)) live.skipToEnd();
       await changes.next(signal);
     }
   } finally {
