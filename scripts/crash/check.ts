@@ -24,8 +24,15 @@ export async function recordOf(there: Place): Promise<Event[]> {
 export async function isOver(there: Place): Promise<boolean> {
   if (fs.readdirSync(there.inbox).some((name) => !name.startsWith('.'))) return false;
   // A save that does not parse may be complained of after the last reply.
-  const last = (await recordOf(there)).findLast((event) => event.type !== 'plan.edited');
-  return last?.type === 'reply.published' && last.idle;
+  const events = await recordOf(there);
+  const last = events.findLast((event) => event.type !== 'plan.edited');
+  if (last?.type !== 'reply.published' || !last.idle) return false;
+  return !last.plan_behind || isPlanWritten(there, events);
+}
+
+function isPlanWritten(there: Place, events: Event[]): boolean {
+  const { plan } = events.reduce(reduceEvent, emptySession(there.session));
+  return plan !== null && fs.existsSync(there.plan) && fs.readFileSync(there.plan, 'utf8') === formatPlanFile(plan);
 }
 
 /** Everything that was promised and does not hold, in words; empty is well. The daemon must have ended. */

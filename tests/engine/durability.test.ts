@@ -259,3 +259,28 @@ test('a recovery is durable before anything is tried again', async () => {
   expect(it.types()).toContain('recovery.started');
   expect(it.unsynced()).toBe(0);
 });
+
+test('a reply whose plan.json a full disk refused says so on record, and one after it is written does not', async () => {
+  let isFull = true;
+  const full = () => Promise.reject(Object.assign(new Error('no space'), { code: 'ENOSPC' }));
+  const it = await rig({
+    script: moves({ text: '[Step] a' }, { text: '[Done]' }, { text: 'Hello.' }),
+    around: (world) => ({
+      ...world,
+      store: {
+        ...world.store,
+        plan: { ...world.store.plan, write: (text) => (isFull ? full() : world.store.plan.write(text)) },
+      },
+    }),
+  });
+  const ends = () => it.events().filter((event) => event.type === 'reply.published');
+  it.drop('1.md', 'Do a');
+  await it.settle();
+  expect(it.store.hands.planText()).toBeUndefined();
+  expect(ends()).toMatchObject([{ idle: true, plan_behind: true }]);
+  isFull = false;
+  it.drop('2.md', 'hello');
+  await it.settle();
+  expect(it.store.hands.planText()).toContain('"a"');
+  expect(ends()[1]).not.toHaveProperty('plan_behind');
+});

@@ -184,7 +184,7 @@ test('a plan that the disk refused to put away is put away with the next one', a
   let refusals = 1;
   store.plan.archive = async (id, content) => {
     if (refusals-- > 0) throw new Error('the disk is full');
-    await archive(id, content);
+    return await archive(id, content);
   };
   const it = await rig({
     store,

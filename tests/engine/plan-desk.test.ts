@@ -5,6 +5,7 @@ import { openPlanSync } from '../../src/engine/state/plan-sync.ts';
 import { openSessionLog } from '../../src/engine/state/session-log.ts';
 import { givenRecord } from '../support/given.ts';
 import { memoryStore } from '../support/memory-store.ts';
+import { moves, rig } from '../support/rig.ts';
 
 /** A desk whose file takes `ms` to write, and when it was written after 2,000 changes of the plan, one each 10 ms. */
 async function writtenAt(ms: number): Promise<number[]> {
@@ -63,4 +64,44 @@ test('where writing plan.json is slow it takes a twentieth of the time, and lags
   expect(Math.min(...slow)).toBeGreaterThanOrEqual(400);
   expect(Math.max(...slow)).toBeLessThanOrEqual(450);
   expect(Math.max(...pauses(await writtenAt(400)))).toBeLessThanOrEqual(5420);
+});
+
+test('opening a session that has had two plans leaves plan.json alone', async () => {
+  const written: string[] = [];
+  const it = await rig({
+    script: moves(
+      { text: '[Step] a' },
+      { text: '[Done]' },
+      { text: '[Step] b' },
+      { text: '[Done]' },
+      { text: 'Hello.' },
+    ),
+    around: (world) => ({
+      ...world,
+      store: {
+        ...world.store,
+        plan: {
+          ...world.store.plan,
+          write(text) {
+            written.push(text);
+            return world.store.plan.write(text);
+          },
+        },
+      },
+    }),
+  });
+  for (const [name, text] of [
+    ['1.md', 'Do a'],
+    ['2.md', 'Now do b'],
+  ] as const) {
+    it.drop(name, text);
+    await it.settle();
+  }
+  expect(it.store.hands.plans().size).toBe(1);
+  written.length = 0;
+  await it.restart();
+  it.drop('3.md', 'hello');
+  await it.settle();
+  expect(it.reply('3.md')).toContain('Hello.');
+  expect(written).toEqual([]);
 });

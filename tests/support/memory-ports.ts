@@ -212,11 +212,15 @@ export function memoryPlan(contents: Contents): SessionStore['plan'] {
     },
     async archive(id, content, shown = 'remove') {
       assertReplyName(id);
+      const isThere = contents.plans.get(id) === content;
       contents.plans.set(id, content);
-      if (shown === 'keep') return;
+      if (shown === 'keep') return false;
+      if (contents.plan === undefined) return true;
+      if (isThere && !contents.plan.includes(`"id": "${id}"`)) return false;
       if (contents.plan !== undefined && contents.plan !== seen) contents.late.push(contents.plan);
       contents.plan = undefined;
       seen = undefined;
+      return true;
     },
   };
 }

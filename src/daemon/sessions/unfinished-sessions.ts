@@ -64,7 +64,7 @@ export function openUnfinishedSessions(
 async function isUnfinished(workspace: Pick<Workspace, 'lastEvent'>, name: string): Promise<boolean> {
   try {
     const last = await workspace.lastEvent(name);
-    return last !== undefined && !(last.type === 'reply.published' && last.idle);
+    return last !== undefined && !(last.type === 'reply.published' && last.idle && !last.plan_behind);
   } catch {
     return true;
   }

@@ -17,7 +17,9 @@ export async function publishReply(loop: SessionLoop, message: string, rules: Ru
   await loop.approvalSync.writeFiles();
   await sessionLog.sync();
   await ports.store.outbox.publish(reply.id, formatReplyFile(reply));
-  await sessionLog.record([{ type: 'reply.published', message, idle: willBeIdle(loop, message, rules) }]);
+  const idle = willBeIdle(loop, message, rules);
+  const planBehind = loop.planSync.isBehind() && { plan_behind: true as const };
+  await sessionLog.record([{ type: 'reply.published', message, idle, ...planBehind }]);
 }
 
 /** Whether nothing is left to do once that reply is published. What is due later must survive a restart. */

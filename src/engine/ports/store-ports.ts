@@ -162,9 +162,9 @@ export type PlanFile = {
   write(content: string): Promise<PlanFileState>;
   /**
    * Puts `plans/<id>.json` in place and removes the `plan.json` that shows it (moved to history, never deleted), or
-   * keeps it, for a plan that is at work again. Idempotent.
+   * keeps it, for a plan that is at work again. Idempotent. Returns whether no `plan.json` is left.
    */
-  archive(id: string, content: string, shown?: 'keep' | 'remove'): Promise<void>;
+  archive(id: string, content: string, shown?: 'keep' | 'remove'): Promise<boolean>;
 };
 
 /** Text of the model call in flight. Never synced; errors writing it do not matter. */

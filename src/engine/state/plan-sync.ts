@@ -36,16 +36,18 @@ export type PlanSync = {
   scheduleWrite(): void;
   /** Writes if a write is due. */
   writePlanIfDue(): Promise<void>;
+  /** A full disk refused the last write: the file lags behind the log, and is written later. */
+  isBehind(): boolean;
 };
 
 export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Clock, onWriteDue: () => void): PlanSync {
   let timer: (() => void) | null = null;
   let isWriteDue = false;
-  /** Plans leaving `plan.json`: one that the disk refused to archive is tried again at the next write. */
-  const plansToArchive: Plan[] = [];
+  let isBehind = false;
   let last = Number.NEGATIVE_INFINITY;
   let lag = WRITE_LAG_MS;
   const edits = openPlanEdits(file, sessionLog, clock, () => scheduleWrite());
+  const archiveRemoved = createPlanArchiver(file, sessionLog, () => edits.setWritten(null));
 
   const scheduleWrite = (): void => {
     const due = Math.min(lag, Math.max(0, last + lag - clock.elapsed()));
@@ -56,22 +58,11 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
     });
   };
 
-  const archiveRemoved = async (): Promise<void> => {
-    plansToArchive.push(...sessionLog.takeRemovedPlans());
-    for (let plan = plansToArchive[0]; plan; plan = plansToArchive[0]) {
-      await sessionLog.sync();
-      // A plan that is back at work keeps its place in plan.json.
-      const isBack = plan.id === sessionLog.session.plan?.id;
-      await file.archive(plan.id, formatPlanFile(plan), isBack ? 'keep' : 'remove');
-      plansToArchive.shift();
-      if (!isBack) edits.setWritten(null);
-    }
-  };
-
   const flush = async (): Promise<void> => {
     timer?.();
     timer = null;
     isWriteDue = false;
+    isBehind = false;
     await archiveRemoved();
     for (let n = 0; n < MAX_WRITE_TRIES && !edits.hasUnreadable(); n++) {
       const { plan } = sessionLog.session;
@@ -87,6 +78,7 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
       if (!seen) {
         // The log has the plan; a full disk is no reason to stop taking in messages.
         lag = MAX_WRITE_LAG_MS;
+        isBehind = true;
         return scheduleWrite();
       }
       lag = Math.min(MAX_WRITE_LAG_MS, Math.max(WRITE_LAG_MS, WRITE_TIME_SHARE * (last - began)));
@@ -105,6 +97,24 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
     async writePlanIfDue() {
       if (isWriteDue) await flush();
     },
+    isBehind: () => isBehind,
+  };
+}
+
+/** Moves the plans that leave `plan.json` to `plans/`. `onRemoved` is called when the file went with its plan. */
+function createPlanArchiver(file: PlanFile, sessionLog: SessionLog, onRemoved: () => void) {
+  /** One that the disk refused is tried again at the next write. */
+  const plans: Plan[] = [];
+  return async (): Promise<void> => {
+    plans.push(...sessionLog.takeRemovedPlans());
+    for (let plan = plans[0]; plan; plan = plans[0]) {
+      await sessionLog.sync();
+      // A plan that is back at work keeps its place in plan.json.
+      const isBack = plan.id === sessionLog.session.plan?.id;
+      const isRemoved = await file.archive(plan.id, formatPlanFile(plan), isBack ? 'keep' : 'remove');
+      plans.shift();
+      if (isRemoved) onRemoved();
+    }
   };
 }
 

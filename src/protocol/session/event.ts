@@ -260,6 +260,10 @@ const EVENT_SCHEMAS = [
   eventSchema('reply.published', {
     message: z.string(),
     idle: z.boolean().describe('Nothing was open in the session after this.'),
+    plan_behind: z
+      .literal(true)
+      .optional()
+      .describe('A full disk refused `plan.json`: the next start of the daemon writes it.'),
   }),
   eventSchema('recovery.started', {
     open: z.array(z.string()).describe('What the last daemon left open, in words.'),

@@ -72,20 +72,19 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     return { is: 'ours' };
   };
 
-  const archive = async (id: string, content: string, shown: 'keep' | 'remove'): Promise<void> => {
+  const archive = async (id: string, content: string, shown: 'keep' | 'remove'): Promise<boolean> => {
     assertReplyName(id);
     const target = join(paths.plans, `${id}.json`);
     const isThere = ifExists(() => fs.readFileSync(target, 'utf8')) === content;
     if (!isThere) await replaceFile(target, content);
-    if (shown === 'keep') return;
-    // A file with another plan was written after this one was removed; a file that is not a plan is not ours to move.
-    const text = here.read() === undefined ? here.text() : undefined;
-    if (text === undefined || (isThere && planIdIn(text) !== id)) return;
+    // A file that is not a plan is not ours to move; one with another plan was written after this one was removed.
+    if (shown === 'keep' || here.read() !== undefined) return false;
+    const text = here.text();
+    if (text === undefined || (isThere && planIdIn(text) !== id)) return text === undefined;
     const claim = await history.claim('');
     try {
       const old = wrapDiskErrors('move away', paths.plan, () => here.moveAway(claim));
-      // A save that came too late to be merged is reported at the next read; it is not lost with the plan it belonged
-      // to.
+      // A save that came too late to be merged is not lost with its plan: it is reported at the next read.
       if (old && old.last?.text === here.seen()) moved.add(old);
       else if (old) moved.addSave(old);
     } finally {
@@ -93,6 +92,7 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     }
     here.forget();
     moved.prune();
+    return true;
   };
 
   return {
