@@ -117,7 +117,7 @@ function endEventsByTiers(session: Session, plan: Plan, step: Step, turn: Turn):
       result: stepResultOf(turn, step),
       markers: countDoneMarkers(turn.text),
       attachments: filesWrittenInStep(session),
-      ...(to && to.id !== step.id && to.status === 'pending' && { to: to.id }),
+      ...(to && to.id !== step.id && to.status === 'pending' && { nextStep: to.id }),
     }),
   ];
 }

@@ -79,7 +79,7 @@ function completedClaimEvent(
     evidence,
     result,
     ...(attachments.length > 0 && { attachments: [...attachments] }),
-    ...(nextStep !== undefined && { to: nextStep }),
+    ...(nextStep !== undefined && { next_step: nextStep }),
   };
 }
 
@@ -89,7 +89,7 @@ type CompletionFacts = {
   result: string;
   markers?: number;
   attachments?: string[];
-  to?: string;
+  nextStep?: string;
 };
 
 /**
@@ -98,9 +98,9 @@ type CompletionFacts = {
  */
 export function claimStepEvent(
   step: Step,
-  { tier, evidence, result, markers = 0, attachments = [], to }: CompletionFacts,
+  { tier, evidence, result, markers = 0, attachments = [], nextStep }: CompletionFacts,
 ): EventBody {
-  const next = to !== undefined && { to };
+  const next = nextStep !== undefined && { next_step: nextStep };
   const files = attachments.length > 0 && { attachments };
   if ((step.done_when && step.done_when.length > 0) || tier === 'tool') {
     return { type: 'step.claimed', step: step.id, tier, evidence, result, ...files, ...next };

@@ -93,7 +93,7 @@ function addEvent(entries: Entries, event: LogEvent): void {
       return;
     }
     case 'model.answered':
-      if (event.consult !== undefined || event.text.trim() === '') return;
+      if (event.planner_query !== undefined || event.text.trim() === '') return;
       entries.lastAnswer = event.text.trim();
       add({ kind: 'answer', text: event.text });
       return;
