@@ -7,8 +7,8 @@ import { dirname } from 'node:path';
 import { publishedSchemas } from '../src/protocol/json-schemas.ts';
 import { cliPage } from './docs/cli-page.ts';
 import { commandsPage } from './docs/commands-page.ts';
-import { FOLD_VERSION_FILE, foldVersion } from './docs/fold-version.ts';
 import { formatsPage } from './docs/formats-page.ts';
+import { REDUCER_VERSION_FILE, reducerVersion } from './docs/reducer-version.ts';
 
 const schemas = Object.entries(publishedSchemas());
 const pages: Record<string, string> = {
@@ -18,7 +18,7 @@ const pages: Record<string, string> = {
   'docs/formats.md': formatsPage(schemas),
   'docs/commands.md': commandsPage(),
   'docs/cli.md': await cliPage(),
-  [FOLD_VERSION_FILE]: foldVersion(),
+  [REDUCER_VERSION_FILE]: reducerVersion(),
 };
 
 const stale = Object.entries(pages).filter(([path, text]) => !existsSync(path) || readFileSync(path, 'utf8') !== text);

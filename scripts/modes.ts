@@ -88,7 +88,7 @@ function setOut(root: string, { message, config, script, files }: Scenario): voi
   for (const folder of ['inbox', 'work']) fs.mkdirSync(join(session, folder), { recursive: true, mode: 0o700 });
   fs.chmodSync(root, 0o700);
   fs.writeFileSync(join(root, 'script.json'), JSON.stringify(script));
-  const rules = { version: 1, sandbox: 'none', disk: { floor_mb: 0, reserve_mb: 0 }, ...config };
+  const rules = { version: 1, sandbox: 'none', disk: { min_free_mb: 0, reserve_mb: 0 }, ...config };
   fs.writeFileSync(join(root, 'agentd.json'), JSON.stringify(rules));
   for (const [name, text] of Object.entries(files)) {
     fs.mkdirSync(join(session, 'work', name, '..'), { recursive: true });

@@ -72,7 +72,7 @@ function story(mode: Mode, ids: Ids): string {
   let session: Session = emptySession('demo');
   const play = (bodies: readonly EventBody[]) => {
     for (const body of bodies)
-      session = reduceEvent(session, { v: 1, seq: session.seq + 1, epoch: 1, at: AT, ...body });
+      session = reduceEvent(session, { v: 2, seq: session.seq + 1, epoch: 1, at: AT, ...body });
     told.push(JSON.stringify(bodies));
   };
   const file = { ino: '1', mtime_ns: '1', sha256: '1' };
@@ -94,7 +94,7 @@ function story(mode: Mode, ids: Ids): string {
           model: 'm',
           ms: 1,
           usage: { tokens: 1, cost: null },
-          carried: ['m'],
+          delivered: ['m'],
           seen: session.seq,
         },
       ]);

@@ -93,7 +93,7 @@ function worldOf(session: string, output: string, calls: () => boolean): Session
     },
     runSemaphore: { acquire: async () => () => {} },
     owner: { check() {} },
-    diskCapacity: () => 'plenty',
+    diskCapacity: () => 'ok',
     log: () => {},
   };
 }

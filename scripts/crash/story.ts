@@ -44,7 +44,7 @@ export async function setOut(root: string): Promise<Place> {
 }
 
 /** Settings that keep a disk small: no room is kept free or in reserve. */
-export const SMALL_DISK = { disk: { floor_mb: 0, reserve_mb: 0 } };
+export const SMALL_DISK = { disk: { min_free_mb: 0, reserve_mb: 0 } };
 
 /** A workspace with a script for the model and a limit of two iterations; no session yet. */
 export function layOut(root: string, settings: object = {}): Place {

@@ -46,7 +46,7 @@ const TOO_LONG =
   "This model's maximum context length is 16000 tokens. However, your messages resulted in 17000 tokens.";
 
 function sound(chance: Chance, asked: Asked, place: Place): Answer {
-  switch (asked.consult) {
+  switch (asked.plannerQuery) {
     case 'choose':
       return { text: chance.of(['simple', 'complex', 'emergent', 'parts', '{"choice": "complex"}', 'I do not know.']) };
     case 'plan':
@@ -59,7 +59,7 @@ function sound(chance: Chance, asked: Asked, place: Place): Answer {
     case null:
       return atWork(chance, asked, place);
     default:
-      return asked.consult satisfies never;
+      return asked.plannerQuery satisfies never;
   }
 }
 
@@ -114,7 +114,7 @@ function sign(chance: Chance): string {
 /** An endpoint that is well again: everything it is asked comes to an end, with a call for each step that has seen none. */
 export function calmAnswers({ ledger, token }: Place): Answers {
   return (asked) => {
-    switch (asked.consult) {
+    switch (asked.plannerQuery) {
       case 'choose':
         return { text: 'simple' };
       case 'plan':
@@ -128,7 +128,7 @@ export function calmAnswers({ ledger, token }: Place): Answers {
       case null:
         break;
       default:
-        return asked.consult satisfies never;
+        return asked.plannerQuery satisfies never;
     }
     if (asked.afterTool || !asked.tools.includes('shell')) return { text: '[Done] It is all there.' };
     const args = JSON.stringify({ command: `echo ${token()} >> ${ledger}` });

@@ -9,7 +9,7 @@ export type Asked = {
   /** The session at the root of the family that asks; undefined where no message of a person is in the request. */
   session: string | undefined;
   /** The question beside the work; null: the work itself. */
-  consult: PlannerQuery | null;
+  plannerQuery: PlannerQuery | null;
   /** The plan that is wanted has parts. */
   isParts: boolean;
   tools: string[];
@@ -33,7 +33,7 @@ export function readRequest({ messages, tools = [] }: Body): Asked {
   const roles = messages.slice(0, -1).map(({ role }) => role);
   return {
     session: texts.map(sessionIn).find((name) => name !== undefined),
-    consult: question?.[1] ?? null,
+    plannerQuery: question?.[1] ?? null,
     isParts: /"each"/.test(last),
     tools: tools.map((tool) => tool.function.name),
     afterTool: messages.at(-1)?.role === 'tool' || roles.at(-1) === 'tool',

@@ -51,7 +51,7 @@ function partSteps(chance: Chance): object[] {
   const id = chance.oneIn(6) ? chance.of(HOSTILE) : 'map';
   return [
     ...(chance.oneIn(3) ? [{ id: 'prepare', description: work(chance) }] : []),
-    { id, description: work(chance), each, on_failed_part: chance.of(['fail', 'go_on']) },
+    { id, description: work(chance), each, on_failed_part: chance.of(['fail', 'continue']) },
     ...(chance.oneIn(4) ? [] : [{ id: 'reduce', description: work(chance), gather: { from: id, batch_chars: 40 } }]),
     ...(chance.oneIn(2) ? [step(chance, 'finish', ['reduce'])] : []),
   ];

@@ -5,7 +5,7 @@ import type { DaemonStatus } from '../protocol/workspace/daemon-files.ts';
 import { ifExists } from '../store/fs/store-errors.ts';
 import { sessionPaths, type Workspace } from '../store/index.ts';
 import { describeLock } from '../store/workspace/owner-file.ts';
-import { assessBlame, readCrashNote, readLosses, writeLosses } from './crashes/crash-blame.ts';
+import { assessBlame, readCrashes, readCrashNote, writeCrashes } from './crashes/crash-blame.ts';
 import { startCrashHandler } from './crashes/crash-handler.ts';
 import { type CrashLoopGuard, openCrashLoopGuard } from './crashes/crash-loop-guard.ts';
 import { GRACE_MS } from './host/clock.ts';
@@ -192,15 +192,15 @@ async function openCrashLoopGuardFor(
   { previous }: WorkspaceOwnership,
   { clock, log }: ServeOptions,
 ): Promise<CrashLoopGuard> {
-  const losses = readLosses(paths.losses);
+  const crashes = readCrashes(paths.crashes);
   const note = readCrashNote(paths.crashNote, previous?.since);
-  const assessed = assessBlame(losses, previous?.ended ?? 'in order', note);
-  // Before anything is opened: later losses are counted from here.
-  if (JSON.stringify(assessed.losses) !== JSON.stringify(losses))
-    await writeLosses(paths.losses, assessed.losses).catch((error) => log('warn', errorText(error)));
+  const assessed = assessBlame(crashes, previous?.ended ?? 'in order', note);
+  // Before anything is opened: later crashes are counted from here.
+  if (JSON.stringify(assessed.crashes) !== JSON.stringify(crashes))
+    await writeCrashes(paths.crashes, assessed.crashes).catch((error) => log('warn', errorText(error)));
   return openCrashLoopGuard({
     assessed,
-    write: (next) => writeLosses(paths.losses, next),
+    write: (next) => writeCrashes(paths.crashes, next),
     lastWritten: (name) => lastWritten(sessionPaths(paths.session(name)).events),
     clock,
     log,

@@ -22,7 +22,7 @@ export function checkDisk({ root, own }: WorkspacePaths): Finding[] {
   const { bavail, bsize } = fs.statfsSync(root);
   const free = Math.floor((bavail * bsize) / MIB);
   const isLow = free < LOW_SPACE_MIB;
-  const text = `${free} MiB free${isLow ? `; below ${LOW_SPACE_MIB} MiB no new messages are accepted (unless disk.floor_mb is changed). Free some space` : ''}`;
+  const text = `${free} MiB free${isLow ? `; below ${LOW_SPACE_MIB} MiB no new messages are accepted (unless disk.min_free_mb is changed). Free some space` : ''}`;
   return [{ what: 'disk', is: isLow ? 'warning' : 'ok', text }, ...checkFileSystem(root), ...checkWritable(own)];
 }
 

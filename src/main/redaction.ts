@@ -104,7 +104,7 @@ function redactTools(tools: Toolbox, text: Redactor['text']): Toolbox {
  * understood.
  */
 const UNREDACTED_KEYS: ReadonlySet<string> = new Set([
-  ...['type', 'key', 'id', 'in_reply_to', 'session', 'message', 'name', 'call', 'plan', 'step', 'child', 'carried'],
+  ...['type', 'key', 'id', 'in_reply_to', 'session', 'message', 'name', 'call', 'plan', 'step', 'child', 'delivered'],
   ...[
     'needs',
     'rollback',
@@ -122,7 +122,7 @@ const UNREDACTED_KEYS: ReadonlySet<string> = new Set([
   ...[
     'mtime_ns',
     'ctime_ns',
-    'seal',
+    'nonce',
     'status',
     'mode',
     'tier',
@@ -134,7 +134,7 @@ const UNREDACTED_KEYS: ReadonlySet<string> = new Set([
     'replay',
     'after',
   ],
-  ...['as', 'when', 'consult', 'retry_at', 'at', 'started_at', 'completed_at', 'created_at', 'updated_at'],
+  ...['as', 'when', 'planner_query', 'retry_at', 'at', 'started_at', 'completed_at', 'created_at', 'updated_at'],
 ]);
 const REDACTION_MARK = /\[redacted: [^\]]*\]/g;
 

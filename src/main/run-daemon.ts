@@ -141,7 +141,7 @@ function openDisk({ paths }: Workspace, config: () => Config, log: Log): DiskMon
     folder: paths.own,
     reserve: paths.reserve,
     rules: () => ({
-      floorMb: config().disk?.floor_mb ?? DEFAULT_FLOOR_MB,
+      floorMb: config().disk?.min_free_mb ?? DEFAULT_FLOOR_MB,
       reserveMb: config().disk?.reserve_mb ?? DEFAULT_RESERVE_MB,
     }),
     clock: realClock,

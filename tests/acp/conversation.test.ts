@@ -224,6 +224,6 @@ test('a session that was closed takes no prompt until it is opened again; its ru
   await editor.agent.request(methods.agent.session.close, { sessionId });
   expect(await answer).toBe('cancelled');
   await expect(ask(editor, sessionId, 'more')).rejects.toThrow(/not found/i);
-  await until(() => on.events(sessionId).some(({ type }) => type === 'run.rested'), 'the end of the run');
-  expect(on.events(sessionId).find(({ type }) => type === 'run.rested')).toMatchObject({ status: 'done' });
+  await until(() => on.events(sessionId).some(({ type }) => type === 'run.ended'), 'the end of the run');
+  expect(on.events(sessionId).find(({ type }) => type === 'run.ended')).toMatchObject({ status: 'done' });
 });

@@ -22,7 +22,7 @@ const ran = (on: Ground, session: string) => existsSync(join(on.session(session)
 const answers = (on: Ground, session: string) =>
   on.events(session).flatMap((event) => (event.type === 'approval.answered' ? [[event.decision, event.by]] : []));
 const rests = (on: Ground, session: string) =>
-  on.events(session).flatMap((event) => (event.type === 'run.rested' ? [event.status] : []));
+  on.events(session).flatMap((event) => (event.type === 'run.ended' ? [event.status] : []));
 
 test('a call that needs approval is asked in the editor, and the answer there is for that call', async () => {
   const on = asking([RUN('echo a >> ran'), RUN('echo b >> ran'), { text: 'Both.' }]);

@@ -24,7 +24,7 @@ test('approve finds the call that waits, and with --wait prints what came of it'
   expect(JSON.parse((await at.ctl(['show', 'demo', '--json'])).out).approval).toMatchObject({
     id: 1,
     tool: 'shell',
-    shows: 'echo a >> ran',
+    display: 'echo a >> ran',
   });
   const { code, out } = await at.ctl(['approve', 'demo', '--wait']);
   expect({ code, out }).toEqual({ code: 0, out: 'Written.\n' });
@@ -62,7 +62,7 @@ test('approvals lists the calls that wait in all sessions, and the commands it n
   const at = await asked();
   for (const name of ['My report', 'other']) expect((await at.here(['send', name, 'write it', '--wait'])).code).toBe(6);
   const listed = await waitForCalls(at, 3);
-  expect(listed.map(({ session, id, tool, shows }) => [session, id, tool, shows])).toEqual(
+  expect(listed.map(({ session, id, tool, display }) => [session, id, tool, display])).toEqual(
     ['My report', 'demo', 'other'].map((name) => [name, 1, 'shell', 'echo a >> ran']),
   );
   const { code, out } = await at.here(['approvals']);

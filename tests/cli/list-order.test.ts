@@ -57,7 +57,7 @@ test('with --all every child session stands below the session it belongs to', ()
   ).toEqual(['family | running', '└ ~step_1 | completed', '└ ~step_2 | waiting', '└ ~1 | completed']);
 });
 
-const CALL = { session: 'demo~1', id: 2, tool: 'shell', shows: 'ls', why: 'it runs', always: null };
+const CALL = { session: 'demo~1', id: 2, tool: 'shell', display: 'ls', why: 'it runs', always: null };
 const ASKED = { ...CALL, expires_at: '2026-01-01T00:00:00.000Z', hash: 'abc', problem: null };
 
 function details(more: Partial<Omit<SessionDetails, 'session'>> & { session?: Partial<Session> }): SessionDetails {

@@ -8,7 +8,7 @@ import { bench } from '../support/agentctl-here.ts';
 
 const call = (tokens: number, cost: number | null): EventBody => ({
   type: 'model.answered',
-  ...{ text: 'x', calls: [], usage: { tokens, cost }, model: 'm', ms: 1, carried: [], seen: 1 },
+  ...{ text: 'x', calls: [], usage: { tokens, cost }, model: 'm', ms: 1, delivered: [], seen: 1 },
 });
 
 test('usage sums the calls of each session with its child sessions, and those of each day', async () => {

@@ -121,7 +121,7 @@ test('who watches sees how it stands, then events and the words of each call, no
     'step.started',
     '[Done]',
     'step.completed',
-    'run.rested',
+    'run.ended',
     'plan.ended',
     'reply.committed',
     'reply.published',
@@ -162,7 +162,7 @@ const answered = (text: string) => ({
   usage: { tokens: 1, cost: null },
   model: 'm',
   ms: 1,
-  carried: ['1.md'],
+  delivered: ['1.md'],
   seen: 3,
 });
 

@@ -77,7 +77,7 @@ test('reducing from a snapshot does not read the events before it', async () => 
 
 test('a snapshot of the end is believed only where the record still ends with the very line it was taken at', async () => {
   const changes: Array<(record: Buffer) => Buffer> = [
-    (record) => Buffer.concat([record, Buffer.from('{"v":1,"seq":42')]),
+    (record) => Buffer.concat([record, Buffer.from('{"v":2,"seq":42')]),
     (record) => record.subarray(0, record.lastIndexOf(10, record.length - 2) + 1),
     (record) => record.fill('x', record.length - 60, record.length - 50),
   ];

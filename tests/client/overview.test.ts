@@ -36,7 +36,7 @@ test('a list has a line about each session: how it stands, how far it is, what w
 test('a session whose record cannot be trusted can still be put away', async () => {
   const at = rig();
   await at.client.send('demo', { text: 'x' });
-  fs.writeFileSync(at.session('demo').events, '{"v":1,"seq":1}\n');
+  fs.writeFileSync(at.session('demo').events, '{"v":2,"seq":1}\n');
   await record(at.session('demo'), [opened, received('1.md'), started('1.md')]);
   await expect(at.client.archive('demo')).rejects.toMatchObject({ name: 'DaemonState' });
   const lines = fs.readFileSync(at.session('demo').events, 'utf8').split('\n');

@@ -43,7 +43,7 @@ test('the history tells every change with who made it, and the revision it led t
 
 test('a plan that was put away and taken up again has one history', () => {
   const { deeds } = historyOf(
-    { type: 'plan.ended', plan: 'plan_1', status: 'paused', reason: 'set aside' },
+    { type: 'plan.ended', plan: 'plan_1', status: 'paused', reason: 'shelved' },
     said('2', 'plan_1', 'continue'),
     { type: 'run.resumed', message: '2', by: 'person', limits: {}, plan: 'plan_1' },
   );

@@ -79,7 +79,7 @@ export function rested(message: string, plan: string): EventBody[] {
   };
   return [
     { type: 'step.completed', step: 'step_1', by: 'marker', evidence: '[Done]', result: 'it is done' },
-    { type: 'run.rested', message, status: 'done', reason: 'completed', text: reply.text, spent },
+    { type: 'run.ended', message, status: 'done', reason: 'completed', text: reply.text, spent },
     { type: 'plan.ended', plan, status: 'completed', reason: 'all steps are closed' },
     { type: 'reply.committed', message, reply },
     { type: 'reply.published', message, idle: true },

@@ -11,7 +11,7 @@ const told = (step: StepExplanation | undefined) => step?.moments.map((moment) =
 
 const done = (by: Extract<EventBody, { type: 'step.completed' }>['by'], evidence: string, to?: string): EventBody => ({
   ...{ type: 'step.completed', step: 'step_1', by, evidence, result: '' },
-  ...(to !== undefined && { to }),
+  ...(to !== undefined && { next_step: to }),
 });
 
 describe('a closed step is told with what closed it, when, and the very words', () => {
@@ -126,7 +126,7 @@ test('a blocked step is opened again by "continue"', () => {
   const spent = { iterations: 1, tokens: 0, cost: null };
   const [step] = of(
     { type: 'step.blocked', step: 'step_1', error: 'no key', by: 'model' },
-    { type: 'run.rested', message: '1.md', status: 'waiting', reason: 'blocked', text: '', spent },
+    { type: 'run.ended', message: '1.md', status: 'waiting', reason: 'blocked', text: '', spent },
     said('2', 'continue'),
     { type: 'run.resumed', message: '2', by: 'person', limits: {} },
   );
@@ -153,7 +153,7 @@ describe('an open step tells what it waits for', () => {
       [
         edit({ what: 'step', step: 'step_1', set: { done_when: [{ person: 'Is it red?' }] }, unset: [] }),
         { type: 'step.claimed', step: 'step_1', tier: 'marker', evidence: '[Done]' },
-        { type: 'run.rested', message: '1.md', status: 'waiting', reason: 'check', text: '', spent },
+        { type: 'run.ended', message: '1.md', status: 'waiting', reason: 'check', text: '', spent },
       ],
       'was claimed by marker at event 10 (03:04:09): "[Done]"; waiting for a person to answer: "Is it red?"; no run is active, the last one ended as waiting (check) at event 11.',
     ],
@@ -164,7 +164,7 @@ describe('an open step tells what it waits for', () => {
     ],
     [
       'its plan',
-      [{ type: 'plan.ended', plan: 'plan_1', status: 'paused', reason: 'set aside' }],
+      [{ type: 'plan.ended', plan: 'plan_1', status: 'paused', reason: 'shelved' }],
       'is open: its plan was shelved (to resume it: continue <session> plan_1).',
     ],
   ])('%s', (_, events, sentence) => {

@@ -14,7 +14,7 @@ import fc from '../support/property.ts';
 
 const rules = resolveRules();
 const stamp = (seq: number) => ({
-  v: 1 as const,
+  v: 2 as const,
   seq,
   epoch: 1,
   at: new Date(1_767_600_000_000 + seq * 1000).toISOString(),
@@ -106,7 +106,7 @@ function settle(session: Session, moves: Move[]): Session {
               usage: { tokens: 1, cost: null },
               model: 'm',
               ms: 1,
-              carried: decision.deliver,
+              delivered: decision.deliver,
               seen: now.seq,
             },
           ],

@@ -33,7 +33,7 @@ const stepsOf = (shape: (n: number) => Partial<Step>): Step[] =>
   Array.from({ length: N }, (_, n) => ({ id: `s${n}`, description: `Do ${n}.1.1`, status: 'pending', ...shape(n) }));
 
 const play = (session: Session, ...bodies: EventBody[]): Session =>
-  bodies.reduce((so, body) => reduceEvent(so, { v: 1, seq: so.seq + 1, epoch: 1, at: AT, ...body }), session);
+  bodies.reduce((so, body) => reduceEvent(so, { v: 2, seq: so.seq + 1, epoch: 1, at: AT, ...body }), session);
 
 test.each(Object.entries(SHAPES))('a plan of the most steps, %s, is merged and read to its end', (_what, shape) => {
   const base = givenPlan({ plan: { status: 'paused', steps: [{ id: 'step_1', status: 'pending' }] } });

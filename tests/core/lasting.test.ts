@@ -10,7 +10,7 @@ import { givenRecord } from '../support/given.ts';
 
 const session = (name: string, ...bodies: EventBody[]): Session =>
   bodies.reduce(
-    (so, body) => reduceEvent(so, { v: 1, seq: so.seq + 1, epoch: 1, at: '2026-01-05T08:00:00.000Z', ...body }),
+    (so, body) => reduceEvent(so, { v: 2, seq: so.seq + 1, epoch: 1, at: '2026-01-05T08:00:00.000Z', ...body }),
     emptySession(name),
   );
 const running = (name: string): Session =>
@@ -20,8 +20,8 @@ const spent = { iterations: 0, tokens: 0, cost: 0 };
 /** Where jobs are over after a rest: the event of the rest, or never. */
 function after(name: string, status: RunEndStatus): 'over' | 'go on' {
   const so = running(name);
-  const event = { type: 'run.rested' as const, message: 'm0.md', status, reason: 'x', text: '', spent };
-  const next = reduceEvent(so, { v: 1, seq: so.seq + 1, epoch: 1, at: so.at, ...event });
+  const event = { type: 'run.ended' as const, message: 'm0.md', status, reason: 'x', text: '', spent };
+  const next = reduceEvent(so, { v: 2, seq: so.seq + 1, epoch: 1, at: so.at, ...event });
   expect(next.jobsEndSeq).toBe(endsBackgroundJobs(name, status) ? next.seq : 0);
   return next.jobsEndSeq === next.seq ? 'over' : 'go on';
 }

@@ -5,12 +5,12 @@ import { Event } from '../../src/protocol/session/event.ts';
 
 const after = (inCall: boolean, body: object) => {
   const setbacks = { ...NO_CRASHES, count: 2, hadOpenCall: inCall };
-  const stamp = { v: 1, seq: 9, epoch: 1, at: '2026-01-05T08:00:00.000Z' };
+  const stamp = { v: 2, seq: 9, epoch: 1, at: '2026-01-05T08:00:00.000Z' };
   return reduceCrashCounts({ ...emptySession('demo'), crashes: setbacks }, Event.parse({ ...stamp, ...body }));
 };
 const usage = { tokens: 1, cost: null };
 const answered = (calls: object[]) => ({
-  ...{ type: 'model.answered', text: '', calls, usage, model: 'm', ms: 1, carried: [], seen: 8 },
+  ...{ type: 'model.answered', text: '', calls, usage, model: 'm', ms: 1, delivered: [], seen: 8 },
 });
 const call = { id: 'c', name: 'shell', args: '{}' };
 const reply = {

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { stepResultOf } from '../../src/core/detect/step-claims.ts';
 import { readStatusTags } from '../../src/core/detect/step-tags.ts';
 
 test.each([
@@ -75,3 +76,15 @@ test.each(['[Not done] two files left', '[未完成] 缺两个文件', '[Not don
     expect(readStatusTags(text)).toEqual([{ kind: 'not_done' }]);
   },
 );
+
+test.each([
+  ['[Done] Five links found.', 'Five links found.'],
+  ['Fünf Links gefunden. **[Fertig]**', 'Fünf Links gefunden.'],
+  ['Five links found.\n[✅ Step 2 done]', 'Five links found.'],
+  ['五つのリンクが見つかった。【完了】', '五つのリンクが見つかった。'],
+  ['[Step 2 Done] Five links in [1].', 'Five links in [1].'],
+  ['- [Step 3] Draw the chart\nFive links found. [Done]', 'Five links found.'],
+  ['Fetch the pages: 5 fetched [Done: see pages.txt]', '5 fetched'],
+])('the tag that closes a step, in any language and form, is no part of its result: %j', (text, result) => {
+  expect(stepResultOf({ text, calls: [] }, { description: 'Fetch the pages' })).toBe(result);
+});

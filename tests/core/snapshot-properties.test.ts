@@ -41,15 +41,15 @@ const body: fc.Arbitrary<EventBody> = fc.oneof(
   ),
   id.map((message): EventBody => ({ type: 'run.started', message, limits, mode: 'linear' })),
   id.map((message): EventBody => ({ type: 'run.resumed', message, by: 'person', limits })),
-  fc.record({ carried: fc.array(id, { maxLength: 2 }), calls: fc.nat(2), text: word }).map(
-    ({ carried, calls, text }): EventBody => ({
+  fc.record({ delivered: fc.array(id, { maxLength: 2 }), calls: fc.nat(2), text: word }).map(
+    ({ delivered, calls, text }): EventBody => ({
       type: 'model.answered',
       text,
       calls: Array.from({ length: calls }, (_, n) => ({ id: `c${n}`, name: 'shell', args: '{"command":"x"}' })),
       usage: { tokens: 3, cost: null },
       model: 'm',
       ms: 1,
-      carried,
+      delivered,
       seen: 0,
     }),
   ),
@@ -74,13 +74,13 @@ const body: fc.Arbitrary<EventBody> = fc.oneof(
   fc.constantFrom<EventBody>(
     { type: 'context.compacted', upto: 0, summary: '' },
     { type: 'context.compacted', upto: 0, summary: 'so far', kept: 1 },
-    { type: 'plan.ended', plan: 'plan_1', status: 'paused', reason: 'set aside' },
+    { type: 'plan.ended', plan: 'plan_1', status: 'paused', reason: 'shelved' },
     { type: 'recovery.started', open: [], after: 'error', error: 'x' },
     { type: 'daemon.stopped', open: [] },
   ),
   id.map(
     (message): EventBody => ({
-      type: 'run.rested',
+      type: 'run.ended',
       message,
       status: 'waiting',
       reason: 'check',
@@ -100,7 +100,7 @@ const body: fc.Arbitrary<EventBody> = fc.oneof(
 );
 
 const stamped = (bodies: EventBody[]): Event[] =>
-  bodies.map((one, n) => ({ v: 1, seq: n + 1, epoch: 1, at: new Date(1_767_600_000_000 + n).toISOString(), ...one }));
+  bodies.map((one, n) => ({ v: 2, seq: n + 1, epoch: 1, at: new Date(1_767_600_000_000 + n).toISOString(), ...one }));
 
 test('whatever a record holds, a snapshot at any place of it and the rest give what the whole gives', () => {
   fc.assert(

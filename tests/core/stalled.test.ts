@@ -12,7 +12,7 @@ const REST = { do: 'rest' } as const;
 const sent: EventBody = { type: 'child.sent', step: 'a', child: 'demo~a', attempt: 1, message: 'a.1-1' };
 const atWork = () => played(recordOf([{ id: 'a', status: 'running' }], 'dag'));
 const after = (session: Session, events: EventBody[]) =>
-  events.reduce((so, body) => reduceEvent(so, { v: 1, seq: so.seq + 1, epoch: 1, at: so.at, ...body }), session);
+  events.reduce((so, body) => reduceEvent(so, { v: 2, seq: so.seq + 1, epoch: 1, at: so.at, ...body }), session);
 
 test('a run for which nothing is to be done, due or waited for is stalled', () => {
   expect(isStalled(atWork(), REST)).toBe(true);

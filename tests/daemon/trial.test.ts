@@ -5,15 +5,15 @@ import type { CrashRecord } from '../../src/protocol/workspace/daemon-files.ts';
 
 const NOW = Date.parse('2026-01-05T08:00:00.000Z');
 
-/** A daemon after these losses, with a clock that stands still unless told; `written`: sessions with something to do. */
+/** A daemon after these crashes, with a clock that stands still unless told; `written`: sessions with something to do. */
 function after(
-  losses: Partial<CrashRecord>,
+  crashes: Partial<CrashRecord>,
   written: Record<string, number> = {},
   blamed: BlamedSession | null = null,
 ) {
   let ms = 0;
   let timers: Array<{ at: number; run: () => void }> = [];
-  let kept: CrashRecord = { in_a_row: 0, against: {}, ...losses };
+  let kept: CrashRecord = { unexplained: 0, by_session: {}, ...crashes };
   const waiting = new Set(Object.keys(written));
   const opened: string[] = [];
   const clock = {
@@ -31,7 +31,7 @@ function after(
     kept = next;
   };
   const lastWritten = (name: string) => written[name] ?? 0;
-  const guard = openCrashLoopGuard({ assessed: { losses: kept, blamed }, write, lastWritten, clock, log: () => {} });
+  const guard = openCrashLoopGuard({ assessed: { crashes: kept, blamed }, write, lastWritten, clock, log: () => {} });
   let isComplete = true;
   const openWaiting = () => {
     for (const name of waiting) {
@@ -67,11 +67,11 @@ function after(
 }
 
 test('after one loss all are served at once', () => {
-  expect(after({ in_a_row: 1 }, { a: 2, b: 1 }).opened).toEqual(['a', 'b']);
+  expect(after({ unexplained: 1 }, { a: 2, b: 1 }).opened).toEqual(['a', 'b']);
 });
 
 test('from the second on nothing is opened for 2^n seconds, then one after the other, the one written last going last', async () => {
-  const it = after({ in_a_row: 2 }, { last: 9, first: 1, second: 5 });
+  const it = after({ unexplained: 2 }, { last: 9, first: 1, second: 5 });
   await it.pass(1999);
   expect(it.opened).toEqual([]);
   await it.pass(1);
@@ -87,12 +87,12 @@ test('from the second on nothing is opened for 2^n seconds, then one after the o
 });
 
 test('the wait is doubled with each loss, 8 s at most', async () => {
-  for (const [losses, ms] of [
+  for (const [crashes, ms] of [
     [3, 4000],
     [4, 8000],
     [500, 8000],
   ] as const) {
-    const it = after({ in_a_row: losses }, { a: 1 });
+    const it = after({ unexplained: crashes }, { a: 1 });
     await it.pass(ms - 1);
     expect(it.opened).toEqual([]);
     await it.pass(1);
@@ -101,7 +101,7 @@ test('the wait is doubled with each loss, 8 s at most', async () => {
 });
 
 test('the next one follows at once where the one before is idle, or cannot be opened', async () => {
-  const it = after({ in_a_row: 2 }, { a: 1, b: 2, c: 3 });
+  const it = after({ unexplained: 2 }, { a: 1, b: 2, c: 3 });
   await it.pass(2000);
   it.guard.onIdle('a');
   await it.pass(0);
@@ -112,13 +112,13 @@ test('the next one follows at once where the one before is idle, or cannot be op
 
 test('however many there are, all are opened within a minute', async () => {
   const many = Object.fromEntries(Array.from({ length: 600 }, (_, n) => [`s${n}`, n]));
-  const it = after({ in_a_row: 2 }, many);
+  const it = after({ unexplained: 2 }, many);
   await it.pass(2000 + 61_000);
   expect(it.opened).toHaveLength(600);
 });
 
 test('while it is not known who has something to do, nobody else is let in', async () => {
-  const it = after({ in_a_row: 2 });
+  const it = after({ unexplained: 2 });
   it.found(false);
   await it.pass(10_000);
   expect(it.guard.mayOpen('a')).toBe(false);
@@ -128,20 +128,20 @@ test('while it is not known who has something to do, nobody else is let in', asy
 });
 
 test('a daemon that has lived ten minutes ends the row', async () => {
-  const it = after({ in_a_row: 2 });
+  const it = after({ unexplained: 2 });
   await it.pass(600_000);
-  expect(it.kept().in_a_row).toBe(0);
+  expect(it.kept().unexplained).toBe(0);
 });
 
 test('what was counted against a session is reset once it is idle', async () => {
-  const it = after({ against: { a: 2, b: 1 } });
+  const it = after({ by_session: { a: 2, b: 1 } });
   it.guard.onIdle('a');
   await it.pass(0);
-  expect(it.kept().against).toEqual({ b: 1 });
+  expect(it.kept().by_session).toEqual({ b: 1 });
 });
 
 test('after the third loss a session with nothing to give up is held; after the fourth any is, and then opened by itself', async () => {
-  const third = after({ against: { p: 3, q: 2 } });
+  const third = after({ by_session: { p: 3, q: 2 } });
   const { guard } = third;
   expect([
     guard.suspendIfBlamed('q', false),
@@ -149,11 +149,11 @@ test('after the third loss a session with nothing to give up is held; after the 
     guard.suspendIfBlamed('p', false),
   ]).toEqual([...[false, false, true]]);
   expect(guard.mayOpen('p')).toBe(false);
-  const fourth = after({ against: { p: 4 } }, {}, { session: 'p', times: 4, why: 'it stood still' });
+  const fourth = after({ by_session: { p: 4 } }, {}, { session: 'p', times: 4, why: 'it stood still' });
   expect(fourth.guard.mayOpen('p')).toBe(false);
   expect(fourth.guard.mayOpen('q')).toBe(true);
   expect(fourth.guard.listSuspended()).toMatchObject([
-    { session: 'p', is: 'set aside', why: expect.stringMatching(/^It crashed 4 daemons.*08:02:00.*it stood still$/) },
+    { session: 'p', is: 'suspended', why: expect.stringMatching(/^It crashed 4 daemons.*08:02:00.*it stood still$/) },
   ]);
   await fourth.pass(120_000);
   expect(fourth.guard.mayOpen('p')).toBe(true);
@@ -162,8 +162,8 @@ test('after the third loss a session with nothing to give up is held; after the 
 });
 
 test('the one that is blamed is notified once, the others that a daemon was lost', () => {
-  const { guard } = after({ against: { a: 2 } }, {}, { session: 'a', times: 2, why: 'it stood still' });
-  expect(guard.takePreviousFailure('a')).toEqual({ after: 'crash', against: 2, error: 'it stood still' });
+  const { guard } = after({ by_session: { a: 2 } }, {}, { session: 'a', times: 2, why: 'it stood still' });
+  expect(guard.takePreviousFailure('a')).toEqual({ after: 'crash', crashes: 2, error: 'it stood still' });
   expect(guard.takePreviousFailure('a')).toBeUndefined();
   expect(guard.takePreviousFailure('b')).toEqual({ after: 'crash' });
 });

@@ -3,7 +3,7 @@ import { realClock } from '../../src/daemon/host/clock.ts';
 import { openUnfinishedSessions } from '../../src/daemon/sessions/unfinished-sessions.ts';
 import type { Event } from '../../src/protocol/session/event.ts';
 
-const event = (fields: object) => ({ v: 1, seq: 1, epoch: 1, at: '2026-01-01T00:00:00.000Z', ...fields }) as Event;
+const event = (fields: object) => ({ v: 2, seq: 1, epoch: 1, at: '2026-01-01T00:00:00.000Z', ...fields }) as Event;
 const published = (fields: object) => event({ type: 'reply.published', message: '1.md', ...fields });
 
 /** What a start of the daemon wakes among sessions with these last events. */

@@ -17,7 +17,7 @@ async function standingAt(state: SessionStatus, ...answers: Move[]): Promise<Rig
   const it = await rig({
     before:
       state === 'waiting' || state === 'failed'
-        ? before.map((event) => (event.type === 'run.rested' ? { ...event, status: state } : event))
+        ? before.map((event) => (event.type === 'run.ended' ? { ...event, status: state } : event))
         : before,
     script: moves(...answers, { hold: true }),
   });

@@ -9,7 +9,7 @@ const ASK: Permission = {
   is: 'ask',
   why: 'it reaches the network',
   rule: false,
-  shows: 'git push',
+  display: 'git push',
   always: 'shell(git push)',
 };
 
@@ -43,7 +43,7 @@ test('a call that asks does not run: the run waits, its reply and a file show th
   const it = await waiting();
   expect(it.faults).toEqual([]);
   expect(it.toolRuns).toEqual([]);
-  expect(it.types().slice(-4)).toEqual(['approval.asked', 'run.rested', 'reply.committed', 'reply.published']);
+  expect(it.types().slice(-4)).toEqual(['approval.asked', 'run.ended', 'reply.committed', 'reply.published']);
   expect(it.reply('1.md')).toContain('status: waiting');
   expect(it.reply('1.md')).toContain('approval: 1');
   expect(it.reply('1.md')).toContain('    git push\n');
@@ -144,7 +144,7 @@ test('an approval for another hash is no leave', async () => {
   answer(it, { decision: 'allow', hash: '0'.repeat(64) });
   await it.settle();
   expect(it.toolRuns).toEqual([]);
-  answer(it, { decision: 'allow', why: 'something else', shows: 'echo hi' });
+  answer(it, { decision: 'allow', why: 'something else', display: 'echo hi' });
   await it.settle();
   // What else is changed is of no account, the call runs as it is on record; but this file still has the wrong hash.
   expect(it.toolRuns).toEqual([]);
@@ -210,8 +210,8 @@ test('an approval is for one use: the same call later is asked about again', asy
 
 test('a call with marks that nobody sees is shown with each of them written out, and runs as it is', async () => {
   const command = 'echo \u202egnihton\u2066 \u200b';
-  const shows = `${command}\u001b[2K`;
-  const permit = { ...ASK, shows, why: 'a rule \u202e says so', always: `shell(${command})` };
+  const display = `${command}\u001b[2K`;
+  const permit = { ...ASK, display, why: 'a rule \u202e says so', always: `shell(${command})` };
   const it = await waiting(
     { permit: () => permit },
     { calls: [{ name: 'shell', args: { command } }] },
@@ -222,7 +222,7 @@ test('a call with marks that nobody sees is shown with each of them written out,
     expect(shown).not.toMatch(/[\u202e\u2066\u200b]/u);
     expect(shown).toContain('u202egnihton');
   }
-  expect(fileOf(it).shows).toBe('echo \\u202egnihton\\u2066 \\u200b\\u001b[2K');
+  expect(fileOf(it).display).toBe('echo \\u202egnihton\\u2066 \\u200b\\u001b[2K');
   expect(fileOf(it).call.args).toBe(JSON.stringify({ command }));
   answer(it, { decision: 'allow' });
   await it.settle();
@@ -379,7 +379,7 @@ test('a child session waits silently, and answers once: when it is done', async 
   it.drop('step_1.1.msg.json', JSON.stringify({ id: 'step_1.1', text: 'push it' }));
   await it.settle();
   expect(it.reply('step_1.1.msg.json')).toBeUndefined();
-  expect(it.types().at(-1)).toBe('run.rested');
+  expect(it.types().at(-1)).toBe('run.ended');
   answer(it, { decision: 'allow' });
   await it.settle();
   expect(it.toolRuns).toHaveLength(1);

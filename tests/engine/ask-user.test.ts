@@ -120,7 +120,7 @@ test('arguments that do not fit are told, and nobody is asked', async () => {
   const it = await asked({}, { name: 'ask_user', args: { question: ' ' } });
   expect(told(it)).toContain('question');
   expect(it.reply('1.json')).toBeDefined();
-  expect(it.types().filter((type) => type === 'run.rested')).toHaveLength(1);
+  expect(it.types().filter((type) => type === 'run.ended')).toHaveLength(1);
 });
 
 test('a question is not put where the person has just written something', async () => {
@@ -270,10 +270,10 @@ test('a power cut after any line asks once, takes the answer once and replies on
     const count = (type: string) => it.types().filter((one) => one === type).length;
     return {
       faults: it.faults,
-      rested: count('run.rested'),
+      rested: count('run.ended'),
       committed: count('reply.committed'),
       published: count('reply.published'),
-      asked: it.events().filter((event) => event.type === 'run.rested' && event.question).length,
+      asked: it.events().filter((event) => event.type === 'run.ended' && event.question).length,
       answered: it
         .events()
         .flatMap((event) => (event.type === 'tool.finished' && 'text' in event.output ? [event.output.text] : []))

@@ -13,7 +13,7 @@ test('simple talk is answered and makes no plan', async () => {
     'message.received',
     'run.started',
     'model.answered',
-    'run.rested',
+    'run.ended',
     'reply.committed',
     'reply.published',
   ]);
@@ -45,7 +45,7 @@ test('declared steps become a plan that ends completed', async () => {
     'step.started',
     'model.answered',
     'step.completed',
-    'run.rested',
+    'run.ended',
     'plan.ended',
     'reply.committed',
     'reply.published',

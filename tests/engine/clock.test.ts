@@ -61,11 +61,11 @@ test.each([
 
 test('without room on the disk nothing new is taken in, and all of it is answered when there is room again', async () => {
   const it = await rig({ script: moves({ text: 'Here I am.' }) });
-  it.room = 'little';
+  it.room = 'low';
   it.drop('1.md', 'hello');
   await it.settle();
   expect(it.types()).toEqual([]);
-  it.room = 'plenty';
+  it.room = 'ok';
   it.worker.wake();
   await it.settle();
   expect(it.reply('1.md')).toContain('Here I am.');
@@ -78,14 +78,14 @@ test('a run goes on while there is little room; with none its call ends, is reco
   });
   it.drop('1.md', 'go');
   await it.settle();
-  it.room = 'none';
+  it.room = 'full';
   it.release();
   await it.settle();
   expect(it.types()).toContain('tool.finished');
   expect(it.requests).toHaveLength(1);
   await it.pass(5000);
   expect(it.requests).toHaveLength(1);
-  it.room = 'little';
+  it.room = 'low';
   await it.pass(1000);
   expect(it.reply('1.md')).toContain('a is there');
 });

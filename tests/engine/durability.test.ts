@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { cleanUpCalls } from '../../src/engine/calls/tool-call.ts';
 import type { SessionPorts } from '../../src/engine/ports/session-ports.ts';
 import { openSessionLog } from '../../src/engine/state/session-log.ts';
-import { moves, type Rig, type RigOptions, rig, SEAL, shell } from '../support/rig.ts';
+import { moves, NONCE, type Rig, type RigOptions, rig, shell } from '../support/rig.ts';
 
 /** A session whose every effect is held to the record: what others can notice comes after the sync of what led to it. */
 type Watched = Rig & {
@@ -155,7 +155,7 @@ test('a stop is durable before the call in flight is ended', async () => {
 test('a person is asked only when the question is durable, and a plan that has ended is put away only then', async () => {
   const it = await watched({
     script: moves({ text: '[Step] Fetch it', calls: [shell()] }, { text: '[Done]' }, { text: 'Something else.' }),
-    permit: () => ({ is: 'ask', why: 'it reaches the network', rule: false, shows: 'curl', always: 'shell(curl *)' }),
+    permit: () => ({ is: 'ask', why: 'it reaches the network', rule: false, display: 'curl', always: 'shell(curl *)' }),
     config: { version: 1, limits: { approval_minutes: 10 } },
   });
   it.drop('1.md', 'Fetch it');
@@ -242,7 +242,7 @@ test('whoever tidies up makes the end of a call and of a job durable by itself',
   it.drop('1.md', 'Say hello');
   await it.pass(300);
   if (!world) throw new Error('no world');
-  const ledger = await openSessionLog('demo', world.store.eventLog, world.store.snapshots, () => SEAL);
+  const ledger = await openSessionLog('demo', world.store.eventLog, world.store.snapshots, () => NONCE);
   const before = it.effects.length;
   const { seq } = ledger.session;
   await ledger.record([{ type: 'context.compacted', upto: seq, summary: '' }]);

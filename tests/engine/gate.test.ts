@@ -6,7 +6,7 @@ import { type Move, moves, type Rig, type RigOptions, rig } from '../support/rig
 
 const ALLOW: Permission = { is: 'allow' };
 const DENY: Permission = { is: 'deny', why: 'a rule of the settings denies it' };
-const ASK: Permission = { is: 'ask', why: 'a rule says so', rule: true, shows: 'the call', always: 'spawn' };
+const ASK: Permission = { is: 'ask', why: 'a rule says so', rule: true, display: 'the call', always: 'spawn' };
 const call = (name: string, args: object = {}): Move => ({ calls: [{ name, args }] });
 const spawn = (task: string) => ({ name: 'spawn', args: { task } });
 /** The call that a permission was asked for, by the name of its tool. */

@@ -23,6 +23,6 @@ test('a stop dropped while the daemon was down takes effect before anything goes
   expect(it.reply('stop.md')).toContain('Stopped');
   expect(it.reply('1.md')).toContain('status: paused');
   expect(asked).toBe(1);
-  const before = it.types().slice(0, it.types().indexOf('run.rested'));
+  const before = it.types().slice(0, it.types().indexOf('run.ended'));
   expect(before.filter((type) => type === 'message.received').length).toBeGreaterThan(65);
 });

@@ -46,7 +46,7 @@ test('a reply brings along what its answer names and its steps wrote, as far as 
   it.drop('1.json', '{"text":"write"}');
   await it.settle();
   expect(attachments(it.reply('1.json'))).toEqual(['work/made.csv', 'work/a.txt']);
-  expect(it.events().find((event) => event.type === 'run.rested')).toMatchObject({
+  expect(it.events().find((event) => event.type === 'run.ended')).toMatchObject({
     files: ['work/made.csv', 'work/a.txt'],
   });
   it.drop('2.json', '{"text":"/status"}');

@@ -59,9 +59,9 @@ test('a session that waited for its settings goes on once, though reading them w
   expect([it.requests.length, it.toolRuns.length]).toEqual([2, 1]);
   expect(it.types().filter((type) => type.startsWith('run.'))).toEqual([
     'run.started',
-    'run.rested',
+    'run.ended',
     'run.resumed',
-    'run.rested',
+    'run.ended',
   ]);
 });
 

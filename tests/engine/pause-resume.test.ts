@@ -237,7 +237,7 @@ const check: { [K in keyof Then]: (it: Rig, wanted: Then[K], one: Case) => void 
   calls_repeated: (it, wanted) => expect(it.toolRuns).toHaveLength(wanted),
   next_call_says: (it) => expect(callTexts(it, -1).join('\n')).toContain('may or may not have run'),
   iterations_in_each_slice(it, wanted) {
-    const spent = it.events().flatMap((event) => (event.type === 'run.rested' ? [event.spent.iterations] : []));
+    const spent = it.events().flatMap((event) => (event.type === 'run.ended' ? [event.spent.iterations] : []));
     expect(spent.slice(-wanted.length)).toEqual(wanted);
   },
   messages: (it) => {

@@ -39,7 +39,7 @@ test('a command that brings the daemon down is not asked for for ever, though ea
   expect(it.toolRuns).toHaveLength(3);
   expect(it.reply('1.md')).toContain('reason: crashes');
   expect(it.plan()).toMatchObject({ status: 'failed' });
-  expect(count(it, 'run.rested')).toBe(1);
+  expect(count(it, 'run.ended')).toBe(1);
 });
 
 test('"continue" tries again a dead letter, and counts from zero', async () => {
@@ -61,7 +61,7 @@ test('losses without evidence are never put down to a session, nor do they add t
   it.drop('1.md', 'Think long');
   for (const against of [undefined, undefined, undefined, 1, undefined, undefined, 2, undefined]) {
     await it.pass(100);
-    await it.restart({ last: { after: 'crash', ...(against !== undefined && { against }) } });
+    await it.restart({ last: { after: 'crash', ...(against !== undefined && { crashes: against }) } });
   }
   await it.pass(300);
   expect(it.reply('1.md')).toBeUndefined();
@@ -153,7 +153,7 @@ test('a message that is never got as far as a run is dead-lettered too, and the 
   const it = await rig({
     script: moves({ text: 'Hello.' }),
     before: [message('1.md', 'hi'), message('2.md', 'hello'), lost, lost],
-    last: { after: 'crash', against: 3, error: 'it stood still' },
+    last: { after: 'crash', crashes: 3, error: 'it stood still' },
   });
   it.worker.wake();
   await it.pass(300);

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { foldVersion } from '../../scripts/docs/fold-version.ts';
+import { reducerVersion } from '../../scripts/docs/reducer-version.ts';
 import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
 import { snapshotFromState, stateFromSnapshot } from '../../src/core/session/snapshot.ts';
@@ -11,7 +11,7 @@ import type { LogPosition } from '../../src/protocol/session/log-entry.ts';
 import type { Plan } from '../../src/protocol/session/plan.ts';
 import { live } from '../sim/life.ts';
 import { type MemoryStore, memoryStore } from '../support/memory-store.ts';
-import { moves, rig, SEAL, shell } from '../support/rig.ts';
+import { moves, NONCE, rig, shell } from '../support/rig.ts';
 import { bare } from '../support/same-session.ts';
 
 const json = (value: unknown) => JSON.parse(JSON.stringify(value));
@@ -44,7 +44,7 @@ test('a snapshot at any place of a record and the rest of it give what the whole
 }, 60_000);
 
 test('the version of the reducers is that of their sources: after a change of them run "npm run docs"', () => {
-  expect(readFileSync('src/core/session/fold-version.ts', 'utf8')).toBe(foldVersion());
+  expect(readFileSync('src/core/session/reducer-version.ts', 'utf8')).toBe(reducerVersion());
 });
 
 /** A store whose journal says how many events it told, and from where. */
@@ -88,14 +88,14 @@ test('what was closed in order is opened by its snapshot and nothing else', asyn
   const it = await planned();
   const store = await closed(it);
   const { journal, reads } = watched(store);
-  const ledger = await openSessionLog('demo', journal, store.snapshots, () => SEAL);
+  const ledger = await openSessionLog('demo', journal, store.snapshots, () => NONCE);
   expect(reads).toMatchObject([{ events: 0 }]);
   expect(bare(ledger.session)).toEqual(bare(it.store.hands.events().reduce(reduceEvent, emptySession('demo'))));
   expect(ledger.sinceSnapshot).toBe('nothing');
 });
 
 test.each<[string, (state: Record<string, unknown>) => unknown]>([
-  ['of another version of the fold', (state) => ({ ...state, fold: 'another' })],
+  ['of another version of the reducers', (state) => ({ ...state, reducers: 'another' })],
   ['of another layout', (state) => ({ ...state, layout: 0 })],
   ['that is no snapshot at all', () => 'nonsense'],
   ['that is not there', () => undefined],
@@ -110,7 +110,7 @@ test.each<[string, (state: Record<string, unknown>) => unknown]>([
     },
   };
   const { journal, reads } = watched(store);
-  const ledger = await openSessionLog('demo', journal, snapshots, () => SEAL);
+  const ledger = await openSessionLog('demo', journal, snapshots, () => NONCE);
   expect(reads).toMatchObject([{ from: 'oldest', events: store.hands.events().length }]);
   expect(bare(ledger.session)).toEqual(bare(store.hands.events().reduce(reduceEvent, emptySession('demo'))));
 });
@@ -121,7 +121,7 @@ test('where the beginning of the record was removed, a snapshot of an earlier ve
   const last = store.hands.events().length;
   const good = await store.snapshots.load();
   if (!good) throw new Error('no snapshot');
-  const old = { ...json(good.state), fold: 'earlier' };
+  const old = { ...json(good.state), reducers: 'earlier' };
   const journal: EventLog = {
     ...store.eventLog,
     read: (each) => store.eventLog.read((event) => event.seq > 5 && each(event), 'oldest'),
@@ -133,12 +133,12 @@ test('where the beginning of the record was removed, a snapshot of an earlier ve
       ...store.snapshots,
       load: async () => ({ mark: good.mark, state: old }),
     },
-    () => SEAL,
+    () => NONCE,
   );
   expect(bare(ledger.session)).toEqual(wanted);
   expect(ledger.session.seq).toBe(last);
   await expect(
-    openSessionLog('demo', journal, { ...store.snapshots, load: async () => undefined }, () => SEAL),
+    openSessionLog('demo', journal, { ...store.snapshots, load: async () => undefined }, () => NONCE),
   ).rejects.toThrow('begins with event 6');
 });
 
@@ -167,7 +167,7 @@ test('a snapshot is due after 500 events, and never runs ahead of what is durabl
         await store.snapshots.save(mark, state);
       },
     },
-    () => SEAL,
+    () => NONCE,
   );
   for (let n = 0; n < 1200; n++) {
     await ledger.record([{ type: 'step.started', step: `step_${n}` }]);
@@ -208,7 +208,7 @@ test('a save made against a revision from before the snapshot is merged with wha
 test('a session of many answered messages needs less than 200 bytes for each, and knows them all again', async () => {
   const name = (n: number) => `01JQ${String(n).padStart(22, '0')}.md`;
   const hash = (n: number) => n.toString(16).padStart(64, '0');
-  const stamp = (seq: number) => ({ v: 1 as const, seq, epoch: 1, at: '2026-01-05T08:00:00.000Z' });
+  const stamp = (seq: number) => ({ v: 2 as const, seq, epoch: 1, at: '2026-01-05T08:00:00.000Z' });
   let session = emptySession('demo');
   for (let n = 0; n < 2000; n++) {
     const id = name(n);

@@ -81,7 +81,7 @@ test('a daemon that was killed again and again while answers come runs each call
     daemon = await on.start(on.flags);
   }
   await until(
-    () => on.events('demo').some((event) => event.type === 'run.rested' && event.status === 'done'),
+    () => on.events('demo').some((event) => event.type === 'run.ended' && event.status === 'done'),
     'the end',
   );
   const events = on.events('demo');

@@ -41,7 +41,7 @@ test('a session that has the daemon stand still is blamed by name and suspended;
   on.sh('good', 'mkdir inbox && echo hello > inbox/1.md');
   expect(await on.file('good', 'outbox/1.md')).toContain('Hello.');
   const held = await until(() => on.status()?.trouble.sessions.find((one) => one.session === 'bad'), 'the trouble');
-  expect(held).toMatchObject({ is: 'set aside', why: expect.stringContaining('reading plan.json') });
+  expect(held).toMatchObject({ is: 'suspended', why: expect.stringContaining('reading plan.json') });
   expect(last.process.exitCode).toBe(null);
   await server.close();
 }, 120_000);

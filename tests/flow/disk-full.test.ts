@@ -9,7 +9,7 @@ import { type Ground, ground, inFolder, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 import { smallDisk, whyNoMount } from '../support/small-disk.ts';
 
-const DISK = { floor_mb: 4, reserve_mb: 1 };
+const DISK = { min_free_mb: 4, reserve_mb: 1 };
 const AGENTCTL = resolve('dist/agentctl.js');
 const none = whyNoMount();
 
@@ -52,7 +52,7 @@ test.skipIf(none)(
     // Nothing else may take the room in which the command tells that it may end.
     fs.writeFileSync(join(on.session('demo'), 'go-there'), '');
     disk.fill();
-    await until(() => on.status()?.disk.room === 'none', 'the daemon to notice');
+    await until(() => on.status()?.disk.space === 'full', 'the daemon to notice');
     expect(on.status()?.disk.why).toMatch(/MB free, at least 4 MB required|disk is full/);
     fs.renameSync(join(on.session('demo'), 'go-there'), join(on.session('demo'), 'work/go'));
     await until(
@@ -69,7 +69,7 @@ test.skipIf(none)(
     expect(await on.file('demo', 'outbox/1.md')).toContain('a is there');
     // Taken up before the run ended or after it: either is right.
     expect(await on.file('demo', 'outbox/2.md')).toMatch(/Hello to you\.|status: joined/);
-    await until(() => on.status()?.disk.room === 'plenty' && on.status()?.disk.reserve, 'the reserve to be back');
+    await until(() => on.status()?.disk.space === 'ok' && on.status()?.disk.reserve, 'the reserve to be back');
     oneReplyEach(on, 'demo', ['1.md', '2.md']);
     expect(on.sh('demo', 'cat work/log')).toBe('once\n');
     await server.close();
@@ -118,7 +118,7 @@ test.skipIf(none)(
       spawnSync(process.execPath, [AGENTCTL, '--workspace', on.root, ...words], { encoding: 'utf8' });
     for (const words of [['status'], ['list'], ['show', 'demo']]) expect(ask(...words)).toMatchObject({ status: 0 });
     expect(ask('cancel', 'demo')).toMatchObject({ status: 0 });
-    await until(() => on.events('demo').find((event) => event.type === 'run.rested'), 'the cancel');
+    await until(() => on.events('demo').find((event) => event.type === 'run.ended'), 'the cancel');
     expect(server.requests).toHaveLength(1);
     await server.close();
   },
@@ -138,7 +138,7 @@ test.skipIf(none)(
     const big = join(on.root, 'big');
     const { bavail, bsize } = fs.statfsSync(on.root);
     fs.writeFileSync(big, Buffer.alloc(bavail * bsize - 2 * 2 ** 20, 'x'));
-    await until(() => on.status()?.disk.room === 'little', 'the daemon to notice');
+    await until(() => on.status()?.disk.space === 'low', 'the daemon to notice');
     on.sh('old', 'echo /status > inbox/2.md');
     on.sh('new', 'echo /status > inbox/1.md');
     await until(() => on.status()?.sessions.open === 2, 'both to be looked at');
@@ -162,7 +162,7 @@ test.skipIf(none)(`a disk without names for new files counts as full ${none}`, a
   on.sh('demo', 'mkdir inbox');
   await on.start();
   disk.fill('names');
-  await until(() => on.status()?.disk.room === 'none', 'the daemon to notice');
+  await until(() => on.status()?.disk.space === 'full', 'the daemon to notice');
   expect(on.status()?.disk.why).toContain('inodes');
   disk.free();
   on.sh('demo', 'echo /status > inbox/1.md');
@@ -202,18 +202,18 @@ test('between stopping and going on again there is a quarter of the floor', () =
     return one.capacity();
   };
   expect([100, 64, 63, 65, 79, 80, 63, 15, 17, 19, 20, 80].map(at)).toEqual([
-    'plenty',
-    'plenty',
-    'little',
-    'little',
-    'little',
-    'plenty',
-    'little',
-    'none',
-    'none',
-    'none',
-    'little',
-    'plenty',
+    'ok',
+    'ok',
+    'low',
+    'low',
+    'low',
+    'ok',
+    'low',
+    'full',
+    'full',
+    'full',
+    'low',
+    'ok',
   ]);
   expect(said.filter((text) => /disk/.test(text))).toHaveLength(5);
 });
@@ -221,19 +221,19 @@ test('between stopping and going on again there is a quarter of the floor', () =
 test('few inodes count like few bytes, and a file system that tells of none has enough', () => {
   const free = { mb: 1000, inodes: 1000 };
   const { one } = disk(free);
-  expect(one.capacity()).toBe('little');
+  expect(one.capacity()).toBe('low');
   expect(one.status().why).toContain('inodes');
   free.inodes = 200;
-  expect(one.capacity()).toBe('none');
+  expect(one.capacity()).toBe('full');
 });
 
 test('a quota that statfs does not tell stops everything, and it is tried by writing whether there is room', () => {
   const free = { mb: 1000 };
   const { one, reserve, pass } = disk(free);
   one.reportFull(Object.assign(new Error('quota'), { code: 'EDQUOT' }));
-  expect(one.capacity()).toBe('none');
+  expect(one.capacity()).toBe('full');
   pass(1000);
-  expect(one.capacity()).toBe('plenty');
+  expect(one.capacity()).toBe('ok');
   expect(fs.statSync(reserve).size).toBe(MIB);
 });
 

@@ -96,7 +96,7 @@ test('cancel reaches down to the child', async () => {
   on.sh('demo', 'echo "/cancel" > inbox/2.md');
   expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('cancelled');
   await until(
-    () => on.events('demo~step_1').some((event) => event.type === 'run.rested' && event.status === 'cancelled'),
+    () => on.events('demo~step_1').some((event) => event.type === 'run.ended' && event.status === 'cancelled'),
     'the child was cancelled',
   );
   await server.close();
@@ -269,7 +269,7 @@ test('a pause lets the command of a child end, and a stop after it aborts the ne
   });
   await on.start(flags);
   const isThere = (name: string) => existsSync(`${on.session('demo')}/work/${name}`);
-  const rests = () => on.events('demo~step_1').filter((event) => event.type === 'run.rested').length;
+  const rests = () => on.events('demo~step_1').filter((event) => event.type === 'run.ended').length;
   on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
   await until(() => isThere('began-1'), 'the command began');
   on.sh('demo', 'echo /pause > inbox/2.md');

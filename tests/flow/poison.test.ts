@@ -26,7 +26,7 @@ test('a message that ends three daemons by an error nobody caught becomes a dead
   isFixed = true;
   on.sh('demo', 'echo continue > inbox/2.md');
   expect(await on.file('demo', 'outbox/2.md')).toContain('I am well');
-  expect(JSON.parse(readFileSync(`${on.root}/.agentd/losses.json`, 'utf8'))).toMatchObject({ against: {} });
+  expect(JSON.parse(readFileSync(`${on.root}/.agentd/crashes.json`, 'utf8'))).toMatchObject({ by_session: {} });
   await server.close();
 }, 60_000);
 
@@ -66,7 +66,7 @@ test.each([
     on.sh('good', 'mkdir inbox && echo hello > inbox/1.md');
     expect(await on.file('good', 'outbox/1.md')).toContain('Hello.');
     const held = await until(() => on.status()?.trouble.sessions.find((one) => one.session === 'bad'), 'the trouble');
-    expect(held).toMatchObject({ is: 'set aside', why: expect.stringContaining(`while reading ${what}`) });
+    expect(held).toMatchObject({ is: 'suspended', why: expect.stringContaining(`while reading ${what}`) });
     expect(last.process.exitCode).toBe(null);
     await server.close();
   },

@@ -113,7 +113,7 @@ test('with 128 open files a daemon serves 140 sessions at once', async () => {
   );
   expect(most).toBeLessThan(128);
   expect(daemon.stderr()).not.toMatch(/too many files/);
-  expect(on.status()?.sessions.most_open).toBe(limitsWithin(128, 8).sessions);
+  expect(on.status()?.sessions.max_open).toBe(limitsWithin(128, 8).sessions);
   for (const name of names)
     expect(on.events(name).filter((event) => event.type === 'message.received')).toHaveLength(1);
 }, 180_000);

@@ -12,7 +12,7 @@ import { Config, Settings } from '../../src/protocol/settings/config.ts';
 import { MODES } from '../../src/protocol/settings/run-options.ts';
 
 const TOOLS = ['shell', 'write_file', 'plan', 'spawn', 'ask_user', 'jobs', 'remember', 'recall', 'skill'];
-const CONSULTS = ['choose', 'plan', 'replan', 'adapt', 'summary', null] as const;
+const PLANNER_QUERIES = ['choose', 'plan', 'replan', 'adapt', 'summary', null] as const;
 
 function place() {
   let count = 0;
@@ -21,8 +21,14 @@ function place() {
 
 /** What a family asks, one thing after another. */
 const requests = Array.from({ length: 400 }, (_, n): Asked => {
-  const consult = n % 5 === 0 ? (CONSULTS[(n / 5) % CONSULTS.length] ?? null) : null;
-  return { session: 's1', consult, isParts: n % 2 === 0, tools: consult ? [] : TOOLS, afterTool: n % 3 === 0 };
+  const plannerQuery = n % 5 === 0 ? (PLANNER_QUERIES[(n / 5) % PLANNER_QUERIES.length] ?? null) : null;
+  return {
+    session: 's1',
+    plannerQuery,
+    isParts: n % 2 === 0,
+    tools: plannerQuery ? [] : TOOLS,
+    afterTool: n % 3 === 0,
+  };
 });
 
 const script = (seed: number) => requests.map(randomAnswers(chanceFor(seed, 'model', 's1'), place()));
@@ -104,18 +110,21 @@ test('a request is known by the session of its people, what it asks and what cam
   const block = { role: 'user', content: '<daemon 0123456789ab>\nGo on.\n</daemon 0123456789ab>' };
   expect(readRequest({ model: 'm', messages: [user, tool, block], tools })).toMatchObject({
     session: 's4',
-    consult: null,
+    plannerQuery: null,
     tools: ['shell'],
     afterTool: true,
   });
   const question = { role: 'user', content: 'Make the plan for the last message. … "each" …' };
-  expect(readRequest({ model: 'm', messages: [user, question] })).toMatchObject({ consult: 'plan', isParts: true });
+  expect(readRequest({ model: 'm', messages: [user, question] })).toMatchObject({
+    plannerQuery: 'plan',
+    isParts: true,
+  });
 });
 
 test('a finished step that changes without an event about it is found', () => {
   const at = '2026-01-05T08:00:00.000Z';
   const record = (...bodies: EventBody[]): Event[] =>
-    bodies.map((body, n) => ({ v: 1, seq: n + 1, epoch: 1, at, ...body }));
+    bodies.map((body, n) => ({ v: 2, seq: n + 1, epoch: 1, at, ...body }));
   const step = { id: 'a', description: 'Count', status: 'pending' as const };
   const limits = { iterations: 50, step_iterations: 5 };
   const opened: EventBody = { type: 'session.opened', format: 1, key: 'x' };

@@ -123,7 +123,7 @@ test('a call that waits is answered by its number and hash; another hash, or one
   await ask('POST', '/api/sessions/demo/messages', { ...KEYED, body: { text: 'say it' } });
   await place.has('.sessions/demo/approvals/1.json');
   const [waiting] = JSON.parse((await ask('GET', '/api/sessions/demo/approvals')).text);
-  expect(waiting).toMatchObject({ session: 'demo', id: 1, tool: 'shell', shows: 'echo hi' });
+  expect(waiting).toMatchObject({ session: 'demo', id: 1, tool: 'shell', display: 'echo hi' });
   const path = '/api/sessions/demo/approvals/1';
   const body = { hash: waiting.hash, decision: 'allow' };
   expect((await ask('POST', path, { body: { ...body, hash: '0'.repeat(64) } })).status).toBe(409);

@@ -71,7 +71,7 @@ export async function realWorkspace(withDisk: boolean): Promise<Real> {
   // The floor of a large disk would be above all that this one has.
   fs.writeFileSync(
     join(root, 'agentd.json'),
-    JSON.stringify({ version: 1, sandbox: 'none', disk: { floor_mb: 2, reserve_mb: 1 } }),
+    JSON.stringify({ version: 1, sandbox: 'none', disk: { min_free_mb: 2, reserve_mb: 1 } }),
   );
   const [ledger, clock] = [join(base, 'ledger'), join(base, 'clock')];
   let count = 0;

@@ -66,7 +66,7 @@ describe('the cases of the choice of a mode', () => {
       await on.pass(120_000);
       expect(on.faults).toEqual([]);
       const then = wanted.then;
-      const consults = on.events().flatMap((event) => (event.type === 'model.answered' ? [event.consult] : []));
+      const consults = on.events().flatMap((event) => (event.type === 'model.answered' ? [event.planner_query] : []));
       const wasAsked = on.requests.some(({ messages }) =>
         /What kind of work|哪一类工作/.test(messages.at(-1)?.content ?? ''),
       );

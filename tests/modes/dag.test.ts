@@ -394,7 +394,7 @@ describe('a run killed after any event comes to the same end', () => {
     expect(ends(whole)).toContain(sign);
     for (let cut = 3; cut < story.length; cut++) {
       const before = story.slice(0, cut).map(({ v: _v, seq: _s, epoch: _e, at: _at, fence: _f, ...body }) => body);
-      const asked = before.some((event) => event.type === 'model.answered' && event.consult === 'adapt');
+      const asked = before.some((event) => event.type === 'model.answered' && event.planner_query === 'adapt');
       const again = await bench({ plan, adapt: asked ? [] : adapt }, before);
       await again.work(outcomes);
       expect(again.on.faults, `cut at ${cut}`).toEqual([]);

@@ -63,6 +63,6 @@ export function become({ id: step, status, result = '', error = 'it broke' }: Gi
 
 export const played = (events: EventBody[], from: Session = emptySession('demo')): Session =>
   events.reduce(
-    (so, body) => reduceEvent(so, { v: 1, epoch: 1, at: '2026-01-05T08:00:00.000Z', seq: so.seq + 1, ...body }),
+    (so, body) => reduceEvent(so, { v: 2, epoch: 1, at: '2026-01-05T08:00:00.000Z', seq: so.seq + 1, ...body }),
     from,
   );

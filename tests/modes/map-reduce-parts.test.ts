@@ -6,7 +6,7 @@ import { type Rig, type RigOptions, rig, shell } from '../support/rig.ts';
 
 const PLAN = JSON.stringify({
   steps: [
-    { id: 'map', description: 'Read this file', each: { folder: 'work/in' }, on_failed_part: 'go_on' },
+    { id: 'map', description: 'Read this file', each: { folder: 'work/in' }, on_failed_part: 'continue' },
     { id: 'reduce', description: 'Merge', gather: { from: 'map', batch_chars: 20 } },
     { id: 'post', description: 'Publish' },
   ],
@@ -151,7 +151,7 @@ test('children are never given more together than the run has left, and "continu
 });
 
 test('"continue" after a failed part tries that part again and goes on where the plan stopped', async () => {
-  const strict = PLAN.replace('go_on', 'fail');
+  const strict = PLAN.replace('continue', 'fail');
   let fails = true;
   const on = await run(FILES, {
     script(request, n) {

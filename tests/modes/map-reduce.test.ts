@@ -67,7 +67,7 @@ type Failing = { part: string; error: string; times: number };
 /** The plan a planner would write for a case. `batches` of a case becomes a limit that makes so many of outcomes of 10 characters. */
 function proposed({ phases, parts, limits, reduce_policy, batches }: Given): string {
   const size = limits?.batch_characters ?? (batches ? Math.ceil(parts.length / batches) * 10 : undefined);
-  const on_failed_part = reduce_policy === 'use_what_is_there' ? 'go_on' : 'fail';
+  const on_failed_part = reduce_policy === 'use_what_is_there' ? 'continue' : 'fail';
   const map = { id: 'map', description: phases.map.join('\n'), each: { list: parts }, on_failed_part };
   const gather = { from: phases.map.length > 0 ? 'map' : 'prepare', ...(size !== undefined && { batch_chars: size }) };
   return JSON.stringify({

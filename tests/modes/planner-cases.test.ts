@@ -34,7 +34,8 @@ const each = (...ids: string[]) => {
 
 const tool = (args: object) => ({ name: 'plan', args });
 const work: Move = { text: 'at it', calls: [shell()] };
-const isPlanner = (it: Rig, ask: string) => it.events().filter((e) => e.type === 'model.answered' && e.consult === ask);
+const isPlanner = (it: Rig, ask: string) =>
+  it.events().filter((e) => e.type === 'model.answered' && e.planner_query === ask);
 const told = (it: Rig) => it.requests.flatMap((r) => r.messages).findLast((m) => m.role === 'tool')?.content ?? '';
 const block = (it: Rig, n = -1) => String(it.requests.at(n)?.messages.at(-1)?.content);
 const statuses = (it: Rig) => it.plan()?.steps.map((step) => step.status);
@@ -379,7 +380,7 @@ describe('from the first step to the answer', () => {
   const ofSteps = (it: Rig) =>
     it.events().flatMap((event) => {
       const step = 'step' in event && typeof event.step === 'string' ? `:${event.step}` : '';
-      return /^(?:plan\.|step\.(?:started|completed)|run\.rested|reply\.committed)/.test(event.type)
+      return /^(?:plan\.|step\.(?:started|completed)|run\.ended|reply\.committed)/.test(event.type)
         ? [event.type + step]
         : [];
     });
@@ -395,7 +396,7 @@ describe('from the first step to the answer', () => {
       'plan.started',
       'step.started:step_1',
       'step.completed:step_1',
-      'run.rested',
+      'run.ended',
       'plan.ended',
       'reply.committed',
     ]);

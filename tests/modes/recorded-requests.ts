@@ -34,7 +34,7 @@ export async function recordRequests({ message, config, script, files }: Scenari
   const session = join(root, '.sessions/demo');
   for (const folder of ['inbox', 'work']) mkdirSync(join(session, folder), { recursive: true, mode: 0o700 });
   for (const [name, text] of Object.entries(files)) writeFileSync(join(session, 'work', name), text);
-  const settings = { version: 1, sandbox: 'none', disk: { floor_mb: 0, reserve_mb: 0 }, ...config };
+  const settings = { version: 1, sandbox: 'none', disk: { min_free_mb: 0, reserve_mb: 0 }, ...config };
   writeFileSync(join(root, 'agentd.json'), JSON.stringify(settings));
   writeFileSync(join(session, 'inbox/1.md'), message);
   const daemon = await runDaemon({

@@ -172,7 +172,7 @@ describe('how it comes to an end', () => {
     it.drop('1.md', given.message ?? '');
     await it.settle();
     await it.pass(300);
-    const planned = it.events().filter((event) => event.type === 'model.answered' && event.consult === 'plan');
+    const planned = it.events().filter((event) => event.type === 'model.answered' && event.planner_query === 'plan');
     expect(planned).toHaveLength(2);
     expect(it.plan()?.planned_by).toMatch(/^fallback: /);
     expect(it.plan()?.steps).toMatchObject([{ id: 'step_1', status: 'blocked' }]);
@@ -216,11 +216,11 @@ describe('how it comes to an end', () => {
 });
 
 /** How a run rests where no further call is made; undefined where the next thing is a call. */
-function restOf(session: Session): Extract<EventBody, { type: 'run.rested' }> | undefined {
+function restOf(session: Session): Extract<EventBody, { type: 'run.ended' }> | undefined {
   const decision = decide(session, resolveRules({ mode: 'todo', limits: { iterations: 500 } }));
   if (decision.do !== 'record') return undefined;
-  const rest = decision.events.find((event) => event.type === 'run.rested');
-  return rest?.type === 'run.rested' ? rest : restOf(played(decision.events, session));
+  const rest = decision.events.find((event) => event.type === 'run.ended');
+  return rest?.type === 'run.ended' ? rest : restOf(played(decision.events, session));
 }
 
 /** An answer with a call like no other, and its end. */
@@ -232,7 +232,7 @@ const iteration = (seq: number): EventBody[] => [
     usage: { tokens: 1, cost: null },
     model: 'm',
     ms: 1,
-    carried: [],
+    delivered: [],
     seen: 0,
   },
   { type: 'tool.started', call: `${seq}.0`, name: 'shell', args: '{}', replay: 'never' },

@@ -74,7 +74,7 @@ test('a plan that the planner answers as JSON is not streamed', async () => {
   for await (const { choices } of stream) reasoning += Object(choices[0]?.delta).reasoning_content ?? '';
   expect(await stream.finalContent()).toMatch(/^\[Done\] Fetched\.\n\n\[Done\] Read it all\./);
   expect(reasoning).toContain('step: Fetch it\n');
-  expect((await ctl(['log', names()[0] ?? '', '--json'])).out).toContain('"consult":"plan"');
+  expect((await ctl(['log', names()[0] ?? '', '--json'])).out).toContain('"planner_query":"plan"');
 });
 
 test('a question, an approval and a pause are messages that say what to answer', async () => {

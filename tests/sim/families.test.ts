@@ -10,7 +10,7 @@ import { BEGINNINGS, type Beginning, WAYS, type Way } from './family-ways.ts';
 
 /** Model calls a slice of the family may make. */
 const LIMIT = 9;
-const ASKS = { is: 'ask', why: 'it writes', rule: false, shows: 'a call', always: 'shell' } as const;
+const ASKS = { is: 'ask', why: 'it writes', rule: false, display: 'a call', always: 'shell' } as const;
 
 type Story = { on: Family; wrong(): string | undefined; mend(): void };
 

@@ -50,6 +50,6 @@ export async function developed(
   if (chance.oneIn(8)) return undefined;
   if (chance.oneIn(4)) return album[chance.below(Math.max(1, album.length))];
   if (good && chance.oneIn(8))
-    return { mark: good.mark, state: { ...Object(good.state), fold: 'another', left: null } };
+    return { mark: good.mark, state: { ...Object(good.state), reducers: 'another', left: null } };
   return good;
 }

@@ -57,7 +57,7 @@ export function worldOf(store: MemoryStore, gates: Gates, setting: Setting): Ses
       },
     },
     owner: { check() {} },
-    diskCapacity: () => 'plenty',
+    diskCapacity: () => 'ok',
     createNonce: () => 'a1b2c3d4e5f6',
     log: () => {},
   };

@@ -92,7 +92,7 @@ test('an end of the record that is cut off is kept on disk before', async () => 
   const { folder, store, paths } = session();
   await store.eventLog.append([opened]);
   await store.eventLog.sync();
-  fs.appendFileSync(paths.events, '{"v":1,"seq":2');
+  fs.appendFileSync(paths.events, '{"v":2,"seq":2');
   const next = openSessionFolder(folder, sessionTokens().take('demo'), { now: () => new Date() });
   onTestFinished(() => next.close());
   const lines = await log.during(folder, () => next.eventLog.read(() => {}));

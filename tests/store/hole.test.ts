@@ -19,7 +19,7 @@ const answered = (seen: number): EventBody => ({
   usage,
   model: 'm',
   ms: 1,
-  carried: [],
+  delivered: [],
   seen,
 });
 const started = (call: string, replay: 'safe' | 'never'): EventBody => ({
@@ -49,7 +49,7 @@ const published: EventBody = { type: 'reply.published', message: 'x', idle: true
 /** The lines of a record from event 1 on; `stamps` changes some of their stamps. */
 const linesOf = (bodies: EventBody[], stamps: Record<number, Partial<EventStamp>> = {}) =>
   bodies.map((body, n) =>
-    Buffer.from(encodeEventLine({ v: 1, seq: n + 1, epoch: 1, at: at().toISOString(), ...stamps[n + 1] }, body)),
+    Buffer.from(encodeEventLine({ v: 2, seq: n + 1, epoch: 1, at: at().toISOString(), ...stamps[n + 1] }, body)),
   );
 
 /** The same with some events turned into zeros. */

@@ -21,7 +21,7 @@ export function storePromises(where: string, make: () => Rig): void {
       const [one] = await rig.store.eventLog.append([opened]);
       const more = await rig.store.eventLog.append([progressed(1), progressed(2)]);
       await rig.store.eventLog.sync();
-      expect(one).toEqual({ v: 1, seq: 1, epoch: 1, at: '2026-01-02T03:04:05.678Z', ...opened });
+      expect(one).toEqual({ v: 2, seq: 1, epoch: 1, at: '2026-01-02T03:04:05.678Z', ...opened });
       expect(await eventsOf((await rig.reopen()).store)).toEqual([one, ...more]);
     });
 

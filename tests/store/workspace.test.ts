@@ -73,7 +73,7 @@ describe('a workspace', () => {
     const { eventLog } = ws.openSession('demo');
     const long = { type: 'recovery.started' as const, open: ['x'.repeat(200_000)] };
     await eventLog.append([opened, progressed(1), long]);
-    fs.appendFileSync(sessionPaths(paths.session('demo')).events, '{"v":1,"seq":4,');
+    fs.appendFileSync(sessionPaths(paths.session('demo')).events, '{"v":2,"seq":4,');
     expect(await ws.lastEvent('demo')).toMatchObject({ seq: 3 });
     const seen: number[] = [];
     await ws.readEvents('demo', ({ seq }) => seen.push(seq));

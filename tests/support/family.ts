@@ -197,7 +197,7 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
       clock,
       runSemaphore: { acquire: async () => () => {} },
       owner: { check() {} },
-      diskCapacity: () => 'plenty',
+      diskCapacity: () => 'ok',
       createNonce: () => 'a1b2c3d4e5f6',
       log: (level, text) => level === 'error' && errors.push(`${name}: ${text}`),
       model: {

@@ -87,7 +87,7 @@ function iteration(seq: number): EventBody[] {
       usage: { tokens: 0, cost: null },
       model: 'given',
       ms: 0,
-      carried: [],
+      delivered: [],
       seen: 0,
     },
     { type: 'tool.started', call: `${seq}.0`, name: 'shell', args: '{}', replay: 'never' },
@@ -104,7 +104,7 @@ function rest(status: string, given: Given): EventBody[] {
   const spent = { iterations: 0, tokens: 0, cost: null };
   const events: EventBody[] = [
     {
-      type: 'run.rested',
+      type: 'run.ended',
       message: 'm0.md',
       status: done ? 'done' : 'paused',
       reason: done ? 'completed' : 'limit',
@@ -148,7 +148,7 @@ function openCall(call: { tool: string; replay?: 'safe' }, given: Given): EventB
       usage: { tokens: 0, cost: null },
       model: 'given',
       ms: 0,
-      carried: ['m0.md'],
+      delivered: ['m0.md'],
       seen: seq - 1,
     },
     { type: 'tool.started', call: `${seq}.0`, name: call.tool, args: '{}', replay: call.replay ?? 'never' },
@@ -157,7 +157,7 @@ function openCall(call: { tool: string; replay?: 'safe' }, given: Given): EventB
 
 /** The plan of that state, with the counters the scenario gives. */
 export function givenPlan(given: Given): Plan {
-  const stamp = { v: 1 as const, epoch: 1, at: '2026-01-05T08:00:00.000Z' };
+  const stamp = { v: 2 as const, epoch: 1, at: '2026-01-05T08:00:00.000Z' };
   const session = givenRecord(given).reduce(
     (so, body, n) => reduceEvent(so, { ...stamp, seq: n + 1, ...body }),
     emptySession('demo'),

@@ -73,14 +73,14 @@ export type RigOptions = {
   store?: MemoryStore;
   before?: EventBody[];
   owner?: SessionPorts['owner'];
-  /** `SEAL` each time, where this is left out. */
-  seal?: SessionPorts['createNonce'];
+  /** `NONCE` each time, where this is left out. */
+  nonce?: SessionPorts['createNonce'];
   /** Puts something between the worker and its ports, such as a check. */
   around?: (world: SessionPorts) => SessionPorts;
 };
 
 /** The seal of every run of a rig. */
-export const SEAL = 'a1b2c3d4e5f6';
+export const NONCE = 'a1b2c3d4e5f6';
 
 /** A session in memory with a scripted model, scripted tools and a clock that stands still unless told. */
 export async function rig(options: RigOptions): Promise<Rig> {
@@ -126,7 +126,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     runSemaphore: { acquire: async () => () => {} },
     owner: options.owner ?? { check() {} },
     diskCapacity: () => self.room,
-    createNonce: options.seal ?? (() => SEAL),
+    createNonce: options.nonce ?? (() => NONCE),
     log: (level, text) => logged.push([level, text]),
     reportTrouble: (error) => troubles.push(error),
     ...(options.notes && { notes: options.notes }),
@@ -185,7 +185,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     );
   let worker: SessionWorker;
   const self: Rig = {
-    room: 'plenty',
+    room: 'ok',
     setClock(ms) {
       shift += ms;
     },
@@ -231,7 +231,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     async restart(how) {
       store = store.hands.restart(how);
       timers = [];
-      worker = await open(how?.last ?? { after: 'crash', against: ++lost, error: 'it stood still' });
+      worker = await open(how?.last ?? { after: 'crash', crashes: ++lost, error: 'it stood still' });
       worker.wake();
       await self.settle();
     },

@@ -10,7 +10,7 @@ import {
 import { parseSteps } from '../../src/protocol/templates/template-steps.ts';
 import { parseTemplate } from '../../src/store/templates/template-file.ts';
 import fc from '../support/property.ts';
-import { moves, type Rig, rig, SEAL, shell } from '../support/rig.ts';
+import { moves, NONCE, type Rig, rig, shell } from '../support/rig.ts';
 
 const template = (text: string) => {
   const read = parseTemplate('t', text);
@@ -241,7 +241,7 @@ describe('/run', () => {
     });
     const said = on.requests[0]?.messages.find(({ role }) => role === 'user')?.content;
     expect(said).toBe(
-      `<daemon ${SEAL}>template report: its steps are in the plan</daemon ${SEAL}>\n1. Look at New York\n2. Write about 1 weeks`,
+      `<daemon ${NONCE}>template report: its steps are in the plan</daemon ${NONCE}>\n1. Look at New York\n2. Write about 1 weeks`,
     );
     expect(on.reply('1.md')).toContain('written');
   });

@@ -106,7 +106,7 @@ browserTest('an idle browser is closed, and one too many closes the one unused l
   await idle.run(go);
   await eventually(() => chromiums(idle.home).length === 0);
 
-  const { home, toolOf } = browserDesk({ browser: { most: 1 } });
+  const { home, toolOf } = browserDesk({ browser: { max_open: 1 } });
   const [one, two] = ['one', 'two'].map((name) => desk({ tools: [toolOf(join(home, name))] }));
   await one?.use('browser', go);
   const first = await browserOf(join(home, 'one'));

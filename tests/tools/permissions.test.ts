@@ -10,11 +10,18 @@ import { effectsOfCommand } from '../../src/tools/sandbox/sandbox.ts';
 import { WEB_FETCH_HEAD } from '../../src/tools/web/web-tool-heads.ts';
 
 const shell = (text: string, more: Partial<CallDescription> = {}): CallDescription => ({
-  ...{ tool: 'shell', text, kind: 'command', shows: text, always: `shell(${escapePattern(text)})`, touches: ['work'] },
+  ...{
+    tool: 'shell',
+    text,
+    kind: 'command',
+    display: text,
+    always: `shell(${escapePattern(text)})`,
+    touches: ['work'],
+  },
   ...more,
 });
 const fetched = (text: string): CallDescription => ({
-  ...{ tool: 'web_fetch', text, kind: 'address', shows: text, always: 'web_fetch', touches: ['network'] },
+  ...{ tool: 'web_fetch', text, kind: 'address', display: text, always: 'web_fetch', touches: ['network'] },
 });
 const rules = (session: PermissionRule[], workspace: PermissionRule[] = [], mode: Permissions['mode'] = 'auto') => ({
   ...{ mode, session, workspace },
@@ -222,7 +229,7 @@ test('an address allowed to the letter is allowed, whatever stands in it', () =>
 });
 
 const written = (text: string, tool = 'write_file'): CallDescription => ({
-  ...{ tool, text, kind: 'path', shows: text, always: '', touches: ['work'] },
+  ...{ tool, text, kind: 'path', display: text, always: '', touches: ['work'] },
 });
 
 /** `work/` with `secret/`, a link to it and one to a file in it; and the same family's folder of a child. */
@@ -297,7 +304,7 @@ test('a tool may be named with a star, as those of an MCP server are', () => {
     tool: 'mcp__files__read',
     text: '{}',
     kind: 'text',
-    shows: '',
+    display: '',
     always: '',
     touches: ['outside'],
   };

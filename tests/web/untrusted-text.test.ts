@@ -62,7 +62,16 @@ const HOSTILE = [
 ];
 
 const answered = (text: string, calls: Array<{ id: string; name: string; args: string }> = []): EventBody => ({
-  ...{ type: 'model.answered', text, calls, usage: { tokens: 1, cost: null }, model: 'm', ms: 1, carried: [], seen: 1 },
+  ...{
+    type: 'model.answered',
+    text,
+    calls,
+    usage: { tokens: 1, cost: null },
+    model: 'm',
+    ms: 1,
+    delivered: [],
+    seen: 1,
+  },
 });
 
 /** A session with these events; the message that creates it stays in the inbox. */

@@ -181,7 +181,7 @@ function describeClosing(
     case 'tool':
       return `was closed by the plan tool ${when}${checked}`;
     case 'transition':
-      return `was closed by transition ${when}${event.to ? `, because the answer moved on to ${event.to}` : ''}${checked}`;
+      return `was closed by transition ${when}${event.next_step ? `, because the answer moved on to ${event.next_step}` : ''}${checked}`;
     case 'timeout': {
       const asked = history.findLast((moment) => moment.is === 'asked');
       const question = asked ? `asked at event ${asked.event}, no signal in the answer` : 'no signal for too long';

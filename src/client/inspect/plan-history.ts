@@ -77,7 +77,7 @@ function historyEntry(replayed: ReplayedEvent): Omit<PlanHistoryEntry, 'from' | 
       );
     case 'run.resumed':
       return changedPlanStatus(replayed) ? deed(event.by, 'it resumed') : null;
-    case 'run.rested': {
+    case 'run.ended': {
       const by = event.reason === RUN_END.asked || event.reason === RUN_END.stopped ? 'person' : 'daemon';
       return changedPlanStatus(replayed) ? deed(by, `it stopped as ${event.status}: ${event.reason}`) : null;
     }

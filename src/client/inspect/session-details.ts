@@ -102,7 +102,7 @@ export function detailsAsJson({
     plan,
     plan_problem: planProblem,
     settings_problem: settingsProblem,
-    set_aside: Object.keys(shelvedPlans),
+    shelved_plans: Object.keys(shelvedPlans),
     run: run && {
       message: run.message,
       since: run.startedAt,
@@ -111,7 +111,7 @@ export function detailsAsJson({
       spent: run.spent,
       limits: run.limits,
     },
-    rest: runEnd && {
+    run_end: runEnd && {
       message: runEnd.message,
       status: runEnd.status,
       reason: runEnd.reason,
@@ -137,7 +137,7 @@ export type ApprovalRequest = {
   id: number;
   tool: string;
   /** The call in readable form. */
-  shows: string;
+  display: string;
   why: string;
   always: string | null;
   /** ISO 8601, UTC. */
@@ -151,11 +151,11 @@ export type ApprovalRequest = {
 /** The call waiting in this session, from its event log. */
 function approvalRequestOf(paths: NamedSession, { approvals: { open } }: Session): ApprovalRequest | null {
   if (!open) return null;
-  const { id, name: tool, shows, why, always, expires_at, hash } = open;
+  const { id, name: tool, display, why, always, expires_at, hash } = open;
   const text = readTextFile(`${paths.approvals}/${id}.json`);
   const answer = text === undefined ? null : parseApprovalFile(text, open);
   const problem = answer && 'fault' in answer ? `approvals/${id}.json is not a valid answer: ${answer.fault}` : null;
-  return { session: paths.name, id, tool, shows, why, always, expires_at, hash, problem };
+  return { session: paths.name, id, tool, display, why, always, expires_at, hash, problem };
 }
 
 /** The calls waiting in a session and its child sessions. */
@@ -195,7 +195,7 @@ export async function findApprovalRequest(
   const own = meant.find((one) => one.session === sessions[0]?.name);
   const only = meant.length === 1 ? meant[0] : id === undefined ? undefined : own;
   if (only) return only;
-  const lines = open.map((one) => `  ${one.session} ${one.id}  ${one.tool} ${one.shows.split('\n')[0]}`);
+  const lines = open.map((one) => `  ${one.session} ${one.id}  ${one.tool} ${one.display.split('\n')[0]}`);
   const name = sessions[0]?.name ?? '';
   throw new NoSuchApproval(
     open.length === 0

@@ -59,7 +59,7 @@ const DEFAULTS = (() => {
     ...{ mode: rules.mode, modes: rules.modes, on_limit: rules.onLimit, unknown_agent: rules.unknownAgent },
     ...{ limits: rules.limits, model: { context_window: rules.contextWindow } },
     ...{ sandbox: sandbox.mode, network: { shell: sandbox.network }, approvals: permissions.mode },
-    retention: { record_days: retention.recordDays, files_days: retention.filesDays },
+    retention: { log_days: retention.recordDays, files_days: retention.filesDays },
   };
 })();
 

@@ -99,7 +99,7 @@ function childSend(
  */
 export function continueWithAnswer(session: Session, child: ChildSession, limits: Partial<ResolvedLimits>): ChildSend {
   const { state, undeliveredBefore = [] } = child;
-  const undelivered = (state === 'held' ? session.undelivered : []).flatMap((id) => {
+  const undelivered = (state === 'suspended' ? session.undelivered : []).flatMap((id) => {
     const message = mapGet(session.messages, id);
     if (!message || message.as === 'data' || undeliveredBefore.includes(id) || isBareContinue(message)) return [];
     return [textWithoutCommand(message)];

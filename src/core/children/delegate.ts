@@ -65,8 +65,8 @@ export function decideDelegation(session: Session, rules: Rules): Decision | nul
 function nextForSteps(session: Session, rules: Rules, given: readonly Step[]): { now?: Decision; later?: ChildSend } {
   const among = countBudgetSharers(session, given);
   const pauses: ChildSend[] = [];
-  const heldSteps = given.filter(({ id }) => getOwn(session.children, id)?.state === 'held');
-  for (const step of [...heldSteps, ...given.filter((one) => !heldSteps.includes(one))]) {
+  const suspendedSteps = given.filter(({ id }) => getOwn(session.children, id)?.state === 'suspended');
+  for (const step of [...suspendedSteps, ...given.filter((one) => !suspendedSteps.includes(one))]) {
     const next = nextForStep(session, rules, step, among);
     if (next?.do === 'send' && next.notBefore !== null) pauses.push(next);
     else if (next) return { now: next };
@@ -125,16 +125,16 @@ function decideOnReply(session: Session, rules: Rules, step: Step, { child, amon
       return { do: 'record', events: [given ?? completedByChild(step, child)] };
     }
     case 'waiting':
-      return child.state === 'held'
+      return child.state === 'suspended'
         ? continueChild(session, rules, { child, among })
         : restWithChildren(session, rules, 'waiting');
     case 'paused':
-      return child.state === 'held' || reply.reason === RUN_END.limit
+      return child.state === 'suspended' || reply.reason === RUN_END.limit
         ? continueChild(session, rules, { child, among })
         : restWithChildren(session, rules, 'paused');
     default:
       // "Continue" means that what ended in the meantime is to be tried again.
-      return child.state === 'held'
+      return child.state === 'suspended'
         ? continueChild(session, rules, { child, among })
         : retryChild(session, rules, step, { child, among });
   }

@@ -34,10 +34,10 @@ export function endForApprovalEvents(session: Session, rules: Rules): EventBody[
 function approvalQuestionText(
   session: Session,
   rules: Rules,
-  { id, name, why, shows, always, expires_at }: PendingApproval,
+  { id, name, why, display, always, expires_at }: PendingApproval,
 ): string {
   const words = REPLY_WORDING[sessionLanguage(session, rules)];
-  const whole = escapeInvisible(shows);
+  const whole = escapeInvisible(display);
   const call = truncate(whole, MAX_CALL_SHOWN);
   const lines = call.split('\n').map((line) => `    ${line}`);
   const cut = call === whole ? [] : [words.asksCut(id)];

@@ -2,7 +2,7 @@ import { truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { PLAN_TOOL } from '../../protocol/tool-calls/own-tools.ts';
-import { findTags, isAssertedTag, linesWithTags } from '../detect/bracket-tags.ts';
+import { findTags, isAssertedTag, linesWithTags } from '../detect/asserted-tags.ts';
 import { isDoneMarker } from '../detect/done-markers.ts';
 import { claimStepEvent, filesWrittenInStep, stepResultOf } from '../detect/step-claims.ts';
 import { detectStepCompletion, type StepVerdict } from '../detect/step-completion.ts';
@@ -117,7 +117,7 @@ function endEventsByTiers(session: Session, plan: Plan, step: Step, turn: Turn):
       result: stepResultOf(turn, step),
       markers: countDoneMarkers(turn.text),
       attachments: filesWrittenInStep(session),
-      ...(to && to.id !== step.id && to.status === 'pending' && { to: to.id }),
+      ...(to && to.id !== step.id && to.status === 'pending' && { nextStep: to.id }),
     }),
   ];
 }

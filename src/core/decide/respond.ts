@@ -161,7 +161,7 @@ function changeRunEnd(
   reason: RunEndCode,
 ): EventBody {
   return {
-    type: 'run.rested',
+    type: 'run.ended',
     message: message.id,
     status,
     reason,
@@ -188,7 +188,7 @@ function reopenLastStep(session: Session, message: Message, rules: Rules): Event
 
 /** The session after these events: a reply shows the plan as it is after what the reply reports. */
 function sessionAfter(session: Session, events: EventBody[]): Session {
-  return events.reduce((so, body) => reduceEvent(so, { v: 1, seq: so.seq + 1, epoch: 1, at: so.at, ...body }), session);
+  return events.reduce((so, body) => reduceEvent(so, { v: 2, seq: so.seq + 1, epoch: 1, at: so.at, ...body }), session);
 }
 
 function startFreshConversation(session: Session, message: Message, rules: Rules): EventBody[] {

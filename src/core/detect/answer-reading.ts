@@ -1,3 +1,4 @@
+import { readTags } from '../text/bracket-tags.ts';
 import { contentWords } from '../text/content-words.ts';
 import {
   argumentWords,
@@ -67,7 +68,7 @@ export function readAnswer(text: string, context: AnswerContext): AnswerReading 
   const { intentions, last } = statements;
   const sentences =
     intentions.length > 0 ? intentions.filter(isForNow).map(mainClause) : LEFT_OUT.test(last) ? [] : [last];
-  const now = sentences.filter((sentence) => !isDenied(sentence) && !LISTED_AS_OPEN.test(sentence));
+  const now = sentences.filter((sentence) => !isDenied(sentence) && !isListedAsOpen(sentence));
   const { steps, stepIndex } = context;
   const plan = planVocabulary(steps, stepIndex);
   const currentKind = plan.currentKind;
@@ -90,9 +91,11 @@ export function readAnswer(text: string, context: AnswerContext): AnswerReading 
   };
 }
 
+const OPEN_STATUS =
+  /^(?:pending|to[ -]?do|open|waiting|not started|in progress|running|next|待办|待辦|待处理|待處理|未开始|未開始|进行中|進行中)$/iu;
 /** An entry of an overview: "Draw the chart [Pending]", "[ ] Draw the chart". */
-const LISTED_AS_OPEN =
-  /^\[ \]|[[【［]\s?(?:pending|to[ -]?do|open|waiting|not started|in progress|running|next|待办|待辦|待处理|待處理|未开始|未開始|进行中|進行中)\s?[\]】］]/iu;
+const isListedAsOpen = (sentence: string): boolean =>
+  sentence.startsWith('[ ]') || readTags(sentence).some(({ inside }) => OPEN_STATUS.test(inside));
 
 /** "Everything is done except the chart": named because it is not being worked on. */
 const LEFT_OUT = /\bexcept\b|除了/i;

@@ -1,5 +1,5 @@
 import { linesOutsideCode, splitSentences, withoutInlineCode, withoutLeadingMarks } from '../text/prose.ts';
-import { STEP_DECLARATION } from './bracket-tags.ts';
+import { stepDeclarationOf } from './asserted-tags.ts';
 
 /** The sentences of a turn, sorted by kind. Bullets, emphasis and a leading word of praise are removed. */
 export interface Statements {
@@ -35,7 +35,7 @@ export function readStatements(text: string): Statements {
   const others: string[] = [];
   let last = '';
   for (const line of linesOutsideCode(text)) {
-    if (/^\s*(?:>|$)/.test(line) || STEP_DECLARATION.test(line)) continue;
+    if (/^\s*(?:>|$)/.test(line) || stepDeclarationOf(line)) continue;
     const isHeading = HEADING.test(line);
     for (const part of isHeading ? [line] : splitSentences(line)) {
       const sentence = withoutLeadingMarks(part).replace(PRAISE, '');

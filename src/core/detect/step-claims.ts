@@ -4,7 +4,10 @@ import type { Step, StepCheck } from '../../protocol/session/plan.ts';
 import { CHECK_TOOL, checkCallKey, hasLastToolFailed } from '../session/internal-calls.ts';
 import type { StepClaim, Turn, TurnCall } from '../session/run-state.ts';
 import type { Session } from '../session/session-state.ts';
+import { isPlainTag, readTags } from '../text/bracket-tags.ts';
 import { textOfJsonAnswer } from '../text/json-in-answer.ts';
+import { stepDeclarationOf } from './asserted-tags.ts';
+import { parseDoneTag } from './done-markers.ts';
 
 export type ClaimAction =
   | { need: 'try'; call: TurnCall }
@@ -76,7 +79,7 @@ function completedClaimEvent(
     evidence,
     result,
     ...(attachments.length > 0 && { attachments: [...attachments] }),
-    ...(nextStep !== undefined && { to: nextStep }),
+    ...(nextStep !== undefined && { next_step: nextStep }),
   };
 }
 
@@ -86,7 +89,7 @@ type CompletionFacts = {
   result: string;
   markers?: number;
   attachments?: string[];
-  to?: string;
+  nextStep?: string;
 };
 
 /**
@@ -95,9 +98,9 @@ type CompletionFacts = {
  */
 export function claimStepEvent(
   step: Step,
-  { tier, evidence, result, markers = 0, attachments = [], to }: CompletionFacts,
+  { tier, evidence, result, markers = 0, attachments = [], nextStep }: CompletionFacts,
 ): EventBody {
-  const next = to !== undefined && { to };
+  const next = nextStep !== undefined && { next_step: nextStep };
   const files = attachments.length > 0 && { attachments };
   if ((step.done_when && step.done_when.length > 0) || tier === 'tool') {
     return { type: 'step.claimed', step: step.id, tier, evidence, result, ...files, ...next };
@@ -115,12 +118,8 @@ export function claimStepEvent(
 }
 
 const MAX_RESULT_LENGTH = 400;
-const DONE_TAG =
-  /[[【［]\s*(?:step )?(?:done|completed?|finished|已?完成|步骤完成|步驟完成|结束|結束)(?:\s*[:：][^\]】］]*)?\s*[\]】］]/giu;
-const STEP_TAG_LINE = /^\s*[[【［]\s*(?:step(?: \d+)?|步骤|步驟)[^\]】］]*[\]】］].*$/gimu;
-
 /** The result of a step: the model's own closing words, else the first words of its last tool output. */
-export function stepResultOf(turn: Turn, { description }: Step): string {
+export function stepResultOf(turn: Pick<Turn, 'text' | 'calls'>, { description }: Pick<Step, 'description'>): string {
   const shown = (turn.calls.at(-1)?.outputHead ?? '').replace(/\s+/g, ' ').trim();
   const closing = closingWords(textOfJsonAnswer(turn.text));
   // "Fetch the pages: 5 fetched" would repeat the description "Fetch the pages".
@@ -130,16 +129,23 @@ export function stepResultOf(turn: Turn, { description }: Step): string {
 
 /** The line with the marker, or the line before it if the marker stands alone; the whole answer if there is none. */
 function closingWords(text: string): string {
-  const lines = text.replace(STEP_TAG_LINE, '').split('\n');
-  const place = lines.findIndex((line) => line.search(DONE_TAG) >= 0);
+  const lines = text.split('\n').filter((line) => !stepDeclarationOf(line));
+  const place = lines.findIndex((line) => withoutDoneTags(line) !== line);
   const own = place < 0 ? '' : plainWords(lines.slice(place, place + 1)) || plainWords(lines.slice(0, place));
   return own || plainWords(lines);
 }
 
+const withoutDoneTags = (line: string): string =>
+  readTags(line).reduceRight(
+    (rest, tag) =>
+      isPlainTag(tag) && parseDoneTag(tag.inside) ? rest.slice(0, tag.start) + rest.slice(tag.end) : rest,
+    line,
+  );
+
 function plainWords(lines: string[]): string {
   return lines
+    .map(withoutDoneTags)
     .join(' ')
-    .replace(DONE_TAG, '')
     .replace(/[*_`#>]+/g, '')
     .replace(/\s+/g, ' ')
     .trim()

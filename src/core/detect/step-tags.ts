@@ -1,7 +1,8 @@
 import { truncate } from '../../base/strings.ts';
 import { PLAN_BOUNDS } from '../../protocol/session/plan-edit.ts';
+import { type BracketTag, isLinkOrIndex, isPlainTag, readTags } from '../text/bracket-tags.ts';
 import { linesOutsideCode } from '../text/prose.ts';
-import { isAssertedTag, isLinkOrIndex, linesWithTags, STEP_DECLARATION, TAG_CONTEXT } from './bracket-tags.ts';
+import { isAssertedTag, linesWithTags, stepDeclarationOf } from './asserted-tags.ts';
 import { isDoneMarker, parseDoneTag } from './done-markers.ts';
 
 type ReasonedTag = { kind: 'failed' | 'skipped' | 'blocked'; reason: string };
@@ -13,8 +14,6 @@ export type StatusTag =
   | { kind: 'not_done' }
   | { kind: 'progress'; current: number; total: number };
 
-const OPENING_BRACKETS = '[【［';
-const CLOSING_BRACKETS = ']】］';
 const PROGRESS = /^(?:progress|进度|進度)\s*[:：]?\s*(\d{1,6})\s*\/\s*(\d{1,6})$/iu;
 const NOT_DONE =
   /^(?:step |步骤|步驟)?(?:not (?:yet )?(?:done|completed?|finished)|incomplete|unfinished|(?:未|尚未|还没|還沒|还没有|還沒有|没有|沒有|没|沒)(?:完成|结束|結束|做完))(?:\s*[:：,，][\s\S]*)?$/iu;
@@ -29,7 +28,7 @@ const LINE_START = /^\s*[*_]*\s*$/;
 const BULLET = /^\s*(?:[-*+•]|\d{1,4}[.)、])\s+[*_]*\s*$/;
 const SENTENCE_END = /[.!。！]\s*[*_]*$/;
 /** A test status padded by a test runner: `[  FAILED  ] Suite.Upload`. */
-const PADDED = /^\s+[A-Z]+\s+$/;
+const PADDED = /^\[\s+[A-Z]+\s+\]$/;
 /** "[Blocked] until there is a key" says what is missing; "[Failed] when fetching page 3" says where. */
 const CIRCUMSTANCE = /^[\s*_]*(?:until|unless|when)\s/i;
 
@@ -40,26 +39,24 @@ const CIRCUMSTANCE = /^[\s*_]*(?:until|unless|when)\s/i;
  */
 export function readStatusTags(text: string): StatusTag[] {
   return linesWithTags(text).flatMap((line) =>
-    findBracketedText(line).flatMap((tag): StatusTag[] => {
-      const status = parseStatusTag(tag.inside.trim());
-      if (!status || isUnrelatedTag(tag)) return [];
-      if (!('reason' in status))
-        return isAssertedTag({ before: tag.before, after: tag.after.slice(0, TAG_CONTEXT) }) ? [status] : [];
-      return withReason(status, tag);
+    readTags(line).flatMap((tag): StatusTag[] => {
+      // A reason may contain brackets of its own.
+      if (tag.closedAt === undefined || tag.isNested) return [];
+      const status = parseStatusTag(tag.inside);
+      if (!status || isLinkOrIndex(tag) || LIFTED_OBSTACLE.test(tag.before)) return [];
+      return 'reason' in status ? withReason(status, tag) : isAssertedTag(tag) ? [status] : [];
     }),
   );
 }
 
-const isUnrelatedTag = ({ open, before, after }: BracketedText): boolean =>
-  (open === '[' && isLinkOrIndex(before, after)) || LIFTED_OBSTACLE.test(before);
-
 /** A reason often follows its tag instead of standing in it. */
-function withReason(status: ReasonedTag, { inside, before, after }: BracketedText): ReasonedTag[] {
-  if (!isAssertedTag({ before, after: CIRCUMSTANCE.test(after) ? '' : after.slice(0, TAG_CONTEXT) })) return [];
+function withReason(status: ReasonedTag, tag: BracketTag): ReasonedTag[] {
+  const { before, after } = tag;
+  if (!isAssertedTag({ before, after: CIRCUMSTANCE.test(after) ? '' : after })) return [];
   if (status.reason !== '') return [status];
   const leads = LINE_START.test(before) || (status.kind === 'blocked' && BULLET.test(before));
   const closes = SENTENCE_END.test(before) && /^[\s*_.!。！]{0,9}$/.test(after);
-  return !PADDED.test(inside) && (leads || closes) ? [{ ...status, reason: after.trim() }] : [];
+  return !PADDED.test(tag.raw) && (leads || closes) ? [{ ...status, reason: tag.line.slice(tag.end).trim() }] : [];
 }
 
 function parseStatusTag(inside: string): StatusTag | undefined {
@@ -78,51 +75,18 @@ function parseStatusTag(inside: string): StatusTag | undefined {
 const doneStepTag = (step: string | undefined): StatusTag | undefined =>
   step === undefined ? undefined : { kind: 'done', step };
 
-interface BracketedText {
-  readonly open: string;
-  readonly inside: string;
-  readonly before: string;
-  readonly after: string;
-}
-
-/** The text in the outermost brackets of a line; a reason may contain brackets of its own. */
-function findBracketedText(line: string): BracketedText[] {
-  const found: BracketedText[] = [];
-  let depth = 0;
-  let start = 0;
-  for (let place = 0; place < line.length; place++) {
-    const char = line.charAt(place);
-    if (OPENING_BRACKETS.includes(char)) {
-      if (depth === 0) start = place;
-      depth += 1;
-    } else if (CLOSING_BRACKETS.includes(char) && depth > 0) {
-      depth -= 1;
-      if (depth === 0)
-        found.push({
-          open: line.charAt(start),
-          inside: line.slice(start + 1, place),
-          before: line.slice(Math.max(0, start - TAG_CONTEXT), start),
-          after: line.slice(place + 1),
-        });
-    }
-  }
-  return found;
-}
-
 /** Why a step is not closed, whatever else the turn says. */
 export type CompletionVeto = 'tool_failed' | 'not_done' | 'blocked';
 
-/**
- * Only the opening bracket and the words count, so that a reason may contain anything: `[Blocked: a[1] is missing]`.
- */
+/** Only the first words of a tag count, so that a reason may contain anything: `[Blocked: a[1] is missing]`. */
 const VETO_TAGS: readonly (readonly [CompletionVeto, RegExp])[] = [
   [
     'not_done',
-    /[[【［]\s*(?:(?:step |步骤|步驟)?(?:not (?:yet )?(?:done|completed?|finished)|incomplete|unfinished)(?![\p{L}])|(?:步骤|步驟)?(?:未|尚未|还没|還沒|还没有|還沒有|没有|沒有|没|沒)(?:完成|结束|結束|做完)|未完了|(?:no (?:hecho|completado|terminado)|nicht (?:erledigt|fertig)|pas (?:fait|terminé))(?![\p{L}]))/iu,
+    /^(?:(?:step |步骤|步驟)?(?:not (?:yet )?(?:done|completed?|finished)|incomplete|unfinished)(?![\p{L}])|(?:步骤|步驟)?(?:未|尚未|还没|還沒|还没有|還沒有|没有|沒有|没|沒)(?:完成|结束|結束|做完)|未完了|(?:no (?:hecho|completado|terminado)|nicht (?:erledigt|fertig)|pas (?:fait|terminé))(?![\p{L}]))/iu,
   ],
   [
     'blocked',
-    /[[【［]\s*(?:step |步骤|步驟)?(?:(?:blocked|stuck|bloqueado|blockiert|bloqué)(?![\p{L}])|(?:被|已)?(?:阻塞|受阻|卡住|阻断|阻斷)|ブロック)/iu,
+    /^(?:step |步骤|步驟)?(?:(?:blocked|stuck|bloqueado|blockiert|bloqué)(?![\p{L}])|(?:被|已)?(?:阻塞|受阻|卡住|阻断|阻斷)|ブロック)/iu,
   ],
 ];
 /** The obstacle is gone: "no longer [Blocked]". */
@@ -137,10 +101,11 @@ export function findVeto(
   lastToolFailed: boolean,
 ): { veto: CompletionVeto; evidence: string } | undefined {
   for (const line of lines) {
+    const tags = readTags(line);
     for (const [veto, pattern] of VETO_TAGS) {
-      const found = pattern.exec(line);
-      if (found && !LIFTED_OBSTACLE.test(line.slice(0, found.index)) && !/\w$/.test(line.slice(0, found.index)))
-        return { veto, evidence: line.slice(found.index) };
+      const tag = tags.find(({ inside }) => pattern.test(inside));
+      if (tag && !LIFTED_OBSTACLE.test(tag.before) && !/\w$/.test(tag.before))
+        return { veto, evidence: line.slice(tag.start) };
     }
   }
   return lastToolFailed ? { veto: 'tool_failed', evidence: '' } : undefined;
@@ -148,8 +113,6 @@ export function findVeto(
 
 /** A plan with more steps than this is too long for a person to follow. */
 export const MAX_OPEN_STEPS = 50;
-
-const TRAILING_TAG = /\s*[*_]*(?:\[([^[\]]*)\]|【([^【】]*)】|［([^［］]*)］)[*_]*\s*$/;
 
 /**
  * Descriptions of the steps a text declares in lines such as `[Step] Draw the chart`, in order, without those in
@@ -176,24 +139,23 @@ export function parseStepDeclarations(
 }
 
 function declaredDescription(line: string): string {
-  const tag = STEP_DECLARATION.exec(line);
-  if (!tag) return '';
-  const emphasis = tag[1] ?? '';
+  const { tag, emphasis } = stepDeclarationOf(line) ?? {};
+  if (!tag || emphasis === undefined) return '';
   // Emphasis or a bracket opened before the tag closes somewhere after it; neither half belongs to the description.
-  const rest = line.slice(tag[0].length).replace(emphasis, '');
+  const rest = line.slice(tag.end).replace(emphasis, '');
   return withoutTrailingMarkers(rest.replace(/^\s*(?:[:：]|[–—-]\s)/, '').trim());
 }
 
-/** `[Step] ok [Done]` declares "ok"; the marker is not part of it. */
+/** `[Step] ok **[Done]**` declares "ok"; the marker is not part of it. */
 function withoutTrailingMarkers(description: string): string {
-  const [tail, ...insides] = TRAILING_TAG.exec(description) ?? [''];
-  const inside = insides
-    .find((part) => part !== undefined)
-    ?.trim()
-    .toLowerCase()
-    .replace(/\s+/g, ' ');
-  if (inside === undefined || !isDoneMarker(inside)) return description;
-  return withoutTrailingMarkers(description.slice(0, description.length - tail.length).trim());
+  let end = description.length;
+  for (const tag of readTags(description).reverse()) {
+    const isLast = /^[*_]*\s*$/.test(description.slice(tag.end, end));
+    if (!isLast || !isPlainTag(tag) || !isDoneMarker(tag.inside)) break;
+    end = tag.start;
+    while (end > 0 && /[\s*_]/.test(description.charAt(end - 1))) end--;
+  }
+  return description.slice(0, end);
 }
 
 const normalizeDescription = (description: string): string =>

@@ -39,13 +39,13 @@ function parseJson(text: string): unknown {
 export function formatApprovalFile(
   approval: PendingApproval | NonNullable<Session['approvals']['lastDecided']>,
 ): string {
-  const { id, always, name, args, folder, shows, why, at, expires_at, hash } = approval;
+  const { id, always, name, args, folder, display, why, at, expires_at, hash } = approval;
   const verdict = 'verdict' in approval ? approval.verdict : undefined;
   const file: ApprovalFile = {
     $schema: '../../../.agentd/schemas/approval.schema.json',
     ...{ id, decision: verdict?.decision ?? null, always },
     call: { tool: name, args, ...(folder !== undefined && { folder }) },
-    ...{ shows: escapeInvisible(shows), why: escapeInvisible(why), asked_at: at, expires_at, hash },
+    ...{ display: escapeInvisible(display), why: escapeInvisible(why), asked_at: at, expires_at, hash },
     ...(verdict && { answered: verdict }),
   };
   // Escaped characters read back unchanged.

@@ -152,5 +152,5 @@ export function describePlanChanges(changes: readonly PlanChange[]): string[] {
 
 /** A paused plan leaves `plan.json` and can be resumed later. */
 export function shelvePlanEvent(plan: string): EventBody {
-  return { type: 'plan.ended', plan, status: 'paused', reason: 'set aside' };
+  return { type: 'plan.ended', plan, status: 'paused', reason: 'shelved' };
 }

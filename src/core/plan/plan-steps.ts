@@ -1,6 +1,7 @@
 import { Plan, Step } from '../../protocol/session/plan.ts';
 import type { AgentProfile } from '../../protocol/settings/config.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { readTags } from '../text/bracket-tags.ts';
 import { isFanOutStep } from './fan-out.ts';
 import { isGroup, replaceStep } from './step-graph.ts';
 import { findReadySteps } from './step-readiness.ts';
@@ -122,8 +123,11 @@ export function findAgentName(agents: AgentsByName, name: string): string | unde
 
 /** The tag at the start of a description: `[SEARCH] find x`. */
 export function agentTagOf(description: string): string | undefined {
-  return /^\s*\[([A-Za-z0-9_-]+)\]\s*\S/.exec(description)?.[1];
+  const [tag] = readTags(description.trim());
+  return tag?.start === 0 && AGENT_TAG.test(tag.raw) && tag.end < tag.line.length ? tag.inside : undefined;
 }
+
+const AGENT_TAG = /^\[[A-Za-z0-9_-]+\]$/;
 
 /**
  * Who does a step: the agent it names, by its field or its tag. An unknown name is reported; by the setting

@@ -17,9 +17,9 @@ export function reduceApproval(
 }
 
 function approvalAsked(session: Session, event: EventOf<'approval.asked'>): Session {
-  const { id, call, name, args, folder, hash, why, shows, always, at, expires_at } = event;
+  const { id, call, name, args, folder, hash, why, display, always, at, expires_at } = event;
   const open: PendingApproval = {
-    ...{ id, call, name, args, hash, why, shows, always, at, expires_at },
+    ...{ id, call, name, args, hash, why, display, always, at, expires_at },
     ...(folder !== undefined && { folder }),
     run: null,
     queuedBefore: session.queue,
@@ -61,7 +61,7 @@ function approvalDeniedByRule(
   if (approvals.lastDecided?.call === key) return approvals.lastDecided;
   const call = turn?.calls.find((one) => one.key === key);
   const { name = '', args = '' } = call ?? {};
-  const asked = { id: 0, call: key, name, args, hash: '', why: '', shows: '', always: null };
+  const asked = { id: 0, call: key, name, args, hash: '', why: '', display: '', always: null };
   return { ...asked, at, expires_at: at, run: null, queuedBefore: [] };
 }
 
@@ -101,7 +101,7 @@ export function addStandInMessage(
   };
 }
 
-export const endsForApproval = ({ approvals }: Session, event: EventOf<'run.rested'>): boolean =>
+export const endsForApproval = ({ approvals }: Session, event: EventOf<'run.ended'>): boolean =>
   approvals.open !== null && event.reason === RUN_END.approval;
 
 /** Keeps the run that has ended, to resume it after the verdict. */

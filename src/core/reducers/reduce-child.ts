@@ -77,7 +77,12 @@ function childReplied(session: Session, known: ChildSession | undefined, event: 
     ...session,
     children: {
       ...session.children,
-      [event.step]: { ...known, repliedAt: event.at, state: isFirstReport ? 'replied' : 'held', reply: event.reply },
+      [event.step]: {
+        ...known,
+        repliedAt: event.at,
+        state: isFirstReport ? 'replied' : 'suspended',
+        reply: event.reply,
+      },
     },
     plan: plan && updateStep(plan, event.step, (step) => withExitStatus(step, exit), event.at),
     run: run && spent ? { ...run, spent, elapsedMs: run.elapsedMs + (usage.ms ?? 0) } : run,

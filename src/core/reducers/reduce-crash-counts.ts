@@ -14,11 +14,11 @@ export function reduceCrashCounts(session: Session, event: Event): CrashCounts {
 
 function recoveryStarted(session: Session, event: EventOf<'recovery.started'>): CrashCounts {
   const crashes = { ...session.crashes, hadOpenCall: hasOpenCall(session) };
-  const { after, against, error = null } = event;
+  const { after, crashes: inARow, error = null } = event;
   if (after === 'error') return { ...crashes, count: crashes.count + 1, lastError: error };
-  if (after !== 'crash' || against === undefined) return crashes;
+  if (after !== 'crash' || inARow === undefined) return crashes;
   // The daemon counts across messages; the event log knows about progress.
-  return { ...crashes, count: Math.min(against, crashes.count + 1), lastError: error };
+  return { ...crashes, count: Math.min(inARow, crashes.count + 1), lastError: error };
 }
 
 /** Calls that stay open while nothing is running. */
@@ -37,7 +37,7 @@ function isProgress({ run, crashes }: Session, event: Event): boolean {
   switch (event.type) {
     case 'run.started':
     case 'run.resumed':
-    case 'run.rested':
+    case 'run.ended':
     case 'child.sent':
     case 'child.replied':
     case 'context.compacted':

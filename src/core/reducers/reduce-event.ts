@@ -35,7 +35,7 @@ function applyEvent(session: Session, event: Event): Session {
       return reduceRunStarted(session, event);
     case 'run.resumed':
       return reduceRunResumed(session, event);
-    case 'run.rested':
+    case 'run.ended':
       return reduceRunEnd(session, event);
     case 'mode.chosen':
     case 'mode.set':

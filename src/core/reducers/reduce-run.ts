@@ -18,7 +18,7 @@ import { appendStepHistory } from './reduce-turn.ts';
 /** A run starts: its message leaves the queue and goes into the next model call. */
 export function reduceRunStarted(session: Session, event: EventOf<'run.started'>): Session {
   const run = {
-    ...newRun(event, event.mode, event.beside),
+    ...newRun(event, event.mode, event.paused_plan),
     modeReason: event.mode_reason,
     agent: event.agent,
     folder: event.folder,
@@ -32,8 +32,8 @@ export function reduceRunStarted(session: Session, event: EventOf<'run.started'>
  * Logs of earlier versions have no prompt nonces: they are derived from the event, so that the result is always the
  * same.
  */
-function nonceOf({ seal, seq, at, message }: EventOf<'run.started' | 'run.resumed'>): string {
-  return seal ?? sha256(`${seq} ${at} ${message}`).slice(0, 12);
+function nonceOf({ nonce, seq, at, message }: EventOf<'run.started' | 'run.resumed'>): string {
+  return nonce ?? sha256(`${seq} ${at} ${message}`).slice(0, 12);
 }
 
 /** The daemon has chosen the mode of the current run, or a person has set the mode of later runs. */
@@ -86,7 +86,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
   };
 }
 
-export function reduceRunEnd(session: Session, event: EventOf<'run.rested'>): Session {
+export function reduceRunEnd(session: Session, event: EventOf<'run.ended'>): Session {
   const { run } = session;
   const rest: RunEnd = {
     message: event.message,
@@ -131,7 +131,7 @@ export function reduceRunEnd(session: Session, event: EventOf<'run.rested'>): Se
 /** Code points of a question shown in `plan.json`. */
 const MAX_QUESTION_SHOWN = 500;
 
-const planReason = ({ question, reason }: EventOf<'run.rested'>): string =>
+const planReason = ({ question, reason }: EventOf<'run.ended'>): string =>
   question ? truncate(question.text, MAX_QUESTION_SHOWN) : reason;
 
 /** A child's reply is used when the run resumes; its question has been put to the person. */
@@ -139,7 +139,7 @@ function holdChildren({ children, undelivered }: Session): Session['children'] {
   return Object.fromEntries(
     Object.entries(children).map(([step, child]) => [
       step,
-      child.state === 'replied' ? { ...child, state: 'held' as const, undeliveredBefore: undelivered } : child,
+      child.state === 'replied' ? { ...child, state: 'suspended' as const, undeliveredBefore: undelivered } : child,
     ]),
   );
 }
@@ -147,7 +147,7 @@ function holdChildren({ children, undelivered }: Session): Session['children'] {
 function newRun(
   event: EventOf<'run.started'> | EventOf<'run.resumed'>,
   mode: Run['mode'],
-  beside: string | undefined,
+  pausedPlan: string | undefined,
 ): Run {
   return {
     message: event.message,
@@ -157,7 +157,7 @@ function newRun(
     modeReason: undefined,
     model: event.model,
     limits: resolveLimits(event.limits),
-    besidePlan: beside,
+    besidePlan: pausedPlan,
     spent: { iterations: 0, tokens: 0, cost: 0 },
     idleAnswers: 0,
     repeatedCall: { key: '', count: 0, call: '' },

@@ -64,7 +64,7 @@ export function stepClosed(
     ...session,
     ...(own && FRESH_STEP_PROGRESS),
     workRounds: roundsAfterClose(session.workRounds, current?.id === event.step, event.type === 'step.completed'),
-    announcedStep: event.type === 'step.completed' ? (event.to ?? null) : null,
+    announcedStep: event.type === 'step.completed' ? (event.next_step ?? null) : null,
     claim: null,
     plan: updateStep(plan, event.step, change, event.at),
     // Steps skipped because of another step are reopened with it.

@@ -130,8 +130,11 @@ function startedStep(step: Step, session: Session, at: string): Step {
 
 /** A claim on a step with checks stays open until the checks have run. */
 function stepClaimed(session: Session, event: EventOf<'step.claimed'>): Session {
-  const { step, tier, evidence, result = '', to, attachments = [] } = event;
-  return { ...session, claim: { seq: event.seq, step, tier, evidence, result, nextStep: to, attachments, checks: [] } };
+  const { step, tier, evidence, result = '', next_step, attachments = [] } = event;
+  return {
+    ...session,
+    claim: { seq: event.seq, step, tier, evidence, result, nextStep: next_step, attachments, checks: [] },
+  };
 }
 
 /** A claim that was refused: a failed tool or check is reported to the model, "not done" restarts the step's count. */

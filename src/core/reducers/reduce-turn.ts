@@ -19,13 +19,13 @@ import { reduceCheck } from './reduce-step.ts';
  * Appends an answer to the conversation after the messages it was the first to receive, and makes it the current turn.
  */
 export function reduceModelAnswer(session: Session, event: EventOf<'model.answered'>): Session {
-  if (event.consult) return reducePlannerAnswer(session, event, event.consult);
+  if (event.planner_query) return reducePlannerAnswer(session, event, event.planner_query);
   const delivered = deliveredMessages(session, event);
   const turn: Turn = {
     seq: event.seq,
     step: event.step ?? null,
     followsPerson:
-      event.carried.some((id) => mapGet(session.messages, id)?.as !== 'data') || hasAnsweredQuestion(session.turn),
+      event.delivered.some((id) => mapGet(session.messages, id)?.as !== 'data') || hasAnsweredQuestion(session.turn),
     text: event.text,
     calls: event.calls.map((call, place) => ({
       key: `${event.seq}.${place}`,
@@ -47,7 +47,7 @@ export function reduceModelAnswer(session: Session, event: EventOf<'model.answer
   return countIteration(
     {
       ...session,
-      messages: discardAnsweredTexts(session.messages, event.carried),
+      messages: discardAnsweredTexts(session.messages, event.delivered),
       conversation: appendItems(session.conversation, ...delivered, toAssistantMessage(event)),
       turn,
       stepHistory: appendStepHistory(session),
@@ -83,7 +83,7 @@ function reducePlannerAnswer(session: Session, event: EventOf<'model.answered'>,
 }
 
 function deliveredMessages(session: Session, event: EventOf<'model.answered'>): ChatMessage[] {
-  return event.carried.flatMap((id) => {
+  return event.delivered.flatMap((id) => {
     const message = mapGet(session.messages, id);
     return message ? [toUserMessage(message, session.promptNonce)] : [];
   });
@@ -94,7 +94,7 @@ function withoutDelivered(
   session: Session,
   event: EventOf<'model.answered'>,
 ): Pick<Session, 'queue' | 'undelivered' | 'notices'> {
-  const gone = new Set(event.carried);
+  const gone = new Set(event.delivered);
   return {
     queue: session.queue.filter((id) => !gone.has(id)),
     undelivered: session.undelivered.filter((id) => !gone.has(id)),

@@ -29,7 +29,7 @@ export function endRunEvents(session: Session, rules: Rules, why: RunEndReason):
       ? []
       : interruptOpenCalls(session, why.whyInterrupted ?? REPLY_WORDING[language].byPerson, why.question?.call)),
     {
-      type: 'run.rested',
+      type: 'run.ended',
       message: run.message,
       status: why.status,
       reason: why.reason,

@@ -21,7 +21,7 @@ import { planFromTemplate } from '../templates/template-plan.ts';
 
 /** Starts a run, next to an open plan if there is one; a template brings its own plan, and shelves the open one. */
 export function startRunEvents(session: Session, message: Message, rules: Rules, open?: Plan): EventBody[] {
-  const run = { ...runStartedEvent(session, message, rules), ...(open && { beside: open.id }) };
+  const run = { ...runStartedEvent(session, message, rules), ...(open && { paused_plan: open.id }) };
   const { template } = message;
   const before = withdrawQuestionEvents(session, 'the person began something else');
   if (!template || 'fault' in template) return [...before, run];

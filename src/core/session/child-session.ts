@@ -21,10 +21,10 @@ export type ChildSession = {
   /** Messages sent so far, so that no id is used twice. */
   messagesSent: number;
   /**
-   * `halting`: it was ordered to stop and has not replied yet; `held`: it has replied, and the run has ended since;
-   * `over`: the step has been restarted since its reply.
+   * `halting`: it was ordered to stop and has not replied yet; `suspended`: it has replied, and the run has ended
+   * since; `over`: the step has been restarted since its reply.
    */
-  state: 'working' | 'halting' | 'replied' | 'held' | 'over';
+  state: 'working' | 'halting' | 'replied' | 'suspended' | 'over';
   /** The last command to halt it, while it is halting. */
   haltCommand?: string;
   /** It has been sent more messages in this attempt: if it is lost, they are lost with it. */

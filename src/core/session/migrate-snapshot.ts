@@ -1,15 +1,56 @@
-import { getOwn } from '../../base/dictionary.ts';
+import { getOwn, propertyOf } from '../../base/dictionary.ts';
 
 /** The field names of an object in one layout, and their names in the next. */
 type FieldNames = Readonly<Record<string, string>>;
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Migrates the session of a layout 1 snapshot to layout 2, which has the same fields under other names. If retention
- * has removed the start of the log, such a snapshot is all that is left of it, so every field is kept. Values that are
- * not objects are returned unchanged.
+ * Migrates a snapshot of an earlier layout to the current one, which has the same fields under other names. If
+ * retention has removed the start of the log, such a snapshot is all that is left of it, so every field is kept. Any
+ * other value is returned unchanged.
  */
-export function sessionFromLayout1(session: unknown): unknown {
+export function migrateSnapshot(state: unknown): unknown {
+  const layout = propertyOf(state, 'layout');
+  if (layout === 1) return migrateSnapshot(change(state, layout2FromLayout1));
+  return layout === 2 ? change(state, layout3FromLayout2) : state;
+}
+
+const layout2FromLayout1 = (old: Fields): Fields => ({
+  ...old,
+  layout: 2,
+  session: sessionFromLayout1(old['session']),
+});
+
+function layout3FromLayout2({ fold, left, ...old }: Fields): Fields {
+  const session = change(old['session'], ({ approvals, children, plan, shelvedPlans, shelvedProgress, ...plain }) => ({
+    ...plain,
+    children: changeValues(children, childFromLayout2),
+    plan: planFromLayout2(plan),
+    shelvedPlans: changeValues(shelvedPlans, planFromLayout2),
+    shelvedProgress: changeValues(shelvedProgress, (progress) =>
+      change(progress, (it) => ({ ...it, children: changeValues(it['children'], childFromLayout2) })),
+    ),
+    approvals: change(approvals, ({ open, lastDecided, ...others }) => ({
+      ...others,
+      open: renameIn(open, { shows: 'display' }),
+      lastDecided: renameIn(lastDecided, { shows: 'display' }),
+    })),
+  }));
+  return { ...old, layout: 3, reducers: fold, left: planFromLayout2(left), session };
+}
+
+const childFromLayout2 = (child: unknown): unknown =>
+  change(child, (old) => (old['state'] === 'held' ? { ...old, state: 'suspended' } : old));
+
+const planFromLayout2 = (plan: unknown): unknown =>
+  change(plan, (old) => ({
+    ...old,
+    steps: changeItems(old['steps'], (step) =>
+      change(step, (it) => (it['on_failed_part'] === 'go_on' ? { ...it, on_failed_part: 'continue' } : it)),
+    ),
+  }));
+
+function sessionFromLayout1(session: unknown): unknown {
   return change(session, (old) => {
     const { shelvedProgress, run, runEnd, turn, crashes, approvals, messages, ...plain } = rename(old, SESSION);
     return {

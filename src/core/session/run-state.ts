@@ -181,7 +181,7 @@ export type PendingApproval = {
   folder?: string;
   hash: string;
   why: string;
-  shows: string;
+  display: string;
   always: string | null;
   at: string;
   expires_at: string;

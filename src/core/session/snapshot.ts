@@ -3,8 +3,8 @@ import { appendList, listItems, mapEntries, mapFromEntries, mapGet } from '../..
 import type { Plan } from '../../protocol/session/plan.ts';
 import { childSessionName } from './child-session.ts';
 import { dropKey, type TakenDrop } from './dropped-files.ts';
-import { FOLD_VERSION } from './fold-version.ts';
-import { sessionFromLayout1 } from './migrate-snapshot.ts';
+import { migrateSnapshot } from './migrate-snapshot.ts';
+import { REDUCER_VERSION } from './reducer-version.ts';
 import { type Message, withoutText } from './session-messages.ts';
 import { emptySession, FRESH_PLAN_PROGRESS, type Session } from './session-state.ts';
 
@@ -15,9 +15,9 @@ export type SnapshotState = { session: Session; left: Plan | null };
  * The layout of the state. Raised when a field gets another name or form; `migrate-snapshot.ts` then migrates the
  * previous layout. A new field starts as in an empty session and needs no new layout.
  */
-const SNAPSHOT_LAYOUT = 2;
+const SNAPSHOT_LAYOUT = 3;
 
-type SnapshotFile = { layout: number; fold: string; left: Plan | null; session: EncodedSession };
+type SnapshotFile = { layout: number; reducers: string; left: Plan | null; session: EncodedSession };
 type PlainFields = Omit<Session, 'messages' | 'replyNames' | 'takenDrops' | 'conversation' | 'claim'>;
 type EncodedSession = PlainFields & {
   conversation: unknown;
@@ -37,7 +37,12 @@ type DropFacts = [ctime?: string | 0 | null, name?: string];
 
 /** The state as plain JSON, for `stateFromSnapshot`. */
 export function snapshotFromState({ session, left }: SnapshotState): unknown {
-  return { layout: SNAPSHOT_LAYOUT, fold: FOLD_VERSION, left, session: encodeSession(session) } satisfies SnapshotFile;
+  return {
+    layout: SNAPSHOT_LAYOUT,
+    reducers: REDUCER_VERSION,
+    left,
+    session: encodeSession(session),
+  } satisfies SnapshotFile;
 }
 
 /**
@@ -46,15 +51,9 @@ export function snapshotFromState({ session, left }: SnapshotState): unknown {
  * Undefined if it cannot be read.
  */
 export function stateFromSnapshot(state: unknown, name: string): (SnapshotState & { current: boolean }) | undefined {
-  const file = inCurrentLayout(state);
+  const file = migrateSnapshot(state);
   if (!isSnapshotFile(file)) return undefined;
-  return { session: decodeSession(file.session, name), left: file.left, current: file.fold === FOLD_VERSION };
-}
-
-function inCurrentLayout(state: unknown): unknown {
-  const isLayout1 = typeof state === 'object' && state !== null && 'layout' in state && state.layout === 1;
-  if (!isLayout1 || !('session' in state)) return state;
-  return { ...state, layout: 2, session: sessionFromLayout1(state.session) };
+  return { session: decodeSession(file.session, name), left: file.left, current: file.reducers === REDUCER_VERSION };
 }
 
 // Its bytes were verified when they were read, and `layout` says that the functions below wrote them.

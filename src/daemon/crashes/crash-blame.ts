@@ -3,36 +3,36 @@ import { CrashNote, CrashRecord } from '../../protocol/workspace/daemon-files.ts
 import { replaceFile } from '../../store/index.ts';
 import type { PreviousEnd } from '../host/ownership.ts';
 
-const NO_LOSSES: CrashRecord = { in_a_row: 0, against: {} };
+const NO_CRASHES: CrashRecord = { unexplained: 0, by_session: {} };
 
 /** The session the last daemon was lost over: how many times in a row, and why. */
 export type BlamedSession = { session: string; times: number; why: string };
 
 /** The starting point for the next daemon. */
-export type BlameResult = { losses: CrashRecord; blamed: BlamedSession | null };
+export type BlameResult = { crashes: CrashRecord; blamed: BlamedSession | null };
 
 /**
  * Only a note blames a session: the watchdog's or the crash handler's. A loss without one (`kill -9`, power, memory)
- * says nothing about the sessions that were open, however few; it only counts towards `in_a_row`.
+ * says nothing about the sessions that were open, however few; it only counts towards `unexplained`.
  */
 export function assessBlame(before: CrashRecord, ended: PreviousEnd, note: CrashNote | undefined): BlameResult {
-  if (ended === 'in order') return { losses: { ...before, in_a_row: 0 }, blamed: null };
+  if (ended === 'in order') return { crashes: { ...before, unexplained: 0 }, blamed: null };
   const session = note?.session;
   if (note === undefined || session === undefined)
-    return { losses: { ...before, in_a_row: before.in_a_row + 1 }, blamed: null };
-  const times = (new Map(Object.entries(before.against)).get(session) ?? 0) + 1;
-  const losses = { in_a_row: 0, against: { ...before.against, [session]: times } };
-  return { losses, blamed: { session, times, why: note.why } };
+    return { crashes: { ...before, unexplained: before.unexplained + 1 }, blamed: null };
+  const times = (new Map(Object.entries(before.by_session)).get(session) ?? 0) + 1;
+  const crashes = { unexplained: 0, by_session: { ...before.by_session, [session]: times } };
+  return { crashes, blamed: { session, times, why: note.why } };
 }
 
 /** An unreadable file counts as none: nobody is blamed. */
-export function readLosses(path: string): CrashRecord {
-  return CrashRecord.safeParse(readJsonOrUndefined(path)).data ?? NO_LOSSES;
+export function readCrashes(path: string): CrashRecord {
+  return CrashRecord.safeParse(readJsonOrUndefined(path)).data ?? NO_CRASHES;
 }
 
-/** Writes the losses to the file at `path`, atomically. */
-export const writeLosses = (path: string, losses: CrashRecord): Promise<void> =>
-  replaceFile(path, `${JSON.stringify(losses, null, 2)}\n`);
+/** Writes the crashes to the file at `path`, atomically. */
+export const writeCrashes = (path: string, crashes: CrashRecord): Promise<void> =>
+  replaceFile(path, `${JSON.stringify(crashes, null, 2)}\n`);
 
 /** The note about that owner's end; undefined if it left none. */
 export function readCrashNote(path: string, ownerSince: string | undefined): CrashNote | undefined {

@@ -11,7 +11,7 @@ const MAX_CRASHES = 3;
 const HOLD_FIRST_MS = 60_000;
 const HOLD_MAX_MS = 24 * 3_600_000;
 /**
- * From this many consecutive losses without a note on, the daemon delays its start and opens sessions one at a time.
+ * From this many consecutive crashes without a note on, the daemon delays its start and opens sessions one at a time.
  */
 const CRASH_LOOP_LENGTH = 2;
 const PAUSE_MAX_MS = 8000;
@@ -20,7 +20,7 @@ const PAUSE_MAX_MS = 8000;
  */
 const GAP_MS = 2000;
 const ALL_OPENED_MS = 60_000;
-/** A daemon that has run this long breaks the series of losses. */
+/** A daemon that has run this long breaks the series of crashes. */
 const STABLE_AFTER_MS = 10 * 60_000;
 
 /** The sessions waiting to be opened, as the guard sees them. */
@@ -48,8 +48,8 @@ export type CrashLoopGuard = {
 
 type CrashLoopOptions = {
   assessed: BlameResult;
-  /** Saves the losses for the next daemon. */
-  write: (losses: CrashRecord) => Promise<void>;
+  /** Saves the crashes for the next daemon. */
+  write: (crashes: CrashRecord) => Promise<void>;
   /** When the session's event log was last written, in ms; 0 if there is none. */
   lastWritten: (name: string) => number;
   clock: Clock;
@@ -57,15 +57,15 @@ type CrashLoopOptions = {
 };
 
 /**
- * After unexplained losses the daemon waits 2^n seconds and opens sessions one at a time. The session whose event log
+ * After unexplained crashes the daemon waits 2^n seconds and opens sessions one at a time. The session whose event log
  * was written last is opened last: if it is the one that exhausts memory, the others were served before. Nobody is
  * blamed.
  */
 export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }: CrashLoopOptions): CrashLoopGuard {
   const { blamed } = assessed;
-  const losses = recordLosses(assessed.losses, write, log);
-  const suspended = openSuspendedSessions(assessed, losses.against, clock);
-  let phase: 'pause' | 'one at a time' | 'all' = losses.inARow() >= CRASH_LOOP_LENGTH ? 'pause' : 'all';
+  const crashes = recordCrashes(assessed.crashes, write, log);
+  const suspended = openSuspendedSessions(assessed, crashes.of, clock);
+  let phase: 'pause' | 'one at a time' | 'all' = crashes.inARow() >= CRASH_LOOP_LENGTH ? 'pause' : 'all';
   let queue: OpeningQueue = { waiting: () => [], isComplete: () => true, openWaiting: () => {} };
   let order: string[] = [];
   let gapMs = GAP_MS;
@@ -75,7 +75,7 @@ export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }:
   let isStopped = false;
 
   function pause(): void {
-    cancelNext = clock.after(logPause(losses.inARow(), log), () => {
+    cancelNext = clock.after(logPause(crashes.inARow(), log), () => {
       phase = 'one at a time';
       openNext();
     });
@@ -119,17 +119,17 @@ export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }:
       queue = given;
       if (blamed) log('warn', `The session ${blamed.session} crashed the last daemon: ${blamed.why}`);
       if (phase === 'pause') pause();
-      cancelStable = clock.after(STABLE_AFTER_MS, losses.endSeries);
+      cancelStable = clock.after(STABLE_AFTER_MS, crashes.endSeries);
     },
     mayOpen: (name) => suspended.leftMs(name) === 0 && (phase === 'all' || name === current),
     takePreviousFailure: previousFailures(blamed),
     onIdle(name) {
-      losses.forgive(name);
+      crashes.forgive(name);
       advance(name);
     },
     onClose: advance,
     suspendIfBlamed(name, hasOpenWork) {
-      if (hasOpenWork || losses.against(name) !== MAX_CRASHES || suspended.has(name)) return false;
+      if (hasOpenWork || crashes.of(name) !== MAX_CRASHES || suspended.has(name)) return false;
       suspended.add(name);
       return true;
     },
@@ -142,7 +142,7 @@ export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }:
   };
 }
 
-/** Logs how long no session is opened after this many losses; returns that in ms. */
+/** Logs how long no session is opened after this many crashes; returns that in ms. */
 function logPause(inARow: number, log: SessionPorts['log']): number {
   const ms = Math.min(PAUSE_MAX_MS, 1000 * 2 ** Math.min(20, inARow - 1));
   const what = `${inARow} daemons in a row crashed without a known cause`;
@@ -156,11 +156,11 @@ function sortByNumber(names: string[], numberOf: (name: string) => number): stri
   return names.sort((a, b) => (numbers.get(a) ?? 0) - (numbers.get(b) ?? 0));
 }
 
-/** The losses on record. What changes is saved for the next daemon. */
-function recordLosses(losses: CrashRecord, write: CrashLoopOptions['write'], log: SessionPorts['log']) {
-  let current = losses;
+/** The crashes on record. What changes is saved for the next daemon. */
+function recordCrashes(crashes: CrashRecord, write: CrashLoopOptions['write'], log: SessionPorts['log']) {
+  let current = crashes;
   let writing: Promise<void> = Promise.resolve();
-  const against = (name: string): number => getOwn(current.against, name) ?? 0;
+  const of = (name: string): number => getOwn(current.by_session, name) ?? 0;
 
   /** Writes are serialized; a file that cannot be written is no reason to stop serving. */
   function save(next: CrashRecord): void {
@@ -169,15 +169,15 @@ function recordLosses(losses: CrashRecord, write: CrashLoopOptions['write'], log
   }
 
   return {
-    against,
-    inARow: () => current.in_a_row,
+    of,
+    inARow: () => current.unexplained,
     endSeries(): void {
-      if (current.in_a_row > 0) save({ ...current, in_a_row: 0 });
+      if (current.unexplained > 0) save({ ...current, unexplained: 0 });
     },
     forgive(name: string): void {
-      if (against(name) === 0) return;
-      const { [name]: _, ...others } = current.against;
-      save({ ...current, against: others });
+      if (of(name) === 0) return;
+      const { [name]: _, ...others } = current.by_session;
+      save({ ...current, by_session: others });
     },
   };
 }
@@ -188,12 +188,12 @@ function previousFailures(blamed: BlameResult['blamed']): CrashLoopGuard['takePr
   return (name) => {
     if (informed.has(name)) return undefined;
     informed.add(name);
-    return blamed?.session === name ? { after: 'crash', against: blamed.times, error: blamed.why } : { after: 'crash' };
+    return blamed?.session === name ? { after: 'crash', crashes: blamed.times, error: blamed.why } : { after: 'crash' };
   };
 }
 
 /** Sessions that are not opened for a while, because they crashed too many daemons. */
-function openSuspendedSessions({ blamed, losses }: BlameResult, against: (name: string) => number, clock: Clock) {
+function openSuspendedSessions({ blamed, crashes }: BlameResult, crashesOf: (name: string) => number, clock: Clock) {
   const since = clock.now().toISOString();
   const until = new Map<string, number>();
   const leftMs = (name: string): number => Math.max(0, (until.get(name) ?? 0) - clock.elapsed());
@@ -201,18 +201,18 @@ function openSuspendedSessions({ blamed, losses }: BlameResult, against: (name: 
   function describe(name: string): string {
     const end = new Date(clock.now().getTime() + leftMs(name)).toISOString();
     const last = blamed?.session === name ? ` Last cause: ${blamed.why}` : '';
-    return `It crashed ${against(name)} daemons in a row. It is opened again at ${end}; to retry now, remove it from .agentd/losses.json and restart the daemon.${last}`;
+    return `It crashed ${crashesOf(name)} daemons in a row. It is opened again at ${end}; to retry now, remove it from .agentd/crashes.json and restart the daemon.${last}`;
   }
 
   /** The delay doubles with each further daemon. */
   function add(name: string): void {
-    const ms = Math.min(HOLD_MAX_MS, HOLD_FIRST_MS * 2 ** Math.min(20, against(name) - MAX_CRASHES));
+    const ms = Math.min(HOLD_MAX_MS, HOLD_FIRST_MS * 2 ** Math.min(20, crashesOf(name) - MAX_CRASHES));
     until.set(name, clock.elapsed() + ms);
   }
 
   // After the third loss it is opened once, so that its message is given up with a reply; after more of them it is
   // delayed.
-  for (const name of Object.keys(losses.against)) if (against(name) > MAX_CRASHES) add(name);
+  for (const name of Object.keys(crashes.by_session)) if (crashesOf(name) > MAX_CRASHES) add(name);
 
   return {
     add,
@@ -221,6 +221,6 @@ function openSuspendedSessions({ blamed, losses }: BlameResult, against: (name: 
     list: (): UnservedSession[] =>
       [...until.keys()]
         .filter((name) => leftMs(name) > 0)
-        .map((name) => ({ session: name, is: 'set aside', why: describe(name), since })),
+        .map((name) => ({ session: name, is: 'suspended', why: describe(name), since })),
   };
 }

@@ -32,7 +32,7 @@ export function classifyTrouble(thrown: unknown): SessionTrouble {
     isTransient: !(error instanceof CorruptLogError),
   });
   if (error instanceof CorruptLogError || errorCode(error) === 'EIO') return troubleOf('quarantined');
-  if (isDiskFull(error)) return troubleOf('no room');
+  if (isDiskFull(error)) return troubleOf('disk full');
   if (isFileLimit(error)) return troubleOf('too many files');
   if (error instanceof UserError) return troubleOf('blocked');
   return { is: 'failing', why, log: error instanceof Error ? (error.stack ?? why) : why, isTransient: true };

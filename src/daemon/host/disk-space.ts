@@ -35,7 +35,7 @@ export type DiskMonitor = {
   reportFull(error: unknown): void;
   /** Checks and creates the reserve; then checks each second and calls `onRoom` when work may resume. */
   start(onRoom: () => void): void;
-  status(): { room: DiskCapacity; free_mb: number; floor_mb: number; reserve: boolean; why: string | null };
+  status(): { space: DiskCapacity; free_mb: number; min_free_mb: number; reserve: boolean; why: string | null };
   /** Stops checking. The reserve stays for the next daemon. */
   stop(): void;
 };
@@ -50,7 +50,7 @@ export function openDiskMonitor(
   ask: (path: string) => FreeSpace = fs.statfsSync,
 ): DiskMonitor {
   const { folder, reserve, rules, clock, log } = options;
-  let is: DiskCapacity = 'plenty';
+  let is: DiskCapacity = 'ok';
   let why: string | null = null;
   let full: { why: string; probe: number; pause: number } | null = null;
   let free = Number.NaN;
@@ -79,11 +79,11 @@ export function openDiskMonitor(
         full.probe = clock.elapsed() + full.pause;
       }
     }
-    is = full ? 'none' : capacityAt(left, before);
+    is = full ? 'full' : capacityAt(left, before);
     if (full) why = full.why;
-    if (is === 'plenty') why = null;
+    if (is === 'ok') why = null;
     if (is !== before) logCapacity(is, before, why, log);
-    if (is === 'plenty' && before !== 'plenty') setImmediate(() => onRoom());
+    if (is === 'ok' && before !== 'ok') setImmediate(() => onRoom());
     return is;
   }
 
@@ -108,9 +108,9 @@ export function openDiskMonitor(
     },
     status() {
       return {
-        room: is,
+        space: is,
         free_mb: Number.isNaN(free) ? 0 : Math.floor(free / MIB),
-        floor_mb: rules().floorMb,
+        min_free_mb: rules().floorMb,
         reserve: fs.existsSync(reserve),
         why,
       };
@@ -138,15 +138,15 @@ function measureSpace({ bavail, bsize, files, ffree }: FreeSpace, floorMb: numbe
 /** The capacity at a share of the floor; after a shortage, more must be free than before it. */
 function capacityAt(share: number, before: DiskCapacity): DiskCapacity {
   const reaches = (mark: number, isShort: boolean) => share >= mark * (isShort ? RESUME_FACTOR : 1);
-  if (!reaches(NONE_BELOW_SHARE, before === 'none')) return 'none';
-  return reaches(1, before !== 'plenty') ? 'plenty' : 'little';
+  if (!reaches(NONE_BELOW_SHARE, before === 'full')) return 'full';
+  return reaches(1, before !== 'ok') ? 'ok' : 'low';
 }
 
 function logCapacity(is: DiskCapacity, before: DiskCapacity, why: string | null, log: SessionPorts['log']): void {
-  if (is === 'plenty') log('info', 'there is disk space again; work resumes');
-  else if (before === 'plenty' || is === 'none') {
+  if (is === 'ok') log('info', 'there is disk space again; work resumes');
+  else if (before === 'ok' || is === 'full') {
     const kept =
-      is === 'little' ? 'no new messages are accepted; they stay in their inboxes' : 'no further calls are started';
+      is === 'low' ? 'no new messages are accepted; they stay in their inboxes' : 'no further calls are started';
     log('warn', `the disk is full: ${why}; ${kept} until there is space`);
   }
 }
@@ -167,7 +167,7 @@ function maintainReserve(
 ): void {
   try {
     const isThere = (fs.statSync(path, { throwIfNoEntry: false })?.size ?? -1) === reserveMb * MIB;
-    if (isThere || is !== 'plenty') return;
+    if (isThere || is !== 'ok') return;
     if (reserveMb > 0 && free >= (floorMb + MIN_SPARE_RESERVES * reserveMb) * MIB) createReserve(path, reserveMb, log);
     else removeIfPossible(path);
   } catch (error) {

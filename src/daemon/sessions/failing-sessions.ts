@@ -48,7 +48,7 @@ export function createFailingSessions(
   const mayTry = (name: string): boolean => {
     const trouble = failing.get(name);
     if (!trouble) return true;
-    if (trouble.is === 'no room') return false;
+    if (trouble.is === 'disk full') return false;
     const before = trouble.logFingerprint;
     if (trouble.is === 'quarantined' && before !== '' && before === logFingerprint(name)) return false;
     return clock.elapsed() - trouble.triedAt >= MIN_RETRY_MS;
@@ -91,7 +91,7 @@ export function createFailingSessions(
       return trouble?.is === 'quarantined' && trouble.logFingerprint !== '' ? trouble.why : undefined;
     },
     takeOutOfSpace() {
-      const names = [...failing].filter(([, { is }]) => is === 'no room').map(([name]) => name);
+      const names = [...failing].filter(([, { is }]) => is === 'disk full').map(([name]) => name);
       for (const name of names) failing.delete(name);
       return names;
     },

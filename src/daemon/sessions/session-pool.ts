@@ -238,7 +238,7 @@ function handleFailure(pool: Pool, name: string, entry: PoolEntry, error: unknow
   const logFingerprint = isCorrupt ? options.logFingerprint(name) : '';
   failing.report(name, trouble, { logFingerprint, isBesideCall: false });
   if (logFingerprint !== '') options.onQuarantine(name);
-  if (trouble.is === 'no room') options.onDiskFull(error);
+  if (trouble.is === 'disk full') options.onDiskFull(error);
   if (trouble.is === 'too many files') pauseOpening(pool);
   void close(pool, name);
 }

@@ -33,7 +33,7 @@ export async function startStatusFile(path: string, sources: StatusSources): Pro
     const now = statusBody(sources);
     const key = JSON.stringify(now);
     if (key === written) return;
-    const status: DaemonStatus = { version: 1, at: sources.clock.now().toISOString(), pid: process.pid, ...now };
+    const status: DaemonStatus = { version: 2, at: sources.clock.now().toISOString(), pid: process.pid, ...now };
     try {
       await replaceOrOverwrite(path, `${JSON.stringify(status, null, 2)}\n`);
       written = key;
@@ -87,9 +87,9 @@ function statusBody({
   const watching = watch.status();
   const { open, waiting } = sessions.counts();
   const trouble = sessions.listUnserved();
-  const { free_mb, ...room } = disk.status();
+  const { free_mb, ...space } = disk.status();
   return {
-    sessions: { known: watching.known, open, most_open: mostOpen, waiting },
+    sessions: { known: watching.known, open, max_open: mostOpen, waiting },
     watching: {
       file_system: watching.fileSystem,
       watched: watching.watched,
@@ -97,7 +97,7 @@ function statusBody({
       why: watching.polled.length > 0 ? watching.why : null,
       names: watching.polled.slice(0, MAX_LISTED).sort(),
     },
-    disk: { ...room, free_mb: roundToTwoDigits(free_mb) },
+    disk: { ...space, free_mb: roundToTwoDigits(free_mb) },
     settings: settings(),
     trouble: { total: trouble.length, sessions: trouble.slice(0, MAX_LISTED) },
   };

@@ -64,10 +64,10 @@ export async function callModel(
         type: 'model.answered',
         ...answer,
         ms,
-        carried: decision.deliver,
+        delivered: decision.deliver,
         seen: session.seq,
         ...(step !== undefined && { step }),
-        ...(decision.plannerQuery && { consult: decision.plannerQuery, calls: [] }),
+        ...(decision.plannerQuery && { planner_query: decision.plannerQuery, calls: [] }),
       },
     ];
   } catch (error) {

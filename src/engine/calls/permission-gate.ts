@@ -84,7 +84,7 @@ function isUserCheck(session: Session, { key }: TurnCall, permit: Permission & {
 
 function askApproval(
   call: TurnCall,
-  { why, shows, always }: Permission & { is: 'ask' },
+  { why, display, always }: Permission & { is: 'ask' },
   { clock }: SessionPorts,
   { approvals, run }: Session,
   folder: string | undefined,
@@ -98,7 +98,7 @@ function askApproval(
       ...{ call: key, id, name, args, why, always },
       ...(folder !== undefined && { folder }),
       hash: hashCall(approvedPartOf(call, folder)),
-      shows: truncate(shows, MAX_PREVIEW_CHARS),
+      display: truncate(display, MAX_PREVIEW_CHARS),
       expires_at: new Date(clock.now().getTime() + minutes * MINUTE_MS).toISOString(),
     },
     // If nobody may be asked, the log still says what was denied.

@@ -49,7 +49,7 @@ export function openIntake(
       isDue = false;
       const senders = settingsFault === null ? named : 'unknown';
       // Messages not taken now stay in the inbox; the daemon wakes every such session when there is room again.
-      const room = ports.diskCapacity() === 'plenty';
+      const room = ports.diskCapacity() === 'ok';
       const { pending, more, ...admitted } = await admitMessages(ports.store, sessionLog, {
         isFull: isInboxFull,
         senders,

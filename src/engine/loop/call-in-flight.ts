@@ -51,7 +51,7 @@ export async function performCall(loop: SessionLoop, decision: CallDecision, rul
 }
 
 function waitBeforeCall({ ports, pauses }: SessionLoop, decision: CallDecision): number {
-  if (ports.diskCapacity() === 'none') return DISK_RETRY_MS;
+  if (ports.diskCapacity() === 'full') return DISK_RETRY_MS;
   return pauses.left(decision.do === 'think' ? decision.notBefore : null);
 }
 

@@ -146,4 +146,4 @@ function isShelving(session: Session, rules: Rules): boolean {
 }
 
 const endsRun = (decision: Decision): boolean =>
-  decision.do === 'record' && decision.events.some((event) => event.type === 'run.rested');
+  decision.do === 'record' && decision.events.some((event) => event.type === 'run.ended');

@@ -9,7 +9,7 @@ import type { SessionLog } from '../state/session-log.ts';
  */
 export type PreviousFailure =
   | { after: 'error' | 'trouble'; error: string }
-  | { after: 'crash'; against?: number; error?: string };
+  | { after: 'crash'; crashes?: number; error?: string };
 
 /**
  * Logs what the last daemon left open; the loop then continues as from any other state. Durable before anything is

@@ -38,10 +38,10 @@ export type SessionPorts = {
 export type RunGuarded = <T>(what: string, run: () => T) => T;
 
 /**
- * `plenty`: everything continues. `little`: nothing new is taken in; messages stay in the inbox, and current work
- * continues. `none`: a call in progress ends and is recorded, and the next one waits.
+ * `ok`: everything continues. `low`: nothing new is taken in; messages stay in the inbox, and current work
+ * continues. `full`: a call in progress ends and is recorded, and the next one waits.
  */
-export type DiskCapacity = 'plenty' | 'little' | 'none';
+export type DiskCapacity = 'ok' | 'low' | 'full';
 
 export type Clock = {
   /** The time of day: recorded, never used to measure durations or waits. */

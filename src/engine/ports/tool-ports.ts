@@ -77,7 +77,7 @@ export type Permission =
       why: string;
       rule: boolean;
       /** The call in readable form, and the rule that would allow calls like it. */
-      shows: string;
+      display: string;
       always: string;
     };
 

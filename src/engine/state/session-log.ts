@@ -49,7 +49,7 @@ type ReducedState = { session: Session; left: Plan | null; mark: LogPosition };
 
 /** Randomness enters here: every start of a budget window is logged with a prompt nonce of its own. */
 function addNonce(body: EventBody, createNonce: SessionPorts['createNonce']): EventBody {
-  return body.type === 'run.started' || body.type === 'run.resumed' ? { ...body, seal: createNonce() } : body;
+  return body.type === 'run.started' || body.type === 'run.resumed' ? { ...body, nonce: createNonce() } : body;
 }
 
 export async function openSessionLog(
@@ -214,7 +214,7 @@ export async function attachOfferedFiles(
   session: Session,
   events: EventBody[],
 ): Promise<EventBody[]> {
-  const rested = events.find((event) => event.type === 'run.rested');
+  const rested = events.find((event) => event.type === 'run.ended');
   if (!rested || !session.run) return events;
   const files = await store.files(findReplyAttachments(session, rested.text), MAX_REPLY_FILES);
   return files.length === 0 ? events : events.map((event) => (event === rested ? { ...rested, files } : event));

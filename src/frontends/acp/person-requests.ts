@@ -97,14 +97,18 @@ type AskedCall = Omit<ApprovalRequest, 'problem'>;
 /** `call`: the call, where it is of the session that the editor has open. */
 function permissionRequest(
   { client, editor, sessionId, folder }: RequestContext,
-  { session, id, hash, tool, shows, why, always, expires_at }: AskedCall,
+  { session, id, hash, tool, display, why, always, expires_at }: AskedCall,
   call?: { call: string; name: string; args: string },
 ): PersonRequest {
   const key = `approval ${session} ${id} ${hash}`;
   const shown = call
     ? describeCall(call, join(folder, 'work'))
-    : { ...describeCall({ call: key, name: tool, args: '{}' }, ''), title: `${session}: ${shows}`, rawInput: shows };
-  const words = escapeInvisible(`${why}\n\n${shows}`);
+    : {
+        ...describeCall({ call: key, name: tool, args: '{}' }, ''),
+        title: `${session}: ${display}`,
+        rawInput: display,
+      };
+  const words = escapeInvisible(`${why}\n\n${display}`);
   const params: RequestPermissionRequest = {
     sessionId,
     toolCall: {

@@ -141,7 +141,7 @@ export function followConversation(folder: string, isOwn: (id: string) => boolea
         }
         case 'model.answered':
           // An answer to a planner's question is no part of the conversation; what came of it is.
-          return [...endAnswer(event.consult ? null : event.text), ...calls.updatesFor(event)];
+          return [...endAnswer(event.planner_query ? null : event.text), ...calls.updatesFor(event)];
         case 'model.failed':
           return [
             ...endAnswer(null),

@@ -27,8 +27,8 @@ export async function formFor({ client }: McpContext, reply: Reply): Promise<Per
   }
   const [asked, other] = await callsForPerson(client, session);
   if (!asked || other) return null;
-  const { number, hash, tool, shows, why, expires_at } = asked;
-  const message = `${asked.session} asks to run this (${why}; until ${expires_at}):\n\n${tool} ${shows}`;
+  const { number, hash, tool, display, why, expires_at } = asked;
+  const message = `${asked.session} asks to run this (${why}; until ${expires_at}):\n\n${tool} ${display}`;
   const subject = { kind: 'approval', session: asked.session, number, hash } as const;
   return { subject, form: { message, requestedSchema: DECISION_FORM } };
 }

@@ -27,7 +27,7 @@ export const CallForPerson = z.object({
   number: z.int().min(1),
   hash: z.string().describe('Of the call. An answer carries it, and is for this call and no other.'),
   tool: z.string(),
-  shows: z.string().describe('The call as a person reads it.'),
+  display: z.string().describe('The call as a person reads it.'),
   why: z.string(),
   expires_at: z.string(),
 });

@@ -103,9 +103,10 @@ function* words(text: string): Generator<AnswerPiece> {
 
 /** What a planner answers is not for people, but for its summary. */
 const textOfAnswer = (
-  { consult, text }: Extract<Event, { type: 'model.answered' }>,
+  { planner_query, text }: Extract<Event, { type: 'model.answered' }>,
   streamed: ReturnType<typeof openStreamedText>,
-): string => (consult === undefined || consult === 'summary' ? streamed.answered(text) : streamed.dropped());
+): string =>
+  planner_query === undefined || planner_query === 'summary' ? streamed.answered(text) : streamed.dropped();
 
 /**
  * Finds the reply that answers a message, event by event: its own, or that of the run that took it up. It counts once
@@ -121,7 +122,7 @@ function openReplySearch(message: string) {
     take(event: Event): Reply | undefined {
       if (event.type === 'message.received') begun ||= event.id === message;
       if (!begun) return undefined;
-      if (event.type === 'run.rested') awaited ??= event.message;
+      if (event.type === 'run.ended') awaited ??= event.message;
       if (event.type === 'reply.committed' && event.message === awaited) {
         if (event.reply.status === 'joined') awaited = undefined;
         else reply = event.reply;

@@ -26,7 +26,7 @@ export const ApprovalFile = z.object({
     'The rule that "always" adds to `permissions` in session.json; may be edited.',
   ),
   call: ApprovalCall,
-  shows: z.string().describe('The call in readable form: the command, the address, the changes to a file.'),
+  display: z.string().describe('The call in readable form: the command, the address, the changes to a file.'),
   why: z.string().describe('Why approval is needed.'),
   asked_at: z.iso.datetime(),
   expires_at: z.iso.datetime().describe('Denied if nobody answers by then.'),

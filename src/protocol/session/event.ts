@@ -87,13 +87,13 @@ const EVENT_SCHEMAS = [
   eventSchema('run.started', {
     message: z.string(),
     limits: Limits,
-    beside: z.string().optional().describe('The paused plan this run leaves alone.'),
+    paused_plan: z.string().optional().describe('The paused plan this run leaves as it is.'),
     model: z.string().optional(),
     mode: Mode.describe('`auto`: not chosen yet, the model is asked first.'),
     mode_reason: z.string().optional().describe('Why this mode, where the daemon chose it.'),
     agent: z.string().optional().describe('The profile that does the work.'),
     folder: z.string().optional().describe('The folder under `work/` its tools see as theirs.'),
-    seal: PromptNonce,
+    nonce: PromptNonce,
   }),
   eventSchema('run.resumed', {
     message: z.string(),
@@ -102,7 +102,7 @@ const EVENT_SCHEMAS = [
     limits: Limits,
     plan: z.string().optional().describe('A shelved plan that is resumed.'),
     model: z.string().optional(),
-    seal: PromptNonce,
+    nonce: PromptNonce,
   }),
   eventSchema('mode.chosen', { mode: Mode, mode_reason: z.string() }),
   eventSchema('mode.set', {
@@ -115,10 +115,10 @@ const EVENT_SCHEMAS = [
     usage: Usage.omit({ iterations: true, ms: true }),
     model: z.string(),
     ms: z.number(),
-    carried: z.array(z.string()).describe('Messages delivered to the model for the first time with this call.'),
+    delivered: z.array(z.string()).describe('Messages delivered to the model for the first time with this call.'),
     seen: z.int().describe('The record up to this seq was in the request.'),
     step: z.string().optional().describe('The step that was at work when the model was asked.'),
-    consult: PlannerQuery.optional().describe('A planner query; its answer is no turn of the conversation.'),
+    planner_query: PlannerQuery.optional().describe('A planner query; its answer is no turn of the conversation.'),
   }),
   eventSchema('model.failed', {
     error: z.string(),
@@ -156,7 +156,7 @@ const EVENT_SCHEMAS = [
     folder: z.string().optional(),
     hash: z.string().describe('Of tool, arguments and folder; an answer holds for these alone.'),
     why: z.string(),
-    shows: z.string(),
+    display: z.string(),
     always: z.string().nullable().describe('The rule that is offered.'),
     expires_at: z.iso.datetime(),
   }),
@@ -201,7 +201,7 @@ const EVENT_SCHEMAS = [
     veto: z.string().optional().describe('Why it was not believed; without it its checks are tried.'),
     result: z.string().optional(),
     attachments: z.array(z.string()).optional(),
-    to: z.string().optional(),
+    next_step: z.string().optional(),
   }),
   eventSchema('step.asked', { step: z.string(), iterations: z.int() }),
   eventSchema('step.completed', {
@@ -211,7 +211,7 @@ const EVENT_SCHEMAS = [
     markers: z.int().optional().describe('Markers in this answer, where there was more than one.'),
     result: z.string(),
     attachments: z.array(z.string()).optional().describe('Files under `work/` that the step wrote.'),
-    to: z.string().optional().describe('The step the answer named as the one it goes on with.'),
+    next_step: z.string().optional().describe('The step the answer named as the one it goes on with.'),
   }),
   eventSchema('step.failed', { step: z.string(), error: z.string(), by: Actor }),
   eventSchema('step.blocked', { step: z.string(), error: z.string(), by: Actor }),
@@ -242,7 +242,7 @@ const EVENT_SCHEMAS = [
       .optional()
       .describe('How many of the last messages of the conversation stay as they are; without it, none.'),
   }),
-  eventSchema('run.rested', {
+  eventSchema('run.ended', {
     message: z.string(),
     status: RunEndStatus,
     reason: z.string(),
@@ -272,7 +272,7 @@ const EVENT_SCHEMAS = [
       .optional()
       .describe('How it was left: a daemon that died, an error of its code, trouble with the disk, a stop in order.'),
     error: z.string().optional(),
-    against: z
+    crashes: z
       .int()
       .min(1)
       .optional()

@@ -16,7 +16,7 @@ export const LogOffset = z.object({ segment: z.int().min(1), offset: z.int().min
 export type LogOffset = z.infer<typeof LogOffset>;
 
 export const EventStamp = z.object({
-  v: z.literal(1),
+  v: z.literal(2),
   seq: z.int().min(1).describe('Without gaps from 1.'),
   epoch: z.int().min(1).describe('Which owner of the workspace wrote it.'),
   at: z.iso.datetime().describe('Wall time, for people; order is `seq` alone.'),

@@ -131,7 +131,7 @@ const ProposedStepFields = z.strictObject({
   parent: z.string().nullish(),
   each: EachSource.nullish(),
   gather: ReduceInput.nullish(),
-  on_failed_part: z.enum(['fail', 'go_on']).nullish(),
+  on_failed_part: z.enum(['fail', 'continue']).nullish(),
   done_when: z.array(StepCheck).nullish(),
 });
 

@@ -76,10 +76,10 @@ export const Step = z.object({
   each: EachSource.optional().describe('It is done once for each of these, each time by a step of its own.'),
   gather: ReduceInput.optional().describe('It puts together what the parts of another step came to.'),
   on_failed_part: z
-    .enum(['fail', 'go_on'])
+    .enum(['fail', 'continue'])
     .optional()
     .describe(
-      'What a failed part means for a step with `each`: "fail" (as without this) fails it, "go_on" goes on without.',
+      'What a failed part means for a step with `each`: "fail" (as without this) fails it, "continue" goes on without.',
     ),
   part: z
     .array(z.string())

@@ -1,5 +1,5 @@
 /**
- * Why a run ended, as `reason` of `run.rested`, `plan.ended` and of replies stores it. A failed run may also have the
+ * Why a run ended, as `reason` of `run.ended`, `plan.ended` and of replies stores it. A failed run may also have the
  * kind of the model error, or name the steps that were not reached. An earlier version may have written others, so what
  * is read from disk stays a string.
  */

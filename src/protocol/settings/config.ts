@@ -30,7 +30,7 @@ export const ModelSettings = z.strictObject({
 export type ModelSettings = z.infer<typeof ModelSettings>;
 
 const Retention = z.strictObject({
-  record_days: z
+  log_days: z
     .int()
     .min(0)
     .max(36_500)
@@ -111,7 +111,7 @@ const BrowserConfig = z.strictObject({
     .max(10_080)
     .optional()
     .describe('A browser that is unused for this long is closed; default 10.'),
-  most: z
+  max_open: z
     .int()
     .min(1)
     .max(100)
@@ -202,7 +202,7 @@ export const Config = z.strictObject({
   ...sharedSettings,
   disk: z
     .strictObject({
-      floor_mb: z
+      min_free_mb: z
         .number()
         .min(0)
         .max(1e9)

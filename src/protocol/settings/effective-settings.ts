@@ -116,7 +116,7 @@ function modelFromEnvironment(env: NonNullable<SettingsSources['env']>): ModelSe
 
 /** How many days things are kept; 0: forever. */
 export function resolveRetention({ retention }: Pick<Config, 'retention'>): { recordDays: number; filesDays: number } {
-  return { recordDays: retention?.record_days ?? 90, filesDays: retention?.files_days ?? 30 };
+  return { recordDays: retention?.log_days ?? 90, filesDays: retention?.files_days ?? 30 };
 }
 
 /** Where commands run. */

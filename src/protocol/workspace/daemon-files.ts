@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-const TroubleKind = z.enum(['quarantined', 'blocked', 'no room', 'too many files', 'failing', 'set aside']);
+const TroubleKind = z.enum(['quarantined', 'blocked', 'disk full', 'too many files', 'failing', 'suspended']);
 export type TroubleKind = z.infer<typeof TroubleKind>;
 
 /** The most names listed; the counts give the totals. */
@@ -22,13 +22,13 @@ const SettingsStatus = z.object({
  * gone with the daemon.
  */
 export const DaemonStatus = z.object({
-  version: z.literal(1),
+  version: z.literal(2),
   at: z.string().describe('When it was written, ISO 8601, UTC.'),
   pid: z.int().min(1).describe('The daemon that wrote it; if that has exited, the file is outdated.'),
   sessions: z.object({
     known: z.int(),
     open: z.int().describe('In memory now, with their files open.'),
-    most_open: z.int().describe('Most sessions that may be open at once, given the limit on open files.'),
+    max_open: z.int().describe('Most sessions that may be open at once, given the limit on open files.'),
     waiting: z.int().describe('Sessions with pending work that wait to be opened.'),
   }),
   watching: z.object({
@@ -39,11 +39,11 @@ export const DaemonStatus = z.object({
     names: z.array(z.string()).describe(`The polled ones, the first ${MAX_LISTED}.`),
   }),
   disk: z.object({
-    room: z
-      .enum(['plenty', 'little', 'none'])
-      .describe('"little": no new messages are accepted. "none": also, no further calls are started.'),
+    space: z
+      .enum(['ok', 'low', 'full'])
+      .describe('"low": no new messages are accepted. "full": also, no further calls are started.'),
     free_mb: z.int(),
-    floor_mb: z.number(),
+    min_free_mb: z.number(),
     reserve: z.boolean().describe('Whether the disk reserve exists.'),
     why: z.string().nullable(),
   }),
@@ -70,10 +70,10 @@ export const DaemonStatus = z.object({
 });
 export type DaemonStatus = z.infer<typeof DaemonStatus>;
 
-/** `.agentd/losses.json`: daemons that ended without a trace. Deleting it while no daemon runs resets the count. */
+/** `.agentd/crashes.json`: daemons that ended without a trace. Deleting it while no daemon runs resets the count. */
 export const CrashRecord = z.object({
-  in_a_row: z.int().min(0).describe('Consecutive crashes of the daemon that name no session.'),
-  against: z
+  unexplained: z.int().min(0).describe('Consecutive crashes of the daemon that name no session.'),
+  by_session: z
     .record(z.string(), z.int().min(1))
     .describe('Consecutive crashes of the daemon that name a session, by session.'),
 });

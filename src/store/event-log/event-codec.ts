@@ -4,6 +4,7 @@ import { errorText } from '../../base/user-error.ts';
 import { type Event, EventBody } from '../../protocol/session/event.ts';
 import { EventStamp, type LogOffset } from '../../protocol/session/log-entry.ts';
 import { checksummedPart, crc32Hex, crcOfLine, encodeLineWithCrc } from './log-lines.ts';
+import { upgradeEvent } from './upgrade-event.ts';
 
 const EVENT_TYPES: ReadonlySet<string> = new Set(EventBody.options.map((option) => option.shape.type.value));
 
@@ -21,7 +22,7 @@ export type DecodedLine = { ok: true; event: Event } | { ok: false; torn: boolea
 
 /** The epoch of an event's line, read from its beginning alone; 0 if it has none. */
 export function epochOfLine(bytes: Buffer): number {
-  return Number(/^\{"v":1,"seq":\d+,"epoch":(\d+),/.exec(bytes.toString('latin1', 0, 64))?.[1] ?? 0);
+  return Number(/^\{"v":[12],"seq":\d+,"epoch":(\d+),/.exec(bytes.toString('latin1', 0, 64))?.[1] ?? 0);
 }
 
 /** Decodes one line, given without its line feed. Never throws. */
@@ -37,10 +38,11 @@ export function decodeEventLine(bytes: Buffer): DecodedLine {
   }
 }
 
-function parseEvent(value: unknown): DecodedLine {
+function parseEvent(line: unknown): DecodedLine {
+  const value = upgradeEvent(line);
   const [v, type] = [propertyOf(value, 'v'), propertyOf(value, 'type')];
-  if (v !== 1 || (typeof type === 'string' && !EVENT_TYPES.has(type))) {
-    const what = v !== 1 ? `format ${JSON.stringify(v)}` : `an event of type "${type}"`;
+  if (v !== 2 || (typeof type === 'string' && !EVENT_TYPES.has(type))) {
+    const what = v !== 2 ? `format ${JSON.stringify(v)}` : `an event of type "${type}"`;
     return { ok: false, torn: false, why: `it has ${what}, written by a newer version of agentd` };
   }
   // The two halves have no key in common; zod's own intersection would compare and merge them key by key.
@@ -59,7 +61,7 @@ export function stampEvents(
   bodies: EventBody[],
   { seq, epoch, at, fence }: { seq: number; epoch: number; at: string; fence?: LogOffset | undefined },
 ): { text: string; events: Event[] } {
-  const first: EventStamp = { v: 1, seq: seq + 1, epoch, at, ...(fence && { fence }) };
+  const first: EventStamp = { v: 2, seq: seq + 1, epoch, at, ...(fence && { fence }) };
   const lines = bodies.map((raw, index) => {
     const stamp = index === 0 ? first : { v: first.v, seq: first.seq + index, epoch, at };
     const body = roundTrip(EventBody, raw);

@@ -52,7 +52,7 @@ async function linkRotated(paths: SessionPaths, file: number, target: string, si
     if (!tryHardLink(paths.events, staged)) await copySegment(file, staged, size);
     else if (fs.lstatSync(staged).ino !== fs.fstatSync(file).ino)
       throw corruptLog(paths.events, 'it was replaced while in use');
-    wrapDiskErrors('seal', target, () => fs.renameSync(staged, target));
+    wrapDiskErrors('rename', target, () => fs.renameSync(staged, target));
   } finally {
     fs.rmSync(staged, { force: true });
   }

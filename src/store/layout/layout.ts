@@ -28,7 +28,7 @@ export const workspacePaths = (root: string) => ({
   /** What the daemon watches and cannot serve, for other programs. */
   status: join(root, '.agentd', 'status.json'),
   /** Lost daemons and the sessions to blame; the active session; and the watchdog's note. */
-  losses: join(root, '.agentd', 'losses.json'),
+  crashes: join(root, '.agentd', 'crashes.json'),
   crashNote: join(root, '.agentd', 'crash-note.json'),
   /** Space reserved for the last events on a full disk. */
   reserve: join(root, '.agentd', 'reserve'),

@@ -54,7 +54,7 @@ export function openBrowserPool({ env, log, resolve = resolveWithSystem, mostByt
     const turn = starting.then(async () => {
       lease.signal.throwIfAborted();
       if (isClosed) throw new UserError('The daemon is stopping.');
-      await makeRoom([...entries.values()], lease.settings().browser?.most ?? DEFAULT_MAX_BROWSERS);
+      await makeRoom([...entries.values()], lease.settings().browser?.max_open ?? DEFAULT_MAX_BROWSERS);
       return launchBrowser({ ...lease, env, resolve, mostBytes });
     });
     starting = turn.catch(() => undefined);
@@ -123,7 +123,7 @@ async function makeRoom(entries: readonly PoolEntry[], most: number): Promise<vo
   if (!oldest) {
     throw new UserError(
       `All ${open.length} browsers are at work for other sessions. Try again in a while; a person can allow more with ` +
-        '`browser.most` in agentd.json.',
+        '`browser.max_open` in agentd.json.',
     );
   }
   await closeBrowser(oldest);

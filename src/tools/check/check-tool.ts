@@ -69,12 +69,20 @@ export function checkTool(options: CheckOptions): Tool {
 /** A check is subject to the rules of the tool that would do the same. */
 function describeCheck(entry: StepCheck, shell: Tool): CallDescription {
   if ('command' in entry) return shell.describeCall(JSON.stringify({ command: entry.command }));
-  const reads: CallDescription = { tool: 'check', text: '', kind: 'text', shows: '', always: 'check', touches: [] };
+  const reads: CallDescription = { tool: 'check', text: '', kind: 'text', display: '', always: 'check', touches: [] };
   if ('file' in entry)
-    return { ...reads, tool: 'read_file', kind: 'path', access: 'read', text: entry.file, shows: entry.file };
+    return { ...reads, tool: 'read_file', kind: 'path', access: 'read', text: entry.file, display: entry.file };
   if (!('url' in entry)) return reads;
   const { name: tool, kind, subject, always } = WEB_FETCH_HEAD;
-  return { ...reads, tool, kind, text: subject(entry), shows: entry.url, always: always(entry), touches: ['network'] };
+  return {
+    ...reads,
+    tool,
+    kind,
+    text: subject(entry),
+    display: entry.url,
+    always: always(entry),
+    touches: ['network'],
+  };
 }
 
 function parseCheck(args: object): StepCheck {

@@ -23,7 +23,7 @@ export type CallDescription = {
   /** Other effects of the call, each described as a call of the tool that would do it, for the rules. */
   also?: readonly CallDescription[];
   /** The call in readable form. */
-  shows: string;
+  display: string;
   /** The rule that "always" proposes. */
   always: string;
 } & CallEffects;
@@ -60,7 +60,7 @@ export type ToolHead<Args extends z.ZodObject> = {
   /** Whether the content of the file named by the subject is read or written. */
   access?: CallDescription['access'];
   /** The call in readable form; default: the subject. */
-  shows?: (args: z.output<Args>) => string;
+  display?: (args: z.output<Args>) => string;
   /** The pattern that "always" proposes; default: these arguments alone. */
   always?: (args: z.output<Args>) => string;
   /** Other effects of a call, subject to the rules of the tool that would do them. */
@@ -109,7 +109,7 @@ function describeFromHead<Args extends z.ZodObject>(
   const subject = head.subject?.(args) ?? text;
   return {
     ...{ tool, kind, text: subject, access: head.access },
-    shows: head.shows?.(args) ?? subject,
+    display: head.display?.(args) ?? subject,
     always: head.always?.(args) ?? `${tool}(${escapePattern(subject)})`,
     ...(typeof touches === 'function' ? touches(args) : { touches }),
     ...(head.also && { also: head.also(args) }),

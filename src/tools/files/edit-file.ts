@@ -31,7 +31,7 @@ export function editFileTool(readAlso: string[]): Tool {
     subject: ({ path }) => path,
     kind: 'path',
     access: 'write',
-    shows: (args) => `${args.path}${args.all ? ' (everywhere)' : ''}\n${diffLines(args.old, args.new)}`,
+    display: (args) => `${args.path}${args.all ? ' (everywhere)' : ''}\n${diffLines(args.old, args.new)}`,
     async run({ path, old, new: replacement, all = false }, context) {
       const paths = await openWorkPaths(context.work, readAlso);
       const resolved = await paths.resolveForWrite(path);

@@ -27,7 +27,7 @@ export function writeFileTool(readAlso: string[]): Tool {
     subject: ({ path }) => path,
     kind: 'path',
     access: 'write',
-    shows: ({ path, content }) => `${path}\n${diffLines('', content)}`,
+    display: ({ path, content }) => `${path}\n${diffLines('', content)}`,
     async run({ path, content }, context) {
       const paths = await openWorkPaths(context.work, readAlso);
       const resolved = await paths.resolveForWrite(path);

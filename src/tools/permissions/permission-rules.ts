@@ -40,7 +40,7 @@ export function decidePermission(
   const found = first ?? all.find(({ is }) => is === 'ask');
   if (!found) return { is: 'allow' };
   // Whichever part needs approval, a person sees the whole call.
-  return found.is === 'ask' ? { ...found, shows: call.shows } : found;
+  return found.is === 'ask' ? { ...found, display: call.display } : found;
 }
 
 /** The first matching rule decides, else `approvals`. */
@@ -53,7 +53,7 @@ function decideOneCall(call: CallDescription, permissions: Permissions, folders:
   const why = rule ? `a rule says so: { "ask": "${rule.pattern}" }` : defaultAskReason(call, permissions.mode);
   if (why === null) return { is: 'allow' };
   const always = subject.kind === 'path' ? pathRule(subject) : call.always;
-  return { is: 'ask', why, rule: rule !== null, shows: call.shows, always };
+  return { is: 'ask', why, rule: rule !== null, display: call.display, always };
 }
 
 /** The rule for a file by its real path. */

@@ -15,7 +15,7 @@ const ENGINE_TOOLS: ReadonlySet<string> = new Set([PLAN_TOOL.name, SPAWN_TOOL.na
 const isEngineTool = (name: string): boolean => ENGINE_TOOLS.has(name);
 
 const describeUnknownCall = (tool: string, args: string): CallDescription => ({
-  ...{ tool, text: args, kind: 'text', shows: args, always: tool, touches: [] },
+  ...{ tool, text: args, kind: 'text', display: args, always: tool, touches: [] },
 });
 
 /**

@@ -5,7 +5,7 @@ import { hostRule, normalizeAddress } from '../permissions/subject-forms.ts';
 
 /** A saved file is subject to the rules of `write_file`. */
 const describeSaving = (path: string): CallDescription => ({
-  ...{ tool: 'write_file', text: path, kind: 'path', access: 'write', shows: path, always: '', touches: ['work'] },
+  ...{ tool: 'write_file', text: path, kind: 'path', access: 'write', display: path, always: '', touches: ['work'] },
 });
 
 /** The model-facing description of `web_fetch`. */

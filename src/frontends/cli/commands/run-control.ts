@@ -127,10 +127,10 @@ export const approvals = defineCommand({
 
 /** The call to the letter, why it waits and until when, and the commands that answer it. */
 function formatWaitingCall(
-  { session, id, tool, shows, why, expires_at, problem }: ApprovalRequest,
+  { session, id, tool, display, why, expires_at, problem }: ApprovalRequest,
   place: GlobalOptions,
 ): string {
-  const call = stripControls(`${tool} ${shows}`).replaceAll('\n', '\n    ');
+  const call = stripControls(`${tool} ${display}`).replaceAll('\n', '\n    ');
   return [
     colorize('bold', `${toSingleLine(session, 200)} ${id}: ${toSingleLine(why, 200)}`),
     `    ${call}`,

@@ -70,7 +70,7 @@ function summarizeEvent(event: Event): string {
     case 'message.received':
       return `${event.name}: ${event.command ? `/${event.command} ` : ''}${inlineText(event.body)}`;
     case 'run.started':
-      return `for ${event.message}${event.beside ? `, beside ${event.beside}` : ''}`;
+      return `for ${event.message}${event.paused_plan ? `, beside the paused plan ${event.paused_plan}` : ''}`;
     case 'mode.chosen':
       return `${event.mode}: ${event.mode_reason}`;
     case 'mode.set':
@@ -88,7 +88,7 @@ function summarizeEvent(event: Event): string {
     case 'tool.interrupted':
       return `${event.call} ${event.outcome === 'unknown' ? 'may or may not have run' : 'did not run'}: ${event.why}`;
     case 'approval.asked':
-      return `${event.id}, ${event.name}, ${event.why}: ${event.shows}`;
+      return `${event.id}, ${event.name}, ${event.why}: ${event.display}`;
     case 'approval.answered':
       return `${event.id ?? event.call} ${event.decision} by ${event.by}${event.why && `: ${event.why}`}`;
     case 'plan.started':
@@ -124,7 +124,7 @@ function summarizeEvent(event: Event): string {
       return `${event.step} from ${event.child}, ${event.reply.status}: ${event.reply.text}`;
     case 'context.compacted':
       return event.summary === '' ? 'a new conversation' : `up to ${event.upto}: ${event.summary}`;
-    case 'run.rested':
+    case 'run.ended':
       return `${event.status} (${event.reason}): ${event.text}`;
     case 'reply.committed':
       return `${event.reply.id} ${event.reply.status}: ${event.reply.text}`;
@@ -183,7 +183,7 @@ function formatExplanation({ text, closed, moments }: StepExplanation): string {
 
 /** Note about events that retention has removed. */
 const removedEventsText = (gone: number): string =>
-  `Events 1 to ${gone} were removed: older than retention.record_days. The list starts after them.`;
+  `Events 1 to ${gone} were removed: older than retention.log_days. The list starts after them.`;
 
 /** All events that are still kept of a session, and the name of its folder. Throws `NoSuchSession`. */
 export async function loadEvents(client: Client, session: string): Promise<{ name: string; events: Event[] }> {

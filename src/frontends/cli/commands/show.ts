@@ -109,5 +109,5 @@ function formatChild(
 }
 
 /** A child that waits sends no reply: this line says what it is waiting for. */
-const formatApproval = ({ session, id, tool, shows, why }: ApprovalRequest): string =>
-  `${colorize('yellow', 'asks')}: ${toSingleLine(`${tool} ${shows}`, 200)} (${toSingleLine(why, 80)}); agentctl approve ${stripControls(session)} ${id}`;
+const formatApproval = ({ session, id, tool, display, why }: ApprovalRequest): string =>
+  `${colorize('yellow', 'asks')}: ${toSingleLine(`${tool} ${display}`, 200)} (${toSingleLine(why, 80)}); agentctl approve ${stripControls(session)} ${id}`;

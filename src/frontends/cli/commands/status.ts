@@ -95,15 +95,13 @@ function formatSettings(
 /** What the daemon sees, and what keeps it from serving sessions. */
 function formatDaemonStatus({ watching, disk, trouble, sessions }: DaemonStatus): string[] {
   const { watched, polled, why, names } = watching;
-  const room = { plenty: '', little: '; no new messages are accepted', none: '; no further calls are started' }[
-    disk.room
-  ];
+  const effect = { ok: '', low: '; no new messages are accepted', full: '; no further calls are started' }[disk.space];
   return [
     `Watching:  ${watched} watched${polled > 0 ? `, ${polled} polled: ${why ?? 'cannot be watched'}` : ''}`,
     ...(polled > 0 ? [`           ${formatNames(names, polled)}`] : []),
-    `Disk:      about ${disk.free_mb} MB free${room && disk.why ? ` (${disk.why})` : ''}${room}`,
+    `Disk:      about ${disk.free_mb} MB free${effect && disk.why ? ` (${disk.why})` : ''}${effect}`,
     ...(sessions.waiting > 0
-      ? [`Waiting:   ${sessions.waiting} to be opened, at most ${sessions.most_open} open at once`]
+      ? [`Waiting:   ${sessions.waiting} to be opened, at most ${sessions.max_open} open at once`]
       : []),
     ...trouble.sessions.map((one) => `${one.is}: ${toSingleLine(one.session, 60)}: ${stripControls(one.why)}`),
     ...(trouble.total > trouble.sessions.length ? [`… and ${trouble.total - trouble.sessions.length} more`] : []),

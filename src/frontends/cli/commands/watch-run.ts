@@ -96,7 +96,7 @@ function isIdle({ run, queue }: ShownSession, inbox: number): boolean {
 
 /** The run has stopped, or the message was answered without a run. */
 function isOver({ event, session }: Extract<SessionUpdate, { is: 'event' }>): boolean {
-  return event.type === 'run.rested' || (event.type === 'reply.published' && event.idle && session.run === null);
+  return event.type === 'run.ended' || (event.type === 'reply.published' && event.idle && session.run === null);
 }
 
 type EventUpdate = Extract<SessionUpdate, { is: 'event' }>;
@@ -140,7 +140,7 @@ function formatUpdateLines({ event, session }: EventUpdate, streamed: string): s
     case 'tool.interrupted':
       return [colorize('yellow', `  ${toSingleLine(`interrupted: ${event.why}`, MAX_LINE_CHARS)}`)];
     case 'approval.asked':
-      return [colorize('yellow', toSingleLine(`? ${event.name} ${event.shows}`, MAX_LINE_CHARS))];
+      return [colorize('yellow', toSingleLine(`? ${event.name} ${event.display}`, MAX_LINE_CHARS))];
     case 'approval.answered':
       return [colorize(event.decision === 'allow' ? 'green' : 'yellow', `  ${event.decision} (${event.by})`)];
     case 'plan.edited':
@@ -161,7 +161,7 @@ function formatUpdateLines({ event, session }: EventUpdate, streamed: string): s
       return [colorize('dim', `– ${stepLabel(session, event.step)}`)];
     case 'step.reopened':
       return [`○ ${stepLabel(session, event.step)}`];
-    case 'run.rested':
+    case 'run.ended':
       return formatRunEnd(event.status, event.reason, event.status === 'done' ? '' : event.text);
     default:
       return [];

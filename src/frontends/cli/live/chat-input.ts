@@ -88,8 +88,11 @@ export async function decisionMessage(
 }
 
 /** A waiting call to the letter, and how to answer it. Characters that steer a terminal or deceive are escaped. */
-export function formatCall({ session, id, tool, shows, why, always, expires_at }: ApprovalRequest, words: LiveWording) {
-  const call = legible(`${tool} ${shows}`).replaceAll('\n', '\n    ');
+export function formatCall(
+  { session, id, tool, display, why, always, expires_at }: ApprovalRequest,
+  words: LiveWording,
+) {
+  const call = legible(`${tool} ${display}`).replaceAll('\n', '\n    ');
   return {
     head: `? ${legible(`${words.approval(id, session)}: ${why}`)}`,
     body: `    ${call}\n  ${legible(words.approvalEnds(formatLocalTime(expires_at), always))}`,

@@ -85,7 +85,7 @@ function openConversation(terminal: ChatTerminal, area: LiveArea, leaving: Abort
       transcript.show(update);
       if (update.is === 'state' || (update.is === 'event' && update.event.type.startsWith('approval.')))
         await checkForCalls();
-      if (update.is === 'event' && update.event.type === 'run.rested') {
+      if (update.is === 'event' && update.event.type === 'run.ended') {
         isStopping = false;
         await checkForCalls();
       } else if (update.is === 'event') showStatus();

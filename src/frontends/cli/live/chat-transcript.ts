@@ -90,7 +90,7 @@ export function openTranscript(
         line('dim', words.resumed);
         break;
       case 'model.answered':
-        answers.end(event.consult === undefined ? event.text : null);
+        answers.end(event.planner_query === undefined ? event.text : null);
         break;
       case 'model.failed':
         answers.end(null);
@@ -101,7 +101,7 @@ export function openTranscript(
         line('cyan', words.edited);
         for (const one of event.ignored) line('yellow', `  ${one}`);
         break;
-      case 'run.rested':
+      case 'run.ended':
         // A call that waits for approval is shown to the letter by itself.
         if (session.approvals.open) break;
         calls.clear();

@@ -52,7 +52,7 @@ export const unreadableRow = (name: string, why: string): TopRow => ({
 });
 
 function waitingFor({ asked, session, children, settingsProblem }: SessionDetails, words: LiveWording): string | null {
-  if (asked && !session.run) return `${words.allow} ${asked.tool} ${asked.shows}`;
+  if (asked && !session.run) return `${words.allow} ${asked.tool} ${asked.display}`;
   if (session.question && !session.run) return `? ${session.question.text}`;
   for (const { shown } of children) {
     const found = shown && waitingFor(shown, words);

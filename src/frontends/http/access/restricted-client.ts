@@ -17,60 +17,30 @@ type OutgoingMessage = Parameters<Client['send']>[1];
  * Messages are from its holder. Streams end once `isValid` is false. Every method is decided on here, one by one.
  */
 export function restrictClient(client: Client, user: AccessToken, isValid: () => boolean): Client {
-  const maySee = (name: string): boolean => matchesSession(user.sessions, name);
-  const sessions = (): string[] => client.sessions().filter(maySee);
-  const need = (role: Role, why?: string): void => {
-    if (!includesRole(user.role, role)) throw roleProblem(user, role, why);
-  };
-  const visible = (key: string): string => {
-    const name = client.sessionName(key);
-    if (!sessions().includes(name)) throw new NoSuchSession(key, sessions());
-    return name;
-  };
+  const rights = rightsOf(user, client);
+  const { maySee, existing, creatable, need } = rights;
   /** A method whose first argument is an existing session. */
   const inSession =
     <A extends unknown[], R>(role: Role, method: (key: string, ...rest: A) => R) =>
-    (key: string, ...rest: A): R => {
-      const name = visible(key);
-      need(role);
-      return method(name, ...rest);
-    };
+    (key: string, ...rest: A): R =>
+      method(existing(key, role), ...rest);
   const asAdmin =
     <A extends unknown[], R>(method: (...args: A) => R) =>
     (...args: A): R => {
       need('admin');
       return method(...args);
     };
-  /** The name of a session that may be created, under the names that the token may see. */
-  const creatable = (key: string): string => {
-    const name = client.sessionName(key);
-    if (!maySee(name)) throw new NoSuchSession(key, sessions());
-    need('send');
-    return name;
-  };
-  const outgoing = async <M extends OutgoingMessage>(key: string, message: M, mustExist?: boolean): Promise<M> => {
-    const name = mustExist ? visible(key) : creatable(key);
-    need('send');
-    if (message.from !== undefined && message.from !== user.name) throw senderProblem(user, message.from);
-    if (!includesRole(user.role, 'approve')) {
-      const answered = await findAnsweredCall(client, name, message);
-      if (answered === 'words') throw roleProblem(user, 'approve', 'words that could answer a call that waits');
-      if (answered) throw roleProblem(user, 'approve', `a message that would answer call ${answered.id}, which waits`);
-    }
-    return { ...message, from: user.name };
-  };
-  const ofVisible = <T extends { session: string }>(all: T[]): T[] => all.filter(({ session }) => maySee(session));
 
   return {
     paths: client.paths,
-    sessions,
+    sessions: rights.sessions,
     newestSessions: (most) => client.newestSessions(client.sessions().length).filter(maySee).slice(0, most),
     folder: inSession('read', client.folder),
     sessionName: client.sessionName,
     send: async (key, message, options = {}) =>
-      client.send(key, await outgoing(key, message, options.mustExist), options),
+      client.send(key, await rights.outgoing(key, message, options.mustExist), options),
     sendOnce: async (key, message, options = {}) =>
-      client.sendOnce(key, await outgoing(key, message, options.mustExist), options),
+      client.sendOnce(key, await rights.outgoing(key, message, options.mustExist), options),
     upload: async (key, name, pieces) => client.upload(creatable(key), name, pieces),
     sentMessages: inSession('read', client.sentMessages),
     waitForReply: inSession('read', client.waitForReply),
@@ -89,7 +59,7 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
     withChildren: inSession('read', client.withChildren),
     approvalRequest: inSession('approve', client.approvalRequest),
     approvalRequests: inSession('read', client.approvalRequests),
-    allApprovalRequests: async () => ofVisible(await client.allApprovalRequests()),
+    allApprovalRequests: async () => (await client.allApprovalRequests()).filter(({ session }) => maySee(session)),
     savePlan: inSession('send', client.savePlan),
     rebuild: inSession('admin', client.rebuild),
     archive: inSession('admin', client.archive),
@@ -101,7 +71,7 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
     settingsFault: client.settingsFault,
     settings: async (key) => {
       need('admin');
-      return client.settings(key === undefined ? undefined : visible(key));
+      return client.settings(key === undefined ? undefined : existing(key, 'admin'));
     },
     accessToken: asAdmin(client.accessToken),
     status: asAdmin(client.status),
@@ -109,6 +79,52 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
     stop: asAdmin(client.stop),
     takeover: asAdmin(client.takeover),
   };
+}
+
+/** What a token allows. Each of these throws where the token does not allow it, or returns what to go on with. */
+type Rights = {
+  maySee(name: string): boolean;
+  sessions(): string[];
+  need(role: Role, why?: string): void;
+  /** The name of a session that exists, for what needs this role. */
+  existing(key: string, role: Role): string;
+  /** The name of a session that may be created, under the names that the token may see. */
+  creatable(key: string): string;
+  /** The message as it may be sent: from the holder, and no answer to a call without the role for it. */
+  outgoing<M extends OutgoingMessage>(key: string, message: M, mustExist?: boolean): Promise<M>;
+};
+
+function rightsOf(user: AccessToken, client: Client): Rights {
+  const rights: Rights = {
+    maySee: (name) => matchesSession(user.sessions, name),
+    sessions: () => client.sessions().filter(rights.maySee),
+    need(role, why) {
+      if (!includesRole(user.role, role)) throw roleProblem(user, role, why);
+    },
+    existing(key, role) {
+      const name = client.sessionName(key);
+      if (!rights.sessions().includes(name)) throw new NoSuchSession(key, rights.sessions());
+      rights.need(role);
+      return name;
+    },
+    creatable(key) {
+      const name = client.sessionName(key);
+      if (!rights.maySee(name)) throw new NoSuchSession(key, rights.sessions());
+      rights.need('send');
+      return name;
+    },
+    async outgoing(key, message, mustExist) {
+      const name = mustExist ? rights.existing(key, 'send') : rights.creatable(key);
+      if (message.from !== undefined && message.from !== user.name) throw senderProblem(user, message.from);
+      if (!includesRole(user.role, 'approve')) {
+        const answered = await findAnsweredCall(client, name, message);
+        if (answered === 'words') rights.need('approve', 'words that could answer a call that waits');
+        else if (answered) rights.need('approve', `a message that would answer call ${answered.id}, which waits`);
+      }
+      return { ...message, from: user.name };
+    },
+  };
+  return rights;
 }
 
 /** A token that was removed ends the streams that are open with it. */

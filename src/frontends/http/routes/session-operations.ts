@@ -19,7 +19,7 @@ const WaitingCall = z.object({
   session: z.string().describe('The session that asks: this one or one of its child sessions.'),
   id: z.int().min(1).describe('Number of the call, for POST …/approvals/{number}.'),
   tool: z.string(),
-  shows: z.string().describe('The call in readable form.'),
+  display: z.string().describe('The call in readable form.'),
   why: z.string(),
   always: z.string().nullable().describe('The rule that the decision "always" adds.'),
   expires_at: z.string(),

@@ -24,7 +24,7 @@ export type SessionView = {
   plan_problem: string | null;
   settings_problem: string | null;
   run: { since: string; spent: Usage; limits: { iterations: number } } | null;
-  rest: { status: string; reason: string; text: string; spent: Usage } | null;
+  run_end: { status: string; reason: string; text: string; spent: Usage } | null;
   question: UserQuestion | null;
   inbox: number;
 };
@@ -34,7 +34,7 @@ export type WaitingCall = {
   session: string;
   id: number;
   tool: string;
-  shows: string;
+  display: string;
   why: string;
   always: string | null;
   expires_at: string;

@@ -49,93 +49,97 @@ export type Transcript = {
 /** The events are kept as well, since a later daemon may declare the last of them void. */
 export function createTranscript(): Transcript {
   let events: LogEvent[] = [];
-  let items: TranscriptItem[] = [];
-  let places = new Map<string, number>();
-  let lastAnswer = '';
-
-  const add = (event: LogEvent, body: ItemBody) => {
-    if (body.kind === 'call') places.set(body.call, items.length);
-    items.push({ ...body, seq: event.seq, at: event.at });
-  };
-  const change = (call: string, changes: Partial<CallItem>) => {
-    const place = places.get(call);
-    const item = place === undefined ? undefined : items[place];
-    if (place !== undefined && item?.kind === 'call') items[place] = { ...item, ...changes };
-    return item !== undefined;
-  };
-
-  const read = (event: LogEvent): void => {
-    switch (event.type) {
-      case 'message.received': {
-        const { from, command, attachments: files = [] } = event;
-        const text = [command && `/${command}`, storedText(event.body)].filter(Boolean).join(' ');
-        add(event, { kind: 'message', from, text, files });
-        return;
-      }
-      case 'model.answered':
-        transcript.live = '';
-        if (event.consult !== undefined || event.text.trim() === '') return;
-        lastAnswer = event.text.trim();
-        add(event, { kind: 'answer', text: event.text });
-        return;
-      case 'tool.started':
-      case 'approval.asked': {
-        const { call, name, args } = event;
-        if (!change(call, { state: 'running' }))
-          add(event, { kind: 'call', call, name, args, state: 'running', output: '', ms: undefined });
-        return;
-      }
-      case 'tool.finished':
-        change(event.call, { state: event.ok ? 'ok' : 'failed', output: storedText(event.output), ms: event.ms });
-        return;
-      case 'tool.interrupted':
-        change(event.call, {
-          state: 'interrupted',
-          output: [event.why, event.output && storedText(event.output)].filter(Boolean).join('\n'),
-        });
-        return;
-      case 'approval.answered':
-        if (event.decision === 'deny') change(event.call, { state: 'denied', output: event.why });
-        add(event, note(`approval.${event.decision}`, event.why));
-        return;
-      case 'reply.committed': {
-        const { status, text, attachments: files } = event.reply;
-        if (status === 'joined') return;
-        add(event, { kind: 'reply', status, text: text.trim() === lastAnswer ? '' : text, files });
-        return;
-      }
-      default: {
-        const told = noteOf(event);
-        if (told) add(event, told);
-      }
-    }
-  };
-
-  const refold = (kept: LogEvent[]) => {
-    [events, items, places, lastAnswer] = [kept, [], new Map(), ''];
-    for (const event of kept) read(event);
-    transcript.items = items;
-    transcript.last = kept.at(-1)?.seq ?? 0;
-  };
+  let entries = newEntries();
 
   const transcript: Transcript = {
-    ...{ items, live: '', last: 0, isCut: false },
+    ...{ items: entries.items, live: '', last: 0, isCut: false },
     take({ id, event, data }) {
       if (event === 'live') {
         const { from, text } = data as { from: number; text: string };
         transcript.live = transcript.live.slice(0, from) + text;
       } else if (event === 'void') {
         const { from } = data as { from: number };
-        refold(events.filter(({ seq }) => seq < from));
+        events = events.filter(({ seq }) => seq < from);
+        entries = newEntries();
+        for (const kept of events) addEvent(entries, kept);
+        transcript.items = entries.items;
+        transcript.live = '';
+        transcript.last = events.at(-1)?.seq ?? 0;
       } else if (event === 'removed') transcript.isCut = true;
       else if (id !== undefined && id > transcript.last) {
-        events.push(data as LogEvent);
+        const added = data as LogEvent;
+        events.push(added);
         transcript.last = id;
-        read(data as LogEvent);
+        if (added.type === 'model.answered') transcript.live = '';
+        addEvent(entries, added);
       }
     },
   };
   return transcript;
+}
+
+/** What a list of events comes to. `calls` has the place of each tool call in `items`. */
+type Entries = { items: TranscriptItem[]; calls: Map<string, number>; lastAnswer: string };
+
+const newEntries = (): Entries => ({ items: [], calls: new Map(), lastAnswer: '' });
+
+function addEvent(entries: Entries, event: LogEvent): void {
+  const add = (body: ItemBody) => entries.items.push({ ...body, seq: event.seq, at: event.at });
+  switch (event.type) {
+    case 'message.received': {
+      const { from, command, attachments: files = [] } = event;
+      const text = [command && `/${command}`, storedText(event.body)].filter(Boolean).join(' ');
+      add({ kind: 'message', from, text, files });
+      return;
+    }
+    case 'model.answered':
+      if (event.planner_query !== undefined || event.text.trim() === '') return;
+      entries.lastAnswer = event.text.trim();
+      add({ kind: 'answer', text: event.text });
+      return;
+    case 'tool.started':
+    case 'approval.asked': {
+      const { call, name, args } = event;
+      if (changeCall(entries, call, { state: 'running' })) return;
+      entries.calls.set(call, entries.items.length);
+      add({ kind: 'call', call, name, args, state: 'running', output: '', ms: undefined });
+      return;
+    }
+    case 'tool.finished':
+    case 'tool.interrupted':
+      changeCall(entries, event.call, outcomeOf(event));
+      return;
+    case 'approval.answered':
+      if (event.decision === 'deny') changeCall(entries, event.call, { state: 'denied', output: event.why });
+      add(note(`approval.${event.decision}`, event.why));
+      return;
+    case 'reply.committed': {
+      const { status, text, attachments: files } = event.reply;
+      if (status === 'joined') return;
+      add({ kind: 'reply', status, text: text.trim() === entries.lastAnswer ? '' : text, files });
+      return;
+    }
+    default: {
+      const fact = noteOf(event);
+      if (fact) add(fact);
+    }
+  }
+}
+
+/** Changes the entry of a call; false if the call has none. */
+function changeCall({ items, calls }: Entries, call: string, changes: Partial<CallItem>): boolean {
+  const place = calls.get(call);
+  const item = place === undefined ? undefined : items[place];
+  if (place === undefined || item?.kind !== 'call') return false;
+  items[place] = { ...item, ...changes };
+  return true;
+}
+
+function outcomeOf(event: Extract<LogEvent, { type: 'tool.finished' | 'tool.interrupted' }>): Partial<CallItem> {
+  if (event.type === 'tool.finished')
+    return { state: event.ok ? 'ok' : 'failed', output: storedText(event.output), ms: event.ms };
+  const output = [event.why, event.output && storedText(event.output)].filter(Boolean).join('\n');
+  return { state: 'interrupted', output };
 }
 
 const note = (name: NoteName, text = '', step?: string): NoteItem => ({ kind: 'note', note: name, text, step });

@@ -43,7 +43,7 @@ function Approval(call: WaitingCall) {
       <p>
         <code>{call.tool}</code> {call.why}
       </p>
-      <pre {...FOCUSABLE}>{call.shows}</pre>
+      <pre {...FOCUSABLE}>{call.display}</pre>
       {call.problem !== null && <Notice isProblem>{call.problem}</Notice>}
       <div class="row">
         <Button kind="main" disabled={isSent.value} onClick={() => answer('allow')}>

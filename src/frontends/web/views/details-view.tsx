@@ -44,8 +44,8 @@ const ofSession = (session: string | undefined): string =>
 function UsageTables({ session }: { session: string | undefined }) {
   const { usage, noCalls, usageColumns, periods, notCounted, removedEvents } = words.value;
   const path = `/api/usage${ofSession(session)}`;
-  const { run, rest } = openSession.value?.view ?? {};
-  const spent = (run?.spent ?? rest?.spent)?.tokens;
+  const { run, run_end: runEnd } = openSession.value?.view ?? {};
+  const spent = (run?.spent ?? runEnd?.spent)?.tokens;
   const { value, problem } = useAnswer<Usage>((signal) => requestJson(path, { signal }), [path, spent]);
   const called = value?.sessions.filter(({ calls }) => calls > 0).sort((a, b) => b.tokens - a.tokens) ?? [];
   return (

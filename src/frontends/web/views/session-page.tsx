@@ -43,8 +43,8 @@ export function SessionPage({ name }: { name: string }) {
 
 function RunState(view: SessionView) {
   const { standings, stepOf, calls, tokens, waitingMessages } = words.value;
-  const { standing, plan, run, rest, inbox } = view;
-  const spent = run?.spent ?? rest?.spent;
+  const { standing, plan, run, run_end: runEnd, inbox } = view;
+  const spent = run?.spent ?? runEnd?.spent;
   const ended = plan?.steps.filter(({ status }) => status === 'completed' || status === 'skipped').length ?? 0;
   return (
     <div class="row run-state">

@@ -4,24 +4,24 @@ import { dirname, join, normalize } from 'node:path';
 
 /** What events mean, and how that is written down. */
 const FROM = ['src/core/reducers/reduce-event.ts', 'src/core/session/snapshot.ts'];
-export const FOLD_VERSION_FILE = 'src/core/session/fold-version.ts';
+export const REDUCER_VERSION_FILE = 'src/core/session/reducer-version.ts';
 
-/** The version of the fold: a hash of every file the meaning of a record depends on, so that nobody has to remember to raise it. */
-export function foldVersion(): string {
+/** The version of the reducers: a hash of every file the meaning of an event log depends on, so that nobody has to raise it. */
+export function reducerVersion(): string {
   const hash = createHash('sha256');
   const files = FROM.reduce((found, file) => sourcesOf(file, found), new Set<string>());
   for (const file of [...files].sort()) hash.update(`${file}\n${readFileSync(file, 'utf8')}\n`);
   const version = hash.digest('hex').slice(0, 16);
   return [
-    '// Written by `npm run docs`: changes with any file the fold is made of. A snapshot of another version is not believed.',
-    `export const FOLD_VERSION = '${version}';`,
+    '// Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.',
+    `export const REDUCER_VERSION = '${version}';`,
     '',
   ].join('\n');
 }
 
 /** A file and all it imports of ours, but for the version itself. */
 function sourcesOf(file: string, found: Set<string>): Set<string> {
-  if (found.has(file) || file === FOLD_VERSION_FILE) return found;
+  if (found.has(file) || file === REDUCER_VERSION_FILE) return found;
   found.add(file);
   const imports = readFileSync(file, 'utf8').matchAll(/^\s*(?:import|export)\s[^'"]*?from\s+'(\.[^']+)'/gm);
   for (const [, path = ''] of imports) sourcesOf(normalize(join(dirname(file), path)), found);

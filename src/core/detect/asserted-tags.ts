@@ -1,31 +1,31 @@
+import { type BracketTag, isLinkOrIndex, isPlainTag, readTags } from '../text/bracket-tags.ts';
 import { unquotedLines } from '../text/prose.ts';
 
-/** A bracketed tag as its author wrote it: `[Done]`, `【完成】`, `［结束］`. */
-export interface BracketTag {
-  /** The text between the brackets, trimmed, lower-cased, with inner space collapsed. */
-  readonly inside: string;
-  /** The text of the line before and after it, as far as it can affect the tag. */
-  readonly before: string;
-  readonly after: string;
-  readonly raw: string;
-}
-
-const BRACKETS = /\[([^[\]【】［］]{1,60})\]|【([^[\]【】［］]{1,60})】|［([^[\]【】［］]{1,60})］/g;
 /** Markdown's escape for a bracket that is not a link. */
 const ESCAPED = /\\([[\]])/g;
-/** The distance at which words can still affect a tag, in characters. */
-export const TAG_CONTEXT = 200;
+/** Longer text in brackets is not a marker. */
+const MAX_MARKER_LENGTH = 60;
 /**
- * A line that declares a step, up to and including its tag: a bullet, a number and emphasis may come first. The gaps
- * are bounded so that a line of spaces takes no time.
+ * What may come before the tag that declares a step: a bullet, a number, a check box, emphasis. The gaps are bounded so
+ * that a line of spaces takes no time.
  */
-export const STEP_DECLARATION =
-  /^\s{0,40}(?:(?:[-*+•]|\d{1,4}[.)、])\s{0,9}(?:\[[ xX]\]\s{0,9})?)?(\*\*|__)?\s?[[【［]\s{0,9}(?:step|步骤|步驟|ステップ|paso|schritt|étape)\s{0,9}#?\d{0,4}(?:\s?\/\s?\d{1,4})?\s{0,9}[\]】］]/iu;
+const BEFORE_DECLARATION = /^\s{0,40}(?:(?:[-*+•]|\d{1,4}[.)、])\s{0,9}(?:\[[ xX]\]\s{0,9})?)?(\*\*|__)?\s?$/u;
+const STEP_DECLARATION = /^(?:step|步骤|步驟|ステップ|paso|schritt|étape)\s{0,9}#?\d{0,4}(?:\s?\/\s?\d{1,4})?$/iu;
+const CHECK_BOX = /^[xX]?$/;
+
+/** The tag of a line that declares a step, and the emphasis that was opened before it; undefined if it has none. */
+export function stepDeclarationOf(line: string): { tag: BracketTag; emphasis: string } | undefined {
+  if (!/^.{0,80}[[【［]/u.test(line)) return undefined;
+  const tag = readTags(line).find(({ inside }) => !CHECK_BOX.test(inside));
+  if (tag?.closedAt === undefined || !STEP_DECLARATION.test(tag.inside)) return undefined;
+  const start = BEFORE_DECLARATION.exec(tag.before);
+  return start ? { tag, emphasis: start[1] ?? '' } : undefined;
+}
 
 /** The lines in which a tag counts: no code, no quotation, no program output, no step declaration. */
 export function linesWithTags(text: string): string[] {
   if (!/[[【［]/.test(text)) return [];
-  return withoutTranscript(unquotedLines(text.replace(ESCAPED, '$1'))).filter((line) => !STEP_DECLARATION.test(line));
+  return withoutTranscript(unquotedLines(text.replace(ESCAPED, '$1'))).filter((line) => !stepDeclarationOf(line));
 }
 
 /** Pasted program output: below a prompt or a heading that says so, up to the next empty line. */
@@ -38,23 +38,9 @@ function withoutTranscript(lines: readonly string[]): string[] {
   });
 }
 
-/** The tags in these lines, without link labels and array indices. */
-export function findTags(lines: readonly string[]): BracketTag[] {
-  return lines.flatMap((line) =>
-    [...line.matchAll(BRACKETS)].flatMap((found) => {
-      const end = found.index + found[0].length;
-      const before = line.slice(Math.max(0, found.index - TAG_CONTEXT), found.index);
-      const after = line.slice(end, end + TAG_CONTEXT);
-      if (found[0].startsWith('[') && isLinkOrIndex(before, after)) return [];
-      const inside = (found[1] ?? found[2] ?? found[3] ?? '').trim().toLowerCase().replace(/\s+/g, ' ');
-      return [{ inside, before, after, raw: found[0] }];
-    }),
-  );
-}
-
-/** Whether the brackets between these texts are a link label or an array index. */
-export const isLinkOrIndex = (before: string, after: string): boolean =>
-  /^[([]|^:\s*(?:https?:|<|\/)/.test(after) || /[A-Za-z0-9_$\]]$/.test(before);
+/** The tags in these lines that may be markers: short, and neither link labels nor array indices. */
+export const findTags = (lines: readonly string[]): BracketTag[] =>
+  lines.flatMap((line) => readTags(line).filter((tag) => isPlainTag(tag, MAX_MARKER_LENGTH) && !isLinkOrIndex(tag)));
 
 /** Where the clause of a marker starts: a negation in an earlier clause does not reach it. */
 const CLAUSE_START = /[.!?;:,…，。！？；：、—–]/;
