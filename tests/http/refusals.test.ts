@@ -28,6 +28,7 @@ test('what is refused says so in problem JSON, with what was wanted, what came a
     [403, 'POST', message, { body: text, headers: { 'sec-fetch-site': 'same-site', 'sec-fetch-mode': 'navigate' } }],
     [405, 'DELETE', '/api/sessions/demo'],
     [405, 'POST', '/api/sessions'],
+    [405, 'PUT', '/api/sessions/demo/plan/history', { headers: { 'content-type': undefined } }],
     [415, 'POST', message, { body: text, headers: { 'content-type': 'text/plain' } }],
     [415, 'POST', message, { body: text, headers: { 'content-type': undefined } }],
     [415, 'POST', '/api/sessions/demo/pause', { headers: { 'content-type': undefined } }],
@@ -89,6 +90,8 @@ test('openapi.json describes every operation and is not behind the token; a port
     Object.keys(methods).map((method) => `${method} ${path}`),
   );
   expect(described.sort()).toEqual(OPERATIONS.map(({ method, path }) => `${method} ${path}`).sort());
+  // The bounds that a message is held to are in its schema.
+  expect(/"steps":\{[^{}]*"maximum":1000,/.test(JSON.stringify(json))).toBe(true);
   const taken = await place.ctl(['serve', '--port', new URL(url).port]);
   expect(taken).toMatchObject({ code: 1, out: '' });
   expect(taken.err).toContain('is in use by another process');

@@ -63,8 +63,17 @@ const LIMIT_MAXIMA: { readonly [K in keyof Required<Limits>]: number } = {
 
 const maximumByKey = new Map(Object.entries(LIMIT_MAXIMA));
 
+const withMaximum = (field: z.ZodType, maximum: number | undefined) => field.meta({ ...field.meta(), maximum });
+
+/** The same fields, whose JSON schemas name the bounds. */
+const BoundedLimits: typeof Limits = Limits.safeExtend(
+  Object.fromEntries(
+    Object.entries(Limits.shape).map(([key, field]) => [key, withMaximum(field, maximumByKey.get(key))]),
+  ) as typeof Limits.shape,
+);
+
 /** Limits as people write them. Logged limits are taken as they are, and held to the same bounds when they are used. */
-export const LimitsInput = Limits.superRefine((limits, context) => {
+export const LimitsInput = BoundedLimits.superRefine((limits, context) => {
   for (const [key, value] of Object.entries(limits)) {
     const most = maximumByKey.get(key) ?? Number.POSITIVE_INFINITY;
     if (typeof value === 'number' && value > most)

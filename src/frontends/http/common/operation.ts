@@ -26,7 +26,7 @@ export type HttpServices = {
 };
 
 /** What an operation answers with one status. */
-export type AnswerSpec = { describe: string; schema: z.ZodType; type?: string };
+export type AnswerSpec = { describe: string; schema: z.ZodType } | { describe: string; type: string };
 
 type Inputs = { params: z.ZodObject; query: z.ZodObject; headers: z.ZodObject; body: z.ZodType };
 

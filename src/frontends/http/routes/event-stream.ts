@@ -18,7 +18,7 @@ export const STREAM_OPERATION: HttpOperation = defineOperation({
   summary: 'The event log of a session as server-sent events, from a given event on',
   query: z.strictObject({ after: Place.describe('Sends the events after this seq; 0 is the beginning.') }),
   headers: z.object({ 'last-event-id': Place.describe('Like "after", and takes precedence over it.') }),
-  answers: { 200: { describe: 'Server-sent events.', schema: z.string(), type: 'text/event-stream' } },
+  answers: { 200: { describe: 'Server-sent events.', type: 'text/event-stream' } },
   problems: [404],
   run({ client, params, query, headers, services: { complain }, signal }) {
     // A session that is not there is a problem now, and not in the stream.

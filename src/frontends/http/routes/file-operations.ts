@@ -36,7 +36,7 @@ export const FILE_OPERATIONS: readonly HttpOperation[] = [
     ...{ method: 'get', path: '/api/sessions/{session}/files/{path}', id: 'getFile' },
     summary: 'A file of work/',
     params: InSession.extend({ path: WorkPath.describe('Relative to work/.') }),
-    answers: { 200: { describe: 'Its bytes.', schema: z.string(), type: 'application/octet-stream' } },
+    answers: { 200: { describe: 'Its bytes.', type: 'application/octet-stream' } },
     problems: [404],
     async run({ client, params }) {
       const file = await client.openFile(params.session, params.path);

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { approvalMessage } from '../../../client/actions/messaging.ts';
 import type { Client } from '../../../client/index.ts';
 import { ApprovalDecision } from '../../../protocol/session/approval.ts';
-import { MessageFile, MessageOptions } from '../../../protocol/session/message.ts';
+import { MessageFile } from '../../../protocol/session/message.ts';
 import { Reply } from '../../../protocol/session/reply.ts';
 import { defineOperation, type HttpOperation, jsonAnswer } from '../common/operation.ts';
 import { FileName, IdempotencyKey, InSession, wholeNumber } from '../common/path-schemas.ts';
@@ -27,13 +27,13 @@ const MessageBody = z.strictObject({
     .optional(),
   from: z.string().min(1).max(200).optional().describe('The sender; shown to the model and recorded in the event log.'),
   attachments: MessageFile.shape.attachments.describe('Files of POST …/uploads: the `attachment` of each.'),
-  options: MessageOptions.optional(),
+  options: MessageFile.shape.options,
 });
 
 const ContinueBody = z
   .strictObject({
     note: Text.optional().describe('A note for the model, or the id of a shelved plan.'),
-    options: MessageOptions.optional(),
+    options: MessageFile.shape.options,
   })
   .optional();
 

@@ -51,7 +51,7 @@ const Revision = wholeNumber(1, 9_999_999_999);
 const MAX_VERSIONS = 500;
 
 /** The answer of a save has the revision that it was merged with, and the name of the save after it. */
-const PLAN_TAG = /^"(.+)\.(\d{1,15})(?:\.([0-9a-f]{16}))?"$/;
+const PLAN_TAG = /^"([^"]+)\.([0-9]{1,15})(?:\.([0-9a-f]{16}))?"$/;
 const planTag = ({ id, revision }: Pick<Plan, 'id' | 'revision'>, save?: string): string =>
   `"${[id, revision, ...(save === undefined ? [] : [save])].join('.')}"`;
 

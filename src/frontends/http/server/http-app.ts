@@ -1,4 +1,4 @@
-import { type Context, Hono } from 'hono';
+import { type Context, Hono, type MiddlewareHandler } from 'hono';
 import type { Client } from '../../../client/index.ts';
 import { packageVersion } from '../../command-line.ts';
 import { type Access, checkContentType, checkSource, checkToken } from '../access/request-checks.ts';
@@ -48,7 +48,9 @@ export function createHttpApp(
     await next();
     c.header('x-content-type-options', 'nosniff');
   });
-  app.use(checkSource, checkToken(access, services), checkContentType);
+  app.use(checkSource, checkToken(access, services));
+  for (const path of new Set(OPERATIONS.map((one) => one.path))) app.use(honoPath(path), checkMethod(path));
+  app.use(checkContentType);
   addPageRoutes(app, access.page);
   app.get('/healthz', () => jsonAnswer({ status: 'ok' }));
   app.get('/readyz', () => readiness(services.workspace));
@@ -59,8 +61,6 @@ export function createHttpApp(
     return new Response(null);
   });
   for (const one of OPERATIONS) app.on(one.method, honoPath(one.path), (c) => one.run(c, servicesOf(c)));
-  for (const path of new Set(OPERATIONS.map((one) => one.path)))
-    app.all(honoPath(path), ({ req }) => refuse(req, path));
   for (const one of protocols) one.addRoutes(app, servicesOf);
   return app;
 }
@@ -75,10 +75,15 @@ function readiness(client: Client): Response {
   throw new HttpProblem(503, { wanted: 'a running daemon', came: 'none is running', todo });
 }
 
-function refuse({ method }: { method: string }, path: string): never {
-  const allow = OPERATIONS.filter((one) => one.path === path).map((one) => one.method.toUpperCase());
-  const wanted = allow.join(', ');
-  throw new HttpProblem(405, { wanted, came: method, todo: 'See GET /openapi.json.' }, { allow: wanted });
+/** Refuses the methods that no operation has at this path. */
+function checkMethod(path: string): MiddlewareHandler {
+  const methods = OPERATIONS.filter((one) => one.path === path).map((one) => one.method.toUpperCase());
+  const wanted = methods.join(', ');
+  return async ({ req: { method } }, next) => {
+    const isThere = methods.includes(method) || (method === 'HEAD' && methods.includes('GET'));
+    if (isThere) return next();
+    throw new HttpProblem(405, { wanted, came: method, todo: 'See GET /openapi.json.' }, { allow: wanted });
+  };
 }
 
 const noSocket = (): HttpProblem =>

@@ -62,9 +62,9 @@ const requestBody = (body: z.ZodType): object => ({
   content: { 'application/json': { schema: schemaOf(body) } },
 });
 
-const answerObject = ({ describe, schema, type = 'application/json' }: AnswerSpec): object => ({
-  description: describe,
-  content: { [type]: { schema: schemaOf(schema) } },
+const answerObject = (answer: AnswerSpec): object => ({
+  description: answer.describe,
+  content: 'schema' in answer ? { 'application/json': { schema: schemaOf(answer.schema) } } : { [answer.type]: {} },
 });
 
 const PROBLEM = {
