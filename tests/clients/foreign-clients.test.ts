@@ -2,68 +2,15 @@
  * Clients of others against the built server: `npm run test:clients`. Nothing is installed here; docs/testing.md says how to. A client
  * that is not there skips its test, with the reason.
  */
-import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
-import { expect, onTestFinished, type TestContext, test } from 'vitest';
+import { dirname, join } from 'node:path';
+import { expect, onTestFinished } from 'vitest';
 import { type Serving, serveWorkspace } from '../http/serving.ts';
 import { openAiDesk } from '../openai/openai-desk.ts';
 import { desk } from '../support/agentctl.ts';
-
-const foreign = test.skipIf(process.env['AGENTD_TEST_CLIENTS'] !== '1');
-/** A Python that has the packages, and a folder with `node_modules`. */
-const PYTHON = process.env['AGENTD_TEST_PYTHON'] ?? 'python3';
-const NPM = process.env['AGENTD_TEST_NPM'] ?? '';
-const LIMIT_MS = 120_000;
-
-type Ran = { code: number | null; out: string; err: string };
-
-/** Runs a program to its end; a program that is not there ends with 127. */
-function run(program: string, words: string[], env: NodeJS.ProcessEnv = {}): Promise<Ran> {
-  return new Promise((done) => {
-    const child = spawn(program, words, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
-    onTestFinished(() => void child.kill('SIGKILL'));
-    let [out, err] = ['', ''];
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      out += text;
-    });
-    child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      err += text;
-    });
-    child.once('error', ({ message }) => done({ code: 127, out, err: message }));
-    child.once('close', (code) => done({ code, out, err }));
-  });
-}
-
-/** A test that was skipped is easily taken for one that passed, so it is said aloud. */
-function skip(context: TestContext, why: string): never {
-  console.warn(`SKIPPED: ${why} (docs/testing.md)`);
-  return context.skip(why);
-}
-
-/** Skips without this package of Python; says which version was tried. */
-async function needPython(context: TestContext, name: string): Promise<void> {
-  const asked = `import importlib.metadata as m; print(m.version(${JSON.stringify(name)}))`;
-  const { code, out } = await run(PYTHON, ['-c', asked]);
-  if (code !== 0) skip(context, `no package ${name} in ${PYTHON}: set AGENTD_TEST_PYTHON`);
-  console.log(`${name} ${out.trim()}`);
-}
-
-/** The entry file of a package in AGENTD_TEST_NPM, and how it is run by the Node.js that is installed beside it. */
-function needNpm(context: TestContext, file: string): (words: string[]) => Promise<Ran> {
-  const path = join(NPM, 'node_modules', file);
-  if (NPM === '' || !existsSync(path)) skip(context, `no ${file}: set AGENTD_TEST_NPM`);
-  const own = join(NPM, 'node_modules', 'node', 'bin', 'node');
-  const node = existsSync(own) ? own : process.execPath;
-  // They keep files of their own at home.
-  const home = mkdtempSync(join(tmpdir(), 'agentd-client-'));
-  onTestFinished(() => rmSync(home, { recursive: true, force: true }));
-  const env = { PATH: `${dirname(node)}${delimiter}${process.env['PATH']}`, HOME: home };
-  return (words) => run(node, [path, ...words], env);
-}
+import { foreign, LIMIT_MS, needNpm, needPython, PYTHON, run } from './foreign-programs.ts';
 
 const PYTHON_SDK = `
 import json, sys, openai
@@ -204,4 +151,45 @@ foreign(
     expect(contents[0].text).toContain('Say hello');
   },
   LIMIT_MS,
+);
+
+/** Statuses that also refuse a request which the schema forbids. */
+const REFUSALS = `[checks.negative_data_rejection]
+expected-statuses = [${[400, 401, 403, 404, 405, 409, 412, 413, 415, 422, 431].map((status) => `"${status}"`).join(', ')}]
+`;
+/** Their inputs have rules that a schema cannot state: two revisions in order, an ETag of the plan in the body. */
+const ORDERED = ['savePlan', 'getPlanDiff'];
+
+foreign(
+  'a property-based client finds no answer that openapi.json does not describe',
+  async (context) => {
+    await needPython(context, 'schemathesis');
+    const place = desk();
+    const { url, token } = await serveWorkspace(place);
+    await place.serve('--model', 'runbook');
+    await place.ctl(['send', 'demo', '1. Say hello: `echo hello`', '--wait']);
+    const config = join(dirname(place.root), 'schemathesis.toml');
+    writeFileSync(config, REFUSALS);
+    const check = async (...words: string[]) => {
+      const { code, out, err } = await run(PYTHON, [
+        ...['-m', 'schemathesis.cli', '--config-file', config, 'run', `${url}/openapi.json`],
+        ...['-H', `Authorization: Bearer ${token}`, '--phases', 'coverage,fuzzing', '--seed', '1', '--no-color'],
+        ...[
+          '-n',
+          process.env['AGENTD_TEST_EXAMPLES'] ?? '20',
+          '--request-timeout',
+          '60',
+          '--warnings',
+          'off',
+          ...words,
+        ],
+      ]);
+      expect(code, out + err).toBe(0);
+    };
+    const named = (flag: string, names: string[]) => names.flatMap((name) => [flag, name]);
+    // A stream has no end.
+    await check(...named('--exclude-operation-id', [...ORDERED, 'streamEvents']));
+    await check(...named('--include-operation-id', ORDERED), '--exclude-checks', 'positive_data_acceptance');
+  },
+  10 * LIMIT_MS,
 );

@@ -46,6 +46,7 @@ test('what is refused says so in problem JSON, with what was wanted, what came a
     [404, 'GET', '/nothing'],
     [404, 'GET', '/api/sessions/nobody'],
     [404, 'GET', '/api/sessions/nobody/events'],
+    [431, 'GET', `/api/sessions?${'x'.repeat(20_000)}`],
     [404, 'POST', '/api/sessions/nobody/pause'],
     [404, 'GET', '/api/sessions/nobody/replies/x.msg.json'],
     [404, 'PUT', '/api/sessions/demo/plan', { body: { steps: [] } }],

@@ -34,7 +34,7 @@ test('a message becomes a reply, a plan that can be edited, and an explanation; 
   expect((await ask('GET', '/api/sessions/demo')).json).toMatchObject({ name: 'demo', plan: { status: 'completed' } });
   const why = await ask('GET', '/api/sessions/demo/why?step=1');
   expect(JSON.parse(why.text)).toMatchObject([{ id: 'step_1', closed: { by: 'marker' } }]);
-  expect((await ask('GET', '/api/sessions/demo/why?step=9')).status).toBe(422);
+  expect((await ask('GET', '/api/sessions/demo/why?step=9')).status).toBe(404);
   expect((await ask('GET', '/api/sessions/demo/approvals')).text).toBe('[]\n');
   for (const command of ['pause', 'stop', 'cancel', 'undo', 'continue']) {
     const told = await ask('POST', `/api/sessions/demo/${command}`);

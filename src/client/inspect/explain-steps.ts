@@ -1,11 +1,11 @@
 import { getOwn } from '../../base/dictionary.ts';
 import { mapGet } from '../../base/persistent-collections.ts';
-import { UserError } from '../../base/user-error.ts';
 import { findStep, runningStep } from '../../core/plan/plan-steps.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { Actor, Event, EventOf } from '../../protocol/session/event.ts';
 import type { CompletedBy, Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/run-end.ts';
+import { NotInPlan } from '../sessions/client-errors.ts';
 import { messageAsTyped, planOrderBehind, type ReplayedEvent, replayEvents } from '../sessions/replay.ts';
 
 /** One event in the history of a step. */
@@ -74,13 +74,13 @@ export function explainSteps(name: string, events: readonly Event[], time: Forma
   return { plan: last, steps };
 }
 
-/** Finds a step by id, number or description. Throws UserError that lists the known ones. */
+/** Finds a step by id, number or description. Throws NotInPlan that lists the known ones. */
 export function findStepExplanation({ plan, steps }: PlanExplanation, name: string): StepExplanation {
   const id = plan ? findStep(plan, name)?.id : undefined;
   const found = steps.find((step) => step.id === id);
   if (found) return found;
   const known = steps.map((step) => `${step.id} "${collapseSpaces(step.description)}"`).join(', ');
-  throw new UserError(`No step ${JSON.stringify(name)}. ${known ? `Known: ${known}.` : 'There is no plan yet.'}`);
+  throw new NotInPlan(`No step ${JSON.stringify(name)}. ${known ? `Known: ${known}.` : 'There is no plan yet.'}`);
 }
 
 /** Quoted text as part of one line. */

@@ -5,6 +5,7 @@ import { describePlanChanges } from '../../core/plan/plan-changes.ts';
 import type { Actor, Event } from '../../protocol/session/event.ts';
 import { type Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/run-end.ts';
+import { NotInPlan } from '../sessions/client-errors.ts';
 import { messageAsTyped, planOrderBehind, type ReplayedEvent, replayEvents } from '../sessions/replay.ts';
 
 /** One change of the plan. */
@@ -165,7 +166,7 @@ export function diffPlanRevisions(history: PlanHistory, from?: number, to?: numb
   const second = to ?? (from === undefined ? last?.to : undefined) ?? plan.revision;
   for (const revision of [first, second]) {
     if (revision <= plan.revision) continue;
-    throw new UserError(`${plan.id} has revisions 1 to ${plan.revision}; there is no revision ${revision}.`);
+    throw new NotInPlan(`${plan.id} has revisions 1 to ${plan.revision}; there is no revision ${revision}.`);
   }
   if (first >= second)
     throw new UserError(`Expected an earlier and a later revision; ${first} is not before ${second}.`);

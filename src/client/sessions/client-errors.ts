@@ -65,6 +65,14 @@ export class NoSuchFile extends NotFound {
   }
 }
 
+/** The plan has no such step or revision. */
+export class NotInPlan extends NotFound {
+  constructor(message: string) {
+    super(message);
+    this.name = 'NotInPlan';
+  }
+}
+
 /** An upload is longer than is allowed. */
 export class FileTooLarge extends UserError {
   constructor(most: number) {

@@ -5,7 +5,7 @@ import type { Client } from '../../client/index.ts';
 import { openPageAccess } from './access/credentials.ts';
 import { openTokenHolders } from './access/request-checks.ts';
 import { createHttpApp, type HttpProtocol } from './server/http-app.ts';
-import { closeServer, HOST, listenOnPort, listenOnSocket } from './server/listen.ts';
+import { answerUnreadable, closeServer, HOST, listenOnPort, listenOnSocket } from './server/listen.ts';
 import { acceptSockets } from './server/socket-upgrades.ts';
 
 export type HttpServer = {
@@ -43,6 +43,7 @@ export async function serveHttp(
   const app = createHttpApp({ workspace: client, closing: closing.signal, complain }, access, protocols);
   const server = createAdaptorServer({ fetch: app.fetch });
   const local = createAdaptorServer({ fetch: (request, env) => app.fetch(request, { ...env, owner: client }) });
+  for (const one of [server, local]) one.on('clientError', answerUnreadable);
   acceptSockets(server, (request, env) => app.fetch(request, env));
   acceptSockets(local, (request, env) => app.fetch(request, { ...env, owner: client }));
   const close = async () => {

@@ -8,6 +8,7 @@ const TITLES = {
   403: 'Not allowed',
   404: 'Not found',
   405: 'Method not allowed',
+  408: 'Too slow',
   409: 'Conflict',
   412: 'Another plan is current',
   413: 'Too large',
@@ -15,6 +16,7 @@ const TITLES = {
   422: 'Not accepted',
   426: 'WebSocket expected',
   429: 'Too many messages wait',
+  431: 'Headers too large',
   500: 'Internal error',
   503: 'Not available',
 } as const;
@@ -47,6 +49,11 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     status: 404,
     wanted: 'an existing file or folder of work/',
     todo: 'GET /api/sessions/{session}/files lists them.',
+  },
+  NotInPlan: {
+    status: 404,
+    wanted: 'a step or revision of the plan',
+    todo: 'GET /api/sessions/{session}/plan has it.',
   },
   FileTooLarge: { status: 413, wanted: 'a smaller file', todo: 'Send a smaller one.' },
   NoSuchApproval: {

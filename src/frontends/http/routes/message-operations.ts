@@ -19,16 +19,30 @@ const Sent = z.object({
 const Pending = z.object({ status: z.literal('pending').describe('No reply yet; ask again.') });
 
 const Text = z.string().regex(/\S/, 'expected some text');
-const MessageBody = z.strictObject({
-  text: Text.optional().describe('Text of the message; the argument of `command` if there is one.'),
-  command: z
-    .string()
-    .regex(/^[a-z][a-z-]{0,40}$/, 'expected a command without its slash, such as "status"')
-    .optional(),
-  from: z.string().min(1).max(200).optional().describe('The sender; shown to the model and recorded in the event log.'),
-  attachments: MessageFile.shape.attachments.describe('Files of POST …/uploads: the `attachment` of each.'),
-  options: MessageFile.shape.options,
-});
+const MessageBody = z
+  .strictObject({
+    text: Text.optional().describe('Text of the message; the argument of `command` if there is one.'),
+    command: z
+      .string()
+      .regex(/^[a-z][a-z-]{0,40}$/, 'expected a command without its slash, such as "status"')
+      .optional(),
+    from: z
+      .string()
+      .min(1)
+      .max(200)
+      .optional()
+      .describe('The sender; shown to the model and recorded in the event log.'),
+    attachments: MessageFile.shape.attachments.describe('Files of POST …/uploads: the `attachment` of each.'),
+    options: MessageFile.shape.options,
+  })
+  // What MessageFile checks when it is sent, for those who read the schema.
+  .meta({
+    anyOf: [
+      { required: ['text'] },
+      { required: ['command'] },
+      { required: ['attachments'], properties: { attachments: { minItems: 1 } } },
+    ],
+  });
 
 const ContinueBody = z
   .strictObject({

@@ -1,13 +1,38 @@
 import * as fs from 'node:fs';
+import { STATUS_CODES } from 'node:http';
 import { connect } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { ServerType } from '@hono/node-server';
+import { getOwn } from '../../../base/dictionary.ts';
 import { errorCode, errorText, UserError } from '../../../base/user-error.ts';
+import { HttpProblem, type ProblemStatus, problemBody } from '../common/http-problem.ts';
 
 export const HOST = '127.0.0.1';
 /** Requests that are under way when a server closes have this long. */
 const CLOSE_MS = 2000;
 /** The longest path of a Unix socket on Linux, in bytes. */
 const MAX_SOCKET_PATH = 107;
+
+/** Node's errors of requests that it could not read, as problems. */
+const UNREADABLE: Readonly<Record<string, [status: ProblemStatus, wanted: string]>> = {
+  HPE_HEADER_OVERFLOW: [431, 'a path and headers of at most 16 KB'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'a request that is sent without long pauses'],
+};
+
+/** Answers a request that never became one: the address or the headers are too long, or it is not HTTP. */
+export function answerUnreadable(error: Error, socket: Duplex): void {
+  if (errorCode(error) === 'ECONNRESET' || !socket.writable) return void socket.destroy();
+  const [status, wanted] = getOwn(UNREADABLE, errorCode(error) ?? '') ?? [400, 'an HTTP/1.1 request'];
+  const todo = 'Correct the request and send it again.';
+  const body = `${JSON.stringify(problemBody(new HttpProblem(status, { wanted, came: errorText(error), todo })))}\n`;
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'content-type: application/problem+json',
+    `content-length: ${Buffer.byteLength(body)}`,
+    'connection: close',
+  ];
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+}
 
 /** Returns the port it got; 0 takes a free one. Throws UserError where it cannot listen. */
 export function listenOnPort(server: ServerType, port: number): Promise<number> {

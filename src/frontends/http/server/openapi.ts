@@ -5,7 +5,7 @@ import type { AnswerSpec, HttpOperation } from '../common/operation.ts';
 type JsonSchema = Record<string, unknown>;
 
 /** What any request may be answered with, besides what its operation names. */
-const COMMON_PROBLEMS: readonly ProblemStatus[] = [400, 401, 403, 405, 422, 503];
+const COMMON_PROBLEMS: readonly ProblemStatus[] = [400, 401, 403, 405, 422, 431, 503];
 
 /** OpenAPI 3.1 of these operations, from the schemas that check their requests. */
 export function openApiDocument(operations: readonly HttpOperation[], version: string): object {
@@ -58,7 +58,8 @@ function parametersOf(place: 'path' | 'query' | 'header', schema: z.ZodObject | 
 }
 
 const requestBody = (body: z.ZodType): object => ({
-  required: !body.safeParse(undefined).success,
+  // Also where nothing in it is required: a write without a content type is refused.
+  required: true,
   content: { 'application/json': { schema: schemaOf(body) } },
 });
 

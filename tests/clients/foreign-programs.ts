@@ -1,0 +1,61 @@
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { onTestFinished, type TestContext, test } from 'vitest';
+
+/** A test of `npm run test:clients`. */
+export const foreign = test.skipIf(process.env['AGENTD_TEST_CLIENTS'] !== '1');
+/** A Python that has the packages, and a folder with `node_modules`. */
+export const PYTHON = process.env['AGENTD_TEST_PYTHON'] ?? 'python3';
+const NPM = process.env['AGENTD_TEST_NPM'] ?? '';
+export const LIMIT_MS = 120_000;
+
+export type Ran = { code: number | null; out: string; err: string };
+
+/** Runs a program to its end; a program that is not there ends with 127. */
+export function run(program: string, words: string[], env: NodeJS.ProcessEnv = {}): Promise<Ran> {
+  return new Promise((done) => {
+    const child = spawn(program, words, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+    onTestFinished(() => void child.kill('SIGKILL'));
+    let [out, err] = ['', ''];
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      out += text;
+    });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      err += text;
+    });
+    child.once('error', ({ message }) => done({ code: 127, out, err: message }));
+    child.once('close', (code) => done({ code, out, err }));
+  });
+}
+
+/** A test that was skipped is easily taken for one that passed, so it is said aloud. */
+export function skip(context: TestContext, why: string): never {
+  console.warn(`SKIPPED: ${why} (docs/testing.md)`);
+  return context.skip(why);
+}
+
+/** Skips without this package of Python; says which version was tried. */
+export async function needPython(context: TestContext, name: string): Promise<void> {
+  const asked = `import importlib.metadata as m; print(m.version(${JSON.stringify(name)}))`;
+  const { code, out } = await run(PYTHON, ['-c', asked]);
+  if (code !== 0) skip(context, `no package ${name} in ${PYTHON}: set AGENTD_TEST_PYTHON`);
+  console.log(`${name} ${out.trim()}`);
+}
+
+/** The entry file of a package in AGENTD_TEST_NPM, and how it is run by the Node.js that is installed beside it. */
+export function needNpm(
+  context: TestContext,
+  file: string,
+): (words: string[], own?: NodeJS.ProcessEnv) => Promise<Ran> {
+  const path = join(NPM, 'node_modules', file);
+  if (NPM === '' || !existsSync(path)) skip(context, `no ${file}: set AGENTD_TEST_NPM`);
+  const newer = join(NPM, 'node_modules', 'node', 'bin', 'node');
+  const node = existsSync(newer) ? newer : process.execPath;
+  // They keep files of their own at home.
+  const home = mkdtempSync(join(tmpdir(), 'agentd-client-'));
+  onTestFinished(() => rmSync(home, { recursive: true, force: true }));
+  const env = { PATH: `${dirname(node)}${delimiter}${process.env['PATH']}`, HOME: home };
+  return (words, own) => run(node, [path, ...words], { ...env, ...own });
+}
