@@ -10,8 +10,8 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { expect, onTestFinished, type TestContext, test } from 'vitest';
 import { type Serving, serveWorkspace } from '../http/serving.ts';
-import { openAiDesk } from '../openai/openai-desk.ts';
-import { desk } from '../support/agentctl.ts';
+import { openAiSetup } from '../openai/openai-setup.ts';
+import { setup } from '../support/agentctl.ts';
 
 const foreign = test.skipIf(process.env['AGENTD_TEST_CLIENTS'] !== '1');
 /** A Python that has the packages, and a folder with `node_modules`. */
@@ -99,7 +99,7 @@ foreign(
   'the SDK of OpenAI for Python chats, streams, goes on by history and response, sends images, and knows the errors',
   async (context) => {
     await needPython(context, 'openai');
-    const { serving, path } = await openAiDesk([{ text: 'ok', repeat: true }]);
+    const { serving, path } = await openAiSetup([{ text: 'ok', repeat: true }]);
     const env = { OPENAI_BASE_URL: `${serving.url}/v1`, OPENAI_API_KEY: serving.token };
     const { out, err } = await run(PYTHON, ['-c', PYTHON_SDK], env);
     expect(out, err).not.toBe('');
@@ -118,7 +118,7 @@ foreign(
   'llm asks, streams, and goes on in its session',
   async (context) => {
     await needPython(context, 'llm');
-    const { serving, received, names, root } = await openAiDesk([
+    const { serving, received, names, root } = await openAiSetup([
       { text: 'One.' },
       { text: 'Two.' },
       { text: 'Three.' },
@@ -173,7 +173,7 @@ foreign(
   'the conformance suite of MCP passes where it asks for nothing made for it',
   async (context) => {
     const conformance = needNpm(context, '@modelcontextprotocol/conformance/dist/index.js');
-    const url = `${await withToken(await serveWorkspace(desk(), '--mcp'))}/mcp`;
+    const url = `${await withToken(await serveWorkspace(setup(), '--mcp'))}/mcp`;
     for (const scenario of SCENARIOS) {
       const { code, out, err } = await conformance(['server', '--url', url, '--scenario', scenario]);
       expect([scenario, code], out + err).toEqual([scenario, 0]);
@@ -186,7 +186,7 @@ foreign(
   'the inspector of MCP lists the tools, calls one and reads a plan',
   async (context) => {
     const inspect = needNpm(context, '@modelcontextprotocol/inspector/clients/launcher/build/index.js');
-    const place = desk();
+    const place = setup();
     const { url, token } = await serveWorkspace(place, '--mcp');
     await place.serve('--model', 'runbook');
     await place.ctl(['send', 'demo', '1. Say hello: `echo hello`', '--wait']);

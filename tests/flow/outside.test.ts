@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { ground, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
-import { odd } from '../tools/mcp-desk.ts';
-import { isHeldHere } from '../tools/sandbox.ts';
+import { odd } from '../tools/mcp-setup.ts';
+import { hasSandbox } from '../tools/sandbox.ts';
 
 const call = (name: string, args: object) => ({ name, args: JSON.stringify(args) });
 
@@ -42,7 +42,7 @@ function processAt(pid: number): Process {
   };
 }
 
-test.runIf(isHeldHere)(
+test.runIf(hasSandbox)(
   'nothing that runs outside of the sandbox is in work/ or looks there for programs, not even where the daemon was started there',
   async () => {
     const server = await startOpenAI([
