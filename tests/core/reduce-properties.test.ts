@@ -61,7 +61,7 @@ function settle(session: Session, moves: Move[]): Session {
   for (let round = 0; round < ROUNDS; round++) {
     const decision = decide(now, rules);
     expect(decide(now, rules)).toEqual(decision);
-    if (decision.do === 'rest') return now;
+    if (decision.do === 'idle') return now;
     if (decision.do === 'record') now = reduceAll(decision.events, now);
     if (decision.do === 'publish')
       now = reduceAll([{ type: 'reply.published', message: decision.message, idle: false }], now);
